@@ -1,0 +1,45 @@
+//! Arguments that several commands share.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// What to run: the configuration and what lies above it.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Configuration {
+    /// Project file; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Preset (a framework's knobs, rules, ladder and templates)
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+    /// Dataset profile
+    #[arg(long, value_name = "NAME")]
+    pub dataset: Option<String>,
+    /// Cluster profile
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Set a knob, by its name or its full spelling (repeatable)
+    #[arg(long = "set", value_name = "KNOB=VALUE")]
+    pub set: Vec<String>,
+    /// Hand over a key that no knob describes, value as it stands (repeatable)
+    #[arg(long = "override", value_name = "KEY=VALUE")]
+    pub overrides: Vec<String>,
+    /// Forbid rungs that change training (train batch, mini batch, response length)
+    #[arg(long)]
+    pub same_math: bool,
+    /// Scheduler to use
+    #[arg(long, value_enum, env = "OOMCTL_BACKEND", value_name = "BACKEND")]
+    pub backend: Option<Backend>,
+}
+
+/// The scheduler to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Backend {
+    /// Slurm where sbatch is found, else this machine
+    Auto,
+    /// Slurm
+    Slurm,
+    /// This machine
+    Local,
+}

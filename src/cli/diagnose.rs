@@ -1,0 +1,97 @@
+//! `oomctl diagnose`: what killed this job, with the line that proves it.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::load;
+use super::logs::{self, Group};
+use super::print::{self, Failure, IncidentView};
+use crate::core::diagnose::{Class, Incident, Tri, UserSignature};
+
+/// Arguments of `diagnose`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Log files, - for standard input, a run of this project, or the id of a job
+    #[arg(required = true, value_name = "LOG|JOBID|RUN")]
+    logs: Vec<String>,
+    /// Judge all files as the logs of one job (X.out and X.err always are)
+    #[arg(long)]
+    together: bool,
+    /// Exit with 0 for no failure, 10 for GPU OOM, 11 for host OOM, 12 for another failure
+    #[arg(long)]
+    exit_code: bool,
+    /// Project file, for its signatures and runs; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    files: Vec<IncidentView>,
+}
+
+/// Runs `oomctl diagnose`.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let project = load::project(args.config.as_deref())?;
+    let signatures = project.signatures()?;
+    let mut groups: Vec<Group> = Vec::new();
+    for argument in &args.logs {
+        groups.extend(logs::meant(&project.folder, argument)?);
+    }
+    let groups = if args.together {
+        vec![Group::of_files(
+            groups.into_iter().flat_map(|g| g.files).collect(),
+        )]
+    } else {
+        logs::paired(groups)
+    };
+    let mut answers = Vec::new();
+    for group in &groups {
+        answers.push(answer(group, &signatures)?);
+    }
+    let code = answers.iter().map(|(i, _)| code(i)).max().unwrap_or(0);
+    if args.json {
+        print::json(&View {
+            schema_version: 1,
+            files: answers.into_iter().map(|(_, view)| view).collect(),
+        })?;
+    } else {
+        for (incident, view) in &answers {
+            print::data(&view.text(incident, print::unicode()))?;
+        }
+    }
+    Ok(ExitCode::from(if args.exit_code { code } else { 0 }))
+}
+
+/// What is said about one group.
+fn answer(
+    group: &Group,
+    signatures: &[UserSignature],
+) -> Result<(Incident, IncidentView), Failure> {
+    let incident = group.diagnose(signatures)?;
+    let files = group.files.iter().map(|f| f.display().to_string());
+    let mut view = IncidentView::new(group.name(), files.collect(), &incident);
+    view.job.clone_from(&group.status);
+    if let Some((run, number)) = &group.attempt {
+        view.run = Some(run.clone());
+        view.attempt = Some(*number);
+    }
+    if let Some(root) = incident.evidence.first() {
+        view.context = logs::around(root);
+    }
+    Ok((incident, view))
+}
+
+fn code(incident: &Incident) -> u8 {
+    match incident.class {
+        Class::GpuOom | Class::EngineMemory if incident.fatal => 10,
+        Class::HostOom if incident.is_host_oom == Tri::True && incident.fatal => 11,
+        _ if incident.kind == "no_failure" || !incident.fatal => 0,
+        _ => 12,
+    }
+}

@@ -1,0 +1,361 @@
+//! From flags, files and environment to the inputs of a run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::args::{Backend, Configuration};
+use super::print::Failure;
+use super::signatures;
+use crate::core::config::{
+    Document, from_environment, from_flags, merge_ladder, parse_knob_set, parse_preset,
+};
+use crate::core::diagnose::UserSignature;
+use crate::core::ladder::Policy;
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Problem};
+use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source, Supervision};
+use crate::io::files::read_text;
+use crate::io::library::{Library, Shelf};
+use crate::io::scheduler::slurm_is_here;
+
+/// Name of the project file.
+pub const PROJECT_FILE: &str = "oomctl.yaml";
+const MAX_FILE: u64 = 1 << 20;
+const PROJECT_KEYS: [&str; 12] = [
+    "preset",
+    "dataset",
+    "cluster",
+    "backend",
+    "policy",
+    "knobs",
+    "pin",
+    "overrides",
+    "ladder",
+    "limits",
+    "supervision",
+    "signatures",
+];
+const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
+const SITE_KEYS: [&str; 4] = ["cluster", "knobs", "pin", "overrides"];
+
+/// The project that a command works in.
+pub struct Project {
+    /// Its folder, absolute: the project file's, or the working directory.
+    pub folder: PathBuf,
+    /// Its library.
+    pub library: Library,
+    document: Document,
+}
+
+/// Finds the project file: the one given, or the nearest `oomctl.yaml` walking up.
+pub fn project(given: Option<&Path>) -> Result<Project, Failure> {
+    let here = std::env::current_dir()
+        .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
+    let path = match given {
+        Some(path) => Some(here.join(path)),
+        None => here
+            .ancestors()
+            .map(|d| d.join(PROJECT_FILE))
+            .find(|p| p.is_file()),
+    };
+    let document = match &path {
+        Some(path) => document(path, &here)?,
+        None => Document::parse(PROJECT_FILE, "")?,
+    };
+    let folder = path
+        .as_deref()
+        .and_then(Path::parent)
+        .unwrap_or(&here)
+        .to_owned();
+    Ok(Project {
+        library: Library::new(Some(&folder)),
+        folder,
+        document,
+    })
+}
+
+impl Project {
+    /// Messages that only this project's program prints.
+    pub fn signatures(&self) -> Result<Vec<UserSignature>, Failure> {
+        Ok(signatures::of(&self.document)?)
+    }
+}
+
+/// Reads a configuration file; it is shown relative to `here` where it lies below.
+fn document(path: &Path, here: &Path) -> Result<Document, Failure> {
+    let text = read_text(path, MAX_FILE)?;
+    let shown = path.strip_prefix(here).unwrap_or(path);
+    Ok(Document::parse(&shown.display().to_string(), &text)?)
+}
+
+/// Everything that is known before a run has a name: the request, named `run`.
+pub fn request(flags: &Configuration, run: &str, sbatch: &[String]) -> Result<Request, Failure> {
+    let project = project(flags.config.as_deref())?;
+    request_in(&project, flags, run, sbatch)
+}
+
+/// As `request`, in a project that is loaded already.
+pub fn request_in(
+    project: &Project,
+    flags: &Configuration,
+    run: &str,
+    sbatch: &[String],
+) -> Result<Request, Failure> {
+    let doc = &project.document;
+    let named = |key: &str, flag: &Option<String>| named(project, key, flag.as_deref());
+    let outer = outer_files()?;
+    let dataset = named("dataset", &flags.dataset)?;
+    let mut cluster = named("cluster", &flags.cluster)?;
+    for (_, file) in &outer {
+        if cluster.is_none() {
+            cluster = file.text("cluster")?.map(|g| g.text);
+        }
+    }
+    let dataset_doc = profile(project, Shelf::Datasets, "dataset", dataset.as_deref())?;
+    let cluster_doc = profile(project, Shelf::Clusters, "cluster", cluster.as_deref())?;
+    let of_dataset = dataset_doc.as_ref().map(|d| d.text("preset")).transpose()?;
+    let preset_name = named("preset", &flags.preset)?
+        .or_else(|| of_dataset.flatten().map(|g| g.text))
+        .unwrap_or_else(|| project.library.default_preset().to_owned());
+    let stack = stack(project, &preset_name)?;
+    let preset = &stack.preset;
+    let mut layers = Vec::new();
+    for (kind, file) in &outer {
+        layers.push(layer(file, *kind, preset)?);
+    }
+    if let Some(doc) = &cluster_doc {
+        layers.push(layer(doc, LayerKind::Cluster, preset)?);
+    }
+    if let Some(doc) = &dataset_doc {
+        layers.push(layer(doc, LayerKind::Dataset, preset)?);
+    }
+    layers.push(layer(doc, LayerKind::Project, preset)?);
+    let variables: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
+    let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+    layers.push(from_environment(preset, pairs)?);
+    layers.push(from_flags(preset, &flags.set, &flags.overrides)?);
+    let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
+    let folder = project.folder.display().to_string();
+    let backend = backend(flags, doc)?;
+    let inputs = Inputs {
+        schema_version: INPUTS_VERSION,
+        run: run.to_owned(),
+        ladder,
+        policy: policy(flags, doc)?,
+        templates: project.library.templates()?,
+        cluster_facts: facts(cluster_doc.as_ref())?,
+        cluster,
+        dataset,
+        layers,
+        limits: doc.section("limits", &["attempts", "gpu_hours"], &["wall_time"])?,
+        supervision: supervision(doc, backend)?,
+        backend: backend.to_owned(),
+        workdir: folder.clone(),
+        project: folder,
+        sbatch: sbatch.to_vec(),
+        command: std::env::args().collect(),
+        signatures: signatures::of(doc)?,
+        preset: stack.source,
+        knob_sets: stack.sets,
+        framework_version: stack.version,
+    };
+    Ok(Request::new(inputs)?)
+}
+
+/// The name under a key, from its flag or the project file. A profile or preset that does not exist is
+/// refused where it is named.
+fn named(project: &Project, key: &str, flag: Option<&str>) -> Result<Option<String>, Failure> {
+    if let Some(name) = flag {
+        return Ok(Some(name.to_owned()));
+    }
+    let Some(given) = project.document.text(key)? else {
+        return Ok(None);
+    };
+    let shelf = match key {
+        "dataset" => Shelf::Datasets,
+        "cluster" => Shelf::Clusters,
+        _ => Shelf::Presets,
+    };
+    match project.library.get(shelf, &given.text) {
+        Ok(_) => Ok(Some(given.text)),
+        Err(e) => Err(Failure::from(e).at(&given.origin)),
+    }
+}
+
+struct Stack {
+    preset: Preset,
+    source: Source,
+    sets: Vec<Source>,
+    version: Option<String>,
+}
+
+/// The preset and its knob sets; the project file may only have keys that these know.
+fn stack(project: &Project, name: &str) -> Result<Stack, Failure> {
+    let source = project.library.get(Shelf::Presets, name)?;
+    let file = parse_preset(&source.path, &source.text)?;
+    let sets: Vec<Source> = file
+        .uses
+        .iter()
+        .map(|s| project.library.get(Shelf::Sets, s))
+        .collect::<Result<_, _>>()?;
+    let parsed = sets
+        .iter()
+        .map(|s| parse_knob_set(&s.path, &s.text))
+        .collect::<Result<_, _>>()?;
+    let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
+    let mut known = PROJECT_KEYS.to_vec();
+    known.extend(version_key.as_deref());
+    project.document.check_keys(&known)?;
+    let version = match version_key {
+        Some(key) => project.document.text(&key)?,
+        None => None,
+    };
+    let text = version.as_ref().map(|g| g.text.clone());
+    let preset = Preset::assemble(file, parsed, text.as_deref()).map_err(|mut refusal| {
+        if let (Some(given), Some(first)) = (&version, refusal.0.first_mut()) {
+            *first = first.clone().at(given.text.clone(), given.origin.clone());
+        }
+        refusal
+    })?;
+    Ok(Stack {
+        preset,
+        source,
+        sets,
+        version: text,
+    })
+}
+
+fn layer(doc: &Document, kind: LayerKind, preset: &Preset) -> Result<Layer, Failure> {
+    doc.layer(kind, preset).map_err(Failure::config)
+}
+
+/// Site and user files, where they exist.
+fn outer_files() -> Result<Vec<(LayerKind, Document)>, Failure> {
+    let mut files = Vec::new();
+    if let Some(path) = std::env::var_os("OOMCTL_SITE_CONFIG").filter(|p| !p.is_empty()) {
+        files.push((LayerKind::Site, document(Path::new(&path), Path::new("/"))?));
+    }
+    use etcetera::BaseStrategy;
+    if let Ok(dirs) = etcetera::choose_base_strategy() {
+        let path = dirs.config_dir().join("oomctl/config.yaml");
+        if path.is_file() {
+            files.push((LayerKind::User, document(&path, Path::new("/"))?));
+        }
+    }
+    for (_, file) in &files {
+        file.check_keys(&SITE_KEYS)?;
+    }
+    Ok(files)
+}
+
+fn profile(
+    project: &Project,
+    shelf: Shelf,
+    key: &str,
+    name: Option<&str>,
+) -> Result<Option<Document>, Failure> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let source = project.library.get(shelf, name)?;
+    let doc = Document::parse(&source.path, &source.text)?;
+    let mut known = PROFILE_KEYS.to_vec();
+    known.push(key);
+    doc.check_keys(&known)?;
+    Ok(Some(doc))
+}
+
+fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {
+    const FIELDS: [&str; 7] = [
+        "offline",
+        "gpus_per_node",
+        "nodes",
+        "node_memory",
+        "cpus_per_node",
+        "time_limit",
+        "gpu_types",
+    ];
+    let Some(doc) = doc else {
+        return Ok(ClusterFacts::default());
+    };
+    let facts: ClusterFacts = doc.section("facts", &FIELDS, &[])?;
+    match (facts.check(), doc.get("facts")) {
+        (Err(what), Some(node)) => Err(doc.fault(node, format!("facts: {what}")).into()),
+        _ => Ok(facts),
+    }
+}
+
+/// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
+/// on its own disk.
+fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure> {
+    const COUNTS: [&str; 4] = [
+        "node_failure_retries",
+        "preemption_retries",
+        "time_limit_retries",
+        "co_tenant_retries",
+    ];
+    const DURATIONS: [&str; 5] = ["poll", "poll_max", "hang_grace", "settle", "drain"];
+    let mut supervision: Supervision = doc.section("supervision", &COUNTS, &DURATIONS)?;
+    let asked = |key: &str| doc.get("supervision").is_some_and(|n| n.has(key));
+    if backend == "local" {
+        if !asked("poll") {
+            supervision.poll_s = 1;
+        }
+        if !asked("drain") {
+            supervision.drain_s = 0;
+        }
+    }
+    Ok(supervision)
+}
+
+fn policy(flags: &Configuration, doc: &Document) -> Result<Policy, Failure> {
+    if flags.same_math {
+        return Ok(Policy::SameMath);
+    }
+    match doc.text("policy")? {
+        None => Ok(Policy::Ladder),
+        Some(given) => match given.text.as_str() {
+            "ladder" => Ok(Policy::Ladder),
+            "same-math" => Ok(Policy::SameMath),
+            other => Err(Problem::new(format!("there is no policy named {other:?}"))
+                .at(other.to_owned(), given.origin)
+                .hint("policies: ladder, same-math")
+                .into()),
+        },
+    }
+}
+
+/// The backend: flag, project file, or Slurm where sbatch is found.
+fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, Failure> {
+    let given = match flags.backend {
+        Some(backend) => backend,
+        None => match doc.text("backend")? {
+            None => Backend::Auto,
+            Some(given) => clap::ValueEnum::from_str(&given.text, true).map_err(|_| {
+                Problem::new(format!("there is no backend named {:?}", given.text))
+                    .at(given.text.clone(), given.origin.clone())
+                    .hint("backends: auto, slurm, local")
+            })?,
+        },
+    };
+    Ok(match given {
+        Backend::Slurm => "slurm",
+        Backend::Local => "local",
+        Backend::Auto if slurm_is_here() => "slurm",
+        Backend::Auto => "local",
+    })
+}
+
+/// What a run is named after: its dataset, or else its preset.
+pub fn stem(project: &Project, flags: &Configuration) -> Result<String, Failure> {
+    for (key, flag) in [("dataset", &flags.dataset), ("preset", &flags.preset)] {
+        if let Some(name) = flag {
+            return Ok(name.clone());
+        }
+        if let Some(given) = project.document.text(key)? {
+            return Ok(given.text);
+        }
+    }
+    Ok(project.library.default_preset().to_owned())
+}

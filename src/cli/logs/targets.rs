@@ -1,0 +1,149 @@
+//! What an argument means: a file, standard input, a run of this project, or any job of Slurm.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::{Group, STDIN, cannot};
+use crate::cli::print::Failure;
+use crate::cli::runs;
+use crate::core::job::{JobId, JobRef};
+use crate::core::supervise::{Attempt, Intent};
+use crate::drive::attempt_logs;
+use crate::io::scheduler::slurm::Slurm;
+use crate::io::scheduler::{Scheduler, slurm_is_here};
+
+/// What an argument means. Files go before runs and jobs of the same name.
+pub fn meant(project: &Path, argument: &str) -> Result<Vec<Group>, Failure> {
+    let path = PathBuf::from(argument);
+    if argument == STDIN || path.exists() {
+        return Ok(vec![Group::of_files(vec![path])]);
+    }
+    if argument.contains(['/', '\\']) || path.extension().is_some() && !is_job_id(argument) {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(cannot(&path, &missing));
+    }
+    match runs::find(project, argument) {
+        Ok(stored) => Ok(of_run(&stored, argument)),
+        Err(_) if is_job_id(argument) && slurm_is_here() => Ok(vec![of_job(argument)?]),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// `4711`, `4711_3`, `4711+1`.
+fn is_job_id(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_digit() || matches!(c, '_' | '+'))
+}
+
+/// All attempts of a run, or the one with the job.
+fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
+    let history = &stored.history;
+    let request = runs::request(&stored.folder);
+    let progress = request.map(|r| r.progress()).unwrap_or_default();
+    let whole = history.run == wanted;
+    let meant = |a: &&Attempt| whole || a.job.as_ref().is_some_and(|j| j.id.0 == wanted);
+    let group = |a: &Attempt| Group {
+        files: attempt_logs(&stored.folder, a),
+        attempt: Some((history.run.clone(), a.number)),
+        status: a.status.clone(),
+        progress: progress.clone(),
+        starts: a.log_starts.clone(),
+    };
+    history.attempts.iter().filter(meant).map(group).collect()
+}
+
+/// A job of Slurm that is no run of this project.
+fn of_job(id: &str) -> Result<Group, Failure> {
+    let now = Timestamp::now();
+    let job = JobRef {
+        id: JobId(id.to_owned()),
+        cluster: None,
+        token: None,
+        submitted: now,
+    };
+    let mut slurm = Slurm::new();
+    let poll = slurm.poll(std::slice::from_ref(&job), now).map_err(|e| {
+        Failure::new(
+            4,
+            format!("Slurm does not say what became of job {id}: {e}"),
+        )
+    })?;
+    let status = poll.jobs.into_iter().next();
+    let files = match slurm.log_paths(&job) {
+        Some((out, err)) if out == err => vec![out],
+        Some((out, err)) => vec![err, out],
+        None => Vec::new(),
+    };
+    if files.is_empty() {
+        let what = match &status {
+            Some(status) => format!(
+                "job {id} is {}, but Slurm does not say (any more) where its logs are",
+                status.state.word()
+            ),
+            None => format!("Slurm knows no job {id}"),
+        };
+        return Err(Failure::new(2, what).hint("give the paths of its logs"));
+    }
+    Ok(Group {
+        files,
+        status,
+        ..Group::default()
+    })
+}
+
+/// Puts the files of one job together: `slurm-7.out` and `slurm-7.err`.
+pub fn paired(groups: Vec<Group>) -> Vec<Group> {
+    let mut paired: Vec<Group> = Vec::new();
+    for group in groups {
+        let job = stem(&group);
+        match paired.iter_mut().find(|g| job.is_some() && stem(g) == job) {
+            Some(other) => other.files.extend(group.files),
+            None => paired.push(group),
+        }
+    }
+    paired
+}
+
+/// What the two logs of one job have in common: the path without `.out` or `.err`.
+fn stem(group: &Group) -> Option<PathBuf> {
+    let first = group.files.first().filter(|_| group.attempt.is_none())?;
+    let ending = first.extension()?.to_str()?;
+    ["out", "err", "stdout", "stderr", "o", "e"]
+        .contains(&ending)
+        .then(|| first.with_extension(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_logs_of_a_job_belong_together() {
+        let groups = [
+            "a/slurm-7.err",
+            "b/slurm-7.out",
+            "a/slurm-7.out",
+            "x.log",
+            "y.log",
+        ]
+        .map(|f| Group::of_files(vec![f.into()]));
+        let files: Vec<usize> = paired(groups.into())
+            .iter()
+            .map(|g| g.files.len())
+            .collect();
+        assert_eq!(files, [2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_job_id_is_digits_and_an_index() {
+        for id in ["4711", "4711_3", "4711+1"] {
+            assert!(is_job_id(id), "{id}");
+        }
+        for other in ["grpo-1", "_3", "4711.out", ""] {
+            assert!(!is_job_id(other), "{other}");
+        }
+    }
+}

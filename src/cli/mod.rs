@@ -1,0 +1,130 @@
+//! The room that talks: arguments in, text or JSON out.
+//!
+//! Rule: one file per subcommand, one view per command with a text and a JSON rendering; only
+//! `print/` writes to the terminal.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "reads what the user asked for: arguments, environment, working directory"
+)]
+
+mod args;
+mod cancel;
+mod diagnose;
+mod explain;
+mod gpus;
+mod init;
+mod load;
+mod logs;
+mod plan;
+mod presets;
+mod print;
+mod render;
+mod runs;
+mod signatures;
+mod status;
+mod submit;
+mod watch;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::io::scheduler::local;
+use print::Failure;
+
+/// Submits training jobs to Slurm, recognises GPU out-of-memory failures, and resubmits with a
+/// configuration that fits.
+#[derive(Debug, Parser)]
+#[command(
+    name = "oomctl",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = AFTER_HELP
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  oomctl init                                  write a commented oomctl.yaml
+  oomctl submit --dataset diamonds-seed0       render, submit, print the job id (like sbatch)
+  oomctl watch 4711                            follow, diagnose, escalate, resubmit
+  oomctl plan                                  the ladder from here, rung by rung
+
+Exit codes: 0 success, 1 the job failed for another reason, 2 usage,
+3 still out of GPU memory, 4 refused by the scheduler, 5 configuration,
+6 time limit, preemption or node failure, 7 ledger, 8 budget, 9 cancelled,
+129, 130, 143 detached by a signal.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Render, submit, print the job id
+    Submit(submit::Args),
+    /// Follow runs, diagnose, escalate and resubmit until they end
+    Watch(watch::Args),
+    /// Show runs and their attempts
+    Status(status::Args),
+    /// End runs and their jobs
+    Cancel(cancel::Args),
+    /// Say what killed a job, with the line of its log that proves it
+    Diagnose(diagnose::Args),
+    /// Print the exact files that would be submitted
+    Render(render::Args),
+    /// Show the ladder from here, rung by rung, with what each would change
+    Plan(plan::Args),
+    /// Show where a value came from, and what it beat
+    Explain(explain::Args),
+    /// List presets and profiles, or show one
+    Presets(presets::Args),
+    /// Show what the GPUs of this machine hold
+    Gpus(gpus::Args),
+    /// Write a commented starter oomctl.yaml
+    Init(init::Args),
+}
+
+/// Runs the program with the process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    if let Some(code) = keep_local_job() {
+        return code;
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return print::usage(&error),
+    };
+    match run(cli.command) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// The local backend runs each job under a keeper, which is this program with a hidden argument.
+fn keep_local_job() -> Option<ExitCode> {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let [_, word, folder] = &arguments[..] else {
+        return None;
+    };
+    (word == local::KEEP_ARGUMENT).then(|| local::keep(Path::new(folder)))
+}
+
+fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Submit(args) => submit::run(&args),
+        Command::Watch(args) => watch::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Cancel(args) => cancel::run(&args),
+        Command::Diagnose(args) => diagnose::run(&args),
+        Command::Render(args) => render::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Presets(args) => presets::run(&args),
+        Command::Gpus(args) => gpus::run(&args),
+        Command::Init(args) => init::run(&args),
+    }
+}

@@ -1,0 +1,110 @@
+//! `oomctl presets`: what presets and profiles there are, and the text of one.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::load;
+use super::print::{self, DIM, Failure, NAME, Paint};
+use crate::core::config::Document;
+use crate::io::library::{Library, Shelf};
+
+const SHELVES: [Shelf; 4] = [
+    Shelf::Presets,
+    Shelf::Datasets,
+    Shelf::Clusters,
+    Shelf::Sets,
+];
+
+/// Arguments of `presets`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print the text of this preset, profile or knob set; save it under presets/ of your project to
+    /// change it
+    name: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    entries: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    kind: &'static str,
+    name: String,
+    summary: String,
+    path: String,
+}
+
+/// Runs `oomctl presets`.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let library = load::project(None)?.library;
+    if let Some(name) = &args.name {
+        return show(&library, name);
+    }
+    let mut entries = Vec::new();
+    for shelf in SHELVES {
+        for name in library.names(shelf) {
+            entries.push(entry(&library, shelf, name)?);
+        }
+    }
+    let view = View {
+        schema_version: 1,
+        entries,
+    };
+    if args.json {
+        print::json(&view)?;
+    } else {
+        print::data(&text(&view))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(library: &Library, name: &str) -> Result<ExitCode, Failure> {
+    let shelf = SHELVES
+        .into_iter()
+        .find(|s| library.names(*s).iter().any(|n| n == name))
+        .unwrap_or(Shelf::Presets);
+    let source = library.get(shelf, name)?;
+    print::data(&source.text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn entry(library: &Library, shelf: Shelf, name: String) -> Result<Entry, Failure> {
+    let source = library.get(shelf, &name)?;
+    let summary = Document::parse(&source.path, &source.text)
+        .and_then(|d| d.text("summary"))
+        .map_or_else(|e| e.to_string(), |s| s.map_or(String::new(), |g| g.text));
+    Ok(Entry {
+        kind: shelf.noun(),
+        name,
+        summary,
+        path: source.path,
+    })
+}
+
+fn text(view: &View) -> String {
+    let mut out = String::new();
+    let width = view.entries.iter().map(|e| e.name.len()).max().unwrap_or(0);
+    let mut kind = "";
+    for entry in &view.entries {
+        if kind != entry.kind {
+            kind = entry.kind;
+            let _ = writeln!(out, "{kind}s:");
+        }
+        let own = if entry.path.starts_with("<built in>") {
+            String::new()
+        } else {
+            format!("  {}", Paint(DIM, &format!("({})", entry.path)))
+        };
+        let name = format!("{:<width$}", entry.name);
+        let _ = writeln!(out, "  {}  {}{own}", Paint(NAME, &name), entry.summary);
+    }
+    out
+}

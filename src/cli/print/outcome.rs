@@ -1,0 +1,75 @@
+//! How a run ended, in words, and what to do next.
+
+use crate::core::supervise::{Budget, Cause, History, Outcome};
+
+/// Why the run ended, beyond the word for it.
+pub fn reason(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Succeeded => None,
+        Outcome::Failed { reason, .. } | Outcome::Configuration { reason } => Some(reason.clone()),
+        Outcome::Exhausted { .. } => Some("no rung of the ladder is left".to_owned()),
+        Outcome::Refused { reason, rung, .. } => Some(match rung {
+            Some(rung) => format!("the scheduler refused the rung {rung}: {reason}"),
+            None => format!("the scheduler refused the submission: {reason}"),
+        }),
+        Outcome::RetriesSpent { cause, retries, .. } => Some(format!(
+            "{cause}, after {retries} resubmissions of the same configuration"
+        )),
+        Outcome::BudgetSpent { budget } => Some(format!("the limit of {budget} is reached")),
+        Outcome::Cancelled { by } => Some(match by {
+            Some(by) => format!("by {by}"),
+            None => "not by oomctl".to_owned(),
+        }),
+    }
+}
+
+/// What to do after that end.
+pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
+    match outcome {
+        Outcome::Refused { hint, .. } => hint.clone(),
+        Outcome::Exhausted { .. } => Some(
+            "`oomctl plan` shows every rung and why it is not taken; more GPUs, a smaller model or \
+             shorter sequences remain"
+                .to_owned(),
+        ),
+        Outcome::BudgetSpent { budget } => Some(match budget {
+            Budget::Attempts { .. } => "raise it with `--attempts` or `limits: attempts`".to_owned(),
+            Budget::WallTime { .. } => "raise `limits: wall_time`".to_owned(),
+            Budget::GpuHours { .. } => "raise `limits: gpu_hours`".to_owned(),
+        }),
+        Outcome::Failed { .. } => Some(evidence(history)),
+        Outcome::RetriesSpent { cause, .. } => Some(again(*cause).to_owned()),
+        Outcome::Configuration { .. } | Outcome::Cancelled { .. } | Outcome::Succeeded => None,
+    }
+}
+
+/// What helps against an end that has nothing to do with the configuration.
+fn again(cause: Cause) -> &'static str {
+    match cause {
+        Cause::TimeLimit => {
+            "raise the time limit; or, where checkpoints are written, `supervision: \
+             time_limit_retries` submits again"
+        }
+        Cause::NodeFailure => {
+            "raise `supervision: node_failure_retries`, or keep away from the node (`--sbatch=--exclude=NODE`)"
+        }
+        Cause::Preemption => {
+            "raise `supervision: preemption_retries`, or use a partition or QOS that is not preempted"
+        }
+        Cause::CoTenant => {
+            "another process holds the GPU: tell the site, or keep away from the node"
+        }
+    }
+}
+
+/// Where the last attempt's own words are.
+fn evidence(history: &History) -> String {
+    let run = &history.run;
+    let number = history.attempts.len();
+    let job = history.attempt().and_then(|a| a.job.as_ref());
+    let log = match job {
+        Some(job) => format!("the log is logs/slurm-{}.err, ", job.id),
+        None => String::new(),
+    };
+    format!("{log}the evidence in .oomctl/runs/{run}/attempt-{number}/verdict.json")
+}

@@ -1,0 +1,365 @@
+//! A run as text and as JSON, from one view.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::outcome::{hint, reason};
+use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
+use crate::core::diagnose::{Evidence, Incident, Progress, sanitize};
+use crate::core::ladder::{Change, Skipped};
+use crate::core::recipe::Effect;
+use crate::core::supervise::{Attempt, History, Outcome, Phase, Verdict};
+use crate::drive::Supervisor;
+
+/// Characters of a line of evidence that are shown.
+const MOST_EVIDENCE: usize = 200;
+/// Version of the JSON documents about runs.
+const SCHEMA_VERSION: u32 = 1;
+
+/// A run.
+#[derive(Debug, Serialize)]
+pub struct RunView {
+    /// Name.
+    pub run: String,
+    /// `submitting`, `pending`, `running`, … or how it ended.
+    pub state: String,
+    /// Exit code, when it is over.
+    pub exit_code: Option<u8>,
+    /// Why it ended, in one line.
+    pub reason: Option<String>,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// Seconds since then, or until its end.
+    pub elapsed_s: i64,
+    /// GPU-hours so far.
+    pub gpu_hours: f64,
+    /// Attempts, in order.
+    pub attempts: Vec<AttemptView>,
+    /// Rungs that were looked at last and not taken.
+    pub skipped: Vec<Skipped>,
+}
+
+/// An attempt.
+#[derive(Debug, Serialize)]
+pub struct AttemptView {
+    /// Number, from 1.
+    pub attempt: u32,
+    /// Job id.
+    pub job: Option<String>,
+    /// True when the answer to its submission was lost and it was found by its token.
+    pub adopted: bool,
+    /// The scheduler's word.
+    pub state: Option<String>,
+    /// Its reason.
+    pub reason: Option<String>,
+    /// Exit as `code:signal`.
+    pub exit: Option<String>,
+    /// Nodes.
+    pub nodes: Vec<String>,
+    /// GPUs of the whole job.
+    pub gpus: u64,
+    /// When it was written down.
+    pub intended: Timestamp,
+    /// When it was over.
+    pub ended: Option<Timestamp>,
+    /// How far training had come.
+    pub progress: Option<Progress>,
+    /// Why it ended, in one line.
+    pub headline: Option<String>,
+    /// Why it ended.
+    pub incident: Option<Incident>,
+    /// The rung taken after it.
+    pub rung: Option<String>,
+    /// What the rung changed.
+    pub changes: Vec<Change>,
+    /// Remarks of the rung.
+    pub notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct Document<'a> {
+    schema_version: u32,
+    runs: &'a [RunView],
+}
+
+/// The JSON document of some runs.
+pub fn document(runs: &[RunView]) -> Document<'_> {
+    Document {
+        schema_version: SCHEMA_VERSION,
+        runs,
+    }
+}
+
+/// A run, as its facts tell.
+pub fn run_view(history: &History, now: Timestamp) -> RunView {
+    let attempts: Vec<AttemptView> = history.attempts.iter().map(attempt_view).collect();
+    let last = history.attempts.last();
+    let end = last.map(|a| a.ended_at.unwrap_or(a.intended_at));
+    let until = match (&history.outcome, end) {
+        (Some(_), Some(end)) => end,
+        _ => now,
+    };
+    let created = history.created.unwrap_or(until);
+    RunView {
+        run: history.run.clone(),
+        state: state(history),
+        exit_code: history.outcome.as_ref().map(Outcome::exit_code),
+        reason: history.outcome.as_ref().and_then(reason),
+        hint: history.outcome.as_ref().and_then(|o| hint(o, history)),
+        created: history.created,
+        elapsed_s: until.duration_since(created).as_secs().max(0),
+        gpu_hours: (history.gpu_seconds(until) / 36.0).round() / 100.0,
+        attempts,
+        skipped: skipped(history),
+    }
+}
+
+fn attempt_view(a: &Attempt) -> AttemptView {
+    let step = a.step();
+    let status = a.status.as_ref();
+    AttemptView {
+        attempt: a.number,
+        job: a.job.as_ref().map(|j| j.id.to_string()),
+        adopted: a.adopted,
+        state: status.map(|s| s.state.word().to_owned()),
+        reason: status.and_then(|s| s.reason.clone()),
+        exit: status.and_then(|s| s.exit).map(|e| e.to_string()),
+        nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
+        gpus: a.gpus,
+        intended: a.intended_at,
+        ended: a.ended_at,
+        progress: a.progress.clone(),
+        headline: a.incident.as_ref().map(Incident::headline),
+        incident: a.incident.clone(),
+        rung: step.map(|s| s.rung.clone()),
+        changes: step.map(|s| s.changes.clone()).unwrap_or_default(),
+        notes: step.map(|s| s.notes.clone()).unwrap_or_default(),
+    }
+}
+
+fn state(history: &History) -> String {
+    if let Some(outcome) = &history.outcome {
+        return outcome.word().to_owned();
+    }
+    let word = history
+        .attempt()
+        .and_then(|a| a.status.as_ref())
+        .map(|s| s.state.word().to_lowercase());
+    match history.phase() {
+        Phase::Live => word.unwrap_or_else(|| "submitted".to_owned()),
+        Phase::Searching => "unclear".to_owned(),
+        Phase::Draining | Phase::Judging | Phase::Closing => "ended".to_owned(),
+        _ => "submitting".to_owned(),
+    }
+}
+
+fn skipped(history: &History) -> Vec<Skipped> {
+    match &history.outcome {
+        Some(Outcome::Exhausted { skipped } | Outcome::Failed { skipped, .. }) => skipped.clone(),
+        _ => match history
+            .attempts
+            .iter()
+            .rev()
+            .find_map(|a| a.verdict.as_ref())
+        {
+            Some(Verdict::Climb { skipped, .. }) => skipped.clone(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+impl RunView {
+    /// The run and its attempts.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for attempt in &self.attempts {
+            out.push_str(&attempt.text());
+        }
+        let _ = writeln!(out, "{}", self.last_line());
+        if matches!(self.exit_code, Some(1 | 3)) {
+            for skipped in &self.skipped {
+                let _ = writeln!(out, "  not taken: {}: {}", skipped.rung, skipped.reason);
+            }
+        }
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(out, "{} {hint}", Paint(WARN, "hint:"));
+        }
+        out
+    }
+
+    fn last_line(&self) -> String {
+        let style = match self.exit_code {
+            Some(0) => GOOD,
+            Some(_) => BAD,
+            None => WARN,
+        };
+        let attempts = match self.attempts.len() {
+            1 => "1 attempt".to_owned(),
+            n => format!("{n} attempts"),
+        };
+        let reason = self
+            .reason
+            .as_ref()
+            .map(|r| format!(": {r}"))
+            .unwrap_or_default();
+        format!(
+            "{} {}{reason} ({attempts}, {}, {:.2} GPU-hours)",
+            Paint(NAME, &self.run),
+            Paint(style, &self.state),
+            duration(self.elapsed_s),
+            self.gpu_hours,
+        )
+    }
+}
+
+impl AttemptView {
+    /// Is why it ended news to somebody who reads its state? A cancelled job needs no other reason,
+    /// unless its log has one.
+    fn needs_reason(&self) -> bool {
+        let from_log = |i: &Incident| i.evidence.iter().any(|e| !e.file.is_empty());
+        match self.state.as_deref() {
+            Some("COMPLETED") => false,
+            Some("CANCELLED") => self.incident.as_ref().is_some_and(from_log),
+            _ => true,
+        }
+    }
+
+    fn text(&self) -> String {
+        let job = self.job.as_deref().unwrap_or("-");
+        let state = self.state.as_deref().unwrap_or("not submitted");
+        let style = match state {
+            "COMPLETED" => GOOD,
+            "RUNNING" | "PENDING" => WARN,
+            _ => BAD,
+        };
+        let mut out = format!("{:>2}  job {job:<8} {}", self.attempt, Paint(style, state));
+        if let Some(ended) = self.ended {
+            let took = ended.duration_since(self.intended).as_secs().max(0);
+            let _ = write!(out, " after {}", duration(took));
+        }
+        if let Some(p) = &self.progress {
+            let _ = write!(out, ", step {}{}", p.step, total(p));
+        }
+        if let Some(headline) = self.headline.as_ref().filter(|_| self.needs_reason()) {
+            let _ = write!(out, ": {headline}");
+        }
+        out.push('\n');
+        if let Some(rung) = &self.rung {
+            let other = |c: &Change| c.effect == Effect::ChangesTraining;
+            let effect = if self.changes.iter().any(other) {
+                " (changes training)"
+            } else {
+                ""
+            };
+            let _ = writeln!(out, "      then {}{effect}", Paint(NAME, rung));
+        }
+        out
+    }
+}
+
+/// Steps in all, as ` of 60`.
+pub fn total(progress: &Progress) -> String {
+    progress
+        .total
+        .map(|t| format!(" of {t}"))
+        .unwrap_or_default()
+}
+
+/// The changes of a rung, one a line, with what each does to the experiment.
+pub fn change_lines(changes: &[Change]) -> Vec<String> {
+    let width = changes.iter().map(|c| c.knob.len()).max().unwrap_or(0);
+    let show = |c: &Change| {
+        let effect = format!("({})", c.effect.describe());
+        format!(
+            "{:<width$}  {} -> {}  {}",
+            c.knob,
+            c.from,
+            c.to,
+            Paint(DIM, &effect)
+        )
+    };
+    changes.iter().map(show).collect()
+}
+
+/// Evidence as `file:line: text`.
+pub fn evidence(e: &Evidence) -> String {
+    let text = sanitize(e.text.as_bytes());
+    let mut text: String = text.trim().to_owned();
+    if let Some((cut, _)) = text.char_indices().nth(MOST_EVIDENCE) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    if e.file.is_empty() {
+        text
+    } else {
+        format!("{} {text}", Paint(DIM, &format!("{}:{}:", e.file, e.line)))
+    }
+}
+
+/// One line a run.
+pub fn list(views: &[RunView]) -> String {
+    if views.is_empty() {
+        return "no runs here; `oomctl submit` starts one\n".to_owned();
+    }
+    let width = views.iter().map(|v| v.run.len()).max().unwrap_or(3).max(3);
+    let mut out = format!(
+        "{:<width$}  {:<12} {:>8} {:>10}  {}\n",
+        "RUN", "STATE", "ATTEMPTS", "ELAPSED", "LAST"
+    );
+    for v in views {
+        let last = v.attempts.last();
+        let job = last.and_then(|a| a.job.clone()).unwrap_or_default();
+        let why = v
+            .reason
+            .clone()
+            .or_else(|| last.and_then(|a| a.reason.clone()))
+            .unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{:<width$}  {:<12} {:>8} {:>10}  {job} {why}",
+            v.run,
+            v.state,
+            v.attempts.len(),
+            duration(v.elapsed_s),
+        );
+    }
+    out
+}
+
+/// `42s`, `3m 05s`, `2h 04m`, `3d 02h`.
+pub fn duration(seconds: i64) -> String {
+    match seconds {
+        s if s < 60 => format!("{s}s"),
+        s if s < 3_600 => format!("{}m {:02}s", s / 60, s % 60),
+        s if s < 86_400 => format!("{}h {:02}m", s / 3_600, s / 60 % 60),
+        s => format!("{}d {:02}h", s / 86_400, s / 3_600 % 24),
+    }
+}
+
+/// The next command after a submission.
+pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
+    let history = supervisor
+        .runs()
+        .find(|h| h.name() == name)
+        .map(|h| h.history());
+    let over = history.and_then(|h| h.outcome.as_ref());
+    let unclear = history.is_some_and(|h| h.phase() == Phase::Searching);
+    match over {
+        Some(outcome) => {
+            let mut text = format!("{name}: {}", reason(outcome).unwrap_or_default());
+            if let Some(hint) = history.and_then(|h| hint(outcome, h)) {
+                let _ = write!(text, "\n\n{} {hint}", Paint(WARN, "hint:"));
+            }
+            text
+        }
+        None if unclear => format!(
+            "{name}: the scheduler did not say whether it accepted; nothing is repeated. \
+             `oomctl watch {name}` finds the job"
+        ),
+        None => format!("run {name}; next: oomctl watch {name}"),
+    }
+}

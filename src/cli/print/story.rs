@@ -1,0 +1,329 @@
+//! The story of runs while they are watched: a line for what happened, a status line below on a
+//! terminal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::outcome::reason;
+use super::run_view::{change_lines, evidence, total};
+use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
+use super::waiting;
+use crate::core::diagnose::{Class, Incident, Progress, sanitize};
+use crate::core::job::{JobState, JobStatus, Stage};
+use crate::core::supervise::{Fact, Outcome, Record, Verdict};
+use crate::drive::{Notice, Observer};
+
+/// Lines of evidence shown for an incident; all of them are in `verdict.json`.
+const EVIDENCE_SHOWN: usize = 1;
+
+/// How deep a line goes on.
+const INDENT: &str = "             ";
+
+/// Tells the story on standard error.
+pub struct Story {
+    /// Only trouble is told.
+    quiet: bool,
+    /// More than one run: each line names its run.
+    several: bool,
+    bar: ProgressBar,
+    status: BTreeMap<String, String>,
+    /// How far the present attempt of each run has come.
+    steps: BTreeMap<String, String>,
+    /// States told, each once for every start of a job: reasons to wait can change with every poll.
+    stated: BTreeMap<String, BTreeSet<(u32, u32, String)>>,
+    /// Last progress told off a terminal, in tenths.
+    told: BTreeMap<String, u64>,
+}
+
+impl Story {
+    /// A story of one or several runs.
+    pub fn new(several: bool) -> Self {
+        let bar = ProgressBar::new_spinner();
+        if std::io::stderr().is_terminal() {
+            let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.enable_steady_tick(Duration::from_millis(120));
+        } else {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        Self {
+            quiet: false,
+            several,
+            bar,
+            status: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            stated: BTreeMap::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// A story of which only trouble is told.
+    pub fn quiet() -> Self {
+        let bar = ProgressBar::hidden();
+        Self {
+            quiet: true,
+            several: false,
+            bar,
+            status: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            stated: BTreeMap::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the status line away.
+    pub fn close(&mut self) {
+        self.bar.disable_steady_tick();
+        self.bar.finish_and_clear();
+    }
+
+    fn say(&self, run: &str, text: &str) {
+        if self.quiet {
+            return;
+        }
+        self.line(run, text);
+    }
+
+    fn line(&self, run: &str, text: &str) {
+        let head = if self.several && !run.is_empty() {
+            format!("{}  ", Paint(NAME, run))
+        } else {
+            String::new()
+        };
+        let text: Vec<String> = text.lines().map(|l| wrap(&format!("{head}{l}"))).collect();
+        self.bar.suspend(|| super::talk(&text.join("\n")));
+    }
+
+    fn show(&mut self, run: &str, status: String) {
+        self.status.insert(run.to_owned(), status);
+        self.refresh();
+    }
+
+    fn refresh(&self) {
+        let line = |(run, status): (&String, &String)| match self.steps.get(run) {
+            Some(step) => format!("{run}: {}, {step}", status.trim_end()),
+            None => format!("{run}: {}", status.trim_end()),
+        };
+        let lines: Vec<String> = self.status.iter().map(line).collect();
+        self.bar.set_message(lines.join("   "));
+    }
+
+    fn fact(&mut self, run: &str, record: &Record) {
+        match &record.fact {
+            Fact::Submitted {
+                attempt,
+                job,
+                adopted,
+            } => {
+                let how = if *adopted {
+                    " (found again by its token)"
+                } else {
+                    ""
+                };
+                self.steps.remove(run);
+                self.told.remove(run);
+                let text = format!("attempt {attempt}  submitted as job {}{how}", job.id);
+                self.say(run, &text);
+            }
+            Fact::SubmitUnclear { attempt, detail } => {
+                let text = format!(
+                    "attempt {attempt}  {} {detail}; looking for the job by its token",
+                    Paint(WARN, "unclear:")
+                );
+                self.line(run, &text);
+            }
+            Fact::StateSeen { attempt, status } => self.state(run, *attempt, status),
+            Fact::Restarted {
+                attempt, restarts, ..
+            } => {
+                let text = format!("attempt {attempt}  restarted by the scheduler ({restarts})");
+                self.say(run, &text);
+            }
+            Fact::Stalled { attempt, quiet_s } => {
+                let text = format!(
+                    "attempt {attempt}  {} out of memory, and nothing has moved for {quiet_s} s; \
+                     cancelling the job so that the other ranks do not hold the GPUs",
+                    Paint(WARN, "hangs:")
+                );
+                self.say(run, &text);
+            }
+            Fact::Diagnosed {
+                attempt, incident, ..
+            } if is_news(incident) => {
+                let headline = incident.headline();
+                let mut text = format!("attempt {attempt}  {}", Paint(BAD, &headline));
+                for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
+                    text.push_str(&format!("\n           {}", evidence(line)));
+                }
+                self.say(run, &text);
+            }
+            Fact::Decided { verdict, .. } => self.verdict(run, verdict),
+            Fact::Finished { outcome } => self.finished(run, outcome),
+            _ => {}
+        }
+    }
+
+    fn state(&mut self, run: &str, attempt: u32, status: &JobStatus) {
+        let word = status.state.word();
+        let reason = status
+            .reason
+            .as_deref()
+            .filter(|r| !matches!(*r, "None" | ""));
+        let tail = match (&status.state, reason) {
+            (JobState::Pending, Some(reason)) => format!(" ({reason})"),
+            (JobState::Running, _) if !status.nodes.is_empty() => {
+                format!(" on {}", status.nodes.join(","))
+            }
+            (_, Some(reason)) => format!(" ({reason})"),
+            _ => String::new(),
+        };
+        let style = match status.state {
+            JobState::Completed => GOOD,
+            JobState::Pending | JobState::Running | JobState::Completing => DIM,
+            _ => WARN,
+        };
+        let told = (attempt, status.restarts, format!("{word}{tail}"));
+        if self.stated.entry(run.to_owned()).or_default().insert(told) {
+            let mut text = format!("attempt {attempt}  {}{tail}", Paint(style, word));
+            let waits = status.state == JobState::Pending;
+            if let Some(hint) = reason.filter(|_| waits).and_then(waiting::hint) {
+                text.push_str(&format!("\n           {} {hint}", Paint(WARN, "hint:")));
+            }
+            self.say(run, &text);
+        }
+        self.show(run, format!("attempt {attempt} {word}{tail}"));
+    }
+
+    fn verdict(&mut self, run: &str, verdict: &Verdict) {
+        let text = match verdict {
+            Verdict::Climb { step, .. } => {
+                let mut text = format!(
+                    "climb      {}: {} ({})",
+                    Paint(NAME, &step.rung),
+                    step.title,
+                    step.effect.describe()
+                );
+                for line in change_lines(&step.changes) {
+                    text.push_str(&format!("\n           {line}"));
+                }
+                for note in &step.notes {
+                    text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
+                }
+                text
+            }
+            Verdict::Again { cause, exclude, .. } => {
+                let without = match exclude.as_slice() {
+                    [] => String::new(),
+                    nodes => format!(", without {}", nodes.join(",")),
+                };
+                format!("again      the same configuration, after {cause}{without}")
+            }
+            Verdict::End { .. } => return,
+        };
+        self.say(run, &text);
+    }
+
+    fn finished(&mut self, run: &str, outcome: &Outcome) {
+        self.status.remove(run);
+        self.stated.remove(run);
+        let tail = reason(outcome)
+            .map(|r| format!(": {r}"))
+            .unwrap_or_default();
+        let style = if *outcome == Outcome::Succeeded {
+            GOOD
+        } else {
+            BAD
+        };
+        self.say(run, &format!("{}{tail}", Paint(style, outcome.word())));
+    }
+
+    /// On a terminal the status line moves; elsewhere every tenth of the way is a line.
+    fn progress(&mut self, run: &str, progress: &Progress) {
+        let text = format!("step {}{}", progress.step, total(progress));
+        let tenth = match progress.total {
+            Some(total) if total > 0 => progress.step * 10 / total,
+            _ => progress.step / 10,
+        };
+        if self.bar.is_hidden() && self.told.insert(run.to_owned(), tenth) != Some(tenth) {
+            self.say(run, &format!("           {}", Paint(DIM, &text)));
+        }
+        self.steps.insert(run.to_owned(), text);
+        self.refresh();
+    }
+}
+
+/// Does an incident say more than the state that was told already?
+fn is_news(incident: &Incident) -> bool {
+    let from_log = incident.evidence.iter().any(|e| !e.file.is_empty());
+    match incident.kind.as_str() {
+        "no_failure" => false,
+        "other" => from_log,
+        _ => true,
+    }
+}
+
+/// A line folded at the terminal's width, what follows indented as deep as the text above it. Off a
+/// terminal lines stay whole, for those who search in them.
+fn wrap(line: &str) -> String {
+    if !std::io::stderr().is_terminal() {
+        return line.to_owned();
+    }
+    let options = textwrap::Options::with_termwidth()
+        .subsequent_indent(INDENT)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(line, options)
+}
+
+impl Observer for Story {
+    fn notice(&mut self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Fact { run, record } => self.fact(run, record),
+            Notice::Status {
+                run,
+                attempt,
+                status,
+            } => {
+                let reason = status.reason.clone().unwrap_or_default();
+                let number = attempt.number;
+                if matches!(status.state.stage(), Stage::Waiting | Stage::Running) {
+                    self.state(run, number, status);
+                }
+                let seconds = status
+                    .started
+                    .map(|t| jiff::Timestamp::now().duration_since(t).as_secs());
+                let elapsed = seconds.map(|s| format!(" {}", super::run_view::duration(s)));
+                let (word, elapsed) = (status.state.word(), elapsed.unwrap_or_default());
+                self.show(run, format!("attempt {number} {word}{elapsed} {reason}"));
+            }
+            Notice::Forecast { run, attempt, text } => {
+                let text = sanitize(text.as_bytes());
+                self.say(
+                    run,
+                    &format!("attempt {attempt}  more GPUs; the scheduler says: {text}"),
+                );
+            }
+            Notice::Progress { run, progress } => self.progress(run, progress),
+            Notice::Fatal { run, class } => {
+                let what = match class {
+                    Class::HostOom => "host memory",
+                    _ => "GPU memory",
+                };
+                self.show(run, format!("out of {what}, waiting for the job to end"));
+            }
+            Notice::Trouble { run, what } => {
+                let text = format!("{} {what}", Paint(WARN, "trouble:"));
+                self.line(run.unwrap_or(""), &text);
+            }
+            // Of a single run it is the command's own error, told at its end.
+            Notice::SetAside { run, why } if self.several => {
+                let text = format!("{} {why}", Paint(WARN, "set aside:"));
+                self.line(run, &text);
+            }
+            Notice::SetAside { .. } => {}
+            Notice::Recovered => self.say("", "the scheduler answers again"),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What to do about a job that waits for something that time alone does not bring.
+
+/// Slurm's reasons to wait that are not cured by waiting, or by waiting for something else than one's
+/// turn (squeue(1), JOB REASON CODES; seen on 22.05.8), with what helps. Beginnings of reasons.
+const REASONS: [(&str, &str); 14] = [
+    (
+        "JobHeldUser",
+        "it is held: `scontrol release JOBID` lets it start",
+    ),
+    ("JobHeldAdmin", "an administrator holds it: ask the site"),
+    (
+        "job requeued in held state",
+        "it is held: `scontrol release JOBID` lets it start",
+    ),
+    (
+        "PartitionDown",
+        "the partition starts no jobs: `sinfo -s` shows those that do",
+    ),
+    (
+        "PartitionInactive",
+        "the partition starts no jobs: `sinfo -s` shows those that do",
+    ),
+    (
+        "PartitionNodeLimit",
+        "more nodes than the partition allows: it will never start",
+    ),
+    (
+        "PartitionTimeLimit",
+        "a longer time limit than the partition allows: it will never start",
+    ),
+    (
+        "AccountNotAllowed",
+        "the partition does not take this account: it will never start",
+    ),
+    (
+        "QOSNotAllowed",
+        "the partition does not take this QOS: it will never start",
+    ),
+    (
+        "BadConstraints",
+        "no node is as asked for: it will never start",
+    ),
+    (
+        "DependencyNeverSatisfied",
+        "the job that it depends on failed: it will never start",
+    ),
+    (
+        "ReqNodeNotAvail",
+        "a node that it needs is down or reserved: `sinfo -R`",
+    ),
+    (
+        "QOSMax",
+        "a limit of the QOS on your jobs: it starts when others of yours end",
+    ),
+    (
+        "Assoc",
+        "a limit of your account: `sacctmgr show assoc user=$USER`",
+    ),
+];
+
+/// What to do about a job that waits for this reason, where waiting alone may not help.
+pub fn hint(reason: &str) -> Option<&'static str> {
+    REASONS
+        .iter()
+        .find(|(start, _)| reason.starts_with(start))
+        .map(|(_, step)| *step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_time_does_not_cure_has_a_hint_and_the_others_have_none() {
+        for reason in [
+            "PartitionTimeLimit",
+            "JobHeldUser",
+            "QOSMaxJobsPerUserLimit",
+            "ReqNodeNotAvail, UnavailableNodes:node2",
+        ] {
+            assert!(hint(reason).is_some(), "{reason}");
+        }
+        for reason in ["Priority", "Resources", "None", "BeginTime", ""] {
+            assert_eq!(hint(reason), None);
+        }
+    }
+}

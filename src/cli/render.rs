@@ -1,0 +1,97 @@
+//! `oomctl render`: the exact files that would be submitted, and nothing else.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::args::Configuration;
+use super::load;
+use super::print::{self, Failure};
+use crate::core::render::{AttemptPlace, RenderedFile};
+use crate::io::files::{Access, make_private_dir, write_atomic};
+
+/// Arguments of `render`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Write the files into this folder instead of printing them
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    files: Vec<FileView>,
+}
+
+#[derive(Serialize)]
+struct FileView {
+    name: String,
+    entry: bool,
+    text: String,
+}
+
+/// Runs `oomctl render`.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let request = load::request(&args.configuration, "render", &[])?;
+    let place = preview(request.inputs().project.as_str(), &request.inputs().backend);
+    let files = request.render(&[], &place)?;
+    match &args.to {
+        Some(folder) => write(folder, &files)?,
+        None if args.json => print::json(&view(files))?,
+        None => print::data(&text(&files))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The place of a first attempt in a run that does not exist.
+pub fn preview(project: &str, backend: &str) -> AttemptPlace {
+    AttemptPlace {
+        run: "preview".to_owned(),
+        number: 1,
+        token: "oomctl-preview-1-00000000".to_owned(),
+        dir: format!("{project}/.oomctl/runs/preview/attempt-1"),
+        workdir: project.to_owned(),
+        backend: backend.to_owned(),
+    }
+}
+
+fn view(files: Vec<RenderedFile>) -> View {
+    View {
+        schema_version: 1,
+        files: files
+            .into_iter()
+            .map(|f| FileView {
+                name: f.name,
+                entry: f.entry,
+                text: f.text,
+            })
+            .collect(),
+    }
+}
+
+/// The files one after the other, each under its name.
+pub fn text(files: &[RenderedFile]) -> String {
+    let mut text = String::new();
+    for file in files {
+        let role = if file.entry { " (submitted)" } else { "" };
+        text.push_str(&format!("#### {}{role}\n{}\n", file.name, file.text));
+    }
+    text
+}
+
+fn write(folder: &std::path::Path, files: &[RenderedFile]) -> Result<(), Failure> {
+    make_private_dir(folder)?;
+    for file in files {
+        let path = folder.join(&file.name);
+        write_atomic(&path, file.text.as_bytes(), Access::PrivateScript)?;
+        print::data(&path.display().to_string())?;
+    }
+    Ok(())
+}

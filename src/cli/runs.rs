@@ -1,0 +1,122 @@
+//! The runs of a project: finding one by name or job id, reading it back.
+
+use std::path::{Path, PathBuf};
+
+use super::print::Failure;
+use crate::core::recipe::nearest;
+use crate::core::supervise::{History, Inputs, Request};
+use crate::drive::{RunFolder, Supervisor, history};
+use crate::io::scheduler::Scheduler;
+use crate::io::scheduler::local::Local;
+use crate::io::scheduler::slurm::Slurm;
+
+/// Numbers tried for the name of a new run.
+const MOST_RUNS: u32 = 100_000;
+
+/// A run on disk.
+pub struct Stored {
+    /// Its folder.
+    pub folder: RunFolder,
+    /// What its facts add up to.
+    pub history: History,
+}
+
+/// `<project>/.oomctl/runs`.
+pub fn runs_dir(project: &Path) -> PathBuf {
+    project.join(".oomctl/runs")
+}
+
+/// Names of the runs of a project, sorted.
+pub fn names(project: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(runs_dir(project)).into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter(|e| e.path().join("inputs.json").is_file())
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A name for a new run: `<stem>-<n>` with the first number that is free.
+pub fn new_name(project: &Path, stem: &str) -> Result<String, Failure> {
+    let clean = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let stem: String = stem.chars().map(clean).take(48).collect();
+    (1..MOST_RUNS)
+        .map(|n| format!("{stem}-{n}"))
+        .find(|name| !runs_dir(project).join(name).exists())
+        .ok_or_else(|| Failure::new(5, "too many runs of one name; give one with --run"))
+}
+
+/// The run that is meant by its name, or by the id of one of its jobs.
+pub fn find(project: &Path, wanted: &str) -> Result<Stored, Failure> {
+    let known = names(project);
+    if known.iter().any(|n| n == wanted) {
+        return open(project, wanted);
+    }
+    let mut latest: Option<Stored> = None;
+    for name in &known {
+        let stored = open(project, name)?;
+        let has_it = |h: &History| {
+            h.attempts
+                .iter()
+                .any(|a| a.job.as_ref().is_some_and(|j| j.id.0 == wanted))
+        };
+        let newer = latest
+            .as_ref()
+            .is_none_or(|l| l.history.created <= stored.history.created);
+        if has_it(&stored.history) && newer {
+            latest = Some(stored);
+        }
+    }
+    latest.ok_or_else(|| unknown(project, wanted, &known))
+}
+
+fn unknown(project: &Path, wanted: &str, known: &[String]) -> Failure {
+    let what = format!(
+        "no run and no job of a run in {} is called {wanted:?}",
+        runs_dir(project).display()
+    );
+    let failure = Failure::new(2, what);
+    match nearest(wanted, known.iter().map(String::as_str)) {
+        Some(near) => failure.hint(format!("did you mean {near}?")),
+        None if known.is_empty() => failure.hint("`oomctl submit` starts a run"),
+        None => failure.hint("`oomctl status` lists the runs"),
+    }
+}
+
+/// Reads a run.
+pub fn open(project: &Path, name: &str) -> Result<Stored, Failure> {
+    let folder = RunFolder::of(&runs_dir(project), name)?;
+    folder.check()?;
+    let history = history(folder.dir())?;
+    Ok(Stored { folder, history })
+}
+
+/// What a run was asked to do.
+pub fn request(folder: &RunFolder) -> Result<Request, Failure> {
+    let text = folder.read_inputs()?;
+    let path = folder.inputs();
+    let inputs: Inputs = serde_json::from_str(&text)
+        .map_err(|e| Failure::new(7, format!("{}: {e}", path.display())))?;
+    Ok(Request::new(inputs)?)
+}
+
+/// The scheduler of a backend.
+pub fn scheduler(backend: &str, project: &Path) -> Box<dyn Scheduler> {
+    match backend {
+        "local" => Box::new(Local::new(project)),
+        _ => Box::new(Slurm::new()),
+    }
+}
+
+/// A supervisor on a backend, with the system's clock.
+pub fn supervisor(backend: &str, project: &Path) -> Supervisor {
+    Supervisor::new(scheduler(backend, project), Box::new(jiff::Timestamp::now))
+}

@@ -1,0 +1,89 @@
+//! `oomctl status`: every run and attempt.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+
+use super::load;
+use super::print::run_view::{RunView, document, list, run_view};
+use super::print::{self, Failure};
+use super::runs::{self, Stored};
+use crate::core::job::{JobRef, JobStatus};
+use crate::core::supervise::Phase;
+
+/// Arguments of `status`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Runs, by name or by the id of one of their jobs; all by default
+    #[arg(value_name = "JOBID|RUN")]
+    runs: Vec<String>,
+    /// Project file; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `oomctl status`: what the ledgers say, and for jobs that are not over what the scheduler says
+/// now, in one question a backend. Nothing is written.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let project = load::project(args.config.as_deref())?.folder;
+    let now = Timestamp::now();
+    let mut stored = Vec::new();
+    let mut damaged = None;
+    if args.runs.is_empty() {
+        for name in runs::names(&project) {
+            match runs::open(&project, &name) {
+                Ok(run) => stored.push(run),
+                Err(failure) => damaged = Some(failure),
+            }
+        }
+    } else {
+        for wanted in &args.runs {
+            stored.push(runs::find(&project, wanted)?);
+        }
+    }
+    ask(&project, &mut stored, now)?;
+    let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
+    if args.json {
+        print::json(&document(&views))?;
+    } else if args.runs.is_empty() {
+        print::data(&list(&views))?;
+    } else {
+        for view in &views {
+            print::data(&view.text())?;
+        }
+    }
+    damaged.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// Puts the scheduler's present word on live jobs into the histories in memory.
+fn ask(project: &Path, stored: &mut [Stored], now: Timestamp) -> Result<(), Failure> {
+    let mut by_backend: BTreeMap<String, Vec<JobRef>> = BTreeMap::new();
+    for run in stored.iter().filter(|s| s.history.phase() == Phase::Live) {
+        let backend = runs::request(&run.folder)?.inputs().backend.clone();
+        let job = run.history.attempt().and_then(|a| a.job.clone());
+        by_backend.entry(backend).or_default().extend(job);
+    }
+    for (backend, jobs) in by_backend {
+        match runs::scheduler(&backend, project).poll(&jobs, now) {
+            Ok(poll) => poll.jobs.iter().for_each(|status| update(stored, status)),
+            Err(e) => print::talk(&format!("no answer from {e}; states are those last seen")),
+        }
+    }
+    Ok(())
+}
+
+fn update(stored: &mut [Stored], status: &JobStatus) {
+    let attempts = stored
+        .iter_mut()
+        .filter_map(|s| s.history.attempts.last_mut());
+    for attempt in attempts {
+        if attempt.job.as_ref().is_some_and(|j| j.id == status.id) {
+            attempt.status = Some(status.clone());
+        }
+    }
+}

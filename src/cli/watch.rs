@@ -1,0 +1,110 @@
+//! `oomctl watch`: follow, diagnose, escalate, resubmit.
+
+use std::process::ExitCode;
+
+use super::print::run_view::{RunView, run_view};
+use super::print::story::Story;
+use super::print::{self, Failure};
+use super::{load, runs};
+use crate::core::supervise::Outcome;
+use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
+use crate::io::ledger::Takeover;
+
+/// Arguments of `watch`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Runs, by name or by the id of one of their jobs
+    #[arg(required = true, value_name = "JOBID|RUN")]
+    runs: Vec<String>,
+    /// Project file; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    /// Take the run over from a supervisor that is gone but cannot be told to be
+    #[arg(long)]
+    take_over: bool,
+    /// Print one JSON document at the end
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `oomctl watch`.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let project = load::project(args.config.as_deref())?;
+    let takeover = if args.take_over {
+        Takeover::Forced
+    } else {
+        Takeover::IfDead
+    };
+    let mut supervisor: Option<(String, Supervisor)> = None;
+    for wanted in &args.runs {
+        let stored = runs::find(&project.folder, wanted)?;
+        let request = runs::request(&stored.folder)?;
+        let backend = request.inputs().backend.clone();
+        let (of, all) = supervisor
+            .get_or_insert_with(|| (backend.clone(), runs::supervisor(&backend, &project.folder)));
+        if *of != backend {
+            let what = format!("{wanted} runs on {backend}, the others on {of}");
+            return Err(Failure::new(2, what).hint("watch them in two calls"));
+        }
+        let now = jiff::Timestamp::now();
+        all.add(Handle::open(
+            stored.folder,
+            Box::new(request),
+            takeover,
+            now,
+        )?);
+    }
+    match supervisor {
+        Some((_, supervisor)) => follow(supervisor, args.json),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Drives all runs to their end, telling the story as it goes.
+pub fn follow(mut supervisor: Supervisor, json: bool) -> Result<ExitCode, Failure> {
+    let sources = Sources::signals()
+        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+    let mut story = Story::new(supervisor.runs().count() > 1);
+    let end = drive(&mut supervisor, Until::Finished, &sources, &mut story);
+    story.close();
+    result(&supervisor, end, json, &|view| print::data(&view.text()))
+}
+
+/// Prints what has become of the runs, and gives the exit code: that of the first run that did not
+/// succeed.
+pub fn result(
+    supervisor: &Supervisor,
+    end: End,
+    json: bool,
+    text: &dyn Fn(&RunView) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let views: Vec<RunView> = supervisor
+        .runs()
+        .map(|h| run_view(h.history(), jiff::Timestamp::now()))
+        .collect();
+    if json {
+        print::json(&print::run_view::document(&views))?;
+    } else {
+        for view in &views {
+            text(view)?;
+        }
+    }
+    if let Some(error) = supervisor.runs().find_map(Handle::error) {
+        return Err(error.into());
+    }
+    if let End::Detached { signal } = end {
+        let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
+        print::talk(&format!(
+            "detached; the jobs go on. `oomctl watch {}` takes up again",
+            names.join(" ")
+        ));
+        return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(2)));
+    }
+    let codes = supervisor
+        .runs()
+        .filter_map(|h| h.history().outcome.as_ref())
+        .map(Outcome::exit_code);
+    Ok(ExitCode::from(
+        codes.max_by_key(|c| u8::from(*c != 0)).unwrap_or(0),
+    ))
+}

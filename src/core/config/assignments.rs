@@ -1,0 +1,133 @@
+//! Values from the command line and the environment: `--set`, `--override`, `OOMCTL_*`.
+
+use crate::core::recipe::{
+    Kind, Layer, LayerKind, Origin, Override, Place, Preset, Problem, Refusal, Setting, Value,
+};
+
+/// Variables of ours that are no knobs.
+const RESERVED: [&str; 8] = [
+    "OOMCTL_SITE_CONFIG",
+    "OOMCTL_BACKEND",
+    "OOMCTL_RUN",
+    "OOMCTL_ATTEMPT",
+    "OOMCTL_ATTEMPT_DIR",
+    "OOMCTL_JOB_ID",
+    "OOMCTL_LOG",
+    "OOMCTL_TEST_SLURM",
+];
+
+/// The layer of `--set NAME=VALUE` and `--override KEY=VALUE`, as typed.
+///
+/// # Errors
+/// Every assignment that is none, names no knob or has a value of the wrong kind.
+pub fn from_flags(preset: &Preset, set: &[String], overrides: &[String]) -> Result<Layer, Refusal> {
+    let mut layer = Layer::new(LayerKind::Flags);
+    let mut problems = Vec::new();
+    for text in set {
+        let origin = Origin::Flag {
+            text: format!("--set {text}"),
+        };
+        match text.split_once('=') {
+            Some((name, value)) => match assign(preset, name.trim(), value, origin) {
+                Ok((name, setting)) => drop(layer.settings.insert(name, setting)),
+                Err(problem) => problems.push(problem),
+            },
+            None => problems.push(no_assignment("--set", text, origin)),
+        }
+    }
+    for text in overrides {
+        let origin = Origin::Flag {
+            text: format!("--override {text}"),
+        };
+        match text.split_once('=') {
+            Some((key, value)) => layer.overrides.push(Override {
+                key: key.trim().to_owned(),
+                value: value.to_owned(),
+                origin,
+            }),
+            None => problems.push(no_assignment("--override", text, origin)),
+        }
+    }
+    if problems.is_empty() {
+        Ok(layer)
+    } else {
+        Err(Refusal(problems))
+    }
+}
+
+fn no_assignment(flag: &str, text: &str, origin: Origin) -> Problem {
+    Problem::new(format!("`{text}` is no assignment"))
+        .at(text.to_owned(), origin)
+        .hint(format!("write {flag} NAME=VALUE"))
+}
+
+fn assign(
+    preset: &Preset,
+    name: &str,
+    text: &str,
+    origin: Origin,
+) -> Result<(String, Setting), Problem> {
+    let place = Place {
+        label: format!("{name} = {text}"),
+        origin: origin.clone(),
+    };
+    let Some(knob) = preset.knob(name) else {
+        let mut problem = preset.unknown_knob(name);
+        problem.places.push(place);
+        if name.contains('.') || name.starts_with(['+', '~']) {
+            problem.hint = Some(format!(
+                "to hand over a key that no knob describes, write --override {name}={text}"
+            ));
+        }
+        return Err(problem);
+    };
+    let value = match knob.kind {
+        Kind::List if !text.starts_with('[') => {
+            Ok(Value::List(text.split(',').map(str::to_owned).collect()))
+        }
+        kind => kind.parse(text),
+    };
+    match value {
+        Ok(value) => Ok((knob.name.clone(), Setting { value, origin })),
+        Err(what) => {
+            let mut problem = Problem::new(format!("{name}: {what}"));
+            problem.places.push(place);
+            Err(problem)
+        }
+    }
+}
+
+/// The name of the environment variable that sets a knob: upper case, `.` as `__`.
+#[must_use]
+pub fn variable(knob: &str) -> String {
+    format!("OOMCTL_{}", knob.to_uppercase().replace('.', "__"))
+}
+
+/// The layer of `OOMCTL_*` variables. Variables that name no knob are not ours to judge.
+///
+/// # Errors
+/// Values of the wrong kind.
+pub fn from_environment<'a>(
+    preset: &Preset,
+    variables: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<Layer, Refusal> {
+    let mut layer = Layer::new(LayerKind::Environment);
+    let mut problems = Vec::new();
+    for (name, text) in variables.filter(|(n, _)| !RESERVED.contains(n)) {
+        let Some(knob) = preset.knobs.iter().find(|k| variable(&k.name) == name) else {
+            continue;
+        };
+        let origin = Origin::Env {
+            name: name.to_owned(),
+        };
+        match assign(preset, &knob.name, text, origin) {
+            Ok((name, setting)) => drop(layer.settings.insert(name, setting)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() {
+        Ok(layer)
+    } else {
+        Err(Refusal(problems))
+    }
+}

@@ -1,0 +1,325 @@
+//! A configuration file as sections: what the keys at its top mean.
+
+use serde::de::DeserializeOwned;
+
+use super::ConfigError;
+use super::node::{Content, Key, Node};
+use crate::core::recipe::{
+    Kind, Knob, Layer, LayerKind, Origin, Override, Preset, Setting, Value, nearest,
+};
+
+/// A configuration file whose top is a map.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// The file, as shown to the user.
+    pub path: String,
+    text: String,
+    entries: Vec<(Key, Node)>,
+}
+
+/// A text with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// The text.
+    pub text: String,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// One entry of `ladder:` in a project: a rung of the preset by name, or fields that define or change
+/// one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LadderEntry {
+    /// Name of the rung.
+    pub rung: String,
+    /// Fields given, as JSON; empty for a name alone.
+    pub fields: serde_json::Map<String, serde_json::Value>,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+impl Document {
+    /// Parses a file.
+    ///
+    /// # Errors
+    /// As `Node::parse`, and when the top is no map.
+    pub fn parse(path: &str, text: &str) -> Result<Self, ConfigError> {
+        let node = Node::parse(path, text)?;
+        let entries = match node.content {
+            Content::Map(entries) => entries,
+            Content::Null => Vec::new(),
+            _ => {
+                let what = format!("expected keys and values, got {}", node.noun());
+                return Err(ConfigError::at(path, text, node.line, node.column, what));
+            }
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            entries,
+        })
+    }
+
+    /// The node under a key at the top.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries
+            .iter()
+            .find(|(k, _)| k.name == key)
+            .map(|(_, n)| n)
+            .filter(|n| n.content != Content::Null)
+    }
+
+    /// An error at a node.
+    #[must_use]
+    pub fn fault(&self, node: &Node, what: impl Into<String>) -> ConfigError {
+        ConfigError::at(&self.path, &self.text, node.line, node.column, what)
+    }
+
+    /// Refuses keys at the top that are not in `known`.
+    ///
+    /// # Errors
+    /// The first unknown key, with the nearest known one.
+    pub fn check_keys(&self, known: &[&str]) -> Result<(), ConfigError> {
+        match self
+            .entries
+            .iter()
+            .find(|(k, _)| !known.contains(&k.name.as_str()))
+        {
+            None => Ok(()),
+            Some((key, _)) => Err(self.unknown_key(key, known)),
+        }
+    }
+
+    fn unknown_key(&self, key: &Key, known: &[&str]) -> ConfigError {
+        let what = format!("unknown key `{}`", key.name);
+        let error = ConfigError::at(&self.path, &self.text, key.line, key.column, what);
+        match nearest(&key.name, known.iter().copied()) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint(format!("known keys here: {}", known.join(", "))),
+        }
+    }
+
+    /// The text under a key at the top.
+    ///
+    /// # Errors
+    /// When it is a list or a map.
+    pub fn text(&self, key: &str) -> Result<Option<Given>, ConfigError> {
+        self.get(key).map(|n| self.given(n)).transpose()
+    }
+
+    fn given(&self, node: &Node) -> Result<Given, ConfigError> {
+        match &node.content {
+            Content::Scalar(text) => Ok(Given {
+                text: text.clone(),
+                origin: self.origin(node.line, node.column),
+            }),
+            _ => Err(self.fault(node, format!("expected text, got {}", node.noun()))),
+        }
+    }
+
+    fn origin(&self, line: u32, column: u32) -> Origin {
+        Origin::File {
+            path: self.path.clone(),
+            line,
+            column,
+        }
+    }
+
+    fn map<'a>(&self, node: &'a Node) -> Result<&'a [(Key, Node)], ConfigError> {
+        match &node.content {
+            Content::Map(entries) => Ok(entries),
+            _ => Err(self.fault(
+                node,
+                format!("expected keys and values, got {}", node.noun()),
+            )),
+        }
+    }
+
+    /// A section with fixed fields. Fields named in `durations` are written as durations
+    /// (`wall_time: 3d`) and read into a field in seconds (`wall_time_s`).
+    ///
+    /// # Errors
+    /// Unknown fields and values of the wrong type, with their place.
+    pub fn section<T: DeserializeOwned + Default>(
+        &self,
+        key: &str,
+        fields: &[&str],
+        durations: &[&str],
+    ) -> Result<T, ConfigError> {
+        let Some(node) = self.get(key) else {
+            return Ok(T::default());
+        };
+        let mut json = serde_json::Map::new();
+        for (name, value) in self.map(node)? {
+            if durations.contains(&name.name.as_str()) {
+                let text = self.given(value)?.text;
+                let seconds = crate::core::units::parse_duration_s(&text)
+                    .map_err(|e| self.fault(value, format!("{}: {e}", name.name)))?;
+                json.insert(format!("{}_s", name.name), seconds.into());
+            } else if fields.contains(&name.name.as_str()) {
+                json.insert(name.name.clone(), value.to_json());
+            } else {
+                let known: Vec<&str> = fields.iter().chain(durations).copied().collect();
+                return Err(self.unknown_key(name, &known));
+            }
+        }
+        serde_json::from_value(json.into()).map_err(|e| self.fault(node, format!("{key}: {e}")))
+    }
+
+    /// The `knobs`, `pin` and `overrides` of the file as a layer.
+    ///
+    /// # Errors
+    /// Every unknown knob and every value of the wrong type, each with its place.
+    pub fn layer(&self, kind: LayerKind, preset: &Preset) -> Result<Layer, Vec<ConfigError>> {
+        let mut layer = Layer::new(kind);
+        let mut errors = Vec::new();
+        match self.get("knobs").map(|n| self.map(n)).transpose() {
+            Ok(entries) => {
+                for (key, node) in entries.unwrap_or_default() {
+                    match self.setting(preset, key, node) {
+                        Ok((name, setting)) => drop(layer.settings.insert(name, setting)),
+                        Err(e) => errors.push(e),
+                    }
+                }
+            }
+            Err(e) => errors.push(e),
+        }
+        if let Err(e) = self.pins(preset, &mut layer) {
+            errors.push(e);
+        }
+        if let Err(e) = self.overrides(&mut layer) {
+            errors.push(e);
+        }
+        if errors.is_empty() {
+            Ok(layer)
+        } else {
+            Err(errors)
+        }
+    }
+
+    fn setting(
+        &self,
+        preset: &Preset,
+        key: &Key,
+        node: &Node,
+    ) -> Result<(String, Setting), ConfigError> {
+        let Some(knob) = preset.knob(&key.name) else {
+            return Err(self.no_knob(preset, &key.name, key.line, key.column));
+        };
+        let value = self.value(knob, node)?;
+        let origin = self.origin(node.line, node.column);
+        Ok((knob.name.clone(), Setting { value, origin }))
+    }
+
+    fn no_knob(&self, preset: &Preset, name: &str, line: u32, column: u32) -> ConfigError {
+        let problem = preset.unknown_knob(name);
+        let error = ConfigError::at(&self.path, &self.text, line, column, problem.what);
+        match problem.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+
+    fn value(&self, knob: &Knob, node: &Node) -> Result<Value, ConfigError> {
+        let expected = || {
+            let what = format!(
+                "{}: expected {}, got {}",
+                knob.name,
+                knob.kind.noun(),
+                node.noun()
+            );
+            self.fault(node, what)
+        };
+        match (&node.content, knob.kind) {
+            (Content::Null, _) => Ok(Value::Null),
+            (Content::List(items), Kind::List) => items
+                .iter()
+                .map(|i| self.given(i).map(|g| g.text))
+                .collect::<Result<_, _>>()
+                .map(Value::List),
+            (Content::Scalar(text), Kind::List) => Ok(Value::List(vec![text.clone()])),
+            (Content::Map(entries), Kind::Map) => entries
+                .iter()
+                .map(|(k, v)| self.given(v).map(|g| (k.name.clone(), g.text)))
+                .collect::<Result<_, _>>()
+                .map(Value::Map),
+            (Content::Scalar(text), kind) if kind != Kind::Map => kind
+                .parse(text)
+                .map_err(|e| self.fault(node, format!("{}: {e}", knob.name))),
+            _ => Err(expected()),
+        }
+    }
+
+    fn pins(&self, preset: &Preset, layer: &mut Layer) -> Result<(), ConfigError> {
+        let Some(node) = self.get("pin") else {
+            return Ok(());
+        };
+        let Content::List(items) = &node.content else {
+            return Err(self.fault(node, "expected a list of knobs"));
+        };
+        for item in items {
+            let given = self.given(item)?;
+            let Some(knob) = preset.knob(&given.text) else {
+                return Err(self.no_knob(preset, &given.text, item.line, item.column));
+            };
+            layer.pins.insert(knob.name.clone(), given.origin);
+        }
+        Ok(())
+    }
+
+    fn overrides(&self, layer: &mut Layer) -> Result<(), ConfigError> {
+        let Some(node) = self.get("overrides") else {
+            return Ok(());
+        };
+        for (key, value) in self.map(node)? {
+            let given = self.given(value)?;
+            layer.overrides.push(Override {
+                key: key.name.clone(),
+                value: given.text,
+                origin: given.origin,
+            });
+        }
+        Ok(())
+    }
+
+    /// The `ladder` of the file; `None` where it has none.
+    ///
+    /// # Errors
+    /// Entries that are neither a name nor fields with `rung`.
+    pub fn ladder(&self) -> Result<Option<Vec<LadderEntry>>, ConfigError> {
+        let Some(node) = self.get("ladder") else {
+            return Ok(None);
+        };
+        let Content::List(items) = &node.content else {
+            return Err(self.fault(node, "expected a list of rungs"));
+        };
+        items
+            .iter()
+            .map(|i| self.rung(i))
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
+    fn rung(&self, node: &Node) -> Result<LadderEntry, ConfigError> {
+        let origin = self.origin(node.line, node.column);
+        if let Content::Scalar(rung) = &node.content {
+            return Ok(LadderEntry {
+                rung: rung.clone(),
+                fields: serde_json::Map::new(),
+                origin,
+            });
+        }
+        let serde_json::Value::Object(fields) = node.to_json() else {
+            return Err(self.fault(node, "expected the name of a rung, or its fields"));
+        };
+        match fields.get("rung").and_then(|r| r.as_str()) {
+            Some(rung) => Ok(LadderEntry {
+                rung: rung.to_owned(),
+                fields: fields.clone(),
+                origin,
+            }),
+            None => Err(self.fault(node, "a rung needs its name: `rung: halve-batches`")),
+        }
+    }
+}

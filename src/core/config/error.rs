@@ -1,0 +1,113 @@
+//! What is wrong with a configuration file.
+
+use crate::core::recipe::nearest;
+
+/// A fault of a configuration file: what, where, and the nearest right thing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}{}: {what}", .line.map(|l| format!(":{l}:{}", .column.unwrap_or(1))).unwrap_or_default())]
+pub struct ConfigError {
+    /// The file, as shown to the user.
+    pub path: String,
+    /// Line, from 1.
+    pub line: Option<u32>,
+    /// Column, from 1.
+    pub column: Option<u32>,
+    /// What is wrong, in one sentence.
+    pub what: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// The line itself.
+    pub snippet: Option<String>,
+}
+
+impl ConfigError {
+    /// A fault of the whole file.
+    #[must_use]
+    pub fn plain(path: &str, what: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: None,
+            column: None,
+            what: what.into(),
+            hint: None,
+            snippet: None,
+        }
+    }
+
+    /// A fault at a place of `text`.
+    #[must_use]
+    pub fn at(path: &str, text: &str, line: u32, column: u32, what: impl Into<String>) -> Self {
+        let snippet = usize::try_from(line)
+            .ok()
+            .and_then(|l| text.lines().nth(l.saturating_sub(1)))
+            .map(|l| l.chars().take(200).collect());
+        Self {
+            line: Some(line),
+            column: Some(column),
+            snippet,
+            ..Self::plain(path, what)
+        }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// From an error of the YAML reader.
+    #[must_use]
+    pub(super) fn yaml(path: &str, text: &str, error: &serde_yaml::Error) -> Self {
+        let message = error.without_snippet().to_string();
+        let what = message
+            .split_once(" at line ")
+            .map_or(message.as_str(), |(what, _)| what)
+            .lines()
+            .next()
+            .unwrap_or("not valid YAML")
+            .to_owned();
+        let what = in_our_words(&strip_place(&what));
+        let hint = nearest_expected(&what);
+        let mut fault = match error.location() {
+            Some(place) => {
+                let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+                Self::at(path, text, small(place.line()), small(place.column()), what)
+            }
+            None => Self::plain(path, what),
+        };
+        fault.hint = hint;
+        fault
+    }
+}
+
+/// For ``unknown field `units`, expected one of name, unit``: the name that was meant.
+fn nearest_expected(what: &str) -> Option<String> {
+    let (unknown, expected) = what.split_once(", expected one of ")?;
+    let given = unknown.split('`').nth(1)?;
+    let names = expected.split(", ").map(|n| n.trim_matches('`'));
+    nearest(given, names).map(|near| format!("did you mean {near}?"))
+}
+
+/// Some messages of the reader start with their place, which we show ourselves.
+fn strip_place(what: &str) -> String {
+    let rest = what.strip_prefix("error: ").unwrap_or(what);
+    match rest.split_once(": ") {
+        Some((head, tail)) if head.starts_with("line ") => tail.to_owned(),
+        _ => rest.to_owned(),
+    }
+}
+
+/// Advice of the reader to programmers is none for users.
+fn in_our_words(what: &str) -> String {
+    match what.strip_prefix("duplicate mapping key: ") {
+        Some(rest) => {
+            let key = rest.split(',').next().unwrap_or(rest);
+            format!("the key `{key}` is given twice")
+        }
+        None if what.starts_with("multiple YAML documents") => {
+            "the file holds several documents (`---`), and only one is read".to_owned()
+        }
+        None => what.to_owned(),
+    }
+}

@@ -1,0 +1,16 @@
+//! Text to layers: project file, profiles, presets, `--set`, environment.
+//!
+//! Rule: text comes in, with the name it was read under; nothing here opens a file. Every fault says
+//! file, line and column.
+
+mod assignments;
+mod document;
+mod error;
+mod node;
+mod preset_text;
+
+pub use assignments::{from_environment, from_flags, variable};
+pub use document::{Document, Given, LadderEntry};
+pub use error::ConfigError;
+pub use node::{Content, Key, MAX_FILE, Node};
+pub use preset_text::{merge_ladder, parse_knob_set, parse_preset};

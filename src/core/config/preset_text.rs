@@ -1,0 +1,77 @@
+//! Presets, knob sets and ladders from text.
+
+use serde::de::DeserializeOwned;
+
+use super::ConfigError;
+use super::document::LadderEntry;
+use super::node::MAX_FILE;
+use crate::core::recipe::{KnobSetFile, Place, PresetFile, Problem, RungSpec, nearest};
+
+/// Reads a preset file.
+///
+/// # Errors
+/// Unknown fields, wrong types and missing fields, with their place.
+pub fn parse_preset(path: &str, text: &str) -> Result<PresetFile, ConfigError> {
+    typed(path, text)
+}
+
+/// Reads a knob set file.
+///
+/// # Errors
+/// As `parse_preset`.
+pub fn parse_knob_set(path: &str, text: &str) -> Result<KnobSetFile, ConfigError> {
+    typed(path, text)
+}
+
+fn typed<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, ConfigError> {
+    if text.len() > MAX_FILE {
+        return Err(ConfigError::plain(path, "the file is larger than 1 MiB"));
+    }
+    let options = serde_yaml::options! { strict_booleans: true };
+    serde_yaml::from_str_with_options(text, options).map_err(|e| ConfigError::yaml(path, text, &e))
+}
+
+/// The ladder of a project over that of its preset: entries in their order; a name takes the
+/// preset's rung, fields change it, or define a new one.
+///
+/// # Errors
+/// Names that the preset lacks and fields that no rung has.
+pub fn merge_ladder(
+    preset: &[RungSpec],
+    entries: Option<&[LadderEntry]>,
+) -> Result<Vec<RungSpec>, Problem> {
+    let Some(entries) = entries else {
+        return Ok(preset.to_vec());
+    };
+    entries.iter().map(|e| merge_rung(preset, e)).collect()
+}
+
+fn merge_rung(preset: &[RungSpec], entry: &LadderEntry) -> Result<RungSpec, Problem> {
+    let known = preset.iter().find(|r| r.rung == entry.rung);
+    if let (Some(rung), true) = (known, entry.fields.is_empty()) {
+        return Ok(rung.clone());
+    }
+    let fault = |what: String| Problem {
+        what,
+        places: vec![Place {
+            label: entry.rung.clone(),
+            origin: entry.origin.clone(),
+        }],
+        hint: None,
+    };
+    if known.is_none() && !entry.fields.contains_key("moves") {
+        let problem = fault(format!("the preset has no rung named {}", entry.rung));
+        return Err(
+            match nearest(&entry.rung, preset.iter().map(|r| r.rung.as_str())) {
+                Some(near) => problem.hint(format!("did you mean {near}?")),
+                None => problem.hint("a new rung needs `title` and `moves`"),
+            },
+        );
+    }
+    let mut fields = match known.map(serde_json::to_value) {
+        Some(Ok(serde_json::Value::Object(fields))) => fields,
+        _ => serde_json::Map::new(),
+    };
+    fields.extend(entry.fields.clone());
+    serde_json::from_value(fields.into()).map_err(|e| fault(format!("rung {}: {e}", entry.rung)))
+}

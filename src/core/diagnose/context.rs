@@ -1,0 +1,297 @@
+//! What stands around a message: the traceback of the one who printed it, and what was going on.
+
+use super::frame::{Frame, Shape};
+use super::phase::{self, Found};
+use super::prefix::{Line, Printer};
+
+/// Frames of one traceback that are remembered, the heaviest of a longer one included.
+const FRAMES: usize = 48;
+
+/// Printers (ranks, Ray actors) of one file that are told apart; the least recent is forgotten.
+const PRINTERS: usize = 64;
+
+/// Lines after which frames without a traceback's end belong to nothing any more.
+const STALE_LINES: u64 = 60;
+
+/// The source line that is looked at for an assertion, in characters.
+const CODE_CHARS: usize = 200;
+
+/// What a line is to a traceback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// `Traceback (most recent call last):`
+    Head,
+    /// `File "…", line N, in f`, or a Ray method.
+    Frame,
+    /// The source line under a frame, or another line that is program text: it fails nothing.
+    Code,
+    /// Anything else.
+    Plain,
+}
+
+/// One printer's traceback.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    printer: Printer,
+    frames: Vec<Found>,
+    /// Inside a traceback, before its last line.
+    pub open: bool,
+    /// Line of the latest frame.
+    latest: u64,
+    /// "The above exception was …": the next traceback continues this one.
+    chained: bool,
+    /// Who printed the latest frame, and how many of the next lines may be its source.
+    source: Option<(Shape, u8)>,
+    /// The latest source line shown.
+    pub code: String,
+    /// The innermost frame, and the innermost of the user's own code.
+    innermost: Option<Frame>,
+    users: Option<Frame>,
+}
+
+/// Lines of source that a notebook or a box shows for one frame.
+const SOURCE_LINES: u8 = 16;
+
+impl Stream {
+    /// Takes a line and says what it is.
+    fn take(&mut self, line: &Line) -> Part {
+        let body = line.body();
+        if body.contains("Traceback (most") {
+            if !self.chained {
+                self.frames.clear();
+            }
+            (self.innermost, self.users) = (None, None);
+            self.source = None;
+            self.chained = false;
+            self.open = true;
+            self.latest = line.number;
+            return Part::Head;
+        }
+        if body.contains("above exception") {
+            self.chained = true;
+            return Part::Plain;
+        }
+        if let Some((frame, shape)) = Frame::read(body) {
+            self.frame(line, body, frame, shape);
+            return Part::Frame;
+        }
+        if let Some(code) = self.source_line(line, body) {
+            self.code_line(code, body);
+            return Part::Code;
+        }
+        match classify(body) {
+            Part::Frame => {
+                self.remember(phase::in_frame(body, None));
+                self.latest = line.number;
+                self.open = true;
+                Part::Frame
+            }
+            Part::Plain if line.text.contains('(') => {
+                self.stray(line, body);
+                Part::Plain
+            }
+            part => part,
+        }
+    }
+
+    fn frame(&mut self, line: &Line, body: &str, frame: Frame, shape: Shape) {
+        if line.number > self.latest + STALE_LINES {
+            self.frames.clear();
+            (self.innermost, self.users) = (None, None);
+        }
+        self.leave_the_optimizer(&frame.canonical());
+        // A frame and its source can be glued into one line.
+        let found = phase::in_frame(body, Some(&frame)).or_else(|| phase::in_frame(body, None));
+        self.remember(found);
+        self.latest = line.number;
+        self.open = true;
+        let lines = if shape == Shape::Plain {
+            1
+        } else {
+            SOURCE_LINES
+        };
+        self.source = Some((shape, lines));
+        if frame.is_users() {
+            self.users = Some(frame.clone());
+        }
+        self.innermost = Some(frame);
+    }
+
+    /// A line of source under a frame. `Some("")` for one that is only shown around the line itself.
+    fn source_line<'l>(&mut self, line: &Line, body: &'l str) -> Option<&'l str> {
+        let (shape, left) = self.source?;
+        let near = line.number <= self.latest + u64::from(SOURCE_LINES) + 2;
+        if left == 0 || !near {
+            self.source = None;
+            return None;
+        }
+        let code = match shape {
+            Shape::Plain => (body.starts_with("  ") && self.latest + 3 >= line.number)
+                .then(|| body.trim_start_matches([' ', '|', '│'])),
+            Shape::Notebook | Shape::Boxed => numbered(body),
+        };
+        self.source = code.is_some().then_some((shape, left - 1));
+        code
+    }
+
+    fn code_line(&mut self, code: &str, body: &str) {
+        if code.is_empty() {
+            return;
+        }
+        self.leave_the_optimizer(code);
+        self.remember(phase::in_frame(code, None));
+        self.code = code.chars().take(CODE_CHARS).collect();
+        let trimmed = self.code.trim();
+        for frame in [&mut self.innermost, &mut self.users].into_iter().flatten() {
+            if frame.code.is_empty() && !body.trim().starts_with('^') {
+                trimmed.clone_into(&mut frame.code);
+            }
+        }
+    }
+
+    /// A step of training that the optimizer calls is not the optimizer's.
+    fn leave_the_optimizer(&mut self, text: &str) {
+        if phase::leaves_the_optimizer(text) {
+            self.frames.retain(|f| f.phase != "optimizer_step");
+        }
+    }
+
+    /// Where the program was: the innermost frame of the user's own code, or else the innermost.
+    pub(crate) fn place(&self, number: u64) -> Option<&Frame> {
+        (number <= self.latest + STALE_LINES)
+            .then(|| self.users.as_ref().or(self.innermost.as_ref()))
+            .flatten()
+    }
+
+    /// A source line whose frame was lost among the lines of other ranks.
+    fn stray(&mut self, line: &Line, body: &str) {
+        let found = phase::in_frame(body, None)
+            .filter(|f| f.weight >= phase::LOOP || body.contains("backward("));
+        if found.is_some() {
+            self.latest = line.number;
+            self.remember(found);
+        }
+    }
+
+    fn remember(&mut self, found: Option<Found>) {
+        let Some(found) = found else { return };
+        if self.frames.len() == FRAMES {
+            let lightest = (0..FRAMES)
+                .min_by_key(|i| self.frames[*i].weight)
+                .unwrap_or(0);
+            self.frames.remove(lightest);
+        }
+        self.frames.push(found);
+    }
+
+    /// The phase that the traceback shows, for a message on line `number`.
+    pub(crate) fn phase(&self, number: u64) -> Option<Found> {
+        (number <= self.latest + STALE_LINES)
+            .then(|| phase::of(&self.frames))
+            .flatten()
+    }
+}
+
+/// A line of source with its number in front, as notebooks and boxes print it: the source where an arrow
+/// points at it, else nothing.
+fn numbered(body: &str) -> Option<&str> {
+    let bare = body.trim_start_matches([' ', '│', '|']);
+    let (pointed, bare) = ["---->", "--->", "-->", "->", "❱", ">"]
+        .iter()
+        .find_map(|arrow| bare.strip_prefix(arrow))
+        .map_or((false, bare), |rest| (true, rest.trim_start()));
+    let code = bare.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = code.len() < bare.len() && code.starts_with([' ', '│']);
+    let blank = body.trim_matches([' ', '│', '|']).is_empty();
+    let code = code.trim_matches([' ', '│', '|']);
+    (is_numbered || blank).then_some(if pointed { code } else { "" })
+}
+
+fn classify(body: &str) -> Part {
+    let start = body.trim_start_matches([' ', '│', '|', '❱', '>']);
+    if start.starts_with("ray::") || body.contains("): ray::") {
+        return Part::Frame;
+    }
+    let echoed = ["+ ", "# ", "$ ", "grep ", "echo "];
+    let program = [
+        "raise ",
+        "except ",
+        "if ",
+        "elif ",
+        "assert ",
+        "return ",
+        "print(",
+        "logger.",
+        "logging.",
+        "warnings.warn(",
+        "def ",
+        "with ",
+        "import ",
+        "for ",
+    ];
+    let boxed = body.starts_with(['│', '╭', '╰', '┌', '└']) && body.contains(" │ ");
+    if boxed
+        || echoed.iter().any(|w| body.starts_with(w))
+        || program.iter().any(|w| start.starts_with(w))
+    {
+        return Part::Code;
+    }
+    Part::Plain
+}
+
+/// All printers of one file, and what the file last announced.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// Most recent last.
+    streams: Vec<Stream>,
+    ambient: Option<(Found, u64)>,
+    /// Markers of [`phase::AMBIENT`] that were read, one bit each.
+    read: u64,
+}
+
+impl Context {
+    /// Takes a line; returns what it is and its printer's traceback.
+    pub(crate) fn take(&mut self, line: &Line) -> (Part, &mut Stream) {
+        for marker in phase::in_ambient(&line.text) {
+            self.read |= 1 << marker;
+            self.announce(marker, line.number);
+        }
+        let at = self.streams.iter().position(|s| s.printer == line.printer);
+        let mut stream = at.map(|at| self.streams.remove(at)).unwrap_or_default();
+        stream.printer = line.printer;
+        let part = stream.take(line);
+        if self.streams.len() == PRINTERS {
+            self.streams.remove(0);
+        }
+        self.streams.push(stream);
+        let last = self.streams.len() - 1;
+        (part, &mut self.streams[last])
+    }
+
+    /// The traceback of a printer.
+    pub(crate) fn stream(&mut self, printer: Printer) -> Option<&mut Stream> {
+        self.streams.iter_mut().find(|s| s.printer == printer)
+    }
+
+    /// Was no line with this marker read yet?
+    pub(crate) fn is_new(&self, marker: u8) -> bool {
+        self.read >> marker & 1 == 0
+    }
+
+    /// A line announces a phase: a marker of [`phase::AMBIENT`].
+    pub(crate) fn announce(&mut self, marker: u8, number: u64) {
+        self.ambient = Some((phase::announced(marker), number));
+    }
+
+    /// What was going on at line `number`, by the lines that announce it.
+    pub(crate) fn ambient(&self, number: u64) -> Option<Found> {
+        self.ambient
+            .filter(|(_, at)| number <= at + STALE_LINES)
+            .map(|(found, _)| found)
+    }
+
+    /// Is the next line wanted whatever it holds? (The source line under a frame tells the phase.)
+    pub(crate) fn wants_next(&self) -> bool {
+        self.streams.last().is_some_and(|s| s.source.is_some())
+    }
+}

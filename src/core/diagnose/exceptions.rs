@@ -1,0 +1,217 @@
+//! Exceptions of Python that no signature knows: what their name says about the kind of failure.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::signatures::{Role, Signature, weight};
+
+const EXCEPTION: Signature = Signature {
+    id: "python_exception",
+    kind: "code_bug",
+    role: Role::Cause,
+    weight: weight::EXCEPTION,
+    literals: &["Error", "Exception"],
+    pattern: None,
+    unless: None,
+    wraps: false,
+    handled: false,
+    any_level: false,
+    quotable: false,
+    gpu: None,
+    host: None,
+    retry: None,
+    phase: None,
+    pool: "none",
+    source: "CPython, last line of a traceback",
+    example: "ZeroDivisionError: division by zero",
+};
+
+static BUG: Signature = EXCEPTION;
+static CONFIG: Signature = Signature {
+    id: "python_exception_config",
+    kind: "config",
+    ..EXCEPTION
+};
+static NETWORK: Signature = Signature {
+    id: "python_exception_network",
+    kind: "network",
+    weight: weight::NETWORK,
+    ..EXCEPTION
+};
+static OTHER: Signature = Signature {
+    id: "python_exception_other",
+    kind: "other",
+    weight: weight::CONSEQUENCE,
+    ..EXCEPTION
+};
+
+static UNFINISHED: Signature = Signature {
+    id: "unfinished_traceback",
+    kind: "other",
+    weight: weight::CONSEQUENCE,
+    example: "Traceback (most recent call last):",
+    ..EXCEPTION
+};
+
+/// The head of a traceback whose end is missing.
+pub(crate) fn unfinished() -> &'static Signature {
+    &UNFINISHED
+}
+
+/// An exception's last line: dotted name, then a colon or nothing.
+static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s{0,2}(?:\w+\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(.*))?$")
+        .expect("a constant of this file, compiled by its tests")
+});
+
+/// Beginnings of exception names, with what they mean; the first that fits.
+static MEANING: [(&[&str], &Signature); 3] = [
+    (
+        &[
+            "ConnectionError",
+            "ConnectionReset",
+            "ConnectionRefused",
+            "ConnectionAborted",
+            "BrokenPipe",
+            "EOFError",
+            "DistNetwork",
+            "DistBackend",
+            "DistStore",
+            "HTTPError",
+            "HfHubHTTP",
+            "ReadTimeout",
+            "ConnectTimeout",
+            "TimeoutError",
+            "SSLError",
+            "ProxyError",
+            "MaxRetryError",
+            "NewConnection",
+            "URLError",
+            "gaierror",
+            "ManagerConnection",
+            "ServiceStart",
+            "RpcError",
+            "CommError",
+        ],
+        &NETWORK,
+    ),
+    (
+        &[
+            "ModuleNotFound",
+            "ImportError",
+            "FileNotFound",
+            "NotADirectory",
+            "IsADirectory",
+            "PermissionError",
+            "ValidationError",
+            "ConfigError",
+            "ArgumentError",
+            "Config",
+            "UnsupportedInterpolation",
+            "RepositoryNotFound",
+            "GatedRepo",
+            "HFValidation",
+            "LookupError",
+        ],
+        &CONFIG,
+    ),
+    (
+        &[
+            "RayTaskError",
+            "RayActorError",
+            "ActorDied",
+            "ChildFailed",
+            "CalledProcess",
+            "ProcessRaised",
+            "ProcessExited",
+            "KeyboardInterrupt",
+            "SystemExit",
+            "SignalException",
+            "EngineDead",
+            "WorkerCrashed",
+            "BrokenProcessPool",
+            "TaskCancelled",
+            "CancelledError",
+            "StopIteration",
+            "Interrupt",
+        ],
+        &OTHER,
+    ),
+];
+
+/// The signature of an exception's last line, if the line is one. `code` is the source line that the
+/// traceback shows last.
+pub(crate) fn find(body: &str, code: &str) -> Option<&'static Signature> {
+    let found = LAST_LINE.captures(body)?;
+    let name = &found[1];
+    if name == "AssertionError" && asserts_configuration(code) {
+        return Some(&CONFIG);
+    }
+    let meaning = MEANING
+        .iter()
+        .find(|(names, _)| names.iter().any(|n| name.starts_with(n)))
+        .map_or(&BUG, |(_, signature)| *signature);
+    Some(meaning)
+}
+
+/// Does this line only carry what failed elsewhere?
+pub(crate) fn carries_another(signature: &Signature) -> bool {
+    std::ptr::eq(signature, &OTHER)
+}
+
+fn asserts_configuration(code: &str) -> bool {
+    let code = code.trim_start();
+    code.starts_with("assert ")
+        && ["config.", "cfg.", "args.", "conf[", "config["]
+            .iter()
+            .any(|word| code.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(line: &str) -> Option<&'static str> {
+        find(line, "").map(|s| s.kind)
+    }
+
+    #[test]
+    fn names_tell_the_kind() {
+        assert_eq!(
+            kind("ZeroDivisionError: division by zero"),
+            Some("code_bug")
+        );
+        assert_eq!(
+            kind("requests.exceptions.ConnectionError: refused"),
+            Some("network")
+        );
+        assert_eq!(
+            kind("ModuleNotFoundError: No module named 'verl'"),
+            Some("config")
+        );
+        assert_eq!(
+            kind("ray.exceptions.ActorDiedError: The actor died"),
+            Some("other")
+        );
+        assert_eq!(kind("KeyboardInterrupt"), Some("other"));
+    }
+
+    #[test]
+    fn sentences_are_no_exceptions() {
+        assert_eq!(kind("No Errors so far"), None);
+        assert_eq!(kind("Error executing job with overrides: []"), None);
+        assert_eq!(kind("    raise ValueError(\"x\")"), None);
+        assert_eq!(kind("loss Error: 0.3"), None);
+    }
+
+    #[test]
+    fn an_assertion_about_the_configuration_is_one() {
+        let code = "    assert config.data.train_batch_size >= config.actor.ppo_mini_batch_size";
+        assert_eq!(find("AssertionError", code).map(|s| s.kind), Some("config"));
+        assert_eq!(
+            find("AssertionError", "assert x.dim() == 2").map(|s| s.kind),
+            Some("code_bug")
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! Text of a log to the reason why the job died. Knows no knob; what helps is said in words only.
+//!
+//! Rule: bytes in, bounded memory; a log is hostile data.
+//!
+//! The way of a byte: `lines` (pieces to blocks of lines) → `sieve` (most bytes end here) → `pass` →
+//! `prefix` (who printed it) → `progress`, `context` (tracebacks, phase), `signatures` and `exceptions`
+//! (what it means) → `events` (what followed, what was survived) → `verdict` (the root, joined with
+//! what the scheduler says) → [`Incident`].
+
+mod advice;
+mod clean;
+mod context;
+mod events;
+mod exceptions;
+mod figures;
+mod frame;
+mod headline;
+mod incident;
+mod kind;
+mod lines;
+mod particulars;
+mod pass;
+mod phase;
+mod prefix;
+mod progress;
+mod reader;
+mod scanner;
+mod scheduler;
+mod sieve;
+mod signatures;
+mod tenants;
+mod verdict;
+
+#[cfg(test)]
+mod stories;
+
+pub use clean::sanitize;
+pub use frame::Frame;
+pub use incident::{Class, Evidence, EvidenceRole, Incident, Progress, Tri};
+pub use progress::{PatternError, ProgressPattern};
+pub use scanner::{Digest, Scanner, SourceId};
+pub use signatures::patterns as signature_patterns;
+pub use signatures::{SignatureError, UserSignature};

@@ -1,0 +1,128 @@
+//! What an incident tells beyond its kind: the figures, where the program was, what helps.
+
+use super::advice;
+use super::clean::clip;
+use super::events::Event;
+use super::figures::Figures;
+use super::incident::{EvidenceRole, Incident};
+use super::kind;
+use super::prefix::body_of;
+use super::signatures::UserSignature;
+use super::tenants;
+use super::verdict::{Findings, is_memory};
+use crate::core::units::Bytes;
+
+/// The figures of a failure of memory that was survived, or belongs to an earlier run in the same file.
+pub(super) fn survived_figures(incident: &mut Incident, findings: &Findings<'_>) {
+    let survived = |e: &&Event| e.is_cause() && is_memory(e) && (e.survived || e.handled);
+    let told = findings.events().filter(survived).find_map(|e| {
+        let figures = e.figures();
+        figures.requested.is_some().then_some(figures)
+    });
+    if let Some(told) = told {
+        put(incident, &told);
+        incident
+            .notes
+            .push("the figures are those of a failure that was survived".to_owned());
+    }
+}
+
+/// What a signature of the project's own adds.
+pub(super) fn as_the_project_says(incident: &mut Incident, user: &UserSignature) {
+    if kind::known(&user.kind).is_none() {
+        user.kind.clone_into(&mut incident.kind);
+        incident.phase = "unknown".to_owned();
+        incident.retryable_unchanged = None;
+    }
+    incident.retryable_unchanged = user.retryable_unchanged.or(incident.retryable_unchanged);
+    incident.helps.clone_from(&user.helps);
+    incident.worse.clone_from(&user.worse);
+}
+
+/// Where the program was when it failed.
+pub(super) fn program(incident: &mut Incident, root: &Event) {
+    if root.in_traceback {
+        let message = root.texts.first().map(|text| body_of(text));
+        incident.exception = message.map(|m| clip(m.trim()));
+    }
+    incident.frame.clone_from(&root.frame);
+}
+
+/// Fills in what helps against the incident's kind, where its signature has not said it.
+pub(super) fn advise(incident: &mut Incident) {
+    let root = incident.evidence.first();
+    let root = root.filter(|e| matches!(e.role, EvidenceRole::Root | EvidenceRole::Survived));
+    let signature = root.map_or("", |e| e.signature.as_str());
+    let Some(advice) = advice::of(signature, &incident.kind) else {
+        return;
+    };
+    let owned = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+    if incident.helps.is_empty() && incident.worse.is_empty() {
+        incident.helps = owned(advice.helps);
+        incident.worse = owned(advice.worse);
+        if incident.fragmentation {
+            let first = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: at least the request lies reserved and unused (not beside an engine with sleep mode)";
+            incident.helps.insert(0, first.to_owned());
+        }
+        if let Some(held) = incident.co_tenant_bytes {
+            let first = format!("another GPU or node: somebody else holds {held} of this one");
+            incident.helps.insert(0, first);
+            incident.worse.insert(0, "shrinking our own job".to_owned());
+        }
+    }
+}
+
+/// The root's figures, or those of the next message that says the same.
+pub(super) fn figures(
+    incident: &mut Incident,
+    findings: &Findings<'_>,
+    root: &Event,
+    same: &[&Event],
+) {
+    let mut figures = root.figures();
+    if figures.is_empty() || (figures.requested.is_none() && figures.total.is_none()) {
+        let fuller = same
+            .iter()
+            .filter(|e| root.rank.is_none() || e.rank.is_none() || e.rank == root.rank)
+            .map(|e| e.figures())
+            .find(|f| f.requested.is_some());
+        if let Some(fuller) = fuller {
+            incident.notes.push(
+                "the first message has no figures; they are those of the next that says the same"
+                    .to_owned(),
+            );
+            figures = Figures {
+                device: figures.device.or(fuller.device),
+                ..fuller
+            };
+        }
+    }
+    put(incident, &figures);
+    let unallocated = figures.reserved_unallocated.or_else(|| {
+        Some(Bytes(
+            figures.reserved?.0.checked_sub(figures.allocated?.0)?,
+        ))
+    });
+    incident.fragmentation = matches!(
+        (unallocated, figures.requested),
+        (Some(idle), Some(wanted)) if idle >= wanted && wanted.0 > 0
+    );
+    let (strangers, note) = tenants::co_tenant(&figures, findings.ours);
+    incident.co_tenant_bytes = strangers;
+    if strangers.is_some() {
+        incident.retryable_unchanged = None;
+    }
+    incident.notes.extend(note);
+    incident.notes.extend(figures.notes());
+}
+
+/// Figures as printed.
+fn put(incident: &mut Incident, figures: &Figures) {
+    incident.device_index = figures.device;
+    incident.requested_bytes = figures.requested;
+    incident.total_bytes = figures.total;
+    incident.free_bytes = figures.free;
+    incident.allocated_bytes = figures.allocated;
+    incident.reserved_bytes = figures.reserved_total();
+    incident.reserved_unallocated_bytes = figures.reserved_unallocated;
+}

@@ -1,0 +1,363 @@
+//! One pass over what a splitter hands out: which lines are read, and what is put off.
+//!
+//! Most places that the sieve finds are announcements of which only the latest counts: a redrawn bar, a
+//! notice that rollout has begun. They are noted, and looked at when a line is read or the block ends.
+//! What is read, and what is known afterwards, does not depend on how the bytes were cut.
+
+use super::events::Events;
+use super::lines::{Block, Piece, Sink, WINDOW};
+use super::prefix::Line;
+use super::progress::ProgressPattern;
+use super::reader::{Reader, SourceText};
+use super::sieve::{BUILT_IN, Bar, Hit, SIEVE, Shown, What};
+use super::signatures::UserTable;
+use super::tenants::Ours;
+
+/// The progress patterns, and what is known about them.
+#[derive(Debug)]
+pub(super) struct Patterns {
+    /// The more trusted ones first.
+    pub list: Vec<ProgressPattern>,
+    /// Where the built-in ones stand in the list.
+    built_in: [usize; BUILT_IN],
+    /// Those of others, which the sieve does not know.
+    others: Vec<usize>,
+}
+
+impl Patterns {
+    /// A project's patterns, and the built-in ones behind them where they are not among them.
+    pub(super) fn new(given: &[ProgressPattern]) -> Self {
+        let known = ProgressPattern::built_in();
+        let mut list = given.to_vec();
+        for pattern in &known {
+            if !list.iter().any(|p| p.same(pattern)) {
+                list.push(pattern.clone());
+            }
+        }
+        let place = |number: usize| list.iter().position(|p| p.same(&known[number]));
+        let built_in = std::array::from_fn(|number| place(number).unwrap_or(usize::MAX));
+        let others = (0..list.len()).filter(|i| !built_in.contains(i)).collect();
+        Self {
+            list,
+            built_in,
+            others,
+        }
+    }
+}
+
+/// What one file's bytes go through.
+pub(super) struct Pass<'a> {
+    pub(super) source: usize,
+    pub(super) text: &'a mut SourceText,
+    pub(super) events: &'a mut Events,
+    pub(super) ours: &'a mut Ours,
+    pub(super) table: &'a UserTable,
+    pub(super) patterns: &'a Patterns,
+    /// Reused from block to block.
+    pub(super) hits: &'a mut Vec<Hit>,
+    /// Reads every line with plain searches: what the fast way must agree with.
+    #[cfg(test)]
+    pub(super) naive: bool,
+}
+
+/// Where a pass over a block stands.
+#[derive(Debug, Default)]
+struct Cursor {
+    /// What lies before was read or can be left out.
+    done: usize,
+    /// Newlines are counted up to here.
+    counted: usize,
+    newlines: u64,
+    /// The latest line is known up to here.
+    noted: usize,
+    /// A line that shows progress and need not be looked at yet.
+    bar: Option<usize>,
+    /// The latest announcement of a phase.
+    ambient: Option<(u8, usize)>,
+}
+
+impl Cursor {
+    /// Number of the line that a byte stands in.
+    fn line(&mut self, block: &Block<'_>, at: usize) -> u64 {
+        if at < self.counted {
+            let back = memchr::memchr_iter(b'\n', &block.bytes[at..self.counted]).count();
+            return block.line + self.newlines - back as u64;
+        }
+        let more = memchr::memchr_iter(b'\n', &block.bytes[self.counted..at]).count();
+        self.newlines += more as u64;
+        self.counted = at;
+        block.line + self.newlines
+    }
+}
+
+impl Sink for Pass<'_> {
+    fn block(&mut self, block: Block<'_>) -> u64 {
+        #[cfg(test)]
+        if self.naive {
+            return self.every_line(block);
+        }
+        let mut hits = std::mem::take(self.hits);
+        let newlines = SIEVE.search(block.bytes, &mut hits);
+        self.ask_others(block.bytes, &mut hits);
+        let mut cursor = Cursor::default();
+        let mut next = hits.iter().peekable();
+        loop {
+            if cursor.done < block.bytes.len() && self.attentive() {
+                let at = cursor.done;
+                self.line(&block, &mut cursor, at);
+                continue;
+            }
+            let Some(hit) = next.next_if(|_| true) else {
+                break;
+            };
+            if hit.at >= cursor.done {
+                self.hit(&block, &mut cursor, *hit);
+            }
+        }
+        self.catch_up(&block, &mut cursor);
+        self.text.note_last_line(&block.bytes[cursor.noted..]);
+        *self.hits = hits;
+        newlines as u64
+    }
+
+    fn piece(&mut self, piece: Piece<'_>) {
+        self.text.note_last_line(piece.bytes);
+        #[cfg(test)]
+        if self.naive {
+            return self.naive_piece(piece);
+        }
+        let mut hits = Vec::new();
+        SIEVE.search(piece.bytes, &mut hits);
+        let seen = Seen {
+            read: hits.iter().any(|hit| self.wants(hit.what)),
+            progress: hits.iter().any(|hit| match hit.what {
+                What::Progress(bar) => bar.shown(piece.bytes, hit.at) != Shown::Nothing,
+                _ => false,
+            }),
+            ambient: hits.iter().rev().find_map(|hit| match hit.what {
+                What::Ambient(marker) => Some(marker),
+                _ => None,
+            }),
+        };
+        self.see(piece, &seen);
+    }
+}
+
+/// What stands in a line.
+#[derive(Debug, Default)]
+struct Seen {
+    read: bool,
+    progress: bool,
+    ambient: Option<u8>,
+}
+
+impl Pass<'_> {
+    /// Is a line with this to be read? The first announcement of each phase tells who runs here; later ones
+    /// say only that it is going on.
+    fn wants(&self, what: What) -> bool {
+        match what {
+            What::Read => true,
+            What::Ambient(marker) => self.text.context.is_new(marker),
+            What::Progress(_) => false,
+        }
+    }
+
+    fn attentive(&self) -> bool {
+        self.text.attentive(self.events, self.source)
+    }
+
+    fn reader(&mut self) -> Reader<'_> {
+        Reader {
+            source: self.source,
+            text: self.text,
+            events: self.events,
+            ours: self.ours,
+            table: self.table,
+        }
+    }
+
+    /// A line, or a window of one, of which everything is known.
+    fn see(&mut self, piece: Piece<'_>, seen: &Seen) {
+        let attentive = self.attentive();
+        if attentive || seen.read || self.table.may_match(piece.bytes) {
+            let line = Line::read(piece);
+            let patterns = self.patterns;
+            let mut reader = self.reader();
+            reader.progress(&line, &patterns.list);
+            reader.read(&line);
+            return;
+        }
+        if let Some(marker) = seen.ambient {
+            self.text.context.announce(marker, piece.line);
+        }
+        let mut others = self.patterns.others.iter().map(|i| &self.patterns.list[*i]);
+        if seen.progress || others.any(|p| p.may_match(piece.bytes)) {
+            let line = Line::read(piece);
+            let patterns = self.patterns;
+            self.reader().progress(&line, &patterns.list);
+        }
+    }
+
+    /// Adds the lines in which a project's own signatures and patterns could matter. These have their
+    /// regular expressions only, so this is slower than the sieve.
+    fn ask_others(&self, block: &[u8], hits: &mut Vec<Hit>) {
+        let known = hits.len();
+        if let Some(filter) = self.table.filter() {
+            each_line(
+                block,
+                |from| filter.find_at(block, from).map(|m| m.start()),
+                |at| {
+                    hits.push(Hit {
+                        at,
+                        what: What::Read,
+                    });
+                },
+            );
+        }
+        for number in &self.patterns.others {
+            let pattern = &self.patterns.list[*number];
+            each_line(
+                block,
+                |from| pattern.next_in(block, from),
+                |at| {
+                    hits.push(Hit {
+                        at,
+                        what: What::Progress(Bar::Other),
+                    });
+                },
+            );
+        }
+        if hits.len() > known {
+            hits.sort_by_key(|hit| hit.at);
+        }
+    }
+
+    fn hit(&mut self, block: &Block<'_>, cursor: &mut Cursor, hit: Hit) {
+        match hit.what {
+            what if self.wants(what) => self.line(block, cursor, hit.at),
+            What::Read => {}
+            What::Ambient(marker) => cursor.ambient = Some((marker, hit.at)),
+            What::Progress(bar) => self.bar(block, cursor, bar, hit.at),
+        }
+    }
+
+    /// A bar is put off while it can only say what a later one says as well.
+    fn bar(&mut self, block: &Block<'_>, cursor: &mut Cursor, bar: Bar, at: usize) {
+        let shown = bar.shown(block.bytes, at);
+        if shown == Shown::Nothing {
+            return;
+        }
+        if let Shown::Step {
+            pattern,
+            step,
+            initial,
+        } = shown
+            && let Some(latest) = self.text.track.latest_pattern()
+        {
+            let pattern = self.patterns.built_in[pattern];
+            if latest < pattern {
+                return;
+            }
+            let idle =
+                self.events.all_survived(self.source) || (!initial && self.text.track.is_at(step));
+            if latest == pattern && self.text.track.moved && idle {
+                cursor.bar = Some(at);
+                return;
+            }
+        }
+        self.catch_up(block, cursor);
+        self.progress_line(block, cursor, at);
+    }
+
+    fn progress_line(&mut self, block: &Block<'_>, cursor: &mut Cursor, at: usize) {
+        let (start, end) = block.line_at(at);
+        let number = cursor.line(block, start);
+        let patterns = self.patterns;
+        if end - start >= WINDOW {
+            // A giant line is read in windows, here and in pieces alike.
+            self.line(block, cursor, at);
+            return;
+        }
+        for piece in block.pieces(start, end, number) {
+            self.reader().progress(&Line::read(piece), &patterns.list);
+        }
+    }
+
+    /// Looks at what was put off.
+    fn catch_up(&mut self, block: &Block<'_>, cursor: &mut Cursor) {
+        if let Some((marker, at)) = cursor.ambient.take() {
+            let number = cursor.line(block, at);
+            self.text.context.announce(marker, number);
+        }
+        if let Some(at) = cursor.bar.take() {
+            self.progress_line(block, cursor, at);
+        }
+    }
+
+    /// Reads the line that holds a byte.
+    fn line(&mut self, block: &Block<'_>, cursor: &mut Cursor, at: usize) {
+        self.catch_up(block, cursor);
+        let (start, end) = block.line_at(at);
+        let number = cursor.line(block, start);
+        self.text
+            .note_last_line(&block.bytes[cursor.noted.min(start)..start]);
+        for piece in block.pieces(start, end, number) {
+            if end - start >= WINDOW {
+                self.piece(piece);
+                continue;
+            }
+            self.text.note_last_line(piece.bytes);
+            let read = Seen {
+                read: true,
+                ..Seen::default()
+            };
+            self.see(piece, &read);
+        }
+        cursor.done = end + 1;
+        cursor.noted = cursor.done.min(block.bytes.len());
+    }
+}
+
+/// Calls `each` with the first match in every line that has one.
+fn each_line(block: &[u8], find: impl Fn(usize) -> Option<usize>, mut each: impl FnMut(usize)) {
+    let mut from = 0;
+    while from < block.len()
+        && let Some(at) = find(from)
+    {
+        each(at.min(block.len() - 1));
+        let rest = block.get(at..).unwrap_or_default();
+        from = match memchr::memchr2(b'\n', b'\r', rest) {
+            Some(end) => at + end + 1,
+            None => block.len(),
+        };
+    }
+}
+
+#[cfg(test)]
+impl Pass<'_> {
+    /// The oracle: every line, one after the other.
+    fn every_line(&mut self, block: Block<'_>) -> u64 {
+        let (mut at, mut newlines) = (0, 0);
+        while at < block.bytes.len() {
+            let (start, end) = block.line_at(at);
+            for piece in block.pieces(start, end, block.line + newlines) {
+                self.piece(piece);
+            }
+            newlines += u64::from(block.bytes[end] == b'\n');
+            at = end + 1;
+        }
+        newlines
+    }
+
+    fn naive_piece(&mut self, piece: Piece<'_>) {
+        use super::sieve::naive;
+        let markers = naive::ambient(piece.bytes);
+        let seen = Seen {
+            read: naive::is_read(piece.bytes)
+                || markers.iter().any(|m| self.text.context.is_new(*m)),
+            progress: true,
+            ambient: markers.last().copied(),
+        };
+        self.see(piece, &seen);
+    }
+}

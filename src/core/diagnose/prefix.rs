@@ -1,0 +1,249 @@
+//! What stands in front of a message: who printed it, when, at which level.
+//!
+//! Launchers, Ray, srun, vLLM and log viewers each put something before a line, often several at once:
+//! `(WorkerDict pid=4321, ip=…) `, `[rank3]: `, `0: ` (`srun -l`), `ERROR 06-30 13:53:19 [core.py:515] `,
+//! `[E321 02:07:08.4 ProcessGroupNCCL.cpp:607] `. The rest of the room sees the message without them.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::clean::sanitize;
+use super::lines::Piece;
+
+/// The printer of a line: lines of different printers are interleaved in one file, and a traceback
+/// belongs to one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Printer {
+    /// Rank as printed.
+    pub rank: Option<u32>,
+    /// Process id as a launcher printed it.
+    pub pid: Option<u64>,
+}
+
+/// How loud a line is, by its own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Level {
+    /// Information or a warning.
+    Mild,
+    /// An error, or nothing said.
+    #[default]
+    Loud,
+}
+
+/// A time of day as printed, often without a year.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    year: Option<u16>,
+    /// Milliseconds since the start of a year whose months have 31 days each: enough to order.
+    ms: u64,
+}
+
+impl Stamp {
+    /// True when `self` is surely before `other`; across New Year where no year is printed.
+    pub(crate) fn before(self, other: Self) -> bool {
+        const HALF_YEAR_MS: u64 = 186 * 86_400_000;
+        match (self.year, other.year) {
+            (Some(a), Some(b)) => (a, self.ms) < (b, other.ms),
+            _ if self.ms.abs_diff(other.ms) > HALF_YEAR_MS => self.ms > other.ms,
+            _ => self.ms < other.ms,
+        }
+    }
+}
+
+/// A cleaned line with its prefix understood.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    /// Offset of its first byte in the file.
+    pub offset: u64,
+    /// Line number from 1.
+    pub number: u64,
+    /// The whole line, cleaned.
+    pub text: String,
+    /// Where the message begins in `text`.
+    pub body_at: usize,
+    /// Matches that start before this byte of `text` belong to this line.
+    pub own: usize,
+    /// Who printed it.
+    pub printer: Printer,
+    /// Level by its prefix.
+    pub level: Level,
+    /// Time by its prefix.
+    pub stamp: Option<Stamp>,
+}
+
+impl Line {
+    /// Cleans a piece and reads its prefix.
+    pub(crate) fn read(piece: Piece<'_>) -> Self {
+        let text = sanitize(piece.bytes);
+        let own = if piece.own == piece.bytes.len() {
+            text.len()
+        } else {
+            sanitize(&piece.bytes[..piece.own]).len()
+        };
+        let body_at = if piece.starts_line {
+            PREFIX.find(&text).map_or(0, |m| m.end())
+        } else {
+            0
+        };
+        let prefix = &text[..body_at];
+        Self {
+            offset: piece.offset,
+            number: piece.line,
+            printer: Printer {
+                rank: number_after(&RANK, prefix),
+                pid: number_after(&PID, prefix),
+            },
+            level: level_of(prefix),
+            stamp: stamp_of(prefix),
+            body_at,
+            own,
+            text,
+        }
+    }
+
+    /// The message without its prefix.
+    pub(crate) fn body(&self) -> &str {
+        &self.text[self.body_at..]
+    }
+}
+
+/// One alternative for each thing that is put before a message.
+static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
+    let parts = [
+        r"\([A-Za-z_][\w.]*(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray, vLLM
+        r"\[[Rr]ank ?\d+\]:? ?",                                 // torchrun
+        r" {0,3}\d{1,4}: ",                                      // srun -l
+        r"\[\d+\] ",                                             // log viewers, mpirun
+        r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]{0,32}(?:,? [EWIF] \d+ \d+)?\]?:? ?(?:- )?",
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+,? ",
+        r"(?:ERROR|WARNING|INFO|DEBUG|CRITICAL):[A-Za-z_][\w.]*:", // Python's logging.basicConfig
+        r"(?:ERROR|WARNING|INFO|DEBUG|CRITICAL|FATAL):?(?: \d\d-\d\d \d\d:\d\d:\d\d)? ?(?:\[?[\w./-]+\.py:\d+\])? ?",
+        r"\[(?:ERROR|WARNING|INFO|DEBUG|CRITICAL)\] ?(?:\[[\w.:<>-]+\] ?)?", // DeepSpeed
+        r"\[?[EWIF]\d{3,4} \d\d:\d\d:\d\d[.\d]* (?:\d+ )?[\w./-]+:\d+\] ?(?:\[[\d/_]+\] ?)?", // glog
+        r"\[[EWIF] [\w./-]+\.(?:cpp|cc|h):\d+\] ?",
+        r"\|? ?(?:ERROR|WARNING|INFO|DEBUG|CRITICAL) ?\| ?[\w.:]+ ?(?:\||:|-) ?", // loguru, fairseq
+        r"SUBPROCESS: ?",
+        r"[\w./]+\.cc:\d+: ", // raylet
+    ];
+    compiled(&format!("^(?:{})+", parts.join("|")))
+});
+
+static RANK: LazyLock<Regex> = LazyLock::new(|| compiled(r"\b[Rr]ank[ =]?(\d+)"));
+static PID: LazyLock<Regex> = LazyLock::new(|| compiled(r"\bpid=(\d+)"));
+static MILD: LazyLock<Regex> =
+    LazyLock::new(|| compiled(r"\b(?:WARNING|WARN|INFO|DEBUG)\b|\[?\b[WI]\d{3,4} "));
+static LOUD: LazyLock<Regex> = LazyLock::new(|| compiled(r"\b(?:ERROR|CRITICAL|FATAL)\b"));
+static DATE: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(
+        r"(?:(\d{4})[-/])?\b(\d\d)[-/](\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{3}))?|[EWIF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?",
+    )
+});
+
+fn compiled(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a constant of this file, compiled by every test that reads a line")
+}
+
+fn number_after<T: std::str::FromStr>(pattern: &Regex, text: &str) -> Option<T> {
+    pattern.captures(text)?.get(1)?.as_str().parse().ok()
+}
+
+/// A cleaned line without what stands in front of its message.
+pub(crate) fn body_of(text: &str) -> &str {
+    &text[PREFIX.find(text).map_or(0, |m| m.end())..]
+}
+
+/// Level by the words before a message; also used for what stands before a match inside a line.
+pub(crate) fn level_of(before: &str) -> Level {
+    let mild = MILD.is_match(before) || before.contains("UserWarning");
+    if mild && !LOUD.is_match(before) {
+        Level::Mild
+    } else {
+        Level::Loud
+    }
+}
+
+/// The last rank named in `text`.
+pub(crate) fn rank_in(text: &str) -> Option<u32> {
+    static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+        compiled(r"\[[Rr]ank ?(\d+)\]|\brank=(\d+)|\blocalRank (\d+)|\blocal_rank: (\d+) \(pid")
+    });
+    let last = NAMED.captures_iter(text).last()?;
+    last.iter().skip(1).flatten().next()?.as_str().parse().ok()
+}
+
+fn stamp_of(prefix: &str) -> Option<Stamp> {
+    let found = DATE.captures(prefix)?;
+    let number = |i: usize| -> Option<u64> { found.get(i)?.as_str().parse().ok() };
+    let base = if found.get(2).is_some() { 2 } else { 8 };
+    let [month, day, h, m, s] = [0, 1, 2, 3, 4].map(|i| number(base + i).unwrap_or(0));
+    let days = month * 31 + day;
+    Some(Stamp {
+        year: found.get(1).and_then(|y| y.as_str().parse().ok()),
+        ms: ((days * 24 + h) * 3_600 + m * 60 + s) * 1_000 + number(base + 5).unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Line {
+        Line::read(Piece {
+            bytes: text.as_bytes(),
+            offset: 0,
+            line: 1,
+            own: text.len(),
+            starts_line: true,
+        })
+    }
+
+    #[test]
+    fn prefixes_are_taken_off_in_any_combination() {
+        for text in [
+            "(WorkerDict pid=4321) M",
+            "(WorkerDict pid=4321, ip=10.0.0.4) M",
+            "\u{1b}[36m(WorkerDict pid=4321)\u{1b}[0m M",
+            "(APIServer pid=1) (DPEngineCoreActor pid=2) M",
+            "(VllmWorker rank=3 pid=1090) ERROR 06-05 06:18:13 [multiproc_executor.py:470] M",
+            "ERROR 06-30 13:53:19 [core.py:515] M",
+            "[rank3]: M",
+            "[rank3]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] M",
+            "[80746] [rank0]:M",
+            "0: M",
+            "12: [rank12]: M",
+            "2024-06-28T06:11:52.685300953Z M",
+            "2024-04-27 10:13:05 | ERROR | stderr | M",
+            "SUBPROCESS: M",
+            "(raylet) [2023-07-23 15:21:29,851 E 9751 9751] (raylet) node_manager.cc:3084: M",
+            "[E ProcessGroupNCCL.cpp:475] M",
+            "ERROR:torch.distributed.elastic.multiprocessing.api:M",
+            "[2024-02-19 08:12:44,441] [WARNING] [stage3.py:2069:step] M",
+        ] {
+            assert_eq!(read(text).body(), "M", "{text}");
+        }
+        assert_eq!(read("RuntimeError: M").body(), "RuntimeError: M");
+        assert_eq!(read("    loss.backward()").body(), "    loss.backward()");
+    }
+
+    #[test]
+    fn printer_level_and_time_are_read() {
+        let line = read("(VllmWorker rank=3 pid=1090) ERROR 06-05 06:18:13 [a.py:4] M");
+        assert_eq!(
+            line.printer,
+            Printer {
+                rank: Some(3),
+                pid: Some(1090)
+            }
+        );
+        assert_eq!(line.level, Level::Loud);
+        assert_eq!(read("WARNING 06-05 06:18:13 [a.py:4] M").level, Level::Mild);
+        let later = read("[rank0]:[E605 06:18:14.1 a.cpp:4] M").stamp.unwrap();
+        assert!(line.stamp.unwrap().before(later));
+        assert!(!later.before(line.stamp.unwrap()));
+        let new_year = read("INFO 01-01 00:00:01 [a.py:4] M").stamp.unwrap();
+        let old_year = read("INFO 12-31 23:59:59 [a.py:4] M").stamp.unwrap();
+        assert!(old_year.before(new_year));
+        assert_eq!(rank_in("bar [rank5]:[E x] [Rank 5] Watchdog"), Some(5));
+    }
+}

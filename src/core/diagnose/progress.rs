@@ -1,0 +1,266 @@
+//! How far training has come, from the lines that trainers print about it.
+
+use std::sync::{Arc, LazyLock};
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::incident::Progress;
+use super::sieve;
+
+/// A line that shows progress: a regular expression with the named group `step` (finished steps) and
+/// optionally `total`.
+#[derive(Debug, Clone)]
+pub struct ProgressPattern {
+    /// Shared: thousands of scanners use the same few patterns.
+    regex: Arc<Regex>,
+    /// Anchors are about a line without its prefix: a block of raw lines cannot be asked.
+    anchored: bool,
+}
+
+/// Why a progress pattern was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    /// Not a regular expression.
+    #[error("progress pattern `{pattern}` is not a regular expression: {message}")]
+    Syntax {
+        /// The pattern as given.
+        pattern: String,
+        /// What the engine says.
+        message: String,
+    },
+    /// The group `step` is missing.
+    #[error("progress pattern `{pattern}` has no group `step`; example: step:(?P<step>\\d+) - ")]
+    NoStep {
+        /// The pattern as given.
+        pattern: String,
+    },
+}
+
+impl ProgressPattern {
+    /// Compiles a pattern. It is matched against a line without its prefix (rank, Ray actor, time).
+    ///
+    /// # Errors
+    /// When it is no regular expression, too large, or has no group `step`.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let regex = RegexBuilder::new(pattern)
+            .size_limit(1 << 20)
+            .build()
+            .map_err(|e| PatternError::Syntax {
+                pattern: pattern.to_owned(),
+                message: e.to_string(),
+            })?;
+        if !regex.capture_names().flatten().any(|name| name == "step") {
+            return Err(PatternError::NoStep {
+                pattern: pattern.to_owned(),
+            });
+        }
+        Ok(Self {
+            regex: Arc::new(regex),
+            anchored: pattern.contains(['^', '$']) || pattern.contains(r"\A"),
+        })
+    }
+
+    /// What common trainers print: verl's console logger (`step:12 - …`) and its bar, unlabelled tqdm
+    /// bars (transformers, TRL), Lightning's `Epoch N:` bar, Megatron-LM's `iteration`.
+    #[must_use]
+    pub fn built_in() -> Vec<Self> {
+        static BUILT_IN: LazyLock<Vec<ProgressPattern>> = LazyLock::new(|| {
+            const BAR: &str = r"\s*\d+%\|[^|]*\|\s*(?P<step>\d+)/(?P<total>\d+) \[";
+            // The order is that of `sieve::bars`, which tells these lines apart without the patterns.
+            let table: [String; sieve::BUILT_IN] = [
+                r"\bstep:(?P<step>\d+) - ".into(),
+                format!(r"Training Progress:{BAR}"),
+                r"\biteration\s+(?P<step>\d+)/\s*(?P<total>\d+) \|".into(),
+                format!(r"^Epoch \d+:{BAR}"),
+                format!("^{BAR}"),
+            ];
+            let compiled = table.iter().map(|pattern| ProgressPattern::new(pattern));
+            compiled
+                .collect::<Result<_, _>>()
+                .expect("constants of this file, compiled by its tests")
+        });
+        BUILT_IN.clone()
+    }
+
+    /// Is it the same pattern?
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.regex.as_str() == other.regex.as_str()
+    }
+
+    /// False when no line of the block can match.
+    pub(crate) fn may_match(&self, block: &[u8]) -> bool {
+        self.anchored || self.regex.is_match(block)
+    }
+
+    /// The first byte at or behind `from` whose line may match.
+    pub(crate) fn next_in(&self, block: &[u8], from: usize) -> Option<usize> {
+        if self.anchored {
+            return Some(from);
+        }
+        self.regex.find_at(block, from).map(|found| found.start())
+    }
+
+    fn read(&self, body: &str) -> Option<Progress> {
+        let found = self.regex.captures(body.as_bytes())?;
+        let number = |name: &str| -> Option<u64> {
+            std::str::from_utf8(found.name(name)?.as_bytes())
+                .ok()?
+                .parse()
+                .ok()
+        };
+        Some(Progress {
+            step: number("step")?,
+            total: number("total"),
+        })
+    }
+}
+
+/// One line's progress.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Shown {
+    /// Which pattern it was; earlier patterns are trusted more.
+    pub pattern: usize,
+    pub progress: Progress,
+    /// A bar as tqdm draws it before anything was done (`0/105 [00:00<?`), also after a resume.
+    pub initial: bool,
+}
+
+/// The most trusted pattern that the line matches.
+pub(crate) fn shown(patterns: &[ProgressPattern], body: &str) -> Option<Shown> {
+    patterns.iter().enumerate().find_map(|(pattern, p)| {
+        let progress = p.read(body)?;
+        Some(Shown {
+            pattern,
+            progress,
+            initial: body.contains("[00:00<?"),
+        })
+    })
+}
+
+/// Progress of one source: the latest of its most trusted pattern.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Track {
+    latest: Option<Shown>,
+    /// A step was finished in this attempt, not only shown as already done.
+    pub moved: bool,
+}
+
+impl Track {
+    /// Takes a line's progress; true when it is the pattern that counts.
+    pub(crate) fn take(&mut self, shown: Shown) -> bool {
+        if let Some(latest) = &self.latest
+            && latest.pattern < shown.pattern
+        {
+            return false;
+        }
+        self.moved |= !shown.initial && shown.progress.step > 0;
+        let total = shown.progress.total;
+        let before = self.latest.replace(shown);
+        if let (None, Some(before), Some(now)) = (total, before, &mut self.latest) {
+            now.progress.total = before.progress.total;
+        }
+        true
+    }
+
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        self.latest.as_ref().map(|shown| shown.progress.clone())
+    }
+
+    /// The pattern that counts.
+    pub(crate) fn latest_pattern(&self) -> Option<usize> {
+        self.latest.as_ref().map(|shown| shown.pattern)
+    }
+
+    /// Is this the latest step?
+    pub(crate) fn is_at(&self, step: u64) -> bool {
+        self.latest
+            .as_ref()
+            .is_some_and(|shown| shown.progress.step == step)
+    }
+
+    /// How far the pattern is trusted; smaller is better.
+    pub(crate) fn trust(&self) -> usize {
+        self.latest.as_ref().map_or(usize::MAX, |s| s.pattern)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(line: &str) -> Option<(u64, Option<u64>)> {
+        shown(&ProgressPattern::built_in(), line).map(|s| (s.progress.step, s.progress.total))
+    }
+
+    #[test]
+    fn what_trainers_print() {
+        assert_eq!(
+            step("step:12 - actor/pg_loss:0.012 - perf/mfu:0.3"),
+            Some((12, None))
+        );
+        assert_eq!(
+            step("Training Progress:  10%|█         | 10/105 [11:07<4:26:40, 111.1s/it]"),
+            Some((10, Some(105)))
+        );
+        assert_eq!(
+            step("  4%|▍         | 2/50 [21:02<8:25:01, 631.29s/it]"),
+            Some((2, Some(50)))
+        );
+        assert_eq!(
+            step(" iteration       10/  120000 | elapsed"),
+            Some((10, Some(120_000)))
+        );
+        assert_eq!(
+            step("Epoch 0:   6%|█   | 320/5001 [6:28<9:17, 1.3it/s]"),
+            Some((320, Some(5001)))
+        );
+    }
+
+    #[test]
+    fn other_bars_are_no_training_progress() {
+        for line in [
+            "Loading checkpoint shards:  50%|█████     | 2/4 [07:11<07:02, 211.3s/it]",
+            "Processed prompts:  30%|███       | 77/256 [01:17<02:59, 1.87s/it]",
+            "Map: 100%|██████████| 7473/7473 [00:01<00:00, 5000 examples/s]",
+            "global_step: 5",
+        ] {
+            assert_eq!(step(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_bar_that_starts_after_a_resume_has_not_moved() {
+        let mut track = Track::default();
+        let patterns = ProgressPattern::built_in();
+        let first = "Training Progress:  95%|█████████▌| 100/105 [00:00<?, ?it/s]";
+        track.take(shown(&patterns, first).unwrap());
+        assert!(!track.moved);
+        track.take(shown(&patterns, "step:101 - x:1").unwrap());
+        assert!(track.moved);
+        assert_eq!(
+            track.progress(),
+            Some(Progress {
+                step: 101,
+                total: Some(105)
+            })
+        );
+        assert!(!track.take(shown(&patterns, first).unwrap()));
+    }
+
+    #[test]
+    fn bad_patterns_are_refused_with_a_reason() {
+        assert!(
+            ProgressPattern::new("(")
+                .unwrap_err()
+                .to_string()
+                .contains("regular expression")
+        );
+        assert!(
+            ProgressPattern::new(r"step (\d+)")
+                .unwrap_err()
+                .to_string()
+                .contains("no group `step`")
+        );
+        assert!(ProgressPattern::new(r"it (?P<step>\d+) of (?P<total>\d+)").is_ok());
+    }
+}

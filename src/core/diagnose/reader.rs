@@ -1,0 +1,342 @@
+//! One file's lines to events.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::clean::sanitize;
+use super::context::{Context, Part};
+use super::events::{Event, Events};
+use super::exceptions;
+use super::frame::Frame;
+use super::lines::windows;
+use super::phase::{self, Found};
+use super::prefix::{Level, Line, Stamp, level_of, rank_in};
+use super::progress::{ProgressPattern, Track, shown};
+use super::sieve::SIEVE;
+use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
+use super::tenants::Ours;
+
+/// What is known of one file besides its bytes.
+#[derive(Debug, Default)]
+pub(super) struct SourceText {
+    pub(super) context: Context,
+    pub(super) track: Track,
+    /// First bytes of the latest line that is not blank.
+    pub(super) last_line: Vec<u8>,
+    /// The same of the line before.
+    line_before: Vec<u8>,
+    pending: Option<Pending>,
+    /// The latest line that showed progress.
+    pub(super) progress_line: String,
+    /// The rank in torchrun's summary.
+    pub(super) summary_rank: Option<u32>,
+    /// An earlier run of the same job wrote to this file.
+    pub(super) earlier: bool,
+    last_stamp: Option<(Stamp, u64)>,
+    /// A traceback whose last line has not come.
+    pub(super) unfinished: Option<Event>,
+}
+
+/// A message whose first line holds a literal and whose pattern may match when the next are joined.
+#[derive(Debug)]
+struct Pending {
+    signature: usize,
+    event: Event,
+    lines_left: u8,
+}
+
+/// Bytes of a line that are kept for display.
+pub(super) const LAST_LINE: usize = 2_000;
+
+impl SourceText {
+    /// Is the next line wanted whatever it holds?
+    pub(super) fn attentive(&self, events: &Events, source: usize) -> bool {
+        self.pending.is_some() || self.context.wants_next() || events.is_open(source)
+    }
+
+    /// What was going on at the end, by the lines that announce it.
+    pub(super) fn ambient(&self, lines: u64) -> Option<Found> {
+        self.context.ambient(lines)
+    }
+
+    pub(super) fn note_last_line(&mut self, block: &[u8]) {
+        let latest = block
+            .rsplit(|b| *b == b'\n' || *b == b'\r')
+            .find(|l| !l.iter().all(|b| b.is_ascii_whitespace() || *b == 0));
+        if let Some(line) = latest {
+            let window = windows(line.len()).last();
+            let line = &line[window.map_or(0, |(from, _, _)| from)..];
+            std::mem::swap(&mut self.last_line, &mut self.line_before);
+            self.last_line.clear();
+            self.last_line
+                .extend_from_slice(&line[..line.len().min(LAST_LINE)]);
+        }
+    }
+}
+
+/// One file's state while a line is read.
+pub(super) struct Reader<'a> {
+    pub(super) source: usize,
+    pub(super) text: &'a mut SourceText,
+    pub(super) events: &'a mut Events,
+    pub(super) ours: &'a mut Ours,
+    pub(super) table: &'a UserTable,
+}
+
+impl Reader<'_> {
+    /// Takes a line that could matter, or that a line before asked for.
+    pub(super) fn read(&mut self, line: &Line) {
+        self.surroundings(line);
+        let (part, stream) = self.text.context.take(line);
+        let in_traceback = stream.open;
+        match part {
+            Part::Head => self.traceback(line),
+            Part::Frame => {
+                self.events.close(self.source, line.printer);
+                self.late_frame(line);
+            }
+            Part::Code => self.late_frame(line),
+            Part::Plain => {}
+        }
+        let failed =
+            (part != Part::Code && self.users(line)) || self.signatures(line, part, in_traceback);
+        if !failed && part == Part::Plain {
+            self.exception(line, in_traceback);
+        }
+        if !failed && matches!(part, Part::Plain | Part::Code) {
+            self.events.absorb(self.source, line);
+        }
+    }
+
+    /// Takes a line that may show progress.
+    pub(super) fn progress(&mut self, line: &Line, patterns: &[ProgressPattern]) {
+        let Some(shown) = shown(patterns, line.body()) else {
+            return;
+        };
+        let (step, anew) = (shown.progress.step, shown.initial);
+        if self.text.track.take(shown) {
+            self.text.progress_line = super::clean::clip(line.body().trim());
+            self.text.unfinished = None;
+            self.events.progress(self.source, step, anew);
+        }
+    }
+
+    /// Who prints, and when.
+    fn surroundings(&mut self, line: &Line) {
+        const ENGINES: [&str; 5] = ["vllm", "vLLM", "sglang", "SGLang", "WorkerDict"];
+        if let Some(pid) = line.printer.pid {
+            self.ours.know(pid);
+        }
+        self.ours.engine |= ENGINES.iter().any(|name| line.text.contains(name));
+        if let Some(stamp) = line.stamp {
+            self.text.last_stamp = Some((stamp, line.number));
+        }
+    }
+
+    fn traceback(&mut self, line: &Line) {
+        self.events.traceback(self.source);
+        self.events.close(self.source, line.printer);
+        let cut_off = Event::new(exceptions::unfinished(), self.source, line, 0);
+        self.text.unfinished = Some(self.placed(cut_off, line));
+        if let Some(stream) = self.text.context.stream(line.printer) {
+            stream.open = true;
+        }
+    }
+
+    /// A frame or the source below it may belong to a message before, or to one that never ends.
+    fn late_frame(&mut self, line: &Line) {
+        if let (Some(cut_off), Some(stream)) = (
+            self.text
+                .unfinished
+                .as_mut()
+                .filter(|e| e.printer == line.printer),
+            self.text.context.stream(line.printer),
+        ) {
+            cut_off.frame = stream.place(line.number).cloned();
+            cut_off.phase = stream.phase(line.number);
+        }
+        let frame = Frame::read(line.body()).map(|(frame, _)| frame);
+        if let Some(found) = phase::in_frame(line.body(), frame.as_ref()) {
+            self.events
+                .refine_phase(self.source, line.printer, line.number, found);
+        }
+    }
+
+    /// Asks the tables. True when a failure was found.
+    fn signatures(&mut self, line: &Line, part: Part, in_traceback: bool) -> bool {
+        let mut failure = None;
+        let (mut advice, mut handled) = (None, None);
+        let literals = SIEVE.entries(&line.text);
+        for (index, at) in &literals {
+            let (index, entry) = (*index, &COMPILED[*index]);
+            let Some(found) = entry.find(&line.text, *at, line.body_at, line.own) else {
+                continue;
+            };
+            match entry.signature.role {
+                Role::Cause | Role::Consequence if part == Part::Code => {}
+                Role::Cause | Role::Consequence => {
+                    let heavier = failure.is_none_or(|(i, _): (usize, usize)| {
+                        COMPILED[i].signature.role == Role::Consequence
+                            && entry.signature.role == Role::Cause
+                    });
+                    if heavier {
+                        failure = Some((index, found.at));
+                    }
+                }
+                Role::Handled => handled = Some(entry.signature.kind),
+                Role::Success => self.events.success(self.source, entry.signature),
+                Role::Advice => advice = Some((entry.signature, found.at)),
+            }
+        }
+        if let Some((index, at)) = failure {
+            self.fail(line, COMPILED[index].signature, at, in_traceback);
+        }
+        if let Some(kind) = handled {
+            self.events.handled(self.source, line.number, kind);
+        }
+        if failure.is_some() {
+            return true;
+        }
+        if part != Part::Code && self.continued(line) {
+            return true;
+        }
+        self.wait(line, part, &literals);
+        if let Some((signature, at)) = advice {
+            self.events
+                .push(Event::new(signature, self.source, line, at));
+        }
+        false
+    }
+
+    /// Completes a message that began on a line before.
+    fn continued(&mut self, line: &Line) -> bool {
+        let Some(mut pending) = self.text.pending.take() else {
+            return false;
+        };
+        pending.event.texts.push(line.body().to_owned());
+        let entry: &Compiled = &COMPILED[pending.signature];
+        let joined = [" ", ""].map(|gap| pending.event.texts.join(gap));
+        let hit = joined
+            .iter()
+            .any(|text| entry.find_anywhere(text).is_some());
+        if hit {
+            let event = self.placed(pending.event, line);
+            self.events.push(event);
+            return true;
+        }
+        pending.lines_left -= 1;
+        if pending.lines_left > 0 {
+            self.text.pending = Some(pending);
+        }
+        false
+    }
+
+    /// Remembers a line that may be the first of a wrapped message.
+    fn wait(&mut self, line: &Line, part: Part, literals: &[(usize, usize)]) {
+        if part == Part::Code || self.text.pending.is_some() {
+            return;
+        }
+        let first = literals
+            .iter()
+            .find(|(entry, at)| *at < line.own && COMPILED[*entry].may_continue(&line.text));
+        if let Some((signature, _)) = first {
+            let signature = *signature;
+            let entry = COMPILED[signature].signature;
+            self.text.pending = Some(Pending {
+                signature,
+                event: Event::new(entry, self.source, line, 0),
+                lines_left: 2,
+            });
+        }
+    }
+
+    /// A message that the project itself described.
+    fn users(&mut self, line: &Line) -> bool {
+        let Some((row, user, at)) = self.table.find(&line.text, line.body_at) else {
+            return false;
+        };
+        self.text.unfinished = None;
+        self.events.close(self.source, line.printer);
+        let mut event = Event::new(row, self.source, line, at);
+        event.rank = event.rank.or_else(|| rank_in(&line.text));
+        event.handled = !user.fatal;
+        event.user = Some(user.clone());
+        let event = self.placed(event, line);
+        self.events.push(event);
+        true
+    }
+
+    fn fail(&mut self, line: &Line, signature: &'static Signature, at: usize, in_traceback: bool) {
+        self.text.pending = None;
+        self.text.unfinished = None;
+        self.events.close(self.source, line.printer);
+        let mut event = Event::new(signature, self.source, line, at);
+        event.rank = event.rank.or_else(|| rank_in(&line.text));
+        let level = level_of(line.text.get(..at).unwrap_or_default());
+        // A log shipper may call all of stderr INFO; a traceback's last line is no warning.
+        let mild = line.level == Level::Mild || level == Level::Mild;
+        if mild && !signature.any_level && !in_traceback {
+            event.handled = true;
+        }
+        let event = self.placed(event, line);
+        self.events.push(event);
+    }
+
+    /// Puts an event into its surroundings.
+    fn placed(&mut self, mut event: Event, line: &Line) -> Event {
+        const STAMP_LINES: u64 = 200;
+        let own = phase::in_frame(line.body(), None);
+        let around = self.text.context.stream(line.printer).and_then(|stream| {
+            event.in_traceback = std::mem::take(&mut stream.open);
+            event.frame = stream.place(line.number).cloned();
+            stream.phase(line.number)
+        });
+        event.phase = own.into_iter().chain(around).max_by_key(|f| f.weight);
+        if event.phase.is_none() {
+            event.phase = phase::in_frame(&sanitize(&self.text.line_before), None);
+        }
+        event.ambient = self.text.context.ambient(line.number);
+        event.step = self.text.track.progress().map(|p| p.step);
+        event.stamp = event.stamp.or_else(|| {
+            self.text
+                .last_stamp
+                .filter(|(_, at)| at + STAMP_LINES >= line.number)
+                .map(|(stamp, _)| stamp)
+        });
+        event
+    }
+
+    /// The last line of a traceback that no signature knows.
+    fn exception(&mut self, line: &Line, in_traceback: bool) {
+        if let Some(rank) = summary_rank(&line.text) {
+            self.text.summary_rank.get_or_insert(rank);
+        }
+        if line.level == Level::Mild && !in_traceback {
+            return;
+        }
+        let stream = self.text.context.stream(line.printer);
+        let mut code = stream.map(|s| s.code.clone()).unwrap_or_default();
+        if !in_traceback && code.is_empty() {
+            code = sanitize(&self.text.line_before);
+        }
+        let Some(signature) = exceptions::find(line.body(), &code) else {
+            return;
+        };
+        if in_traceback || !exceptions::carries_another(signature) {
+            self.fail(line, signature, 0, in_traceback);
+        }
+    }
+}
+
+/// `rank      : 3 (local_rank: 3)` of torchrun's summary, whose first entry is the first failure seen.
+fn summary_rank(text: &str) -> Option<u32> {
+    static RANK: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"\brank\s*: (\d+) \(local_rank: \d+\)")
+            .expect("a constant, compiled by the tests of this file")
+    });
+    if !text.contains("(local_rank:") {
+        return None;
+    }
+    RANK.captures(text)?.get(1)?.as_str().parse().ok()
+}

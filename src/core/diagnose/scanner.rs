@@ -1,0 +1,279 @@
+//! The streaming scanner: bytes of several files in, an incident out.
+//!
+//! It is pure and holds a bounded amount per file (one window of a line, the frames of the latest
+//! tracebacks, the events). What it says does not depend on how the bytes were cut into pieces.
+
+use crate::core::job::JobStatus;
+
+use super::clean::sanitize;
+use super::events::{Event, Events};
+use super::incident::{Incident, Progress};
+use super::lines::Splitter;
+use super::pass::{Pass, Patterns};
+use super::progress::{ProgressPattern, Track};
+use super::reader::{LAST_LINE, SourceText};
+use super::sieve::Hit;
+use super::signatures::{UserSignature, UserTable};
+use super::tenants::Ours;
+use super::verdict::{self, Findings};
+
+/// A file that was registered with [`Scanner::source`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(usize);
+
+/// What the logs say so far; see [`Scanner::digest`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Digest {
+    /// How far training has come in this attempt.
+    pub progress: Option<Progress>,
+    /// The failure of which the attempt seems to die; `None` while there is none, or where it was
+    /// survived.
+    pub incident: Option<Incident>,
+    /// Lines seen in all files.
+    pub lines_seen: u64,
+    /// The latest line that is not blank, sanitised, at most 1,000 characters.
+    pub last_line: String,
+    /// Bytes that the incident's file grew by after its root line.
+    pub bytes_after_incident: u64,
+    /// Training steps finished after the incident, by any file: while this grows the incident may yet
+    /// turn out to be survived.
+    pub steps_after_incident: u64,
+}
+
+/// Reads the log files of one attempt of a job.
+///
+/// Feed files in the order in which they grow. [`Scanner::digest`] answers at any time;
+/// [`Scanner::verdict`] joins the text with what the scheduler says.
+#[derive(Debug)]
+pub struct Scanner {
+    patterns: Patterns,
+    sources: Vec<Source>,
+    events: Events,
+    ours: Ours,
+    table: UserTable,
+    /// Reused from block to block.
+    hits: Vec<Hit>,
+    #[cfg(test)]
+    pub(super) naive: bool,
+}
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub name: String,
+    splitter: Splitter,
+    text: SourceText,
+    /// Nothing was fed since registration or restart: the next offset is taken as it comes.
+    fresh: bool,
+}
+
+impl Source {
+    /// The traceback in whose middle the file ends.
+    fn unfinished(&self) -> Option<&Event> {
+        const LINES: u64 = 120;
+        let lines = self.splitter.lines_seen();
+        let event = self.text.unfinished.as_ref();
+        event.filter(|e| e.line + LINES >= lines)
+    }
+}
+
+impl Scanner {
+    /// A scanner that knows these progress patterns, the more trusted ones first, and the built-in
+    /// ones behind them.
+    #[must_use]
+    pub fn new(progress: &[ProgressPattern]) -> Self {
+        Self {
+            patterns: Patterns::new(progress),
+            sources: Vec::new(),
+            events: Events::default(),
+            ours: Ours::default(),
+            table: UserTable::default(),
+            hits: Vec::new(),
+            #[cfg(test)]
+            naive: false,
+        }
+    }
+
+    /// The same with signatures of the project's own. One that [`UserSignature::check`] refuses is left
+    /// out.
+    #[must_use]
+    pub fn knowing(mut self, signatures: &[UserSignature]) -> Self {
+        self.table = UserTable::new(signatures);
+        self
+    }
+
+    /// Registers a file under the name that evidence shows.
+    pub fn source(&mut self, name: &str) -> SourceId {
+        // There are thousands of scanners, most of them of one or two files.
+        self.sources.reserve_exact(1);
+        self.sources.push(Source {
+            name: sanitize(name.as_bytes()),
+            splitter: Splitter::new(),
+            text: SourceText::default(),
+            fresh: true,
+        });
+        SourceId(self.sources.len() - 1)
+    }
+
+    /// Takes the bytes of a file from `offset` on. Bytes that were fed before are skipped; after a gap
+    /// the unfinished line is given up.
+    pub fn feed(&mut self, source: SourceId, offset: u64, bytes: &[u8]) {
+        let Some(file) = self.sources.get_mut(source.0) else {
+            return;
+        };
+        let fresh = std::mem::take(&mut file.fresh);
+        let position = file.splitter.position();
+        let known = if fresh {
+            0
+        } else {
+            position.saturating_sub(offset)
+        };
+        let skip = usize::try_from(known)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
+        let bytes = &bytes[skip..];
+        if fresh {
+            self.sources[source.0].splitter.restart_at(offset);
+        } else if offset > position {
+            self.finish_source(source);
+            self.sources[source.0].splitter.restart_at(offset);
+        }
+        let (splitter, mut pass) = self.pass(source.0);
+        splitter.feed(bytes, &mut pass);
+    }
+
+    /// What was fed so far from this file belongs to an earlier run of the job (requeue, truncation,
+    /// replacement). The next bytes may begin at any offset; at 0 line numbers begin anew.
+    pub fn restart(&mut self, source: SourceId) {
+        let Some(file) = self.sources.get_mut(source.0) else {
+            return;
+        };
+        file.fresh = true;
+        file.text = SourceText::default();
+        file.text.earlier = true;
+        self.events.forget(source.0);
+    }
+
+    /// Reads a last line that has no newline (the node died in mid-word).
+    pub fn finish_source(&mut self, source: SourceId) {
+        if source.0 < self.sources.len() {
+            let (splitter, mut pass) = self.pass(source.0);
+            splitter.finish(&mut pass);
+        }
+    }
+
+    /// What the logs say so far. Cheap enough to ask at every poll.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let findings = self.findings();
+        let root = verdict::live_root(&findings);
+        let progress = self.progress();
+        let finished = progress.as_ref().map_or(0, |p| p.step);
+        Digest {
+            lines_seen: self.sources.iter().map(|s| s.splitter.lines_seen()).sum(),
+            last_line: self.last_line(),
+            bytes_after_incident: root.map_or(0, |event| {
+                let end = self.sources[event.source].splitter.position();
+                end.saturating_sub(event.end)
+            }),
+            steps_after_incident: root
+                .and_then(|event| event.step)
+                .map_or(0, |step| finished.saturating_sub(step)),
+            incident: root.map(|event| verdict::describe(&findings, event)),
+            progress,
+        }
+    }
+
+    /// Why the attempt ended: the text joined with what the scheduler says, where it is known.
+    #[must_use]
+    pub fn verdict(&self, job: Option<&JobStatus>) -> Incident {
+        verdict::judge(self.findings(), job)
+    }
+
+    fn findings(&self) -> Findings<'_> {
+        let track = self.best_track();
+        Findings {
+            events: &self.events,
+            files: self.sources.iter().map(|s| s.name.as_str()).collect(),
+            ours: &self.ours,
+            progress: self.progress(),
+            moved: track.is_some_and(|t| t.moved),
+            summary_rank: self.sources.iter().find_map(|s| s.text.summary_rank),
+            earlier: self.sources.iter().any(|s| s.text.earlier),
+            since: 0,
+            unfinished: self.sources.iter().find_map(Source::unfinished),
+            progress_line: self.progress_line(),
+            ambient: self
+                .sources
+                .iter()
+                .rev()
+                .find_map(|s| s.text.ambient(s.splitter.lines_seen())),
+            lines: self
+                .sources
+                .iter()
+                .map(|s| s.splitter.lines_seen())
+                .collect(),
+        }
+    }
+
+    fn best_track(&self) -> Option<&Track> {
+        let tracks = self.sources.iter().map(|s| &s.text.track);
+        tracks
+            .filter(|t| t.progress().is_some())
+            .min_by_key(|t| t.trust())
+    }
+
+    /// The line of the most trusted pattern that was seen last.
+    fn progress_line(&self) -> Option<String> {
+        let shown = self
+            .sources
+            .iter()
+            .filter(|s| s.text.track.progress().is_some());
+        shown
+            .min_by_key(|s| s.text.track.trust())
+            .map(|s| s.text.progress_line.clone())
+    }
+
+    /// The most trusted source's progress; how many steps there are may stand in another one.
+    fn progress(&self) -> Option<Progress> {
+        let best = self.best_track()?.progress()?;
+        let others = self.sources.iter().filter_map(|s| s.text.track.progress());
+        let longest = others.filter_map(|p| p.total).max();
+        Some(Progress {
+            total: best.total.or(longest.filter(|total| *total >= best.step)),
+            ..best
+        })
+    }
+
+    fn last_line(&self) -> String {
+        let latest = self.sources.iter().rev().find_map(|s| {
+            let unfinished = s.splitter.unfinished();
+            let line = if unfinished.iter().all(u8::is_ascii_whitespace) {
+                &s.text.last_line[..]
+            } else {
+                unfinished
+            };
+            (!line.is_empty()).then(|| sanitize(&line[..line.len().min(LAST_LINE)]))
+        });
+        latest
+            .map(|l| super::clean::clip(l.trim()))
+            .unwrap_or_default()
+    }
+
+    /// One file's splitter, and what its lines go through.
+    fn pass(&mut self, source: usize) -> (&mut Splitter, Pass<'_>) {
+        let file = &mut self.sources[source];
+        let pass = Pass {
+            source,
+            text: &mut file.text,
+            events: &mut self.events,
+            ours: &mut self.ours,
+            table: &self.table,
+            patterns: &self.patterns,
+            hits: &mut self.hits,
+            #[cfg(test)]
+            naive: self.naive,
+        };
+        (&mut file.splitter, pass)
+    }
+}

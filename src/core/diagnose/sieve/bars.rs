@@ -1,0 +1,244 @@
+//! Lines that show progress, told apart without a regular expression.
+//!
+//! A log can be made of redrawn bars. What the built-in patterns of `progress` match is recognised here
+//! from the bytes around a hint: surely yes, surely no, or perhaps (colours inside, an unusual prefix),
+//! and then the pattern itself is asked.
+
+/// What a progress line holds, and where the patterns look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bar {
+    /// `step:`
+    Step,
+    /// `%|` of a bar.
+    Percent,
+    /// `|` behind a blank, as in Megatron-LM's `iteration 10/ 100 |`.
+    Column,
+    /// Matched by a pattern that is not built in.
+    Other,
+}
+
+/// The needles.
+pub(super) const HINTS: [(&str, Bar); 3] = [
+    ("step:", Bar::Step),
+    ("%|", Bar::Percent),
+    (" |", Bar::Column),
+];
+
+/// The built-in patterns, by number; the order of [`super::super::progress`]'s table.
+pub(crate) const BUILT_IN: usize = 5;
+const STEP: usize = 0;
+const TRAINING: usize = 1;
+const ITERATION: usize = 2;
+const EPOCH: usize = 3;
+const BARE: usize = 4;
+
+/// What a line shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// No progress.
+    Nothing,
+    /// The pattern has to be asked.
+    Perhaps,
+    /// The built-in pattern of this number matches and gives this step. `initial` as the bar is drawn
+    /// before anything was done.
+    Step {
+        pattern: usize,
+        step: u64,
+        initial: bool,
+    },
+}
+
+impl Bar {
+    /// What the line around a hint at `at` shows.
+    pub(crate) fn shown(self, text: &[u8], at: usize) -> Shown {
+        match self {
+            Self::Step => step(text, at),
+            Self::Percent => percent(text, at),
+            Self::Column => column(text, at),
+            Self::Other => Shown::Perhaps,
+        }
+    }
+}
+
+/// Reads forward.
+struct Ahead<'t>(&'t [u8]);
+
+impl Ahead<'_> {
+    fn blanks(&mut self) {
+        let count = self.0.iter().take_while(|b| **b == b' ').count();
+        self.0 = &self.0[count..];
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
+        let (number, rest) = self.0.split_at(digits);
+        self.0 = rest;
+        std::str::from_utf8(number).ok()?.parse().ok()
+    }
+
+    fn text(&mut self, text: &[u8]) -> bool {
+        let rest = self.0.strip_prefix(text);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    /// What it means that something else stands here.
+    fn other(&self) -> Shown {
+        match self.0.first() {
+            Some(b) if *b != b'\n' && *b != b'\r' && unusual(*b) => Shown::Perhaps,
+            _ => Shown::Nothing,
+        }
+    }
+}
+
+/// Bytes that cleaning may take out or that a pattern may read as blanks or digits.
+fn unusual(byte: u8) -> bool {
+    !(b' '..0x7f).contains(&byte) || byte == b'^'
+}
+
+/// `\bstep:(?P<step>\d+) - `
+fn step(text: &[u8], start: usize) -> Shown {
+    let before = start.checked_sub(1).map_or(b'\n', |before| text[before]);
+    if before.is_ascii_alphanumeric() || before == b'_' {
+        let near = &text[start.saturating_sub(24)..start];
+        let coloured = near.iter().any(|b| unusual(*b));
+        return if coloured {
+            Shown::Perhaps
+        } else {
+            Shown::Nothing
+        };
+    }
+    if unusual(before) && before != b'\n' && before != b'\r' {
+        return Shown::Perhaps;
+    }
+    let mut ahead = Ahead(&text[start + "step:".len()..]);
+    match ahead.number() {
+        Some(number) if ahead.text(b" - ") => Shown::Step {
+            pattern: STEP,
+            step: number,
+            initial: false,
+        },
+        _ => {
+            ahead.text(b" ");
+            ahead.text(b"-");
+            ahead.other()
+        }
+    }
+}
+
+/// `\s*\d+%\|[^|]*\|\s*(?P<step>\d+)/(?P<total>\d+) \[` behind nothing, `Epoch N:` or
+/// `Training Progress:`.
+fn percent(text: &[u8], at: usize) -> Shown {
+    let pattern = match described(&text[..at]) {
+        Ok(pattern) => pattern,
+        Err(shown) => return shown,
+    };
+    let rest = &text[at + 2..];
+    let Some(end) = rest.iter().position(|b| matches!(b, b'|' | b'\n' | b'\r')) else {
+        return Shown::Nothing;
+    };
+    let mut ahead = Ahead(&rest[end..]);
+    if !ahead.text(b"|") {
+        return Shown::Nothing;
+    }
+    ahead.blanks();
+    let step = ahead.number();
+    let slash = ahead.text(b"/");
+    let total = ahead.number();
+    match step {
+        Some(step) if slash && total.is_some() && ahead.text(b" [") => Shown::Step {
+            pattern,
+            step,
+            initial: ahead.text(b"00:00<?"),
+        },
+        _ => {
+            ahead.text(b" ");
+            ahead.other()
+        }
+    }
+}
+
+/// Which pattern the text before `%|` allows.
+fn described(head: &[u8]) -> Result<usize, Shown> {
+    let digits = head.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let bare = &head[..head.len() - digits];
+    let blanks = bare.iter().rev().take_while(|b| **b == b' ').count();
+    let bare = &bare[..bare.len() - blanks];
+    let Some(last) = bare.last() else {
+        return if digits > 0 {
+            Ok(BARE)
+        } else {
+            Err(Shown::Nothing)
+        };
+    };
+    if digits == 0 {
+        return Err(if unusual(*last) {
+            Shown::Perhaps
+        } else {
+            Shown::Nothing
+        });
+    }
+    if matches!(last, b'\n' | b'\r') {
+        return Ok(BARE);
+    }
+    if bare.ends_with(b"Training Progress:") {
+        return Ok(TRAINING);
+    }
+    let Some(name) = bare.strip_suffix(b":") else {
+        return Err(Shown::Perhaps);
+    };
+    let number = name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    if number > 0
+        && let Some(before) = name[..name.len() - number].strip_suffix(b"Epoch ")
+        && before.last().is_none_or(|b| matches!(b, b'\n' | b'\r'))
+    {
+        return Ok(EPOCH);
+    }
+    // A description such as `Processed prompts:`; no prefix of a line ends in a lower-case word.
+    let word = name
+        .iter()
+        .rev()
+        .take_while(|b| b.is_ascii_lowercase())
+        .count();
+    let blank = name[..name.len() - word].last() == Some(&b' ');
+    Err(if word > 1 && blank {
+        Shown::Nothing
+    } else {
+        Shown::Perhaps
+    })
+}
+
+/// `\biteration\s+(?P<step>\d+)/\s*(?P<total>\d+) \|`, at the blank before the bar.
+fn column(text: &[u8], at: usize) -> Shown {
+    const NEAR: usize = 64;
+    let head = &text[at.saturating_sub(NEAR)..at];
+    let digits = head.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let plain = head[..head.len() - digits].iter().rev();
+    let blanks = plain.take_while(|b| **b == b' ').count();
+    let before = head[..head.len() - digits - blanks].last();
+    match before {
+        Some(b'/') if digits > 0 => {}
+        Some(b) if unusual(*b) && *b != b'\n' && *b != b'\r' => return Shown::Perhaps,
+        _ => return Shown::Nothing,
+    }
+    let head = &head[..head.len() - digits - blanks - 1];
+    let done = head.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (word, number) = head.split_at(head.len() - done);
+    let gap = word.iter().rev().take_while(|b| **b == b' ').count();
+    let word = &word[..word.len() - gap];
+    let Some(front) = word
+        .strip_suffix(b"iteration")
+        .filter(|_| gap > 0 && done > 0)
+    else {
+        let odd = word.last().is_some_and(|b| unusual(*b));
+        return if odd { Shown::Perhaps } else { Shown::Nothing };
+    };
+    match (front.last(), Ahead(number).number()) {
+        (None | Some(b' ' | b'\n' | b'\r'), Some(step)) if word.len() < NEAR => Shown::Step {
+            pattern: ITERATION,
+            step,
+            initial: false,
+        },
+        _ => Shown::Perhaps,
+    }
+}

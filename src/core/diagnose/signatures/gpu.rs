@@ -1,0 +1,329 @@
+//! Device memory: PyTorch's allocator, the driver, libraries, other frameworks.
+//!
+//! A bare message counts where it stands alone or behind the name of an exception, never inside a
+//! sentence, a script or a configuration.
+
+use super::{CAUSE, Signature, weight};
+use crate::core::diagnose::incident::Tri;
+
+const DEVICE: &str = "device, caching allocator";
+
+pub(super) const TABLE: &[Signature] = &[
+    Signature {
+        id: "torch_absurd_size",
+        kind: "cuda_oom",
+        weight: weight::NETWORK,
+        literals: &["Tried to allocate more than 1EB"],
+        gpu: Some(Tri::Ambiguous),
+        pool: "none: the size is corrupt, mostly behind a collective that timed out",
+        source: "PyTorch c10/cuda/CUDACachingAllocator.cpp, 1.12 to 2.x",
+        example: "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.",
+        ..CAUSE
+    },
+    Signature {
+        id: "torch_fsdp_clone_warning",
+        kind: "cuda_oom",
+        literals: &["Failed to clone() tensor with name"],
+        pattern: Some(r"out of memory"),
+        handled: true,
+        wraps: true,
+        phase: Some("checkpoint"),
+        pool: "device, while a full state dict is gathered; training goes on, the checkpoint is broken",
+        source: "PyTorch torch/distributed/fsdp, 1.13 to 2.0",
+        example: "fully_sharded_data_parallel.py:2224: UserWarning: Failed to clone() tensor with name model.norm.weight. This may mean that this state_dict entry could point to invalid memory regions after returning from state_dict() call if this parameter is managed by FSDP. Error: CUDA out of memory. Tried to allocate 96.00 MiB (GPU 2; 39.59 GiB total capacity; 36.00 GiB already allocated; 40.00 MiB free; 37.50 GiB reserved in total by PyTorch)",
+        ..CAUSE
+    },
+    Signature {
+        id: "torch_cuda_oom",
+        quotable: true,
+        kind: "cuda_oom",
+        literals: &["CUDA out of memory", "CUDA out of", "CUDA out"],
+        pattern: Some(
+            r"CUDA\s*out\s*of\s*memory[.:]?\s*Tried\s*to\s*alloc|(?:^\s*|[:)|\]] ?|[✗✘×] )CUDA\s*out\s*of\s*memory\s*(?:$|[.;!]|occurred)",
+        ),
+        unless: Some(r#"grep |["']CUDA out of memory\.?["']"#),
+        wraps: true,
+        pool: DEVICE,
+        source: "PyTorch c10/cuda/CUDACachingAllocator.cpp, 1.0 to 2.9",
+        example: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.18 GiB of which 1.10 GiB is free. Process 4321 has 78.07 GiB memory in use. Of the allocated memory 70.11 GiB is allocated by PyTorch, and 6.02 GiB is reserved by PyTorch but unallocated.",
+        ..CAUSE
+    },
+    Signature {
+        id: "torch_async_oom",
+        kind: "cuda_oom",
+        literals: &["would exceed allowed memory"],
+        wraps: true,
+        pool: "device, the driver's own pool (backend:cudaMallocAsync)",
+        source: "PyTorch c10/cuda/CUDAMallocAsyncAllocator.cpp, 1.13 to 2.9",
+        example: "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
+        ..CAUSE
+    },
+    Signature {
+        id: "torch_hip_oom",
+        quotable: true,
+        kind: "hip_oom",
+        literals: &["HIP out of memory", "HIP error: out of memory"],
+        pattern: Some(
+            r"HIP out of memory[.:]?\s*Tried|(?:^\s*|[:)|\]] ?)HIP (?:error: )?out of memory",
+        ),
+        wraps: true,
+        pool: DEVICE,
+        source: "PyTorch on ROCm, 1.x to 2.9",
+        example: "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.25 GiB. GPU 2 has a total capacity of 63.98 GiB of which 800.00 MiB is free. Of the allocated memory 60.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.",
+        ..CAUSE
+    },
+    Signature {
+        id: "torch_other_device_oom",
+        kind: "device_oom",
+        literals: &[
+            "XPU out of memory",
+            "NPU out of memory",
+            "MUSA out of memory",
+            "MLU out of memory",
+            "MPS backend out of memory",
+        ],
+        wraps: true,
+        pool: "device, caching allocator of another maker",
+        source: "PyTorch for Intel, Ascend, Moore Threads, Cambricon, Apple; 2.x",
+        example: "RuntimeError: NPU out of memory. Tried to allocate 3.50 GiB (NPU 0; 60.97 GiB total capacity; 55.00 GiB already allocated; 1.20 GiB free; 58.00 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb",
+        ..CAUSE
+    },
+    Signature {
+        id: "torch_oom_class",
+        quotable: true,
+        kind: "cuda_oom",
+        weight: weight::NAMED,
+        literals: &["OutOfMemoryError"],
+        pattern: Some(
+            r"^\s*(?:torch\.)(?:cuda\.)?OutOfMemoryError\b\s*(?:$|:)|RayTaskError\(OutOfMemoryError\)",
+        ),
+        unless: Some(r"Task was killed|except |low on memory"),
+        pool: DEVICE,
+        source: "PyTorch 1.13 to 2.9 (class name); Ray 2.x around a worker's method",
+        example: "ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.actor_rollout_update_actor() (pid=4321, ip=192.0.2.7, actor_id=0f, repr=<verl.single_controller.ray.base.WorkerDict object at 0x7f>)",
+        ..CAUSE
+    },
+    Signature {
+        id: "accelerate_no_batch_size",
+        kind: "cuda_oom",
+        weight: weight::NAMED,
+        literals: &["No executable batch size found, reached zero"],
+        pool: "device; every batch size down to 1 failed, so it is not the batch",
+        source: "accelerate utils/memory.py, 0.5 to 1.x",
+        example: "RuntimeError: No executable batch size found, reached zero.",
+        ..CAUSE
+    },
+    Signature {
+        id: "vllm_cumem_oom",
+        kind: "cuda_driver_oom",
+        literals: &["CUDA Error: out of memory at"],
+        phase: Some("wake_up"),
+        pool: "device, mapped outside PyTorch's allocator when a sleeping engine wakes up",
+        source: "vLLM csrc/cumem_allocator.cpp, 0.7 to 0.13",
+        example: "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
+        ..CAUSE
+    },
+    Signature {
+        id: "cuda_driver_oom",
+        quotable: true,
+        kind: "cuda_driver_oom",
+        literals: &[
+            "Triton Error [CUDA]: out of memory",
+            "CUDA error: out of memory",
+            "cuda runtime error (2) : out of memory",
+        ],
+        pattern: Some(
+            r"(?:^\s*|[:)|\]] ?)CUDA error: out of memory|cuda runtime error \(2\)|Triton Error",
+        ),
+        pool: "device, outside the caching allocator (context, graphs, pinned buffers); the frame may be wrong",
+        source: "PyTorch c10/cuda/CUDAException.cpp, any; THC up to 1.4",
+        example: "torch.AcceleratorError: CUDA error: out of memory",
+        ..CAUSE
+    },
+    Signature {
+        id: "cuda_expandable_driver_oom",
+        kind: "cuda_driver_oom",
+        literals: &["CUDA driver error: out of memory"],
+        gpu: Some(Tri::Ambiguous),
+        pool: "device mapping of expandable segments",
+        source: "PyTorch c10/cuda/driver_api, 2.1 to 2.9",
+        example: "RuntimeError: CUDA driver error: out of memory",
+        ..CAUSE
+    },
+    Signature {
+        id: "cuda_memory_allocation",
+        kind: "cuda_driver_oom",
+        literals: &[
+            "cudaErrorMemoryAllocation",
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            "hipErrorOutOfMemory",
+        ],
+        unless: Some(
+            r"Search for `cudaError|\bI (?:tensorflow|external|0000)|failed to allocate [\d.]+\w+ .*from device|will be retried|^\s*(?:if|except|raise)\b",
+        ),
+        pool: "device, as the runtime and the driver name it",
+        source: "CUDA runtime and driver API names; numba, TensorFlow, Triton, custom kernels",
+        example: "numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY",
+        ..CAUSE
+    },
+    Signature {
+        id: "cuda_malloc_failed",
+        kind: "cuda_driver_oom",
+        literals: &[
+            "cudaMalloc failed: out of memory",
+            "cudaMalloc retry failed: out of memory",
+            "cudaMallocAsync failed",
+            "Cuda Runtime (out of memory)",
+            "CUDA failure 2: out of memory",
+        ],
+        pool: "device",
+        source: "llama.cpp ggml-cuda, TensorRT 8 and later, ONNX Runtime",
+        example: "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 5120.00 MiB on device 0: cudaMalloc failed: out of memory",
+        ..CAUSE
+    },
+    Signature {
+        id: "cupy_oom",
+        kind: "cuda_driver_oom",
+        literals: &["ut of memory to allocate", "ut of memory allocating"],
+        pattern: Some(r"ut of memory (?:to allocate|allocating) [\d,]+ bytes"),
+        pool: "device, CuPy's own pool",
+        source: "CuPy cupy/cuda/memory.pyx, 4 to 13",
+        example: "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 2,147,483,648 bytes (allocated so far: 9,663,676,416 bytes).",
+        ..CAUSE
+    },
+    Signature {
+        id: "nccl_oom",
+        kind: "nccl_oom",
+        literals: &["Cuda failure", "CUDA failure", "Failed to CUDA calloc"],
+        pattern: Some(r"C(?:uda|UDA) failure (?:\d+ )?'out of memory'|Failed to CUDA calloc"),
+        any_level: true,
+        pool: "device, NCCL's buffers, outside PyTorch's pool",
+        source: "NCCL 2.x src/include/checks.h",
+        example: "node7:4711:4790 [2] include/alloc.h:185 NCCL WARN Cuda failure 2 'out of memory'",
+        ..CAUSE
+    },
+    Signature {
+        id: "cublas_alloc_failed",
+        kind: "cublas_alloc",
+        literals: &["CUBLAS_STATUS_ALLOC_FAILED", "HIPBLAS_STATUS_ALLOC_FAILED"],
+        pool: "device, cuBLAS workspace or handle; version mismatches are reported as well",
+        source: "cuBLAS status, PyTorch 1.x to 2.x",
+        example: "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        ..CAUSE
+    },
+    Signature {
+        id: "cublas_not_initialized",
+        kind: "cublas_not_initialized",
+        literals: &["CUBLAS_STATUS_NOT_INITIALIZED"],
+        pool: "device or none: an index outside the vocabulary gives the same message",
+        source: "cuBLAS status, PyTorch 1.x to 2.x",
+        example: "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        ..CAUSE
+    },
+    Signature {
+        id: "cudnn_alloc_failed",
+        kind: "cudnn_alloc",
+        literals: &[
+            "CUDNN_STATUS_ALLOC_FAILED",
+            "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        ],
+        pool: "device, cuDNN workspace",
+        source: "cuDNN status, 7 to 9",
+        example: "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        ..CAUSE
+    },
+    Signature {
+        id: "cudnn_not_initialized",
+        kind: "cudnn_alloc",
+        literals: &["CUDNN_STATUS_NOT_INITIALIZED"],
+        gpu: Some(Tri::Ambiguous),
+        pool: "mostly device: cuDNN found no memory for its handle; a broken installation says the same",
+        source: "cuDNN status, 7 to 9",
+        example: "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+        ..CAUSE
+    },
+    Signature {
+        id: "bnb_oom",
+        kind: "bnb_oom",
+        literals: &["Error out of memory at line"],
+        pool: "device, managed or paged memory",
+        source: "bitsandbytes csrc/pythonInterface, 0.35 to 0.4x",
+        example: "Error out of memory at line 380 in file /src/csrc/pythonInterface.cpp",
+        ..CAUSE
+    },
+    Signature {
+        id: "xla_oom",
+        kind: "jax_oom",
+        literals: &[
+            "RESOURCE_EXHAUSTED: Attempting to",
+            "RESOURCE_EXHAUSTED: Ran out of memory in memory space",
+            "RESOURCE_EXHAUSTED: Out",
+            "Resource exhausted: Out",
+            "RESOURCE_EXHAUSTED: Failed to allocate request",
+            "RESOURCE_EXHAUSTED: Error allocating device buffer",
+        ],
+        pattern: Some(
+            r"(?i:resource.exhausted): (?:Out\s*of\s*memory|Failed to allocate request|Error allocating|Attempting to|Ran out of memory)",
+        ),
+        wraps: true,
+        pool: "device, XLA's BFC pool (a share of the card is taken at start)",
+        source: "jaxlib and XLA, 2019 to 0.7",
+        example: "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.",
+        ..CAUSE
+    },
+    Signature {
+        id: "tf_oom",
+        kind: "tf_oom",
+        literals: &["OOM when allocating tensor with shape"],
+        unless: Some(r"device:CPU|by allocator (?:cpu|mklcpu)"),
+        any_level: true,
+        wraps: true,
+        phase: Some("forward"),
+        pool: "device, TensorFlow's BFC pool",
+        source: "TensorFlow core/framework/op_kernel.cc, 1.x to 2.x",
+        example: "ResourceExhaustedError: OOM when allocating tensor with shape[64,2048,7,7] and type float on /job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc",
+        ..CAUSE
+    },
+    Signature {
+        id: "tf_device_retry",
+        kind: "tf_oom",
+        literals: &["from device: CUDA_ERROR_OUT_OF_MEMORY"],
+        unless: Some(r"\bI (?:tensorflow|external|0000)"),
+        handled: true,
+        pool: "device: TensorFlow asks again for less",
+        source: "TensorFlow stream_executor/cuda/cuda_driver.cc, 1.x to 2.x",
+        example: "2026-03-02 10:00:00.000000: E tensorflow/stream_executor/cuda/cuda_driver.cc:936] failed to allocate 2.00G (2147483648 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+        ..CAUSE
+    },
+    Signature {
+        id: "tf_bfc_ran_out",
+        kind: "tf_oom",
+        weight: weight::NAMED,
+        literals: &["ran out of memory trying to allocate"],
+        pattern: Some(r"Allocator \(GPU_\d+_bfc\)"),
+        unless: Some(r"The caller indicates"),
+        any_level: true,
+        pool: "device, BFC pool",
+        source: "TensorFlow and XLA bfc_allocator.cc, 1.x to 2.x",
+        example: "W tensorflow/core/common_runtime/bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.25GiB (rounded to 1342177280)requested by op gradients/conv2d",
+        ..CAUSE
+    },
+    Signature {
+        id: "tf_no_destination",
+        kind: "tf_oom",
+        literals: &["Dst tensor is not initialized"],
+        pool: "device: a copy found no room",
+        source: "TensorFlow core/common_runtime/gpu, 1.x to 2.x",
+        example: "tensorflow.python.framework.errors_impl.InternalError: Dst tensor is not initialized.",
+        ..CAUSE
+    },
+    Signature {
+        id: "paddle_oom",
+        kind: "device_oom",
+        literals: &["Out of memory error on GPU"],
+        pool: "device",
+        source: "PaddlePaddle fluid/memory, 1.8 to 2.6",
+        example: "ResourceExhaustedError: Out of memory error on GPU 1. Cannot allocate 3.000000GB memory on GPU 1, 15.500000GB memory has been allocated and available memory is only 280.000000MB.",
+        ..CAUSE
+    },
+];

@@ -1,0 +1,324 @@
+//! Signatures: which text means what. Tables of data, one entry a message, each with an excerpt in the
+//! real format that is its test.
+//!
+//! Rule: an entry's literals are case-sensitive and stand in every line that it matches, so that a line
+//! without any literal is never looked at twice.
+
+mod engine;
+mod gpu;
+mod host;
+mod infrastructure;
+mod lookalikes;
+mod user;
+
+pub(crate) use lookalikes::SAID;
+pub(crate) use user::UserTable;
+pub use user::{SignatureError, UserSignature};
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::incident::Tri;
+
+/// What a matching line is to the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A failure that can be the root; the heaviest that was not survived wins, among equals the first.
+    Cause,
+    /// Follows from another failure; is the root only when nothing heavier is there. The process group
+    /// is dying from here on.
+    Consequence,
+    /// The program says that it goes on after the memory failure before it.
+    Handled,
+    /// The run came to its end: whatever failed before was survived.
+    Success,
+    /// Speaks of memory without a failure.
+    Advice,
+}
+
+/// One message.
+#[derive(Debug)]
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "`pool`, `source` and `example` are for readers and tests of the tables"
+    )
+)]
+pub(crate) struct Signature {
+    /// Name, as evidence shows it.
+    pub id: &'static str,
+    /// Kind of the incident when this is the root.
+    pub kind: &'static str,
+    /// What it is to the run.
+    pub role: Role,
+    /// Which of several candidates is the root; see [`Role::Cause`].
+    pub weight: u8,
+    /// One of these stands in the line.
+    pub literals: &'static [&'static str],
+    /// Must match the message as well. May span the lines that follow when `wraps` is set.
+    pub pattern: Option<&'static str>,
+    /// Must not match the line.
+    pub unless: Option<&'static str>,
+    /// The message is long and often wrapped: the next lines belong to it.
+    pub wraps: bool,
+    /// The program goes on after it unless what follows shows otherwise.
+    pub handled: bool,
+    /// A warning level in the prefix does not make it milder.
+    pub any_level: bool,
+    /// People and samples quote it: it counts only where a program would print it, or with its figures.
+    pub quotable: bool,
+    /// Overrides the kind's answer.
+    pub gpu: Option<Tri>,
+    /// Overrides the kind's answer.
+    pub host: Option<Tri>,
+    /// Overrides the kind's answer.
+    pub retry: Option<bool>,
+    /// Phase when no frame tells it; overrides the kind's.
+    pub phase: Option<&'static str>,
+    /// Which memory it is about, for readers of the table.
+    pub pool: &'static str,
+    /// Program, source file, versions.
+    pub source: &'static str,
+    /// An excerpt in the real format, written for this table.
+    pub example: &'static str,
+}
+
+/// Weights. The order is the argument: what ends a process by itself beats what a scheduler says, that
+/// beats a signal without a sender, that an exception of unknown meaning, that a mere consequence.
+pub(crate) mod weight {
+    pub(crate) const CAUSE: u8 = 40;
+    /// Names a cause without its figures; the message proper is near.
+    pub(crate) const NAMED: u8 = 38;
+    pub(crate) const SPECIFIC: u8 = 35;
+    pub(crate) const SCHEDULER: u8 = 30;
+    pub(crate) const KILLED: u8 = 25;
+    pub(crate) const EXCEPTION: u8 = 20;
+    pub(crate) const NETWORK: u8 = 15;
+    pub(crate) const CONSEQUENCE: u8 = 10;
+}
+
+const CAUSE: Signature = Signature {
+    id: "",
+    kind: "other",
+    role: Role::Cause,
+    weight: weight::CAUSE,
+    literals: &[],
+    pattern: None,
+    unless: None,
+    wraps: false,
+    handled: false,
+    any_level: false,
+    quotable: false,
+    gpu: None,
+    host: None,
+    retry: None,
+    phase: None,
+    pool: "",
+    source: "",
+    example: "",
+};
+
+const SPECIFIC: Signature = Signature {
+    weight: weight::SPECIFIC,
+    pool: "none",
+    ..CAUSE
+};
+
+const CONSEQUENCE: Signature = Signature {
+    role: Role::Consequence,
+    weight: weight::CONSEQUENCE,
+    pool: "none",
+    any_level: true,
+    ..CAUSE
+};
+
+const ADVICE: Signature = Signature {
+    kind: "no_failure",
+    role: Role::Advice,
+    weight: 0,
+    ..CAUSE
+};
+
+/// The tables in the order in which a line is asked: the first [`Role::Cause`] that matches a line
+/// takes it.
+const TABLES: &[&[Signature]] = &[
+    lookalikes::TABLE,
+    engine::TABLE,
+    gpu::TABLE,
+    host::TABLE,
+    infrastructure::TABLE,
+];
+
+/// Every signature.
+pub(crate) fn all() -> impl Iterator<Item = &'static Signature> {
+    TABLES.iter().flat_map(|table| table.iter())
+}
+
+/// One regular expression a signature: any of its literals. For programs that search as `grep` does; the
+/// engine itself asks more of a line.
+#[must_use]
+pub fn patterns() -> Vec<String> {
+    all()
+        .map(|signature| {
+            let literals: Vec<String> = signature
+                .literals
+                .iter()
+                .map(|l| regex::escape(l))
+                .collect();
+            literals.join("|")
+        })
+        .collect()
+}
+
+/// A signature with its patterns compiled.
+pub(crate) struct Compiled {
+    pub signature: &'static Signature,
+    pattern: Option<Regex>,
+    unless: Option<Regex>,
+}
+
+/// Where in a text a signature matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Match {
+    /// Byte of the literal.
+    pub at: usize,
+}
+
+impl Compiled {
+    /// Matches a text that may hold no literal.
+    pub(crate) fn find_anywhere(&self, text: &str) -> Option<Match> {
+        let literals = self.signature.literals.iter();
+        let at = literals.filter_map(|literal| text.find(literal)).min()?;
+        self.find(text, at, 0, text.len())
+    }
+
+    /// Matches a cleaned line whose first literal stands at `at`. `owned` is the part of it in which a
+    /// match may start.
+    pub(crate) fn find(
+        &self,
+        text: &str,
+        at: usize,
+        body_at: usize,
+        owned: usize,
+    ) -> Option<Match> {
+        if at >= owned {
+            return None;
+        }
+        let body = &text[body_at.min(at)..];
+        let fits = self.pattern.as_ref().is_none_or(|p| p.is_match(body));
+        let barred = self.unless.as_ref().is_some_and(|p| p.is_match(body));
+        let quoted = self.signature.quotable && quoted(text, at);
+        (fits && !barred && !quoted).then_some(Match { at })
+    }
+
+    /// A wrapped message whose first line holds a literal but not the pattern.
+    pub(crate) fn may_continue(&self, text: &str) -> bool {
+        self.signature.wraps
+            && self.pattern.is_some()
+            && self.unless.as_ref().is_none_or(|p| !p.is_match(text))
+    }
+}
+
+/// Is the message at byte `at` only spoken of: in quotes or within a sentence, and without figures?
+fn quoted(text: &str, at: usize) -> bool {
+    const FIGURES: [&str; 4] = [
+        "total capac",
+        "already allocated",
+        "memory in use",
+        " is free",
+    ];
+    let (head, message) = text.split_at(at);
+    if FIGURES.iter().any(|f| message.contains(f)) {
+        return false;
+    }
+    // The name of the exception in front of the message is a part of it.
+    let mut head = head;
+    while let Some(shorter) = head
+        .trim_end()
+        .strip_suffix(':')
+        .and_then(|h| Some(&h[..h.len() - exception_name(h)?]))
+    {
+        head = shorter;
+    }
+    let in_quotes = head.ends_with(['"', '\'', '`', '“', '‘', '«']);
+    let word = head.trim_end().rsplit(char::is_whitespace).next();
+    let prose = |w: &str| {
+        let w = w.strip_suffix(',').unwrap_or(w);
+        w.len() > 1 && w.bytes().all(|b| b.is_ascii_lowercase())
+    };
+    in_quotes || (head.ends_with(' ') && word.is_some_and(prose))
+}
+
+/// Bytes of the dotted name of an exception at the end of a text.
+fn exception_name(text: &str) -> Option<usize> {
+    let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let length = text.len() - text.trim_end_matches(name).len();
+    let named = &text[text.len() - length..];
+    ["Error", "Exception"]
+        .iter()
+        .any(|e| named.ends_with(e))
+        .then_some(length)
+}
+
+/// All tables, compiled once.
+pub(crate) static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
+    let compile = |pattern: &str| {
+        Regex::new(pattern)
+            .expect("a constant of the tables; every entry is compiled by their test")
+    };
+    all()
+        .map(|signature| Compiled {
+            signature,
+            pattern: signature.pattern.map(compile),
+            unless: signature.unless.map(compile),
+        })
+        .collect()
+});
+
+/// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors.
+pub(crate) const ALSO: &[&str] = &[
+    "Traceback (most",
+    "  File \"",
+    " File \"",
+    "File ~/",
+    "File /",
+    "Cell In",
+    ".py in ",
+    "❱ ",
+    "│ /",
+    "--> ",
+    "ray::",
+    "Error",
+    "Exception",
+    "above exception",
+    "(local_rank:",
+    "backward(",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::diagnose::kind::KINDS;
+
+    #[test]
+    fn every_entry_is_complete_and_matches_its_own_example() {
+        let mut ids = std::collections::BTreeSet::new();
+        for entry in COMPILED.iter() {
+            let s = entry.signature;
+            assert!(ids.insert(s.id), "{} twice", s.id);
+            assert!(KINDS.iter().any(|k| k.name == s.kind), "{}", s.id);
+            assert!(!s.pool.is_empty() && !s.source.is_empty(), "{}", s.id);
+            assert!(s.literals.iter().all(|l| l.len() >= 5), "{}", s.id);
+            assert!(s.role != Role::Cause || s.weight > 0, "{}", s.id);
+            let hit = s.example.lines().any(|l| entry.find_anywhere(l).is_some());
+            let joined = s.example.replace('\n', " ");
+            assert!(
+                hit || entry.find_anywhere(&joined).is_some(),
+                "{} does not match its own example",
+                s.id
+            );
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A job as a scheduler sees it: identity, state, exit status. Nothing here knows which scheduler.
+//!
+//! State names are Slurm's (`job_state_string` in SchedMD/slurm `src/common/slurm_protocol_defs.c`);
+//! the local backend reports in the same words.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A scheduler's job id, as text: `4711`, or an array task `4711_3`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub String);
+
+impl std::fmt::Display for JobId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name that travels with a job (job name and comment) so that it can be found again when the
+/// answer to its submission was lost: `oomctl-<run>-<attempt>-<8 hex>`, only `[A-Za-z0-9._-]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(pub String);
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One submitted job. Ids are reused after a controller crash, so a job is its id, its token and
+/// its submit time together, never the id alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRef {
+    /// The scheduler's id.
+    pub id: JobId,
+    /// The cluster, where `sbatch --parsable` answered `id;cluster`; later calls need `-M cluster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// Our token; `None` for a job that oomctl did not submit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
+    /// When we learned that the job was accepted (our clock).
+    pub submitted: Timestamp,
+}
+
+/// State of a job: Slurm's 12 base states, the flags that change what we do, and the unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum JobState {
+    /// Waits for resources, a dependency, a begin time, or is held.
+    Pending,
+    /// Allocated, nodes still booting or in the prolog.
+    Configuring,
+    /// Runs.
+    Running,
+    /// Stopped by a signal or an administrator, may go on.
+    Suspended,
+    /// The end is decided, processes may still run. Never resubmit before this is over.
+    Completing,
+    /// Goes back to the queue under the same id (`REQUEUED`, `REQUEUE_FED`).
+    Requeued,
+    /// Requeued and held (`REQUEUE_HOLD`, `SPECIAL_EXIT`).
+    RequeueHold,
+    /// Ended with exit code 0.
+    Completed,
+    /// Ended by a user or administrator.
+    Cancelled,
+    /// Ended with another exit code or by a signal.
+    Failed,
+    /// Reached its time limit.
+    Timeout,
+    /// A node of the job failed.
+    NodeFail,
+    /// Ended for a job of higher priority.
+    Preempted,
+    /// A node did not boot, or the launch failed (`BOOT_FAIL`, `LAUNCH_FAILED`).
+    BootFail,
+    /// Reached its deadline.
+    Deadline,
+    /// Host memory ran out (never GPU memory).
+    OutOfMemory,
+    /// A word that this version does not know. Unknown never means success, failure or
+    /// "submit again": it means "ask again later".
+    #[serde(untagged)]
+    Unknown(String),
+}
+
+/// What a state means for a supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Not running yet (also requeued jobs).
+    Waiting,
+    /// Processes run.
+    Running,
+    /// The end is decided but not complete.
+    Ending,
+    /// Final.
+    Ended,
+    /// Not known.
+    Unknown,
+}
+
+impl JobState {
+    /// What the state means for a supervisor.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::Pending | Self::Configuring | Self::Requeued | Self::RequeueHold => {
+                Stage::Waiting
+            }
+            Self::Running | Self::Suspended => Stage::Running,
+            Self::Completing => Stage::Ending,
+            Self::Completed
+            | Self::Cancelled
+            | Self::Failed
+            | Self::Timeout
+            | Self::NodeFail
+            | Self::Preempted
+            | Self::BootFail
+            | Self::Deadline
+            | Self::OutOfMemory => Stage::Ended,
+            Self::Unknown(_) => Stage::Unknown,
+        }
+    }
+
+    /// Slurm's own word.
+    #[must_use]
+    pub fn word(&self) -> &str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Configuring => "CONFIGURING",
+            Self::Running => "RUNNING",
+            Self::Suspended => "SUSPENDED",
+            Self::Completing => "COMPLETING",
+            Self::Requeued => "REQUEUED",
+            Self::RequeueHold => "REQUEUE_HOLD",
+            Self::Completed => "COMPLETED",
+            Self::Cancelled => "CANCELLED",
+            Self::Failed => "FAILED",
+            Self::Timeout => "TIMEOUT",
+            Self::NodeFail => "NODE_FAIL",
+            Self::Preempted => "PREEMPTED",
+            Self::BootFail => "BOOT_FAIL",
+            Self::Deadline => "DEADLINE",
+            Self::OutOfMemory => "OUT_OF_MEMORY",
+            Self::Unknown(word) => word,
+        }
+    }
+}
+
+/// How a process ended: exit code and signal, as Slurm's `code:signal`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExitStatus {
+    /// Exit code, 0 to 255. sacct up to 25.05 subtracts 128 from codes of 128 and more, so 9 can
+    /// mean 137.
+    pub code: i32,
+    /// Signal number, 0 for none. Slurm writes 125 for a host OOM and 53 for a missing log folder.
+    pub signal: i32,
+}
+
+impl std::fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.code, self.signal)
+    }
+}
+
+/// What a scheduler says about one job at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobStatus {
+    /// The job's id.
+    pub id: JobId,
+    /// State.
+    pub state: JobState,
+    /// Slurm's pending or end reason, as printed (`Resources`, `QOSMaxGRESPerUser`, …).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Exit of the job, when it has ended and the scheduler knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitStatus>,
+    /// Highest exit of any step (`DerivedExitCode`), when known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived_exit: Option<ExitStatus>,
+    /// True when any step ended in `OUT_OF_MEMORY` although the job did not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub step_out_of_memory: bool,
+    /// Node names, expanded; empty before the job runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// How often the job was restarted under the same id.
+    #[serde(default)]
+    pub restarts: u32,
+    /// Start of the present run of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+    /// End, for an ended job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+    /// Expected start of a pending job, where the scheduler says one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start: Option<Timestamp>,
+    /// For a cancelled job, who cancelled it, as the scheduler prints it (`1000`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<String>,
+}
+
+impl JobStatus {
+    /// A status with only id and state, as for a job of which nothing else is known.
+    #[must_use]
+    pub fn bare(id: JobId, state: JobState) -> Self {
+        Self {
+            id,
+            state,
+            reason: None,
+            exit: None,
+            derived_exit: None,
+            step_out_of_memory: false,
+            nodes: Vec::new(),
+            restarts: 0,
+            started: None,
+            ended: None,
+            expected_start: None,
+            cancelled_by: None,
+        }
+    }
+}

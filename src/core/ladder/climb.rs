@@ -1,0 +1,393 @@
+//! Which rung is next, and what it gives.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::Value as Jinja;
+
+use super::decision::{Change, Decision, Skipped, Step};
+use super::incident;
+use super::moves::{Aim, aims};
+use super::search::{self, Trial};
+use crate::core::diagnose::{Class, Incident};
+use crate::core::recipe::{
+    Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Problem, Refusal, RungSpec,
+    Setting, Shape, Value,
+    expr::{self, Scope},
+    strongest_effect,
+};
+use crate::core::render::{AttemptPlace, render};
+
+/// How to climb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The declared order, one rung at a time.
+    #[default]
+    Ladder,
+    /// The declared order without rungs that change training.
+    SameMath,
+}
+
+/// What a climb starts from.
+#[derive(Clone, Copy)]
+pub struct Footing<'a> {
+    /// The preset.
+    pub preset: &'a Preset,
+    /// The ladder, which a project may have changed.
+    pub ladder: &'a [RungSpec],
+    /// How to climb.
+    pub policy: Policy,
+    /// Facts about the cluster.
+    pub cluster: &'a ClusterFacts,
+    /// Name of the cluster profile.
+    pub cluster_name: Option<&'a str>,
+    /// Templates by name.
+    pub templates: &'a BTreeMap<String, String>,
+    /// Layers below the rungs.
+    pub layers: &'a [Layer],
+    /// Layers of the rungs taken so far, in order.
+    pub rungs: &'a [Layer],
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+}
+
+/// The next rung after `incident`: the first in order that has laps left, answers the incident, is
+/// not skipped for a reason, and changes the rendered files. Without an incident the ladder is asked
+/// what it would do after a GPU OOM of which nothing is known.
+///
+/// # Errors
+/// The present configuration is itself not legal.
+pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decision, Refusal> {
+    let layers: Vec<Layer> = footing
+        .layers
+        .iter()
+        .chain(footing.rungs)
+        .cloned()
+        .collect();
+    let shape = shape(footing, &layers)?;
+    let present = files(footing, &shape)?;
+    let mut scope = shape.scope().clone();
+    scope.set("incident", incident::to_jinja(failure));
+    scope.set("attempt", Jinja::from(footing.attempt));
+    let mut skipped = Vec::new();
+    for rung in footing.ladder {
+        let seen = View {
+            footing,
+            layers: &layers,
+            shape: &shape,
+            present: &present,
+            scope: &scope,
+            rung,
+        };
+        match seen.refusal(failure).map_or_else(|| seen.take(), Err) {
+            Ok(step) => {
+                let step = Box::new(step);
+                return Ok(Decision::Climb { step, skipped });
+            }
+            Err(reason) => skipped.push(Skipped {
+                rung: rung.rung.clone(),
+                reason,
+            }),
+        }
+    }
+    Ok(Decision::Exhausted { skipped })
+}
+
+fn shape(footing: &Footing<'_>, layers: &[Layer]) -> Result<Shape, Refusal> {
+    Shape::new(
+        footing.preset,
+        layers,
+        footing.cluster,
+        footing.cluster_name,
+    )
+}
+
+/// The texts of the files, for a place that is the same for every attempt.
+fn files(footing: &Footing<'_>, shape: &Shape) -> Result<Vec<String>, Refusal> {
+    let place = AttemptPlace {
+        run: "run".to_owned(),
+        number: 1,
+        token: "token".to_owned(),
+        dir: "/run/attempt-1".to_owned(),
+        workdir: "/work".to_owned(),
+        backend: "slurm".to_owned(),
+    };
+    render(footing.preset, shape, footing.templates, &place)
+        .map(|files| files.into_iter().map(|f| f.text).collect())
+        .map_err(|e| Problem::new(e.to_string()).into())
+}
+
+/// One rung, seen from the present configuration.
+struct View<'a> {
+    footing: &'a Footing<'a>,
+    layers: &'a [Layer],
+    shape: &'a Shape,
+    present: &'a [String],
+    scope: &'a Scope,
+    rung: &'a RungSpec,
+}
+
+impl View<'_> {
+    /// Why the rung is not even tried, if there is a reason.
+    fn refusal(&self, failure: Option<&Incident>) -> Option<String> {
+        let rung = self.rung;
+        let taken = self.taken();
+        if taken >= rung.laps {
+            return Some(match taken {
+                1 => "taken already".to_owned(),
+                n => format!("taken {n} times already"),
+            });
+        }
+        let class = failure.map_or(Class::GpuOom, |i| i.class);
+        if !incident::answers(rung, class) {
+            return Some("answers another kind of failure".to_owned());
+        }
+        let holds = |text: &str| expr::holds(self.footing.preset.env(), text, self.scope);
+        match rung.when.as_deref().map(holds) {
+            Some(Ok(false)) => {
+                let text = rung.when_text.clone();
+                return Some(text.unwrap_or_else(|| "does not apply here".to_owned()));
+            }
+            Some(Err(what)) => return Some(what),
+            _ => {}
+        }
+        rung.useless.iter().find_map(|u| match holds(&u.when) {
+            Ok(true) => Some(u.because.clone()),
+            Ok(false) => None,
+            Err(what) => Some(what),
+        })
+    }
+
+    /// How often the rung was taken in this run.
+    fn taken(&self) -> u32 {
+        let is_ours = |layer: &&Layer| {
+            layer
+                .settings
+                .values()
+                .any(|s| matches!(&s.origin, Origin::Rung { rung, .. } if *rung == self.rung.rung))
+        };
+        let count = self.footing.rungs.iter().filter(is_ours).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Takes the rung.
+    fn take(&self) -> Result<Step, String> {
+        let mut notes = Vec::new();
+        let aims = self.aims(&mut notes)?;
+        let (chosen, checker_notes) = self.choose(&aims)?;
+        let layer = self.layer(&chosen);
+        let moved = |along_too: bool| {
+            aims.iter().any(|aim| match aim {
+                Aim::To { knob, along, .. } => {
+                    layer.settings.contains_key(knob) && (along_too || !along)
+                }
+                Aim::Nothing { .. } => false,
+            })
+        };
+        if !moved(false) {
+            notes.extend(checker_notes);
+            return Err(if notes.is_empty() {
+                "nothing left to change".to_owned()
+            } else {
+                notes.join("; ")
+            });
+        }
+        notes.extend(checker_notes);
+        self.finish(layer, notes)
+    }
+
+    fn aims(&self, notes: &mut Vec<String>) -> Result<Vec<Aim>, String> {
+        let mut all = Vec::new();
+        for step in &self.rung.moves {
+            let recipe = self.shape.recipe();
+            for aim in aims(self.footing.preset, recipe, self.scope, step)? {
+                match &aim {
+                    Aim::Nothing { reason } if !reason.is_empty() => notes.push(reason.clone()),
+                    Aim::Nothing { .. } => {}
+                    Aim::To { .. } => all.push(aim),
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The legal values nearest to the aims, and remarks where a target had to be missed.
+    fn choose(&self, aims: &[Aim]) -> Result<(BTreeMap<String, Value>, Vec<String>), String> {
+        let mut trials: Vec<Trial> = aims.iter().filter_map(trial).collect();
+        trials.extend(self.adjustable(&search::knobs(&trials)));
+        let names = search::knobs(&trials);
+        let (preset, recipe) = (self.footing.preset, self.shape.recipe());
+        let checker = Checker::new(preset, recipe, self.footing.cluster, &names);
+        let chosen = search::nearest_legal(&checker, trials)
+            .ok_or_else(|| "no legal combination of values was found".to_owned())?;
+        let notes = aims
+            .iter()
+            .filter_map(|aim| self.missed(&checker, &chosen, aim))
+            .collect();
+        Ok((chosen, notes))
+    }
+
+    /// Knobs that may follow the others down so that the configuration stays legal.
+    fn adjustable(&self, moved: &BTreeSet<String>) -> Vec<Trial> {
+        let recipe = self.shape.recipe();
+        let knobs = self.rung.adjust.iter();
+        knobs
+            .flat_map(|role| self.footing.preset.with_role(*role))
+            .filter(|k| !moved.contains(&k.name) && !recipe.pins.contains_key(&k.name))
+            .filter_map(|k| match recipe.value(&k.name) {
+                Value::Int(now) => {
+                    let floor = Value::from_number(k.kind, k.min.unwrap_or(1.0));
+                    let Value::Int(floor) = floor else {
+                        return None;
+                    };
+                    Some(Trial {
+                        knob: k.name.clone(),
+                        present: Value::Int(*now),
+                        candidates: search::following(*now, floor.min(*now)),
+                    })
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn missed(
+        &self,
+        checker: &Checker<'_>,
+        chosen: &BTreeMap<String, Value>,
+        aim: &Aim,
+    ) -> Option<String> {
+        let Aim::To {
+            knob,
+            present,
+            target,
+            ..
+        } = aim
+        else {
+            return None;
+        };
+        let got = chosen.get(knob)?;
+        if got == target {
+            return None;
+        }
+        let why = search::objection(checker, chosen, knob, target)
+            .map_or_else(String::new, |rule| format!(" (rule {})", rule.name));
+        Some(if got == present {
+            format!("{knob} stays {present}: {target} is not legal{why}")
+        } else {
+            format!("{knob}: {target} is not legal{why}, {got} is the nearest value that is")
+        })
+    }
+
+    fn layer(&self, chosen: &BTreeMap<String, Value>) -> Layer {
+        let mut layer = Layer::new(LayerKind::Rung);
+        for (knob, value) in chosen {
+            if self.shape.recipe().value(knob) != value {
+                let origin = Origin::Rung {
+                    rung: self.rung.rung.clone(),
+                    attempt: self.footing.attempt + 1,
+                };
+                let value = value.clone();
+                layer
+                    .settings
+                    .insert(knob.clone(), Setting { value, origin });
+            }
+        }
+        layer
+    }
+
+    /// Checks the whole configuration once more, and that it renders to other files.
+    fn finish(&self, layer: Layer, mut notes: Vec<String>) -> Result<Step, String> {
+        let mut layers = self.layers.to_vec();
+        layers.push(layer.clone());
+        let next = shape(self.footing, &layers).map_err(|e| e.to_string())?;
+        if files(self.footing, &next).map_err(|e| e.to_string())? == self.present {
+            return Err("changes nothing in the rendered files".to_owned());
+        }
+        let changes = self.changes(&layer);
+        let effect = self.effect(&layer);
+        if self.footing.policy == Policy::SameMath && effect == Effect::ChangesTraining {
+            return Err("changes training, which the policy same-math forbids".to_owned());
+        }
+        let env = self.footing.preset.env();
+        for note in &self.rung.notes {
+            let text = env.render_str(note, next.scope().context());
+            notes.extend(text.ok().filter(|t| !t.trim().is_empty()));
+        }
+        notes.extend(self.checkpoint_note(&next));
+        Ok(Step {
+            rung: self.rung.rung.clone(),
+            title: self.rung.title.clone(),
+            changes,
+            effect,
+            notes,
+            reshards: self.rung.reshards,
+            layer,
+        })
+    }
+
+    /// Changes in the order of the preset's knobs.
+    fn changes(&self, layer: &Layer) -> Vec<Change> {
+        let knobs = self.footing.preset.knobs.iter();
+        knobs
+            .filter_map(|k| {
+                let setting = layer.settings.get(&k.name)?;
+                Some(Change {
+                    knob: k.name.clone(),
+                    from: self.shape.recipe().value(&k.name).clone(),
+                    to: setting.value.clone(),
+                    effect: k.effect,
+                })
+            })
+            .collect()
+    }
+
+    fn effect(&self, layer: &Layer) -> Effect {
+        if let Some(effect) = self.rung.effect {
+            return effect;
+        }
+        let knobs = self.footing.preset.knobs.iter();
+        strongest_effect(knobs.filter(|k| layer.settings.contains_key(&k.name)))
+    }
+
+    /// What is lost when the rung changes the number of GPUs and checkpoints are bound to it.
+    fn checkpoint_note(&self, next: &Shape) -> Option<String> {
+        let checkpoint = self.footing.preset.checkpoint.as_ref()?;
+        let holds = |text: &str| {
+            expr::holds(self.footing.preset.env(), text, next.scope()).unwrap_or(false)
+        };
+        let lost = self.rung.reshards
+            && holds(&checkpoint.written_when)
+            && !checkpoint.survives_resharding.as_deref().is_some_and(holds);
+        lost.then(|| checkpoint.lost.clone()).flatten()
+    }
+}
+
+/// The values to try for an aim: of a whole number that goes down every one, else target or present.
+fn trial(aim: &Aim) -> Option<Trial> {
+    let Aim::To {
+        knob,
+        present,
+        target,
+        floor,
+        ..
+    } = aim
+    else {
+        return None;
+    };
+    let candidates = match (present, target) {
+        (Value::Int(now), Value::Int(to)) if to < now => {
+            let least = match Value::from_number(crate::core::recipe::Kind::Int, floor.max(-1e15)) {
+                Value::Int(least) => least.min(*to),
+                _ => *to,
+            };
+            search::downwards(*now, *to, least)
+        }
+        _ => vec![target.clone(), present.clone()],
+    };
+    Some(Trial {
+        knob: knob.clone(),
+        present: present.clone(),
+        candidates,
+    })
+}

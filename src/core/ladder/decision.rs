@@ -1,0 +1,64 @@
+//! What the ladder answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::recipe::{Effect, Layer, Value};
+
+/// One value that a rung changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Knob name.
+    pub knob: String,
+    /// Value before.
+    pub from: Value,
+    /// Value after.
+    pub to: Value,
+    /// What this does to the experiment.
+    pub effect: Effect,
+}
+
+/// A rung that was not taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Its name.
+    pub rung: String,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// A rung that is taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub rung: String,
+    /// What it does, for people.
+    pub title: String,
+    /// What it changes.
+    pub changes: Vec<Change>,
+    /// The strongest effect of the changes.
+    pub effect: Effect,
+    /// Remarks: legal values that had to be taken instead of the target, what is lost.
+    pub notes: Vec<String>,
+    /// True when it changes the number of GPUs or the sharding, so that a checkpoint may not load.
+    pub reshards: bool,
+    /// The layer to put on the stack.
+    pub layer: Layer,
+}
+
+/// The ladder's answer to an incident.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Take this rung.
+    Climb {
+        /// The rung.
+        step: Box<Step>,
+        /// Rungs before it that were passed over.
+        skipped: Vec<Skipped>,
+    },
+    /// No rung is left.
+    Exhausted {
+        /// Every rung with its reason.
+        skipped: Vec<Skipped>,
+    },
+}

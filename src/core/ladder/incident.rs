@@ -1,0 +1,60 @@
+//! An incident as the expressions of a ladder see it.
+
+use minijinja::Value as Jinja;
+
+use crate::core::diagnose::{Class, Incident};
+use crate::core::recipe::{Problem, RungSpec, nearest};
+
+/// `incident` for expressions: every field there is, missing ones `none`.
+pub(super) fn to_jinja(incident: Option<&Incident>) -> Jinja {
+    const OPTIONAL: [&str; 10] = [
+        "device_index",
+        "rank",
+        "requested_bytes",
+        "total_bytes",
+        "free_bytes",
+        "allocated_bytes",
+        "reserved_bytes",
+        "reserved_unallocated_bytes",
+        "co_tenant_bytes",
+        "step",
+    ];
+    let Some(incident) = incident else {
+        return Jinja::from(());
+    };
+    let Ok(serde_json::Value::Object(mut map)) = serde_json::to_value(incident) else {
+        return Jinja::from(());
+    };
+    for name in OPTIONAL.into_iter().chain(["first_step"]) {
+        map.entry(name).or_insert(serde_json::Value::Null);
+    }
+    Jinja::from(minijinja::value::Serde(map))
+}
+
+/// The class of a name in `answers`.
+fn class(name: &str) -> Option<Class> {
+    serde_json::from_value(name.into()).ok()
+}
+
+/// Whether a rung answers failures of a class.
+pub(super) fn answers(rung: &RungSpec, failure: Class) -> bool {
+    rung.answers.iter().any(|name| class(name) == Some(failure))
+}
+
+/// Rungs whose `answers` hold names of no class.
+#[must_use]
+pub fn check_answers(ladder: &[RungSpec]) -> Vec<Problem> {
+    const CLASSES: [&str; 5] = ["gpu_oom", "engine_memory", "host_oom", "shm", "not_oom"];
+    let unknown = |rung: &RungSpec| {
+        let name = rung.answers.iter().find(|a| class(a).is_none())?;
+        let what = format!(
+            "rung {}: there is no class of failure named {name:?}",
+            rung.rung
+        );
+        Some(match nearest(name, CLASSES.into_iter()) {
+            Some(near) => Problem::new(what).hint(format!("did you mean {near}?")),
+            None => Problem::new(what).hint(format!("classes: {}", CLASSES.join(", "))),
+        })
+    };
+    ladder.iter().filter_map(unknown).collect()
+}

@@ -1,0 +1,16 @@
+//! How to climb: which rung answers an incident, and which values it gives.
+//!
+//! Rule: the only place that knows both logs and knobs. Pure: recipe, history and incident in, layer
+//! out.
+
+mod climb;
+mod decision;
+mod incident;
+mod moves;
+mod search;
+#[cfg(test)]
+mod tests;
+
+pub use climb::{Footing, Policy, climb};
+pub use decision::{Change, Decision, Skipped, Step};
+pub use incident::check_answers;

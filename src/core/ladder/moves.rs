@@ -1,0 +1,163 @@
+//! The moves of a rung as targets for single knobs.
+
+use crate::core::recipe::{
+    Kind, Knob, Move, NumberOrExpr, Preset, Recipe, Value, bounds, default_value,
+    expr::{self, Scope},
+};
+
+/// What a move wants of one knob.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Aim {
+    /// This value.
+    To {
+        /// The knob.
+        knob: String,
+        /// The value that it has.
+        present: Value,
+        /// The value that it should have.
+        target: Value,
+        /// Least number that may be taken instead.
+        floor: f64,
+        /// See `Move::along`.
+        along: bool,
+    },
+    /// Nothing, and why.
+    Nothing {
+        /// Why, for people; empty where there is nothing to say.
+        reason: String,
+    },
+}
+
+/// The aims of one move.
+///
+/// # Errors
+/// An expression that cannot be evaluated.
+pub(super) fn aims(
+    preset: &Preset,
+    recipe: &Recipe,
+    scope: &Scope,
+    step: &Move,
+) -> Result<Vec<Aim>, String> {
+    let knobs: Vec<&Knob> = match (&step.role, &step.knob) {
+        (Some(role), _) => preset.with_role(*role).collect(),
+        (None, Some(name)) => preset.knob(name).into_iter().collect(),
+        (None, None) => Vec::new(),
+    };
+    knobs
+        .into_iter()
+        .map(|knob| aim(preset, recipe, scope, step, knob))
+        .collect()
+}
+
+fn aim(
+    preset: &Preset,
+    recipe: &Recipe,
+    scope: &Scope,
+    step: &Move,
+    knob: &Knob,
+) -> Result<Aim, String> {
+    let name = &knob.name;
+    let nothing = |reason: String| Ok(Aim::Nothing { reason });
+    let present = recipe.value(name).clone();
+    if let Some(origin) = recipe.pins.get(name) {
+        return nothing(format!("{name} is pinned ({origin})"));
+    }
+    if let Some(when) = &knob.render_when
+        && !expr::holds(preset.env(), when, scope)?
+    {
+        return nothing(String::new());
+    }
+    let (floor, ceiling) = limits(preset, scope, step, knob)?;
+    let target = match wanted(preset, scope, step, knob, &present)? {
+        None => return nothing(String::new()),
+        Some(target) => clamp(knob.kind, &present, target, floor, ceiling),
+    };
+    if target == present {
+        return nothing(stays(step, name, &present));
+    }
+    if let Some(what) = bounds(knob, &target) {
+        return nothing(what);
+    }
+    Ok(Aim::To {
+        knob: name.clone(),
+        present,
+        target,
+        floor,
+        along: step.along,
+    })
+}
+
+/// Why a knob that a move names stays as it is.
+fn stays(step: &Move, name: &str, present: &Value) -> String {
+    let shrinks = step.times.is_some_and(|t| t < 1.0) || step.plus.is_some_and(|p| p < 0.0);
+    let grows = step.times.is_some_and(|t| t > 1.0) || step.plus.is_some_and(|p| p > 0.0);
+    if shrinks {
+        format!("{name} = {present} is at its floor")
+    } else if grows {
+        format!("{name} = {present} is at its limit")
+    } else {
+        format!("{name} is {present} already")
+    }
+}
+
+/// The value that the move asks for, before bounds; `None` where it asks for nothing.
+fn wanted(
+    preset: &Preset,
+    scope: &Scope,
+    step: &Move,
+    knob: &Knob,
+    present: &Value,
+) -> Result<Option<Value>, String> {
+    let kind = knob.kind;
+    if let Some(to) = &step.to {
+        return default_value(kind, to).map(Some);
+    }
+    if let Some(text) = &step.to_expr {
+        let result = expr::evaluate(preset.env(), text, scope)?;
+        return Ok(match expr::from_jinja(&result) {
+            None | Some(Value::Null) => None,
+            Some(value) => match value.number(kind) {
+                Some(x) if !matches!(value, Value::Text(_)) => Some(Value::from_number(kind, x)),
+                _ => Some(value),
+            },
+        });
+    }
+    let Some(x) = present.number(kind) else {
+        return Ok(None);
+    };
+    let moved = x * step.times.unwrap_or(1.0) + step.plus.unwrap_or(0.0);
+    Ok(Some(Value::from_number(kind, moved)))
+}
+
+/// Least and greatest number: the knob's own and the move's.
+fn limits(preset: &Preset, scope: &Scope, step: &Move, knob: &Knob) -> Result<(f64, f64), String> {
+    let own_floor = knob.min.unwrap_or(f64::NEG_INFINITY);
+    let own_ceiling = knob.max.unwrap_or(f64::INFINITY);
+    let number = |bound: &Option<NumberOrExpr>| match bound {
+        None => Ok(None),
+        Some(NumberOrExpr::Number(x)) => Ok(Some(*x)),
+        Some(NumberOrExpr::Expr(text)) => {
+            let value = expr::evaluate(preset.env(), text, scope)?;
+            Ok::<_, String>(expr::from_jinja(&value).and_then(|v| v.number(knob.kind)))
+        }
+    };
+    let floor = number(&step.floor)?.map_or(own_floor, |f| f.max(own_floor));
+    let ceiling = number(&step.ceiling)?.map_or(own_ceiling, |c| c.min(own_ceiling));
+    Ok((floor, ceiling))
+}
+
+/// The target within its limits; never on the other side of the present value.
+fn clamp(kind: Kind, present: &Value, target: Value, floor: f64, ceiling: f64) -> Value {
+    let (Some(x), Some(now)) = (target.number(kind), present.number(kind)) else {
+        return target;
+    };
+    let within = x.max(floor).min(ceiling);
+    let turned = (x < now && within >= now) || (x > now && within <= now);
+    if turned {
+        present.clone()
+    } else if (within - x).abs() > f64::EPSILON {
+        Value::from_number(kind, within)
+    } else {
+        target
+    }
+}

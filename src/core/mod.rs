@@ -1,0 +1,13 @@
+//! The room that decides.
+//!
+//! Rule: no files, processes, clock, environment, randomness or threads. Data in, data out; `now` is
+//! an argument.
+
+pub mod config;
+pub mod diagnose;
+pub mod job;
+pub mod ladder;
+pub mod recipe;
+pub mod render;
+pub mod supervise;
+pub mod units;

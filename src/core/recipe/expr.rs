@@ -1,0 +1,211 @@
+//! Expressions in presets: arithmetic between knobs, written in the template engine's language so
+//! that presets and templates share one notation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::{Environment, Error, ErrorKind, Expression, UndefinedBehavior, Value as Jinja};
+
+use super::value::Value;
+use crate::core::units::{Bytes, parse_duration_s};
+
+/// Steps that one expression or template may take; a loop of a million ends in an error.
+const FUEL: u64 = 500_000;
+/// Nesting that one expression or template may have.
+const RECURSION: usize = 64;
+
+/// A template environment with our functions and limits and no template in it.
+#[must_use]
+pub fn environment(version: Option<&semver::Version>) -> Environment<'static> {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_fuel(Some(FUEL));
+    env.set_recursion_limit(RECURSION);
+    let version = version.cloned();
+    env.add_function("version_at_least", move |least: String| {
+        at_least(version.as_ref(), &least)
+    });
+    env.add_function("ceil", |x: f64| whole(x.ceil()));
+    env.add_function("floor", |x: f64| whole(x.floor()));
+    env.add_function("gcd", gcd);
+    env.add_function("lcm", |a: i64, b: i64| match gcd(a, b) {
+        0 => 0,
+        g => (a / g).saturating_mul(b).saturating_abs(),
+    });
+    env.add_function("bytes", |text: String| {
+        Bytes::parse(&text).map(|b| b.0).map_err(bad)
+    });
+    env.add_function("seconds", |text: String| {
+        parse_duration_s(&text).map_err(bad)
+    });
+    env.add_function("mib", |bytes: f64| {
+        format!("{}M", whole((bytes / 1_048_576.0).floor()))
+    });
+    env
+}
+
+fn bad(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
+fn whole(x: f64) -> i64 {
+    x as i64
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.saturating_abs(), b.saturating_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+fn at_least(version: Option<&semver::Version>, least: &str) -> Result<bool, Error> {
+    let least = semver::Version::parse(least)
+        .map_err(|e| bad(format!("version_at_least(\"{least}\"): {e}")))?;
+    Ok(version.is_none_or(|v| *v >= least))
+}
+
+/// A knob's value for expressions and templates: null is `none`, sizes and durations stay text.
+#[must_use]
+pub fn to_jinja(value: &Value) -> Jinja {
+    match value {
+        Value::Null => Jinja::from(()),
+        Value::Bool(b) => Jinja::from(*b),
+        Value::Int(i) => Jinja::from(*i),
+        Value::Float(x) => Jinja::from(*x),
+        Value::Text(t) => Jinja::from(t.as_str()),
+        Value::List(items) => Jinja::from(items.clone()),
+        Value::Map(map) => Jinja::from(map.clone()),
+    }
+}
+
+/// The result of an expression as a knob's value; `None` where it is no value of ours.
+#[must_use]
+pub fn from_jinja(value: &Jinja) -> Option<Value> {
+    match serde_json::to_value(value).ok()? {
+        serde_json::Value::Null => Some(Value::Null),
+        serde_json::Value::Bool(b) => Some(Value::Bool(b)),
+        serde_json::Value::Number(n) => match n.as_i64() {
+            Some(i) => Some(Value::Int(i)),
+            None => n.as_f64().map(Value::Float),
+        },
+        serde_json::Value::String(t) => Some(Value::Text(t)),
+        serde_json::Value::Array(items) => items
+            .into_iter()
+            .map(|i| i.as_str().map(str::to_owned))
+            .collect::<Option<_>>()
+            .map(Value::List),
+        serde_json::Value::Object(_) => None,
+    }
+}
+
+/// Names to values, dotted names as groups: `rollout.n` is attribute `n` of `rollout`.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    flat: BTreeMap<String, Jinja>,
+    groups: BTreeMap<String, BTreeMap<String, Jinja>>,
+}
+
+impl Scope {
+    /// Sets a name; a dotted one becomes an attribute of its group.
+    pub fn set(&mut self, name: &str, value: Jinja) {
+        match name.split_once('.') {
+            Some((group, member)) => {
+                self.groups
+                    .entry(group.to_owned())
+                    .or_default()
+                    .insert(member.to_owned(), value);
+            }
+            None => {
+                self.flat.insert(name.to_owned(), value);
+            }
+        }
+    }
+
+    /// The scope as a template context.
+    #[must_use]
+    pub fn context(&self) -> Jinja {
+        let mut all: BTreeMap<String, Jinja> = self.flat.clone();
+        for (group, members) in &self.groups {
+            all.insert(group.clone(), Jinja::from(members.clone()));
+        }
+        Jinja::from(all)
+    }
+}
+
+/// The names that an expression uses: of a dotted name the first two parts, as knobs are named.
+#[must_use]
+pub fn names(expression: &Expression<'_, '_>) -> BTreeSet<String> {
+    expression
+        .undeclared_variables(true)
+        .into_iter()
+        .map(|n| n.splitn(3, '.').take(2).collect::<Vec<_>>().join("."))
+        .collect()
+}
+
+/// Evaluates `text` in `scope`.
+///
+/// # Errors
+/// The engine's own message, with the expression.
+pub fn evaluate(env: &Environment<'_>, text: &str, scope: &Scope) -> Result<Jinja, String> {
+    env.compile_expression_owned(text.to_owned())
+        .and_then(|e| e.eval(scope.context()))
+        .map_err(|e| describe(text, &e))
+}
+
+/// Evaluates `text` as a yes or no.
+///
+/// # Errors
+/// As `evaluate`.
+pub fn holds(env: &Environment<'_>, text: &str, scope: &Scope) -> Result<bool, String> {
+    evaluate(env, text, scope).map(|v| v.is_true())
+}
+
+/// An engine error in one line, with the expression it happened in.
+#[must_use]
+pub fn describe(text: &str, error: &Error) -> String {
+    let detail = error
+        .detail()
+        .map_or_else(|| error.kind().to_string(), str::to_owned);
+    format!("in expression `{text}`: {detail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope() -> Scope {
+        let mut s = Scope::default();
+        s.set("train_batch", Jinja::from(1024));
+        s.set("rollout.n", Jinja::from(5));
+        s.set("mem", Jinja::from("2G"));
+        s
+    }
+
+    #[test]
+    fn dotted_names_are_groups_and_integers_stay_integers() {
+        let env = environment(None);
+        let value = evaluate(&env, "train_batch * rollout.n // 3", &scope()).unwrap();
+        assert_eq!(from_jinja(&value), Some(Value::Int(1706)));
+        let e = env.compile_expression("train_batch % rollout.n").unwrap();
+        assert_eq!(
+            names(&e).into_iter().collect::<Vec<_>>(),
+            ["rollout.n", "train_batch"]
+        );
+    }
+
+    #[test]
+    fn functions_and_errors() {
+        let env = environment(Some(&semver::Version::new(0, 6, 1)));
+        let s = scope();
+        assert!(holds(&env, "lcm(8, 12) == 24 and ceil(7 / 2) == 4", &s).unwrap());
+        assert!(holds(&env, "bytes(mem) == 2147483648", &s).unwrap());
+        assert!(holds(&env, "version_at_least('0.6.0')", &s).unwrap());
+        assert!(!holds(&env, "version_at_least('0.7.0')", &s).unwrap());
+        assert!(evaluate(&env, "nothing_here + 1", &s).is_err());
+        let endless = "[x for x in y]";
+        assert!(evaluate(&env, endless, &s).is_err());
+        assert!(evaluate(&env, "1 % 0", &s).is_err());
+    }
+}

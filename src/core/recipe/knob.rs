@@ -1,0 +1,285 @@
+//! A knob: one named parameter of a training stack, as its preset declares it.
+
+use semver::VersionReq;
+use serde::Deserialize;
+
+use super::value::Kind;
+
+/// What a knob means to the ladder, the rules and the memory model. The one closed list; knobs,
+/// rungs and signatures are data.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Samples (or prompts) per training step.
+    TrainBatch,
+    /// Samples per optimizer step.
+    MiniBatch,
+    /// Samples per forward and backward on one GPU.
+    MicroBatch,
+    /// Samples per forward of log-probabilities on one GPU.
+    LogprobMicroBatch,
+    /// Tokens per forward on one GPU, with dynamic batches.
+    TokenBudget,
+    /// Forwards per optimizer step.
+    GradAccumulation,
+    /// Dynamic batches on or off.
+    DynamicBatch,
+    /// Parameters kept in host memory between uses.
+    ParamOffload,
+    /// Optimizer states kept in host memory between uses.
+    OptimizerOffload,
+    /// Activations kept in host memory.
+    ActivationOffload,
+    /// Activations recomputed in the backward pass.
+    GradientCheckpointing,
+    /// Number format of weights or computation.
+    Precision,
+    /// Share of the GPU that the rollout engine takes, 0 to 1.
+    RolloutMemoryFraction,
+    /// Longest sequence that the rollout engine plans for, in tokens.
+    RolloutContext,
+    /// Whether the rollout engine frees its memory between rollouts.
+    RolloutSleep,
+    /// Samples per prompt.
+    RolloutSamples,
+    /// Longest prompt, in tokens.
+    PromptLength,
+    /// Longest response, in tokens.
+    ResponseLength,
+    /// Longest sequence, in tokens.
+    SequenceLength,
+    /// Tensor parallel size.
+    TensorParallel,
+    /// Sequence (Ulysses, context) parallel size.
+    SequenceParallel,
+    /// Pipeline parallel size.
+    PipelineParallel,
+    /// GPUs a node.
+    GpusPerNode,
+    /// Type of the GPU, as the scheduler calls it.
+    GpuType,
+    /// Nodes.
+    Nodes,
+    /// CPUs a node or a task.
+    Cpus,
+    /// Host memory a node.
+    HostMemory,
+    /// Wall-clock limit of the job.
+    TimeLimit,
+    /// Partition, queue.
+    Partition,
+    /// Features a node must have.
+    Constraint,
+    /// Nodes not to be used.
+    ExcludedNodes,
+    /// The command that starts the program.
+    Launcher,
+    /// Settings of the CUDA caching allocator.
+    AllocatorConf,
+    /// Samples per forward in evaluation.
+    EvalBatch,
+    /// Data loader workers.
+    NumWorkers,
+    /// Which model, or which size of it.
+    ModelVariant,
+    /// Rank of a low-rank adapter.
+    LoraRank,
+    /// Which device.
+    Device,
+    /// Steps between checkpoints.
+    CheckpointInterval,
+    /// What to do with an earlier checkpoint at the start.
+    Resume,
+    /// Version of the framework.
+    FrameworkVersion,
+}
+
+impl Role {
+    /// Roles that count things of which there is at least one: their knobs are never below 1.
+    #[must_use]
+    pub fn counts_from_one(self) -> bool {
+        matches!(
+            self,
+            Self::TrainBatch
+                | Self::MiniBatch
+                | Self::MicroBatch
+                | Self::LogprobMicroBatch
+                | Self::TokenBudget
+                | Self::GradAccumulation
+                | Self::RolloutContext
+                | Self::RolloutSamples
+                | Self::PromptLength
+                | Self::ResponseLength
+                | Self::SequenceLength
+                | Self::TensorParallel
+                | Self::SequenceParallel
+                | Self::PipelineParallel
+                | Self::GpusPerNode
+                | Self::Nodes
+                | Self::Cpus
+                | Self::EvalBatch
+                | Self::LoraRank
+        )
+    }
+}
+
+/// What moving a knob does to the experiment.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize, Default,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// Same mathematics; costs speed only.
+    #[default]
+    SameMath,
+    /// Takes other or more resources.
+    Resources,
+    /// Another experiment: results are not comparable without thought.
+    ChangesTraining,
+}
+
+impl Effect {
+    /// The effect in the words of a message.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::SameMath => "same math, slower",
+            Self::Resources => "resources",
+            Self::ChangesTraining => "changes training",
+        }
+    }
+}
+
+/// How a knob is spelled when it is handed to the program. At most one is given; a knob without a
+/// spelling is used by templates only.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spelling {
+    /// A Hydra override path: `a.b.c=value`.
+    Hydra(String),
+    /// A Hydra override that adds a key which the schema lacks: `+a.b.c=value`.
+    HydraAdd(String),
+    /// A Hydra override that sets a key whether the schema has it or not: `++a.b.c=value`.
+    HydraForce(String),
+    /// A command-line flag with its dashes, value as the next word: `--batch_size 8`. A flag that
+    /// ends in `=` takes the value in the same word.
+    Flag(String),
+    /// A flag without a value, given when the knob is true.
+    Switch(String),
+    /// An environment variable.
+    Env(String),
+}
+
+impl Spelling {
+    /// The path, flag or variable without decoration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Hydra(n)
+            | Self::HydraAdd(n)
+            | Self::HydraForce(n)
+            | Self::Flag(n)
+            | Self::Switch(n)
+            | Self::Env(n) => n,
+        }
+    }
+}
+
+/// A scalar as written in a preset: parsed later as the knob's kind.
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// `true`, `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// Text.
+    Text(String),
+    /// A list of texts.
+    List(Vec<String>),
+    /// Names to texts.
+    Map(std::collections::BTreeMap<String, String>),
+}
+
+/// What differs for some versions of the framework. The first entry whose range holds wins; a field
+/// left out keeps the knob's own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VersionedKnob {
+    /// Range of versions, in semver's notation (`>=0.4.0, <0.6.0`).
+    pub versions: VersionReq,
+    /// Spelling in these versions.
+    #[serde(default)]
+    pub spelling: Option<Spelling>,
+    /// Default in these versions.
+    #[serde(default)]
+    pub default: Option<Scalar>,
+    /// True when the parameter does not exist in these versions: it is not rendered, and setting it
+    /// is an error.
+    #[serde(default)]
+    pub absent: bool,
+    /// Remark shown by `explain`.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// A knob, as declared in a preset or knob set.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Knob {
+    /// The framework's own name, shortened only where it stays unique (`train_batch_size`,
+    /// `rollout.n`). Dots make groups in templates and expressions.
+    pub name: String,
+    /// What it means to ladder, rules and memory model.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// How it is handed over.
+    #[serde(default)]
+    pub spelling: Option<Spelling>,
+    /// Kind of value.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// `sequences`, `tokens`, `GPUs`, …
+    #[serde(default)]
+    pub unit: Option<String>,
+    /// Least value.
+    #[serde(default)]
+    pub min: Option<f64>,
+    /// Greatest value.
+    #[serde(default)]
+    pub max: Option<f64>,
+    /// The only values allowed.
+    #[serde(default)]
+    pub choices: Vec<String>,
+    /// For text that goes where no quoting exists (an `#SBATCH` line): a regular expression that
+    /// the whole text must match.
+    #[serde(default)]
+    pub pattern: Option<String>,
+    /// Value when no layer sets one; absent means null: nothing is rendered.
+    #[serde(default)]
+    pub default: Option<Scalar>,
+    /// Expression for the value when no layer sets one; wins over `default`.
+    #[serde(default)]
+    pub default_expr: Option<String>,
+    /// What moving it does to the experiment.
+    #[serde(default)]
+    pub effect: Effect,
+    /// True for a value that users must give.
+    #[serde(default)]
+    pub required: bool,
+    /// Expression; when it is false the knob is not handed over (`not use_dynamic_bsz`).
+    #[serde(default)]
+    pub render_when: Option<String>,
+    /// One sentence for `explain` and the starter file.
+    pub doc: String,
+    /// Where the default and the meaning were read.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// Differences by version.
+    #[serde(default)]
+    pub by_version: Vec<VersionedKnob>,
+}

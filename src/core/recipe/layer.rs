@@ -1,0 +1,136 @@
+//! A layer: values with one kind of origin. Layers lie on one stack; a rung is a layer too.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::value::Value;
+
+/// Where a value was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The preset's default.
+    Default {
+        /// Preset or knob set.
+        preset: String,
+    },
+    /// Computed from other knobs by the preset.
+    Computed {
+        /// The expression.
+        expr: String,
+    },
+    /// A file.
+    File {
+        /// Path as shown to the user.
+        path: String,
+        /// Line, from 1.
+        line: u32,
+        /// Column, from 1.
+        column: u32,
+    },
+    /// An environment variable.
+    Env {
+        /// Its name.
+        name: String,
+    },
+    /// A command-line option, as typed.
+    Flag {
+        /// `--set ppo_mini_batch_size=64`.
+        text: String,
+    },
+    /// A rung of the ladder.
+    Rung {
+        /// Name of the rung.
+        rung: String,
+        /// The attempt that runs with it.
+        attempt: u32,
+    },
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default { preset } => write!(f, "default of preset {preset}"),
+            Self::Computed { expr } => write!(f, "computed: {expr}"),
+            Self::File { path, line, .. } => write!(f, "{path}:{line}"),
+            Self::Env { name } => write!(f, "${name}"),
+            Self::Flag { text } => f.write_str(text),
+            Self::Rung { rung, attempt } => write!(f, "rung {rung}, attempt {attempt}"),
+        }
+    }
+}
+
+/// Which layer of the stack; the order is the order of precedence, lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerKind {
+    /// Site file (`$OOMCTL_SITE_CONFIG`).
+    Site,
+    /// User file.
+    User,
+    /// Cluster profile.
+    Cluster,
+    /// Dataset profile.
+    Dataset,
+    /// Project file.
+    Project,
+    /// Learned from earlier runs.
+    Learned,
+    /// `OOMCTL_*` variables.
+    Environment,
+    /// Point of a sweep.
+    Sweep,
+    /// `--set`.
+    Flags,
+    /// An escalation rung.
+    Rung,
+}
+
+/// One value in a layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The value, of the knob's kind.
+    pub value: Value,
+    /// Where it was given.
+    pub origin: Origin,
+}
+
+/// A layer: results (`16 → 8` is stored as 8, never as "halve"), by knob name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    /// Place on the stack.
+    pub kind: LayerKind,
+    /// Values by knob name.
+    pub settings: BTreeMap<String, Setting>,
+    /// Knobs that nobody may move, with where that was said.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pins: BTreeMap<String, Origin>,
+    /// Free-form words handed to the program after the knobs, key to raw text, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
+}
+
+/// A free-form override that no knob describes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Override {
+    /// Key as written, with `+`, `++` or `~` where given.
+    pub key: String,
+    /// Raw text of the value.
+    pub value: String,
+    /// Where it was given.
+    pub origin: Origin,
+}
+
+impl Layer {
+    /// An empty layer.
+    #[must_use]
+    pub fn new(kind: LayerKind) -> Self {
+        Self {
+            kind,
+            settings: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            overrides: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Knobs, layers, recipes, shapes: what a configuration is.
+//!
+//! Rule: a value knows where it came from and what it beat; only a shape (a recipe that passed the
+//! framework's own arithmetic) leaves this folder to be rendered or submitted.
+
+mod check;
+mod cluster;
+pub mod expr;
+mod knob;
+mod layer;
+mod preset;
+mod problem;
+mod resolve;
+mod shape;
+mod stack;
+mod value;
+
+pub use check::Checker;
+pub use cluster::{ClusterFacts, GpuType};
+pub use knob::{Effect, Knob, Role, Scalar, Spelling, VersionedKnob};
+pub use layer::{Layer, LayerKind, Origin, Override, Setting};
+pub use preset::{
+    Checkpoint, Derived, FileSpec, Framework, KnobSetFile, Move, NumberOrExpr, PresetFile, Rule,
+    RuleStage, RungSpec, Useless, strongest_effect,
+};
+pub use problem::{Place, Problem, Refusal, nearest};
+pub use resolve::{Recipe, Resolved, bounds, resolve};
+pub use shape::{Shape, breaks, knobs_of, scope_of};
+pub use stack::{Preset, default_value};
+pub use value::{Kind, Value};

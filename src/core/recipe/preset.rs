@@ -1,0 +1,298 @@
+//! A preset: a framework's knobs, the rules between them, its ladder, its templates.
+//!
+//! Plain YAML, embedded in the binary, overridable by a file of the same name in the project. A new
+//! framework is a preset and templates, no Rust.
+
+use semver::{Version, VersionReq};
+use serde::Deserialize;
+
+use super::knob::{Effect, Knob, Role, Scalar};
+
+/// A preset file, as written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PresetFile {
+    /// Name; equals the file's name without `.yaml`.
+    pub preset: String,
+    /// One line for `oomctl presets`.
+    pub summary: String,
+    /// Versions of the framework that the preset knows.
+    #[serde(default)]
+    pub framework: Option<Framework>,
+    /// Names of knob sets (`presets/sets/NAME.yaml`) whose knobs and derived values are included.
+    #[serde(default)]
+    pub uses: Vec<String>,
+    /// Files of an attempt.
+    pub files: Vec<FileSpec>,
+    /// Knobs, in the order in which they are rendered.
+    pub knobs: Vec<Knob>,
+    /// Named values computed from knobs, each usable by those after it, by rules and by templates.
+    #[serde(default)]
+    pub derived: Vec<Derived>,
+    /// What must hold between knobs.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+    /// The ladder, first rung first.
+    #[serde(default)]
+    pub ladder: Vec<RungSpec>,
+    /// Regular expressions with a group `step` and perhaps `total`, which find training progress.
+    #[serde(default)]
+    pub progress: Vec<String>,
+    /// What is known about checkpoints.
+    #[serde(default)]
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// A knob set file: knobs shared by several presets.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnobSetFile {
+    /// Name; equals the file's name without `.yaml`.
+    pub set: String,
+    /// One line for `oomctl presets`.
+    pub summary: String,
+    /// Knobs.
+    pub knobs: Vec<Knob>,
+    /// Named values computed from knobs.
+    #[serde(default)]
+    pub derived: Vec<Derived>,
+    /// What must hold between knobs.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+}
+
+/// The framework behind a preset.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framework {
+    /// Its name, as in messages.
+    pub name: String,
+    /// The top-level key of `oomctl.yaml` that picks the version (`verl_version`).
+    pub version_key: String,
+    /// Version when the project names none.
+    pub default_version: Version,
+    /// Versions that the preset describes.
+    pub supported: VersionReq,
+}
+
+/// One file that an attempt consists of.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSpec {
+    /// Name in the attempt's folder.
+    pub name: String,
+    /// Template, below `templates/`.
+    pub template: String,
+    /// The one that is handed to the scheduler.
+    #[serde(default)]
+    pub entry: bool,
+}
+
+/// A named value computed from knobs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Derived {
+    /// Name in expressions and templates.
+    pub name: String,
+    /// Expression.
+    pub expr: String,
+    /// Range of framework versions; others skip the entry. Several entries of one name: the first
+    /// whose range holds.
+    #[serde(default)]
+    pub versions: Option<VersionReq>,
+    /// What it is, with unit.
+    #[serde(default)]
+    pub doc: Option<String>,
+}
+
+/// When the framework itself would notice that a rule is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleStage {
+    /// Composing the configuration.
+    Compose,
+    /// In the driver, before any worker starts.
+    Driver,
+    /// While workers start, after the model is loaded.
+    Init,
+    /// In the first training step.
+    Step,
+    /// In the job script or the scheduler.
+    Job,
+}
+
+/// What must hold between knobs, in the framework's own arithmetic.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Short name (`train-batch-divisible`).
+    pub name: String,
+    /// Range of framework versions to which it applies.
+    #[serde(default)]
+    pub versions: Option<VersionReq>,
+    /// Expression; the rule applies where it is true.
+    #[serde(default)]
+    pub when: Option<String>,
+    /// Expression that must be true.
+    pub must: String,
+    /// Message when it is not, a template over knobs and derived values:
+    /// `{{ samples }} samples (train_batch_size × rollout.n) cannot be split over {{ world }} GPUs`.
+    pub message: String,
+    /// What would help, a template.
+    #[serde(default)]
+    pub hint: Option<String>,
+    /// When the framework would notice.
+    pub stage: RuleStage,
+    /// Project, file and version in which the rule was read.
+    pub source: String,
+}
+
+/// A rung, as declared.
+#[derive(Debug, Clone, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RungSpec {
+    /// Name (`halve-batches`).
+    pub rung: String,
+    /// What it does, for people.
+    pub title: String,
+    /// Classes of incident that it answers, by their names (`gpu_oom`, `host_oom`).
+    #[serde(default = "gpu_memory_classes")]
+    pub answers: Vec<String>,
+    /// Expression over knobs, derived values, `cluster` and `incident`; the rung is skipped where
+    /// it is false, with `when_text` as the reason.
+    #[serde(default)]
+    pub when: Option<String>,
+    /// Reason shown when `when` is false.
+    #[serde(default)]
+    pub when_text: Option<String>,
+    /// What the rung as a whole does to the experiment, where its moves make up for each other (the
+    /// batch halved, the accumulation doubled); else the strongest effect of the knobs that it moves.
+    #[serde(default)]
+    pub effect: Option<Effect>,
+    /// The moves, in the order of importance.
+    pub moves: Vec<Move>,
+    /// Roles whose knobs may be lowered further to keep the configuration legal, the last one first.
+    #[serde(default)]
+    pub adjust: Vec<Role>,
+    /// Cases in which the rung is proven to be useless or harmful.
+    #[serde(default)]
+    pub useless: Vec<Useless>,
+    /// How often it may be taken in one run.
+    #[serde(default = "once")]
+    pub laps: u32,
+    /// Remarks printed when the rung is taken (templates).
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// True when the rung changes the number of GPUs or the sharding, so that checkpoints may no
+    /// longer load.
+    #[serde(default)]
+    pub reshards: bool,
+}
+
+/// One move of a rung. Exactly one of `role` and `knob`, exactly one of `times`, `plus`, `to` and
+/// `to_expr`.
+#[derive(Debug, Clone, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    /// All knobs of this role.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// This knob.
+    #[serde(default)]
+    pub knob: Option<String>,
+    /// Multiplied by.
+    #[serde(default)]
+    pub times: Option<f64>,
+    /// Added.
+    #[serde(default)]
+    pub plus: Option<f64>,
+    /// Set to.
+    #[serde(default)]
+    pub to: Option<Scalar>,
+    /// Set to the value of this expression; null leaves the knob as it is.
+    #[serde(default)]
+    pub to_expr: Option<String>,
+    /// Never below this number or expression.
+    #[serde(default)]
+    pub floor: Option<NumberOrExpr>,
+    /// Never above this number or expression (`cluster.gpus_per_node`).
+    #[serde(default)]
+    pub ceiling: Option<NumberOrExpr>,
+    /// Makes room for the others but is no reason to take the rung: when only such moves remain,
+    /// the rung is skipped.
+    #[serde(default)]
+    pub along: bool,
+}
+
+/// A number, or an expression that gives one.
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
+#[serde(untagged)]
+pub enum NumberOrExpr {
+    /// A number.
+    Number(f64),
+    /// An expression; null means no bound.
+    Expr(String),
+}
+
+/// A case in which a rung is useless or harmful, with its proof.
+#[derive(Debug, Clone, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Useless {
+    /// Expression over knobs, derived values, `cluster` and `incident` (`incident.phase`).
+    pub when: String,
+    /// Versions for which it is proven.
+    #[serde(default)]
+    pub versions: Option<VersionReq>,
+    /// Why, shown to the user, with the source.
+    pub because: String,
+}
+
+/// What is known about a framework's checkpoints.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpoint {
+    /// Expression: are checkpoints written at all?
+    pub written_when: String,
+    /// Expression: would a checkpoint of another number of GPUs load?
+    #[serde(default)]
+    pub survives_resharding: Option<String>,
+    /// What is lost when it would not, for people.
+    #[serde(default)]
+    pub lost: Option<String>,
+}
+
+fn gpu_memory_classes() -> Vec<String> {
+    vec!["gpu_oom".to_owned(), "engine_memory".to_owned()]
+}
+
+fn once() -> u32 {
+    1
+}
+
+impl Move {
+    /// What the move does, as one word of its four forms. `Err` names what is wrong.
+    ///
+    /// # Errors
+    /// When target or form is missing or given twice.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.role.is_some() == self.knob.is_some() {
+            return Err("a move names either a role or a knob");
+        }
+        let forms = [
+            self.times.is_some(),
+            self.plus.is_some(),
+            self.to.is_some(),
+            self.to_expr.is_some(),
+        ];
+        if forms.iter().filter(|f| **f).count() != 1 {
+            return Err("a move has exactly one of times, plus, to and to_expr");
+        }
+        Ok(())
+    }
+}
+
+/// The strongest effect of some knobs: what a rung that moves them does to the experiment.
+#[must_use]
+pub fn strongest_effect<'a>(knobs: impl Iterator<Item = &'a Knob>) -> Effect {
+    knobs.map(|k| k.effect).max().unwrap_or_default()
+}

@@ -1,0 +1,285 @@
+//! Layers to a recipe: for every knob the value that wins, where it came from and what it beat.
+
+use std::collections::BTreeMap;
+
+use minijinja::Value as Jinja;
+use regex::Regex;
+use serde::Serialize;
+
+use super::cluster::ClusterFacts;
+use super::expr::{self, Scope};
+use super::knob::Knob;
+use super::layer::{Layer, Origin, Override, Setting};
+use super::problem::{Problem, Refusal};
+use super::stack::{Preset, default_value};
+use super::value::{Kind, Value};
+
+/// A knob's value, its origin, and the values that it beat, nearest first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Resolved {
+    /// The value that wins.
+    pub value: Value,
+    /// Where it was given.
+    pub origin: Origin,
+    /// What it beat.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beat: Vec<Setting>,
+}
+
+/// Every knob with its value: each within its own bounds, rules between knobs not looked at yet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recipe {
+    /// Values by knob name.
+    pub values: BTreeMap<String, Resolved>,
+    /// Knobs that nobody may move.
+    pub pins: BTreeMap<String, Origin>,
+    /// Free-form overrides; of several with one key the last.
+    pub overrides: Vec<Override>,
+}
+
+impl Recipe {
+    /// The value of a knob; null for one that does not exist.
+    #[must_use]
+    pub fn value(&self, name: &str) -> &Value {
+        static NULL: Value = Value::Null;
+        self.values.get(name).map_or(&NULL, |r| &r.value)
+    }
+}
+
+/// Resolves `layers` (in any order; their kind gives precedence, and rungs among themselves lie in
+/// the order given) over the preset's defaults.
+///
+/// # Errors
+/// Every problem: unknown knobs, values outside their bounds, required values missing.
+pub fn resolve(
+    preset: &Preset,
+    layers: &[Layer],
+    cluster: &ClusterFacts,
+) -> Result<Recipe, Refusal> {
+    let mut problems = Vec::new();
+    let mut stack: Vec<&Layer> = layers.iter().collect();
+    stack.sort_by_key(|l| l.kind);
+    let mut settings: BTreeMap<&str, Vec<Setting>> = BTreeMap::new();
+    let mut pins = BTreeMap::new();
+    for layer in &stack {
+        for (name, setting) in &layer.settings {
+            match preset.knob(name) {
+                Some(knob) => settings
+                    .entry(knob.name.as_str())
+                    .or_default()
+                    .push(setting.clone()),
+                None => problems.push(preset.unknown_knob(name).at(
+                    format!("{name} = {}", setting.value),
+                    setting.origin.clone(),
+                )),
+            }
+        }
+        for (name, origin) in &layer.pins {
+            match preset.knob(name) {
+                Some(knob) => drop(pins.insert(knob.name.clone(), origin.clone())),
+                None => {
+                    problems.push(preset.unknown_knob(name).at(name.clone(), origin.clone()));
+                }
+            }
+        }
+    }
+    let values = fill(preset, settings, cluster, &mut problems);
+    let recipe = Recipe {
+        values,
+        pins,
+        overrides: merge_overrides(&stack),
+    };
+    if problems.is_empty() {
+        Ok(recipe)
+    } else {
+        Err(Refusal(problems))
+    }
+}
+
+/// Given values first, then defaults, then computed defaults, which may use all others.
+fn fill(
+    preset: &Preset,
+    mut given: BTreeMap<&str, Vec<Setting>>,
+    cluster: &ClusterFacts,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<String, Resolved> {
+    let mut values = BTreeMap::new();
+    for knob in &preset.knobs {
+        let mut beaten = default_of(preset, knob);
+        beaten.extend(given.remove(knob.name.as_str()).unwrap_or_default());
+        let Some(top) = beaten.pop() else { continue };
+        beaten.reverse();
+        problems.extend(bounds(knob, &top.value).map(|what| {
+            Problem::new(what).at(format!("{} = {}", knob.name, top.value), top.origin.clone())
+        }));
+        let resolved = Resolved {
+            value: top.value,
+            origin: top.origin,
+            beat: beaten,
+        };
+        values.insert(knob.name.clone(), resolved);
+    }
+    for knob in &preset.knobs {
+        if values.contains_key(&knob.name) {
+            continue;
+        }
+        match computed(preset, knob, &values, cluster) {
+            Ok(resolved) => drop(values.insert(knob.name.clone(), resolved)),
+            Err(what) => problems.push(Problem::new(format!("{}: {what}", knob.name))),
+        }
+        if knob.required && values.get(&knob.name).is_none_or(|r| r.value.is_null()) {
+            let problem = Problem::new(format!("{} has no value: {}", knob.name, knob.doc));
+            problems.push(problem.hint(format!("give one with `--set {}=…`", knob.name)));
+        }
+    }
+    values
+}
+
+fn default_of(preset: &Preset, knob: &Knob) -> Vec<Setting> {
+    if knob.default_expr.is_some() {
+        return Vec::new();
+    }
+    let value = knob
+        .default
+        .as_ref()
+        .and_then(|d| default_value(knob.kind, d).ok());
+    value.map_or_else(Vec::new, |value| {
+        vec![Setting {
+            value,
+            origin: Origin::Default {
+                preset: preset.name.clone(),
+            },
+        }]
+    })
+}
+
+fn computed(
+    preset: &Preset,
+    knob: &Knob,
+    values: &BTreeMap<String, Resolved>,
+    cluster: &ClusterFacts,
+) -> Result<Resolved, String> {
+    let Some(text) = &knob.default_expr else {
+        return Ok(Resolved {
+            value: Value::Null,
+            origin: Origin::Default {
+                preset: preset.name.clone(),
+            },
+            beat: Vec::new(),
+        });
+    };
+    let mut scope = knob_scope(preset, values, cluster);
+    add_derived(preset, &mut scope);
+    let result = expr::evaluate(preset.env(), text, &scope)?;
+    let value = expr::from_jinja(&result).ok_or_else(|| {
+        format!("the expression `{text}` gives {result}, which is no value of a knob")
+    })?;
+    Ok(Resolved {
+        value: as_kind(knob.kind, value),
+        origin: Origin::Computed { expr: text.clone() },
+        beat: Vec::new(),
+    })
+}
+
+/// An expression's number as a value of the knob's kind.
+fn as_kind(kind: Kind, value: Value) -> Value {
+    match (&value, kind) {
+        (
+            Value::Int(_) | Value::Float(_),
+            Kind::Int | Kind::Float | Kind::Size | Kind::Duration,
+        ) => match value.number(kind) {
+            Some(x) => Value::from_number(kind, x),
+            None => value,
+        },
+        _ => value,
+    }
+}
+
+/// Knobs, version and cluster as names for expressions. Knobs that the version lacks, and those not
+/// resolved yet, are `none`.
+pub(super) fn knob_scope(
+    preset: &Preset,
+    values: &BTreeMap<String, Resolved>,
+    cluster: &ClusterFacts,
+) -> Scope {
+    let mut scope = Scope::default();
+    for name in preset
+        .absent
+        .keys()
+        .chain(preset.knobs.iter().map(|k| &k.name))
+    {
+        scope.set(name, Jinja::from(()));
+    }
+    for (name, resolved) in values {
+        scope.set(name, expr::to_jinja(&resolved.value));
+    }
+    let version = preset.version.as_ref().map(ToString::to_string);
+    scope.set("version", Jinja::from(version));
+    scope.set("cluster", cluster.to_jinja(None));
+    scope.set("incident", Jinja::from(()));
+    scope.set("attempt", Jinja::from(()));
+    scope
+}
+
+/// Adds derived values in their order. One that cannot be computed yet is `none`; the rules that
+/// need it will say so.
+pub(super) fn add_derived(preset: &Preset, scope: &mut Scope) {
+    for derived in &preset.derived {
+        let value = expr::evaluate(preset.env(), &derived.expr, scope).unwrap_or(Jinja::from(()));
+        scope.set(&derived.name, value);
+    }
+}
+
+/// What is wrong with a value by itself, if anything.
+#[must_use]
+pub fn bounds(knob: &Knob, value: &Value) -> Option<String> {
+    if value.is_null() {
+        return knob
+            .required
+            .then(|| format!("{} must have a value", knob.name));
+    }
+    if let Some(x) = value.number(knob.kind) {
+        if let Some(min) = knob.min.filter(|min| x < *min) {
+            return Some(format!(
+                "{} = {value} is below its least value {min}",
+                knob.name
+            ));
+        }
+        if let Some(max) = knob.max.filter(|max| x > *max) {
+            return Some(format!(
+                "{} = {value} is above its greatest value {max}",
+                knob.name
+            ));
+        }
+    }
+    let text = value.to_string();
+    if !knob.choices.is_empty() && !knob.choices.contains(&text) {
+        return Some(format!(
+            "{} = {text} is none of {}",
+            knob.name,
+            knob.choices.join(", ")
+        ));
+    }
+    let pattern = knob.pattern.as_ref()?;
+    let whole = Regex::new(&format!(r"\A(?:{pattern})\z")).ok()?;
+    let fits = match value {
+        Value::List(items) => items.iter().all(|i| whole.is_match(i)),
+        _ => whole.is_match(&text),
+    };
+    (!fits).then(|| {
+        format!(
+            "{} = {text:?} has characters that are not allowed there",
+            knob.name
+        )
+    })
+}
+
+fn merge_overrides(stack: &[&Layer]) -> Vec<Override> {
+    let mut all: Vec<Override> = Vec::new();
+    for new in stack.iter().flat_map(|l| &l.overrides) {
+        let bare = |k: &str| k.trim_start_matches(['+', '~']).to_owned();
+        all.retain(|old| bare(&old.key) != bare(&new.key));
+        all.push(new.clone());
+    }
+    all
+}

@@ -1,0 +1,372 @@
+//! A preset made ready for one version of its framework.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::Environment;
+use regex::Regex;
+use semver::Version;
+
+use super::expr;
+use super::knob::{Knob, Role, Scalar};
+use super::preset::{
+    Checkpoint, Derived, FileSpec, Framework, KnobSetFile, PresetFile, Rule, RungSpec,
+};
+use super::problem::{Problem, Refusal, nearest};
+use super::value::{Kind, Value};
+
+/// A preset for one version: knob sets merged in, versions picked, every expression known to
+/// compile and to use only names that exist.
+#[derive(Debug, Clone)]
+pub struct Preset {
+    /// Name.
+    pub name: String,
+    /// One line about it.
+    pub summary: String,
+    /// The framework, where the preset knows one.
+    pub framework: Option<Framework>,
+    /// The version of the framework.
+    pub version: Option<Version>,
+    /// Knobs that exist in this version, in the order in which they are rendered.
+    pub knobs: Vec<Knob>,
+    /// Knobs that do not exist in this version, with a remark.
+    pub absent: BTreeMap<String, Option<String>>,
+    /// Derived values for this version.
+    pub derived: Vec<Derived>,
+    /// Rules for this version.
+    pub rules: Vec<Rule>,
+    /// The ladder.
+    pub ladder: Vec<RungSpec>,
+    /// Files of an attempt.
+    pub files: Vec<FileSpec>,
+    /// Patterns that find training progress.
+    pub progress: Vec<String>,
+    /// Checkpoints.
+    pub checkpoint: Option<Checkpoint>,
+    env: Environment<'static>,
+}
+
+/// Names that expressions know besides knobs and derived values.
+const AMBIENT: [&str; 4] = ["version", "cluster", "incident", "attempt"];
+
+impl Preset {
+    /// Merges knob sets into a preset file and picks a version.
+    ///
+    /// # Errors
+    /// Every fault of the preset: unknown version, names given twice, expressions that do not
+    /// compile or use unknown names, moves without a target.
+    pub fn assemble(
+        file: PresetFile,
+        sets: Vec<KnobSetFile>,
+        version: Option<&str>,
+    ) -> Result<Self, Refusal> {
+        let version = pick_version(&file, version)?;
+        let mut knobs = Vec::new();
+        let mut absent = BTreeMap::new();
+        let (mut derived, mut rules) = (Vec::new(), Vec::new());
+        let mut declared = Vec::new();
+        for set in sets {
+            declared.extend(set.knobs);
+            derived.extend(set.derived);
+            rules.extend(set.rules);
+        }
+        declared.extend(file.knobs);
+        derived.extend(file.derived);
+        rules.extend(file.rules);
+        for mut knob in declared {
+            if knob.role.is_some_and(Role::counts_from_one) && knob.min.is_none() {
+                knob.min = Some(1.0);
+            }
+            match at_version(knob, version.as_ref()) {
+                Ok(knob) => knobs.push(knob),
+                Err((name, note)) => {
+                    absent.insert(name, note);
+                }
+            }
+        }
+        let here = |range: Option<&semver::VersionReq>| match (range, &version) {
+            (Some(range), Some(v)) => range.matches(v),
+            _ => true,
+        };
+        derived.retain(|d| here(d.versions.as_ref()));
+        let mut seen = BTreeSet::new();
+        derived.retain(|d| seen.insert(d.name.clone()));
+        rules.retain(|r| here(r.versions.as_ref()));
+        let mut ladder = file.ladder;
+        for rung in &mut ladder {
+            rung.useless.retain(|u| here(u.versions.as_ref()));
+        }
+        let env = expr::environment(version.as_ref());
+        let preset = Self {
+            name: file.preset,
+            summary: file.summary,
+            framework: file.framework,
+            version,
+            knobs,
+            absent,
+            derived,
+            rules,
+            ladder,
+            files: file.files,
+            progress: file.progress,
+            checkpoint: file.checkpoint,
+            env,
+        };
+        let problems = preset.faults();
+        if problems.is_empty() {
+            Ok(preset)
+        } else {
+            Err(Refusal(problems))
+        }
+    }
+
+    /// The expression environment.
+    #[must_use]
+    pub fn env(&self) -> &Environment<'static> {
+        &self.env
+    }
+
+    /// The knob of this name, or with this spelling.
+    #[must_use]
+    pub fn knob(&self, name: &str) -> Option<&Knob> {
+        self.knobs.iter().find(|k| k.name == name).or_else(|| {
+            self.knobs
+                .iter()
+                .find(|k| k.spelling.as_ref().is_some_and(|s| s.name() == name))
+        })
+    }
+
+    /// All knobs of a role.
+    pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Knob> {
+        self.knobs.iter().filter(move |k| k.role == Some(role))
+    }
+
+    /// The problem of a name that no knob has: absent in this version, or misspelled.
+    #[must_use]
+    pub fn unknown_knob(&self, name: &str) -> Problem {
+        let framework = self.framework.as_ref().map_or("", |f| f.name.as_str());
+        if let (Some(note), Some(version)) = (self.absent.get(name), &self.version) {
+            let problem = Problem::new(format!("{name} does not exist in {framework} {version}"));
+            return match note {
+                Some(note) => problem.hint(note.clone()),
+                None => problem,
+            };
+        }
+        let problem = Problem::new(format!("preset {} has no knob named {name}", self.name));
+        match nearest(name, self.knobs.iter().map(|k| k.name.as_str())) {
+            Some(near) => problem.hint(format!("did you mean {near}?")),
+            None => problem.hint("`oomctl presets NAME` lists the knobs of a preset"),
+        }
+    }
+
+    fn faults(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut names: BTreeSet<String> = AMBIENT.iter().map(|s| (*s).to_owned()).collect();
+        for knob in &self.knobs {
+            if !names.insert(knob.name.clone()) {
+                problems.push(self.fault(&format!("knob {} is declared twice", knob.name)));
+            }
+            problems.extend(self.knob_faults(knob));
+        }
+        for derived in &self.derived {
+            problems.extend(self.expression_faults(&derived.expr, &names, &derived.name));
+            names.insert(derived.name.clone());
+        }
+        for (owner, text) in self.expressions() {
+            problems.extend(self.expression_faults(text, &names, owner));
+        }
+        problems.extend(self.ladder_faults(&self.ladder));
+        if self.files.iter().filter(|f| f.entry).count() != 1 {
+            problems.push(self.fault("exactly one of its files must be the entry"));
+        }
+        for pattern in &self.progress {
+            if let Err(e) = Regex::new(pattern) {
+                problems.push(self.fault(&format!("progress pattern: {e}")));
+            }
+        }
+        problems
+    }
+
+    /// What is wrong with a ladder on this preset: moves without a target or of a knob that no version
+    /// has, expressions that do not compile or use unknown names.
+    #[must_use]
+    pub fn ladder_faults(&self, ladder: &[RungSpec]) -> Vec<Problem> {
+        let mut names: BTreeSet<String> = AMBIENT.iter().map(|s| (*s).to_owned()).collect();
+        names.extend(self.knobs.iter().map(|k| k.name.clone()));
+        names.extend(self.derived.iter().map(|d| d.name.clone()));
+        let mut problems = Vec::new();
+        for rung in ladder {
+            for step in &rung.moves {
+                if let Err(what) = step.check() {
+                    problems.push(self.fault(&format!("rung {}: {what}", rung.rung)));
+                }
+                let unknown = |k: &&String| !self.absent.contains_key(*k) && self.knob(k).is_none();
+                if let Some(knob) = step.knob.as_ref().filter(unknown) {
+                    let mut problem = self.unknown_knob(knob);
+                    problem.what = format!("rung {}: {}", rung.rung, problem.what);
+                    problems.push(problem);
+                }
+            }
+            for text in rung_expressions(rung) {
+                problems.extend(self.expression_faults(text, &names, &rung.rung));
+            }
+        }
+        problems
+    }
+
+    fn fault(&self, what: &str) -> Problem {
+        Problem::new(format!("preset {}: {what}", self.name))
+    }
+
+    fn knob_faults(&self, knob: &Knob) -> Option<Problem> {
+        if let Some(pattern) = &knob.pattern
+            && let Err(e) = Regex::new(pattern)
+        {
+            return Some(self.fault(&format!("pattern of {}: {e}", knob.name)));
+        }
+        let default = knob.default.as_ref()?;
+        let what = default_value(knob.kind, default).err()?;
+        Some(self.fault(&format!("default of {}: {what}", knob.name)))
+    }
+
+    /// Every expression with the name of what it belongs to.
+    fn expressions(&self) -> Vec<(&str, &str)> {
+        let mut all: Vec<(&str, &str)> = Vec::new();
+        for k in &self.knobs {
+            all.extend(k.default_expr.iter().map(|e| (k.name.as_str(), e.as_str())));
+            all.extend(k.render_when.iter().map(|e| (k.name.as_str(), e.as_str())));
+        }
+        for r in &self.rules {
+            all.extend(r.when.iter().map(|e| (r.name.as_str(), e.as_str())));
+            all.push((&r.name, &r.must));
+        }
+        if let Some(c) = &self.checkpoint {
+            all.push(("checkpoint", &c.written_when));
+            all.extend(
+                c.survives_resharding
+                    .iter()
+                    .map(|e| ("checkpoint", e.as_str())),
+            );
+        }
+        all
+    }
+
+    fn expression_faults(&self, text: &str, known: &BTreeSet<String>, owner: &str) -> Vec<Problem> {
+        let expression = match self.env.compile_expression(text) {
+            Ok(e) => e,
+            Err(e) => {
+                let what = expr::describe(text, &e);
+                return vec![self.fault(&format!("{owner}: {what}"))];
+            }
+        };
+        expr::names(&expression)
+            .into_iter()
+            .filter(|n| !self.is_known(n, known))
+            .map(|n| {
+                let problem = self.fault(&format!(
+                    "{owner}: the expression `{text}` uses the unknown name {n}"
+                ));
+                match nearest(&n, known.iter().map(String::as_str)) {
+                    Some(near) => problem.hint(format!("did you mean {near}?")),
+                    None => problem,
+                }
+            })
+            .collect()
+    }
+
+    fn is_known(&self, name: &str, known: &BTreeSet<String>) -> bool {
+        let first = name.split('.').next().unwrap_or(name);
+        known.contains(name)
+            || AMBIENT.contains(&first)
+            || self.absent.contains_key(name)
+            || (known.contains(first) && !name.contains('.'))
+            || self.env.globals().any(|(g, _)| g == first)
+    }
+}
+
+fn rung_expressions(rung: &RungSpec) -> Vec<&str> {
+    let mut all: Vec<&str> = rung.when.iter().map(String::as_str).collect();
+    all.extend(rung.useless.iter().map(|u| u.when.as_str()));
+    for step in &rung.moves {
+        all.extend(step.to_expr.iter().map(String::as_str));
+        for bound in [&step.floor, &step.ceiling].into_iter().flatten() {
+            if let super::preset::NumberOrExpr::Expr(text) = bound {
+                all.push(text);
+            }
+        }
+    }
+    all
+}
+
+/// A default as written in YAML, as a value of the knob's kind.
+///
+/// # Errors
+/// What was expected.
+pub fn default_value(kind: Kind, scalar: &Scalar) -> Result<Value, String> {
+    match (kind, scalar) {
+        (Kind::List, Scalar::List(items)) => Ok(Value::List(items.clone())),
+        (Kind::List, Scalar::Map(map)) if map.is_empty() => Ok(Value::List(Vec::new())),
+        (Kind::Map, Scalar::Map(map)) => Ok(Value::Map(map.clone())),
+        (Kind::List | Kind::Map, _) | (_, Scalar::List(_) | Scalar::Map(_)) => {
+            Err(format!("expected {}", kind.noun()))
+        }
+        (_, Scalar::Bool(b)) => kind.parse(if *b { "true" } else { "false" }),
+        (_, Scalar::Int(i)) => kind.parse(&i.to_string()),
+        (_, Scalar::Float(x)) => kind.parse(&x.to_string()),
+        (_, Scalar::Text(t)) => kind.parse(t),
+    }
+}
+
+fn pick_version(file: &PresetFile, asked: Option<&str>) -> Result<Option<Version>, Refusal> {
+    let Some(framework) = &file.framework else {
+        return Ok(None);
+    };
+    let Some(text) = asked else {
+        return Ok(Some(framework.default_version.clone()));
+    };
+    let name = &framework.name;
+    let hint = format!(
+        "preset {} knows {name} {}",
+        file.preset, framework.supported
+    );
+    let padded = match text.matches('.').count() {
+        0 => format!("{text}.0.0"),
+        1 => format!("{text}.0"),
+        _ => text.to_owned(),
+    };
+    let version = Version::parse(&padded).map_err(|e| {
+        Refusal::from(
+            Problem::new(format!("`{text}` is not a version of {name}: {e}")).hint(hint.clone()),
+        )
+    })?;
+    if framework.supported.matches(&version) {
+        Ok(Some(version))
+    } else {
+        Err(Problem::new(format!("{name} {version} is not supported"))
+            .hint(hint)
+            .into())
+    }
+}
+
+/// The knob as it is in `version`, or its name and remark when it does not exist there.
+fn at_version(mut knob: Knob, version: Option<&Version>) -> Result<Knob, (String, Option<String>)> {
+    let Some(version) = version else {
+        return Ok(knob);
+    };
+    let Some(entry) = knob
+        .by_version
+        .iter()
+        .find(|v| v.versions.matches(version))
+        .cloned()
+    else {
+        return Ok(knob);
+    };
+    if entry.absent {
+        return Err((knob.name, entry.note));
+    }
+    knob.spelling = entry.spelling.or(knob.spelling);
+    if entry.default.is_some() {
+        knob.default = entry.default;
+        knob.default_expr = None;
+    }
+    Ok(knob)
+}

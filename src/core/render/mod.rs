@@ -1,0 +1,126 @@
+//! A shape to the files of an attempt.
+//!
+//! Rule: only a shape is rendered; every value that reaches a shell is quoted, every name in a
+//! template must exist.
+
+mod quote;
+mod templates;
+mod words;
+
+use std::collections::BTreeMap;
+
+use minijinja::Value as Jinja;
+use minijinja::value::Serde;
+use serde::{Deserialize, Serialize};
+
+use crate::core::recipe::{Preset, Shape, expr};
+
+pub use quote::{comment, hydra_value, sbatch_word, shell_word};
+pub use templates::TemplateError;
+pub use words::{Words, words};
+
+/// Where an attempt lives: what templates may say about it as `attempt`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptPlace {
+    /// Name of the run.
+    pub run: String,
+    /// Number of the attempt, from 1.
+    pub number: u32,
+    /// Token of the attempt.
+    pub token: String,
+    /// Absolute path of the attempt's folder.
+    pub dir: String,
+    /// Absolute path of the working directory.
+    pub workdir: String,
+    /// `slurm` or `local`.
+    pub backend: String,
+}
+
+/// A rendered file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedFile {
+    /// Name in the attempt's folder.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// The one that is handed to the scheduler.
+    pub entry: bool,
+}
+
+/// Renders all files of an attempt from `templates` (name to text).
+///
+/// # Errors
+/// The first template that cannot be rendered, with its line.
+pub fn render(
+    preset: &Preset,
+    shape: &Shape,
+    templates: &BTreeMap<String, String>,
+    place: &AttemptPlace,
+) -> Result<Vec<RenderedFile>, TemplateError> {
+    let env = templates::environment(templates, preset.version.as_ref())?;
+    let context = context(preset, shape, place)?;
+    preset
+        .files
+        .iter()
+        .map(|file| {
+            Ok(RenderedFile {
+                name: file.name.clone(),
+                text: templates::render(&env, &file.template, &context)?,
+                entry: file.entry,
+            })
+        })
+        .collect()
+}
+
+fn context(preset: &Preset, shape: &Shape, place: &AttemptPlace) -> Result<Jinja, TemplateError> {
+    let words = words(preset, shape).map_err(|what| TemplateError {
+        template: format!("preset {}", preset.name),
+        line: None,
+        what,
+    })?;
+    let env: Vec<BTreeMap<&str, String>> = words
+        .env
+        .into_iter()
+        .map(|(name, value)| BTreeMap::from([("name", name), ("value", value)]))
+        .collect();
+    let files: BTreeMap<String, String> = preset
+        .files
+        .iter()
+        .map(|f| (f.name.clone(), format!("{}/{}", place.dir, f.name)))
+        .collect();
+    let mut scope = shape.scope().clone();
+    scope.set("overrides", Jinja::from(words.overrides));
+    scope.set("flags", Jinja::from(words.flags));
+    scope.set("env", Jinja::from(Serde(env)));
+    scope.set("backend", Jinja::from(place.backend.as_str()));
+    let mut attempt: BTreeMap<&str, Jinja> = BTreeMap::new();
+    attempt.insert("run", expr::to_jinja(&text(&place.run)));
+    attempt.insert("number", Jinja::from(place.number));
+    attempt.insert("token", expr::to_jinja(&text(&place.token)));
+    attempt.insert("dir", expr::to_jinja(&text(&place.dir)));
+    attempt.insert("workdir", expr::to_jinja(&text(&place.workdir)));
+    attempt.insert("files", Jinja::from(files));
+    scope.set("attempt", Jinja::from(attempt));
+    Ok(scope.context())
+}
+
+fn text(t: &str) -> crate::core::recipe::Value {
+    crate::core::recipe::Value::Text(t.to_owned())
+}
+
+/// A unified diff of two sets of rendered files; empty when nothing differs.
+#[must_use]
+pub fn diff(before: &[RenderedFile], after: &[RenderedFile]) -> String {
+    let mut out = String::new();
+    for new in after {
+        let old = before.iter().find(|f| f.name == new.name);
+        let old_text = old.map_or("", |f| f.text.as_str());
+        if old_text == new.text {
+            continue;
+        }
+        let diff = similar::TextDiff::from_lines(old_text, &new.text);
+        let header = (format!("a/{}", new.name), format!("b/{}", new.name));
+        out.push_str(&diff.unified_diff().header(&header.0, &header.1).to_string());
+    }
+    out
+}

@@ -1,0 +1,86 @@
+//! Knobs as the words that are handed to the program.
+
+use crate::core::recipe::{Knob, Override, Preset, Shape, Spelling, Value, expr};
+
+use super::quote::hydra_value;
+
+/// What a program is handed, in the order of the preset's knobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Words {
+    /// Hydra override words, the user's free-form ones last.
+    pub overrides: Vec<String>,
+    /// Words of flags and switches.
+    pub flags: Vec<String>,
+    /// Environment variables, name and value.
+    pub env: Vec<(String, String)>,
+}
+
+/// The words of a shape. Null knobs, and those whose `render_when` is false, are not handed over.
+///
+/// # Errors
+/// An expression that cannot be evaluated.
+pub fn words(preset: &Preset, shape: &Shape) -> Result<Words, String> {
+    let mut words = Words::default();
+    for knob in &preset.knobs {
+        let value = shape.recipe().value(&knob.name);
+        let Some(spelling) = &knob.spelling else {
+            continue;
+        };
+        if value.is_null() || !is_rendered(preset, shape, knob)? {
+            continue;
+        }
+        push(&mut words, spelling, value);
+    }
+    words
+        .overrides
+        .extend(shape.recipe().overrides.iter().map(free_form));
+    Ok(words)
+}
+
+fn is_rendered(preset: &Preset, shape: &Shape, knob: &Knob) -> Result<bool, String> {
+    match &knob.render_when {
+        Some(when) => expr::holds(preset.env(), when, shape.scope()),
+        None => Ok(true),
+    }
+}
+
+fn push(words: &mut Words, spelling: &Spelling, value: &Value) {
+    match spelling {
+        Spelling::Hydra(path) => words
+            .overrides
+            .push(format!("{path}={}", hydra_value(value))),
+        Spelling::HydraAdd(path) => {
+            words
+                .overrides
+                .push(format!("+{path}={}", hydra_value(value)));
+        }
+        Spelling::HydraForce(path) => {
+            words
+                .overrides
+                .push(format!("++{path}={}", hydra_value(value)));
+        }
+        Spelling::Flag(flag) if flag.ends_with('=') => words.flags.push(format!("{flag}{value}")),
+        Spelling::Flag(flag) => {
+            words.flags.push(flag.clone());
+            match value {
+                Value::List(items) => words.flags.extend(items.iter().cloned()),
+                _ => words.flags.push(value.to_string()),
+            }
+        }
+        Spelling::Switch(flag) => {
+            if *value == Value::Bool(true) {
+                words.flags.push(flag.clone());
+            }
+        }
+        Spelling::Env(name) => words.env.push((name.clone(), value.to_string())),
+    }
+}
+
+/// A free-form override, its value as the user wrote it.
+fn free_form(o: &Override) -> String {
+    if o.key.starts_with('~') && o.value.is_empty() {
+        o.key.clone()
+    } else {
+        format!("{}={}", o.key, o.value)
+    }
+}

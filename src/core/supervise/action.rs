@@ -1,0 +1,56 @@
+//! All that a supervisor can ask for. What is due is asked anew after every event, so each action is
+//! safe to repeat.
+
+use jiff::Timestamp;
+
+use crate::core::job::{JobRef, Token};
+
+/// Something to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Write the files of an attempt.
+    Prepare {
+        /// Its number.
+        attempt: u32,
+    },
+    /// Submit it. Only ever due in the epoch that wrote its intent down.
+    Submit {
+        /// Its number.
+        attempt: u32,
+        /// Its token.
+        token: Token,
+    },
+    /// Look for the job that carries its token.
+    Find {
+        /// Its number.
+        attempt: u32,
+        /// Its token.
+        token: Token,
+        /// No job of it is older than this.
+        since: Timestamp,
+    },
+    /// Ask for the state of its job.
+    Poll {
+        /// Its number.
+        attempt: u32,
+        /// The job.
+        job: JobRef,
+    },
+    /// Read what its logs have got.
+    ReadLogs {
+        /// Its number.
+        attempt: u32,
+    },
+    /// Cancel a job: the attempt's own, or a second one with its token.
+    Cancel {
+        /// Its number.
+        attempt: u32,
+        /// The job.
+        job: JobRef,
+    },
+    /// Read the logs of the ended job to their end and say why it ended.
+    Drain {
+        /// Its number.
+        attempt: u32,
+    },
+}

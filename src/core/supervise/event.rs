@@ -1,0 +1,155 @@
+//! All that can wake the program.
+
+use jiff::Timestamp;
+
+use super::fact::LogEnd;
+use crate::core::diagnose::{Class, Incident, Progress};
+use crate::core::job::{JobId, JobRef, JobStatus, Token};
+
+/// A job that carries the token of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sighting {
+    /// The job.
+    pub status: JobStatus,
+    /// The cluster it is on.
+    pub cluster: Option<String>,
+    /// When the scheduler says it was submitted.
+    pub submitted: Option<Timestamp>,
+    /// True when the record is only the trace of a refused submission.
+    pub refused_trace: bool,
+}
+
+/// What a log shows so far.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LogLook {
+    /// Class of the first fatal failure in the text, where there is one.
+    pub fatal: Option<Class>,
+    /// How far training has come.
+    pub progress: Option<Progress>,
+    /// How far the logs reach.
+    pub ends: Vec<LogEnd>,
+}
+
+/// Something that a supervisor was told. Each names the attempt it is about, so that a late word on
+/// an earlier attempt changes nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Time passed, or a fact was written: see what follows by itself.
+    Tick,
+    /// The files of an attempt are on disk.
+    Prepared {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Its token.
+        token: Token,
+        /// Name of the entry script in the attempt's folder.
+        script: String,
+        /// SHA-256 of the entry script, in hex.
+        script_sha256: String,
+        /// GPUs of the whole job.
+        gpus: u64,
+    },
+    /// The files of an attempt cannot be made.
+    PrepareRefused {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The scheduler accepted.
+    Accepted {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The job's id.
+        id: JobId,
+        /// Its cluster, where named.
+        cluster: Option<String>,
+    },
+    /// The scheduler surely refused.
+    Refused {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Its words.
+        reason: String,
+        /// What the user can do.
+        hint: Option<String>,
+    },
+    /// The submission may or may not have been accepted.
+    Unclear {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What was seen.
+        detail: String,
+    },
+    /// A clean answer to the search for a token.
+    Found {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The jobs that carry it; empty when there is none.
+        jobs: Vec<Sighting>,
+    },
+    /// The search got no usable answer.
+    FindUnanswered {
+        /// Number of the attempt.
+        attempt: u32,
+    },
+    /// The scheduler's word on the job.
+    Polled {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What it said.
+        status: JobStatus,
+    },
+    /// The scheduler answered and surely knows the job no more.
+    Vanished {
+        /// Number of the attempt.
+        attempt: u32,
+    },
+    /// The scheduler did not answer, or said nothing of this job.
+    PollUnanswered {
+        /// Number of the attempt.
+        attempt: u32,
+    },
+    /// The logs were read.
+    LogsRead {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What they show.
+        look: LogLook,
+    },
+    /// The logs of an ended job were read to their end and explained.
+    Drained {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Why it ended.
+        incident: Box<Incident>,
+        /// How far training had come.
+        progress: Option<Progress>,
+    },
+    /// Somebody wants the run to end.
+    CancelAsked {
+        /// Who.
+        by: String,
+    },
+    /// The scheduler took a cancellation.
+    CancelTaken {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The job.
+        job: JobRef,
+    },
+    /// A cancellation got no answer.
+    CancelUnanswered {
+        /// Number of the attempt.
+        attempt: u32,
+    },
+    /// A job of somebody else is to be watched as the first attempt.
+    Attach {
+        /// The job.
+        job: JobRef,
+        /// GPUs of the whole job, 0 where unknown.
+        gpus: u64,
+        /// Its logs.
+        logs: Vec<std::path::PathBuf>,
+    },
+}

@@ -1,0 +1,241 @@
+//! What happened to a run: the ledger is a list of these, and everything else is a fold over it.
+//!
+//! The enum is closed and grows only: a new kind of fact or a new optional field may be added, none
+//! may change its meaning. The words on disk are the names here, in snake case.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{Budget, Outcome, Verdict};
+use crate::core::diagnose::{Incident, Progress};
+use crate::core::job::{JobRef, JobStatus, Token};
+
+/// The version of the ledger's format that this program writes.
+pub const LEDGER_VERSION: u32 = 1;
+
+/// One fact with its place in the ledger: one line of `ledger.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of the format.
+    pub v: u32,
+    /// Position, from 1, without gaps.
+    pub seq: u64,
+    /// When it was written (clock of the writer).
+    pub at: Timestamp,
+    /// Which owner of the run wrote it; grows by one with every owner.
+    pub epoch: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub fact: Fact,
+}
+
+/// How far a log reached at some moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEnd {
+    /// The log file.
+    pub path: PathBuf,
+    /// Its length in bytes.
+    pub offset: u64,
+}
+
+/// Something that happened to a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+pub enum Fact {
+    /// The run exists; its request lies beside the ledger.
+    Created {
+        /// Name of the run.
+        run: String,
+        /// Version of oomctl that made it.
+        version: String,
+    },
+    /// Another process became the one writer; the record's epoch is its number.
+    OwnerChanged {
+        /// Host of the new owner.
+        host: String,
+        /// Its process id.
+        pid: u32,
+    },
+    /// The ledger ended in half a record, which was sealed and does not count.
+    TornTail {
+        /// Offset of the first byte that does not count.
+        offset: u64,
+        /// How many bytes do not count.
+        length: u64,
+    },
+    /// The files of an attempt are written and it is about to be submitted.
+    Intended {
+        /// Number of the attempt, from 1.
+        attempt: u32,
+        /// The name under which the job can be found again.
+        token: Token,
+        /// Name of the entry script in the attempt's folder.
+        script: String,
+        /// SHA-256 of the entry script, in hex.
+        script_sha256: String,
+        /// GPUs of the whole job.
+        gpus: u64,
+        /// Names of the rungs taken so far, in order.
+        #[serde(default)]
+        rungs: Vec<String>,
+    },
+    /// A job that oomctl did not submit was taken under watch as an attempt.
+    Attached {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The job.
+        job: JobRef,
+        /// GPUs of the whole job, 0 where unknown.
+        gpus: u64,
+        /// Its logs.
+        logs: Vec<PathBuf>,
+    },
+    /// The scheduler accepted the attempt.
+    Submitted {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The job.
+        job: JobRef,
+        /// True when the answer was lost and the job was found by its token.
+        adopted: bool,
+    },
+    /// The submission may or may not have been accepted.
+    SubmitUnclear {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What was seen.
+        detail: String,
+    },
+    /// The scheduler surely refused; nothing was accepted.
+    SubmitRefused {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The scheduler's own words.
+        reason: String,
+        /// What the user can do about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
+    },
+    /// No job carries the token, for as long as it could have taken to appear: the same attempt may
+    /// be submitted again.
+    SubmitAbsent {
+        /// Number of the attempt.
+        attempt: u32,
+    },
+    /// A second job carries the token of an attempt; it must go.
+    DuplicateFound {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The job that is not kept.
+        job: JobRef,
+    },
+    /// The second job was cancelled.
+    DuplicateCancelled {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The job that is not kept.
+        job: JobRef,
+    },
+    /// The scheduler's word on the job changed.
+    StateSeen {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What it said.
+        status: JobStatus,
+    },
+    /// The scheduler started the job again under the same id.
+    Restarted {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Restarts in all.
+        restarts: u32,
+        /// GPU-seconds of the part that is over.
+        #[serde(default)]
+        gpu_seconds: f64,
+        /// Where the text of the present part begins.
+        logs: Vec<LogEnd>,
+    },
+    /// The log shows a fatal OOM and no progress since: the rest of the job hangs.
+    Stalled {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Seconds without progress.
+        quiet_s: u64,
+    },
+    /// A bound of the run was reached while a job was alive.
+    BudgetSpent {
+        /// Which bound.
+        budget: Budget,
+    },
+    /// Somebody asked for the end of the run.
+    CancelRequested {
+        /// Who, as far as known.
+        by: String,
+    },
+    /// The scheduler took our cancellation of the job.
+    CancelSent {
+        /// Number of the attempt.
+        attempt: u32,
+    },
+    /// The job is over, COMPLETING included. `None` when the scheduler knows it no more.
+    Ended {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The last word of the scheduler.
+        status: Option<JobStatus>,
+        /// GPU-seconds of the last part.
+        #[serde(default)]
+        gpu_seconds: f64,
+    },
+    /// Why it ended.
+    Diagnosed {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The incident.
+        incident: Box<Incident>,
+        /// How far training had come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        progress: Option<Progress>,
+    },
+    /// What follows from it.
+    Decided {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Climb, try again, or end.
+        verdict: Box<Verdict>,
+    },
+    /// The run is over.
+    Finished {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+impl Fact {
+    /// The words on disk of every kind of fact that this version knows.
+    pub const KINDS: &'static [&'static str] = &[
+        "created",
+        "owner_changed",
+        "torn_tail",
+        "intended",
+        "attached",
+        "submitted",
+        "submit_unclear",
+        "submit_refused",
+        "submit_absent",
+        "duplicate_found",
+        "duplicate_cancelled",
+        "state_seen",
+        "restarted",
+        "stalled",
+        "budget_spent",
+        "cancel_requested",
+        "cancel_sent",
+        "ended",
+        "diagnosed",
+        "decided",
+        "finished",
+    ];
+}

@@ -1,0 +1,169 @@
+//! What follows by itself: from facts alone, or from the passing of time.
+
+use jiff::Timestamp;
+
+use super::fact::Fact;
+use super::history::{Attempt, Phase, part};
+use super::outcome::{Budget, Outcome, Verdict};
+use super::run::Run;
+use super::verdict::verdict;
+use crate::core::diagnose::Class;
+use crate::core::job::{JobState, JobStatus, Stage};
+
+/// The one fact that follows by itself from where the run stands.
+pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
+    let history = &run.history;
+    let finished = |outcome| Some(Fact::Finished { outcome });
+    match run.phase() {
+        Phase::Preparing(_) | Phase::Submitting if history.cancel.is_some() => {
+            finished(Outcome::Cancelled {
+                by: history.cancel.clone(),
+            })
+        }
+        Phase::Preparing(number) => before_attempt(run, number, now)
+            .and_then(|budget| finished(Outcome::BudgetSpent { budget })),
+        Phase::Refused => {
+            let (reason, hint) = history.attempt()?.refused.clone()?;
+            finished(Outcome::Refused {
+                reason,
+                hint,
+                rung: history.steps().last().map(|s| s.rung.clone()),
+            })
+        }
+        Phase::Live => live(run, history.attempt()?, now),
+        Phase::Judging => {
+            let attempt = history.attempt()?;
+            Some(Fact::Decided {
+                attempt: attempt.number,
+                verdict: Box::new(verdict(run, attempt)),
+            })
+        }
+        Phase::Closing => match &history.attempt()?.verdict {
+            Some(Verdict::End { outcome }) => finished(outcome.clone()),
+            _ => None,
+        },
+        Phase::Submitting | Phase::Searching | Phase::Draining | Phase::Finished => None,
+    }
+}
+
+/// What follows by itself while a job exists.
+fn live(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<Fact> {
+    if let Some(status) = attempt.status.as_ref().filter(|s| is_over(run, attempt, s)) {
+        return Some(ended(attempt, Some(status.clone()), now));
+    }
+    if run.history.budget.is_none()
+        && let Some(budget) = spent(run, now)
+    {
+        return Some(Fact::BudgetSpent { budget });
+    }
+    // The job must have been seen running after the grace time: somebody else may have cancelled it
+    // since the last poll, and that is no stall.
+    let quiet_s = stalled_at(run, attempt)
+        .filter(|at| run.watch.answered.is_some_and(|seen| *at <= seen))
+        .and(run.watch.quiet_since)
+        .map(|since| seconds(since, now))?;
+    Some(Fact::Stalled {
+        attempt: attempt.number,
+        quiet_s: u64::try_from(quiet_s).unwrap_or(0),
+    })
+}
+
+/// Is the job really over? A node failure, a preemption or a failed boot can still be followed by a
+/// requeue under the same id, so these words must stand for the settle time.
+fn is_over(run: &Run, attempt: &Attempt, status: &JobStatus) -> bool {
+    if status.state.stage() != Stage::Ended {
+        return false;
+    }
+    let heard_again = run
+        .watch
+        .last_status
+        .as_ref()
+        .is_some_and(|last| last.state == status.state);
+    let stands_s = run
+        .watch
+        .poll
+        .asked
+        .map_or(0, |asked| seconds(attempt.status_at, asked));
+    !may_requeue(&status.state)
+        || (heard_again && stands_s >= signed(run.intent.supervision().settle_s))
+}
+
+/// States after which the scheduler may still start the job again by itself.
+pub(super) fn may_requeue(state: &JobState) -> bool {
+    matches!(
+        state,
+        JobState::NodeFail | JobState::Preempted | JobState::BootFail
+    )
+}
+
+pub(super) fn ended(attempt: &Attempt, status: Option<JobStatus>, now: Timestamp) -> Fact {
+    Fact::Ended {
+        attempt: attempt.number,
+        status,
+        gpu_seconds: part(attempt, now),
+    }
+}
+
+/// The final word that was heard of a job before the scheduler forgot it.
+pub(super) fn last_end(attempt: &Attempt) -> Option<JobStatus> {
+    attempt
+        .status
+        .clone()
+        .filter(|s| s.state.stage() == Stage::Ended)
+}
+
+/// When a job that shows a fatal OOM and no progress is called hanging; `None` when it is not one.
+pub(super) fn stalled_at(run: &Run, attempt: &Attempt) -> Option<Timestamp> {
+    let memory = matches!(
+        run.watch.fatal,
+        Some(Class::GpuOom | Class::EngineMemory | Class::HostOom | Class::Shm)
+    );
+    let running = attempt
+        .status
+        .as_ref()
+        .is_some_and(|s| s.state.stage() == Stage::Running);
+    let wanted = attempt.stalled || run.history.cancel.is_some() || run.history.budget.is_some();
+    if !memory || !running || wanted {
+        return None;
+    }
+    after(
+        run.watch.quiet_since?,
+        run.intent.supervision().hang_grace_s,
+    )
+}
+
+/// The bound that forbids another attempt.
+fn before_attempt(run: &Run, number: u32, now: Timestamp) -> Option<Budget> {
+    let limit = run.intent.limits().attempts.max(1);
+    if number > limit {
+        return Some(Budget::Attempts { limit });
+    }
+    spent(run, now)
+}
+
+/// The bound on time or GPU-hours that is reached.
+fn spent(run: &Run, now: Timestamp) -> Option<Budget> {
+    let limits = run.intent.limits();
+    if let (Some(limit_s), Some(created)) = (limits.wall_time_s, run.history.created)
+        && seconds(created, now) >= signed(limit_s)
+    {
+        return Some(Budget::WallTime { limit_s });
+    }
+    let limit = limits.gpu_hours?;
+    (run.history.gpu_seconds(now) >= limit * 3_600.0).then_some(Budget::GpuHours { limit })
+}
+
+/// Seconds from `a` to `b`, negative when the clock went back.
+pub(super) fn seconds(a: Timestamp, b: Timestamp) -> i64 {
+    b.duration_since(a).as_secs()
+}
+
+/// A moment some seconds later; `None` when there is no such moment.
+pub(super) fn after(at: Timestamp, seconds: u64) -> Option<Timestamp> {
+    at.checked_add(jiff::SignedDuration::from_secs(signed(seconds)))
+        .ok()
+}
+
+pub(super) fn signed(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,220 @@
+//! What a run was asked to do, as stored in its folder, and what follows from it without a look at
+//! the disk.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::request::{Limits, Supervision};
+use crate::core::config::{parse_knob_set, parse_preset};
+use crate::core::diagnose::{Incident, UserSignature};
+use crate::core::ladder::{Decision, Footing, Policy, check_answers, climb};
+use crate::core::recipe::{
+    ClusterFacts, Layer, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
+};
+use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
+use crate::core::units::parse_duration_s;
+
+/// A text with the name that it was read under.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// File, or `built-in preset NAME`.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// All that a run needs to decide and render, complete in itself: later edits of the project's files
+/// change nothing about a run that was submitted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Inputs {
+    /// Version of this format.
+    pub schema_version: u32,
+    /// Name of the run.
+    pub run: String,
+    /// The preset file.
+    pub preset: Source,
+    /// Knob sets that it uses.
+    pub knob_sets: Vec<Source>,
+    /// Version of the framework, where the project names one.
+    pub framework_version: Option<String>,
+    /// The ladder, as the project changed it.
+    pub ladder: Vec<RungSpec>,
+    /// How to climb.
+    pub policy: Policy,
+    /// Templates by name.
+    pub templates: BTreeMap<String, String>,
+    /// Name of the cluster profile.
+    pub cluster: Option<String>,
+    /// Facts about the cluster.
+    pub cluster_facts: ClusterFacts,
+    /// Name of the dataset profile.
+    pub dataset: Option<String>,
+    /// Layers below the rungs.
+    pub layers: Vec<Layer>,
+    /// Bounds of the run.
+    pub limits: Limits,
+    /// How it is supervised.
+    pub supervision: Supervision,
+    /// `slurm` or `local`.
+    pub backend: String,
+    /// Working directory of the jobs, absolute.
+    pub workdir: String,
+    /// Folder of the project, absolute: where `.oomctl` and `logs` are.
+    pub project: String,
+    /// Options handed on to sbatch.
+    pub sbatch: Vec<String>,
+    /// Messages that only its program prints, and what they mean.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<UserSignature>,
+    /// The command line that made the run.
+    pub command: Vec<String>,
+}
+
+/// The format of `Inputs` that this version writes.
+pub const INPUTS_VERSION: u32 = 1;
+
+/// What a job takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// GPUs of the whole job.
+    pub gpus: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// Wall-clock limit in seconds.
+    pub time_limit_s: Option<u64>,
+}
+
+/// Inputs made ready: the preset assembled.
+#[derive(Debug, Clone)]
+pub struct Request {
+    inputs: Inputs,
+    preset: Preset,
+}
+
+impl Request {
+    /// Assembles the preset of `inputs`.
+    ///
+    /// # Errors
+    /// Faults of preset, knob sets or version.
+    pub fn new(inputs: Inputs) -> Result<Self, Refusal> {
+        let fault = |e: crate::core::config::ConfigError| Problem::new(e.to_string());
+        let file = parse_preset(&inputs.preset.path, &inputs.preset.text).map_err(fault)?;
+        let sets = inputs
+            .knob_sets
+            .iter()
+            .map(|s| parse_knob_set(&s.path, &s.text))
+            .collect::<Result<_, _>>()
+            .map_err(fault)?;
+        let version = inputs.framework_version.as_deref();
+        let preset = Preset::assemble(file, sets, version)?;
+        let mut problems = check_answers(&inputs.ladder);
+        problems.extend(preset.ladder_faults(&inputs.ladder));
+        if !problems.is_empty() {
+            return Err(Refusal(problems));
+        }
+        Ok(Self { inputs, preset })
+    }
+
+    /// The inputs.
+    #[must_use]
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// The same request with other bounds.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.inputs.limits = limits;
+        self
+    }
+
+    /// The preset, for the framework's version.
+    #[must_use]
+    pub fn preset(&self) -> &Preset {
+        &self.preset
+    }
+
+    /// The configuration with the rungs taken so far.
+    ///
+    /// # Errors
+    /// Values outside their bounds and rules that are broken.
+    pub fn shape(&self, rungs: &[Layer]) -> Result<Shape, Refusal> {
+        let layers: Vec<Layer> = self.inputs.layers.iter().chain(rungs).cloned().collect();
+        Shape::new(
+            &self.preset,
+            &layers,
+            &self.inputs.cluster_facts,
+            self.inputs.cluster.as_deref(),
+        )
+    }
+
+    /// The next rung after an incident of attempt number `attempt`.
+    ///
+    /// # Errors
+    /// As `climb`.
+    pub fn climb(
+        &self,
+        rungs: &[Layer],
+        incident: Option<&Incident>,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
+        let footing = Footing {
+            preset: &self.preset,
+            ladder: &self.inputs.ladder,
+            policy: self.inputs.policy,
+            cluster: &self.inputs.cluster_facts,
+            cluster_name: self.inputs.cluster.as_deref(),
+            templates: &self.inputs.templates,
+            layers: &self.inputs.layers,
+            rungs,
+            attempt,
+        };
+        climb(&footing, incident)
+    }
+
+    /// What the job takes, from the knobs with the roles for it.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal> {
+        let shape = self.shape(rungs)?;
+        let first = |role| self.preset.with_role(role).next();
+        let count = |role, none| {
+            let value = first(role).map(|k| shape.recipe().value(&k.name));
+            match value {
+                Some(Value::Int(n)) => u64::try_from(*n).unwrap_or(none),
+                _ => none,
+            }
+        };
+        let limit = first(Role::TimeLimit).map(|k| shape.recipe().value(&k.name).to_string());
+        let nodes = count(Role::Nodes, 1);
+        Ok(Resources {
+            gpus: nodes * count(Role::GpusPerNode, 0),
+            nodes,
+            time_limit_s: limit.and_then(|t| parse_duration_s(&t).ok()),
+        })
+    }
+
+    /// The files of an attempt.
+    ///
+    /// # Errors
+    /// As `shape`, and templates that cannot be rendered.
+    pub fn render(
+        &self,
+        rungs: &[Layer],
+        place: &AttemptPlace,
+    ) -> Result<Vec<RenderedFile>, Refusal> {
+        let shape = self.shape(rungs)?;
+        render(&self.preset, &shape, &self.inputs.templates, place)
+            .map_err(|e: TemplateError| Problem::new(e.to_string()).into())
+    }
+
+    /// The resolved recipe.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn recipe(&self, rungs: &[Layer]) -> Result<Recipe, Refusal> {
+        self.shape(rungs).map(|s| s.recipe().clone())
+    }
+}

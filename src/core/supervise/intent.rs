@@ -1,0 +1,161 @@
+//! What a supervisor asks of a run's intent. It knows neither templates nor the user's own scripts:
+//! both end in the files of an attempt.
+
+use std::path::Path;
+
+use super::inputs::{Request, Resources};
+use super::request::{Limits, Supervision};
+use crate::core::diagnose::{Incident, ProgressPattern, UserSignature};
+use crate::core::ladder::Decision;
+use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Setting, Value};
+use crate::core::render::{AttemptPlace, RenderedFile};
+
+/// What a run was asked to do.
+pub trait Intent {
+    /// Name of the run.
+    fn run(&self) -> &str;
+    /// Bounds of the run.
+    fn limits(&self) -> &Limits;
+    /// How it is supervised.
+    fn supervision(&self) -> &Supervision;
+    /// Working directory of its jobs, absolute.
+    fn workdir(&self) -> &Path;
+    /// Further options for the scheduler, one argv word each.
+    fn options(&self) -> &[String];
+
+    /// How its program prints progress, besides what is known of common trainers.
+    fn progress(&self) -> Vec<ProgressPattern> {
+        Vec::new()
+    }
+
+    /// Messages that only its program prints.
+    fn signatures(&self) -> &[UserSignature] {
+        &[]
+    }
+
+    /// What answers an incident.
+    ///
+    /// # Errors
+    /// When the configuration cannot be judged at all.
+    fn climb(
+        &self,
+        rungs: &[Layer],
+        incident: &Incident,
+        attempt: u32,
+    ) -> Result<Decision, Refusal>;
+
+    /// The layer that keeps attempt number `attempt` away from these nodes; `None` where the stack has no knob for that.
+    fn exclude(&self, _rungs: &[Layer], _nodes: &[String], _attempt: u32) -> Option<Layer> {
+        None
+    }
+
+    /// What the configuration with these rungs costs.
+    ///
+    /// # Errors
+    /// When it is no legal configuration.
+    fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal>;
+
+    /// The files of an attempt.
+    ///
+    /// # Errors
+    /// When it is no legal configuration, or a template fails.
+    fn render(&self, rungs: &[Layer], at: &AttemptPlace) -> Result<Vec<RenderedFile>, Refusal>;
+
+    /// The resolved recipe, for `recipe.json`.
+    ///
+    /// # Errors
+    /// When it is no legal configuration.
+    fn recipe(&self, rungs: &[Layer]) -> Result<serde_json::Value, Refusal>;
+}
+
+impl Intent for Request {
+    fn run(&self) -> &str {
+        &self.inputs().run
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.inputs().limits
+    }
+
+    fn supervision(&self) -> &Supervision {
+        &self.inputs().supervision
+    }
+
+    fn workdir(&self) -> &Path {
+        Path::new(&self.inputs().workdir)
+    }
+
+    fn options(&self) -> &[String] {
+        &self.inputs().sbatch
+    }
+
+    fn progress(&self) -> Vec<ProgressPattern> {
+        let patterns = self.preset().progress.iter();
+        patterns
+            .filter_map(|p| ProgressPattern::new(p).ok())
+            .collect()
+    }
+
+    fn signatures(&self) -> &[UserSignature] {
+        &self.inputs().signatures
+    }
+
+    fn climb(
+        &self,
+        rungs: &[Layer],
+        incident: &Incident,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
+        Request::climb(self, rungs, Some(incident), attempt)
+    }
+
+    fn exclude(&self, rungs: &[Layer], nodes: &[String], attempt: u32) -> Option<Layer> {
+        let knob = self.preset().with_role(Role::ExcludedNodes).next()?;
+        let shape = self.shape(rungs).ok()?;
+        let value = excluded(shape.recipe().value(&knob.name), nodes)?;
+        let mut layer = Layer::new(LayerKind::Rung);
+        let origin = Origin::Rung {
+            rung: "another node".to_owned(),
+            attempt,
+        };
+        layer
+            .settings
+            .insert(knob.name.clone(), Setting { value, origin });
+        Some(layer)
+    }
+
+    fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal> {
+        Request::resources(self, rungs)
+    }
+
+    fn render(&self, rungs: &[Layer], at: &AttemptPlace) -> Result<Vec<RenderedFile>, Refusal> {
+        Request::render(self, rungs, at)
+    }
+
+    fn recipe(&self, rungs: &[Layer]) -> Result<serde_json::Value, Refusal> {
+        let recipe = Request::recipe(self, rungs)?;
+        serde_json::to_value(&recipe).map_err(|e| Problem::new(e.to_string()).into())
+    }
+}
+
+/// The nodes that were excluded before, and these, in the form that the knob has; `None` when they
+/// are all in it.
+fn excluded(before: &Value, nodes: &[String]) -> Option<Value> {
+    let mut names: Vec<String> = match before {
+        Value::Text(text) => text.split(',').map(str::to_owned).collect(),
+        Value::List(list) => list.clone(),
+        _ => Vec::new(),
+    };
+    let known = names.len();
+    for node in nodes {
+        if !names.contains(node) {
+            names.push(node.clone());
+        }
+    }
+    names.retain(|n| !n.is_empty());
+    let grown = names.len() > known;
+    grown.then(|| match before {
+        Value::List(_) => Value::List(names),
+        _ => Value::Text(names.join(",")),
+    })
+}

@@ -1,0 +1,37 @@
+//! Facts, not state: what happened to a run, what follows, what is due.
+//!
+//! `decide(&Run, &Event, now) -> Vec<Fact>`, `Run::apply(&Record)`, `due(&Run, now) -> Vec<Action>`.
+//!
+//! Rule: closed enums in and out; no clock, no file. `now` is an argument.
+
+mod action;
+mod decide;
+mod due;
+mod environment;
+mod event;
+mod fact;
+mod follow_up;
+mod history;
+mod inputs;
+mod intent;
+mod outcome;
+mod request;
+mod run;
+mod verdict;
+mod watch;
+
+pub use action::Action;
+pub use decide::decide;
+pub use due::{due, next_due};
+pub use environment::{Split, split};
+pub use event::{Event, LogLook, Sighting};
+pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
+pub use history::{Attempt, History, Phase};
+pub use inputs::{INPUTS_VERSION, Inputs, Request, Resources, Source};
+pub use intent::Intent;
+pub use outcome::{Budget, Cause, Outcome, Verdict};
+pub use request::{Limits, Supervision};
+pub use run::Run;
+
+#[cfg(test)]
+pub(crate) mod tests;

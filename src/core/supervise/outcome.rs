@@ -1,0 +1,182 @@
+//! What follows from an attempt, and how a run ends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::job::JobState;
+use crate::core::ladder::{Skipped, Step};
+use crate::core::recipe::Layer;
+
+/// Why the same configuration is submitted once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A node failed or did not boot.
+    NodeFailure,
+    /// The job had to make room and the scheduler did not requeue it.
+    Preemption,
+    /// The time limit was reached.
+    TimeLimit,
+    /// Somebody else's process held the GPU's memory.
+    CoTenant,
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NodeFailure => "node failure",
+            Self::Preemption => "preemption",
+            Self::TimeLimit => "time limit",
+            Self::CoTenant => "another process on the GPU",
+        })
+    }
+}
+
+/// A bound of a run that was reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Budget {
+    /// Attempts in all.
+    Attempts {
+        /// The bound.
+        limit: u32,
+    },
+    /// Time since the start of the run.
+    WallTime {
+        /// The bound in seconds.
+        limit_s: u64,
+    },
+    /// GPU-hours over all attempts.
+    GpuHours {
+        /// The bound.
+        limit: f64,
+    },
+}
+
+impl std::fmt::Display for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Attempts { limit: 1 } => f.write_str("1 attempt"),
+            Self::Attempts { limit } => write!(f, "{limit} attempts"),
+            Self::WallTime { limit_s } => write!(f, "{limit_s} s of wall time"),
+            Self::GpuHours { limit } => write!(f, "{limit} GPU-hours"),
+        }
+    }
+}
+
+/// What follows from an attempt that has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Another attempt with one more rung.
+    Climb {
+        /// The rung, with the values that it gives.
+        step: Box<Step>,
+        /// Rungs passed over, with reasons.
+        skipped: Vec<Skipped>,
+    },
+    /// Another attempt with the same configuration.
+    Again {
+        /// Why.
+        cause: Cause,
+        /// Nodes to stay away from.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        exclude: Vec<String>,
+        /// The layer that says so, where the stack has a knob for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        layer: Option<Box<Layer>>,
+    },
+    /// The run ends.
+    End {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The job did its work.
+    Succeeded,
+    /// It failed for a reason that resubmission cannot mend.
+    Failed {
+        /// What happened, in one line.
+        reason: String,
+        /// Rungs that were looked at and why none of them helps.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        skipped: Vec<Skipped>,
+    },
+    /// Still out of GPU memory, and no rung is left.
+    Exhausted {
+        /// Every rung with its reason.
+        skipped: Vec<Skipped>,
+    },
+    /// The scheduler refused the submission.
+    Refused {
+        /// The scheduler's own words.
+        reason: String,
+        /// What the user can do about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
+        /// The rung whose configuration was refused; `None` for the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rung: Option<String>,
+    },
+    /// The attempt could not be configured or rendered.
+    Configuration {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A time limit, preemption or node failure, with the retries used up.
+    RetriesSpent {
+        /// Why the last attempt ended.
+        cause: Cause,
+        /// The scheduler's word for it.
+        state: JobState,
+        /// How many retries there were.
+        retries: u32,
+    },
+    /// A bound of the run was reached.
+    BudgetSpent {
+        /// Which.
+        budget: Budget,
+    },
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Who, where known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+}
+
+impl Outcome {
+    /// The exit code of a command that waited for this end.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Succeeded => 0,
+            Self::Failed { .. } => 1,
+            Self::Exhausted { .. } => 3,
+            Self::Refused { .. } => 4,
+            Self::Configuration { .. } => 5,
+            Self::RetriesSpent { .. } => 6,
+            Self::BudgetSpent { .. } => 8,
+            Self::Cancelled { .. } => 9,
+        }
+    }
+
+    /// One word for tables and JSON.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed { .. } => "failed",
+            Self::Exhausted { .. } => "exhausted",
+            Self::Refused { .. } => "refused",
+            Self::Configuration { .. } => "configuration",
+            Self::RetriesSpent { .. } => "retries_spent",
+            Self::BudgetSpent { .. } => "budget_spent",
+            Self::Cancelled { .. } => "cancelled",
+        }
+    }
+}

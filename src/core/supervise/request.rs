@@ -1,0 +1,68 @@
+//! What a run was asked to do: all that deciding and rendering need, with no look at the disk.
+
+use serde::{Deserialize, Serialize};
+
+/// Bounds of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Attempts in all, the first included.
+    pub attempts: u32,
+    /// Seconds from the start of the run; `None` for no limit.
+    pub wall_time_s: Option<u64>,
+    /// GPU-hours over all attempts; `None` for no limit.
+    pub gpu_hours: Option<f64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            attempts: 12,
+            wall_time_s: None,
+            gpu_hours: None,
+        }
+    }
+}
+
+/// How a run is supervised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Supervision {
+    /// Seconds between polls of the scheduler; doubled on trouble up to `poll_max_s`.
+    pub poll_s: u64,
+    /// Longest time between polls, in seconds.
+    pub poll_max_s: u64,
+    /// Seconds without progress after a fatal OOM in the log before the job, whose other ranks hang
+    /// in a collective, is cancelled.
+    pub hang_grace_s: u64,
+    /// Seconds after an unclear submission before the token may be called absent. More than Slurm's
+    /// MessageTimeout (10 s by default) plus 10 s.
+    pub settle_s: u64,
+    /// Seconds after the end of a job for which its logs are read again, for file systems that show
+    /// remote writes late.
+    pub drain_s: u64,
+    /// Unchanged resubmissions after a node failure.
+    pub node_failure_retries: u32,
+    /// Unchanged resubmissions after a preemption that Slurm does not requeue itself.
+    pub preemption_retries: u32,
+    /// Unchanged resubmissions after a time limit.
+    pub time_limit_retries: u32,
+    /// Unchanged resubmissions on another node when another process held the GPU.
+    pub co_tenant_retries: u32,
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self {
+            poll_s: 15,
+            poll_max_s: 120,
+            hang_grace_s: 120,
+            settle_s: 30,
+            drain_s: 5,
+            node_failure_retries: 3,
+            preemption_retries: 10,
+            time_limit_retries: 0,
+            co_tenant_retries: 2,
+        }
+    }
+}

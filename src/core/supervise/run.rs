@@ -1,0 +1,57 @@
+//! A run: what its facts add up to, and beside it what is only known to this process.
+//!
+//! Losing what only this process knows costs a question, never a wrong answer.
+
+use jiff::Timestamp;
+
+use super::event::Event;
+use super::fact::Record;
+use super::history::{History, Phase};
+use super::intent::Intent;
+use super::watch::Watch;
+use crate::core::diagnose::Progress;
+
+/// A run under supervision.
+pub struct Run {
+    /// What it was asked to do.
+    pub intent: Box<dyn Intent>,
+    /// What its facts add up to.
+    pub history: History,
+    /// What only this process knows.
+    pub(super) watch: Watch,
+}
+
+impl Run {
+    /// A run with the facts that its ledger holds.
+    #[must_use]
+    pub fn new(intent: Box<dyn Intent>, records: &[Record]) -> Self {
+        Self {
+            intent,
+            history: History::replay(records),
+            watch: Watch::default(),
+        }
+    }
+
+    /// Takes in a fact that is on disk.
+    pub fn apply(&mut self, record: &Record) {
+        self.history.apply(record);
+        self.watch.fact(&record.fact);
+    }
+
+    /// Takes note of an event for the timers, before it is decided upon.
+    pub fn observe(&mut self, event: &Event, now: Timestamp) {
+        self.watch.event(event, now);
+    }
+
+    /// Where the run stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.history.phase()
+    }
+
+    /// How far training has come in the present attempt, as last seen.
+    #[must_use]
+    pub fn progress(&self) -> Option<&Progress> {
+        self.watch.progress.as_ref()
+    }
+}

@@ -1,0 +1,175 @@
+//! An intent with a ladder of so many rungs, and the words that the tests share.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident};
+use crate::core::ladder::{Decision, Skipped, Step};
+use crate::core::recipe::{Effect, Layer, LayerKind, Origin, Problem, Refusal, Setting, Value};
+use crate::core::render::{AttemptPlace, RenderedFile};
+use crate::core::supervise::{Intent, Limits, Resources, Supervision};
+
+/// An intent whose ladder has `rungs` rungs for the GPU and `host_rungs` for the host.
+#[derive(Debug, Clone)]
+pub(crate) struct Double {
+    pub name: String,
+    pub rungs: usize,
+    pub host_rungs: usize,
+    pub limits: Limits,
+    pub supervision: Supervision,
+    pub options: Vec<String>,
+    pub workdir: std::path::PathBuf,
+    /// The configuration with so many rungs is refused.
+    pub illegal_at: Option<usize>,
+}
+
+impl Double {
+    pub(crate) fn new(rungs: usize) -> Self {
+        Self {
+            name: "r1".to_owned(),
+            rungs,
+            host_rungs: 0,
+            limits: Limits::default(),
+            supervision: Supervision::default(),
+            options: Vec::new(),
+            workdir: "/work".into(),
+            illegal_at: None,
+        }
+    }
+}
+
+impl Intent for Double {
+    fn run(&self) -> &str {
+        &self.name
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn supervision(&self) -> &Supervision {
+        &self.supervision
+    }
+
+    fn workdir(&self) -> &Path {
+        &self.workdir
+    }
+
+    fn options(&self) -> &[String] {
+        &self.options
+    }
+
+    fn climb(
+        &self,
+        rungs: &[Layer],
+        incident: &Incident,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
+        let height = match incident.class {
+            Class::HostOom | Class::Shm => self.host_rungs,
+            _ => self.rungs,
+        };
+        if rungs.len() >= height {
+            let skipped = vec![Skipped {
+                rung: "more_gpus".to_owned(),
+                reason: "the profile has no more".to_owned(),
+            }];
+            return Ok(Decision::Exhausted { skipped });
+        }
+        let name = format!("rung-{}", rungs.len() + 1);
+        let mut layer = Layer::new(LayerKind::Rung);
+        let setting = Setting {
+            value: Value::Int(32 >> (rungs.len() + 1)),
+            origin: Origin::Rung {
+                rung: name.clone(),
+                attempt: attempt + 1,
+            },
+        };
+        layer.settings.insert("micro".to_owned(), setting);
+        Ok(Decision::Climb {
+            step: Box::new(Step {
+                title: name.clone(),
+                rung: name,
+                changes: Vec::new(),
+                effect: Effect::SameMath,
+                notes: Vec::new(),
+                reshards: false,
+                layer,
+            }),
+            skipped: Vec::new(),
+        })
+    }
+
+    fn exclude(&self, _rungs: &[Layer], nodes: &[String], attempt: u32) -> Option<Layer> {
+        let mut layer = Layer::new(LayerKind::Rung);
+        let setting = Setting {
+            value: Value::Text(nodes.join(",")),
+            origin: Origin::Rung {
+                rung: "another node".to_owned(),
+                attempt,
+            },
+        };
+        layer.settings.insert("exclude".to_owned(), setting);
+        Some(layer)
+    }
+
+    fn resources(&self, _rungs: &[Layer]) -> Result<Resources, Refusal> {
+        Ok(Resources {
+            gpus: 4,
+            nodes: 1,
+            time_limit_s: None,
+        })
+    }
+
+    fn render(&self, rungs: &[Layer], at: &AttemptPlace) -> Result<Vec<RenderedFile>, Refusal> {
+        if self.illegal_at == Some(rungs.len()) {
+            return Err(Problem::new("20 sequences cannot be split by 8").into());
+        }
+        let micro = rungs.last().map_or("32".to_owned(), |layer| {
+            let values = layer.settings.values();
+            values.map(|s| s.value.to_string()).collect()
+        });
+        Ok(vec![RenderedFile {
+            name: "job.sbatch".to_owned(),
+            text: format!(
+                "#!/bin/bash\n#SBATCH --job-name={}\ntrain micro={micro}\n",
+                at.token
+            ),
+            entry: true,
+        }])
+    }
+
+    fn recipe(&self, rungs: &[Layer]) -> Result<serde_json::Value, Refusal> {
+        Ok(serde_json::json!({ "rungs": rungs.len() }))
+    }
+}
+
+/// A fatal incident of a class, with one line of evidence.
+pub(crate) fn incident(kind: &str, class: Class) -> Incident {
+    Incident {
+        evidence: vec![Evidence {
+            signature: kind.to_owned(),
+            role: EvidenceRole::Root,
+            file: "slurm.err".to_owned(),
+            line: 1,
+            offset: 0,
+            text: format!("it was {kind}"),
+        }],
+        ..Incident::bare(kind, class)
+    }
+}
+
+/// A log that shows no failure.
+pub(crate) fn nothing() -> Incident {
+    Incident {
+        fatal: false,
+        evidence: Vec::new(),
+        ..incident("no_failure", Class::NotOom)
+    }
+}
+
+/// Seconds of the tests' clock.
+pub(crate) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).expect("a moment in this century")
+}

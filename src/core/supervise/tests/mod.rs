@@ -1,0 +1,5 @@
+//! Tests of the supervisor: tables of single decisions, and a simulated world.
+
+pub(crate) mod double;
+mod simulation;
+mod table;

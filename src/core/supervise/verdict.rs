@@ -1,0 +1,228 @@
+//! What follows from an attempt that has ended: the one table of the supervisor.
+
+use super::follow_up::may_requeue;
+use super::history::Attempt;
+use super::outcome::{Cause, Outcome, Verdict};
+use super::run::Run;
+use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
+use crate::core::job::{JobState, JobStatus};
+use crate::core::ladder::Decision;
+use crate::core::units::Bytes;
+
+/// What follows from an attempt that has ended and is diagnosed.
+///
+/// The order matters: work that was done counts whatever else happened; then what people asked for;
+/// then what the text proves; then the scheduler's word; and without any of these the run ends.
+#[must_use]
+pub fn verdict(run: &Run, attempt: &Attempt) -> Verdict {
+    let status = attempt.status.as_ref();
+    let incident = attempt.incident.as_ref();
+    if succeeded(status, incident) {
+        return end(Outcome::Succeeded);
+    }
+    if let Some(outcome) = stopped(run, attempt, status) {
+        return end(outcome);
+    }
+    if let Some(incident) = memory_incident(status, incident) {
+        return answer(run, attempt, status, &incident);
+    }
+    match status.and_then(|s| retry_cause(&s.state).map(|cause| (s, cause))) {
+        Some((status, cause)) => retry(run, status, cause),
+        None => end(Outcome::Failed {
+            reason: reason(attempt, status, incident),
+            skipped: Vec::new(),
+        }),
+    }
+}
+
+fn end(outcome: Outcome) -> Verdict {
+    Verdict::End { outcome }
+}
+
+/// COMPLETED is success, unless a step failed and the text or the scheduler says of what: a script
+/// that goes on after its `srun` died ends in exit code 0.
+fn succeeded(status: Option<&JobStatus>, incident: Option<&Incident>) -> bool {
+    let Some(status) = status.filter(|s| s.state == JobState::Completed) else {
+        return false;
+    };
+    let step_failed = status.step_out_of_memory
+        || status
+            .derived_exit
+            .is_some_and(|exit| exit.code != 0 || exit.signal != 0);
+    let explained =
+        status.step_out_of_memory || incident.is_some_and(|i| i.fatal && i.class != Class::NotOom);
+    !(step_failed && explained)
+}
+
+/// The end that people asked for: our own cancel on request or for a budget, or anybody's scancel. A
+/// cancellation that we sent because the job hung is no such end.
+fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<Outcome> {
+    if let Some(by) = &run.history.cancel {
+        return Some(Outcome::Cancelled {
+            by: Some(by.clone()),
+        });
+    }
+    if let Some(budget) = &run.history.budget {
+        return Some(Outcome::BudgetSpent {
+            budget: budget.clone(),
+        });
+    }
+    let cancelled = status.filter(|s| s.state == JobState::Cancelled)?;
+    (!attempt.stalled).then(|| Outcome::Cancelled {
+        by: cancelled.cancelled_by.clone(),
+    })
+}
+
+/// The memory failure that ended the attempt: as the text proves it, else as the scheduler says it.
+fn memory_incident(status: Option<&JobStatus>, incident: Option<&Incident>) -> Option<Incident> {
+    // A bare `Killed` may be anybody's kill; without a witness it is no reason to ask for more memory.
+    let bare_kill = |i: &Incident| i.class == Class::HostOom && i.is_host_oom == Tri::Ambiguous;
+    if let Some(incident) =
+        incident.filter(|i| i.fatal && i.class != Class::NotOom && !bare_kill(i))
+    {
+        return Some(incident.clone());
+    }
+    let status = status.filter(|s| s.state == JobState::OutOfMemory || s.step_out_of_memory)?;
+    Some(host_oom(status))
+}
+
+/// The incident for an OOM kill that only the scheduler knows of.
+fn host_oom(status: &JobStatus) -> Incident {
+    let exit = status
+        .exit
+        .map(|e| format!(", exit {e}"))
+        .unwrap_or_default();
+    Incident {
+        retryable_unchanged: Some(false),
+        evidence: vec![Evidence {
+            signature: "scheduler".to_owned(),
+            role: EvidenceRole::Root,
+            file: String::new(),
+            line: 0,
+            offset: 0,
+            text: format!("job {} ended in {}{exit}", status.id, status.state.word()),
+        }],
+        ..Incident::bare("host_oom", Class::HostOom)
+    }
+}
+
+/// What answers a memory failure.
+fn answer(
+    run: &Run,
+    attempt: &Attempt,
+    status: Option<&JobStatus>,
+    incident: &Incident,
+) -> Verdict {
+    let rungs = run.history.rungs();
+    let retries = run.intent.supervision().co_tenant_retries;
+    if of_others(incident) && run.history.retries(Cause::CoTenant) < retries {
+        let mut nodes = run.history.excluded_nodes();
+        nodes.extend(status.iter().flat_map(|s| s.nodes.iter().cloned()));
+        nodes.sort();
+        nodes.dedup();
+        return Verdict::Again {
+            cause: Cause::CoTenant,
+            layer: run
+                .intent
+                .exclude(&rungs, &nodes, attempt.number + 1)
+                .map(Box::new),
+            exclude: nodes,
+        };
+    }
+    match run.intent.climb(&rungs, incident, attempt.number) {
+        Ok(Decision::Climb { step, skipped }) => Verdict::Climb { step, skipped },
+        Ok(Decision::Exhausted { skipped }) => match incident.class {
+            Class::GpuOom | Class::EngineMemory => end(Outcome::Exhausted { skipped }),
+            Class::HostOom | Class::Shm | Class::NotOom => end(Outcome::Failed {
+                reason: reason(attempt, status, Some(incident)),
+                skipped,
+            }),
+        },
+        Err(refusal) => end(Outcome::Configuration {
+            reason: refusal.to_string(),
+        }),
+    }
+}
+
+/// Would the allocation have fitted if the others were gone? Without figures for what failed, what
+/// others hold must be at least 1 GiB, more than the context of a monitor or a display.
+fn of_others(incident: &Incident) -> bool {
+    let Some(others) = incident.co_tenant_bytes else {
+        return false;
+    };
+    match (incident.requested_bytes, incident.free_bytes) {
+        (Some(requested), Some(free)) => free.0.saturating_add(others.0) >= requested.0,
+        _ => others >= Bytes(1 << 30),
+    }
+}
+
+/// States that say nothing about the configuration.
+fn retry_cause(state: &JobState) -> Option<Cause> {
+    match state {
+        JobState::Timeout | JobState::Deadline => Some(Cause::TimeLimit),
+        JobState::Preempted => Some(Cause::Preemption),
+        state if may_requeue(state) => Some(Cause::NodeFailure),
+        _ => None,
+    }
+}
+
+fn retry(run: &Run, status: &JobStatus, cause: Cause) -> Verdict {
+    let supervision = run.intent.supervision();
+    let allowed = match cause {
+        _ if status.state == JobState::Deadline => 0,
+        Cause::TimeLimit => supervision.time_limit_retries,
+        Cause::Preemption => supervision.preemption_retries,
+        Cause::NodeFailure => supervision.node_failure_retries,
+        Cause::CoTenant => supervision.co_tenant_retries,
+    };
+    let used = run.history.retries(cause);
+    if used < allowed {
+        return Verdict::Again {
+            cause,
+            exclude: Vec::new(),
+            layer: None,
+        };
+    }
+    end(Outcome::RetriesSpent {
+        cause,
+        state: status.state.clone(),
+        retries: used,
+    })
+}
+
+/// Why a run failed, in one line.
+fn reason(attempt: &Attempt, status: Option<&JobStatus>, incident: Option<&Incident>) -> String {
+    let proof = incident
+        .filter(|i| i.kind != "no_failure")
+        .and_then(|i| i.evidence.first().map(|e| (i, e)));
+    if let Some((incident, evidence)) = proof {
+        return match incident.kind.as_str() {
+            "other" => evidence.text.clone(),
+            kind => format!("{kind}: {}", evidence.text),
+        };
+    }
+    let job = attempt
+        .job
+        .as_ref()
+        .map_or_else(|| "the job".to_owned(), |j| format!("job {}", j.id));
+    match status {
+        Some(status) => {
+            let exit = status
+                .exit
+                .map(|e| format!(" with exit {e}"))
+                .unwrap_or_default();
+            let why = status
+                .reason
+                .as_ref()
+                .map(|r| format!(" ({r})"))
+                .unwrap_or_default();
+            format!(
+                "{job} ended in {}{exit}{why}; its log does not say why",
+                status.state.word()
+            )
+        }
+        None => format!(
+            "how {job} ended is unknown: the scheduler knows it no more, and its log does not say"
+        ),
+    }
+}

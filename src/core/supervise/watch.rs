@@ -1,0 +1,123 @@
+//! What only the present process knows of a run: timers, unanswered questions, the last look at the
+//! logs. Nothing here decides about a second submission unless it was seen by this very process.
+
+use jiff::Timestamp;
+
+use super::event::{Event, LogLook};
+use super::fact::{Fact, LogEnd};
+use crate::core::diagnose::{Class, Progress};
+use crate::core::job::JobStatus;
+
+/// A question that is asked again and again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Question {
+    /// When it was last asked.
+    pub asked: Option<Timestamp>,
+    /// How often in a row it got no answer.
+    pub unanswered: u32,
+}
+
+impl Question {
+    fn answered(&mut self, now: Timestamp) {
+        self.asked = Some(now);
+        self.unanswered = 0;
+    }
+
+    fn failed(&mut self, now: Timestamp) {
+        self.asked = Some(now);
+        self.unanswered = self.unanswered.saturating_add(1);
+    }
+}
+
+/// What only the present process knows of a run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Watch {
+    pub poll: Question,
+    pub find: Question,
+    pub cancel: Question,
+    /// The status of the last poll, which may be the same as in the facts.
+    pub last_status: Option<JobStatus>,
+    /// When a poll was last answered.
+    pub answered: Option<Timestamp>,
+    /// When the first clean empty answer of an unbroken row came.
+    pub clean_since: Option<Timestamp>,
+    /// How many clean empty answers came in a row.
+    pub clean_answers: u32,
+    pub logs_read: Option<Timestamp>,
+    /// How far the logs reached at the last look.
+    pub log_ends: Vec<LogEnd>,
+    /// How far they reached at the last poll, and at the one before it.
+    pub ends_at_poll: Vec<LogEnd>,
+    pub ends_before_poll: Vec<LogEnd>,
+    /// Class of the fatal failure in the log, and since when nothing has moved after it.
+    pub fatal: Option<Class>,
+    pub quiet_since: Option<Timestamp>,
+    pub progress: Option<Progress>,
+}
+
+impl Watch {
+    /// A new job, or a new part of it, starts with a clean slate.
+    pub fn fact(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Intended { .. } | Fact::Attached { .. } => *self = Self::default(),
+            Fact::Submitted { .. } => self.poll = Question::default(),
+            Fact::Restarted { .. } => {
+                self.fatal = None;
+                self.quiet_since = None;
+                self.cancel = Question::default();
+            }
+            Fact::SubmitAbsent { .. } | Fact::SubmitUnclear { .. } => {
+                self.find = Question::default();
+                self.clean_since = None;
+                self.clean_answers = 0;
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of an answer, or of its absence.
+    pub fn event(&mut self, event: &Event, now: Timestamp) {
+        match event {
+            Event::Found { jobs, .. } => {
+                self.find.answered(now);
+                if jobs.is_empty() {
+                    self.clean_since.get_or_insert(now);
+                    self.clean_answers = self.clean_answers.saturating_add(1);
+                }
+            }
+            Event::FindUnanswered { .. } => {
+                self.find.failed(now);
+                self.clean_since = None;
+                self.clean_answers = 0;
+            }
+            Event::Polled { status, .. } => {
+                self.poll.answered(now);
+                self.answered = Some(now);
+                self.last_status = Some(status.clone());
+                self.ends_before_poll = std::mem::take(&mut self.ends_at_poll);
+                self.ends_at_poll.clone_from(&self.log_ends);
+            }
+            Event::Vanished { .. } => self.poll.answered(now),
+            Event::PollUnanswered { .. } => self.poll.failed(now),
+            Event::CancelTaken { .. } => self.cancel.answered(now),
+            Event::CancelUnanswered { .. } => self.cancel.failed(now),
+            Event::LogsRead { look, .. } => self.look(look, now),
+            _ => {}
+        }
+    }
+
+    fn look(&mut self, look: &LogLook, now: Timestamp) {
+        self.logs_read = Some(now);
+        self.log_ends.clone_from(&look.ends);
+        let moved = look.progress.is_some() && look.progress != self.progress;
+        if moved {
+            self.progress.clone_from(&look.progress);
+        }
+        self.fatal = look.fatal;
+        match (look.fatal, self.quiet_since) {
+            (None, _) => self.quiet_since = None,
+            (Some(_), Some(_)) if !moved => {}
+            (Some(_), _) => self.quiet_since = Some(now),
+        }
+    }
+}

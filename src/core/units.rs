@@ -1,0 +1,185 @@
+//! Units, parsed and printed in one place: bytes and durations.
+//!
+//! Binary and decimal are decided here once: a bare suffix (`40G`, as Slurm writes `--mem`), `GiB`
+//! and PyTorch's `GiB` are 2^30; `GB` is 10^9.
+
+use serde::{Deserialize, Serialize};
+
+/// An amount of memory in bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+const GIB: f64 = 1_073_741_824.0;
+
+impl Bytes {
+    /// The amount in GiB (2^30 bytes).
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "printing; 2^53 bytes is 8 PiB")]
+    pub fn gib(self) -> f64 {
+        self.0 as f64 / GIB
+    }
+
+    /// From GiB (2^30 bytes); negative and non-finite amounts become 0.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to the range of u64 by `as`"
+    )]
+    pub fn from_gib(gib: f64) -> Self {
+        Self((gib.max(0.0) * GIB).round() as u64)
+    }
+
+    /// Parses `512`, `40G`, `79.18 GiB`, `80GB`, `64000M`, `2TiB`. A number alone is bytes.
+    ///
+    /// # Errors
+    /// A message that names the accepted forms.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let split = text
+            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .unwrap_or(text.len());
+        let (number, suffix) = text.split_at(split);
+        let bad = || format!("`{text}` is not an amount of memory (examples: 64000M, 80GiB, 40GB)");
+        let number: f64 = number.parse().map_err(|_| bad())?;
+        let factor = match suffix.trim().to_ascii_lowercase().as_str() {
+            "" | "b" | "byte" | "bytes" => 1.0,
+            "k" | "kib" => 1024.0,
+            "m" | "mib" => 1_048_576.0,
+            "g" | "gib" => GIB,
+            "t" | "tib" => GIB * 1024.0,
+            "kb" => 1e3,
+            "mb" => 1e6,
+            "gb" => 1e9,
+            "tb" => 1e12,
+            _ => return Err(bad()),
+        };
+        let bytes = number * factor;
+        if !bytes.is_finite() || bytes >= 1.8e19 {
+            return Err(bad());
+        }
+        Ok(Self::from_gib(bytes / GIB))
+    }
+
+    /// As Slurm's `--mem` takes it: whole mebibytes, rounded up (`65536M`).
+    #[must_use]
+    pub fn slurm_mem(self) -> String {
+        format!("{}M", self.0.div_ceil(1_048_576))
+    }
+}
+
+impl std::fmt::Display for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 >= 1 << 30 {
+            write!(f, "{:.2} GiB", self.gib())
+        } else if self.0 >= 1 << 20 {
+            write!(f, "{:.2} MiB", self.gib() * 1024.0)
+        } else {
+            write!(f, "{} bytes", self.0)
+        }
+    }
+}
+
+/// Parses a duration into seconds: Slurm's `D-HH:MM:SS`, `D-HH`, `HH:MM:SS`, `MM:SS`, and `90s`,
+/// `30m`, `12h`, `3d`, `1h30m`. A number alone is minutes, as in `sbatch --time`.
+///
+/// Source: sbatch(1), `--time`.
+///
+/// # Errors
+/// A message that names the accepted forms.
+pub fn parse_duration_s(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let bad = || format!("`{text}` is not a duration (examples: 2-12:00:00, 04:00:00, 90m, 12h)");
+    if text.is_empty() {
+        return Err(bad());
+    }
+    let number = |t: &str| t.parse::<u64>().ok().filter(|n| *n <= 100_000_000);
+    if let Some((days, rest)) = text.split_once('-') {
+        let days = number(days).ok_or_else(bad)?;
+        let parts: Option<Vec<u64>> = rest.split(':').map(number).collect();
+        return match parts.ok_or_else(bad)?.as_slice() {
+            [h] => Ok(days * 86_400 + h * 3_600),
+            [h, m] => Ok(days * 86_400 + h * 3_600 + m * 60),
+            [h, m, s] => Ok(days * 86_400 + h * 3_600 + m * 60 + s),
+            _ => Err(bad()),
+        };
+    }
+    if text.contains(':') {
+        let parts: Option<Vec<u64>> = text.split(':').map(number).collect();
+        return match parts.ok_or_else(bad)?.as_slice() {
+            [m, s] => Ok(m * 60 + s),
+            [h, m, s] => Ok(h * 3_600 + m * 60 + s),
+            _ => Err(bad()),
+        };
+    }
+    if let Some(minutes) = number(text) {
+        return Ok(minutes * 60);
+    }
+    let mut total = 0_u64;
+    let mut digits = String::new();
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        let unit = match c {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            _ => return Err(bad()),
+        };
+        total += number(&digits).ok_or_else(bad)? * unit;
+        digits.clear();
+    }
+    if digits.is_empty() {
+        Ok(total)
+    } else {
+        Err(bad())
+    }
+}
+
+/// Seconds as sbatch's `--time` takes them: `D-HH:MM:SS`, or `HH:MM:SS` under a day.
+#[must_use]
+pub fn slurm_time(seconds: u64) -> String {
+    let (d, h, m, s) = (
+        seconds / 86_400,
+        seconds / 3_600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    );
+    if d > 0 {
+        format!("{d}-{h:02}:{m:02}:{s:02}")
+    } else {
+        format!("{h:02}:{m:02}:{s:02}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_suffix_is_binary_and_gb_is_decimal() {
+        assert_eq!(Bytes::parse("1G").unwrap().0, 1 << 30);
+        assert_eq!(Bytes::parse("1 GiB").unwrap().0, 1 << 30);
+        assert_eq!(Bytes::parse("1GB").unwrap().0, 1_000_000_000);
+        assert_eq!(Bytes::parse("64000M").unwrap().slurm_mem(), "64000M");
+        assert!(Bytes::parse("lots").is_err());
+        assert!(Bytes::parse("1e400G").is_err());
+    }
+
+    #[test]
+    fn durations_in_slurm_and_in_short_form() {
+        assert_eq!(parse_duration_s("90"), Ok(5_400));
+        assert_eq!(parse_duration_s("10:30"), Ok(630));
+        assert_eq!(parse_duration_s("2-12:00:00"), Ok(216_000));
+        assert_eq!(parse_duration_s("1h30m"), Ok(5_400));
+        assert!(parse_duration_s("soon").is_err());
+        assert!(parse_duration_s("99999999999999999999").is_err());
+        assert_eq!(slurm_time(216_000), "2-12:00:00");
+    }
+}

@@ -1,0 +1,153 @@
+//! The folder of a run: `.oomctl/runs/<run>/`, and what lies in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::DriveError;
+use crate::io::files::{
+    Access, check_ours, check_run_name, make_private_dir, read_text, write_atomic,
+};
+
+/// Largest `inputs.json` or `environment.json`, in bytes.
+const INPUTS_MAX: u64 = 16 * 1024 * 1024;
+
+/// The environment of a run's jobs: values, and the names of secrets whose values are never written.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Environment {
+    /// Variables by name.
+    pub variables: BTreeMap<String, String>,
+    /// Names of variables that are taken from the environment of whoever submits.
+    #[serde(default)]
+    pub secrets: Vec<String>,
+}
+
+/// The folder of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFolder {
+    dir: PathBuf,
+}
+
+impl RunFolder {
+    /// The folder of the run `name` under `runs` (`<project>/.oomctl/runs`), whether it exists or not.
+    ///
+    /// # Errors
+    /// When `name` cannot be the name of a run.
+    pub fn of(runs: &Path, name: &str) -> Result<Self, DriveError> {
+        check_run_name(name)?;
+        Ok(Self {
+            dir: runs.join(name),
+        })
+    }
+
+    /// Makes the folder of a new run with its request and its environment, before any fact.
+    ///
+    /// # Errors
+    /// When it cannot be written, or belongs to somebody else.
+    pub fn create(&self, inputs: &str, environment: &Environment) -> Result<(), DriveError> {
+        make_private_dir(&self.dir)?;
+        write_atomic(&self.inputs(), inputs.as_bytes(), Access::Private)?;
+        let text =
+            serde_json::to_string_pretty(environment).map_err(|e| DriveError::Unreadable {
+                path: self.environment_file(),
+                why: e.to_string(),
+            })?;
+        write_atomic(&self.environment_file(), text.as_bytes(), Access::Private)?;
+        Ok(())
+    }
+
+    /// Refuses a folder that is not ours.
+    ///
+    /// # Errors
+    /// When it does not exist, belongs to somebody else, or can be written by everybody.
+    pub fn check(&self) -> Result<(), DriveError> {
+        Ok(check_ours(&self.dir)?)
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The request of the run.
+    #[must_use]
+    pub fn inputs(&self) -> PathBuf {
+        self.dir.join("inputs.json")
+    }
+
+    /// The text of the request.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_inputs(&self) -> Result<String, DriveError> {
+        Ok(read_text(&self.inputs(), INPUTS_MAX)?)
+    }
+
+    fn environment_file(&self) -> PathBuf {
+        self.dir.join("environment.json")
+    }
+
+    /// The environment of the run's jobs, as it was written down.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn environment(&self) -> Result<Environment, DriveError> {
+        let path = self.environment_file();
+        let text = read_text(&path, INPUTS_MAX)?;
+        serde_json::from_str(&text).map_err(|e| DriveError::Unreadable {
+            path,
+            why: e.to_string(),
+        })
+    }
+
+    /// The folder of an attempt.
+    #[must_use]
+    pub fn attempt(&self, number: u32) -> PathBuf {
+        self.dir.join(format!("attempt-{number}"))
+    }
+
+    /// Standard output of an attempt's job.
+    #[must_use]
+    pub fn stdout(&self, number: u32) -> PathBuf {
+        self.attempt(number).join("slurm.out")
+    }
+
+    /// Standard error of an attempt's job.
+    #[must_use]
+    pub fn stderr(&self, number: u32) -> PathBuf {
+        self.attempt(number).join("slurm.err")
+    }
+
+    /// Where people look for logs: `<project>/logs`.
+    #[must_use]
+    pub fn log_links(&self) -> Option<PathBuf> {
+        let project = self.dir.parent()?.parent()?.parent()?;
+        Some(project.join("logs"))
+    }
+
+    /// The request to end the run, left by `cancel` for whoever supervises it.
+    #[must_use]
+    pub fn cancel_request(&self) -> PathBuf {
+        self.dir.join("cancel-requested")
+    }
+
+    /// Asks whoever supervises the run, now or later, to end it.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn request_cancel(&self, by: &str) -> Result<(), DriveError> {
+        Ok(write_atomic(
+            &self.cancel_request(),
+            by.as_bytes(),
+            Access::Private,
+        )?)
+    }
+
+    /// Who asked for the end of the run, if anybody did.
+    #[must_use]
+    pub fn cancel_requested(&self) -> Option<String> {
+        read_text(&self.cancel_request(), 1_024).ok()
+    }
+}

@@ -1,0 +1,309 @@
+//! One run in the hands of this process: its state, its ledger, its folder, its logs.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::DriveError;
+use super::folder::{Environment, RunFolder};
+use super::logs::AttemptLogs;
+use super::notice::{Notice, Observer};
+use crate::core::supervise::{
+    Attempt, Event, Fact, History, Intent, LogLook, Phase, Record, Run, decide,
+};
+use crate::io::files::{Access, io_error, link, write_atomic};
+use crate::io::follow::{Followers, Look};
+use crate::io::ledger::{Ledger, Takeover, read};
+
+/// Most facts that can follow from one event. Far above what `decide` gives; it only keeps a mistake
+/// from filling a disk.
+const FACTS_MAX: usize = 10_000;
+
+/// One run in the hands of this process. Dropping it gives the run back.
+pub struct Handle {
+    pub(super) run: Run,
+    pub(super) folder: RunFolder,
+    pub(super) ledger: Ledger,
+    pub(super) logs: Option<AttemptLogs>,
+    /// The number by which the followers know the run's logs.
+    pub(super) group: u64,
+    /// Why this process no longer works on the run, when it does not.
+    pub(super) error: Option<DriveError>,
+    pub(super) beat: Timestamp,
+    pub(super) mailbox: Option<Timestamp>,
+}
+
+impl Handle {
+    /// Makes a new run: its folder, request and environment, then its ledger with the first fact.
+    ///
+    /// # Errors
+    /// When there is one of that name, or its folder cannot be written.
+    pub fn create(
+        folder: RunFolder,
+        intent: Box<dyn Intent>,
+        inputs: &str,
+        environment: &Environment,
+        now: Timestamp,
+    ) -> Result<Self, DriveError> {
+        if folder.inputs().exists() {
+            return Err(DriveError::RunExists {
+                run: intent.run().to_owned(),
+            });
+        }
+        folder.create(inputs, environment)?;
+        let ledger = Ledger::create(folder.dir())?;
+        let mut handle = Self::new(folder, intent, ledger, &[], now);
+        handle.created(now)?;
+        Ok(handle)
+    }
+
+    /// Takes a run up again: becomes its owner and replays its facts.
+    ///
+    /// # Errors
+    /// When another process owns it, or its ledger is damaged, newer, or cannot be written.
+    pub fn open(
+        folder: RunFolder,
+        intent: Box<dyn Intent>,
+        takeover: Takeover,
+        now: Timestamp,
+    ) -> Result<Self, DriveError> {
+        folder.check()?;
+        let (ledger, records) = Ledger::open(folder.dir(), takeover, now)?;
+        let mut handle = Self::new(folder, intent, ledger, &records, now);
+        handle.created(now)?;
+        for record in &records {
+            handle.projections(&record.fact).ok();
+        }
+        Ok(handle)
+    }
+
+    fn new(
+        folder: RunFolder,
+        intent: Box<dyn Intent>,
+        ledger: Ledger,
+        records: &[Record],
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            run: Run::new(intent, records),
+            folder,
+            ledger,
+            logs: None,
+            group: 0,
+            error: None,
+            beat: now,
+            mailbox: None,
+        }
+    }
+
+    /// The first fact, which a crash may have kept from the ledger.
+    fn created(&mut self, now: Timestamp) -> Result<(), DriveError> {
+        if self.run.history.created.is_some() {
+            return Ok(());
+        }
+        let fact = Fact::Created {
+            run: self.run.intent.run().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let record = self.ledger.append(&fact, now)?;
+        self.run.apply(&record);
+        Ok(())
+    }
+
+    /// Takes a job that oomctl did not submit as the first attempt of a new run.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn attach(
+        &mut self,
+        job: crate::core::job::JobRef,
+        gpus: u64,
+        logs: Vec<PathBuf>,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError> {
+        self.feed(&Event::Attach { job, gpus, logs }, now, observer)
+    }
+
+    /// Name of the run.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.run.history.run
+    }
+
+    /// What its facts add up to.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.run.history
+    }
+
+    /// Why this process no longer works on it, when it does not.
+    #[must_use]
+    pub fn error(&self) -> Option<&DriveError> {
+        self.error.as_ref()
+    }
+
+    /// Is there anything left to do for it here?
+    pub(super) fn is_open(&self) -> bool {
+        self.error.is_none() && self.run.phase() != Phase::Finished
+    }
+
+    /// Has its present attempt a job, or is it over?
+    pub(super) fn has_job(&self) -> bool {
+        matches!(
+            self.run.phase(),
+            Phase::Live | Phase::Draining | Phase::Judging | Phase::Closing | Phase::Finished
+        )
+    }
+
+    /// Hands an event in and writes down what follows from it, until nothing does.
+    pub(super) fn feed(
+        &mut self,
+        event: &Event,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError> {
+        self.run.observe(event, now);
+        let mut facts = decide(&self.run, event, now);
+        for _ in 0..FACTS_MAX {
+            for fact in facts {
+                let record = self.ledger.append(&fact, now)?;
+                self.run.apply(&record);
+                observer.notice(&Notice::Fact {
+                    run: self.name(),
+                    record: &record,
+                });
+                if let Err(error) = self.projections(&record.fact) {
+                    observer.notice(&Notice::Trouble {
+                        run: Some(self.name()),
+                        what: &error.to_string(),
+                    });
+                }
+            }
+            facts = decide(&self.run, &Event::Tick, now);
+            if facts.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a fact leaves on disk besides itself, for people. Made again when the run is opened, so a
+    /// crash in between costs nothing; a failure is no reason to stop.
+    fn projections(&mut self, fact: &Fact) -> Result<(), DriveError> {
+        match fact {
+            Fact::Intended { .. } | Fact::Attached { .. } | Fact::Restarted { .. } => {
+                self.logs = None;
+                Ok(())
+            }
+            Fact::Submitted { attempt, job, .. } => {
+                let Some(links) = self.folder.log_links() else {
+                    return Ok(());
+                };
+                std::fs::create_dir_all(&links).map_err(io_error("create", &links))?;
+                for (path, ending) in [
+                    (self.folder.stdout(*attempt), "out"),
+                    (self.folder.stderr(*attempt), "err"),
+                ] {
+                    let at = links.join(format!("slurm-{}.{ending}", job.id));
+                    link(&path, &at)?;
+                }
+                Ok(())
+            }
+            Fact::Decided { attempt, .. } => self.write_verdict(*attempt),
+            _ => Ok(()),
+        }
+    }
+
+    /// `verdict.json`: why the attempt ended, with its evidence, and what follows.
+    fn write_verdict(&self, number: u32) -> Result<(), DriveError> {
+        let attempts = &self.run.history.attempts;
+        let Some(attempt) = attempts.iter().find(|a| a.number == number) else {
+            return Ok(());
+        };
+        let path = self.folder.attempt(number).join("verdict.json");
+        if attempt.token.is_none() {
+            crate::io::files::make_private_dir(&self.folder.attempt(number))?;
+        }
+        let verdict = serde_json::json!({
+            "attempt": number,
+            "job": attempt.job,
+            "status": attempt.status,
+            "incident": attempt.incident,
+            "progress": attempt.progress,
+            "verdict": attempt.verdict,
+        });
+        let text = format!("{verdict:#}\n");
+        Ok(write_atomic(&path, text.as_bytes(), Access::Private)?)
+    }
+
+    /// The logs of the present attempt, opened where its present part begins.
+    pub(super) fn logs(&mut self, followers: &mut Followers) -> &mut AttemptLogs {
+        let (folder, history, intent) = (&self.folder, &self.run.history, &self.run.intent);
+        let group = self.group;
+        self.logs.get_or_insert_with(|| {
+            let attempt = history.attempt();
+            let paths = attempt.map_or_else(Vec::new, |a| log_paths(folder, a));
+            let starts = attempt.map_or(&[][..], |a| &a.log_starts);
+            AttemptLogs::open(&paths, starts, &intent.progress(), followers, group)
+                .knowing(intent.signatures())
+        })
+    }
+
+    /// Reads what the logs have got and hands it in.
+    pub(super) fn look(
+        &mut self,
+        followers: &mut Followers,
+        look: Look,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError> {
+        let Some(attempt) = self.run.history.attempt().map(|a| a.number) else {
+            return Ok(());
+        };
+        let logs = self.logs(followers);
+        let before = logs.last_look().clone();
+        logs.read(followers, now, look);
+        let look: LogLook = logs.last_look().clone();
+        for what in logs.trouble() {
+            observer.notice(&Notice::Trouble {
+                run: Some(self.name()),
+                what: &what,
+            });
+        }
+        if look.progress != before.progress
+            && let Some(progress) = &look.progress
+        {
+            observer.notice(&Notice::Progress {
+                run: self.name(),
+                progress,
+            });
+        }
+        if before.fatal.is_none()
+            && let Some(class) = look.fatal
+        {
+            observer.notice(&Notice::Fatal {
+                run: self.name(),
+                class,
+            });
+        }
+        self.feed(&Event::LogsRead { attempt, look }, now, observer)
+    }
+}
+
+/// The logs of an attempt, whether they exist or not.
+#[must_use]
+pub fn log_paths(folder: &RunFolder, attempt: &Attempt) -> Vec<PathBuf> {
+    if attempt.token.is_none() {
+        return attempt.logs.clone();
+    }
+    vec![folder.stderr(attempt.number), folder.stdout(attempt.number)]
+}
+
+/// What the ledger of a run says, without becoming its owner and without asking a scheduler.
+///
+/// # Errors
+/// When there is no ledger, or a line in the middle is damaged.
+pub fn history(run_dir: &Path) -> Result<History, DriveError> {
+    Ok(History::replay(&read(run_dir)?.records))
+}

@@ -1,0 +1,216 @@
+//! The only loop: wait for an event or the next due time, hand it in, do what comes out.
+//!
+//! Rule: it decides nothing and prints nothing; it tells an `Observer`.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the loop reads the clock and starts the threads that feed it"
+)]
+
+mod folder;
+mod handle;
+mod logs;
+mod notice;
+mod perform;
+mod prepare;
+mod sources;
+mod supervisor;
+mod turn;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::core::supervise::Phase;
+use crate::io::files::FileError;
+use crate::io::ledger::{LedgerError, Owner, owner};
+
+pub use folder::{Environment, RunFolder};
+pub use handle::{Handle, history, log_paths as attempt_logs};
+pub use notice::{Notice, Observer, Silent};
+pub use sources::{Sources, Wake};
+pub use supervisor::{Clock, Supervisor};
+
+/// Longest wait of the loop, so that requests from outside are seen.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+/// Shortest wait of the loop, so that a thing that stays due does not burn a core.
+const WAIT_MIN: Duration = Duration::from_millis(20);
+
+/// This process cannot go on with a run.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// The ledger is locked, damaged, newer, or cannot be written.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// Another file of the run cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// There is a run of that name.
+    #[error("a run `{run}` exists already")]
+    RunExists {
+        /// Its name.
+        run: String,
+    },
+    /// A file of the run is not what it should be.
+    #[error("{}: {why}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// Secrets that the job needs are not set here.
+    #[error(
+        "the job needs {} from the environment, which {} not set here; their values are never written down",
+        names.join(", "),
+        if names.len() == 1 { "is" } else { "are" }
+    )]
+    MissingSecrets {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// The script of an intended attempt was edited.
+    #[error("{} was changed after its attempt was written down; it is not submitted", path.display())]
+    ScriptChanged {
+        /// The script.
+        path: PathBuf,
+    },
+}
+
+impl DriveError {
+    /// The exit code of a command that ends with this.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::RunExists { .. } | Self::File(FileError::Name { .. }) => 2,
+            Self::Ledger(_) | Self::File(_) => 7,
+            Self::Unreadable { .. } | Self::MissingSecrets { .. } | Self::ScriptChanged { .. } => 5,
+        }
+    }
+}
+
+/// Until when the loop runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// Every run is over.
+    Finished,
+    /// Every run has a job or is over; or this long after the start, for a scheduler that does not
+    /// say whether it accepted.
+    Submitted {
+        /// Seconds.
+        patience_s: u64,
+    },
+}
+
+/// Why the loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// What was waited for has come, or cannot come in this process.
+    Reached,
+    /// It did not come in time.
+    OutOfPatience,
+    /// A signal; the runs go on without us. Exit code 128 plus its number.
+    Detached {
+        /// Its number.
+        signal: i32,
+    },
+}
+
+/// Runs the loop. The runs stay with the supervisor: what has become of them is in their histories,
+/// and dropping it gives them back.
+pub fn drive(
+    supervisor: &mut Supervisor,
+    until: Until,
+    sources: &Sources,
+    observer: &mut dyn Observer,
+) -> End {
+    let start = supervisor.now();
+    let _logs = supervisor.log_waiter().map(|waiter| sources.logs(waiter));
+    loop {
+        let next = supervisor.cycle(observer);
+        let (Some(next), false) = (next, reached(supervisor, until)) else {
+            return End::Reached;
+        };
+        let now = supervisor.now();
+        if let Until::Submitted { patience_s } = until
+            && now.duration_since(start).unsigned_abs() > Duration::from_secs(patience_s)
+        {
+            return End::OutOfPatience;
+        }
+        if let Some(signal) = wait(supervisor, sources, pause(now, next), observer) {
+            return End::Detached { signal };
+        }
+    }
+}
+
+/// Waits until something is due, and reads logs that grow meanwhile. Returns a signal, if one came.
+fn wait(
+    supervisor: &mut Supervisor,
+    sources: &Sources,
+    at_most: Duration,
+    observer: &mut dyn Observer,
+) -> Option<i32> {
+    let start = supervisor.now();
+    let mut left = at_most;
+    loop {
+        let behind = supervisor.is_behind();
+        match sources.wait(if behind { Duration::ZERO } else { left }) {
+            Some(Wake::Signal(signal)) => return Some(signal),
+            None if !behind => return None,
+            Some(Wake::Logs) | None => {}
+        }
+        let due = supervisor.logs_grew(observer);
+        let now = supervisor.now();
+        let waited = Duration::try_from(now.duration_since(start)).unwrap_or_default();
+        left = at_most.saturating_sub(waited);
+        if due.is_some_and(|due| due <= now) || left.is_zero() {
+            return None;
+        }
+    }
+}
+
+fn reached(supervisor: &Supervisor, until: Until) -> bool {
+    match until {
+        Until::Finished => supervisor.runs().all(|h| !h.is_open()),
+        Until::Submitted { .. } => supervisor.runs().all(|h| !h.is_open() || h.has_job()),
+    }
+}
+
+fn pause(now: Timestamp, next: Timestamp) -> Duration {
+    let until = next.duration_since(now);
+    Duration::try_from(until)
+        .unwrap_or_default()
+        .clamp(WAIT_MIN, WAIT_MAX)
+}
+
+/// What came of a request to end a run.
+#[derive(Debug)]
+pub enum CancelAnswer {
+    /// It is over already.
+    Over,
+    /// Its owner will do it.
+    LeftTo(Box<Owner>),
+    /// Nobody supervises it: open it and drive it to its end.
+    Unattended,
+}
+
+/// Asks for the end of a run. The request outlives this process: whoever supervises the run, now or
+/// later, carries it out.
+///
+/// # Errors
+/// When the ledger cannot be read, or the request cannot be written.
+pub fn request_cancel(folder: &RunFolder, by: &str) -> Result<CancelAnswer, DriveError> {
+    folder.check()?;
+    if history(folder.dir())?.phase() == Phase::Finished {
+        return Ok(CancelAnswer::Over);
+    }
+    folder.request_cancel(by)?;
+    Ok(match owner(folder.dir())? {
+        Some(owner) => CancelAnswer::LeftTo(Box::new(owner)),
+        None => CancelAnswer::Unattended,
+    })
+}
+
+#[cfg(test)]
+mod tests;

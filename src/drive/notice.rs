@@ -1,0 +1,81 @@
+//! What the drive tells whoever started it. It prints nothing itself.
+
+use super::DriveError;
+use crate::core::diagnose::{Class, Progress};
+use crate::core::job::JobStatus;
+use crate::core::supervise::{Attempt, Record};
+
+/// Something to tell.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// A fact was written down: an attempt intended or submitted, a change of state, an incident, a
+    /// decision, the end.
+    Fact {
+        /// The run.
+        run: &'a str,
+        /// The fact.
+        record: &'a Record,
+    },
+    /// The scheduler's word on a job, changed or not: queue reason, elapsed time.
+    Status {
+        /// The run.
+        run: &'a str,
+        /// The attempt.
+        attempt: &'a Attempt,
+        /// What the scheduler said.
+        status: &'a JobStatus,
+    },
+    /// When an attempt that takes more GPUs could start, in the scheduler's own words.
+    Forecast {
+        /// The run.
+        run: &'a str,
+        /// Number of the attempt.
+        attempt: u32,
+        /// The scheduler's words.
+        text: &'a str,
+    },
+    /// Training went on.
+    Progress {
+        /// The run.
+        run: &'a str,
+        /// How far it is.
+        progress: &'a Progress,
+    },
+    /// The log of a running job shows a fatal failure.
+    Fatal {
+        /// The run.
+        run: &'a str,
+        /// Of which family.
+        class: Class,
+    },
+    /// Something does not work for the moment; it is tried again.
+    Trouble {
+        /// The run, where it is about one.
+        run: Option<&'a str>,
+        /// What, in words.
+        what: &'a str,
+    },
+    /// This process cannot go on with a run, and goes on with the others.
+    SetAside {
+        /// The run.
+        run: &'a str,
+        /// Why.
+        why: &'a DriveError,
+    },
+    /// The scheduler answers again.
+    Recovered,
+}
+
+/// Whoever listens.
+pub trait Observer {
+    /// Takes a notice.
+    fn notice(&mut self, notice: &Notice<'_>);
+}
+
+/// Listens to nothing.
+#[derive(Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn notice(&mut self, _: &Notice<'_>) {}
+}

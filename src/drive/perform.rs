@@ -1,0 +1,121 @@
+//! Doing one thing that is due, and what came of it.
+
+use jiff::Timestamp;
+
+use super::DriveError;
+use super::folder::RunFolder;
+use super::notice::{Notice, Observer};
+use super::prepare::sha256;
+use crate::core::job::Token;
+use crate::core::supervise::{Attempt, Event, Run};
+use crate::io::files::read_bounded;
+use crate::io::ledger::Ledger;
+use crate::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+
+/// Largest entry script, in bytes. Slurm's own limit is 4 MiB (`max_script_size` in slurm.conf(5)).
+const SCRIPT_MAX: u64 = 4 * 1024 * 1024;
+
+/// Submits an attempt. The last thing before the scheduler is asked is to look whether the run is
+/// still ours.
+///
+/// # Errors
+/// When the run was taken over, a secret is missing, or the script is not the one that was intended.
+pub fn submit(
+    run: &Run,
+    folder: &RunFolder,
+    ledger: &Ledger,
+    scheduler: &mut dyn Scheduler,
+    now: Timestamp,
+    observer: &mut dyn Observer,
+) -> Result<Event, DriveError> {
+    let Some((attempt, token)) = run
+        .history
+        .attempt()
+        .and_then(|a| a.token.clone().map(|t| (a, t)))
+    else {
+        return Ok(Event::Tick);
+    };
+    let submission = submission(run, folder, attempt, token)?;
+    if asks_for_more(run, attempt)
+        && let Some(text) = scheduler.forecast(&submission)
+    {
+        observer.notice(&Notice::Forecast {
+            run: &run.history.run,
+            attempt: attempt.number,
+            text: &text,
+        });
+    }
+    ledger.still_ours()?;
+    let number = attempt.number;
+    Ok(match scheduler.submit(&submission, now) {
+        SubmitAnswer::Accepted { id, cluster } => Event::Accepted {
+            attempt: number,
+            id,
+            cluster,
+        },
+        SubmitAnswer::Refused { reason, hint } => Event::Refused {
+            attempt: number,
+            reason,
+            hint,
+        },
+        SubmitAnswer::Unclear { detail } => Event::Unclear {
+            attempt: number,
+            detail,
+        },
+    })
+}
+
+/// Whether the attempt takes more GPUs than the one before: then it is told when it could start.
+fn asks_for_more(run: &Run, attempt: &Attempt) -> bool {
+    let before = run.history.attempts.iter().rev().nth(1);
+    before.is_some_and(|b| b.gpus < attempt.gpus)
+}
+
+/// What is handed to the scheduler for an attempt whose files are written.
+fn submission(
+    run: &Run,
+    folder: &RunFolder,
+    attempt: &Attempt,
+    token: Token,
+) -> Result<Submission, DriveError> {
+    let script = folder.attempt(attempt.number).join(&attempt.script);
+    let text = read_bounded(&script, SCRIPT_MAX)?;
+    if sha256(&text) != attempt.script_sha256 {
+        return Err(DriveError::ScriptChanged { path: script });
+    }
+    let limit = run.intent.resources(&run.history.rungs());
+    Ok(Submission {
+        script,
+        token,
+        workdir: run.intent.workdir().to_owned(),
+        stdout: folder.stdout(attempt.number),
+        stderr: folder.stderr(attempt.number),
+        environment: environment(folder)?,
+        options: run.intent.options().to_vec(),
+        time_limit_s: limit.ok().and_then(|r| r.time_limit_s),
+    })
+}
+
+/// The environment of a job: what was written down, and the secrets from our own environment.
+///
+/// # Errors
+/// Names every secret that is not set.
+pub fn environment(
+    folder: &RunFolder,
+) -> Result<std::collections::BTreeMap<String, String>, DriveError> {
+    let mut environment = folder.environment()?;
+    let mut missing = Vec::new();
+    for name in environment.secrets {
+        match std::env::var(&name) {
+            Ok(value) => {
+                environment.variables.insert(name, value);
+            }
+            Err(_) => missing.push(name),
+        }
+    }
+    if missing.is_empty() {
+        Ok(environment.variables)
+    } else {
+        Err(DriveError::MissingSecrets { names: missing })
+    }
+}

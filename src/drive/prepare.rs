@@ -1,0 +1,158 @@
+//! The files of an attempt: rendered, with the recipe that they come from and the difference from the
+//! attempt before.
+
+use std::io::Read;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::DriveError;
+use super::folder::RunFolder;
+use crate::core::job::Token;
+use crate::core::recipe::Refusal;
+use crate::core::render::{AttemptPlace, RenderedFile, diff};
+use crate::core::supervise::{Event, Run};
+use crate::io::files::{Access, io_error, make_private_dir, read_text, write_atomic};
+
+/// Largest rendered file that is compared with its successor, in bytes.
+const COMPARE_MAX: u64 = 4 * 1024 * 1024;
+
+/// Writes the files of an attempt. Safe to repeat: until its intent is a fact the attempt does not
+/// exist, and its folder is simply written again.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn prepare(
+    run: &Run,
+    folder: &RunFolder,
+    backend: &str,
+    attempt: u32,
+) -> Result<Event, DriveError> {
+    let dir = folder.attempt(attempt);
+    make_private_dir(&dir)?;
+    let place = AttemptPlace {
+        run: run.history.run.clone(),
+        number: attempt,
+        token: new_token(&run.history.run, attempt)?,
+        dir: text_of(&dir)?,
+        workdir: text_of(run.intent.workdir())?,
+        backend: backend.to_owned(),
+    };
+    match render(run, &place) {
+        Ok(rendered) => write(folder, &place, &rendered),
+        Err(refusal) => Ok(Event::PrepareRefused {
+            attempt,
+            reason: refusal.to_string(),
+        }),
+    }
+}
+
+/// What is written for an attempt.
+struct Rendered {
+    files: Vec<RenderedFile>,
+    recipe: serde_json::Value,
+    gpus: u64,
+}
+
+fn render(run: &Run, place: &AttemptPlace) -> Result<Rendered, Refusal> {
+    let rungs = run.history.rungs();
+    Ok(Rendered {
+        recipe: run.intent.recipe(&rungs)?,
+        gpus: run.intent.resources(&rungs)?.gpus,
+        files: run.intent.render(&rungs, place)?,
+    })
+}
+
+fn write(
+    folder: &RunFolder,
+    place: &AttemptPlace,
+    rendered: &Rendered,
+) -> Result<Event, DriveError> {
+    let attempt = place.number;
+    let Some(entry) = rendered.files.iter().find(|f| f.entry) else {
+        return Ok(Event::PrepareRefused {
+            attempt,
+            reason: "no rendered file is the script to submit".to_owned(),
+        });
+    };
+    let dir = folder.attempt(attempt);
+    for file in &rendered.files {
+        if !is_plain_name(&file.name) {
+            return Ok(Event::PrepareRefused {
+                attempt,
+                reason: format!(
+                    "`{}` cannot be the name of a file",
+                    file.name.escape_debug()
+                ),
+            });
+        }
+        let text = file.text.as_bytes();
+        write_atomic(&dir.join(&file.name), text, Access::PrivateScript)?;
+    }
+    let changes = match attempt {
+        1 => String::new(),
+        later => diff(&before(folder, later - 1, &rendered.files), &rendered.files),
+    };
+    let recipe = format!("{:#}\n", rendered.recipe);
+    write_atomic(&dir.join("recipe.json"), recipe.as_bytes(), Access::Private)?;
+    write_atomic(
+        &dir.join("changes.diff"),
+        changes.as_bytes(),
+        Access::Private,
+    )?;
+    Ok(Event::Prepared {
+        attempt,
+        token: Token(place.token.clone()),
+        script: entry.name.clone(),
+        script_sha256: sha256(entry.text.as_bytes()),
+        gpus: rendered.gpus,
+    })
+}
+
+/// A name that stays in its folder.
+fn is_plain_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.chars().any(|c| c == '/' || c.is_control())
+}
+
+/// The files of the attempt before, as they lie on disk.
+fn before(folder: &RunFolder, attempt: u32, names: &[RenderedFile]) -> Vec<RenderedFile> {
+    let dir = folder.attempt(attempt);
+    let read = |file: &RenderedFile| {
+        Some(RenderedFile {
+            name: file.name.clone(),
+            text: read_text(&dir.join(&file.name), COMPARE_MAX).ok()?,
+            entry: file.entry,
+        })
+    };
+    names.iter().filter_map(read).collect()
+}
+
+/// A path as templates take it.
+fn text_of(path: &Path) -> Result<String, DriveError> {
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| DriveError::Unreadable {
+            path: path.to_owned(),
+            why: "its name is not UTF-8, and a script cannot name it".to_owned(),
+        })
+}
+
+/// SHA-256 in hex.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
+}
+
+/// `oomctl-<run>-<attempt>-<8 hex>`: the random part tells two attempts apart that were prepared by
+/// two processes of which one was killed before it wrote the intent down.
+fn new_token(run: &str, attempt: u32) -> Result<String, DriveError> {
+    let source = Path::new("/dev/urandom");
+    let mut random = [0_u8; 4];
+    std::fs::File::open(source)
+        .and_then(|mut file| file.read_exact(&mut random))
+        .map_err(io_error("read", source))?;
+    let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
+    Ok(format!("oomctl-{run}-{attempt}-{hex}"))
+}

@@ -1,0 +1,341 @@
+//! The one loop: ask what is due, do it, hand in what came of it, wait.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+
+use super::DriveError;
+use super::handle::Handle;
+use super::notice::{Notice, Observer};
+use super::turn::{Hands, housekeeping, one_by_one};
+use crate::core::job::{JobId, JobRef, JobStatus, Stage, Token};
+use crate::core::supervise::{Action, Event, Phase, Sighting, due, next_due};
+use crate::io::follow::{Followers, Look, Waiter};
+use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler};
+
+/// Where the time comes from. Tests bring their own.
+pub type Clock = Box<dyn Fn() -> Timestamp>;
+
+/// Many runs, one scheduler, and one follower of all their logs.
+pub struct Supervisor {
+    hands: Hands,
+    clock: Clock,
+    runs: BTreeMap<String, Handle>,
+    /// The runs by the numbers that the followers know.
+    groups: Vec<String>,
+    /// True while the scheduler gives no answers, so that it is said once.
+    silent: bool,
+}
+
+/// A job to be asked about, or a token to be looked for.
+struct Wanted<T> {
+    run: String,
+    attempt: u32,
+    of: T,
+}
+
+impl Supervisor {
+    /// A supervisor without runs.
+    #[must_use]
+    pub fn new(scheduler: Box<dyn Scheduler>, clock: Clock) -> Self {
+        Self {
+            hands: Hands {
+                scheduler,
+                followers: Followers::new(),
+            },
+            clock,
+            runs: BTreeMap::new(),
+            groups: Vec::new(),
+            silent: false,
+        }
+    }
+
+    /// Takes a run in.
+    pub fn add(&mut self, mut handle: Handle) {
+        handle.group = self.groups.len() as u64;
+        self.groups.push(handle.name().to_owned());
+        self.runs.insert(handle.name().to_owned(), handle);
+    }
+
+    /// The runs.
+    pub fn runs(&self) -> impl Iterator<Item = &Handle> {
+        self.runs.values()
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Gives every run back.
+    pub fn into_handles(self) -> Vec<Handle> {
+        self.runs.into_values().collect()
+    }
+
+    /// One turn: everything that is due is done. Returns when the next thing is due; `None` when
+    /// there is nothing left to do here.
+    pub fn cycle(&mut self, observer: &mut dyn Observer) -> Option<Timestamp> {
+        self.each_open(observer, |_, handle, now, observer| {
+            housekeeping(handle, now, observer)
+        });
+        self.each_open(observer, |hands, handle, now, observer| {
+            one_by_one(hands, handle, now, observer)
+        });
+        for what in self.hands.followers.notices() {
+            observer.notice(&Notice::Trouble {
+                run: None,
+                what: &what,
+            });
+        }
+        self.find(observer);
+        self.poll(observer);
+        self.wake_up()
+    }
+
+    /// Something that waits until a log may have grown; none where the system has no word of it.
+    #[must_use]
+    pub fn log_waiter(&self) -> Option<Waiter> {
+        self.hands.followers.waiter()
+    }
+
+    /// Are there logs that were not read to their end?
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.hands.followers.is_behind()
+    }
+
+    /// Reads the logs that may have grown, of whatever run, and nothing else: the same work for one run
+    /// as for thousands. Returns when the next thing is due for one of these runs.
+    pub fn logs_grew(&mut self, observer: &mut dyn Observer) -> Option<Timestamp> {
+        let mut next = None;
+        for group in self.hands.followers.woken() {
+            let name = usize::try_from(group).ok().and_then(|g| self.groups.get(g));
+            let Some(handle) = name.and_then(|n| self.runs.get_mut(n)) else {
+                continue;
+            };
+            // A job that has ended is read when its log is drained.
+            if !handle.is_open() || handle.run.phase() != Phase::Live {
+                continue;
+            }
+            let now = (self.clock)();
+            let look = handle.look(&mut self.hands.followers, Look::Due, now, observer);
+            if let Err(error) = look {
+                set_aside(handle, error, observer);
+                continue;
+            }
+            let due = next_due(&handle.run, now).unwrap_or(now);
+            next = Some(next.map_or(due, |n: Timestamp| n.min(due)));
+        }
+        next
+    }
+
+    /// When the next thing is due.
+    fn wake_up(&self) -> Option<Timestamp> {
+        let now = self.now();
+        self.runs
+            .values()
+            .filter(|h| h.is_open())
+            .map(|h| next_due(&h.run, now).unwrap_or(now))
+            .min()
+    }
+
+    /// Does something for every run that is not over. A run for which it fails is set aside; the
+    /// others go on.
+    fn each_open(
+        &mut self,
+        observer: &mut dyn Observer,
+        mut work: impl FnMut(
+            &mut Hands,
+            &mut Handle,
+            Timestamp,
+            &mut dyn Observer,
+        ) -> Result<(), DriveError>,
+    ) {
+        for handle in self.runs.values_mut().filter(|h| h.is_open()) {
+            let now = (self.clock)();
+            if let Err(error) = work(&mut self.hands, handle, now, observer) {
+                set_aside(handle, error, observer);
+            }
+        }
+    }
+
+    /// Looks for every token that is wanted, in one question.
+    fn find(&mut self, observer: &mut dyn Observer) {
+        // The answer counts from when it was asked: a job can appear while the scheduler thinks.
+        let asked = self.now();
+        let mut wanted: Vec<Wanted<(Token, Timestamp)>> = Vec::new();
+        for (name, handle) in self.runs.iter().filter(|(_, h)| h.is_open()) {
+            for action in due(&handle.run, asked) {
+                if let Action::Find {
+                    attempt,
+                    token,
+                    since,
+                } = action
+                {
+                    wanted.push(Wanted {
+                        run: name.clone(),
+                        attempt,
+                        of: (token, since),
+                    });
+                }
+            }
+        }
+        let Some(since) = wanted.iter().map(|w| w.of.1).min() else {
+            return;
+        };
+        let tokens: Vec<Token> = wanted.iter().map(|w| w.of.0.clone()).collect();
+        let answer = self.hands.scheduler.find(&tokens, since);
+        self.answered(answer.as_ref().err(), observer);
+        for Wanted { run, attempt, of } in wanted {
+            let event = match &answer {
+                Ok(found) => Event::Found {
+                    attempt,
+                    jobs: sightings(found, &of.0),
+                },
+                Err(_) => Event::FindUnanswered { attempt },
+            };
+            self.hand_in(&run, &event, asked, observer);
+        }
+    }
+
+    /// Asks for the state of all jobs in one question, as soon as one of them is due.
+    fn poll(&mut self, observer: &mut dyn Observer) {
+        let asked = self.now();
+        let mut jobs: Vec<Wanted<JobRef>> = Vec::new();
+        let mut is_due = false;
+        for (name, handle) in self.runs.iter().filter(|(_, h)| h.is_open()) {
+            let Some(attempt) = handle.run.history.attempt() else {
+                continue;
+            };
+            let (Some(job), None) = (&attempt.job, attempt.ended_at) else {
+                continue;
+            };
+            is_due |= due(&handle.run, asked)
+                .iter()
+                .any(|a| matches!(a, Action::Poll { .. }));
+            jobs.push(Wanted {
+                run: name.clone(),
+                attempt: attempt.number,
+                of: job.clone(),
+            });
+        }
+        if !is_due {
+            return;
+        }
+        let refs: Vec<JobRef> = jobs.iter().map(|w| w.of.clone()).collect();
+        let answer = self.hands.scheduler.poll(&refs, asked);
+        self.answered(answer.as_ref().err(), observer);
+        let now = self.now();
+        let known: HashMap<&JobId, &JobStatus> = answer
+            .iter()
+            .flat_map(|poll| poll.jobs.iter().map(|status| (&status.id, status)))
+            .collect();
+        for wanted in &jobs {
+            let status = known.get(&wanted.of.id).copied();
+            self.polled(wanted, answer.as_ref(), status, now, observer);
+        }
+    }
+
+    /// Hands in what a poll said about one job.
+    fn polled(
+        &mut self,
+        wanted: &Wanted<JobRef>,
+        answer: Result<&Poll, &NoAnswer>,
+        status: Option<&JobStatus>,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) {
+        let attempt = wanted.attempt;
+        let id = &wanted.of.id;
+        let event = match (answer, status) {
+            (_, Some(status)) => {
+                self.before_status(&wanted.run, status, now, observer);
+                Event::Polled {
+                    attempt,
+                    status: status.clone(),
+                }
+            }
+            (Ok(poll), None) if poll.vanished.contains(id) => Event::Vanished { attempt },
+            _ => Event::PollUnanswered { attempt },
+        };
+        self.hand_in(&wanted.run, &event, now, observer);
+    }
+
+    /// Tells the state, and reads the logs once more before a restart or an end is known, so that
+    /// what they held by then belongs to the part that is over.
+    fn before_status(
+        &mut self,
+        run: &str,
+        status: &JobStatus,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) {
+        let Some(handle) = self.runs.get_mut(run) else {
+            return;
+        };
+        let Some(attempt) = handle.run.history.attempt() else {
+            return;
+        };
+        observer.notice(&Notice::Status {
+            run,
+            attempt,
+            status,
+        });
+        let restarted = status.restarts > attempt.restarts;
+        if (restarted || status.state.stage() == Stage::Ended)
+            && let Err(error) = handle.look(&mut self.hands.followers, Look::Now, now, observer)
+        {
+            set_aside(handle, error, observer);
+        }
+    }
+
+    fn hand_in(&mut self, run: &str, event: &Event, now: Timestamp, observer: &mut dyn Observer) {
+        if let Some(handle) = self.runs.get_mut(run).filter(|h| h.is_open())
+            && let Err(error) = handle.feed(event, now, observer)
+        {
+            set_aside(handle, error, observer);
+        }
+    }
+
+    /// Says once that the scheduler gives no answers, and once that it does again.
+    fn answered(&mut self, failure: Option<&NoAnswer>, observer: &mut dyn Observer) {
+        match (failure, self.silent) {
+            (Some(failure), false) => {
+                self.silent = true;
+                observer.notice(&Notice::Trouble {
+                    run: None,
+                    what: &failure.to_string(),
+                });
+            }
+            (None, true) => {
+                self.silent = false;
+                observer.notice(&Notice::Recovered);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Stops working on a run in this process. The run itself is not over.
+fn set_aside(handle: &mut Handle, error: DriveError, observer: &mut dyn Observer) {
+    observer.notice(&Notice::SetAside {
+        run: handle.name(),
+        why: &error,
+    });
+    handle.error = Some(error);
+}
+
+/// The jobs that carry one token.
+fn sightings(found: &[Found], token: &Token) -> Vec<Sighting> {
+    found
+        .iter()
+        .filter(|f| f.token == *token)
+        .map(|f| Sighting {
+            status: f.status.clone(),
+            cluster: f.cluster.clone(),
+            submitted: f.submitted,
+            refused_trace: f.refused_trace,
+        })
+        .collect()
+}

@@ -1,0 +1,660 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
+use crate::core::supervise::tests::double::{Double, at};
+use crate::core::supervise::{Fact, Outcome};
+use crate::io::ledger::{Ledger, Takeover, read};
+use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+
+/// A message of PyTorch 2.9 (`torch/csrc`, c10/cuda/CUDACachingAllocator.cpp), as a program that dies
+/// of it prints it.
+const OOM: &str = "Traceback (most recent call last):\n  File \"/w/train.py\", line 12, in <module>\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.10 GiB memory in use. Of the allocated memory 77.00 GiB is allocated by PyTorch, and 500.00 MiB is reserved by PyTorch but unallocated.\n";
+
+/// What the scheduler of a test knows and was asked.
+#[derive(Default)]
+struct Desk {
+    submissions: Vec<Submission>,
+    /// Answers to submissions, the next one first; accepted when empty.
+    answers: Vec<SubmitAnswer>,
+    jobs: Vec<(Token, JobStatus)>,
+    cancelled: Vec<JobId>,
+    polls: usize,
+    silent: bool,
+    /// Run folder that another process takes over while the submission is under way.
+    steal: Option<PathBuf>,
+}
+
+#[derive(Clone, Default)]
+struct Fake(Arc<Mutex<Desk>>);
+
+impl Fake {
+    fn desk(&self) -> std::sync::MutexGuard<'_, Desk> {
+        self.0.lock().unwrap()
+    }
+
+    fn set(&self, job: usize, state: JobState) {
+        self.desk().jobs[job].1.state = state;
+    }
+}
+
+impl Scheduler for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn submit(&mut self, submission: &Submission, _now: Timestamp) -> SubmitAnswer {
+        let mut desk = self.desk();
+        desk.submissions.push(submission.clone());
+        if let Some(dir) = desk.steal.take() {
+            drop(Ledger::open(&dir, Takeover::Forced, at(500)).unwrap());
+        }
+        let answer = desk.answers.pop();
+        let id = JobId((100 + desk.jobs.len()).to_string());
+        if matches!(answer, Some(SubmitAnswer::Refused { .. })) {
+            return answer.unwrap();
+        }
+        let status = JobStatus::bare(id.clone(), JobState::Pending);
+        desk.jobs.push((submission.token.clone(), status));
+        answer.unwrap_or(SubmitAnswer::Accepted { id, cluster: None })
+    }
+
+    fn find(&mut self, tokens: &[Token], _since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+        let desk = self.desk();
+        let jobs = desk.jobs.iter().filter(|(token, _)| tokens.contains(token));
+        Ok(jobs
+            .map(|(token, status)| Found {
+                token: token.clone(),
+                status: status.clone(),
+                cluster: None,
+                submitted: None,
+                refused_trace: false,
+            })
+            .collect())
+    }
+
+    fn poll(&mut self, jobs: &[JobRef], _now: Timestamp) -> Result<Poll, NoAnswer> {
+        let mut desk = self.desk();
+        desk.polls += 1;
+        if desk.silent {
+            return Err(NoAnswer {
+                command: "squeue".to_owned(),
+                detail: "no answer after 20 s".to_owned(),
+            });
+        }
+        let known = desk.jobs.iter().map(|(_, status)| status.clone());
+        let asked = |status: &JobStatus| jobs.iter().any(|job| job.id == status.id);
+        Ok(Poll {
+            jobs: known.filter(asked).collect(),
+            vanished: Vec::new(),
+        })
+    }
+
+    fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer> {
+        let mut desk = self.desk();
+        desk.cancelled.push(job.id.clone());
+        let jobs = desk.jobs.iter_mut().filter(|(_, s)| s.id == job.id);
+        jobs.for_each(|(_, status)| status.state = JobState::Cancelled);
+        Ok(())
+    }
+}
+
+/// Notes what it is told.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Observer for Notes {
+    fn notice(&mut self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Trouble { what, .. } => self.0.push((*what).to_owned()),
+            Notice::Recovered => self.0.push("recovered".to_owned()),
+            Notice::Fatal { run, class } => self.0.push(format!("{run}: {class:?}")),
+            _ => {}
+        }
+    }
+}
+
+/// A project with one clock and one scheduler.
+struct Project {
+    root: tempfile::TempDir,
+    fake: Fake,
+    now: Arc<Mutex<i64>>,
+    notes: Notes,
+}
+
+impl Project {
+    fn new() -> Self {
+        Self {
+            root: tempfile::tempdir().unwrap(),
+            fake: Fake::default(),
+            now: Arc::default(),
+            notes: Notes::default(),
+        }
+    }
+
+    fn folder(&self, run: &str) -> RunFolder {
+        RunFolder::of(&self.root.path().join(".oomctl/runs"), run).unwrap()
+    }
+
+    fn attempt(&self, number: u32) -> PathBuf {
+        self.folder("r1").attempt(number)
+    }
+
+    fn double(&self) -> Double {
+        Double {
+            workdir: self.root.path().to_owned(),
+            ..Double::new(2)
+        }
+    }
+
+    fn environment() -> Environment {
+        Environment {
+            variables: BTreeMap::from([("HF_HOME".to_owned(), "/data/hf".to_owned())]),
+            secrets: Vec::new(),
+        }
+    }
+
+    fn create(&self, double: Double) -> Handle {
+        let folder = self.folder(&double.name);
+        Handle::create(
+            folder,
+            Box::new(double),
+            "{}",
+            &Self::environment(),
+            self.time(),
+        )
+        .unwrap()
+    }
+
+    fn open(&self, double: Double) -> Handle {
+        let folder = self.folder(&double.name);
+        Handle::open(folder, Box::new(double), Takeover::IfDead, self.time()).unwrap()
+    }
+
+    fn time(&self) -> Timestamp {
+        at(*self.now.lock().unwrap())
+    }
+
+    fn supervisor(&self, handles: impl IntoIterator<Item = Handle>) -> Supervisor {
+        let now = Arc::clone(&self.now);
+        let clock: Clock = Box::new(move || at(*now.lock().unwrap()));
+        let mut supervisor = Supervisor::new(Box::new(self.fake.clone()), clock);
+        handles.into_iter().for_each(|h| supervisor.add(h));
+        supervisor
+    }
+
+    /// Lets so many seconds pass, one turn a second.
+    fn pass(&mut self, supervisor: &mut Supervisor, seconds: i64) {
+        for _ in 0..seconds {
+            supervisor.cycle(&mut self.notes);
+            *self.now.lock().unwrap() += 1;
+        }
+    }
+}
+
+fn outcome(supervisor: &Supervisor) -> Option<Outcome> {
+    supervisor.runs().next().unwrap().history().outcome.clone()
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn an_oom_is_answered_by_a_rung_and_the_next_attempt_succeeds() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 2);
+    assert_eq!(
+        project.fake.desk().submissions.len(),
+        1,
+        "in the first turn"
+    );
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 20);
+    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.fake.set(0, JobState::Completing);
+    project.pass(&mut supervisor, 40);
+    assert_eq!(
+        project.fake.desk().submissions.len(),
+        1,
+        "COMPLETING is waited for"
+    );
+    project.fake.set(0, JobState::Failed);
+    project.pass(&mut supervisor, 40);
+    assert_eq!(project.fake.desk().submissions.len(), 2);
+    project.fake.set(1, JobState::Completed);
+    project.pass(&mut supervisor, 40);
+    assert_eq!(outcome(&supervisor), Some(Outcome::Succeeded));
+
+    let verdict = text(&project.attempt(1).join("verdict.json"));
+    for word in [
+        "cuda_oom",
+        "Tried to allocate 20.00 GiB",
+        "rung-1",
+        "slurm.err",
+    ] {
+        assert!(verdict.contains(word), "{word} in {verdict}");
+    }
+    let changes = text(&project.attempt(2).join("changes.diff"));
+    for line in ["-train micro=32\n", "+train micro=16\n"] {
+        assert!(changes.contains(line), "{changes}");
+    }
+    assert_eq!(text(&project.attempt(1).join("changes.diff")), "");
+    assert_eq!(
+        text(&project.attempt(2).join("recipe.json")),
+        "{\n  \"rungs\": 1\n}\n"
+    );
+    let link = project.root.path().join("logs/slurm-100.err");
+    assert_eq!(text(&link), OOM);
+    let desk = project.fake.desk();
+    let submission = &desk.submissions[0];
+    assert_eq!(submission.stderr, project.attempt(1).join("slurm.err"));
+    assert_eq!(submission.environment["HF_HOME"], "/data/hf");
+    assert!(
+        submission.token.0.starts_with("oomctl-r1-1-"),
+        "{}",
+        submission.token
+    );
+}
+
+#[test]
+fn a_kill_between_acceptance_and_its_fact_leads_to_adoption_not_to_a_second_job() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    project.fake.desk().steal = Some(handle.folder.dir().to_owned());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 1);
+    let first = supervisor.into_handles().pop().unwrap();
+    assert!(matches!(
+        first.error(),
+        Some(DriveError::Ledger(LedgerError::TakenOver { .. }))
+    ));
+    assert!(first.history().attempt().unwrap().job.is_none());
+    drop(first);
+
+    let again = project.open(project.double());
+    let mut supervisor = project.supervisor([again]);
+    project.pass(&mut supervisor, 3);
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+    let attempt = supervisor
+        .runs()
+        .next()
+        .unwrap()
+        .history()
+        .attempt()
+        .cloned()
+        .unwrap();
+    assert_eq!(attempt.job.unwrap().id.0, "100");
+    assert!(attempt.adopted);
+}
+
+#[test]
+fn an_unclear_answer_is_searched_and_never_repeated() {
+    let mut project = Project::new();
+    project.fake.desk().answers.push(SubmitAnswer::Unclear {
+        detail: "Socket timed out on send/recv operation".to_owned(),
+    });
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 120);
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+    let kinds: Vec<Fact> = read(project.folder("r1").dir())
+        .unwrap()
+        .records
+        .into_iter()
+        .map(|r| r.fact)
+        .collect();
+    assert!(matches!(
+        kinds[..4],
+        [
+            Fact::Created { .. },
+            Fact::Intended { .. },
+            Fact::SubmitUnclear { .. },
+            Fact::Submitted { adopted: true, .. }
+        ]
+    ));
+}
+
+#[test]
+fn a_refusal_ends_the_run_with_the_reason_and_the_next_step() {
+    let mut project = Project::new();
+    project.fake.desk().answers.push(SubmitAnswer::Refused {
+        reason: "Batch job submission failed: Invalid partition name specified".to_owned(),
+        hint: Some("sinfo lists the partitions".to_owned()),
+    });
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 60);
+    let outcome = outcome(&supervisor).unwrap();
+    assert_eq!(outcome.exit_code(), 4);
+    assert!(matches!(
+        outcome,
+        Outcome::Refused {
+            rung: None,
+            hint: Some(_),
+            ..
+        }
+    ));
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_rendered_is_not_submitted() {
+    let mut project = Project::new();
+    let handle = project.create(Double {
+        illegal_at: Some(0),
+        ..project.double()
+    });
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 5);
+    let outcome = outcome(&supervisor).unwrap();
+    assert_eq!(outcome.exit_code(), 5);
+    assert!(project.fake.desk().submissions.is_empty());
+}
+
+#[test]
+fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
+    let mut project = Project::new();
+    let environment = Environment {
+        secrets: vec!["OOMCTL_TEST_NO_SUCH_SECRET".to_owned()],
+        ..Project::environment()
+    };
+    let folder = project.folder("r1");
+    let intent = Box::new(project.double());
+    let handle = Handle::create(folder, intent, "{}", &environment, at(0)).unwrap();
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 5);
+    assert!(project.fake.desk().submissions.is_empty());
+    let error = supervisor
+        .runs()
+        .next()
+        .unwrap()
+        .error()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("OOMCTL_TEST_NO_SUCH_SECRET"), "{error}");
+    assert_eq!(
+        outcome(&supervisor),
+        None,
+        "the run goes on where it is set"
+    );
+}
+
+#[test]
+fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
+    let mut project = Project::new();
+    project.fake.desk().silent = true;
+    let double = project.double();
+    let mut handle = project.create(double);
+    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1).unwrap();
+    handle.feed(&event, at(0), &mut Silent).unwrap();
+    fs::write(project.attempt(1).join("job.sbatch"), "rm -rf ~\n").unwrap();
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 3);
+    assert!(project.fake.desk().submissions.is_empty());
+    let handle = supervisor.into_handles().pop().unwrap();
+    assert!(matches!(
+        handle.error(),
+        Some(DriveError::ScriptChanged { .. })
+    ));
+}
+
+#[test]
+fn whoever_was_taken_over_after_the_intent_does_not_submit() {
+    let mut project = Project::new();
+    let mut handle = project.create(project.double());
+    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1).unwrap();
+    handle.feed(&event, at(0), &mut Silent).unwrap();
+    let other = Ledger::open(handle.folder.dir(), Takeover::Forced, at(1)).unwrap();
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 3);
+    assert!(project.fake.desk().submissions.is_empty());
+    drop(other);
+}
+
+#[test]
+fn a_hanging_job_is_cancelled_and_the_run_goes_on() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.pass(&mut supervisor, 100);
+    assert!(
+        project.fake.desk().cancelled.is_empty(),
+        "not before the grace time"
+    );
+    project.pass(&mut supervisor, 100);
+    assert_eq!(project.fake.desk().cancelled, [JobId("100".to_owned())]);
+    assert_eq!(
+        project.fake.desk().submissions.len(),
+        2,
+        "with the next rung"
+    );
+}
+
+#[test]
+fn a_request_to_cancel_reaches_whoever_supervises() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 3);
+    project.fake.set(0, JobState::Running);
+    let answer = request_cancel(&project.folder("r1"), "tester").unwrap();
+    assert!(matches!(answer, CancelAnswer::LeftTo(_)));
+    project.pass(&mut supervisor, 60);
+    assert_eq!(project.fake.desk().cancelled.len(), 1);
+    assert_eq!(
+        outcome(&supervisor),
+        Some(Outcome::Cancelled {
+            by: Some("tester".to_owned())
+        })
+    );
+    let answer = request_cancel(&project.folder("r1"), "tester").unwrap();
+    assert!(matches!(answer, CancelAnswer::Over));
+}
+
+#[test]
+fn the_text_of_a_requeued_part_is_not_held_against_the_next() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 20);
+    let log = project.attempt(1).join("slurm.err");
+    fs::write(&log, OOM).unwrap();
+    {
+        let mut desk = project.fake.desk();
+        desk.jobs[0].1.state = JobState::Pending;
+        desk.jobs[0].1.restarts = 1;
+    }
+    project.pass(&mut supervisor, 20);
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 20);
+    fs::write(&log, format!("{OOM}Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in <module>\nKeyError: 'x'\n")).unwrap();
+    {
+        let mut desk = project.fake.desk();
+        desk.jobs[0].1.state = JobState::Failed;
+        desk.jobs[0].1.exit = Some(ExitStatus { code: 1, signal: 0 });
+    }
+    project.pass(&mut supervisor, 60);
+    let outcome = outcome(&supervisor).unwrap();
+    assert_eq!(outcome.exit_code(), 1, "{outcome:?}");
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+}
+
+#[test]
+fn many_runs_are_asked_about_in_one_question() {
+    let mut project = Project::new();
+    let handles: Vec<Handle> = (0..20)
+        .map(|i| {
+            project.create(Double {
+                name: format!("run-{i}"),
+                ..project.double()
+            })
+        })
+        .collect();
+    let mut supervisor = project.supervisor(handles);
+    project.pass(&mut supervisor, 1);
+    assert_eq!(project.fake.desk().submissions.len(), 20);
+    let before = project.fake.desk().polls;
+    project.pass(&mut supervisor, 60);
+    let polls = project.fake.desk().polls - before;
+    assert!((3..=5).contains(&polls), "{polls} polls in 60 s of 15");
+}
+
+#[test]
+fn of_many_runs_the_one_whose_log_grows_is_read_at_once() {
+    let mut project = Project::new();
+    let names: Vec<String> = (0..20).map(|i| format!("run-{i}")).collect();
+    let handles: Vec<Handle> = names
+        .iter()
+        .map(|name| {
+            project.create(Double {
+                name: name.clone(),
+                ..project.double()
+            })
+        })
+        .collect();
+    let mut supervisor = project.supervisor(handles);
+    project.pass(&mut supervisor, 1);
+    (0..20).for_each(|job| project.fake.set(job, JobState::Running));
+    project.pass(&mut supervisor, 30);
+    let (_tell, sources) = Sources::channel();
+    let _wakes = supervisor
+        .log_waiter()
+        .map(|waiter| sources.logs(waiter))
+        .unwrap();
+    while sources.wait(Duration::ZERO).is_some() {}
+    supervisor.logs_grew(&mut project.notes);
+    let log = project.folder("run-7").attempt(1).join("slurm.err");
+    fs::write(log, OOM).unwrap();
+    // No time passes for the supervisor.
+    assert_eq!(
+        sources.wait(Duration::from_secs(10)),
+        Some(Wake::Logs),
+        "the loop is woken"
+    );
+    assert!(supervisor.logs_grew(&mut project.notes).is_some());
+    assert_eq!(project.notes.0, ["run-7: GpuOom"]);
+    assert_eq!(supervisor.logs_grew(&mut project.notes), None);
+}
+
+#[test]
+fn a_log_that_was_rotated_keeps_its_failure() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 1);
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 20);
+    let log = project.attempt(1).join("slurm.err");
+    fs::write(&log, "Traceback (most recent call last):\n").unwrap();
+    project.pass(&mut supervisor, 2);
+    fs::rename(&log, log.with_extension("err.1")).unwrap();
+    fs::write(
+        log.with_extension("err.1"),
+        format!("Traceback (most recent call last):\n{OOM}"),
+    )
+    .unwrap();
+    fs::write(
+        &log,
+        "srun: error: node1: task 0: Exited with exit code 1\n",
+    )
+    .unwrap();
+    project.fake.set(0, JobState::Failed);
+    project.pass(&mut supervisor, 40);
+    let verdict = text(&project.attempt(1).join("verdict.json"));
+    assert!(verdict.contains("cuda_oom"), "{verdict}");
+    assert_eq!(project.fake.desk().submissions.len(), 2);
+}
+
+#[test]
+fn silence_of_the_scheduler_is_said_once_and_changes_nothing() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 2);
+    project.fake.desk().silent = true;
+    project.pass(&mut supervisor, 600);
+    project.fake.desk().silent = false;
+    project.pass(&mut supervisor, 200);
+    assert_eq!(
+        project.notes.0,
+        ["squeue: no answer after 20 s", "recovered"]
+    );
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(outcome(&supervisor), None);
+}
+
+#[test]
+fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    let (sender, sources) = Sources::channel();
+    sender.send(Wake::Signal(2)).unwrap();
+    let end = drive(&mut supervisor, Until::Finished, &sources, &mut Silent);
+    assert_eq!(end, End::Detached { signal: 2 });
+    drop(supervisor);
+    let again = project.open(project.double());
+    let mut supervisor = project.supervisor([again]);
+    project.fake.set(0, JobState::Completed);
+    project.pass(&mut supervisor, 30);
+    assert_eq!(outcome(&supervisor), Some(Outcome::Succeeded));
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+}
+
+#[test]
+fn submit_returns_as_soon_as_the_job_is_known() {
+    let project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    let (_sender, sources) = Sources::channel();
+    let until = Until::Submitted { patience_s: 60 };
+    let end = drive(&mut supervisor, until, &sources, &mut Silent);
+    assert_eq!(end, End::Reached);
+    let handle = supervisor.into_handles().pop().unwrap();
+    assert_eq!(
+        handle
+            .history()
+            .attempt()
+            .unwrap()
+            .job
+            .as_ref()
+            .unwrap()
+            .id
+            .0,
+        "100"
+    );
+}
+
+#[test]
+fn a_run_folder_that_cannot_be_written_is_said_and_nothing_is_submitted() {
+    let project = Project::new();
+    fs::create_dir_all(project.root.path().join(".oomctl")).unwrap();
+    fs::write(project.root.path().join(".oomctl/runs"), "a file").unwrap();
+    let folder = project.folder("r1");
+    let intent = Box::new(project.double());
+    let made = Handle::create(folder, intent, "{}", &Project::environment(), at(0));
+    let error = made.err().unwrap();
+    assert_eq!(error.exit_code(), 7);
+    assert!(error.to_string().contains(".oomctl/runs"), "{error}");
+}
+
+#[test]
+fn a_second_run_of_the_same_name_is_refused() {
+    let project = Project::new();
+    drop(project.create(project.double()));
+    let folder = project.folder("r1");
+    let intent = Box::new(project.double());
+    let again = Handle::create(folder, intent, "{}", &Project::environment(), at(0));
+    assert!(matches!(again.err(), Some(DriveError::RunExists { .. })));
+}

@@ -1,0 +1,124 @@
+//! One run's turn of the loop: what is due for it alone.
+
+use jiff::Timestamp;
+
+use super::DriveError;
+use super::handle::Handle;
+use super::notice::{Notice, Observer};
+use super::{perform, prepare};
+use crate::core::supervise::{Action, Event, due};
+use crate::io::follow::{Followers, Look};
+use crate::io::scheduler::Scheduler;
+
+/// Seconds between two heartbeats of the owner; less than a quarter of what others wait for.
+const HEARTBEAT_S: i64 = 25;
+/// Seconds between two looks for a request to end the run.
+const MAILBOX_S: i64 = 2;
+
+/// What the work on one run needs besides it.
+pub(super) struct Hands {
+    pub(super) scheduler: Box<dyn Scheduler>,
+    pub(super) followers: Followers,
+}
+
+/// Heartbeat, requests from outside, and what follows from time alone.
+pub(super) fn housekeeping(
+    handle: &mut Handle,
+    now: Timestamp,
+    observer: &mut dyn Observer,
+) -> Result<(), DriveError> {
+    if now.duration_since(handle.beat).as_secs() >= HEARTBEAT_S {
+        handle.ledger.heartbeat()?;
+        handle.beat = now;
+    }
+    let look = handle
+        .mailbox
+        .is_none_or(|at| now.duration_since(at).as_secs() >= MAILBOX_S);
+    if look && handle.run.history.cancel.is_none() {
+        handle.mailbox = Some(now);
+        if let Some(by) = handle.folder.cancel_requested() {
+            handle.feed(&Event::CancelAsked { by }, now, observer)?;
+        }
+    }
+    handle.feed(&Event::Tick, now, observer)
+}
+
+/// The actions that concern one run alone, until none of them is due.
+pub(super) fn one_by_one(
+    hands: &mut Hands,
+    handle: &mut Handle,
+    now: Timestamp,
+    observer: &mut dyn Observer,
+) -> Result<(), DriveError> {
+    for action in due(&handle.run, now) {
+        perform_one(hands, handle, &action, now, observer)?;
+    }
+    // An attempt that was just prepared is submitted in the same turn.
+    for action in due(&handle.run, now) {
+        if matches!(action, Action::Submit { .. }) {
+            perform_one(hands, handle, &action, now, observer)?;
+        }
+    }
+    Ok(())
+}
+
+fn perform_one(
+    hands: &mut Hands,
+    handle: &mut Handle,
+    action: &Action,
+    now: Timestamp,
+    observer: &mut dyn Observer,
+) -> Result<(), DriveError> {
+    let Hands {
+        scheduler,
+        followers,
+    } = hands;
+    let scheduler = scheduler.as_mut();
+    let event = match action {
+        Action::Prepare { attempt } => {
+            perform::environment(&handle.folder)?;
+            prepare::prepare(&handle.run, &handle.folder, scheduler.name(), *attempt)?
+        }
+        Action::Submit { .. } => {
+            let Handle {
+                run,
+                folder,
+                ledger,
+                ..
+            } = handle;
+            perform::submit(run, folder, ledger, scheduler, now, observer)?
+        }
+        Action::Cancel { attempt, job } => match scheduler.cancel(job) {
+            Ok(()) => Event::CancelTaken {
+                attempt: *attempt,
+                job: job.clone(),
+            },
+            Err(failure) => {
+                observer.notice(&Notice::Trouble {
+                    run: Some(handle.name()),
+                    what: &failure.to_string(),
+                });
+                Event::CancelUnanswered { attempt: *attempt }
+            }
+        },
+        Action::ReadLogs { .. } => {
+            return handle.look(followers, Look::Due, now, observer);
+        }
+        Action::Drain { attempt } => {
+            handle.look(followers, Look::Now, now, observer)?;
+            let status = handle.run.history.attempt().and_then(|a| a.status.clone());
+            let (incident, progress) =
+                handle
+                    .logs(followers)
+                    .explain(status.as_ref(), followers, now);
+            Event::Drained {
+                attempt: *attempt,
+                incident: Box::new(incident),
+                progress,
+            }
+        }
+        // Asked for all runs at once.
+        Action::Find { .. } | Action::Poll { .. } => return Ok(()),
+    };
+    handle.feed(&event, now, observer)
+}

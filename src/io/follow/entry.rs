@@ -1,0 +1,162 @@
+//! One file's place in the schedule, and one round of looks at it.
+
+use super::Growth;
+use super::calls::is_out_of_descriptors;
+use super::record::{Desk, Record, Step};
+
+/// Most chunks of one log at one look, so that one log cannot hold up the others.
+const CHUNKS: usize = 16;
+
+/// Milliseconds between two looks at a log of which no events come.
+const POLL_MS: i64 = 1_000;
+
+/// Looks are due at multiples of this, in milliseconds.
+const GRAIN_MS: i64 = 50;
+
+/// The same, when the log was quiet for [`QUIET_LOOKS`] looks.
+const POLL_QUIET_MS: i64 = 2_000;
+const QUIET_LOOKS: u8 = 120;
+
+/// Most milliseconds between two looks at a log whose events come.
+const HINTED_MS: i64 = 15_000;
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) record: Record,
+    pub(super) group: u64,
+    /// Looks in a row that found nothing.
+    pub(super) quiet: u8,
+    /// An event came.
+    pub(super) hinted: bool,
+    /// It grew after an event: they do come.
+    pub(super) proven: bool,
+    pub(super) watch: Watch,
+}
+
+/// Do events come of a file?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// Not asked yet, or its folder is not there.
+    Wanted,
+    /// Yes.
+    Yes,
+    /// They should, but it grew without one: somebody writes from another node, or through a link.
+    Doubtful,
+    /// No.
+    No,
+}
+
+impl Entry {
+    pub(super) fn new(record: Record, group: u64) -> Self {
+        Self {
+            record,
+            group,
+            quiet: 0,
+            hinted: false,
+            proven: false,
+            watch: Watch::Wanted,
+        }
+    }
+
+    /// When to look next, in milliseconds since 1970.
+    pub(super) fn reschedule(&mut self, seen: &Seen, now: i64) -> i64 {
+        if seen.grew && self.watch == Watch::Yes {
+            match self.hinted {
+                true => self.proven = true,
+                // Not at its first look, which no event announces.
+                false if self.quiet > 0 => (self.watch, self.proven) = (Watch::Doubtful, false),
+                false => {}
+            }
+        }
+        self.hinted = seen.behind;
+        self.quiet = if seen.anything {
+            0
+        } else {
+            self.quiet.saturating_add(1)
+        };
+        let certain = self.watch == Watch::Yes
+            && !seen.out_of_descriptors
+            && self.record.is_at_rest()
+            && self.record.real.is_none()
+            && self.record.trouble.is_none();
+        let wait = if certain && self.proven {
+            HINTED_MS
+        } else if certain {
+            (POLL_MS << self.quiet.min(4)).min(HINTED_MS)
+        } else if self.quiet >= QUIET_LOOKS {
+            POLL_QUIET_MS
+        } else {
+            POLL_MS
+        };
+        // Together with others that are due at about the same time.
+        now.saturating_add(wait)
+            .div_euclid(GRAIN_MS)
+            .saturating_mul(GRAIN_MS)
+    }
+}
+
+/// What one round of looks at one file brought.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) anything: bool,
+    grew: bool,
+    /// There is more.
+    pub(super) behind: bool,
+    pub(super) out_of_descriptors: bool,
+}
+
+/// Reads a bounded part of what is new.
+pub(super) fn read_some(
+    record: &mut Record,
+    desk: &mut Desk<'_>,
+    each: &mut dyn FnMut(Growth<'_>),
+) -> Seen {
+    let mut seen = Seen::default();
+    for _ in 0..CHUNKS {
+        // A reader that fails for once (ESTALE, EIO) gets it when the file is opened anew.
+        let step = record.look(desk).or_else(|_| record.look(desk));
+        if step.is_ok() {
+            record.trouble = None;
+        }
+        match step {
+            Ok(Step::Nothing) => return seen,
+            Ok(Step::Bytes {
+                offset,
+                start,
+                end,
+                more,
+            }) => {
+                let data = &desk.buffer[start..end];
+                each(Growth::Bytes { offset, data });
+                (seen.anything, seen.grew) = (true, true);
+                if !more {
+                    return seen;
+                }
+            }
+            Ok(Step::NewGeneration) => each(Growth::NewGeneration),
+            Ok(Step::Rotated) => each(Growth::Rotated),
+            Ok(Step::Removed) => {
+                each(Growth::Removed);
+                seen.anything = true;
+                return seen;
+            }
+            Err(error) if is_out_of_descriptors(&error) => {
+                record.close(desk.held);
+                seen.out_of_descriptors = true;
+                return seen;
+            }
+            Err(error) => {
+                let reason = format!("cannot read {}: {error}", record.path.display());
+                if record.trouble.as_deref() != Some(reason.as_str()) {
+                    each(Growth::Trouble(&reason));
+                    record.trouble = Some(reason.into());
+                }
+                return seen;
+            }
+        }
+        seen.anything = true;
+        desk.likely = true;
+    }
+    seen.behind = true;
+    seen
+}

@@ -1,0 +1,232 @@
+//! A log that was renamed while somebody writes to it: read to its end before its successor is begun.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::DirEntryExt;
+use std::path::Path;
+
+use super::calls::is_missing;
+use super::position::Checkpoint;
+use super::record::{Desk, Found, Record, Step};
+
+/// Milliseconds without growth after which nobody writes to a renamed log any more.
+pub(super) const QUIET_MS: i64 = 5_000;
+
+/// Most milliseconds for which a successor waits for its predecessor.
+pub(super) const DRAIN_MAX_MS: i64 = 60_000;
+
+/// Most successors that wait for one log.
+const SUCCESSORS_MAX: usize = 64;
+
+/// Most names of a folder that are looked through.
+const NAMES_MAX: usize = 65_536;
+
+/// Most old logs that are held open, of all followed files.
+pub(super) const HELD_MAX: usize = 32;
+
+/// The log under its new name.
+#[derive(Debug)]
+pub(super) struct Old {
+    path: Box<Path>,
+    /// Held open on a local file system, where somebody may remove the name too.
+    file: Option<File>,
+    since: i64,
+    grew: i64,
+    /// Its successor waits no longer.
+    done: bool,
+    /// The successors, in order; one may be renamed too before its turn comes.
+    next: Vec<Checkpoint>,
+    /// The log is where it was; the link to it leads elsewhere.
+    retargeted: bool,
+}
+
+/// Finds the log that a record knows under another name.
+pub(super) fn find(record: &Record, desk: &mut Desk<'_>) -> Option<Old> {
+    let (_, inode) = record.position.file?;
+    let real = record.real.as_deref();
+    if let Some(path) = real
+        && let Ok(Some(file)) = same(record, desk, path)
+    {
+        return Some(hold(record, desk, path, file, true));
+    }
+    let folder = real.unwrap_or(&record.path).parent()?;
+    let names = std::fs::read_dir(folder).ok()?;
+    let mut fitting = names
+        .take(NAMES_MAX)
+        .flatten()
+        .filter(|entry| entry.ino() == inode)
+        .map(|entry| entry.path());
+    fitting.find_map(|path| {
+        let file = same(record, desk, &path).ok().flatten()?;
+        Some(hold(record, desk, &path, file, false))
+    })
+}
+
+/// Opens the file at `path` if it is the one that the record knows, also by its content.
+fn same(record: &Record, desk: &Desk<'_>, path: &Path) -> io::Result<Option<File>> {
+    let file = match (desk.calls.open)(path) {
+        Ok(file) => file,
+        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let metadata = file.metadata()?;
+    let same = record.position.is(desk.calls, &file, &metadata)?;
+    Ok(same.then_some(file))
+}
+
+fn hold(record: &Record, desk: &mut Desk<'_>, path: &Path, file: File, retargeted: bool) -> Old {
+    let may = record.network == Some(false) && *desk.held < HELD_MAX;
+    *desk.held += usize::from(may);
+    Old {
+        path: path.into(),
+        file: may.then_some(file),
+        since: desk.now,
+        grew: desk.now,
+        done: false,
+        next: Vec::new(),
+        retargeted,
+    }
+}
+
+impl Record {
+    /// Reads on in the old file; turns to the new one when nobody writes to the old one any more.
+    pub(super) fn drain(&mut self, desk: &mut Desk<'_>) -> io::Result<Step> {
+        let Some(mut old) = self.old.take() else {
+            return Ok(Step::Nothing);
+        };
+        let present = match (desk.calls.stat)(&self.path) {
+            Ok(metadata) => Some(metadata),
+            Err(error) if is_missing(&error) => None,
+            Err(error) => {
+                self.old = Some(old);
+                return Err(error);
+            }
+        };
+        if present.as_ref().is_some_and(|m| self.position.may_be(m)) {
+            // It was renamed back.
+            release(&mut old, desk);
+            return Ok(Step::Nothing);
+        }
+        if let Some(metadata) = &present
+            && old.next.len() < SUCCESSORS_MAX
+            && !old.next.last().is_some_and(|next| next.may_be(metadata))
+        {
+            old.next.push(Checkpoint::begin(metadata));
+        }
+        let overdue = desk.now.saturating_sub(old.since) >= DRAIN_MAX_MS;
+        let found = match self.read_old(desk, &mut old) {
+            _ if old.done => Found::Nothing,
+            Err(_) if overdue => Found::Other,
+            Err(error) => {
+                self.old = Some(old);
+                return Err(error);
+            }
+            Ok(found) => found,
+        };
+        let quiet = desk.now.saturating_sub(old.grew) >= QUIET_MS && !self.holds_back();
+        match found {
+            Found::Bytes {
+                offset,
+                start,
+                end,
+                more,
+            } => {
+                old.grew = desk.now;
+                old.done = overdue && !more && present.is_some();
+                self.old = Some(old);
+                Ok(Step::Bytes {
+                    offset,
+                    start,
+                    end,
+                    more,
+                })
+            }
+            Found::Nothing if !(old.done || quiet || desk.last) => {
+                self.old = Some(old);
+                Ok(Step::Nothing)
+            }
+            found => {
+                let step = self.turn(desk, old, present, matches!(found, Found::Other));
+                Ok(step)
+            }
+        }
+    }
+
+    /// The old file is at its end, or `lost`.
+    fn turn(
+        &mut self,
+        desk: &mut Desk<'_>,
+        mut old: Box<Old>,
+        present: Option<Metadata>,
+        lost: bool,
+    ) -> Step {
+        release(&mut old, desk);
+        let step = if old.retargeted || lost {
+            Step::NewGeneration
+        } else {
+            Step::Rotated
+        };
+        let before = self.position;
+        let mut next = std::mem::take(&mut old.next).into_iter();
+        while let Some(position) = next.next() {
+            if present.as_ref().is_some_and(|m| position.may_be(m)) {
+                break;
+            }
+            self.position = position;
+            if let Some(mut successor) = find(self, desk) {
+                successor.next = next.collect();
+                self.old = Some(Box::new(successor));
+                return step;
+            }
+            self.position = before;
+        }
+        match present {
+            Some(metadata) => {
+                self.begin(desk.calls, &metadata);
+                step
+            }
+            None if lost => {
+                self.is_gone();
+                Step::Removed
+            }
+            None => {
+                self.old = Some(old);
+                Step::Nothing
+            }
+        }
+    }
+
+    fn read_old(&mut self, desk: &mut Desk<'_>, old: &mut Old) -> io::Result<Found> {
+        if let Some(file) = old.file.take() {
+            let found = file
+                .metadata()
+                .and_then(|metadata| self.new_bytes(desk, &file, &metadata));
+            old.file = Some(file);
+            return found;
+        }
+        if let Some(file) = same(self, desk, &old.path)? {
+            let metadata = file.metadata()?;
+            return self.new_bytes(desk, &file, &metadata);
+        }
+        // Renamed once more?
+        let Some(again) = find(self, desk) else {
+            return Ok(Found::Other);
+        };
+        old.path = again.path;
+        old.file = again.file;
+        Ok(Found::Nothing)
+    }
+
+    /// Gives back what the record holds open.
+    pub(super) fn close(&mut self, held: &mut usize) {
+        if self.old.take().is_some_and(|old| old.file.is_some()) {
+            *held = held.saturating_sub(1);
+        }
+    }
+}
+
+fn release(old: &mut Old, desk: &mut Desk<'_>) {
+    if old.file.take().is_some() {
+        *desk.held = desk.held.saturating_sub(1);
+    }
+}

@@ -1,0 +1,269 @@
+//! The ledger of a run: `ledger.jsonl`, one fact a line, appended and never rewritten.
+//!
+//! One `write` and one `fsync` make one record. A record that does not end in its newline does not
+//! count; readers leave it alone, the next writer seals it with a newline and the fact `torn_tail`, so
+//! that no good record is ever glued to it. Damage anywhere else is an error that names the line. One
+//! writer at a time (see `claim`); every append checks that it is still ours.
+//!
+//! Rule: what cannot be read is reported, never replaced by something empty.
+
+mod claim;
+mod read;
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::core::supervise::{Fact, LEDGER_VERSION, Record};
+use crate::io::files::{FileError, io_error, no_follow, sync_dir};
+
+pub use claim::{Claim, Owner, Takeover, owner};
+pub use read::{Reading, Torn, parse, read};
+
+/// Name of the ledger in a run's folder.
+pub const LEDGER_FILE: &str = "ledger.jsonl";
+
+/// The ledger cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// A file operation failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Another process is the writer.
+    #[error("{} is watched by process {} on {}", dir.display(), owner.pid, owner.host)]
+    Owned {
+        /// Folder of the run.
+        dir: PathBuf,
+        /// Who writes it.
+        owner: Box<Owner>,
+    },
+    /// Another process became the writer while we were it.
+    #[error("another process has taken {} over; this one stops", dir.display())]
+    TakenOver {
+        /// Folder of the run.
+        dir: PathBuf,
+    },
+    /// A line in the middle is not a record.
+    #[error("{}:{line}: {why}; the ledger is damaged here and nothing was changed", path.display())]
+    Damaged {
+        /// The ledger.
+        path: PathBuf,
+        /// Line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Written by a newer version of oomctl.
+    #[error(
+        "{}:{line}: written by a newer oomctl; this version reads it but does not write to it",
+        path.display()
+    )]
+    Newer {
+        /// The ledger.
+        path: PathBuf,
+        /// First line that this version does not understand.
+        line: u64,
+    },
+    /// A write failed before. What is on disk is not known, so nothing more is written.
+    #[error("an earlier write to {} failed; nothing more is written", path.display())]
+    Poisoned {
+        /// The ledger.
+        path: PathBuf,
+    },
+    /// A ledger is there already.
+    #[error("{} exists already", path.display())]
+    Exists {
+        /// The ledger.
+        path: PathBuf,
+    },
+}
+
+/// A ledger opened for writing by its one owner. Dropping it gives the run back.
+#[derive(Debug)]
+pub struct Ledger {
+    path: PathBuf,
+    file: File,
+    claim: Claim,
+    next_seq: u64,
+    /// Where the next record begins. If the file is longer, somebody else wrote to it.
+    end: u64,
+    poisoned: bool,
+}
+
+impl Ledger {
+    /// Makes the ledger of a new run. `dir` must exist and have none.
+    ///
+    /// # Errors
+    /// When one is there, or the folder cannot be written.
+    pub fn create(dir: &Path) -> Result<Self, LedgerError> {
+        let claim = Claim::take(dir, Takeover::IfDead)?;
+        let path = dir.join(LEDGER_FILE);
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(no_follow())
+            .open(&path)
+            .map_err(|e| match e.kind() {
+                std::io::ErrorKind::AlreadyExists => LedgerError::Exists { path: path.clone() },
+                _ => io_error("create", &path)(e).into(),
+            })?;
+        sync_dir(dir)?;
+        Ok(Self {
+            path,
+            file,
+            claim,
+            next_seq: 1,
+            end: 0,
+            poisoned: false,
+        })
+    }
+
+    /// Opens the ledger of a run for writing: becomes its owner, reads it, seals a torn tail and
+    /// writes down that the owner changed. Returns every record that counts.
+    ///
+    /// # Errors
+    /// When another process owns it, or it is damaged, newer, or cannot be written.
+    pub fn open(
+        dir: &Path,
+        takeover: Takeover,
+        now: Timestamp,
+    ) -> Result<(Self, Vec<Record>), LedgerError> {
+        let path = dir.join(LEDGER_FILE);
+        if let Some(line) = read(dir)?.newer {
+            return Err(LedgerError::Newer { path, line });
+        }
+        let claim = Claim::take(dir, takeover)?;
+        // Read again: until now another owner may have written.
+        let reading = read(dir)?;
+        if let Some(line) = reading.newer {
+            return Err(LedgerError::Newer { path, line });
+        }
+        let mut file = OpenOptions::new()
+            .append(true)
+            .custom_flags(no_follow())
+            .open(&path)
+            .map_err(io_error("open", &path))?;
+        let end = file
+            .seek(SeekFrom::End(0))
+            .map_err(io_error("read", &path))?;
+        let mut ledger = Self {
+            path,
+            file,
+            claim,
+            next_seq: reading.records.last().map_or(1, |r| r.seq + 1),
+            end,
+            poisoned: false,
+        };
+        let mut records = reading.records;
+        if let Some(torn) = reading.torn {
+            records.push(ledger.seal(&torn, now)?);
+        }
+        let owner = ledger.claim.owner();
+        let changed = Fact::OwnerChanged {
+            host: owner.host.clone(),
+            pid: owner.pid,
+        };
+        records.push(ledger.append(&changed, now)?);
+        Ok((ledger, records))
+    }
+
+    /// Number of the present owner.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.claim.epoch()
+    }
+
+    /// Appends one fact and makes it durable. When this returns an error the fact does not count, and
+    /// nothing more can be appended until the ledger is opened again.
+    ///
+    /// # Errors
+    /// When the run is no longer ours, or the disk is full or fails.
+    pub fn append(&mut self, fact: &Fact, now: Timestamp) -> Result<Record, LedgerError> {
+        self.write(fact, now, "")
+    }
+
+    fn seal(&mut self, torn: &Torn, now: Timestamp) -> Result<Record, LedgerError> {
+        let fact = Fact::TornTail {
+            offset: torn.offset,
+            length: torn.length,
+        };
+        self.write(&fact, now, "\n")
+    }
+
+    fn write(&mut self, fact: &Fact, now: Timestamp, seal: &str) -> Result<Record, LedgerError> {
+        if self.poisoned {
+            return Err(LedgerError::Poisoned {
+                path: self.path.clone(),
+            });
+        }
+        self.still_ours()?;
+        let record = Record {
+            v: LEDGER_VERSION,
+            seq: self.next_seq,
+            at: now,
+            epoch: self.claim.epoch(),
+            fact: fact.clone(),
+        };
+        let failed = || io_error("write", &self.path);
+        let mut line = seal.as_bytes().to_vec();
+        serde_json::to_writer(&mut line, &record).map_err(|e| failed()(e.into()))?;
+        line.push(b'\n');
+        if let Err(e) = write_once(&mut self.file, &line) {
+            self.poisoned = true;
+            return Err(failed()(e).into());
+        }
+        if let Err(e) = self.file.sync_data() {
+            self.poisoned = true;
+            return Err(failed()(e).into());
+        }
+        self.end += line.len() as u64;
+        self.next_seq += 1;
+        Ok(record)
+    }
+
+    /// Checks that no other process has become the writer.
+    ///
+    /// # Errors
+    /// When one has.
+    pub fn still_ours(&self) -> Result<(), LedgerError> {
+        let length = self
+            .file
+            .metadata()
+            .map_err(io_error("look at", &self.path))?
+            .len();
+        if length == self.end && self.claim.holds() {
+            return Ok(());
+        }
+        Err(LedgerError::TakenOver {
+            dir: self.claim.dir().to_owned(),
+        })
+    }
+
+    /// Tells others that the owner is alive.
+    ///
+    /// # Errors
+    /// When the owner's file cannot be touched.
+    pub fn heartbeat(&self) -> Result<(), LedgerError> {
+        self.claim.heartbeat()
+    }
+}
+
+/// Writes a record with one `write`. A short write, as on a full disk, is an error: the half that
+/// reached the file is a torn tail, which the next owner seals.
+fn write_once(file: &mut impl Write, line: &[u8]) -> std::io::Result<()> {
+    loop {
+        match file.write(line) {
+            Ok(n) if n == line.len() => return Ok(()),
+            Ok(_) => return Err(std::io::ErrorKind::StorageFull.into()),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Reading a ledger, whole or damaged.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{LEDGER_FILE, LedgerError};
+use crate::core::supervise::{Fact, LEDGER_VERSION, Record};
+use crate::io::files::read_bounded;
+
+/// Largest ledger that is read, in bytes: some 100,000 facts.
+const LEDGER_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes at the end of a ledger that do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Torn {
+    /// Offset of the first.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+}
+
+/// What a ledger says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reading {
+    /// Records that count and that this version understands, in order.
+    pub records: Vec<Record>,
+    /// First line that only a newer version understands.
+    pub newer: Option<u64>,
+    /// Half a record at the end.
+    pub torn: Option<Torn>,
+}
+
+/// Reads the ledger in a run's folder, without changing anything.
+///
+/// # Errors
+/// When there is none, or a line in the middle is damaged.
+pub fn read(dir: &Path) -> Result<Reading, LedgerError> {
+    let path = dir.join(LEDGER_FILE);
+    let bytes = read_bounded(&path, LEDGER_MAX)?;
+    parse(&bytes).map_err(|(line, why)| LedgerError::Damaged { path, line, why })
+}
+
+/// One line of a ledger, with where it stands.
+struct Line<'a> {
+    number: u64,
+    offset: u64,
+    bytes: &'a [u8],
+}
+
+/// What a line is.
+enum Kind {
+    Record(Box<Record>),
+    Newer,
+    Bad(String),
+}
+
+/// Lines that are no records, until it is known whether a writer sealed them.
+struct Bad {
+    line: u64,
+    offset: u64,
+    why: String,
+}
+
+/// Reads the text of a ledger.
+///
+/// # Errors
+/// The line, from 1, and what is wrong with it.
+pub fn parse(bytes: &[u8]) -> Result<Reading, (u64, String)> {
+    let mut reader = Reader::default();
+    let complete = bytes
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .map_or(0, |last| last + 1);
+    let mut offset = 0;
+    for text in bytes[..complete].split_inclusive(|b| *b == b'\n') {
+        reader.lines += 1;
+        reader.line(&Line {
+            number: reader.lines,
+            offset,
+            bytes: &text[..text.len() - 1],
+        })?;
+        offset += text.len() as u64;
+    }
+    Ok(reader.finish(offset, bytes.len() as u64))
+}
+
+#[derive(Default)]
+struct Reader {
+    lines: u64,
+    reading: Reading,
+    /// Where each record of the reading begins.
+    offsets: Vec<u64>,
+    bad: Option<Bad>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &Line) -> Result<(), (u64, String)> {
+        match classify(line.bytes) {
+            Kind::Record(record) => self.record(*record, line),
+            Kind::Newer => {
+                self.damage()?;
+                self.reading.newer.get_or_insert(line.number);
+                Ok(())
+            }
+            Kind::Bad(why) => {
+                self.bad.get_or_insert(Bad {
+                    line: line.number,
+                    offset: line.offset,
+                    why,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn record(&mut self, record: Record, line: &Line) -> Result<(), (u64, String)> {
+        if let Fact::TornTail { offset, length } = record.fact
+            && offset + length + 1 == line.offset
+        {
+            self.unseal(offset);
+        }
+        self.damage()?;
+        if self.reading.newer.is_some() {
+            self.push(record, line);
+            return Ok(());
+        }
+        let last = self.reading.records.last();
+        if last == Some(&record) {
+            // The same write, sent twice by the file system.
+            return Ok(());
+        }
+        let expected = last.map_or(1, |r| r.seq + 1);
+        if record.seq != expected {
+            let why = format!("record {} where {expected} was expected", record.seq);
+            return Err((line.number, why));
+        }
+        self.push(record, line);
+        Ok(())
+    }
+
+    fn push(&mut self, record: Record, line: &Line) {
+        self.reading.records.push(record);
+        self.offsets.push(line.offset);
+    }
+
+    /// Forgets everything from `offset` on: a later writer found it torn and sealed it.
+    fn unseal(&mut self, offset: u64) {
+        if self.bad.as_ref().is_some_and(|bad| bad.offset >= offset) {
+            self.bad = None;
+        }
+        while self.offsets.last().is_some_and(|at| *at >= offset) {
+            self.offsets.pop();
+            self.reading.records.pop();
+        }
+    }
+
+    /// Bad lines that nobody sealed, before a line that is good.
+    fn damage(&mut self) -> Result<(), (u64, String)> {
+        match self.bad.take() {
+            Some(bad) => Err((bad.line, bad.why)),
+            None => Ok(()),
+        }
+    }
+
+    /// What no good record follows is a tail that nobody sealed yet: half a record, blocks that were
+    /// never written, or the halves that several attempts to write on a full disk left behind.
+    fn finish(mut self, complete: u64, length: u64) -> Reading {
+        let from = self.bad.as_ref().map_or(complete, |bad| bad.offset);
+        if from < length {
+            self.reading.torn = Some(Torn {
+                offset: from,
+                length: length - from,
+            });
+        }
+        self.reading
+    }
+}
+
+fn classify(line: &[u8]) -> Kind {
+    let value: Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(e) => return Kind::Bad(format!("not a record ({e})")),
+    };
+    let Some(version) = value.get("v").and_then(Value::as_u64) else {
+        return Kind::Bad("not a record (it has no version)".to_owned());
+    };
+    if version > u64::from(LEDGER_VERSION) {
+        return Kind::Newer;
+    }
+    let kind = value.get("fact").and_then(Value::as_str).unwrap_or("");
+    let known = Fact::KINDS.contains(&kind);
+    match serde_json::from_slice(line) {
+        Ok(record) => Kind::Record(Box::new(record)),
+        Err(_) if !known && !kind.is_empty() => Kind::Newer,
+        Err(e) => Kind::Bad(format!("not a record ({e})")),
+    }
+}

@@ -1,0 +1,221 @@
+//! Presets, knob sets, profiles and templates: those in the binary, and the project's own, which win.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use include_dir::{Dir, include_dir};
+
+use super::files::{FileError, read_text};
+use crate::core::supervise::Source;
+
+static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
+static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
+
+/// Largest file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// Folders below `templates/` that are looked through.
+const MAX_DEPTH: usize = 8;
+
+/// What a shelf of the library holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shelf {
+    /// Presets.
+    Presets,
+    /// Knob sets.
+    Sets,
+    /// Dataset profiles.
+    Datasets,
+    /// Cluster profiles.
+    Clusters,
+}
+
+impl Shelf {
+    /// The folder below `presets/`.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Presets => "",
+            Self::Sets => "sets",
+            Self::Datasets => "datasets",
+            Self::Clusters => "clusters",
+        }
+    }
+
+    /// What one thing on the shelf is called.
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Presets => "preset",
+            Self::Sets => "knob set",
+            Self::Datasets => "dataset profile",
+            Self::Clusters => "cluster profile",
+        }
+    }
+}
+
+/// Why something could not be had from the library.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// No such name.
+    #[error("there is no {noun} named {name:?}")]
+    Missing {
+        /// What was looked for.
+        noun: &'static str,
+        /// Its name.
+        name: String,
+        /// Names that there are.
+        known: Vec<String>,
+    },
+    /// A name that could lead out of the folder.
+    #[error("{name:?} is no name of a {noun}: letters, digits, `.`, `_` and `-` only, at most 64")]
+    Name {
+        /// What was looked for.
+        noun: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A file that could not be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// The library of a project.
+#[derive(Debug, Clone)]
+pub struct Library {
+    project: Option<PathBuf>,
+}
+
+impl Library {
+    /// The library of the project in `folder`, or only what is built in.
+    #[must_use]
+    pub fn new(folder: Option<&Path>) -> Self {
+        Self {
+            project: folder.map(Path::to_owned),
+        }
+    }
+
+    /// The text of a thing: the project's file if there is one, else the built-in one.
+    ///
+    /// # Errors
+    /// `LibraryError`.
+    pub fn get(&self, shelf: Shelf, name: &str) -> Result<Source, LibraryError> {
+        check_name(shelf, name)?;
+        let relative = Path::new(shelf.folder()).join(format!("{name}.yaml"));
+        if let Some(path) = self.own(Path::new("presets").join(&relative)) {
+            let text = read_text(&path, MAX_FILE)?;
+            let path = path.display().to_string();
+            return Ok(Source { path, text });
+        }
+        let built_in = PRESETS.get_file(&relative).and_then(|f| f.contents_utf8());
+        built_in
+            .map(|text| Source {
+                path: format!("<built in>/presets/{}", relative.display()),
+                text: text.to_owned(),
+            })
+            .ok_or_else(|| LibraryError::Missing {
+                noun: shelf.noun(),
+                name: name.to_owned(),
+                known: self.names(shelf),
+            })
+    }
+
+    fn own(&self, relative: PathBuf) -> Option<PathBuf> {
+        let path = self.project.as_ref()?.join(relative);
+        path.is_file().then_some(path)
+    }
+
+    /// The preset when nothing names one: the first line of `presets/DEFAULT`.
+    #[must_use]
+    pub fn default_preset(&self) -> &'static str {
+        PRESETS
+            .get_file("DEFAULT")
+            .and_then(|f| f.contents_utf8())
+            .map_or("", str::trim)
+    }
+
+    /// Names on a shelf, sorted.
+    #[must_use]
+    pub fn names(&self, shelf: Shelf) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let dir = match shelf {
+            Shelf::Presets => Some(&PRESETS),
+            _ => PRESETS.get_dir(shelf.folder()),
+        };
+        let built_in = dir.into_iter().flat_map(|d| d.files());
+        names.extend(built_in.filter_map(|f| yaml_name(f.path())));
+        if let Some(project) = &self.project {
+            let folder = project.join("presets").join(shelf.folder());
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            names.extend(entries.filter_map(|e| yaml_name(&e.path())));
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// All templates by name (`verl/job.sbatch.j2`); the project's replace built-in ones.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn templates(&self) -> Result<BTreeMap<String, String>, LibraryError> {
+        let mut templates = BTreeMap::new();
+        built_in_templates(&TEMPLATES, &mut templates);
+        if let Some(project) = &self.project {
+            let root = project.join("templates");
+            own_templates(&root, &root, 0, &mut templates)?;
+        }
+        Ok(templates)
+    }
+}
+
+fn check_name(shelf: Shelf, name: &str) -> Result<(), LibraryError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if starts && name.len() <= 64 && name.chars().all(plain) {
+        return Ok(());
+    }
+    Err(LibraryError::Name {
+        noun: shelf.noun(),
+        name: name.to_owned(),
+    })
+}
+
+fn yaml_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".yaml")?;
+    Some(name.to_owned())
+}
+
+fn built_in_templates(dir: &Dir<'_>, into: &mut BTreeMap<String, String>) {
+    let templates = dir
+        .files()
+        .filter(|f| f.path().extension().is_some_and(|e| e == "j2"));
+    for file in templates {
+        if let Some(text) = file.contents_utf8() {
+            into.insert(file.path().display().to_string(), text.to_owned());
+        }
+    }
+    for sub in dir.dirs() {
+        built_in_templates(sub, into);
+    }
+}
+
+fn own_templates(
+    root: &Path,
+    folder: &Path,
+    depth: usize,
+    into: &mut BTreeMap<String, String>,
+) -> Result<(), LibraryError> {
+    if depth > MAX_DEPTH {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            own_templates(root, &path, depth + 1, into)?;
+        } else if path.extension().is_some_and(|e| e == "j2")
+            && let Ok(name) = path.strip_prefix(root)
+        {
+            into.insert(name.display().to_string(), read_text(&path, MAX_FILE)?);
+        }
+    }
+    Ok(())
+}

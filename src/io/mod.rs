@@ -1,0 +1,15 @@
+//! The room that touches: files, Slurm's commands, local processes, logs, the ledger, NVML.
+//!
+//! Rule: it decides nothing; it hands what it saw to `core` and does what it is told.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the room that touches files, processes, clock and environment"
+)]
+
+pub mod files;
+pub mod follow;
+pub mod gpu;
+pub mod ledger;
+pub mod library;
+pub mod scheduler;

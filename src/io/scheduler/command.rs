@@ -1,0 +1,375 @@
+//! One scheduler command, run to its end or to its deadline: argv only, an environment of our
+//! choice, bounded output. Nothing here knows what the words of the output mean.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Bytes kept of standard output; the rest is read and dropped, and the answer marked as cut.
+/// 20,000 jobs (a large `MaxJobCount`) at 300 bytes a line are 6 MB.
+pub const MAX_STDOUT_BYTES: usize = 16 << 20;
+/// Bytes kept of standard error.
+pub const MAX_STDERR_BYTES: usize = 64 << 10;
+
+/// Variables of Slurm's own that a caller may have set and that change what its commands answer
+/// (`SQUEUE_STATES` empties a list, `SBATCH_PARTITION` beats the script).
+const SLURM_PREFIXES: [&str; 8] = [
+    "SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "SCANCEL_", "SINFO_", "SRUN_", "SALLOC_",
+];
+
+/// Where scheduler commands are looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchPath {
+    /// Exactly this folder.
+    Folder(PathBuf),
+    /// The folders of a `PATH` value, in its order.
+    Path(OsString),
+}
+
+impl SearchPath {
+    /// The absolute path of `program`, when there is an executable file of that name.
+    #[must_use]
+    pub fn locate(&self, program: &str) -> Option<PathBuf> {
+        match self {
+            Self::Folder(folder) => executable(folder, program),
+            Self::Path(path) => std::env::split_paths(path)
+                .filter(|folder| folder.is_absolute())
+                .find_map(|folder| executable(&folder, program)),
+        }
+    }
+}
+
+fn executable(folder: &Path, program: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join(program);
+    let found = std::fs::metadata(&path).ok()?;
+    (found.is_file() && found.permissions().mode() & 0o111 != 0).then_some(path)
+}
+
+/// One call of a program.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its complete environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Its working directory; ours when `None`.
+    pub folder: Option<PathBuf>,
+    /// After this long the program and its process group are killed.
+    pub deadline: Duration,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The program ended with this exit code.
+    Exited(i32),
+    /// The program died of this signal.
+    Killed(i32),
+    /// The deadline passed first; the program was killed.
+    TimedOut,
+    /// The program could not be started.
+    NotStarted(String),
+}
+
+/// What a call brought back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// How it ended.
+    pub end: End,
+    /// Standard output, bytes that are no UTF-8 replaced.
+    pub stdout: String,
+    /// Standard error, the same.
+    pub stderr: String,
+    /// True when more standard output came than is kept.
+    pub cut: bool,
+}
+
+impl Answer {
+    /// True for exit code 0 and a complete standard output.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.end == End::Exited(0) && !self.cut
+    }
+
+    /// How it ended, with the last line of standard error, for a message.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let end = match &self.end {
+            End::Exited(0) if self.cut => "more output than is read".to_owned(),
+            End::Exited(code) => format!("exit code {code}"),
+            End::Killed(signal) => format!("killed by signal {signal}"),
+            End::TimedOut => "no answer before the deadline".to_owned(),
+            End::NotStarted(error) => format!("could not be started: {error}"),
+        };
+        match self
+            .stderr
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+        {
+            Some(line) => format!("{end}: {}", line.trim()),
+            None => end,
+        }
+    }
+}
+
+/// `inherited` without the variables that change what Slurm's commands answer. `SLURM_CONF`, which
+/// says where the cluster is, stays.
+#[must_use]
+pub fn without_slurm_variables(
+    inherited: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    inherited
+        .into_iter()
+        .filter(|(name, _)| !changes_answers(name))
+        .collect()
+}
+
+/// True for a variable that changes what Slurm's commands do.
+#[must_use]
+pub fn changes_answers(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name != "SLURM_CONF" && SLURM_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Runs a call. Standard input is empty. The call has a process group of its own, so that the
+/// deadline also ends what a site's wrapper script started.
+#[must_use]
+pub fn run(call: &Call) -> Answer {
+    let mut command = Command::new(&call.program);
+    command
+        .args(&call.arguments)
+        .env_clear()
+        .envs(call.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    if let Some(folder) = &call.folder {
+        command.current_dir(folder);
+    }
+    match command.spawn() {
+        Ok(child) => attend(child, call.deadline),
+        Err(error) => Answer {
+            end: End::NotStarted(format!("{}: {error}", call.program.display())),
+            stdout: String::new(),
+            stderr: String::new(),
+            cut: false,
+        },
+    }
+}
+
+/// Bytes that arrived on one of the two pipes.
+enum Piece {
+    Out(Vec<u8>),
+    Err(Vec<u8>),
+}
+
+/// What has been kept so far of both pipes.
+#[derive(Default)]
+struct Kept {
+    out: Vec<u8>,
+    err: Vec<u8>,
+    cut: bool,
+}
+
+impl Kept {
+    fn add(&mut self, piece: Piece) {
+        let (kept, bytes, limit) = match piece {
+            Piece::Out(bytes) => {
+                self.cut |= self.out.len() + bytes.len() > MAX_STDOUT_BYTES;
+                (&mut self.out, bytes, MAX_STDOUT_BYTES)
+            }
+            Piece::Err(bytes) => (&mut self.err, bytes, MAX_STDERR_BYTES),
+        };
+        let room = limit.saturating_sub(kept.len()).min(bytes.len());
+        kept.extend_from_slice(&bytes[..room]);
+    }
+}
+
+/// Pieces in flight between a reader and the caller.
+const MAX_PIECES: usize = 64;
+/// How long what a dead program left in its pipes is waited for. Only a child that outlives its
+/// parent keeps a pipe open longer.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+fn attend(mut child: Child, deadline: Duration) -> Answer {
+    let started = Instant::now();
+    let (sender, pieces) = mpsc::sync_channel(MAX_PIECES);
+    read_pipe(child.stdout.take(), sender.clone(), Piece::Out);
+    read_pipe(child.stderr.take(), sender, Piece::Err);
+    let mut kept = Kept::default();
+    let end = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break end_of(status),
+            Ok(None) if started.elapsed() >= deadline => break kill(&mut child),
+            Ok(None) => receive(&pieces, &mut kept, step(started.elapsed())),
+            Err(error) => break End::NotStarted(error.to_string()),
+        }
+    };
+    let ended = Instant::now();
+    while let Some(left) = LAST_WORDS.checked_sub(ended.elapsed()) {
+        match pieces.recv_timeout(left) {
+            Ok(piece) => kept.add(piece),
+            Err(_) => break,
+        }
+    }
+    Answer {
+        end,
+        stdout: String::from_utf8_lossy(&kept.out).into_owned(),
+        stderr: String::from_utf8_lossy(&kept.err).into_owned(),
+        cut: kept.cut,
+    }
+}
+
+/// Time between two looks at the program: short for one that answers in milliseconds, long for one
+/// that waits for a slow controller.
+fn step(elapsed: Duration) -> Duration {
+    (elapsed / 8).clamp(Duration::from_millis(1), Duration::from_millis(50))
+}
+
+fn receive(pieces: &Receiver<Piece>, kept: &mut Kept, wait: Duration) {
+    match pieces.recv_timeout(wait) {
+        Ok(piece) => kept.add(piece),
+        Err(RecvTimeoutError::Timeout) => {}
+        // Both pipes are closed, the program still runs.
+        Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
+    }
+}
+
+fn read_pipe(
+    pipe: Option<impl Read + Send + 'static>,
+    sender: mpsc::SyncSender<Piece>,
+    piece: fn(Vec<u8>) -> Piece,
+) {
+    let Some(mut pipe) = pipe else { return };
+    std::thread::spawn(move || {
+        let mut buffer = vec![0_u8; 32 << 10];
+        loop {
+            match pipe.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) if sender.send(piece(buffer[..count].to_vec())).is_err() => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    });
+}
+
+fn kill(child: &mut Child) -> End {
+    // Not waited for yet, so the number still belongs to this child.
+    if let Some(group) = i32::try_from(child.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    End::TimedOut
+}
+
+fn end_of(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exited(code),
+        (None, signal) => End::Killed(signal.unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, deadline: Duration) -> Answer {
+        run(&Call {
+            program: PathBuf::from("/bin/bash"),
+            arguments: vec!["-c".into(), script.into()],
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            folder: None,
+            deadline,
+        })
+    }
+
+    #[test]
+    fn both_pipes_and_the_exit_code_come_back() {
+        let answer = shell("echo out; echo err >&2; exit 7", Duration::from_secs(20));
+        assert_eq!(answer.end, End::Exited(7));
+        assert_eq!(
+            (answer.stdout.as_str(), answer.stderr.as_str()),
+            ("out\n", "err\n")
+        );
+        assert_eq!(answer.describe(), "exit code 7: err");
+    }
+
+    #[test]
+    fn the_deadline_ends_the_whole_process_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("pid");
+        let script = format!("sleep 60 & echo $! > {}; echo begun; wait", mark.display());
+        let answer = shell(&script, Duration::from_secs(2));
+        assert_eq!(answer.end, End::TimedOut);
+        assert_eq!(answer.stdout, "begun\n");
+        let child = std::fs::read_to_string(mark).unwrap();
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+        assert!(
+            state.is_err() || state.unwrap().contains(") Z "),
+            "the child still runs"
+        );
+    }
+
+    #[test]
+    fn a_left_over_child_that_holds_the_pipe_does_not_hold_us() {
+        let started = Instant::now();
+        let answer = shell("sleep 30 & echo 4711", Duration::from_secs(20));
+        assert_eq!(answer.end, End::Exited(0));
+        assert_eq!(answer.stdout, "4711\n");
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn endless_output_is_cut_and_said_to_be() {
+        let answer = shell(
+            "head -c 20000000 /dev/zero | tr '\\0' x",
+            Duration::from_secs(60),
+        );
+        assert_eq!(answer.stdout.len(), MAX_STDOUT_BYTES);
+        assert!(answer.cut && !answer.is_clean());
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_no_panic() {
+        let call = Call {
+            program: PathBuf::from("/nowhere/sbatch"),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            folder: None,
+            deadline: Duration::from_secs(1),
+        };
+        assert!(matches!(run(&call).end, End::NotStarted(_)));
+    }
+
+    #[test]
+    fn only_slurm_conf_of_slurms_variables_stays() {
+        let inherited = [
+            "SLURM_CONF",
+            "SLURM_JOB_ID",
+            "SBATCH_PARTITION",
+            "SQUEUE_STATES",
+            "HOME",
+        ];
+        let kept = without_slurm_variables(inherited.map(|name| (name.into(), "x".into())));
+        let names: Vec<_> = kept
+            .iter()
+            .map(|(name, _)| name.to_str().unwrap())
+            .collect();
+        assert_eq!(names, ["SLURM_CONF", "HOME"]);
+    }
+}

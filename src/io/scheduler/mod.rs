@@ -1,0 +1,136 @@
+//! Four calls are a scheduler: submit, find, poll, cancel. Nothing above this folder may know which
+//! scheduler it talks to.
+
+pub mod command;
+pub mod local;
+pub mod slurm;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use crate::core::job::{JobId, JobRef, JobStatus, Token};
+
+/// What is handed to a scheduler for one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    /// The rendered entry script (`attempt-N/job.sbatch`), absolute.
+    pub script: PathBuf,
+    /// The attempt's token: becomes job name and comment.
+    pub token: Token,
+    /// Working directory of the job, absolute.
+    pub workdir: PathBuf,
+    /// Absolute path of the job's standard output. Its folder exists already.
+    pub stdout: PathBuf,
+    /// Absolute path of the job's standard error.
+    pub stderr: PathBuf,
+    /// Complete environment of the job; nothing is inherited from the caller.
+    pub environment: BTreeMap<String, String>,
+    /// Further options, handed on as they are (`--sbatch OPT`), one argv word each.
+    pub options: Vec<String>,
+    /// Wall-clock limit of the job in seconds, where the backend itself must enforce it (local).
+    pub time_limit_s: Option<u64>,
+}
+
+/// The answer to a submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubmitAnswer {
+    /// Accepted; the id is known.
+    Accepted {
+        /// Job id.
+        id: JobId,
+        /// Cluster, where the answer named one.
+        cluster: Option<String>,
+    },
+    /// Surely refused: nothing was accepted. `reason` is the scheduler's own words, `hint` what the
+    /// user can do about it.
+    Refused {
+        /// The scheduler's own words.
+        reason: String,
+        /// The next step for the user, where the refusal is one that we know.
+        hint: Option<String>,
+    },
+    /// It may or may not have been accepted: look the token up, never repeat.
+    Unclear {
+        /// What was seen (timeout, connection failure, unreadable answer).
+        detail: String,
+    },
+}
+
+/// A question got no usable answer. This changes nothing that we know; ask again later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{command}: {detail}")]
+pub struct NoAnswer {
+    /// The command that was asked, by name (`squeue`).
+    pub command: String,
+    /// Exit code, deadline or message.
+    pub detail: String,
+}
+
+/// A job that carries a token we asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The token it carries.
+    pub token: Token,
+    /// The job.
+    pub status: JobStatus,
+    /// The cluster it is on, where needed for later calls.
+    pub cluster: Option<String>,
+    /// When the scheduler says it was submitted.
+    pub submitted: Option<Timestamp>,
+    /// True when the record is only the trace of a refused submission (Slurm keeps a FAILED record
+    /// with reason `BadConstraints`): it must not be adopted.
+    pub refused_trace: bool,
+}
+
+/// The answer to a poll.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Poll {
+    /// What is known of the jobs asked for, in no order. A job missing here is one of which the
+    /// scheduler said nothing this time; that is no verdict.
+    pub jobs: Vec<JobStatus>,
+    /// Jobs of which the scheduler surely knows nothing any more (purged from queue and accounting,
+    /// asked twice).
+    pub vanished: Vec<JobId>,
+}
+
+/// A scheduler.
+pub trait Scheduler: Send {
+    /// `slurm` or `local`.
+    fn name(&self) -> &'static str;
+
+    /// Submits one attempt. Returns within a deadline; a missed deadline is `Unclear`.
+    fn submit(&mut self, submission: &Submission, now: Timestamp) -> SubmitAnswer;
+
+    /// Looks up the jobs that carry `tokens`, submitted since `since`, in queue and accounting.
+    ///
+    /// # Errors
+    /// `NoAnswer` when either source that should know did not answer; then nothing is known.
+    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer>;
+
+    /// Asks for the state of all `jobs` in one batch.
+    ///
+    /// # Errors
+    /// `NoAnswer` when the scheduler did not answer.
+    fn poll(&mut self, jobs: &[JobRef], now: Timestamp) -> Result<Poll, NoAnswer>;
+
+    /// Cancels a job. An unknown or ended job is no error.
+    ///
+    /// # Errors
+    /// `NoAnswer` when the scheduler did not answer; the job may still run.
+    fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer>;
+
+    /// When a submission could start, in the scheduler's own words, without submitting it
+    /// (`sbatch --test-only`). `None` where the scheduler cannot tell.
+    fn forecast(&mut self, _submission: &Submission) -> Option<String> {
+        None
+    }
+}
+
+/// Whether `sbatch` is found on `PATH`.
+#[must_use]
+pub fn slurm_is_here() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join("sbatch").is_file())
+}

@@ -1,0 +1,130 @@
+//! Slurm's commands as calls: where they are, what they see of our environment, how long each may
+//! take.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::super::NoAnswer;
+use super::super::command::{
+    Answer, Call, End, SearchPath, changes_answers, run, without_slurm_variables,
+};
+
+/// How long each command may take. Seen on 22.05 with the default `MessageTimeout=10`: squeue
+/// blocks 18 to 20 s without a controller, sbatch 10 s (120 s while the job queue is full), sacct
+/// for ever without an answering slurmdbd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadlines {
+    /// For sbatch; when it passes the outcome of a submission is unclear.
+    pub submit: Duration,
+    /// For squeue, scontrol and scancel.
+    pub controller: Duration,
+    /// For sacct.
+    pub accounting: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            submit: Duration::from_secs(60),
+            controller: Duration::from_secs(45),
+            accounting: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Slurm's commands on this machine.
+#[derive(Debug, Clone)]
+pub(super) struct Clients {
+    pub search: SearchPath,
+    pub inherited: Vec<(OsString, OsString)>,
+    pub deadlines: Deadlines,
+}
+
+impl Clients {
+    /// Runs a command that asks or cancels. Times come back as seconds since 1970, messages in
+    /// English.
+    pub fn query(&self, program: &str, arguments: &[String]) -> Answer {
+        let mut environment = without_slurm_variables(self.inherited.iter().cloned());
+        environment.retain(|(name, _)| name != "LC_ALL");
+        environment.push(("LC_ALL".into(), "C".into()));
+        environment.push(("SLURM_TIME_FORMAT".into(), "%s".into()));
+        let deadline = match program {
+            "sacct" => self.deadlines.accounting,
+            _ => self.deadlines.controller,
+        };
+        self.call(program, arguments, environment, deadline, None)
+    }
+
+    /// Runs sbatch. With `--export=ALL` a job gets exactly the environment that sbatch had, so
+    /// sbatch gets the job's. Slurm's own variables are kept out of it: they would change the
+    /// submission (`SBATCH_PARTITION` beats the script) or, from an outer job, contradict it.
+    pub fn submit(
+        &self,
+        arguments: &[String],
+        job_environment: &BTreeMap<String, String>,
+        folder: &std::path::Path,
+    ) -> Answer {
+        let mut environment: Vec<(OsString, OsString)> = job_environment
+            .iter()
+            .filter(|(name, _)| !changes_answers(name.as_ref()))
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        if !job_environment.contains_key("SLURM_CONF") {
+            let conf = self.inherited.iter().find(|(name, _)| name == "SLURM_CONF");
+            environment.extend(conf.cloned());
+        }
+        self.call(
+            "sbatch",
+            arguments,
+            environment,
+            self.deadlines.submit,
+            Some(folder),
+        )
+    }
+
+    fn call(
+        &self,
+        program: &str,
+        arguments: &[String],
+        environment: Vec<(OsString, OsString)>,
+        deadline: Duration,
+        folder: Option<&std::path::Path>,
+    ) -> Answer {
+        let Some(path) = self.search.locate(program) else {
+            return Answer {
+                end: End::NotStarted(format!("{program} is not on PATH")),
+                stdout: String::new(),
+                stderr: String::new(),
+                cut: false,
+            };
+        };
+        run(&Call {
+            program: path,
+            arguments: arguments.iter().map(Into::into).collect(),
+            environment,
+            folder: folder.map(Into::into),
+            deadline,
+        })
+    }
+}
+
+/// The refusal to conclude anything from an answer.
+pub(super) fn no_answer(command: &str, answer: &Answer) -> NoAnswer {
+    NoAnswer {
+        command: command.to_owned(),
+        detail: answer.describe(),
+    }
+}
+
+/// Slurm's message for an id that it does not know (any more). The controller did answer.
+pub(super) fn says_unknown_id(answer: &Answer) -> bool {
+    matches!(answer.end, End::Exited(_)) && answer.stderr.contains("Invalid job id specified")
+}
+
+/// `-M cluster`, where a job is on a named one.
+pub(super) fn on_cluster(cluster: Option<&str>) -> Vec<String> {
+    cluster
+        .map(|name| vec!["-M".to_owned(), name.to_owned()])
+        .unwrap_or_default()
+}

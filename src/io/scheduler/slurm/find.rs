@@ -1,0 +1,101 @@
+//! Jobs by their token: the queue knows a job as soon as it is accepted, accounting longer than the
+//! queue.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::super::{Found, NoAnswer};
+use super::Slurm;
+use super::accounts::Accounts;
+use super::clients::{no_answer, on_cluster};
+use super::parse::{Record, SQUEUE_FIELDS, read_squeue};
+use crate::core::job::{JobState, Token};
+
+/// Tokens in one call.
+const TOKENS_PER_CALL: usize = 200;
+/// `find` looks this much further back than asked, for clocks that differ.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(3_600);
+/// Every state that sacct can be asked for.
+const EVERY_STATE: &str = "BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RS,RV,S,TO";
+
+impl Slurm {
+    pub(super) fn find_tokens(
+        &mut self,
+        tokens: &[Token],
+        since: Timestamp,
+    ) -> Result<Vec<Found>, NoAnswer> {
+        let mut found: Vec<Found> = Vec::new();
+        for cluster in self.clusters.clone() {
+            for batch in tokens.chunks(TOKENS_PER_CALL) {
+                for record in self.records_of(cluster.as_deref(), batch, since)? {
+                    let Some(token) = batch.iter().find(|token| record.carries(token)) else {
+                        continue;
+                    };
+                    let known = |other: &Found| {
+                        other.status.id == record.status.id && other.cluster == cluster
+                    };
+                    if !found.iter().any(known) {
+                        found.push(as_found(token, record, cluster.clone()));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Records of jobs with these names, the queue's before the accounting's.
+    fn records_of(
+        &mut self,
+        cluster: Option<&str>,
+        tokens: &[Token],
+        since: Timestamp,
+    ) -> Result<Vec<Record>, NoAnswer> {
+        let names = tokens
+            .iter()
+            .map(|token| token.0.as_str())
+            .collect::<Vec<_>>()
+            .join(",");
+        let mut arguments = on_cluster(cluster);
+        arguments.extend(
+            ["-h", "-a", "-r", "-t", "all", "--me", "-O", SQUEUE_FIELDS].map(str::to_owned),
+        );
+        arguments.extend(["-n".to_owned(), names.clone()]);
+        let answer = self.clients.query("squeue", &arguments);
+        if !answer.is_clean() {
+            return Err(no_answer("squeue", &answer));
+        }
+        let mut records = read_squeue(&answer.stdout);
+        let mut arguments = on_cluster(cluster);
+        let start = since
+            .checked_sub(CLOCK_SKEW)
+            .unwrap_or(since)
+            .as_second()
+            .max(1);
+        // `uts` is Slurm's prefix for seconds since 1970: free of time zones.
+        // Without states sacct leaves out a job that was cancelled while it was held (22.05.8): it
+        // never became eligible. With states it wants an end.
+        arguments.extend([
+            format!("--starttime=uts{start}"),
+            "--endtime=now+1hour".to_owned(),
+            format!("--state={EVERY_STATE}"),
+            format!("--name={names}"),
+        ]);
+        match self.ask_sacct(arguments) {
+            Accounts::Answer(more) => records.extend(more),
+            Accounts::Off => {}
+            Accounts::NoAnswer(error) => return Err(error),
+        }
+        Ok(records)
+    }
+}
+
+fn as_found(token: &Token, record: Record, cluster: Option<String>) -> Found {
+    let status = record.status;
+    Found {
+        token: token.clone(),
+        refused_trace: status.state == JobState::Failed
+            && status.reason.as_deref() == Some("BadConstraints"),
+        submitted: record.submitted,
+        cluster,
+        status,
+    }
+}

@@ -1,0 +1,202 @@
+//! Slurm through its commands: sbatch, squeue, sacct, scontrol, scancel, as argv and in batches.
+//!
+//! Rule: an answer that failed, came late or is empty is never a verdict about a job. Exit codes,
+//! texts and latencies behind the decisions here were observed on Slurm 22.05 and 26.05
+//! (tests/slurm starts the cluster they came from).
+
+mod accounts;
+mod clients;
+mod find;
+pub mod log_paths;
+pub mod parse;
+mod queue;
+pub mod refusal;
+pub mod states;
+mod submit;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use super::command::{End, SearchPath};
+use super::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use crate::core::job::{JobRef, Token};
+
+pub use clients::Deadlines;
+use clients::{Clients, no_answer, on_cluster, says_unknown_id};
+use queue::Memory;
+
+/// True when Slurm's commands are on this machine.
+#[must_use]
+pub fn available() -> bool {
+    search_path(&inherited()).locate("sbatch").is_some()
+}
+
+fn inherited() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+fn search_path(environment: &[(OsString, OsString)]) -> SearchPath {
+    let path = environment.iter().find(|(name, _)| name == "PATH");
+    SearchPath::Path(path.map(|(_, value)| value.clone()).unwrap_or_default())
+}
+
+/// Whether this site keeps accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Accounting {
+    /// sacct may know something.
+    Asked,
+    /// sacct said that accounting is off, or there is no sacct.
+    Off,
+}
+
+/// The Slurm of this machine.
+#[derive(Debug, Clone)]
+pub struct Slurm {
+    clients: Clients,
+    clusters: Vec<Option<String>>,
+    accounting: Accounting,
+    /// Extra detail from sacct is not asked for before this moment, after it did not answer.
+    accounting_rests_until: Option<Timestamp>,
+    memory: BTreeMap<String, Memory>,
+}
+
+impl Slurm {
+    /// Slurm's commands as `PATH` and the environment of this process find them.
+    #[must_use]
+    pub fn new() -> Self {
+        let inherited = inherited();
+        let search = search_path(&inherited);
+        Self::build(search, inherited)
+    }
+
+    /// Slurm's commands in one folder.
+    #[must_use]
+    pub fn with_path(folder: impl Into<PathBuf>) -> Self {
+        Self::build(SearchPath::Folder(folder.into()), inherited())
+    }
+
+    fn build(search: SearchPath, inherited: Vec<(OsString, OsString)>) -> Self {
+        Self {
+            clients: Clients {
+                search,
+                inherited,
+                deadlines: Deadlines::default(),
+            },
+            clusters: vec![None],
+            accounting: Accounting::Asked,
+            accounting_rests_until: None,
+            memory: BTreeMap::new(),
+        }
+    }
+
+    /// The same with other deadlines.
+    #[must_use]
+    pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
+        self.clients.deadlines = deadlines;
+        self
+    }
+
+    /// The same as a process with this environment would have it.
+    #[must_use]
+    pub fn inheriting(mut self, environment: Vec<(OsString, OsString)>) -> Self {
+        self.clients.inherited = environment;
+        self
+    }
+
+    /// The same, with `find` looking on these clusters and not on the one of this machine: needed
+    /// where submissions name a cluster (`--clusters`).
+    #[must_use]
+    pub fn on_clusters(mut self, clusters: &[String]) -> Self {
+        if !clusters.is_empty() {
+            self.clusters = clusters.iter().cloned().map(Some).collect();
+        }
+        self
+    }
+
+    /// Where the logs of a job are, as Slurm reports it: standard output and standard error, with
+    /// sbatch's patterns filled in. `None` when Slurm does not say (any more).
+    #[must_use]
+    pub fn log_paths(&self, job: &JobRef) -> Option<(PathBuf, PathBuf)> {
+        let control = self.control(job).ok()??;
+        log_paths::log_paths(&control)
+    }
+}
+
+impl Default for Slurm {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scheduler for Slurm {
+    fn name(&self) -> &'static str {
+        "slurm"
+    }
+
+    fn submit(&mut self, submission: &Submission, _now: Timestamp) -> SubmitAnswer {
+        submit::submit(&self.clients, submission)
+    }
+
+    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+        self.find_tokens(tokens, since)
+    }
+
+    fn poll(&mut self, jobs: &[JobRef], now: Timestamp) -> Result<Poll, NoAnswer> {
+        self.poll_jobs(jobs, now)
+    }
+
+    /// scancel itself compares the name, so that a job that got a reused id is left alone.
+    fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer> {
+        if !parse::is_job_id(&job.id.0) {
+            let detail = format!("{:?} is no Slurm job id", job.id.0);
+            return Err(NoAnswer {
+                command: "scancel".to_owned(),
+                detail,
+            });
+        }
+        let mut arguments = on_cluster(job.cluster.as_deref());
+        arguments.extend(job.token.as_ref().map(|token| format!("--name={token}")));
+        arguments.push(job.id.0.clone());
+        let answer = self.clients.query("scancel", &arguments);
+        let over = [
+            "already completing or completed",
+            "Invalid job id specified",
+        ];
+        let ended = over.iter().any(|words| answer.stderr.contains(words));
+        match answer.end {
+            End::Exited(0) => Ok(()),
+            End::Exited(_) if ended => Ok(()),
+            _ => Err(no_answer("scancel", &answer)),
+        }
+    }
+
+    fn forecast(&mut self, submission: &Submission) -> Option<String> {
+        submit::forecast(&self.clients, submission)
+    }
+}
+
+impl Slurm {
+    /// What `scontrol show job` says; `None` when the controller does not know the job.
+    fn control(&self, job: &JobRef) -> Result<Option<parse::Control>, NoAnswer> {
+        if !parse::is_job_id(&job.id.0) {
+            return Ok(None);
+        }
+        let mut arguments = on_cluster(job.cluster.as_deref());
+        arguments.extend(["-d", "show", "job", &job.id.0].map(str::to_owned));
+        let answer = self.clients.query("scontrol", &arguments);
+        if says_unknown_id(&answer) {
+            return Ok(None);
+        }
+        if !answer.is_clean() {
+            return Err(no_answer("scontrol", &answer));
+        }
+        match parse::read_scontrol(&answer.stdout) {
+            Some(control) => Ok(Some(control)),
+            // Nothing, with exit code 0: no answer, whatever else it may be.
+            None => Err(no_answer("scontrol", &answer)),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The text of squeue, sacct and scontrol, read into job records. Pure: text in, records out; a
+//! line that cannot be read is left out, never guessed.
+
+use jiff::Timestamp;
+
+use super::states::{
+    expand_nodes, parse_canceller, parse_exit, parse_state, parse_time, parse_word,
+};
+use crate::core::job::{JobId, JobState, JobStatus, Stage, Token};
+
+/// Columns of our squeue lines (`-O`, whose `field:|` means "as wide as needed, then a bar", in
+/// every version since 18). Free text stands last, for names and comments may hold bars.
+pub const SQUEUE_FIELDS: &str = "JobArrayID:|,JobID:|,State:|,RestartCnt:|,SubmitTime:|,StartTime:|,EndTime:|,NodeList:|,Reason:|,Comment:|,Name:";
+
+/// Columns of our sacct lines (`-P`), free text last.
+pub const SACCT_FIELDS: &str = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Submit,Start,End,NodeList,Reason,Comment,JobName";
+
+/// One job as one of the three commands shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The id as people write it (`17_3`, `28+0`) is in `status`; this is the raw number.
+    pub raw_id: String,
+    /// What is known of the job.
+    pub status: JobStatus,
+    /// Submit time; moves when the job is requeued.
+    pub submitted: Option<Timestamp>,
+    /// Job name.
+    pub name: String,
+    /// Comment, where the command shows it.
+    pub comment: Option<String>,
+}
+
+impl Record {
+    /// True when the record has this id in either way of writing it.
+    #[must_use]
+    pub fn has_id(&self, id: &JobId) -> bool {
+        self.status.id == *id || self.raw_id == id.0
+    }
+
+    /// True when the job carries the token as its name or its comment.
+    #[must_use]
+    pub fn carries(&self, token: &Token) -> bool {
+        self.name == token.0 || self.comment.as_deref() == Some(token.0.as_str())
+    }
+}
+
+/// True for something that Slurm prints as a job id: `4711`, `17_3`, `17_[3-6%2]`, `28+0`.
+pub(super) fn is_job_id(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_[]%+,-.".contains(&b))
+}
+
+/// Puts start and end where the state says they belong: squeue prints an expected start for a
+/// pending job, and an expected end for a running one.
+fn place_times(status: &mut JobStatus, start: &str, end: &str) {
+    match status.state.stage() {
+        Stage::Waiting => status.expected_start = parse_time(start),
+        Stage::Running | Stage::Ending => status.started = parse_time(start),
+        Stage::Ended => {
+            status.started = parse_time(start);
+            status.ended = parse_time(end);
+        }
+        Stage::Unknown => {}
+    }
+}
+
+/// Lines of squeue in the columns of [`SQUEUE_FIELDS`].
+#[must_use]
+pub fn read_squeue(text: &str) -> Vec<Record> {
+    text.lines().filter_map(squeue_line).collect()
+}
+
+fn squeue_line(line: &str) -> Option<Record> {
+    let fields: Vec<&str> = line.splitn(11, '|').collect();
+    let [
+        id,
+        raw_id,
+        state,
+        restarts,
+        submit,
+        start,
+        end,
+        nodes,
+        reason,
+        comment,
+        name,
+    ] = fields[..]
+    else {
+        return None;
+    };
+    if !is_job_id(id) || !is_job_id(raw_id) {
+        return None;
+    }
+    let mut status = JobStatus::bare(JobId(id.to_owned()), parse_state(state));
+    status.restarts = restarts.trim().parse().unwrap_or(0);
+    status.nodes = expand_nodes(nodes);
+    status.reason = parse_word(reason);
+    place_times(&mut status, start, end);
+    Some(Record {
+        raw_id: raw_id.to_owned(),
+        status,
+        submitted: parse_time(submit),
+        name: name.trim_end().to_owned(),
+        comment: parse_word(comment),
+    })
+}
+
+/// Lines of `sacct -D` in the columns of [`SACCT_FIELDS`]. Each job comes once, as its last run
+/// shows it: earlier runs of the same id and name count as restarts, steps add what they know.
+#[must_use]
+pub fn read_sacct(text: &str) -> Vec<Record> {
+    let mut jobs: Vec<Record> = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.splitn(12, '|').collect();
+        let Ok(fields) = <[&str; 12]>::try_from(fields) else {
+            continue;
+        };
+        if !is_job_id(fields[0]) {
+            continue;
+        }
+        match fields[0].split_once('.') {
+            Some((job, _)) => add_step(&mut jobs, job, &fields),
+            None => add_run(&mut jobs, sacct_job(&fields)),
+        }
+    }
+    jobs
+}
+
+fn sacct_job(fields: &[&str; 12]) -> Record {
+    let [
+        raw_id,
+        id,
+        state,
+        exit,
+        derived,
+        submit,
+        start,
+        end,
+        nodes,
+        reason,
+        comment,
+        name,
+    ] = *fields;
+    let mut status = JobStatus::bare(JobId(id.to_owned()), parse_state(state));
+    status.cancelled_by = parse_canceller(state);
+    status.exit = parse_exit(exit);
+    status.derived_exit = parse_exit(derived);
+    // After an outage of slurmdbd a job is FAILED for seconds before its exit code arrives.
+    if status.state == JobState::Failed && status.exit.unwrap_or_default() == Default::default() {
+        status.exit = None;
+    }
+    status.nodes = expand_nodes(nodes);
+    status.reason = parse_word(reason);
+    place_times(&mut status, start, end);
+    if status.state.stage() != Stage::Ended {
+        (status.exit, status.derived_exit) = (None, None);
+    }
+    Record {
+        raw_id: raw_id.to_owned(),
+        status,
+        submitted: parse_time(submit),
+        name: name.trim_end().to_owned(),
+        comment: parse_word(comment),
+    }
+}
+
+fn add_run(jobs: &mut Vec<Record>, mut run: Record) {
+    let same = |job: &&mut Record| job.raw_id == run.raw_id && job.name == run.name;
+    let Some(known) = jobs.iter_mut().find(same) else {
+        jobs.push(run);
+        return;
+    };
+    let restarts = known.status.restarts + 1;
+    if run.submitted >= known.submitted {
+        run.status.restarts = restarts;
+        *known = run;
+    } else {
+        known.status.restarts = restarts;
+    }
+}
+
+/// A step is printed below its job.
+fn add_step(jobs: &mut [Record], job: &str, fields: &[&str; 12]) {
+    if parse_state(fields[2]) == JobState::OutOfMemory
+        && let Some(job) = jobs.iter_mut().rev().find(|known| known.raw_id == job)
+    {
+        job.status.step_out_of_memory = true;
+    }
+}
+
+/// What `scontrol -d show job` says of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Control {
+    /// State and identity.
+    pub record: Record,
+    /// `StdOut=`, maybe with patterns in it.
+    pub stdout: Option<String>,
+    /// `StdErr=`, the same; `None` when it goes with standard output.
+    pub stderr: Option<String>,
+    /// `WorkDir=`.
+    pub folder: Option<String>,
+    /// User name.
+    pub user: Option<String>,
+    /// The first node's name.
+    pub batch_host: Option<String>,
+    /// Id of the array, for one of its tasks.
+    pub array_job: Option<String>,
+    /// Index in the array.
+    pub array_task: Option<String>,
+}
+
+/// Output of `scontrol -d show job ID`: the first of the jobs in it.
+#[must_use]
+pub fn read_scontrol(text: &str) -> Option<Control> {
+    let mut first = None;
+    let mut fields: Vec<(&str, &str)> = Vec::new();
+    for line in text.lines() {
+        match line.strip_prefix("JobId=") {
+            Some(_) if first.is_some() => break,
+            Some(rest) => first = Some(rest),
+            None => scontrol_fields(line, &mut fields),
+        }
+    }
+    let first = first?;
+    let (ids, name) = first.split_once(" JobName=").unwrap_or((first, ""));
+    let mut words = ids.split_whitespace();
+    let raw_id = words.next().filter(|id| is_job_id(id))?.to_owned();
+    let id_field = |key: &str| ids.split(' ').find_map(|word| word.strip_prefix(key));
+    let array_job = id_field("ArrayJobId=").map(str::to_owned);
+    let array_task = id_field("ArrayTaskId=").map(str::to_owned);
+    // A name with a line break in it could bring lines of its own: the last word on a field counts.
+    let field = |key: &str| {
+        fields
+            .iter()
+            .rev()
+            .find(|(name, _)| *name == key)
+            .map_or("", |(_, value)| *value)
+    };
+    let id = match (&array_job, &array_task) {
+        (Some(job), Some(task)) => format!("{job}_{task}"),
+        _ => raw_id.clone(),
+    };
+    let status = scontrol_status(JobId(id), &field);
+    let path = |key| parse_word(field(key));
+    Some(Control {
+        record: Record {
+            raw_id,
+            status,
+            submitted: parse_time(field("SubmitTime")),
+            name: name.trim_end().to_owned(),
+            comment: parse_word(field("Comment")),
+        },
+        stdout: path("StdOut"),
+        stderr: path("StdErr"),
+        folder: path("WorkDir"),
+        user: field("UserId")
+            .split_once('(')
+            .map(|(user, _)| user.to_owned()),
+        batch_host: path("BatchHost"),
+        array_job,
+        array_task,
+    })
+}
+
+fn scontrol_status<'a>(id: JobId, field: &impl Fn(&str) -> &'a str) -> JobStatus {
+    let mut status = JobStatus::bare(id, parse_state(field("JobState")));
+    status.reason = parse_word(field("Reason"));
+    status.restarts = field("Restarts").parse().unwrap_or(0);
+    status.nodes = expand_nodes(field("NodeList"));
+    place_times(&mut status, field("StartTime"), field("EndTime"));
+    if status.state.stage() == Stage::Ended {
+        status.exit = parse_exit(field("ExitCode"));
+        status.derived_exit = parse_exit(field("DerivedExitCode"));
+        status.step_out_of_memory = status.derived_exit.is_some_and(|exit| exit.signal == 125);
+    }
+    status
+}
+
+/// Fields whose value is the rest of their line: it may hold blanks.
+const WHOLE_LINE: [&str; 5] = ["StdOut", "StdErr", "WorkDir", "Command", "Comment"];
+
+fn scontrol_fields<'a>(line: &'a str, fields: &mut Vec<(&'a str, &'a str)>) {
+    let line = line.trim();
+    if let Some((key, value)) = line.split_once('=')
+        && WHOLE_LINE.contains(&key)
+    {
+        fields.push((key, value));
+        return;
+    }
+    if let Some(rest) = line.strip_prefix("JobState=") {
+        // The reason may be a whole sentence.
+        let (state, rest) = rest.split_once(" Reason=").unwrap_or((rest, ""));
+        let reason = rest
+            .rsplit_once(" Dependency=")
+            .map_or(rest, |(reason, _)| reason);
+        fields.extend([("JobState", state), ("Reason", reason)]);
+        return;
+    }
+    fields.extend(
+        line.split_whitespace()
+            .filter_map(|word| word.split_once('=')),
+    );
+}
+
+/// The one job id that `sbatch --parsable` printed, with the cluster if it named one. Sites print
+/// banners around it; two different ids are as bad as none.
+#[must_use]
+pub fn read_submission(stdout: &str) -> Option<(JobId, Option<String>)> {
+    let mut found: Vec<(&str, Option<&str>)> = stdout
+        .lines()
+        .filter_map(|line| submission_line(line.trim_end_matches('\r')))
+        .collect();
+    found.dedup();
+    match found[..] {
+        [(id, cluster)] => Some((JobId(id.to_owned()), cluster.map(str::to_owned))),
+        _ => None,
+    }
+}
+
+/// `4711` or `4711;cluster`, and nothing else on the line.
+fn submission_line(line: &str) -> Option<(&str, Option<&str>)> {
+    let (id, cluster) = match line.split_once(';') {
+        Some((id, cluster)) => (id, Some(cluster)),
+        None => (line, None),
+    };
+    let number = !id.is_empty() && id.len() <= 10 && id.bytes().all(|b| b.is_ascii_digit());
+    let named = cluster.is_none_or(|c| !c.is_empty() && !c.contains(char::is_whitespace));
+    (number && named).then_some((id, cluster))
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

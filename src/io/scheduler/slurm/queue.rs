@@ -1,0 +1,320 @@
+//! Looking jobs up: live ones in squeue, in one call for all; ended ones with their exit codes in
+//! scontrol while the controller still has them, then in sacct.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::super::{NoAnswer, Poll};
+use super::accounts::Accounts;
+use super::clients::{no_answer, on_cluster, says_unknown_id};
+use super::parse::{Record, SQUEUE_FIELDS, is_job_id, read_squeue};
+use super::{Accounting, Slurm};
+use crate::core::job::{JobRef, JobState, JobStatus, Stage};
+
+/// Job ids in one squeue or sacct call. A longer command line meets the system's limit at about
+/// 130,000 bytes.
+pub(super) const IDS_PER_CALL: usize = 1_000;
+/// scontrol calls in one poll; the jobs beyond are told of by the next poll.
+const LOOKUPS_PER_POLL: usize = 32;
+/// A job of which queue and accounting were silent is vanished when they still are this much later.
+/// sacct of 22.05 shows a job up to 5 s late, 6 s after an outage of slurmdbd.
+const SILENCE: SignedDuration = SignedDuration::from_secs(15);
+/// How long sacct is not asked for mere detail after it did not answer.
+const ACCOUNTING_REST: SignedDuration = SignedDuration::from_secs(120);
+
+/// What is remembered of a job between polls.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    /// Since when queue and accounting know nothing of it.
+    silent_since: Option<Timestamp>,
+    /// Its id was seen on another job.
+    reused: bool,
+    /// What was last known.
+    last: Option<JobStatus>,
+}
+
+/// Where a job stands after the queue was asked.
+#[derive(Default)]
+struct Seen<'a> {
+    ended: Vec<(&'a JobRef, Record)>,
+    left: Vec<&'a JobRef>,
+}
+
+fn key(job: &JobRef) -> String {
+    let token = job.token.as_ref().map_or("", |token| &token.0);
+    format!(
+        "{} {} {token}",
+        job.cluster.as_deref().unwrap_or(""),
+        job.id
+    )
+}
+
+/// A record is a job's when the id fits and, for a job of ours, the token does too: ids are given
+/// out again after a crash of the controller.
+fn is_of(record: &Record, job: &JobRef) -> bool {
+    record.has_id(&job.id) && job.token.as_ref().is_none_or(|token| record.carries(token))
+}
+
+/// Records by both of their ids.
+struct Index(HashMap<String, Vec<Record>>);
+
+impl Index {
+    fn new(records: Vec<Record>) -> Self {
+        let mut index: HashMap<String, Vec<Record>> = HashMap::new();
+        for record in records {
+            if record.raw_id != record.status.id.0 {
+                index
+                    .entry(record.raw_id.clone())
+                    .or_default()
+                    .push(record.clone());
+            }
+            index
+                .entry(record.status.id.0.clone())
+                .or_default()
+                .push(record);
+        }
+        Self(index)
+    }
+
+    fn of(&self, job: &JobRef) -> Option<&Record> {
+        let records = self.0.get(&job.id.0)?;
+        records
+            .iter()
+            .filter(|record| is_of(record, job))
+            .max_by_key(|record| record.submitted)
+    }
+}
+
+impl Slurm {
+    pub(super) fn poll_jobs(&mut self, jobs: &[JobRef], now: Timestamp) -> Result<Poll, NoAnswer> {
+        let mut clusters: Vec<&Option<String>> = jobs.iter().map(|job| &job.cluster).collect();
+        clusters.sort();
+        clusters.dedup();
+        let mut poll = Poll::default();
+        let mut failure = None;
+        let count = clusters.len();
+        let mut failures = 0;
+        for cluster in clusters {
+            let group: Vec<&JobRef> = jobs
+                .iter()
+                .filter(|job| job.cluster == *cluster && is_job_id(&job.id.0))
+                .collect();
+            if let Err(error) = self.poll_cluster(cluster.as_deref(), &group, now, &mut poll) {
+                failures += 1;
+                failure = Some(error);
+            }
+        }
+        match failure {
+            Some(error) if failures == count => Err(error),
+            _ => Ok(poll),
+        }
+    }
+
+    fn poll_cluster(
+        &mut self,
+        cluster: Option<&str>,
+        jobs: &[&JobRef],
+        now: Timestamp,
+        poll: &mut Poll,
+    ) -> Result<(), NoAnswer> {
+        let queue = Index::new(self.queue(cluster, jobs)?);
+        let mut seen = Seen::default();
+        for job in jobs {
+            match queue.of(job) {
+                Some(record) if record.status.state.stage() == Stage::Ended => {
+                    seen.ended.push((job, record.clone()));
+                }
+                Some(record) => self.known(job, record.status.clone(), poll),
+                None => {
+                    self.note_reuse(job, &queue);
+                    seen.left.push(job);
+                }
+            }
+        }
+        let mut lookups = LOOKUPS_PER_POLL;
+        self.settle_ended(cluster, &mut seen, now, &mut lookups, poll);
+        self.settle_left(cluster, &seen.left, now, &mut lookups, poll);
+        Ok(())
+    }
+
+    /// All of `jobs` that the queue knows, live or ended.
+    fn queue(&self, cluster: Option<&str>, jobs: &[&JobRef]) -> Result<Vec<Record>, NoAnswer> {
+        let mut records = Vec::new();
+        for batch in jobs.chunks(IDS_PER_CALL) {
+            let mut arguments = on_cluster(cluster);
+            arguments
+                .extend(["-h", "-a", "-r", "-t", "all", "-O", SQUEUE_FIELDS].map(str::to_owned));
+            arguments.extend(["-j".to_owned(), ids(batch)]);
+            let answer = self.clients.query("squeue", &arguments);
+            if answer.is_clean() {
+                records.extend(read_squeue(&answer.stdout));
+            } else if !says_unknown_id(&answer) {
+                return Err(no_answer("squeue", &answer));
+            }
+        }
+        Ok(records)
+    }
+
+    /// Ended jobs that are still in the queue: squeue shows no exit codes, scontrol does, at once
+    /// and without sacct's subtraction of 128.
+    fn settle_ended(
+        &mut self,
+        cluster: Option<&str>,
+        seen: &mut Seen<'_>,
+        now: Timestamp,
+        lookups: &mut usize,
+        poll: &mut Poll,
+    ) {
+        let mut told = Vec::new();
+        for (job, record) in std::mem::take(&mut seen.ended) {
+            if *lookups == 0 {
+                break;
+            }
+            *lookups -= 1;
+            match self.control(job) {
+                Ok(Some(control)) if is_of(&control.record, job) => {
+                    told.push((job, merge(record.status, control.record.status)));
+                }
+                Ok(_) => seen.left.push(job),
+                Err(_) => {}
+            }
+        }
+        let details = self.details(cluster, &told, now);
+        for (job, mut status) in told {
+            if let Some(record) = details
+                .of(job)
+                .filter(|record| record.status.state == status.state)
+            {
+                status.cancelled_by = record.status.cancelled_by.clone();
+                status.step_out_of_memory |= record.status.step_out_of_memory;
+            }
+            self.known(job, status, poll);
+        }
+    }
+
+    /// What only sacct knows of ended jobs: who cancelled, which steps ran out of memory. Welcome,
+    /// not needed.
+    fn details(
+        &mut self,
+        cluster: Option<&str>,
+        told: &[(&JobRef, JobStatus)],
+        now: Timestamp,
+    ) -> Index {
+        let rests = self.accounting_rests_until.is_some_and(|until| now < until);
+        let jobs: Vec<&JobRef> = told
+            .iter()
+            .filter(|(_, status)| {
+                status.state != JobState::Completed || status.derived_exit != status.exit
+            })
+            .map(|(job, _)| *job)
+            .collect();
+        if rests || jobs.is_empty() {
+            return Index::new(Vec::new());
+        }
+        match self.accounts(cluster, &jobs) {
+            Accounts::Answer(records) => Index::new(records),
+            Accounts::Off => Index::new(Vec::new()),
+            Accounts::NoAnswer(_) => {
+                self.accounting_rests_until = Some(now + ACCOUNTING_REST);
+                Index::new(Vec::new())
+            }
+        }
+    }
+
+    /// Jobs that the queue does not know: ended long ago, lost, or another job has their id now.
+    fn settle_left(
+        &mut self,
+        cluster: Option<&str>,
+        left: &[&JobRef],
+        now: Timestamp,
+        lookups: &mut usize,
+        poll: &mut Poll,
+    ) {
+        if left.is_empty() {
+            return;
+        }
+        let (records, clean) = match self.accounts(cluster, left) {
+            Accounts::Answer(records) => (Index::new(records), true),
+            Accounts::Off => (Index::new(Vec::new()), true),
+            Accounts::NoAnswer(_) => (Index::new(Vec::new()), false),
+        };
+        let controller_alone = self.accounting == Accounting::Off || !clean;
+        for job in left {
+            let record = records.of(job);
+            if let Some(record) = record.filter(|r| r.status.state.stage() == Stage::Ended) {
+                self.known(job, record.status.clone(), poll);
+                continue;
+            }
+            if !controller_alone {
+                // A live state in sacct of a job that the controller does not know is a leftover.
+                self.silent(job, now, poll);
+                continue;
+            }
+            if *lookups == 0 {
+                continue;
+            }
+            *lookups -= 1;
+            match self.control(job) {
+                Ok(Some(control)) if is_of(&control.record, job) => {
+                    self.known(job, control.record.status, poll);
+                }
+                Ok(_) if clean => self.silent(job, now, poll),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    fn known(&mut self, job: &JobRef, mut status: JobStatus, poll: &mut Poll) {
+        status.id = job.id.clone();
+        if status.state.stage() == Stage::Ended {
+            self.memory.remove(&key(job));
+        } else {
+            let memory = Memory {
+                last: Some(status.clone()),
+                ..Memory::default()
+            };
+            self.memory.insert(key(job), memory);
+        }
+        poll.jobs.push(status);
+    }
+
+    fn note_reuse(&mut self, job: &JobRef, queue: &Index) {
+        if queue.0.contains_key(&job.id.0) {
+            self.memory.entry(key(job)).or_default().reused = true;
+        }
+    }
+
+    /// Everybody answered and nobody knows the job. Only when that lasts is it vanished.
+    fn silent(&mut self, job: &JobRef, now: Timestamp, poll: &mut Poll) {
+        let memory = self.memory.entry(key(job)).or_default();
+        let since = *memory.silent_since.get_or_insert(now);
+        if now.duration_since(since) < SILENCE {
+            return;
+        }
+        let mut status = memory
+            .last
+            .take()
+            .unwrap_or_else(|| JobStatus::bare(job.id.clone(), JobState::Unknown(String::new())));
+        status.state = JobState::Unknown("PURGED".to_owned());
+        if memory.reused {
+            status.reason = Some("the id now belongs to another job".to_owned());
+        }
+        self.memory.remove(&key(job));
+        poll.jobs.push(status);
+        poll.vanished.push(job.id.clone());
+    }
+}
+
+pub(super) fn ids(jobs: &[&JobRef]) -> String {
+    jobs.iter()
+        .map(|job| job.id.0.as_str())
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// The queue's view of an ended job, completed by scontrol's, which is the later one.
+fn merge(queue: JobStatus, control: JobStatus) -> JobStatus {
+    let reason = control.reason.clone().or(queue.reason);
+    JobStatus { reason, ..control }
+}

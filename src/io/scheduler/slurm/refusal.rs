@@ -1,0 +1,453 @@
+//! Why sbatch did not say a job id: a refusal, with what to do about it, or a lost answer.
+//!
+//! Exit codes and texts as Slurm 22.05 and 26.05 printed them (tests/slurm); later wordings differ
+//! in details, so each is recognised by its stable part.
+
+use super::super::SubmitAnswer;
+use super::super::command::{Answer, End};
+use super::parse::read_submission;
+
+/// sbatch's exit code for options that it could not read; nothing was sent.
+const USAGE: i32 = 255;
+
+/// Signs that the request may have reached the controller although no answer came back: after
+/// "Socket timed out" the job regularly exists.
+const LOST_ANSWER: [&str; 16] = [
+    "socket timed out",
+    "unable to contact slurm controller",
+    "connect failure",
+    "zero bytes were transmitted",
+    "connection refused",
+    "connection reset",
+    "connection timed out",
+    "message receive failure",
+    "message send failure",
+    "communication",
+    "unexpected message received",
+    "header lengths are longer",
+    "protocol authentication error",
+    "controller in standby",
+    "sleeping and retrying",
+    "unspecified error",
+];
+
+/// A part of Slurm's reason, and the next step.
+const HINTS: [(&str, &str); 34] = [
+    (
+        "unrecognized option",
+        "sbatch does not know this option: see #SBATCH lines and --sbatch, and `sbatch --help` for this version",
+    ),
+    (
+        "invalid --",
+        "this option's value cannot be read: see #SBATCH lines and --sbatch, and `man sbatch` for its form",
+    ),
+    (
+        "invalid partition",
+        "`sinfo -s` lists the partitions; set the partition in the cluster profile",
+    ),
+    (
+        "invalid account",
+        "`sacctmgr show assoc user=$USER format=account,partition` lists your accounts",
+    ),
+    (
+        "invalid qos",
+        "`sacctmgr show assoc user=$USER format=account,qos` lists the QOS that you may use",
+    ),
+    (
+        "cpu count per node can not be satisfied",
+        "no node has that many CPUs: `sinfo -o '%P %c %m %G'`; lower --cpus-per-task",
+    ),
+    (
+        "memory specification can not be satisfied",
+        "no node has that much memory: `sinfo -o '%P %c %m %G'` (%m is MB a node); lower --mem",
+    ),
+    (
+        "requested node configuration is not available",
+        "no node of the partition has these GPUs, CPUs and memory together: `sinfo -o '%P %c %m %G'` shows what a node has",
+    ),
+    (
+        "invalid generic resource",
+        "no GRES of that name here: `sinfo -o '%P %G'` shows name and type of the GPUs",
+    ),
+    (
+        "maxgresper",
+        "the QOS allows fewer GPUs: `sacctmgr show qos format=name,maxtres,maxtrespu`; ask for fewer or use another QOS",
+    ),
+    (
+        "maxtresper",
+        "the QOS allows less of this resource: `sacctmgr show qos format=name,maxtres,maxtrespu`",
+    ),
+    (
+        "maxwall",
+        "the QOS allows less time: `sacctmgr show qos format=name,maxwall`; lower --time or use another QOS",
+    ),
+    (
+        "maxsubmitjob",
+        "the QOS allows no further job of yours for now: wait for one to end, or cancel one",
+    ),
+    (
+        "violates accounting/qos policy",
+        "a limit of your account or QOS: `sacctmgr show qos format=name,maxtres,maxwall,maxsubmitjobspu`",
+    ),
+    (
+        "node count specification invalid",
+        "more nodes than the partition allows: `sinfo -s`; lower --nodes",
+    ),
+    (
+        "requested time limit is invalid",
+        "longer than the partition allows: `sinfo -o '%P %l'`; lower --time",
+    ),
+    (
+        "invalid feature specification",
+        "no node has this feature: `sinfo -o '%P %f'` lists the features for --constraint",
+    ),
+    (
+        "requested reservation is invalid",
+        "`scontrol show reservation` lists the reservations and who may use them",
+    ),
+    (
+        "invalid license",
+        "`scontrol show licenses` lists the licences",
+    ),
+    (
+        "invalid node name",
+        "`sinfo -N` lists the nodes; see --nodelist and --exclude",
+    ),
+    (
+        "invalid job array",
+        "the array is too large or malformed: `scontrol show config | grep MaxArraySize`",
+    ),
+    (
+        "pathname of a file, directory or other parameter too long",
+        "the script is larger than the site allows (max_script_size, 4 MiB by default)",
+    ),
+    (
+        "unable to open file",
+        "the script is not there or cannot be read",
+    ),
+    (
+        "does not look like a batch script",
+        "the script's first line must be `#!/bin/bash` or the like",
+    ),
+    ("batch script is empty", "the script is empty"),
+    (
+        "dos line breaks",
+        "the script has Windows line ends: `sed -i 's/\\r$//'` removes them",
+    ),
+    (
+        "problem talking to the database",
+        "a cluster was named (-M, --clusters) and slurmdbd does not answer: submit without naming it, or later",
+    ),
+    (
+        "resource temporarily unavailable",
+        "the cluster's job queue is full (MaxJobCount): submit later",
+    ),
+    (
+        "access/permission denied",
+        "you may not use this partition, account or reservation: `scontrol show partition`",
+    ),
+    (
+        "user's group not permitted",
+        "the partition is for other groups: `scontrol show partition` (AllowGroups)",
+    ),
+    (
+        "job dependency problem",
+        "a job named by --dependency does not exist",
+    ),
+    (
+        "required partition not available",
+        "the partition is down or drained: `sinfo -s`",
+    ),
+    (
+        "unable to process configuration file",
+        "Slurm's configuration cannot be read here: look at SLURM_CONF, or submit from a login node",
+    ),
+    (
+        "mutually exclusive",
+        "two options contradict each other: see #SBATCH lines and --sbatch",
+    ),
+];
+
+/// The next step for one of Slurm's reasons.
+#[must_use]
+pub fn hint(reason: &str) -> Option<&'static str> {
+    let reason = reason.to_lowercase();
+    HINTS
+        .iter()
+        .find(|(part, _)| reason.contains(part))
+        .map(|(_, hint)| *hint)
+}
+
+/// What a call of `sbatch --parsable` means.
+#[must_use]
+pub fn read_answer(answer: &Answer) -> SubmitAnswer {
+    let submitted = read_submission(&answer.stdout);
+    match (&answer.end, submitted) {
+        (End::Exited(0), Some((id, cluster))) => SubmitAnswer::Accepted { id, cluster },
+        (End::Exited(USAGE), None) => refused(answer),
+        (End::Exited(code), None) if *code != 0 && surely_refused(&answer.stderr) => {
+            refused(answer)
+        }
+        (End::NotStarted(error), _) => SubmitAnswer::Refused {
+            reason: error.clone(),
+            hint: Some(
+                "Slurm's commands must be on PATH; `module load slurm` on some sites".into(),
+            ),
+        },
+        (End::Exited(0), None) => SubmitAnswer::Unclear {
+            detail: format!(
+                "sbatch ended well, yet printed no job id: {:?}",
+                first_line(&answer.stdout)
+            ),
+        },
+        _ => SubmitAnswer::Unclear {
+            detail: format!("sbatch: {}", answer.describe()),
+        },
+    }
+}
+
+/// sbatch itself names an error, and it is none of the ways to lose an answer.
+fn surely_refused(stderr: &str) -> bool {
+    let text = stderr.to_lowercase();
+    let lost = LOST_ANSWER.iter().any(|sign| text.contains(sign));
+    let full = text.contains("failed: resource temporarily unavailable");
+    let named = text.contains("submission failed:")
+        || text.contains("sbatch: error:")
+        || text.contains("sbatch: fatal:");
+    named && (full || !lost)
+}
+
+fn refused(answer: &Answer) -> SubmitAnswer {
+    let reason = reason(&answer.stderr);
+    let hint = hint(&reason).map(str::to_owned);
+    SubmitAnswer::Refused { reason, hint }
+}
+
+/// Longest reason that is passed on, in characters.
+const MAX_REASON: usize = 1_000;
+
+/// sbatch's own lines of standard error, without its prefixes; all of it where it has none.
+fn reason(stderr: &str) -> String {
+    let own = stderr
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("sbatch: "));
+    let own: Vec<&str> = own
+        .map(|line| {
+            line.strip_prefix("error: ")
+                .or(line.strip_prefix("fatal: "))
+                .unwrap_or(line)
+        })
+        .collect();
+    let text = if own.is_empty() {
+        stderr.trim().to_owned()
+    } else {
+        own.join("; ")
+    };
+    text.chars().take(MAX_REASON).collect()
+}
+
+fn first_line(text: &str) -> String {
+    text.lines()
+        .next()
+        .unwrap_or("")
+        .chars()
+        .take(200)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::job::JobId;
+
+    fn answer(code: i32, stdout: &str, stderr: &str) -> Answer {
+        Answer {
+            end: End::Exited(code),
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+            cut: false,
+        }
+    }
+
+    #[test]
+    fn every_refusal_keeps_slurms_words_and_says_the_next_step() {
+        let failed = "sbatch: error: Batch job submission failed: ";
+        let cases = [
+            (
+                255,
+                "sbatch: unrecognized option '--x'\nTry \"sbatch --help\" for more information\n"
+                    .to_owned(),
+                "unrecognized option '--x'",
+                "sbatch --help",
+            ),
+            (
+                255,
+                "sbatch: error: Invalid --time specification\n".to_owned(),
+                "Invalid --time specification",
+                "man sbatch",
+            ),
+            (
+                1,
+                format!(
+                    "sbatch: error: invalid partition specified: nope\n{failed}Invalid partition name specified\n"
+                ),
+                "invalid partition specified: nope; Batch job submission failed: Invalid partition name specified",
+                "sinfo -s",
+            ),
+            (
+                1,
+                format!("{failed}Invalid account or account/partition combination specified\n"),
+                "Batch job submission failed: Invalid account or account/partition combination specified",
+                "sacctmgr",
+            ),
+            (
+                1,
+                format!("{failed}Invalid qos specification\n"),
+                "Batch job submission failed: Invalid qos specification",
+                "QOS",
+            ),
+            (
+                1,
+                format!("{failed}Requested node configuration is not available\n"),
+                "Batch job submission failed: Requested node configuration is not available",
+                "%G",
+            ),
+            (
+                1,
+                format!(
+                    "sbatch: error: Memory specification can not be satisfied\n{failed}Requested node configuration is not available\n"
+                ),
+                "Memory specification can not be satisfied; Batch job submission failed: Requested node configuration is not available",
+                "lower --mem",
+            ),
+            (
+                1,
+                "sbatch: error: Invalid generic resource (gres) specification\n".to_owned(),
+                "Invalid generic resource (gres) specification",
+                "%G",
+            ),
+            (
+                1,
+                format!(
+                    "sbatch: error: QOSMaxGRESPerJob\n{failed}Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n"
+                ),
+                "QOSMaxGRESPerJob; Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+                "fewer GPUs",
+            ),
+            (
+                1,
+                format!("{failed}Node count specification invalid\n"),
+                "Batch job submission failed: Node count specification invalid",
+                "--nodes",
+            ),
+            (
+                1,
+                format!(
+                    "{failed}Requested time limit is invalid (missing or exceeds some limit)\n"
+                ),
+                "Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+                "--time",
+            ),
+            (
+                1,
+                format!("{failed}Invalid feature specification\n"),
+                "Batch job submission failed: Invalid feature specification",
+                "--constraint",
+            ),
+            (
+                1,
+                format!("{failed}Pathname of a file, directory or other parameter too long\n"),
+                "Batch job submission failed: Pathname of a file, directory or other parameter too long",
+                "4 MiB",
+            ),
+            (
+                1,
+                "sbatch: error: Batch script contains DOS line breaks (\\r\\n)\n".to_owned(),
+                "Batch script contains DOS line breaks (\\r\\n)",
+                "Windows",
+            ),
+            (
+                1,
+                format!(
+                    "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n{failed}Resource temporarily unavailable\n"
+                ),
+                "Slurm temporarily unable to accept job, sleeping and retrying; Batch job submission failed: Resource temporarily unavailable",
+                "later",
+            ),
+        ];
+        for (code, stderr, words, step) in cases {
+            let SubmitAnswer::Refused { reason, hint } = read_answer(&answer(code, "", &stderr))
+            else {
+                panic!("not refused: {stderr}");
+            };
+            assert_eq!(reason, words);
+            assert!(
+                hint.as_deref().is_some_and(|hint| hint.contains(step)),
+                "{reason}: {hint:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_reason_that_we_do_not_know_is_still_a_refusal_without_a_hint() {
+        let stderr = "sbatch: error: Please name a project with --comment\nsbatch: error: Batch job submission failed: Job submit plugin says no\n";
+        let SubmitAnswer::Refused { reason, hint } = read_answer(&answer(1, "", stderr)) else {
+            panic!("not refused");
+        };
+        assert!(reason.starts_with("Please name a project"));
+        assert_eq!(hint, None);
+    }
+
+    #[test]
+    fn a_lost_answer_is_unclear_and_never_a_refusal() {
+        let failed = "sbatch: error: Batch job submission failed: ";
+        let texts = [
+            "Socket timed out on send/recv operation",
+            "Unable to contact slurm controller (connect failure)",
+            "Zero Bytes were transmitted or received",
+            "Protocol authentication error",
+            "Unexpected message received",
+        ];
+        for text in texts {
+            let read = read_answer(&answer(1, "", &format!("{failed}{text}\n")));
+            assert!(matches!(read, SubmitAnswer::Unclear { .. }), "{text}");
+        }
+        let no_words = answer(1, "", "");
+        let no_id = answer(0, "Submitted batch job 12\n", "");
+        let id_and_failure = answer(1, "4711\n", "sbatch: error: something\n");
+        let killed = Answer {
+            end: End::Killed(9),
+            ..answer(0, "", "")
+        };
+        let slow = Answer {
+            end: End::TimedOut,
+            ..answer(
+                0,
+                "",
+                "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+            )
+        };
+        for lost in [no_words, no_id, id_and_failure, killed, slow] {
+            assert!(
+                matches!(read_answer(&lost), SubmitAnswer::Unclear { .. }),
+                "{lost:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_accepted_job_may_come_with_warnings() {
+        let read = read_answer(&answer(
+            0,
+            "hello\n5;oomtest\n",
+            "sbatch: error: not really\n",
+        ));
+        assert_eq!(
+            read,
+            SubmitAnswer::Accepted {
+                id: JobId("5".into()),
+                cluster: Some("oomtest".into())
+            }
+        );
+    }
+}

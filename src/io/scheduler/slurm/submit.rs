@@ -1,0 +1,208 @@
+//! One submission as words for sbatch.
+
+use std::path::Path;
+
+use super::super::command::End;
+use super::super::{Submission, SubmitAnswer};
+use super::clients::Clients;
+use super::refusal::read_answer;
+
+/// sbatch options that would break what a submission is to us: one job, answered at once by its
+/// id, found again by its token.
+const NOT_OURS: [(&str, &str); 6] = [
+    (
+        "wait",
+        "sbatch would block until the job ends; use `oomctl watch`",
+    ),
+    ("wrap", "the script is already given"),
+    (
+        "test-only",
+        "nothing would be submitted; use `oomctl submit --dry-run`",
+    ),
+    (
+        "array",
+        "one run is one job; submit an array's tasks as runs",
+    ),
+    ("help", "no job would be submitted"),
+    ("version", "no job would be submitted"),
+];
+
+pub(super) fn submit(clients: &Clients, submission: &Submission) -> SubmitAnswer {
+    if let Err(refused) = check(submission) {
+        return refused;
+    }
+    let arguments = arguments(submission, false);
+    read_answer(&clients.submit(&arguments, &submission.environment, &submission.workdir))
+}
+
+/// `sbatch --test-only`: the sentence that it prints on standard error.
+pub(super) fn forecast(clients: &Clients, submission: &Submission) -> Option<String> {
+    check(submission).ok()?;
+    let arguments = arguments(submission, true);
+    let answer = clients.submit(&arguments, &submission.environment, &submission.workdir);
+    if !matches!(answer.end, End::Exited(_)) {
+        return None;
+    }
+    let lines = answer
+        .stderr
+        .lines()
+        .map(|line| line.strip_prefix("sbatch: ").unwrap_or(line));
+    lines
+        .rev()
+        .find(|line| {
+            (line.starts_with("Job ") && line.contains(" to start at "))
+                || line.starts_with("allocation failure")
+        })
+        .map(str::to_owned)
+}
+
+/// The words after `sbatch`. The user's options come first and ours last: of an option given twice
+/// sbatch takes the last, and neither the token nor the log paths may be lost.
+fn arguments(submission: &Submission, test_only: bool) -> Vec<String> {
+    let mut words = submission.options.clone();
+    if test_only {
+        words.push("--test-only".to_owned());
+    }
+    words.extend([
+        "--parsable".to_owned(),
+        format!("--job-name={}", submission.token),
+        format!("--comment={}", submission.token),
+        format!("--chdir={}", submission.workdir.display()),
+        format!("--output={}", escape(&submission.stdout)),
+        format!("--error={}", escape(&submission.stderr)),
+        "--open-mode=append".to_owned(),
+        "--export=ALL".to_owned(),
+        submission.script.display().to_string(),
+    ]);
+    words
+}
+
+/// A path as an sbatch file name pattern that means exactly this path.
+fn escape(path: &Path) -> String {
+    path.display().to_string().replace('%', "%%")
+}
+
+/// Mistakes that sbatch would not notice, or not in time: a job whose folders are missing is
+/// accepted and fails later without a log.
+fn check(submission: &Submission) -> Result<(), SubmitAnswer> {
+    let refused = |reason: String, hint: &str| {
+        Err(SubmitAnswer::Refused {
+            reason,
+            hint: Some(hint.to_owned()),
+        })
+    };
+    for path in [
+        &submission.script,
+        &submission.workdir,
+        &submission.stdout,
+        &submission.stderr,
+    ] {
+        let Some(text) = path.to_str() else {
+            return refused(format!("{} is not UTF-8", path.display()), "rename it");
+        };
+        if !path.is_absolute() || text.contains(['\0', '\n']) {
+            return refused(format!("{text:?} is no absolute path"), "rename it");
+        }
+    }
+    if !submission.workdir.is_dir() {
+        let reason = format!(
+            "the working directory {} does not exist",
+            submission.workdir.display()
+        );
+        return refused(reason, "create it, or name another one");
+    }
+    for log in [&submission.stdout, &submission.stderr] {
+        if !log.parent().is_some_and(Path::is_dir) {
+            return refused(
+                format!("the folder of {} does not exist", log.display()),
+                "create it",
+            );
+        }
+        if log.to_string_lossy().contains('\\') {
+            let reason = format!("sbatch cannot name the log {}: a backslash", log.display());
+            return refused(reason, "use a folder without a backslash in its name");
+        }
+    }
+    match submission
+        .options
+        .iter()
+        .find_map(|option| bad_option(option))
+    {
+        Some((reason, hint)) => refused(reason, hint),
+        None => Ok(()),
+    }
+}
+
+fn bad_option(option: &str) -> Option<(String, &'static str)> {
+    if !option.starts_with('-') || option == "--" || option == "-" {
+        let reason = format!("{option:?} is no option: sbatch would take it for the script");
+        return Some((
+            reason,
+            "write option and value as one word, `--partition=gpu` or `-pgpu`",
+        ));
+    }
+    let short = ["-W", "-a", "-h", "-V"]
+        .iter()
+        .position(|short| option.starts_with(short));
+    let long = option
+        .strip_prefix("--")
+        .map(|long| long.split('=').next().unwrap_or(long));
+    let reason = match short {
+        Some(at) => ["wait", "array", "help", "version"].get(at).copied(),
+        None => None,
+    };
+    NOT_OURS
+        .iter()
+        .find(|(name, _)| reason == Some(name) || long.is_some_and(|long| name.starts_with(long)))
+        .map(|(_, hint)| {
+            (
+                format!("the sbatch option {option} cannot be used here"),
+                *hint,
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_would_break_a_submission_are_told_apart() {
+        let bad = [
+            "gpu",
+            "--",
+            "-",
+            "--wait",
+            "-W",
+            "--wra=x",
+            "--test-only",
+            "--test",
+            "-a1-3",
+            "--array=1-3",
+            "-h",
+        ];
+        for option in bad {
+            assert!(bad_option(option).is_some(), "{option}");
+        }
+        let good = [
+            "-pgpu",
+            "--partition=gpu",
+            "--wait-all-nodes=1",
+            "--time=1:00:00",
+            "--hint=nomultithread",
+            "--exclusive",
+            "-Alab",
+            "-N2",
+            "--verbose",
+            "-H",
+        ];
+        for option in good {
+            assert_eq!(bad_option(option), None, "{option}");
+        }
+    }
+
+    #[test]
+    fn a_percent_sign_in_a_path_is_no_pattern() {
+        assert_eq!(escape(Path::new("/a/50%j/x")), "/a/50%%j/x");
+    }
+}

@@ -1,0 +1,399 @@
+//! The documents hold what they say: every command line parses, what is cheap is really run, exit
+//! codes, keys, facts, kinds and rungs are those of the code, and the worked example of
+//! `docs/presets.md` goes from OOM to success.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests touch files, processes and the clock"
+)]
+
+mod source;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use oomctl::core::config::parse_preset;
+use oomctl::core::job::JobState;
+use oomctl::core::recipe::Role;
+use oomctl::core::supervise::{Budget, Cause, Fact, Outcome};
+use source::{files, root};
+
+/// Commands that need no run and no file besides the example's: these are run as they stand.
+const RUN: [&str; 5] = ["plan", "render", "explain", "presets", "submit --dry-run"];
+
+/// Every document that is about the program, as (path, text).
+fn documents() -> Vec<(String, String)> {
+    let mut all = files("docs", &["md"]);
+    for name in ["README.md", "CHANGELOG.md", "ARCHITECTURE.md"] {
+        all.push((
+            name.to_owned(),
+            fs::read_to_string(root().join(name)).unwrap(),
+        ));
+    }
+    all
+}
+
+fn document(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
+}
+
+/// Fenced blocks of a document, as (language, line before the fence, text).
+fn blocks(text: &str) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    let mut before = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(language) = line.strip_prefix("```") {
+            let body: Vec<&str> = lines
+                .by_ref()
+                .take_while(|l| !l.starts_with("```"))
+                .collect();
+            found.push((language.to_owned(), before.clone(), body.join("\n") + "\n"));
+        } else if !line.trim().is_empty() {
+            before = line.to_owned();
+        }
+    }
+    found
+}
+
+/// The command lines of our program in a document: in `sh` blocks all lines, in sessions those after
+/// the prompt. Without what the shell does to them.
+fn command_lines(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (language, _, body) in blocks(text) {
+        for line in body.lines() {
+            let line = match language.as_str() {
+                "sh" => line,
+                "console" => match line.strip_prefix("$ ") {
+                    Some(line) => line,
+                    None => continue,
+                },
+                _ => continue,
+            };
+            let line = line.split(['|', '>', '<']).next().unwrap_or(line);
+            if line.starts_with("oomctl ") {
+                found.push(line.trim().to_owned());
+            }
+        }
+    }
+    found
+}
+
+fn oomctl(folder: &Path, words: &[String]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_oomctl"))
+        .args(words)
+        .current_dir(folder)
+        .env_remove("OOMCTL_SITE_CONFIG")
+        .env("XDG_CONFIG_HOME", folder.join("no-user-file"))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap()
+}
+
+fn words(line: &str) -> Vec<String> {
+    shlex::split(line).unwrap().split_off(1)
+}
+
+/// Standard output and error of a command that must end with `code`.
+fn said(out: &Output, code: i32, what: &str) -> String {
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    );
+    assert_eq!(out.status.code(), Some(code), "{what}\n{text}");
+    text
+}
+
+fn example() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let project = root().join("examples/diamonds-grpo/oomctl.yaml");
+    fs::copy(project, dir.path().join("oomctl.yaml")).unwrap();
+    dir
+}
+
+#[test]
+fn every_command_line_parses_and_cheap_ones_run() {
+    let folder = example();
+    let (mut parsed, mut run) = (0, 0);
+    for (path, text) in documents() {
+        for line in command_lines(&text) {
+            let mut words = words(&line);
+            let what = format!("{path}: {line}");
+            let own_example = path == "docs/presets.md" && line.contains("batch_size");
+            let refused = line.contains("tensor_model_parallel_size=8");
+            let cheap = |c: &str| c.split(' ').all(|w| words.iter().any(|x| x == w));
+            if !own_example && !line.contains("--run ") && RUN.iter().any(|c| cheap(c)) {
+                said(
+                    &oomctl(folder.path(), &words),
+                    if refused { 5 } else { 0 },
+                    &what,
+                );
+                run += 1;
+            }
+            words.push("--help".to_owned());
+            said(&oomctl(folder.path(), &words), 0, &what);
+            parsed += 1;
+        }
+    }
+    assert!(parsed > 30 && run > 8, "{parsed} parsed, {run} run");
+}
+
+#[test]
+fn commands_named_in_passing_exist() {
+    let help = said(&oomctl(&root(), &["--help".to_owned()]), 0, "--help");
+    let named = regex::Regex::new(r"`oomctl ([a-z]+)").unwrap();
+    for (path, text) in documents() {
+        for found in named.captures_iter(&text) {
+            let command = format!("\n  {} ", &found[1]);
+            assert!(help.contains(&command), "{path}: {}", &found[0]);
+        }
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let link = regex::Regex::new(r"\]\(([^)#:]+)(?:#[^)]*)?\)").unwrap();
+    for (path, text) in documents() {
+        let folder = root().join(&path).parent().unwrap().to_owned();
+        for found in link.captures_iter(&text) {
+            assert!(folder.join(&found[1]).exists(), "{path}: {}", &found[1]);
+        }
+    }
+}
+
+#[test]
+fn exit_codes_are_those_of_the_code() {
+    let text = document("docs/exit-codes.md");
+    let outcomes = [
+        Outcome::Succeeded,
+        Outcome::Failed {
+            reason: String::new(),
+            skipped: Vec::new(),
+        },
+        Outcome::Exhausted {
+            skipped: Vec::new(),
+        },
+        Outcome::Refused {
+            reason: String::new(),
+            hint: None,
+            rung: None,
+        },
+        Outcome::Configuration {
+            reason: String::new(),
+        },
+        Outcome::RetriesSpent {
+            cause: Cause::TimeLimit,
+            state: JobState::Timeout,
+            retries: 0,
+        },
+        Outcome::BudgetSpent {
+            budget: Budget::Attempts { limit: 1 },
+        },
+        Outcome::Cancelled { by: None },
+    ];
+    for outcome in outcomes {
+        let row = format!("| {} | `{}` |", outcome.exit_code(), outcome.word());
+        assert!(text.contains(&row), "{row}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (code, log) in [
+        (0, "step 1/2\n"),
+        (
+            10,
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+        ),
+        (
+            11,
+            "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=4711.batch. Some of your processes may have been killed by the cgroup out-of-memory handler.\n",
+        ),
+        (
+            12,
+            "Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\nKeyError: 'x'\n",
+        ),
+    ] {
+        fs::write(folder.path().join("x.log"), log).unwrap();
+        let arguments = ["diagnose", "--exit-code", "x.log"].map(str::to_owned);
+        said(&oomctl(folder.path(), &arguments), code, log);
+        let row = regex::Regex::new(&format!(r"[:,]\s{code}\s")).unwrap();
+        assert!(row.is_match(&text), "{code}");
+    }
+}
+
+/// The keys in the hint of an error about an unknown key.
+fn known_keys(file: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("presets/clusters")).unwrap();
+    fs::write(
+        folder.path().join("presets/clusters/c.yaml"),
+        "cluster: c\nsummary: s\nfacts: { zzqqx: 1 }\n",
+    )
+    .unwrap();
+    fs::write(folder.path().join("oomctl.yaml"), file).unwrap();
+    let out = said(&oomctl(folder.path(), &["plan".to_owned()]), 5, file);
+    let keys = out.split("known keys here: ").nth(1).expect(&out);
+    keys.trim().split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_key_is_described() {
+    let text = document("docs/configuration.md");
+    for file in [
+        "zzqqx: 1\n",
+        "limits: { zzqqx: 1 }\n",
+        "supervision: { zzqqx: 1 }\n",
+        "cluster: c\n",
+    ] {
+        for key in known_keys(file) {
+            let there = text.contains(&format!("`{key}`")) || text.contains(&format!("  {key}: "));
+            assert!(
+                there || text.contains(&format!("  {key}:  ")),
+                "{key} ({file})"
+            );
+        }
+    }
+}
+
+#[test]
+fn facts_kinds_roles_and_rungs_are_described() {
+    let ledger = document("docs/ledger.md");
+    for fact in Fact::KINDS {
+        assert!(ledger.contains(&format!("`{fact}`")), "{fact}");
+    }
+    let diagnosis = document("docs/diagnosis.md");
+    let kinds = document("src/core/diagnose/kind.rs");
+    let table = kinds.split("pub(crate) const KINDS").nth(1).unwrap();
+    let row = regex::Regex::new(r#"(?:kind|retried)\(\s*"([a-z_]+)""#).unwrap();
+    let named: Vec<&str> = row
+        .captures_iter(table)
+        .map(|c| c.get(1).unwrap().as_str())
+        .collect();
+    assert!(named.len() > 20, "{named:?}");
+    for kind in named {
+        assert!(diagnosis.contains(&format!("`{kind}`")), "{kind}");
+    }
+    let path = "presets/verl-grpo.yaml";
+    let preset = parse_preset(path, &document(path)).unwrap();
+    let ladder = document("docs/ladder.md");
+    for rung in preset.ladder {
+        assert!(
+            ladder.contains(&format!("| `{}` |", rung.rung)),
+            "{}",
+            rung.rung
+        );
+    }
+    let presets = document("docs/presets.md");
+    let list = presets
+        .split("Roles: ")
+        .nth(1)
+        .unwrap()
+        .split(". The list")
+        .next()
+        .unwrap();
+    for role in list.split(',') {
+        let known: Result<Role, _> = serde_json::from_value(role.trim().into());
+        assert!(known.is_ok(), "{role}");
+    }
+}
+
+#[test]
+fn the_worked_example_goes_from_oom_to_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut written = Vec::new();
+    for (_, before, text) in blocks(&document("docs/presets.md")) {
+        let Some(name) = before.strip_prefix('`').and_then(|b| b.split('`').next()) else {
+            continue;
+        };
+        if !before.ends_with(':') || written.contains(&name.to_owned()) {
+            continue;
+        }
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        written.push(name.to_owned());
+    }
+    assert_eq!(
+        written,
+        [
+            "oomctl.yaml",
+            "presets/caption.yaml",
+            "templates/caption/job.sbatch.j2",
+            "train.py"
+        ]
+    );
+    for line in command_lines(&document("docs/presets.md")) {
+        if !line.contains("torchrun") && !line.contains("--watch") {
+            said(&oomctl(folder.path(), &words(&line)), 0, &line);
+        }
+    }
+    let plan = said(&oomctl(folder.path(), &["plan".to_owned()]), 0, "plan");
+    assert!(
+        plan.contains("batch_size  4 -> 2") && plan.contains("accumulate  8 -> 16"),
+        "{plan}"
+    );
+    let line = "oomctl submit --backend local --watch";
+    assert!(document("docs/presets.md").contains(line));
+    let story = said(&oomctl(folder.path(), &words(line)), 0, line);
+    assert!(story.contains("batch_size  16 -> 8"), "{story}");
+    assert!(story.contains("caption-1 succeeded (3 attempts"), "{story}");
+}
+
+/// A story without what differs from run to run: durations, GPU-hours, the host, how often progress was seen.
+fn steady(story: &str) -> String {
+    let changing = [
+        (r"(?m)^ +step \d+.*\n", ""),
+        (r"\d+s\b", "#s"),
+        (r"[\d.]+ GPU-hours", "# GPU-hours"),
+        (r"RUNNING on \S+", "RUNNING on HOST"),
+        (r"(?m) +$", ""),
+    ];
+    changing
+        .iter()
+        .fold(story.to_owned(), |text, (pattern, with)| {
+            regex::Regex::new(pattern)
+                .unwrap()
+                .replace_all(&text, *with)
+                .into_owned()
+        })
+}
+
+#[test]
+fn the_session_in_the_readme_is_what_happens() {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp")
+        .args(["-r", "examples/diamonds-grpo"])
+        .arg(folder.path().join("example"))
+        .current_dir(root())
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    // README's first command runs in that folder and leaves its runs there.
+    for left in [".oomctl", "logs"] {
+        fs::remove_dir_all(folder.path().join("example").join(left)).ok();
+    }
+    let (_, _, session) = blocks(&document("README.md"))
+        .into_iter()
+        .find(|(language, _, _)| language == "console")
+        .unwrap();
+    let (line, told) = session.split_once('\n').unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_oomctl"))
+        .args(words(line.strip_prefix("$ ").unwrap()))
+        .current_dir(folder.path().join("example"))
+        .envs([
+            ("SIM_START_S", "0.1"),
+            ("SIM_STEP_S", "0.05"),
+            ("NO_COLOR", "1"),
+        ])
+        .env_remove("OOMCTL_SITE_CONFIG")
+        .output()
+        .unwrap();
+    // Talk first, data last, as a terminal shows them.
+    let happened = format!(
+        "{}{}",
+        String::from_utf8_lossy(&out.stderr),
+        String::from_utf8_lossy(&out.stdout)
+    );
+    assert_eq!(steady(&happened), steady(told));
+    assert_eq!(out.status.code(), Some(0));
+}

@@ -1,0 +1,876 @@
+//! The Slurm backend against scripted commands: what sites, versions and outages make of their
+//! answers, one at a time. Texts as Slurm 22.05 printed them on our own cluster (tests/slurm).
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests touch files, processes and the clock"
+)]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use oomctl::core::job::{ExitStatus, JobId, JobRef, JobState, Token};
+use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
+use oomctl::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+
+const TOKEN: &str = "oomctl-grpo-1-00c0ffee";
+
+/// A folder of commands, each of which prints what it was told to and notes how it was called.
+struct Site {
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let site = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        for name in ["sbatch", "squeue", "sacct", "scontrol", "scancel"] {
+            site.install(name);
+            site.answers(name, 0, "", "");
+        }
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn install(&self, name: &str) {
+        let at = self.folder.path().display();
+        let script = format!(
+            "#!/bin/bash\nprintf '%s\\n' \"$@\" >>{at}/{name}.argv\necho -- >>{at}/{name}.argv\n\
+             /usr/bin/env -0 >{at}/{name}.env\n\
+             /bin/cat {at}/{name}.stdout\n/bin/cat {at}/{name}.stderr >&2\n\
+             [ ! -f {at}/{name}.hang ] || /bin/sleep 60\nexit $(<{at}/{name}.rc)\n"
+        );
+        // Put in place by another process: a file that this process has open for writing while
+        // another test forks cannot be executed ("text file busy").
+        let source = self.path(&format!("{name}.source"));
+        fs::write(&source, script).unwrap();
+        let install = std::process::Command::new("install")
+            .args(["-m", "755"])
+            .args([&source, &self.path(name)])
+            .status();
+        assert!(install.unwrap().success());
+    }
+
+    fn answers(&self, name: &str, code: i32, stdout: &str, stderr: &str) {
+        fs::write(self.path(&format!("{name}.rc")), code.to_string()).unwrap();
+        fs::write(self.path(&format!("{name}.stdout")), stdout).unwrap();
+        fs::write(self.path(&format!("{name}.stderr")), stderr).unwrap();
+    }
+
+    fn hangs(&self, name: &str) {
+        fs::write(self.path(&format!("{name}.hang")), "").unwrap();
+    }
+
+    /// The calls of a command so far, each as its arguments.
+    fn calls(&self, name: &str) -> Vec<Vec<String>> {
+        let text = fs::read_to_string(self.path(&format!("{name}.argv"))).unwrap_or_default();
+        let mut calls = vec![Vec::new()];
+        for line in text.lines() {
+            match line {
+                "--" => calls.push(Vec::new()),
+                word => calls.last_mut().unwrap().push(word.to_owned()),
+            }
+        }
+        calls.pop();
+        calls
+    }
+
+    /// The environment of a command's last call.
+    fn environment(&self, name: &str) -> BTreeMap<String, String> {
+        let bytes = fs::read(self.path(&format!("{name}.env"))).unwrap();
+        bytes
+            .split(|byte| *byte == 0)
+            .filter_map(|entry| std::str::from_utf8(entry).ok()?.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    fn slurm(&self) -> Slurm {
+        Slurm::with_path(self.folder.path()).deadlines(Deadlines {
+            submit: Duration::from_secs(20),
+            controller: Duration::from_secs(20),
+            accounting: Duration::from_secs(20),
+        })
+    }
+
+    fn impatient(&self) -> Slurm {
+        Slurm::with_path(self.folder.path()).deadlines(Deadlines {
+            submit: Duration::from_millis(400),
+            controller: Duration::from_millis(400),
+            accounting: Duration::from_millis(400),
+        })
+    }
+
+    fn submission(&self) -> Submission {
+        let at = self.folder.path();
+        Submission {
+            script: at.join("job.sbatch"),
+            token: Token(TOKEN.to_owned()),
+            workdir: at.to_path_buf(),
+            stdout: at.join("slurm-1.out"),
+            stderr: at.join("slurm-1.err"),
+            environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+            options: Vec::new(),
+            time_limit_s: None,
+        }
+    }
+}
+
+fn now(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_795_235_000 + seconds).unwrap()
+}
+
+fn ours(id: &str) -> JobRef {
+    JobRef {
+        id: JobId(id.to_owned()),
+        cluster: None,
+        token: Some(Token(TOKEN.to_owned())),
+        submitted: now(0),
+    }
+}
+
+fn foreign(id: &str) -> JobRef {
+    JobRef {
+        token: None,
+        ..ours(id)
+    }
+}
+
+fn queued(id: &str, state: &str) -> String {
+    format!("{id}|{id}|{state}|0|1795235001|1795235002|1795235900|node[1-2]|None|{TOKEN}|{TOKEN}\n")
+}
+
+fn accounted(id: &str, state: &str, exit: &str) -> String {
+    format!(
+        "{id}|{id}|{state}|{exit}|{exit}|1795235001|1795235002|1795235900|node1|None||{TOKEN}\n"
+    )
+}
+
+fn controlled(id: &str, state: &str, exit: &str) -> String {
+    format!(
+        "JobId={id} JobName={TOKEN}\n   JobState={state} Reason=NonZeroExitCode Dependency=(null)\n   \
+         Requeue=1 Restarts=1 BatchFlag=1 Reboot=0 ExitCode={exit}\n   DerivedExitCode=0:0\n   \
+         StartTime=1795235002 EndTime=1795235900 Deadline=N/A\n   NodeList=node1\n"
+    )
+}
+
+const UNKNOWN_ID: &str = "slurm_load_jobs error: Invalid job id specified\n";
+
+fn unclear(answer: &SubmitAnswer) -> bool {
+    matches!(answer, SubmitAnswer::Unclear { .. })
+}
+
+// ---- submission ---------------------------------------------------------------------------------
+
+#[test]
+fn a_submission_carries_its_token_and_its_log_paths_before_the_script() {
+    let site = Site::new();
+    site.answers("sbatch", 0, "4711\n", "");
+    let mut submission = site.submission();
+    submission.options = vec!["--partition=gpu".to_owned(), "-Alab".to_owned()];
+    submission.stdout = site.path("50%j.out");
+    let answer = site.slurm().submit(&submission, now(0));
+    assert_eq!(
+        answer,
+        SubmitAnswer::Accepted {
+            id: JobId("4711".into()),
+            cluster: None
+        }
+    );
+    let at = site.folder.path().display();
+    let expected = [
+        "--partition=gpu".to_owned(),
+        "-Alab".to_owned(),
+        "--parsable".to_owned(),
+        format!("--job-name={TOKEN}"),
+        format!("--comment={TOKEN}"),
+        format!("--chdir={at}"),
+        format!("--output={at}/50%%j.out"),
+        format!("--error={at}/slurm-1.err"),
+        "--open-mode=append".to_owned(),
+        "--export=ALL".to_owned(),
+        format!("{at}/job.sbatch"),
+    ];
+    assert_eq!(site.calls("sbatch"), [expected]);
+}
+
+#[test]
+fn banners_around_the_id_and_a_named_cluster_are_understood() {
+    let site = Site::new();
+    site.answers(
+        "sbatch",
+        0,
+        "** Welcome to Stampede3 **\n2 jobs left today\n4712;oomtest\nBye\n",
+        "sbatch: lua: note\n",
+    );
+    let answer = site.slurm().submit(&site.submission(), now(0));
+    let expected = SubmitAnswer::Accepted {
+        id: JobId("4712".into()),
+        cluster: Some("oomtest".into()),
+    };
+    assert_eq!(answer, expected);
+}
+
+#[test]
+fn the_job_gets_exactly_its_own_environment_and_sbatch_no_inherited_settings() {
+    let site = Site::new();
+    site.answers("sbatch", 0, "1\n", "");
+    let inherited = [
+        "SBATCH_PARTITION=nope",
+        "SLURM_MEM_PER_CPU=9",
+        "HOME=/elsewhere",
+        "SLURM_CONF=/etc/other.conf",
+    ];
+    let inherited = inherited.map(|entry| entry.split_once('=').unwrap());
+    let inherited: Vec<(OsString, OsString)> = inherited
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    let mut submission = site.submission();
+    for (name, value) in [
+        ("GREETING", "a,b \"$(id)\"\nc"),
+        ("SBATCH_QOS", "x"),
+        ("SLURM_JOB_ID", "3"),
+    ] {
+        submission
+            .environment
+            .insert(name.to_owned(), value.to_owned());
+    }
+    site.slurm()
+        .inheriting(inherited)
+        .submit(&submission, now(0));
+    let mut seen = site.environment("sbatch");
+    // What bash adds to the environment of the scripted command.
+    for added in ["_", "PWD", "SHLVL", "OLDPWD"] {
+        seen.remove(added);
+    }
+    let expected = [
+        ("GREETING", "a,b \"$(id)\"\nc"),
+        ("PATH", "/usr/bin:/bin"),
+        ("SLURM_CONF", "/etc/other.conf"),
+    ];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(seen, BTreeMap::from(expected));
+}
+
+#[test]
+fn a_hostile_environment_does_not_reach_the_commands_that_ask() {
+    let site = Site::new();
+    let inherited = [
+        ("SQUEUE_STATES", "PENDING"),
+        ("SLURM_CLUSTERS", "zzz"),
+        ("SACCT_FORMAT", "jobid"),
+        ("SLURM_TIME_FORMAT", "relative"),
+        ("LC_ALL", "de_DE"),
+        ("TZ", "Asia/Tokyo"),
+        ("PATH", "/usr/bin"),
+    ];
+    let inherited = inherited
+        .map(|(name, value)| (name.into(), value.into()))
+        .to_vec();
+    let _ = site
+        .slurm()
+        .inheriting(inherited)
+        .poll(&[ours("1")], now(0));
+    for command in ["squeue", "sacct"] {
+        let seen = site.environment(command);
+        for gone in ["SQUEUE_STATES", "SLURM_CLUSTERS", "SACCT_FORMAT"] {
+            assert!(!seen.contains_key(gone), "{command} saw {gone}");
+        }
+        assert_eq!(seen["SLURM_TIME_FORMAT"], "%s");
+        assert_eq!(
+            (seen["LC_ALL"].as_str(), seen["TZ"].as_str()),
+            ("C", "Asia/Tokyo")
+        );
+    }
+}
+
+#[test]
+fn a_refusal_has_slurms_words_and_a_hint_and_exit_code_255_is_one_too() {
+    let site = Site::new();
+    let cases = [
+        (
+            1,
+            "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified\n",
+            "Invalid partition name specified",
+            "sinfo -s",
+        ),
+        (
+            255,
+            "sbatch: unrecognized option '--gpu-flavour'\nTry \"sbatch --help\" for more information\n",
+            "--gpu-flavour",
+            "--sbatch",
+        ),
+    ];
+    for (code, stderr, words, step) in cases {
+        site.answers("sbatch", code, "", stderr);
+        let SubmitAnswer::Refused { reason, hint } =
+            site.slurm().submit(&site.submission(), now(0))
+        else {
+            panic!("not refused: {stderr}");
+        };
+        assert!(reason.contains(words), "{reason}");
+        assert!(hint.unwrap().contains(step));
+    }
+}
+
+#[test]
+fn a_missing_folder_is_refused_before_sbatch_is_asked() {
+    let site = Site::new();
+    site.answers("sbatch", 0, "4711\n", "");
+    let mut no_workdir = site.submission();
+    no_workdir.workdir = site.path("gone");
+    let mut no_logs = site.submission();
+    no_logs.stderr = site.path("gone/x.err");
+    let mut bare_word = site.submission();
+    bare_word.options = vec!["other.sh".to_owned()];
+    for (submission, words) in [
+        (no_workdir, "gone"),
+        (no_logs, "gone"),
+        (bare_word, "other.sh"),
+    ] {
+        let SubmitAnswer::Refused { reason, .. } = site.slurm().submit(&submission, now(0)) else {
+            panic!("not refused");
+        };
+        assert!(reason.contains(words), "{reason}");
+    }
+    assert_eq!(site.calls("sbatch").len(), 0);
+}
+
+#[test]
+fn sbatch_that_hangs_dies_or_says_no_id_leaves_the_outcome_unclear() {
+    let site = Site::new();
+    for (code, stdout, stderr) in [
+        (0, "Submitted batch job 4711\n", ""),
+        (0, "", ""),
+        (
+            1,
+            "",
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
+        ),
+        (
+            1,
+            "",
+            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
+        ),
+        (127, "", "sbatch: command not found\n"),
+    ] {
+        site.answers("sbatch", code, stdout, stderr);
+        let answer = site.slurm().submit(&site.submission(), now(0));
+        assert!(unclear(&answer), "{code} {stdout:?} {stderr:?}: {answer:?}");
+    }
+    site.answers("sbatch", 0, "4711\n", "");
+    site.hangs("sbatch");
+    let started = Instant::now();
+    assert!(unclear(
+        &site.impatient().submit(&site.submission(), now(0))
+    ));
+    assert!(
+        started.elapsed() < Duration::from_secs(15),
+        "the deadline was not kept"
+    );
+}
+
+#[test]
+fn without_sbatch_a_submission_is_refused() {
+    let site = Site::new();
+    fs::remove_file(site.path("sbatch")).unwrap();
+    let answer = site.slurm().submit(&site.submission(), now(0));
+    assert!(
+        matches!(answer, SubmitAnswer::Refused { hint: Some(_), .. }),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_forecast_is_the_sentence_of_test_only() {
+    let site = Site::new();
+    let sentence =
+        "Job 7 to start at 1795235211 using 1 processors on nodes node1 in partition debug";
+    site.answers("sbatch", 0, "", &format!("a banner\nsbatch: {sentence}\n"));
+    assert_eq!(
+        site.slurm().forecast(&site.submission()).as_deref(),
+        Some(sentence)
+    );
+    assert!(site.calls("sbatch")[0].contains(&"--test-only".to_owned()));
+    site.answers(
+        "sbatch",
+        1,
+        "",
+        "allocation failure: Requested node configuration is not available\n",
+    );
+    let refused = site.slurm().forecast(&site.submission()).unwrap();
+    assert_eq!(
+        refused,
+        "allocation failure: Requested node configuration is not available"
+    );
+    site.answers(
+        "sbatch",
+        1,
+        "",
+        "sbatch: error: Unable to contact slurm controller\n",
+    );
+    assert_eq!(site.slurm().forecast(&site.submission()), None);
+}
+
+// ---- finding by token ---------------------------------------------------------------------------
+
+#[test]
+fn a_lost_submission_is_found_in_the_queue_by_its_token() {
+    let site = Site::new();
+    site.answers("squeue", 0, &queued("4711", "PENDING"), "");
+    let found = site
+        .slurm()
+        .find(&[Token(TOKEN.into()), Token("other".into())], now(0))
+        .unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        (found[0].status.id.0.as_str(), found[0].token.0.as_str()),
+        ("4711", TOKEN)
+    );
+    assert_eq!(found[0].submitted, Some(now(1)));
+    assert!(!found[0].refused_trace);
+    let call = &site.calls("squeue")[0];
+    assert!(call.contains(&"--me".to_owned()) && call.contains(&format!("{TOKEN},other")));
+}
+
+#[test]
+fn a_job_that_only_accounting_knows_is_found_there_and_asked_for_from_before_the_intent() {
+    let site = Site::new();
+    site.answers("sacct", 0, &accounted("4711", "FAILED", "1:0"), "");
+    let found = site.slurm().find(&[Token(TOKEN.into())], now(0)).unwrap();
+    assert_eq!(found[0].status.state, JobState::Failed);
+    let start = format!("--starttime=uts{}", now(0).as_second() - 3_600);
+    assert!(site.calls("sacct")[0].contains(&start));
+    // Else a job that was cancelled while it was held is not told of.
+    let states = |word: &String| word.starts_with("--state=BF,CA,");
+    assert!(site.calls("sacct")[0].iter().any(states));
+}
+
+#[test]
+fn the_trace_of_a_refused_submission_is_marked_as_such() {
+    let site = Site::new();
+    let line = queued("4711", "FAILED").replace("|None|", "|BadConstraints|");
+    site.answers("squeue", 0, &line, "");
+    let found = site.slurm().find(&[Token(TOKEN.into())], now(0)).unwrap();
+    assert!(found[0].refused_trace);
+}
+
+#[test]
+fn nothing_is_known_when_queue_or_accounting_does_not_answer() {
+    let site = Site::new();
+    site.answers(
+        "sacct",
+        1,
+        "",
+        "sacct: error: Problem talking to the database: Connection refused\n",
+    );
+    let error = site
+        .slurm()
+        .find(&[Token(TOKEN.into())], now(0))
+        .unwrap_err();
+    assert_eq!(error.command, "sacct");
+    site.answers(
+        "squeue",
+        1,
+        "",
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
+    );
+    let error = site
+        .slurm()
+        .find(&[Token(TOKEN.into())], now(0))
+        .unwrap_err();
+    assert_eq!(error.command, "squeue");
+}
+
+#[test]
+fn without_accounting_the_queue_alone_decides() {
+    let site = Site::new();
+    site.answers("sacct", 1, "", "Slurm accounting storage is disabled\n");
+    let mut slurm = site.slurm();
+    for _ in 0..3 {
+        assert_eq!(slurm.find(&[Token(TOKEN.into())], now(0)).unwrap(), []);
+    }
+    assert_eq!(site.calls("sacct").len(), 1, "the answer is remembered");
+}
+
+#[test]
+fn a_job_of_another_name_is_not_found() {
+    let site = Site::new();
+    site.answers(
+        "squeue",
+        0,
+        &queued("4711", "RUNNING").replace(TOKEN, &format!("{TOKEN}0")),
+        "",
+    );
+    assert_eq!(
+        site.slurm().find(&[Token(TOKEN.into())], now(0)).unwrap(),
+        []
+    );
+}
+
+// ---- polling ------------------------------------------------------------------------------------
+
+#[test]
+fn many_live_jobs_cost_one_call() {
+    let site = Site::new();
+    let lines: String = (1..=500)
+        .map(|id| queued(&id.to_string(), "RUNNING"))
+        .collect();
+    site.answers("squeue", 0, &lines, "");
+    let jobs: Vec<JobRef> = (1..=500).map(|id| ours(&id.to_string())).collect();
+    let poll = site.slurm().poll(&jobs, now(0)).unwrap();
+    assert_eq!(poll.jobs.len(), 500);
+    assert_eq!(poll.jobs[0].nodes, ["node1", "node2"]);
+    let calls = ["squeue", "sacct", "scontrol"].map(|command| site.calls(command).len());
+    assert_eq!(calls, [1, 0, 0]);
+}
+
+#[test]
+fn two_thousand_ids_are_asked_for_in_batches() {
+    let site = Site::new();
+    let jobs: Vec<JobRef> = (1..=2_000).map(|id| ours(&id.to_string())).collect();
+    let _ = site.slurm().poll(&jobs, now(0)).unwrap();
+    assert_eq!(site.calls("squeue").len(), 2);
+}
+
+#[test]
+fn an_ended_job_comes_with_the_exit_code_of_the_controller_and_what_only_sacct_knows() {
+    let site = Site::new();
+    site.answers("squeue", 0, &queued("9", "FAILED"), "");
+    site.answers("scontrol", 0, &controlled("9", "FAILED", "137:0"), "");
+    let step = "9.0|9.0|OUT_OF_MEMORY|0:125||1|1|2|node1|||python\n";
+    site.answers("sacct", 0, &(accounted("9", "FAILED", "9:0") + step), "");
+    let poll = site.slurm().poll(&[ours("9")], now(0)).unwrap();
+    let status = &poll.jobs[0];
+    assert_eq!(
+        status.exit,
+        Some(ExitStatus {
+            code: 137,
+            signal: 0
+        })
+    );
+    assert_eq!((status.restarts, status.step_out_of_memory), (1, true));
+    assert_eq!(status.ended.unwrap(), now(900));
+}
+
+#[test]
+fn an_ended_job_is_told_of_although_accounting_hangs_and_sacct_is_left_alone_for_a_while() {
+    let site = Site::new();
+    site.answers("squeue", 0, &queued("9", "FAILED"), "");
+    site.answers("scontrol", 0, &controlled("9", "FAILED", "1:0"), "");
+    site.hangs("sacct");
+    let mut slurm = site.slurm().deadlines(Deadlines {
+        accounting: Duration::from_millis(400),
+        ..Deadlines::default()
+    });
+    for second in [0, 30] {
+        let poll = slurm.poll(&[ours("9")], now(second)).unwrap();
+        assert_eq!(poll.jobs[0].exit, Some(ExitStatus { code: 1, signal: 0 }));
+    }
+    assert_eq!(site.calls("sacct").len(), 1);
+}
+
+#[test]
+fn a_job_that_left_the_queue_is_told_of_by_accounting() {
+    let site = Site::new();
+    site.answers("squeue", 1, "", UNKNOWN_ID);
+    site.answers("sacct", 0, &accounted("9", "CANCELLED by 1000", "0:0"), "");
+    let poll = site.slurm().poll(&[ours("9")], now(0)).unwrap();
+    assert_eq!(poll.jobs[0].state, JobState::Cancelled);
+    assert_eq!(poll.jobs[0].cancelled_by.as_deref(), Some("1000"));
+    assert_eq!(poll.vanished, []);
+}
+
+#[test]
+fn failed_late_and_unreadable_answers_are_no_verdict() {
+    let site = Site::new();
+    for stderr in [
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
+        "slurm_load_jobs error: Socket timed out on send/recv operation\n",
+    ] {
+        site.answers("squeue", 1, "", stderr);
+        let error = site.slurm().poll(&[ours("9")], now(0)).unwrap_err();
+        assert!(error.to_string().contains(stderr.trim()), "{error}");
+    }
+    site.answers("squeue", 0, &queued("9", "RUNNING"), "");
+    site.hangs("squeue");
+    assert!(site.impatient().poll(&[ours("9")], now(0)).is_err());
+}
+
+#[test]
+fn an_unknown_state_stays_unknown() {
+    let site = Site::new();
+    site.answers("squeue", 0, &queued("9", "TELEPORTED"), "");
+    let poll = site.slurm().poll(&[ours("9")], now(0)).unwrap();
+    assert_eq!(poll.jobs[0].state, JobState::Unknown("TELEPORTED".into()));
+}
+
+#[test]
+fn a_job_is_vanished_only_when_all_stay_silent_for_a_while() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    site.answers("squeue", 0, &queued("9", "RUNNING"), "");
+    assert_eq!(slurm.poll(&[ours("9")], now(0)).unwrap().jobs.len(), 1);
+    site.answers("squeue", 1, "", UNKNOWN_ID);
+    for second in [10, 12, 20] {
+        let poll = slurm.poll(&[ours("9")], now(second)).unwrap();
+        assert_eq!(
+            (poll.jobs.len(), poll.vanished.len()),
+            (0, 0),
+            "at {second} s"
+        );
+    }
+    let poll = slurm.poll(&[ours("9")], now(30)).unwrap();
+    assert_eq!(poll.vanished, [JobId("9".into())]);
+    assert_eq!(poll.jobs[0].state, JobState::Unknown("PURGED".into()));
+    assert_eq!(
+        poll.jobs[0].nodes,
+        ["node1", "node2"],
+        "what was last known stays"
+    );
+}
+
+#[test]
+fn silence_of_a_broken_accounting_does_not_count() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    site.answers("squeue", 1, "", UNKNOWN_ID);
+    site.answers("scontrol", 1, "", UNKNOWN_ID);
+    site.answers(
+        "sacct",
+        1,
+        "",
+        "sacct: error: slurm_persist_conn_open: Connection refused\n",
+    );
+    for second in [0, 100, 200] {
+        let poll = slurm.poll(&[ours("9")], now(second)).unwrap();
+        assert_eq!((poll.jobs.len(), poll.vanished.len()), (0, 0));
+    }
+}
+
+#[test]
+fn an_answer_in_between_starts_the_silence_anew() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    for (second, known) in [(0, false), (10, true), (20, false), (30, false)] {
+        match known {
+            true => site.answers("squeue", 0, &queued("9", "RUNNING"), ""),
+            false => site.answers("squeue", 0, "", ""),
+        }
+        let poll = slurm.poll(&[ours("9")], now(second)).unwrap();
+        assert_eq!(poll.vanished.len(), 0, "at {second} s");
+    }
+}
+
+#[test]
+fn without_accounting_scontrol_tells_of_a_job_and_a_purged_one_is_vanished() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    site.answers("sacct", 1, "", "Slurm accounting storage is disabled\n");
+    site.answers("scontrol", 0, &controlled("9", "FAILED", "3:0"), "");
+    let poll = slurm.poll(&[ours("9")], now(0)).unwrap();
+    assert_eq!(poll.jobs[0].exit, Some(ExitStatus { code: 3, signal: 0 }));
+    site.answers("scontrol", 1, "", UNKNOWN_ID);
+    assert_eq!(slurm.poll(&[ours("9")], now(10)).unwrap().vanished, []);
+    assert_eq!(
+        slurm.poll(&[ours("9")], now(40)).unwrap().vanished,
+        [JobId("9".into())]
+    );
+}
+
+#[test]
+fn a_controller_that_says_nothing_with_exit_code_0_is_no_answer() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    site.answers("sacct", 1, "", "Slurm accounting storage is disabled\n");
+    for second in [0, 100, 200] {
+        let poll = slurm.poll(&[ours("9")], now(second)).unwrap();
+        assert_eq!((poll.jobs.len(), poll.vanished.len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_reused_id_is_not_our_job() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    site.answers(
+        "squeue",
+        0,
+        &queued("9", "RUNNING").replace(TOKEN, "theirs"),
+        "",
+    );
+    let poll = slurm.poll(&[ours("9"), foreign("9")], now(0)).unwrap();
+    assert_eq!(
+        poll.jobs.len(),
+        1,
+        "only the reference without a token means this job"
+    );
+    let poll = slurm.poll(&[ours("9")], now(60)).unwrap();
+    assert_eq!(poll.vanished, [JobId("9".into())]);
+    let note = "the id now belongs to another job";
+    assert_eq!(poll.jobs[0].reason.as_deref(), Some(note));
+}
+
+#[test]
+fn a_reused_id_hides_no_record_of_ours_in_accounting() {
+    let site = Site::new();
+    site.answers(
+        "squeue",
+        0,
+        &queued("9", "RUNNING").replace(TOKEN, "theirs"),
+        "",
+    );
+    let theirs = accounted("9", "RUNNING", "0:0")
+        .replace(TOKEN, "theirs")
+        .replace("1795235001", "1795235700");
+    site.answers(
+        "sacct",
+        0,
+        &(accounted("9", "TIMEOUT", "0:0") + &theirs),
+        "",
+    );
+    let poll = site.slurm().poll(&[ours("9")], now(0)).unwrap();
+    assert_eq!(poll.jobs[0].state, JobState::Timeout);
+}
+
+#[test]
+fn a_live_state_that_only_accounting_believes_in_is_a_leftover() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    site.answers("sacct", 0, &accounted("9", "RUNNING", "0:0"), "");
+    assert_eq!(slurm.poll(&[ours("9")], now(0)).unwrap().jobs, []);
+    assert_eq!(
+        slurm.poll(&[ours("9")], now(20)).unwrap().vanished,
+        [JobId("9".into())]
+    );
+}
+
+#[test]
+fn jobs_of_two_clusters_are_asked_for_where_they_are() {
+    let site = Site::new();
+    site.answers(
+        "squeue",
+        0,
+        &(queued("8", "RUNNING") + &queued("9", "RUNNING")),
+        "",
+    );
+    let other = JobRef {
+        cluster: Some("oomtest".into()),
+        ..ours("9")
+    };
+    let poll = site
+        .slurm()
+        .poll(&[ours("8"), other.clone()], now(0))
+        .unwrap();
+    assert_eq!(poll.jobs.len(), 2);
+    let calls = site.calls("squeue");
+    assert_eq!(calls.len(), 2);
+    assert!(!calls[0].contains(&"-M".to_owned()));
+    assert_eq!(calls[1][..2], ["-M".to_owned(), "oomtest".to_owned()]);
+    site.slurm().cancel(&other).unwrap();
+    assert_eq!(
+        site.calls("scancel")[0][..2],
+        ["-M".to_owned(), "oomtest".to_owned()]
+    );
+}
+
+#[test]
+fn a_text_that_is_no_job_id_never_reaches_a_command() {
+    let site = Site::new();
+    let hostile = foreign("--help");
+    assert_eq!(
+        site.slurm()
+            .poll(&[hostile.clone(), foreign("4711 4712")], now(0))
+            .unwrap()
+            .jobs,
+        []
+    );
+    assert!(site.slurm().cancel(&hostile).is_err());
+    let words: Vec<String> = ["squeue", "sacct", "scontrol", "scancel"]
+        .iter()
+        .flat_map(|command| site.calls(command).concat())
+        .collect();
+    assert!(
+        !words
+            .iter()
+            .any(|word| word.contains("--help") || word.contains("4711")),
+        "{words:?}"
+    );
+}
+
+// ---- cancelling ---------------------------------------------------------------------------------
+
+#[test]
+fn scancel_compares_the_name_itself_and_an_ended_job_is_no_error() {
+    let site = Site::new();
+    for (code, stderr) in [
+        (0, ""),
+        (
+            1,
+            "scancel: error: Kill job error on job id 9: Invalid job id specified\n",
+        ),
+        (
+            1,
+            "scancel: error: Kill job error on job id 9: Job/step already completing or completed\n",
+        ),
+    ] {
+        site.answers("scancel", code, "", stderr);
+        site.slurm().cancel(&ours("9")).unwrap();
+    }
+    assert_eq!(
+        site.calls("scancel")[0],
+        [format!("--name={TOKEN}"), "9".to_owned()]
+    );
+}
+
+#[test]
+fn a_cancel_that_did_not_arrive_is_said() {
+    let site = Site::new();
+    for (code, stderr) in [
+        (
+            8,
+            "scancel: error: slurm_kill_job2() failed Unable to contact slurm controller (connect failure)\n",
+        ),
+        (
+            140,
+            "scancel: error: Socket timed out on send/recv operation\n",
+        ),
+        (
+            1,
+            "scancel: error: Kill job error on job id 9: Access/permission denied\n",
+        ),
+    ] {
+        site.answers("scancel", code, "", stderr);
+        let error = site.slurm().cancel(&ours("9")).unwrap_err();
+        assert!(
+            error.detail.contains(&format!("exit code {code}")),
+            "{error}"
+        );
+    }
+}
+
+// ---- logs of other people's jobs ----------------------------------------------------------------
+
+#[test]
+fn the_logs_of_a_foreign_job_are_where_scontrol_says() {
+    let site = Site::new();
+    let text = controlled("9", "RUNNING", "0:0")
+        + "   WorkDir=/home/ada\n   StdErr=\n   StdOut=logs/%x-%5j.out\n";
+    site.answers("scontrol", 0, &text, "");
+    let expected = Path::new("/home/ada").join(format!("logs/{TOKEN}-00009.out"));
+    assert_eq!(
+        site.slurm().log_paths(&foreign("9")),
+        Some((expected.clone(), expected))
+    );
+    site.answers("scontrol", 1, "", UNKNOWN_ID);
+    assert_eq!(site.slurm().log_paths(&foreign("9")), None);
+}

@@ -1,0 +1,94 @@
+//! `kill -9` of oomctl at random moments: nothing is lost and nothing is submitted twice.
+
+use std::time::Duration;
+
+use super::cluster::Cluster;
+use super::place::Place;
+
+/// Kills in all, over both stories.
+const KILLS: usize = 50;
+/// Longest life of a process that is killed, in milliseconds: about as long as an attempt.
+const LONGEST_LIFE_MS: u64 = 1_500;
+
+/// A small generator (xorshift64*), so that a failure can be told by its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
+    }
+}
+
+/// The seed in `OOMCTL_TEST_SEED`, or one of the clock's.
+fn seed() -> u64 {
+    match std::env::var("OOMCTL_TEST_SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => std::time::SystemTime::UNIX_EPOCH
+            .elapsed()
+            .map_or(1, |d| d.as_secs() | 1),
+    }
+}
+
+/// Kills whoever supervises, at random moments, run after run, until there were `kills`.
+fn kill_at_random_moments(story: &str, kills: usize, seed: u64) {
+    let Some(place) = Place::on(Cluster::Full, story) else {
+        return;
+    };
+    eprintln!("{story}: OOMCTL_TEST_SEED={seed}");
+    let mut dice = Dice(seed);
+    let mut killed = 0;
+    let mut runs = Vec::new();
+    while killed < kills {
+        let run = format!("{}-{}", place.run(), runs.len());
+        let mut begun = false;
+        loop {
+            let words: &[&str] = if begun {
+                &["watch", &run]
+            } else {
+                &["submit", "--run", &run, "--watch"]
+            };
+            let process = place.start(words);
+            std::thread::sleep(Duration::from_millis(dice.below(LONGEST_LIFE_MS)));
+            // Killed before the run was made: the same submission is still right.
+            begun |= place
+                .file(&format!(".oomctl/runs/{run}/inputs.json"))
+                .exists();
+            if process.kill() {
+                killed += 1;
+            }
+            if killed >= kills || over(&place, &run) {
+                break;
+            }
+        }
+        if begun {
+            runs.push(run);
+        }
+    }
+    for run in &runs {
+        place.oomctl(&["watch", run]).expect_code(0);
+        let jobs = place.one_job_per_attempt(run);
+        assert!(jobs.len() >= 3, "OOMCTL_TEST_SEED={seed}: {jobs:?}");
+        assert_eq!(jobs.last().unwrap().state, "COMPLETED");
+    }
+    eprintln!("{story}: {killed} kills over {} runs", runs.len());
+}
+
+fn over(place: &Place, run: &str) -> bool {
+    let told = place.oomctl(&["status", run, "--json"]);
+    let Ok(document) = serde_json::from_str::<serde_json::Value>(&told.stdout) else {
+        return false;
+    };
+    !document["runs"][0]["exit_code"].is_null()
+}
+
+#[test]
+fn runs_whose_supervisor_is_killed_at_random_moments_lose_nothing_and_submit_nothing_twice() {
+    let seed = seed();
+    std::thread::scope(|scope| {
+        scope.spawn(|| kill_at_random_moments("killed-a", KILLS / 2, seed));
+        scope.spawn(|| kill_at_random_moments("killed-b", KILLS - KILLS / 2, seed ^ 0x9e37_79b9));
+    });
+}

@@ -1,0 +1,210 @@
+//! Jobs that end for reasons of the machine: time, nodes, host memory.
+
+use super::cluster::{Cluster, answer, slurm, undisturbed, wait_for};
+use super::place::{LARGE_CARD, Place};
+
+#[test]
+fn a_job_that_reaches_its_time_limit_ends_the_run_and_says_so() {
+    let Some(place) = Place::on(Cluster::Full, "time-limit") else {
+        return;
+    };
+    let place = place
+        .knob("time_limit", "'00:01:00'")
+        .with(&[LARGE_CARD, ("SIM_STEP_S", "120")]);
+    let told = place.submit_and_watch(&[]).expect_code(6);
+    told.says("TIMEOUT");
+    told.says("time limit");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0].state, "TIMEOUT");
+    let view = place.view();
+    assert_eq!(view["state"], "retries_spent");
+    assert!(
+        view["hint"].as_str().is_some_and(|h| !h.is_empty()),
+        "{view:#}"
+    );
+}
+
+/// A node that is lost, in the hands of one story; in order before and after it.
+struct Node<'a> {
+    place: &'a Place,
+    name: &'static str,
+}
+
+impl<'a> Node<'a> {
+    fn of(place: &'a Place, name: &'static str) -> Self {
+        let node = Self { place, name };
+        node.back();
+        node
+    }
+
+    fn update(&self, words: &[&str]) {
+        let name = format!("NodeName={}", self.name);
+        slurm(
+            &self.place.conf,
+            "scontrol",
+            &[&["update", &name], words].concat(),
+        );
+    }
+
+    fn down(&self) {
+        self.update(&["State=DOWN", "Reason=test"]);
+    }
+
+    fn back(&self) {
+        Cluster::Full.does(&["start", self.name]);
+        // Refused when the node came back by itself.
+        self.update(&["State=RESUME"]);
+        wait_for(60, "the node takes jobs again", || {
+            let words = ["-h", "-n", self.name, "-o", "%t"];
+            let state = answer(&self.place.conf, "sinfo", &words);
+            state
+                .lines()
+                .any(|line| matches!(line, "idle" | "mix" | "alloc"))
+                .then_some(())
+        });
+    }
+}
+
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            Cluster::Full.does(&["start", self.name]);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_loses_its_node_is_submitted_once_more_with_the_same_configuration() {
+    let Some(place) = Place::on(Cluster::Full, "node-fail") else {
+        return;
+    };
+    place.forget_knob("exclude");
+    let place = place
+        .knob("requeue", "false")
+        .with(&[LARGE_CARD, ("SIM_STEP_S", "9")]);
+    let node = Node::of(&place, "node3");
+    let pinned = format!("--sbatch=--nodelist={}", node.name);
+    let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
+    place.until(30, "RUNNING");
+    // slurmd dies without a word; the controller notices after SlurmdTimeout.
+    Cluster::Full.does(&["stop", node.name, "KILL"]);
+    watching.until_it_says(120, "the same configuration, after node failure");
+    node.back();
+    watching.end().expect_code(0).says("succeeded");
+    let jobs = place.one_job_per_attempt(place.run());
+    let states: Vec<&str> = jobs.iter().map(|job| job.state.as_str()).collect();
+    assert_eq!(states, ["NODE_FAIL", "COMPLETED"]);
+    assert!(place.rungs().is_empty());
+    let changes = format!(".oomctl/runs/{}/attempt-2/changes.diff", place.run());
+    let changed = place.text(&changes);
+    assert!(!changed.contains("batch_size"), "{changed}");
+}
+
+#[test]
+fn a_lost_node_and_a_requeue_under_the_same_id_are_one_attempt_to_its_end() {
+    let Some(place) = Place::on(Cluster::Full, "requeue") else {
+        return;
+    };
+    place.forget_knob("exclude");
+    let place = place
+        .knob("requeue", "true")
+        .with(&[LARGE_CARD, ("SIM_STEP_S", "3")]);
+    let node = Node::of(&place, "node4");
+    let pinned = format!("--sbatch=--nodelist={}", node.name);
+    let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
+    let job = place.until(30, "RUNNING");
+    watching.until_it_says(30, "step 1");
+    node.down();
+    watching.until_it_says(120, "restarted by the scheduler");
+    node.back();
+    let told = watching.end().expect_code(0);
+    told.says("succeeded");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(
+        (jobs[0].id.as_str(), jobs[0].state.as_str()),
+        (job.as_str(), "COMPLETED")
+    );
+    let line = answer(&place.conf, "scontrol", &["-o", "show", "job", &job]);
+    assert!(line.contains("Restarts=1"), "{line}");
+    let log = place.text(&format!("logs/slurm-{job}.err"));
+    assert_eq!(
+        log.matches("[simulated trainer] no GPU is used").count(),
+        2,
+        "both parts: {log}"
+    );
+}
+
+#[test]
+fn host_out_of_memory_is_answered_with_host_memory_and_never_with_the_gpu_ladder() {
+    let Some(place) = Place::on(Cluster::Full, "host-oom") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let folder = place.file("presets/clusters");
+    std::fs::create_dir_all(&folder).unwrap();
+    let profile =
+        "cluster: tests\nsummary: small\nfacts: { node_memory: 900M }\nknobs: { mem: 300M }\n";
+    std::fs::write(folder.join("tests.yaml"), profile).unwrap();
+    place.configure("cluster: tests\n");
+    let place = place.with(&[
+        LARGE_CARD,
+        ("SIM_HOST_OOM", "1"),
+        ("SIM_HOST_OOM_MIB", "600"),
+        ("SIM_ONLY_ATTEMPTS", "1"),
+    ]);
+    let told = place.submit_and_watch(&[]).expect_code(0);
+    told.says("more-host-memory");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 2);
+    assert!(
+        matches!(jobs[0].state.as_str(), "OUT_OF_MEMORY" | "FAILED"),
+        "{jobs:?}"
+    );
+    assert_eq!(jobs[1].state, "COMPLETED");
+    assert_eq!(place.rungs(), ["more-host-memory"]);
+    let first = &place.attempts()[0];
+    assert_eq!(first["incident"]["class"], "host_oom", "{first:#}");
+    let changes = place.text(&format!(
+        ".oomctl/runs/{}/attempt-2/changes.diff",
+        place.run()
+    ));
+    assert!(
+        changes.contains("-#SBATCH --mem=300M") && changes.contains("+#SBATCH --mem=900M"),
+        "{changes}"
+    );
+    assert!(
+        !changes.contains("batch_size") && !changes.contains("offload"),
+        "{changes}"
+    );
+}
+
+#[test]
+fn a_failure_that_is_not_memory_is_not_submitted_again() {
+    let Some(place) = Place::on(Cluster::Full, "key-error") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let place = place.with(&[LARGE_CARD, ("SIM_FAIL_AT_STEP", "2")]);
+    let told = place.submit_and_watch(&[]).expect_code(1);
+    told.says("KeyError: 'old_log_probs'");
+    assert_eq!(place.one_job_per_attempt(place.run()).len(), 1);
+    let left = slurm(&place.conf, "squeue", &["-h", "-o", "%j"]);
+    assert!(!String::from_utf8_lossy(&left.stdout).contains(place.run()));
+}
+
+#[test]
+fn ranks_that_hang_after_an_out_of_memory_do_not_hold_the_gpus() {
+    let Some(place) = Place::on(Cluster::Full, "hang") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let place = place.with(&[("SIM_HANG_S", "600"), ("SIM_ONLY_ATTEMPTS", "1")]);
+    let told = place.submit_and_watch(&[]).expect_code(0);
+    told.says("hangs:");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert!(jobs.len() >= 2);
+    assert!(jobs[0].state.starts_with("CANCELLED"), "{jobs:?}");
+    assert!(!place.rungs().is_empty());
+}

@@ -1,0 +1,78 @@
+//! A controller that is gone, one that does not answer, and a cluster that keeps no accounts.
+
+use super::cluster::{Cluster, alone, answer};
+use super::place::{LARGE_CARD, Place};
+
+#[test]
+fn a_controller_that_stops_in_the_middle_costs_nothing() {
+    let Some(place) = Place::on(Cluster::Full, "stopped") else {
+        return;
+    };
+    let place = place.with(&[
+        LARGE_CARD,
+        ("SIM_STEP_S", "1"),
+        ("SIM_OOM_AT_STEP", "4"),
+        ("SIM_ONLY_ATTEMPTS", "1"),
+    ]);
+    let controller = alone();
+    let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
+    place.until(30, "RUNNING");
+    Cluster::Full.does(&["stop", "slurmctld"]);
+    watching.until_it_says(60, "trouble:");
+    Cluster::Full.does(&["start", "slurmctld"]);
+    watching.until_it_says(60, "the scheduler answers again");
+    drop(controller);
+    let told = watching.end().expect_code(0);
+    told.says("Unable to contact slurm controller");
+    told.says("ran out of memory");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 2, "{jobs:?}");
+}
+
+#[test]
+fn a_submission_that_got_no_answer_is_adopted_and_not_repeated() {
+    let Some(place) = Place::on(Cluster::Full, "frozen") else {
+        return;
+    };
+    let place = place.with(&[LARGE_CARD]);
+    let controller = alone();
+    Cluster::Full.does(&["pause", "slurmctld"]);
+    let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
+    watching.until_it_says(40, "unclear:");
+    Cluster::Full.does(&["resume", "slurmctld"]);
+    let told = watching.end().expect_code(0);
+    drop(controller);
+    told.says("Socket timed out on send/recv operation");
+    told.says("found again by its token");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 1, "{jobs:?}");
+    assert_eq!(place.attempts()[0]["adopted"], true);
+}
+
+#[test]
+fn a_cluster_without_accounting_tells_the_whole_story() {
+    let Some(place) = Place::on(Cluster::Plain, "plain") else {
+        return;
+    };
+    let probe = || -> u64 {
+        let id = answer(
+            &place.conf,
+            "sbatch",
+            &["--parsable", "-o", "/dev/null", "--wrap", "true"],
+        );
+        id.trim().parse().unwrap()
+    };
+    let before = probe();
+    let told = place.submit_and_watch(&[]).expect_code(0);
+    told.says("ran out of memory in actor_update");
+    let after = probe();
+    let attempts = place.attempts();
+    assert!(attempts.len() >= 3);
+    assert_eq!(
+        after - before - 1,
+        attempts.len() as u64,
+        "one job for each attempt"
+    );
+    assert_eq!(attempts.last().unwrap()["state"], "COMPLETED");
+    assert_eq!(attempts[0]["exit"], "1:0");
+}

@@ -1,0 +1,141 @@
+//! Waiting in the queue, and being cancelled there or later.
+
+use super::cluster::{Cluster, answer, undisturbed};
+use super::place::{LARGE_CARD, Place};
+
+#[test]
+fn a_pending_job_shows_slurms_reason_and_its_log_is_read_when_it_appears_late() {
+    let Some(place) = Place::on(Cluster::Full, "held") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let place = place.with(&[
+        LARGE_CARD,
+        ("SIM_OOM_AT_STEP", "2"),
+        ("SIM_ONLY_ATTEMPTS", "1"),
+    ]);
+    let told = place.submit(&["--sbatch=--hold"]).expect_code(0);
+    let first = told.stdout.trim().to_owned();
+    let watching = place.start(&["watch", &first]);
+    watching.until_it_says(20, "PENDING (JobHeldUser)");
+    assert!(
+        !place.file(&format!("logs/slurm-{first}.err")).exists(),
+        "no log yet"
+    );
+    answer(&place.conf, "scontrol", &["release", &first]);
+    watching.until_it_says(40, "ran out of memory");
+    // The next attempt is held as well.
+    let second = super::cluster::wait_for(30, "a second job", || {
+        let job = place.attempts().last()?["job"].as_str()?.to_owned();
+        (job != first).then_some(job)
+    });
+    answer(&place.conf, "scontrol", &["release", &second]);
+    watching.end().expect_code(0).says("succeeded");
+    assert_eq!(place.one_job_per_attempt(place.run()).len(), 2);
+}
+
+#[test]
+fn a_log_that_the_file_system_shows_only_after_the_end_is_still_the_evidence() {
+    let Some(place) = Place::on(Cluster::Full, "late-log") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    // What a slow network file system does: the file is not there under its name until later.
+    place.configure("limits: { attempts: 1 }\n");
+    let place = place.knob(
+        "setup",
+        "['mv \"$OOMCTL_ATTEMPT_DIR/slurm.err\" \"$OOMCTL_ATTEMPT_DIR/unseen\"']",
+    );
+    let text = place.text("oomctl.yaml").replace("drain: 1s", "drain: 10s");
+    std::fs::write(place.file("oomctl.yaml"), text).unwrap();
+    place.submit(&[]).expect_code(0);
+    let watching = place.start(&["watch", place.run()]);
+    place.until(30, "FAILED");
+    let attempt = place.file(&format!(".oomctl/runs/{}/attempt-1", place.run()));
+    assert!(!attempt.join("slurm.err").exists());
+    std::fs::rename(attempt.join("unseen"), attempt.join("slurm.err")).unwrap();
+    let told = watching.end().expect_code(8);
+    told.says("GPU 0 ran out of memory in actor_update");
+}
+
+#[test]
+fn a_job_cancelled_while_pending_ends_the_run_and_is_never_healed() {
+    let Some(place) = Place::on(Cluster::Full, "scancel-pending") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let job = place.submit(&["--sbatch=--hold"]).expect_code(0);
+    let job = job.stdout.trim().to_owned();
+    let watching = place.start(&["watch", place.run()]);
+    watching.until_it_says(20, "PENDING (JobHeldUser)");
+    answer(&place.conf, "scancel", &[&job]);
+    watching.end().expect_code(9).says("cancelled");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 1);
+    assert!(jobs[0].state.starts_with("CANCELLED"), "{jobs:?}");
+}
+
+#[test]
+fn a_job_cancelled_while_running_ends_the_run_even_when_it_had_run_out_of_memory() {
+    let Some(place) = Place::on(Cluster::Full, "scancel-running") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "60")]);
+    let job = place.submit(&[]).expect_code(0).stdout.trim().to_owned();
+    let watching = place.start(&["watch", place.run()]);
+    place.until(30, "RUNNING");
+    answer(&place.conf, "scancel", &[&job]);
+    watching.end().expect_code(9).says("cancelled");
+    assert_eq!(place.one_job_per_attempt(place.run()).len(), 1);
+    place.watch().expect_code(9);
+    assert_eq!(
+        place.one_job_per_attempt(place.run()).len(),
+        1,
+        "not healed later either"
+    );
+}
+
+#[test]
+fn oomctl_cancel_ends_an_unattended_run_and_an_attended_one() {
+    let Some(place) = Place::on(Cluster::Full, "cancel") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "60")]);
+    let (alone, watched) = (format!("{}-a", place.run()), format!("{}-b", place.run()));
+    place.oomctl(&["submit", "--run", &alone]).expect_code(0);
+    place
+        .oomctl(&["cancel", &alone])
+        .expect_code(0)
+        .says("is cancelled");
+    let watching = place.start(&["submit", "--run", &watched, "--watch"]);
+    watching.until_it_says(30, "submitted as job");
+    place
+        .oomctl(&["cancel", &watched])
+        .expect_code(0)
+        .says("asked its supervisor");
+    watching.end().expect_code(9).says("cancelled");
+    for run in [&alone, &watched] {
+        let jobs = place.one_job_per_attempt(run);
+        assert_eq!(jobs.len(), 1);
+        assert!(jobs[0].state.starts_with("CANCELLED"), "{jobs:?}");
+        assert_eq!(place.view_of(run)["state"], "cancelled");
+    }
+}
+
+#[test]
+fn ctrl_c_detaches_and_a_second_watch_goes_on() {
+    let Some(place) = Place::on(Cluster::Full, "detach") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "1")]);
+    let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
+    place.until(30, "RUNNING");
+    watching.signal(rustix::process::Signal::INT);
+    let told = watching.end().expect_code(130);
+    told.says(&format!("oomctl watch {}", place.run()));
+    place.watch().expect_code(0);
+    assert_eq!(place.one_job_per_attempt(place.run()).len(), 1);
+}

@@ -1,0 +1,193 @@
+//! Wrong configuration: what, where, the line itself, and the nearest right name.
+
+use super::place::{Done, Place};
+use super::weaver;
+
+fn bare(yaml: &str) -> Place {
+    let place = Place::bare();
+    weaver::furnish(&place);
+    place.write("oomctl.yaml", yaml);
+    place
+}
+
+/// The error of each file, one below the other.
+fn errors(cases: &[(&str, &str)]) -> String {
+    let (mut text, mut accepted) = (String::new(), Vec::new());
+    for (what, yaml) in cases {
+        let place = bare(yaml);
+        let done = place.run(&["submit", "--backend", "local"]);
+        if done.code != 5 || !done.out.is_empty() || place.has(".oomctl") {
+            accepted.push(format!("{what}: {}", done.told()));
+        }
+        text.push_str(&format!("## {what}\n{}\n", place.steady(&done.err)));
+    }
+    assert!(accepted.is_empty(), "{}\n{text}", accepted.join("\n"));
+    text
+}
+
+#[test]
+fn each_fault_of_the_project_file_is_shown_with_its_place_and_what_was_meant() {
+    let text = errors(&[
+        ("unknown key", "preset: weaver\nknob: { threads: 4 }\n"),
+        ("unknown knob", "preset: weaver\nknobs:\n  thread: 4\n"),
+        ("wrong type", "preset: weaver\nknobs:\n  threads: many\n"),
+        ("not whole", "preset: weaver\nknobs:\n  threads: 2.5\n"),
+        (
+            "duplicate key",
+            "preset: weaver\nknobs:\n  threads: 4\n  threads: 8\n",
+        ),
+        ("out of bounds", "preset: weaver\nknobs:\n  threads: 0\n"),
+        (
+            "far out of bounds",
+            "preset: weaver\nknobs:\n  threads: 99999999999999999999\n",
+        ),
+        ("unknown preset", "preset: waever\n"),
+        (
+            "unknown dataset",
+            "preset: weaver\ndataset: diamonds-seed1\n",
+        ),
+        ("unknown cluster", "preset: weaver\ncluster: example-h10\n"),
+        ("unknown policy", "preset: weaver\npolicy: same_math\n"),
+        ("bad version", "preset: verl-grpo\nverl_version: 9.9.9\n"),
+        (
+            "version of another framework",
+            "preset: weaver\nverl_version: 0.9.1\n",
+        ),
+        ("tab", "preset: weaver\nknobs:\n\tthreads: 4\n"),
+        ("list instead of map", "- preset: weaver\n"),
+        ("text instead of map", "preset: weaver\nknobs: threads\n"),
+        ("unclosed", "preset: weaver\nknobs: { threads: 4\n"),
+        ("broken rule", "preset: weaver\nknobs:\n  threads: 7\n"),
+        ("unknown pin", "preset: weaver\npin: [thread]\n"),
+        ("unknown rung", "preset: weaver\nladder: [thinn]\n"),
+        (
+            "rung of a knob that there is not",
+            "preset: weaver\nladder:\n  - { rung: thin, moves: [{ knob: tread, times: 0.5 }] }\n",
+        ),
+        (
+            "rung with an unknown name",
+            "preset: weaver\nladder:\n  - { rung: slow, title: t, moves: [{ knob: threads, to_expr: 'bundels * 2' }] }\n",
+        ),
+        ("bad limit", "preset: weaver\nlimits: { attempts: none }\n"),
+        ("unknown limit", "preset: weaver\nlimits: { attempt: 3 }\n"),
+        (
+            "bad duration",
+            "preset: weaver\nsupervision: { poll: soon }\n",
+        ),
+        (
+            "pattern",
+            "preset: weaver\nknobs: { partition: 'gpu; rm -rf' }\n",
+        ),
+        (
+            "alias bomb",
+            "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: [*b, *b, *b]\n",
+        ),
+        ("two documents", "preset: weaver\n---\npreset: weaver\n"),
+    ]);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn each_fault_of_a_flag_or_variable_is_shown_with_the_flag() {
+    let place = weaver::project("");
+    let mut text = String::new();
+    for arguments in [
+        &["--set", "thread=4"][..],
+        &["--set", "threads"],
+        &["--set", "threads="],
+        &["--set", "=4"],
+        &["--set", "threads=four"],
+        &["--set", "threads=0"],
+        &["--preset", "waever"],
+        &["--dataset", "../../etc/passwd"],
+        &["--cluster", "nowhere"],
+        &["--config", "missing.yaml"],
+        &["--run", "../out"],
+        &["--run", "a b"],
+        &["--run", "-x"],
+        &["--run", ""],
+    ] {
+        let mut command = vec!["submit", "--backend", "local"];
+        command.extend(arguments);
+        let done = place.run(&command);
+        assert!(
+            matches!(done.code, 2 | 5 | 7),
+            "{arguments:?}: {}",
+            done.told()
+        );
+        assert!(!place.has(".oomctl"), "{arguments:?}");
+        text.push_str(&format!(
+            "## {} ({})\n{}\n",
+            arguments.join(" "),
+            done.code,
+            place.steady(&done.err)
+        ));
+    }
+    let mut command = place.command(&["submit", "--backend", "local"]);
+    let done: Done = command.env("OOMCTL_THREADS", "x").output().unwrap().into();
+    text.push_str(&format!(
+        "## OOMCTL_THREADS=x ({})\n{}\n",
+        done.code,
+        place.steady(&done.err)
+    ));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn an_unknown_backend_is_refused_with_the_known_ones() {
+    let place = bare("preset: weaver\nbackend: slrum\n");
+    let done = place.run(&["submit"]).ends(5);
+    insta::assert_snapshot!(done.err);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let place = weaver::project("");
+    std::fs::write(
+        place.path("oomctl.yaml"),
+        b"preset: weaver\nknobs: { motto: '\xff\xfe' }\n",
+    )
+    .unwrap();
+    place.run(&["plan"]).ends(5).says(&["oomctl.yaml", "UTF-8"]);
+    place.write(
+        "oomctl.yaml",
+        &format!("# {}\npreset: weaver\n", "x".repeat(2 << 20)),
+    );
+    place.run(&["plan"]).ends(5).says(&["oomctl.yaml"]);
+    std::fs::remove_file(place.path("oomctl.yaml")).unwrap();
+    std::fs::create_dir(place.path("oomctl.yaml")).unwrap();
+    place
+        .run(&["plan", "--config", "oomctl.yaml"])
+        .ends(5)
+        .says(&["oomctl.yaml"]);
+}
+
+#[test]
+fn faults_of_a_preset_are_shown_in_the_preset() {
+    let (mut text, mut accepted) = (String::new(), Vec::new());
+    for (from, to) in [
+        ("role: micro_batch", "role: microbatch"),
+        ("must: cloth % row == 0", "must: cloth % rwo == 0"),
+        ("must: cloth % row == 0", "must: cloth % row =="),
+        ("to_expr: bundles * 2", "to_expr: bundels * 2"),
+        (
+            "{ knob: threads, times: 0.5 }",
+            "{ knob: tread, times: 0.5 }",
+        ),
+        ("default: 8", "default: eight"),
+        ("unit: threads", "units: threads"),
+        ("uses: [slurm]", "uses: [slrm]"),
+        ("woven (?P<step>", "woven (?P<step"),
+    ] {
+        let place = weaver::project("");
+        assert!(weaver::PRESET.contains(from));
+        place.write("presets/weaver.yaml", &weaver::PRESET.replacen(from, to, 1));
+        let done = place.run(&["plan"]);
+        if done.code != 5 {
+            accepted.push(format!("{to}: {}", done.told()));
+        }
+        text.push_str(&format!("## {to}\n{}\n", place.steady(&done.err)));
+    }
+    assert!(accepted.is_empty(), "{}\n{text}", accepted.join("\n"));
+    insta::assert_snapshot!(text);
+}

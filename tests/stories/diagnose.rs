@@ -1,0 +1,195 @@
+//! `oomctl diagnose` of files, runs and jobs; a project's own signatures, also while a run is watched.
+
+use super::place::Place;
+use super::slurm::Slurm;
+use super::weaver;
+
+const WATCH: [&str; 4] = ["submit", "--backend", "local", "--watch"];
+const OOM: &str = "Traceback (most recent call last):\n  File \"/w/train.py\", line 12, in main\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 80.00 GiB of which 10.00 GiB is free. Including non-PyTorch memory, this process has 70.00 GiB memory in use. Of the allocated memory 40.00 GiB is allocated by PyTorch, and 20.00 GiB is reserved by PyTorch but unallocated.\nlast words\n";
+
+const SHUTTLE: &str = "signatures:\n  - id: shuttle_lost\n    kind: loom_full\n    class: gpu_oom\n    contains: \"KeyError: 'shuttle'\"\n    helps: [fewer threads]\n";
+
+#[test]
+fn a_person_is_told_what_where_how_much_and_what_helps() {
+    let mut place = Place::bare();
+    place.write("job.err", &format!("before\n{OOM}"));
+    place.set("LANG", "C");
+    let done = place.run(&["diagnose", "job.err"]).ends(0);
+    done.says(&[
+        "job.err: GPU 1 ran out of memory in backward: 2.00 GiB requested, 10.00 GiB free of 80.00 GiB",
+        "/w/train.py:12 in main: loss.backward()",
+        "[####################==========+++++.....] 80.00 GiB",
+        "# 40.00 GiB allocated",
+        "job.err:5: torch.OutOfMemoryError",
+        "4 |     loss.backward()",
+        "6 | last words",
+        "expandable_segments",
+    ]);
+    place.set("LANG", "C.UTF-8");
+    place
+        .run(&["diagnose", "job.err"])
+        .says(&["[████████████████████▒▒▒▒▒▒▒▒▒▒░░░░░·····]"]);
+}
+
+#[test]
+fn json_has_every_field_that_is_promised() {
+    let place = Place::bare();
+    place.write("job.err", OOM);
+    let view = place.run(&["diagnose", "--json", "job.err"]).ends(0).json();
+    let file = view["files"][0].as_object().unwrap();
+    for field in [
+        "kind",
+        "class",
+        "is_gpu_oom",
+        "is_host_oom",
+        "fatal",
+        "retryable_unchanged",
+        "phase",
+        "device_index",
+        "rank",
+        "requested_bytes",
+        "total_bytes",
+        "free_bytes",
+        "allocated_bytes",
+        "reserved_bytes",
+        "reserved_unallocated_bytes",
+        "step",
+        "first_step",
+        "co_tenant",
+        "fragmentation",
+        "evidence",
+        "consequences",
+        "helps",
+        "worse",
+    ] {
+        assert!(file.contains_key(field), "{field}");
+    }
+    assert_eq!(file["requested_bytes"], 2_u64 << 30);
+    assert_eq!(file["fragmentation"], true);
+    assert_eq!(file["evidence"][0]["line"], 4);
+}
+
+#[test]
+fn the_logs_of_one_job_are_judged_together_and_others_when_asked() {
+    let place = Place::bare();
+    place.write("slurm-7.out", "step:1 - actor/pg_loss:0.012\n");
+    place.write("slurm-7.err", OOM);
+    place.write("other.log", "all is well\n");
+    let count = |arguments: &[&str]| {
+        let view = place.run(arguments).ends(0).json();
+        let files = view["files"].as_array().unwrap();
+        (files.len(), files[0]["step"].clone())
+    };
+    let files = [
+        "diagnose",
+        "--json",
+        "slurm-7.out",
+        "slurm-7.err",
+        "other.log",
+    ];
+    assert_eq!(count(&files), (2, 2.into()));
+    let together = [&files[..], &["--together"]].concat();
+    assert_eq!(count(&together), (1, 2.into()));
+}
+
+#[test]
+fn a_whole_run_is_told_attempt_by_attempt_with_the_schedulers_word() {
+    let place = weaver::project("");
+    place.run(&WATCH).ends(0);
+    let view = place
+        .run(&["diagnose", "--json", "weaver-1"])
+        .ends(0)
+        .json();
+    let attempts = view["files"].as_array().unwrap();
+    assert_eq!(attempts.len(), 3);
+    let told = |i: usize, field: &str| attempts[i][field].clone();
+    assert_eq!(
+        (told(0, "attempt"), told(0, "kind")),
+        (1.into(), "cuda_oom".into())
+    );
+    assert_eq!(
+        (told(2, "attempt"), told(2, "kind")),
+        (3.into(), "no_failure".into())
+    );
+    assert_eq!(told(0, "job")["state"], "FAILED");
+    let job = told(1, "job")["id"].as_str().unwrap().to_owned();
+    let one = place.run(&["diagnose", "--json", &job]).ends(0).json();
+    assert_eq!(one["files"].as_array().unwrap().len(), 1);
+    assert_eq!(one["files"][0]["attempt"], 2);
+    place.run(&["diagnose", "nobody-1"]).ends(2);
+}
+
+#[test]
+fn a_job_of_slurm_that_is_nobodys_run_is_found_by_its_id() {
+    let mut place = Place::bare();
+    let slurm = Slurm::before(&mut place);
+    let job = slurm.path("jobs/4711");
+    std::fs::create_dir(&job).unwrap();
+    for (name, text) in [
+        ("state", "OUT_OF_MEMORY"),
+        ("code", "0:125"),
+        ("name", "theirs"),
+        ("submit", "2026-03-02T10:00:00"),
+    ] {
+        std::fs::write(job.join(name), text).unwrap();
+    }
+    let log = place.path("theirs.log");
+    place.write("theirs.log", "step:4 - actor/pg_loss:0.012\n");
+    let scontrol = slurm.path("bin/scontrol");
+    let text = std::fs::read_to_string(&scontrol).unwrap();
+    std::fs::write(
+        &scontrol,
+        format!("{text}echo \"   StdOut={}\"\n", log.display()),
+    )
+    .unwrap();
+    let view = place.run(&["diagnose", "--json", "4711"]).ends(0).json();
+    let told = &view["files"][0];
+    assert_eq!(told["job"]["state"], "OUT_OF_MEMORY");
+    assert_eq!(told["kind"], "host_oom");
+    assert_eq!(told["step"], 5);
+    place.run(&["diagnose", "9999"]).ends(2);
+}
+
+#[test]
+fn a_projects_own_signature_counts_in_diagnose_and_in_watch() {
+    let mut place = weaver::project(SHUTTLE);
+    place.write(
+        "x.log",
+        "Traceback (most recent call last):\nKeyError: 'shuttle'\n",
+    );
+    let done = place.run(&["diagnose", "x.log"]).ends(0);
+    done.says(&["a GPU failed with loom_full", "fewer threads", "x.log:2"]);
+    // Without the signature it is a fault of the program and ends the run with 1.
+    place.set("WEAVER", "fail");
+    place.run(&WATCH).ends(3);
+    assert!(place.has("argv.2"), "it climbed");
+}
+
+#[test]
+fn a_faulty_signature_is_shown_with_its_place() {
+    let place =
+        weaver::project("signatures:\n  - id: a\n    kind: mine\n    contains: some text\n");
+    place.write("x.log", "");
+    for (yaml, words) in [
+        ("kind: mine", &["oomctl.yaml:4:11", "needs a `class`"][..]),
+        (
+            "kind: config\n    patern: x",
+            &["oomctl.yaml:5:5", "did you mean `pattern`?"],
+        ),
+        (
+            "kind: config\n    pattern: '('",
+            &["oomctl.yaml:5:14", "pattern"],
+        ),
+        (
+            "kind: config\n    fatal: perhaps",
+            &["expected true or false"],
+        ),
+    ] {
+        let text = format!(
+            "preset: weaver\nsignatures:\n  - id: a\n    {yaml}\n    contains: some text\n"
+        );
+        place.write("oomctl.yaml", &text);
+        place.run(&["diagnose", "x.log"]).ends(5).says(words);
+        place.run(&["plan"]).ends(5).says(words);
+    }
+}

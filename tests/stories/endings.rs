@@ -1,0 +1,247 @@
+//! Every exit code of DESIGN section 1, reached.
+
+use rustix::process::Signal;
+
+use super::place::Place;
+use super::slurm::Slurm;
+use super::weaver;
+
+const WATCH: [&str; 4] = ["submit", "--backend", "local", "--watch"];
+
+#[test]
+fn success_is_0() {
+    let place = weaver::project("knobs: { threads: 2 }");
+    place.run(&WATCH).ends(0);
+}
+
+#[test]
+fn a_failure_that_is_not_memory_is_1_after_one_attempt() {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "fail");
+    let done = place.run(&WATCH).ends(1);
+    done.says(&["KeyError: 'shuttle'"]);
+    assert!(!place.has("argv.2"));
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let place = weaver::project("");
+    for arguments in [
+        &["submit", "--no-such-flag"][..],
+        &["watch"],
+        &["watch", "nobody-1"],
+        &["cancel", "nobody-1"],
+        &["status", "nobody-1"],
+        &["explain"],
+        &["diagnose", "no-such.log"],
+        &["no-such-command"],
+        &[],
+    ] {
+        let done = place.run(arguments).ends(2);
+        assert!(
+            done.out.is_empty() && !done.err.is_empty(),
+            "{}",
+            done.told()
+        );
+    }
+}
+
+#[test]
+fn an_exhausted_ladder_is_3_and_says_what_was_not_taken() {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "fits 0");
+    let done = place.run(&WATCH).ends(3);
+    insta::assert_snapshot!(place.steady(&done.out));
+}
+
+#[test]
+fn a_refused_submission_is_4_with_slurms_words_and_the_next_step() {
+    let mut place = weaver::project("");
+    let slurm = Slurm::before(&mut place);
+    slurm.tell(
+        "refuse",
+        "sbatch: error: invalid partition specified: gpuu\nsbatch: error: Batch job submission failed: Invalid partition name specified\n",
+    );
+    let done = place.run(&["submit", "--set", "partition=gpuu"]).ends(4);
+    assert!(done.out.is_empty(), "{}", done.told());
+    insta::assert_snapshot!(place.steady(&done.err));
+}
+
+#[test]
+fn an_unreachable_scheduler_is_4() {
+    let mut place = weaver::project("");
+    // No sbatch anywhere: an empty folder is the whole PATH.
+    let empty = place.path("nothing");
+    std::fs::create_dir(&empty).unwrap();
+    place.set("OOMCTL_BACKEND", "slurm");
+    let mut command = place.command(&["submit"]);
+    let done: super::place::Done = command.env("PATH", &empty).output().unwrap().into();
+    done.ends(4).says(&["sbatch"]);
+}
+
+#[test]
+fn a_broken_configuration_is_5() {
+    let place = weaver::project("knobs: { threads: 7 }");
+    let done = place.run(&["submit", "--backend", "local"]).ends(5);
+    done.says(&[
+        "cloth 64 is no multiple of a row of 7 threads",
+        "cloth 63 would fit",
+    ]);
+    assert!(
+        !place.has(".oomctl"),
+        "a refused configuration leaves nothing behind"
+    );
+}
+
+#[test]
+fn a_time_limit_is_6() {
+    let mut place = weaver::project("knobs: { time_limit: 1s }");
+    place.set("WEAVER", "wait");
+    let done = place.run(&WATCH).ends(6);
+    done.says(&["time limit"]);
+}
+
+#[test]
+fn a_node_failure_is_resubmitted_unchanged_and_6_when_the_retries_are_used_up() {
+    let mut place = weaver::project("");
+    let slurm = Slurm::before(&mut place);
+    for n in 1..=9 {
+        slurm.tell(&format!("state.{n}"), "NODE_FAIL 0:1\n");
+    }
+    let done = place.run(&["submit", "--watch"]).ends(6);
+    done.says(&["node failure"]);
+    assert_eq!(slurm.accepted(), [1, 2, 3, 4], "{}", done.told());
+}
+
+#[test]
+fn one_node_failure_is_healed() {
+    let mut place = weaver::project("knobs: { threads: 2 }");
+    let slurm = Slurm::before(&mut place);
+    slurm.tell("state.1", "NODE_FAIL 0:1\n");
+    place.run(&["submit", "--watch"]).ends(0);
+    assert_eq!(slurm.accepted(), [1, 2]);
+    assert_eq!(
+        weaver::words(&place, 2)[1],
+        "2",
+        "the configuration is the same"
+    );
+}
+
+#[test]
+fn spent_attempts_are_8() {
+    let mut place = weaver::project("limits: { attempts: 2 }");
+    place.set("WEAVER", "fits 1");
+    place
+        .run(&WATCH)
+        .ends(8)
+        .says(&["2 attempts", "limits: attempts"]);
+    assert!(!place.has("argv.3"));
+    let done = place
+        .run(&[&WATCH[..], &["--attempts", "1"]].concat())
+        .ends(8);
+    done.says(&["1 attempt"]);
+}
+
+#[test]
+fn a_spent_wall_time_is_8_and_ends_the_job() {
+    let mut place = weaver::project("limits: { wall_time: 2s }");
+    place.set("WEAVER", "sleep");
+    place.run(&WATCH).ends(8).says(&["wall time"]);
+    place.wait_for("the end of the trainer", || gone(&place.read("pid.1")));
+}
+
+#[test]
+fn cancelled_is_9_for_whoever_watches() {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "sleep");
+    let watch = place.start(&WATCH);
+    place.wait_for("the trainer", || place.has("child.1"));
+    place
+        .run(&["cancel", "weaver-1"])
+        .ends(0)
+        .says(&["weaver-1"]);
+    watch.end().ends(9).says(&["cancelled"]);
+    place
+        .run(&["cancel", "weaver-1"])
+        .ends(0)
+        .says(&["over already"]);
+    place.run(&["watch", "weaver-1"]).ends(9);
+}
+
+#[test]
+fn ctrl_c_detaches_with_130_and_a_second_watch_goes_on_to_success() {
+    detaches(Signal::INT, 130);
+}
+
+#[test]
+fn sigterm_detaches_with_143_and_a_second_watch_goes_on_to_success() {
+    detaches(Signal::TERM, 143);
+}
+
+#[track_caller]
+fn detaches(signal: Signal, code: i32) {
+    let mut place = weaver::project("knobs: { threads: 2 }");
+    place.set("WEAVER", "wait");
+    let watch = place.start(&WATCH);
+    place.wait_for_fact("weaver-1", "state_seen");
+    watch.signal(signal);
+    let done = watch.end().ends(code);
+    done.says(&["detached", "oomctl watch weaver-1"]);
+    place.write("go", "");
+    place.run(&["watch", "weaver-1"]).ends(0);
+    let submitted = place
+        .facts("weaver-1")
+        .iter()
+        .filter(|f| f["fact"] == "submitted")
+        .count();
+    assert_eq!(submitted, 1);
+}
+
+#[test]
+fn a_watch_of_a_finished_run_gives_its_exit_code_again() {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "fail");
+    place.run(&WATCH).ends(1);
+    place
+        .run(&["watch", "weaver-1"])
+        .ends(1)
+        .says(&["KeyError"]);
+    place.run(&["watch", "1"]).ends(1).says(&["weaver-1"]);
+}
+
+#[test]
+fn diagnose_tells_by_exit_code_what_a_log_holds() {
+    let place = Place::bare();
+    let logs = [
+        ("fine.log", "epoch 1 loss 0.3\nepoch 2 loss 0.2\n", 0),
+        (
+            "gpu.log",
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free.\n",
+            10,
+        ),
+        (
+            "host.log",
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been OOM Killed.\n",
+            11,
+        ),
+        (
+            "other.log",
+            "Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\nKeyError: 'x'\n",
+            12,
+        ),
+    ];
+    for (name, text, code) in logs {
+        place.write(name, text);
+        place.run(&["diagnose", "--exit-code", name]).ends(code);
+        place.run(&["diagnose", name]).ends(0);
+        let json = place
+            .run(&["diagnose", "--json", "--exit-code", name])
+            .ends(code)
+            .json();
+        assert_eq!(json["files"][0]["file"], name);
+    }
+}
+
+fn gone(pid: &str) -> bool {
+    !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists()
+}

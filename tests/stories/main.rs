@@ -1,0 +1,24 @@
+//! Stories: the binary as its user meets it, on this machine's own backend and before a scripted Slurm.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests touch files, processes and the clock"
+)]
+
+mod bad_configuration;
+mod crash;
+mod diagnose;
+mod endings;
+mod environment;
+#[path = "../verl/harness.rs"]
+mod harness;
+mod hostile;
+mod local_jobs;
+mod output;
+mod peers;
+mod place;
+mod running;
+mod slurm;
+mod storage;
+mod templates;
+mod weaver;

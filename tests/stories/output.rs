@@ -1,0 +1,236 @@
+//! What commands print: text and JSON of the same thing, for people, pipes and programs.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use super::place::{Done, Place};
+use super::weaver;
+
+#[test]
+fn the_starter_file_loads_and_every_line_that_is_switched_on_does_too() {
+    let place = Place::bare();
+    let done = place.run(&["init"]).ends(0);
+    assert!(
+        done.out.trim_end().ends_with("oomctl.yaml"),
+        "{}",
+        done.told()
+    );
+    // What only the user can know is asked for by name, and nothing else is wrong.
+    place
+        .run(&["plan"])
+        .ends(5)
+        .says(&["train_files has no value", "--set train_files="]);
+    place.run(&["plan", "--dataset", "diamonds-seed0"]).ends(0);
+    place
+        .run(&["init"])
+        .ends(5)
+        .says(&["exists already", "--force"]);
+    let starter = place.read("oomctl.yaml");
+    let loud: Vec<String> = starter
+        .lines()
+        .map(|line| {
+            let bare = line.strip_prefix("# ").unwrap_or(line);
+            let key = bare.trim_start().split(':').next().unwrap_or("");
+            let is_yaml =
+                bare.starts_with("  ") || (bare.contains(':') && !key.contains([' ', '`', '.']));
+            if is_yaml {
+                bare.to_owned()
+            } else {
+                line.to_owned()
+            }
+        })
+        .collect();
+    place.write("oomctl.yaml", &loud.join("\n"));
+    let done = place.run(&["plan"]);
+    assert_eq!(done.code, 0, "{}\n{}", loud.join("\n"), done.told());
+    assert!(
+        loud.iter().any(|l| l.starts_with("limits:"))
+            && loud.iter().any(|l| l.starts_with("policy:"))
+    );
+}
+
+#[test]
+fn presets_are_listed_and_shown() {
+    let place = Place::bare();
+    let mut text = place.run(&["presets"]).ends(0).out;
+    text.push_str(&place.run(&["presets", "--json"]).ends(0).out);
+    text.push_str(&place.run(&["presets", "diamonds-seed0"]).ends(0).out);
+    insta::assert_snapshot!(place.steady(&text));
+    place
+        .run(&["presets", "diamonds"])
+        .ends(5)
+        .says(&["diamonds"]);
+}
+
+#[test]
+fn a_preset_profile_and_template_of_the_project_wins_over_the_built_in_one() {
+    let place = Place::example();
+    let own = "dataset: diamonds-seed0\nsummary: mine\npreset: verl-grpo\nknobs: { train_batch_size: 64, ppo_mini_batch_size: 64, n_gpus_per_node: 4, train_files: a, val_files: b, model.path: c }\n";
+    place.write("presets/datasets/diamonds-seed0.yaml", own);
+    place
+        .run(&["explain", "train_batch_size"])
+        .ends(0)
+        .says(&["64", "presets/datasets/diamonds-seed0.yaml"]);
+    place.write("templates/verl/run_grpo.sh.j2", "#!/bin/bash\necho mine\n");
+    place.run(&["render"]).ends(0).says(&["echo mine"]);
+}
+
+#[test]
+fn explain_tells_where_a_value_came_from_and_what_it_beat() {
+    let mut place = weaver::project("knobs: { threads: 4 }");
+    let mut text = place.run(&["explain", "threads"]).ends(0).out;
+    place.set("OOMCTL_THREADS", "16");
+    text.push_str(
+        &place
+            .run(&["explain", "threads", "--set", "threads=2"])
+            .ends(0)
+            .out,
+    );
+    text.push_str(
+        &place
+            .run(&["explain", "threads", "--json", "--set", "threads=2"])
+            .ends(0)
+            .out,
+    );
+    insta::assert_snapshot!(place.steady(&text));
+    place
+        .run(&["explain", "thread"])
+        .ends(5)
+        .says(&["did you mean threads?"]);
+}
+
+#[test]
+fn plan_and_render_print_text_and_json() {
+    let place = weaver::project("pin: [cloth]");
+    let mut text = String::new();
+    for arguments in [
+        &["plan"][..],
+        &["plan", "--json"],
+        &["render", "--backend", "local"],
+    ] {
+        text.push_str(&format!(
+            "$ oomctl {}\n{}",
+            arguments.join(" "),
+            place.run(arguments).ends(0).out
+        ));
+    }
+    insta::assert_snapshot!(place.steady(&text));
+    let json = place.run(&["render", "--json"]).ends(0).json();
+    assert!(
+        json["files"][0]["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("#!/bin/bash")
+    );
+    let dry = place
+        .run(&["submit", "--dry-run", "--backend", "local"])
+        .ends(0);
+    assert_eq!(
+        dry.out,
+        place.run(&["render", "--backend", "local"]).ends(0).out
+    );
+    assert!(!place.has(".oomctl"));
+}
+
+#[test]
+fn status_prints_a_list_a_run_and_json() {
+    let place = weaver::project("");
+    let mut text = place.run(&["status"]).ends(0).told();
+    place
+        .run(&["submit", "--backend", "local", "--watch"])
+        .ends(0);
+    text.push_str(&place.run(&["status"]).ends(0).told());
+    text.push_str(&place.run(&["status", "weaver-1"]).ends(0).told());
+    insta::assert_snapshot!(place.steady(&text));
+    let json = place.run(&["status", "--json"]).ends(0).json();
+    let run = &json["runs"][0];
+    assert_eq!(run["state"], "succeeded");
+    assert_eq!(run["exit_code"], 0);
+    assert_eq!(run["attempts"][0]["rung"], "thin");
+    assert_eq!(run["attempts"][0]["changes"][0]["from"], 8);
+    assert_eq!(run["attempts"][2]["state"], "COMPLETED");
+}
+
+#[test]
+fn watch_with_json_prints_one_document_and_nothing_else_on_stdout() {
+    let place = weaver::project("");
+    let done = place
+        .run(&["submit", "--backend", "local", "--watch", "--json"])
+        .ends(0);
+    let json = done.json();
+    assert_eq!(json["schema_version"], 1);
+    assert_eq!(json["runs"][0]["attempts"].as_array().unwrap().len(), 3);
+    let json = place
+        .run(&["submit", "--backend", "local", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(json["runs"][0]["attempts"][0]["job"], "4");
+}
+
+#[test]
+fn a_pipe_gets_no_colours_and_no_color_is_honoured_where_colours_are_forced() {
+    let mut place = weaver::project("");
+    place
+        .run(&["submit", "--backend", "local", "--watch"])
+        .ends(0);
+    let escape = |done: &Done| done.out.contains('\u{1b}') || done.err.contains('\u{1b}');
+    for arguments in [
+        &["status", "weaver-1"][..],
+        &["plan"],
+        &["explain", "threads"],
+        &["watch", "nobody"],
+    ] {
+        assert!(!escape(&place.run(arguments)), "{arguments:?}");
+    }
+    place.set("CLICOLOR_FORCE", "1");
+    assert!(
+        escape(&place.run(&["status", "weaver-1"])),
+        "colours can be forced"
+    );
+    for arguments in [
+        &["status", "--json"][..],
+        &["plan", "--json"],
+        &["explain", "threads", "--json"],
+    ] {
+        let done = place.run(arguments).ends(0);
+        assert!(!done.out.contains('\u{1b}'), "{arguments:?}");
+        done.json();
+    }
+    place.variables.retain(|(n, _)| n != "CLICOLOR_FORCE");
+    place.set("NO_COLOR", "1");
+    assert!(!escape(&place.run(&["status", "weaver-1"])));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_program_quietly() {
+    let place = Place::example();
+    let mut child = place
+        .command(&["presets", "verl-grpo"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(16, child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let done: Done = child.wait_with_output().unwrap().into();
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.told());
+}
+
+#[test]
+fn help_of_every_command_names_its_options() {
+    let place = Place::bare();
+    let help = place.run(&["--help"]).ends(0).out;
+    for command in [
+        "submit", "watch", "status", "cancel", "diagnose", "render", "plan", "explain", "presets",
+        "init",
+    ] {
+        assert!(help.contains(&format!("  {command} ")), "{help}");
+        place
+            .run(&[command, "--help"])
+            .ends(0)
+            .says(&["Usage: oomctl", "Options:"]);
+    }
+    place.run(&["--version"]).ends(0);
+}

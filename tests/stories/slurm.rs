@@ -1,0 +1,155 @@
+//! Slurm's commands as scripts on PATH: jobs run to their end inside sbatch, and every call is noted.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::place::{Place, install};
+
+/// Common to all: where things are, and no file size limit, for a story may have set one for oomctl.
+const HEAD: &str = "#!/bin/bash\nF=@F@\nulimit -S -f unlimited\nprintf '%s\\n' \"$*\" >>$F/$(/usr/bin/basename \"$0\").calls\n";
+
+/// `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
+/// does not run; `before.N` and `after.N` kill the process named in `victim` around the moment at which
+/// attempt N is accepted.
+const SBATCH: &str = r#"
+[ ! -e $F/refuse ] || { cat $F/refuse >&2; exit 1; }
+for word; do case $word in
+  --job-name=*) name=${word#*=} ;;
+  --chdir=*) folder=${word#*=} ;;
+  --output=*) out=${word#*=} ;;
+  --error=*) err=${word#*=} ;;
+  *) script=$word ;;
+esac; done
+attempt=${name%-*}; attempt=${attempt##*-}
+kill_victim() {
+  [ -e $F/$1.$attempt ] || return 0
+  until [ -s $F/victim ]; do sleep 0.01; done
+  mv $F/$1.$attempt $F/$1.$attempt.done
+  kill -9 "$(<$F/victim)"
+}
+kill_victim before
+exec 9>$F/lock; flock 9
+n=$(ls $F/jobs | wc -l); n=$((n + 1)); id=$((100 + n))
+now=$(date +%s)
+mkdir $F/new
+echo "$name" >$F/new/name
+echo "$now" >$F/new/submit
+mv $F/new $F/jobs/$id
+state=COMPLETED code=0:0
+if [ -e $F/state.$n ]; then
+  read -r state code <$F/state.$n
+else
+  cd "$folder" && SLURM_JOB_ID=$id bash "$script" >>"$out" 2>>"$err" 9>&-
+  rc=$?
+  ((rc == 0)) || { state=FAILED; code=$rc:0; }
+fi
+echo "$state" >$F/jobs/$id/state
+echo "$code" >$F/jobs/$id/code
+kill_victim after
+flock -u 9
+echo $id
+"#;
+
+const SQUEUE: &str = r#"
+[ ! -e $F/down ] || { cat $F/down >&2; exit 1; }
+for job in $F/jobs/*/state; do
+  [ -e "$job" ] || continue
+  d=${job%/state}; id=${d##*/}
+  echo "$id|$id|$(<$d/state)|0|$(<$d/submit)|$(<$d/submit)|$(<$d/submit)|n1|None|(null)|$(<$d/name)"
+done
+"#;
+
+const SCONTROL: &str = r#"
+for word; do id=$word; done
+d=$F/jobs/$id
+[ -d $d ] || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
+echo "JobId=$id JobName=$(<$d/name)"
+echo "   UserId=u(1000) GroupId=u(1000) MCS_label=N/A"
+echo "   JobState=$(<$d/state) Reason=None Dependency=(null)"
+echo "   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=$(<$d/code)"
+echo "   DerivedExitCode=$(<$d/code)"
+echo "   SubmitTime=$(<$d/submit) EligibleTime=$(<$d/submit)"
+echo "   StartTime=$(<$d/submit) EndTime=$(<$d/submit) Deadline=N/A"
+echo "   NodeList=n1"
+echo "   BatchHost=n1"
+"#;
+
+const SACCT: &str = r#"
+for job in $F/jobs/*/state; do
+  [ -e "$job" ] || continue
+  d=${job%/state}; id=${d##*/}
+  echo "$id|$id|$(<$d/state)|$(<$d/code)|$(<$d/code)|$(<$d/submit)|$(<$d/submit)|$(<$d/submit)|n1|None||$(<$d/name)"
+done
+"#;
+
+const SCANCEL: &str = r#"
+for word; do id=$word; done
+[ -d $F/jobs/$id ] && echo CANCELLED >$F/jobs/$id/state
+"#;
+
+/// A scripted Slurm.
+pub struct Slurm {
+    folder: tempfile::TempDir,
+}
+
+impl Slurm {
+    /// Puts one on the PATH of a place.
+    pub fn before(place: &mut Place) -> Self {
+        let slurm = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        fs::create_dir(slurm.path("jobs")).unwrap();
+        fs::create_dir(slurm.path("bin")).unwrap();
+        for (name, body) in [
+            ("sbatch", SBATCH),
+            ("squeue", SQUEUE),
+            ("scontrol", SCONTROL),
+            ("sacct", SACCT),
+            ("scancel", SCANCEL),
+        ] {
+            let head = HEAD.replace("@F@", &slurm.folder.path().display().to_string());
+            install(&slurm.path("bin").join(name), &format!("{head}{body}"));
+        }
+        place.first_on_path = vec![slurm.path("bin")];
+        place.set("OOMCTL_BACKEND", "slurm");
+        slurm
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn tell(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    pub fn forget(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
+    /// Lines of calls of a command.
+    pub fn calls(&self, name: &str) -> Vec<String> {
+        fs::read_to_string(self.path(&format!("{name}.calls")))
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The attempt that each accepted job belongs to, in order of acceptance.
+    pub fn accepted(&self) -> Vec<u32> {
+        let mut jobs: Vec<_> = fs::read_dir(self.path("jobs"))
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
+        jobs.sort();
+        jobs.iter()
+            .map(|job| {
+                let token = fs::read_to_string(job.join("name")).unwrap();
+                let mut parts = token.trim().rsplit('-');
+                parts.next();
+                parts.next().unwrap().parse().unwrap()
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,125 @@
+//! The torchrun preset: a framework with flags instead of Hydra overrides, from the same format.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests read the tree and run what was rendered"
+)]
+
+#[path = "verl/harness.rs"]
+mod harness;
+
+use harness::{files, preset, set, shape, templates};
+use oomctl::core::ladder::{Decision, Footing, Policy, climb};
+use oomctl::core::recipe::{ClusterFacts, Layer};
+
+fn rungs(assignments: &[&str]) -> Vec<String> {
+    let preset = preset("torchrun", None);
+    let layers = [set(&preset, assignments)];
+    let (cluster, templates) = (ClusterFacts::default(), templates());
+    let mut rungs: Vec<Layer> = Vec::new();
+    let mut taken = Vec::new();
+    for attempt in 1..30 {
+        let footing = Footing {
+            preset: &preset,
+            ladder: &preset.ladder,
+            policy: Policy::default(),
+            cluster: &cluster,
+            cluster_name: None,
+            templates: &templates,
+            layers: &layers,
+            rungs: &rungs,
+            attempt,
+        };
+        match climb(&footing, None).unwrap() {
+            Decision::Exhausted { .. } => return taken,
+            Decision::Climb { step, .. } => {
+                let changes: Vec<String> = step
+                    .changes
+                    .iter()
+                    .map(|c| format!("{} {}", c.knob, c.to))
+                    .collect();
+                taken.push(format!(
+                    "{} ({}): {}",
+                    step.rung,
+                    step.effect.describe(),
+                    changes.join(", ")
+                ));
+                rungs.push(step.layer);
+            }
+        }
+    }
+    panic!("the ladder does not end");
+}
+
+#[test]
+fn flags_and_switches_are_handed_to_the_script() {
+    let preset = preset("torchrun", None);
+    let words = [
+        "script=train.py",
+        "batch_size=8",
+        "gradient_checkpointing=true",
+        "args=[\"--data\",\"a b\"]",
+        "n_gpus_per_node=2",
+    ];
+    let shape = shape(&preset, &[set(&preset, &words)], &ClusterFacts::default()).unwrap();
+    let files = files(&preset, &shape);
+    let job = &files[0].text;
+    let program = "program=(\n  train.py\n  --data\n  'a b'\n  --batch_size\n  8\n  --gradient_checkpointing\n)";
+    assert!(job.contains(program), "{job}");
+    assert!(
+        job.contains("torchrun --standalone --nproc_per_node=2 \"${program[@]}\""),
+        "{job}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    for file in files {
+        let path = dir.path().join(&file.name);
+        std::fs::write(&path, &file.text).unwrap();
+        for tool in [vec!["bash", "-n"], vec!["shellcheck", "-s", "bash"]] {
+            match std::process::Command::new(tool[0])
+                .args(&tool[1..])
+                .arg(&path)
+                .output()
+            {
+                Ok(out) => assert!(
+                    out.status.success(),
+                    "{}",
+                    String::from_utf8_lossy(&out.stdout)
+                ),
+                Err(_) => assert!(std::env::var_os("CI").is_none(), "{} is missing", tool[0]),
+            }
+        }
+    }
+}
+
+#[test]
+fn with_accumulation_the_effective_batch_is_kept() {
+    assert_eq!(
+        rungs(&[
+            "script=train.py",
+            "batch_size=4",
+            "gradient_accumulation_steps=2"
+        ]),
+        [
+            "halve-batch-keep-effective (same math, slower): batch_size 2, gradient_accumulation_steps 4",
+            "halve-batch-keep-effective (same math, slower): batch_size 1, gradient_accumulation_steps 8",
+        ]
+    );
+}
+
+#[test]
+fn without_accumulation_other_remedies_come_first() {
+    assert_eq!(
+        rungs(&[
+            "script=train.py",
+            "batch_size=4",
+            "gradient_checkpointing=false",
+            "max_seq_len=2048"
+        ]),
+        [
+            "checkpoint-activations (same math, slower): gradient_checkpointing true",
+            "shorter-sequences (changes training): max_seq_len 1024",
+            "halve-batch (changes training): batch_size 2",
+            "halve-batch (changes training): batch_size 1",
+        ]
+    );
+}
