@@ -32,7 +32,8 @@ fn rungs(assignments: &[&str]) -> Vec<String> {
         };
         match climb(&footing, None).unwrap() {
             Decision::Exhausted { .. } => return taken,
-            Decision::Climb { step, .. } => {
+            Decision::Climb { steps, .. } => {
+                let step = &steps[0];
                 let changes: Vec<String> = step
                     .changes
                     .iter()
@@ -44,7 +45,7 @@ fn rungs(assignments: &[&str]) -> Vec<String> {
                     step.effect.describe(),
                     changes.join(", ")
                 ));
-                rungs.push(step.layer);
+                rungs.push(step.layer.clone());
             }
         }
     }

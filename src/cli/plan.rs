@@ -55,9 +55,9 @@ fn view(request: &Request) -> Result<View, Failure> {
     let mut not_used = Vec::new();
     for attempt in 1..=MOST_RUNGS {
         match request.climb(&taken, None, attempt)? {
-            Decision::Climb { step, .. } => {
-                taken.push(step.layer.clone());
-                rungs.push(*step);
+            Decision::Climb { steps, .. } => {
+                taken.extend(steps.iter().map(|s| s.layer.clone()));
+                rungs.extend(steps);
             }
             Decision::Exhausted { skipped } => {
                 let used = |s: &Skipped| rungs.iter().any(|r: &Step| r.rung == s.rung);

@@ -240,7 +240,8 @@ impl Place {
     pub fn rungs(&self) -> Vec<String> {
         self.attempts()
             .iter()
-            .filter_map(|a| Some(a["rung"].as_str()?.to_owned()))
+            .flat_map(|a| a["rungs"].as_array().cloned().unwrap_or_default())
+            .filter_map(|rung| rung.as_str().map(str::to_owned))
             .collect()
     }
 

@@ -38,10 +38,13 @@ fn go_on(place: &Place, slurm: &Slurm, after: &str) {
 /// The rungs of all decisions.
 fn taken_rungs(place: &Place) -> Vec<String> {
     let facts = place.facts("weaver-1");
-    let rungs = facts
+    let climbs = facts
         .iter()
-        .filter_map(|f| f["verdict"]["climb"]["step"]["rung"].as_str());
-    rungs.map(str::to_owned).collect()
+        .filter_map(|f| f["verdict"]["climb"]["steps"].as_array());
+    climbs
+        .flatten()
+        .map(|s| s["rung"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// Runs until the ledger has so many lines and kills then; false when the story ends before.

@@ -146,7 +146,7 @@ fn status_prints_a_list_a_run_and_json() {
     let run = &json["runs"][0];
     assert_eq!(run["state"], "succeeded");
     assert_eq!(run["exit_code"], 0);
-    assert_eq!(run["attempts"][0]["rung"], "thin");
+    assert_eq!(run["attempts"][0]["rungs"][0], "thin");
     assert_eq!(run["attempts"][0]["changes"][0]["from"], 8);
     assert_eq!(run["attempts"][2]["state"], "COMPLETED");
 }

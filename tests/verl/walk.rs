@@ -173,9 +173,10 @@ pub fn walk(preset: &Preset, layers: &[Layer], incident: Option<&Incident>) -> V
         };
         match climb(&footing, incident).unwrap_or_else(|e| panic!("{e}")) {
             Decision::Exhausted { .. } => return stands,
-            Decision::Climb { step, .. } => {
+            Decision::Climb { mut steps, .. } => {
+                let step = steps.remove(0);
                 rungs.push(step.layer.clone());
-                stands.push(stand(preset, layers, &rungs, &cluster, Some(*step)));
+                stands.push(stand(preset, layers, &rungs, &cluster, Some(step)));
             }
         }
     }

@@ -72,11 +72,11 @@ pub struct AttemptView {
     pub headline: Option<String>,
     /// Why it ended.
     pub incident: Option<Incident>,
-    /// The rung taken after it.
-    pub rung: Option<String>,
-    /// What the rung changed.
+    /// The rungs taken after it.
+    pub rungs: Vec<String>,
+    /// What the rungs changed.
     pub changes: Vec<Change>,
-    /// Remarks of the rung.
+    /// Remarks of the rungs.
     pub notes: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
 }
 
 fn attempt_view(a: &Attempt) -> AttemptView {
-    let step = a.step();
+    let steps = a.steps();
     let status = a.status.as_ref();
     AttemptView {
         attempt: a.number,
@@ -135,9 +135,9 @@ fn attempt_view(a: &Attempt) -> AttemptView {
         progress: a.progress.clone(),
         headline: a.incident.as_ref().map(Incident::headline),
         incident: a.incident.clone(),
-        rung: step.map(|s| s.rung.clone()),
-        changes: step.map(|s| s.changes.clone()).unwrap_or_default(),
-        notes: step.map(|s| s.notes.clone()).unwrap_or_default(),
+        rungs: steps.iter().map(|s| s.rung.clone()).collect(),
+        changes: steps.iter().flat_map(|s| s.changes.clone()).collect(),
+        notes: steps.iter().flat_map(|s| s.notes.clone()).collect(),
     }
 }
 
@@ -248,14 +248,15 @@ impl AttemptView {
             let _ = write!(out, ": {headline}");
         }
         out.push('\n');
-        if let Some(rung) = &self.rung {
+        if !self.rungs.is_empty() {
             let other = |c: &Change| c.effect == Effect::ChangesTraining;
             let effect = if self.changes.iter().any(other) {
                 " (changes training)"
             } else {
                 ""
             };
-            let _ = writeln!(out, "      then {}{effect}", Paint(NAME, rung));
+            let rungs = self.rungs.join(", ");
+            let _ = writeln!(out, "      then {}{effect}", Paint(NAME, &rungs));
         }
         out
     }

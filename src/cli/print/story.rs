@@ -13,6 +13,7 @@ use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
 use crate::core::diagnose::{Class, Incident, Progress, sanitize};
 use crate::core::job::{JobState, JobStatus, Stage};
+use crate::core::ladder::Step;
 use crate::core::supervise::{Fact, Outcome, Record, Verdict};
 use crate::drive::{Notice, Observer};
 
@@ -199,20 +200,9 @@ impl Story {
 
     fn verdict(&mut self, run: &str, verdict: &Verdict) {
         let text = match verdict {
-            Verdict::Climb { step, .. } => {
-                let mut text = format!(
-                    "climb      {}: {} ({})",
-                    Paint(NAME, &step.rung),
-                    step.title,
-                    step.effect.describe()
-                );
-                for line in change_lines(&step.changes) {
-                    text.push_str(&format!("\n           {line}"));
-                }
-                for note in &step.notes {
-                    text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
-                }
-                text
+            Verdict::Climb { steps, .. } => {
+                let rungs: Vec<String> = steps.iter().map(rung).collect();
+                rungs.join("\n           ")
             }
             Verdict::Again { cause, exclude, .. } => {
                 let without = match exclude.as_slice() {
@@ -253,6 +243,23 @@ impl Story {
         self.steps.insert(run.to_owned(), text);
         self.refresh();
     }
+}
+
+/// A rung that is taken, with what it changes and its remarks.
+fn rung(step: &Step) -> String {
+    let mut text = format!(
+        "climb      {}: {} ({})",
+        Paint(NAME, &step.rung),
+        step.title,
+        step.effect.describe()
+    );
+    for line in change_lines(&step.changes) {
+        text.push_str(&format!("\n           {line}"));
+    }
+    for note in &step.notes {
+        text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
+    }
+    text
 }
 
 /// Does an incident say more than the state that was told already?

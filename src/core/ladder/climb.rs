@@ -81,8 +81,8 @@ pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decisi
         };
         match seen.refusal(failure).map_or_else(|| seen.take(), Err) {
             Ok(step) => {
-                let step = Box::new(step);
-                return Ok(Decision::Climb { step, skipped });
+                let steps = vec![step];
+                return Ok(Decision::Climb { steps, skipped });
             }
             Err(reason) => skipped.push(Skipped {
                 rung: rung.rung.clone(),

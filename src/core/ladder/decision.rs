@@ -49,11 +49,11 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Take this rung.
+    /// Take these rungs, all for the next attempt.
     Climb {
-        /// The rung.
-        step: Box<Step>,
-        /// Rungs before it that were passed over.
+        /// At least one, in the order in which they are put on the stack.
+        steps: Vec<Step>,
+        /// Rungs before the first that were passed over.
         skipped: Vec<Skipped>,
     },
     /// No rung is left.

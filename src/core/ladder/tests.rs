@@ -110,9 +110,10 @@ impl Toy {
 
     fn take(&mut self, incident: Option<&Incident>) -> Step {
         match self.ask(incident) {
-            Decision::Climb { step, .. } => {
+            Decision::Climb { mut steps, .. } => {
+                let step = steps.remove(0);
                 self.rungs.push(step.layer.clone());
-                *step
+                step
             }
             Decision::Exhausted { skipped } => panic!("exhausted: {skipped:?}"),
         }
@@ -163,14 +164,15 @@ fn halving_takes_the_nearest_legal_values_and_says_so() {
 fn a_batch_never_reaches_zero_and_the_next_rung_follows() {
     let mut toy = toy();
     let mut steps = Vec::new();
-    while let Decision::Climb { step, .. } = toy.ask(None) {
+    while let Decision::Climb { steps: taken, .. } = toy.ask(None) {
+        let step = &taken[0];
         for change in &step.changes {
             if let Value::Int(n) = change.to {
                 assert!(n >= 1, "{change:?}");
             }
         }
         steps.push(step.rung.clone());
-        toy.rungs.push(step.layer);
+        toy.rungs.push(step.layer.clone());
         assert!(steps.len() < 30);
     }
     let tail: Vec<&str> = steps
@@ -211,10 +213,10 @@ fn a_host_oom_is_never_answered_with_the_gpu_remedy() {
 #[test]
 fn a_rung_proven_useless_for_the_phase_is_skipped_with_its_proof() {
     let toy = toy();
-    let Decision::Climb { step, skipped } = toy.ask(Some(&incident(Class::GpuOom, "load"))) else {
+    let Decision::Climb { steps, skipped } = toy.ask(Some(&incident(Class::GpuOom, "load"))) else {
         panic!()
     };
-    assert_eq!(step.rung, "offload");
+    assert_eq!(steps[0].rung, "offload");
     assert_eq!(skipped[0].reason, "no batch is there yet (toy 2.0 load.py)");
 }
 
@@ -258,11 +260,12 @@ fn more_gpus_keeps_the_configuration_legal_and_asks_about_checkpoints() {
         .set("micro", Value::Int(3))
         .pin("offload")
         .pin("share");
-    let Decision::Climb { step, .. } = toy.ask(Some(&incident(Class::GpuOom, "load"))) else {
+    let Decision::Climb { steps, .. } = toy.ask(Some(&incident(Class::GpuOom, "load"))) else {
         panic!()
     };
+    let step = &steps[0];
     // 12 minis cannot be split over 8 GPUs; 8 can, one each.
-    assert_eq!(values(&step), ["minis 12->8", "micro 3->1", "gpus 4->8"]);
+    assert_eq!(values(step), ["minis 12->8", "micro 3->1", "gpus 4->8"]);
     assert_eq!(
         step.notes.last().unwrap(),
         "checkpoints of 4 GPUs do not load on 8"

@@ -98,12 +98,12 @@ impl Attempt {
         }
     }
 
-    /// The rung that the run climbs after this attempt.
+    /// The rungs that the run climbs after this attempt.
     #[must_use]
-    pub fn step(&self) -> Option<&Step> {
+    pub fn steps(&self) -> &[Step] {
         match &self.verdict {
-            Some(Verdict::Climb { step, .. }) => Some(step),
-            _ => None,
+            Some(Verdict::Climb { steps, .. }) => steps,
+            _ => &[],
         }
     }
 }
@@ -174,17 +174,17 @@ impl History {
     pub fn rungs(&self) -> Vec<Layer> {
         let verdicts = self.attempts.iter().filter_map(|a| a.verdict.as_ref());
         verdicts
-            .filter_map(|verdict| match verdict {
-                Verdict::Climb { step, .. } => Some(step.layer.clone()),
-                Verdict::Again { layer, .. } => layer.as_deref().cloned(),
-                Verdict::End { .. } => None,
+            .flat_map(|verdict| match verdict {
+                Verdict::Climb { steps, .. } => steps.iter().map(|s| s.layer.clone()).collect(),
+                Verdict::Again { layer, .. } => layer.as_deref().cloned().into_iter().collect(),
+                Verdict::End { .. } => Vec::new(),
             })
             .collect()
     }
 
     /// The rungs taken so far, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.attempts.iter().filter_map(Attempt::step)
+        self.attempts.iter().flat_map(Attempt::steps)
     }
 
     /// How often the same configuration was submitted again for this cause.

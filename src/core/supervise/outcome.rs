@@ -67,10 +67,10 @@ impl std::fmt::Display for Budget {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Another attempt with one more rung.
+    /// Another attempt with further rungs.
     Climb {
-        /// The rung, with the values that it gives.
-        step: Box<Step>,
+        /// The rungs with the values that they give, in the order in which they are put on the stack.
+        steps: Vec<Step>,
         /// Rungs passed over, with reasons.
         skipped: Vec<Skipped>,
     },

@@ -130,7 +130,7 @@ fn answer(
         };
     }
     match run.intent.climb(&rungs, incident, attempt.number) {
-        Ok(Decision::Climb { step, skipped }) => Verdict::Climb { step, skipped },
+        Ok(Decision::Climb { steps, skipped }) => Verdict::Climb { steps, skipped },
         Ok(Decision::Exhausted { skipped }) => match incident.class {
             Class::GpuOom | Class::EngineMemory => end(Outcome::Exhausted { skipped }),
             Class::HostOom | Class::Shm | Class::NotOom => end(Outcome::Failed {

@@ -88,7 +88,7 @@ impl Intent for Double {
         };
         layer.settings.insert("micro".to_owned(), setting);
         Ok(Decision::Climb {
-            step: Box::new(Step {
+            steps: vec![Step {
                 title: name.clone(),
                 rung: name,
                 changes: Vec::new(),
@@ -96,7 +96,7 @@ impl Intent for Double {
                 notes: Vec::new(),
                 reshards: false,
                 layer,
-            }),
+            }],
             skipped: Vec::new(),
         })
     }
