@@ -8,9 +8,11 @@ use super::print::Failure;
 use super::signatures;
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_knob_set, parse_preset,
+    parse_profile,
 };
 use crate::core::diagnose::UserSignature;
 use crate::core::ladder::Policy;
+use crate::core::memory::Profiles;
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Problem};
 use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source, Supervision};
 use crate::io::files::read_text;
@@ -44,6 +46,16 @@ pub struct Project {
     /// Its library.
     pub library: Library,
     document: Document,
+}
+
+/// What is known of training stacks: built in, and the project's own under `presets/memory/`.
+pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
+    let names = library.names(Shelf::Memory);
+    let profiles = names.iter().map(|name| {
+        let source = library.get(Shelf::Memory, name).map_err(Failure::from)?;
+        parse_profile(&source.path, &source.text).map_err(|e| Failure::config(vec![e]))
+    });
+    Ok(Profiles::new(profiles.collect::<Result<_, Failure>>()?))
 }
 
 /// Finds the project file: the one given, or the nearest `oomctl.yaml` walking up.

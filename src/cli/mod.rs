@@ -11,6 +11,7 @@
 mod args;
 mod cancel;
 mod diagnose;
+mod estimate;
 mod explain;
 mod gpus;
 mod init;
@@ -76,6 +77,8 @@ enum Command {
     Diagnose(diagnose::Args),
     /// Print the exact files that would be submitted
     Render(render::Args),
+    /// Say how much GPU memory a job needs, before it runs
+    Estimate(estimate::Args),
     /// Show the ladder from here, rung by rung, with what each would change
     Plan(plan::Args),
     /// Show where a value came from, and what it beat
@@ -121,6 +124,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Cancel(args) => cancel::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Render(args) => render::run(&args),
+        Command::Estimate(args) => estimate::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Presets(args) => presets::run(&args),

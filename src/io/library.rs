@@ -27,6 +27,8 @@ pub enum Shelf {
     Datasets,
     /// Cluster profiles.
     Clusters,
+    /// Constants of training stacks for the memory model.
+    Memory,
 }
 
 impl Shelf {
@@ -37,6 +39,7 @@ impl Shelf {
             Self::Sets => "sets",
             Self::Datasets => "datasets",
             Self::Clusters => "clusters",
+            Self::Memory => "memory",
         }
     }
 
@@ -48,6 +51,7 @@ impl Shelf {
             Self::Sets => "knob set",
             Self::Datasets => "dataset profile",
             Self::Clusters => "cluster profile",
+            Self::Memory => "memory profile",
         }
     }
 }

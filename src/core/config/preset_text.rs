@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use super::ConfigError;
 use super::document::LadderEntry;
 use super::node::MAX_FILE;
+use crate::core::memory::Profile;
 use crate::core::recipe::{KnobSetFile, Place, PresetFile, Problem, RungSpec, nearest};
 
 /// Reads a preset file.
@@ -20,6 +21,14 @@ pub fn parse_preset(path: &str, text: &str) -> Result<PresetFile, ConfigError> {
 /// # Errors
 /// As `parse_preset`.
 pub fn parse_knob_set(path: &str, text: &str) -> Result<KnobSetFile, ConfigError> {
+    typed(path, text)
+}
+
+/// Reads the constants of a training stack.
+///
+/// # Errors
+/// As `parse_preset`.
+pub fn parse_profile(path: &str, text: &str) -> Result<Profile, ConfigError> {
     typed(path, text)
 }
 

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Scores `oomctl estimate --jsonl` against a table of measured peaks.
+
+    benches/memory/score.py TABLE.jsonl [--oomctl PATH] [--by framework] [--show N]
+
+The table has one JSON object a line in the fields of `docs/memory.md`, with `measured_peak_gib`, `metric`,
+`fits`, `confidence` and `group`. Rows of low confidence and of the metric `budget` are left out.
+"""
+import argparse
+import collections
+import json
+import statistics
+import subprocess
+
+
+def estimates(oomctl, table):
+    done = subprocess.run([oomctl, "estimate", "--jsonl", table], capture_output=True, text=True, check=False)
+    if done.stderr:
+        print(done.stderr.strip())
+    return {row["id"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+def quantile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
+
+
+def figures(rows):
+    errors = [abs(e) for _, e, _ in rows]
+    covered = sum(c for _, _, c in rows)
+    return (f"n {len(rows):4d}  median {statistics.median(errors):6.1%}  p90 {quantile(errors, 0.9):6.1%}  "
+            f"bias {statistics.median(e for _, e, _ in rows):+6.1%}  in the 90 % interval {covered / len(rows):4.0%}")
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("table")
+    arguments.add_argument("--oomctl", default="target/debug/oomctl")
+    arguments.add_argument("--by", default="framework")
+    arguments.add_argument("--show", type=int, default=0)
+    given = arguments.parse_args()
+    with open(given.table, encoding="utf-8") as lines:
+        table = [json.loads(line) for line in lines if line.strip()]
+    told = estimates(given.oomctl, given.table)
+    measured, calls = [], []
+    for row in table:
+        answer = told.get(row["id"])
+        if answer is None or row["confidence"] == "low" or row["metric"] == "budget":
+            continue
+        peak = row["measured_peak_gib"]
+        if peak:
+            error = answer["predicted_peak_gib"] / peak - 1
+            inside = answer["low_gib"] <= peak <= answer["high_gib"]
+            measured.append((row, error, inside))
+        calls.append((row, answer["predicted_peak_gib"] <= row["gpu_total_gib"]))
+    print("all           ", figures(measured))
+    sharded = [m for m in measured if m[0]["gpus"] > 1 and m[0]["sharding"] in ("fsdp", "zero1", "zero2", "zero3")]
+    if sharded:
+        print("FSDP and ZeRO ", figures(sharded))
+    fits = [call for row, call in calls if row["fits"]]
+    ooms = [not call for row, call in calls if not row["fits"]]
+    if fits and ooms:
+        balanced = (sum(fits) / len(fits) + sum(ooms) / len(ooms)) / 2
+        print(f"fits {sum(fits)} of {len(fits)}, does not fit {sum(ooms)} of {len(ooms)}, balanced {balanced:.1%}")
+    groups = collections.defaultdict(list)
+    for entry in measured:
+        groups[str(entry[0][given.by])].append(entry)
+    for name, entries in sorted(groups.items(), key=lambda g: -len(g[1])):
+        print(f"  {name[:28]:28}", figures(entries))
+    worst = sorted(measured, key=lambda m: -abs(m[1]))[: given.show]
+    for row, error, _ in worst:
+        answer = told[row["id"]]
+        terms = ", ".join(f"{t['name']} {t['gib']:.1f}" for t in answer["terms"][:6])
+        print(f"  {row['id']:34} {row['measured_peak_gib']:7.2f} {answer['predicted_peak_gib']:7.2f} {error:+.0%} "
+              f"{answer['phase']}: {terms}")
+    for row, call in calls:
+        if given.show and call != row["fits"]:
+            answer = told[row["id"]]
+            print(f"  {row['id']:34} of {row['gpu_total_gib']} {'fits' if row['fits'] else 'OOM'}: "
+                  f"{answer['predicted_peak_gib']:.1f} {answer['phase']} p {answer['fits_probability']}")
+
+
+if __name__ == "__main__":
+    main()

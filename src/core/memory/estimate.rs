@@ -1,0 +1,153 @@
+//! From terms to an interval, and to the probability that a job fits.
+
+use serde::Serialize;
+
+use super::factors::Factors;
+use super::phases::{GIB, Phase, PhaseTerms, phases};
+use super::profile::Profile;
+use super::spec::Spec;
+use super::terms::{KINDS, Kind, Term};
+
+/// Standard deviations of a normal distribution on each side of the middle that hold 90 %.
+const Z90: f64 = 1.645;
+
+/// Memory of one GPU in one phase, with its interval.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseEstimate {
+    /// The phase.
+    pub phase: Phase,
+    /// Middle, in bytes.
+    pub bytes: f64,
+    /// Lower end of the 90 % interval, in bytes.
+    pub low_bytes: f64,
+    /// Upper end of the 90 % interval, in bytes.
+    pub high_bytes: f64,
+    /// What it consists of, the largest first.
+    pub terms: Vec<Term>,
+    /// Memory of the host per GPU, in bytes.
+    pub host_bytes: f64,
+}
+
+/// Memory of a job on its fullest GPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The phases, in the order of time.
+    pub phases: Vec<PhaseEstimate>,
+    /// The phase with the highest middle.
+    pub phase: Phase,
+    /// Its middle, in bytes.
+    pub peak_bytes: f64,
+    /// Lower end of the peak's 90 % interval.
+    pub low_bytes: f64,
+    /// Upper end.
+    pub high_bytes: f64,
+    /// Probability that every phase stays within the GPU; `None` without its capacity.
+    pub fits_probability: Option<f64>,
+}
+
+impl Estimate {
+    /// The phase with the highest middle.
+    #[must_use]
+    pub fn fullest(&self) -> Option<&PhaseEstimate> {
+        self.phases.iter().find(|p| p.phase == self.phase)
+    }
+}
+
+/// Bytes of a phase for one job, whose hidden factors are given.
+#[must_use]
+pub fn need(phase: &PhaseTerms, factors: &Factors) -> f64 {
+    let sum: f64 = phase
+        .terms
+        .iter()
+        .map(|t| t.bytes * factors.of(t.kind))
+        .sum();
+    sum + factors.constant
+}
+
+/// Sums of a phase by kind, for many evaluations of the same job.
+#[must_use]
+pub fn sums(phase: &PhaseTerms) -> [f64; KINDS] {
+    let mut sums = [0.0; KINDS];
+    for term in &phase.terms {
+        sums[term.kind as usize] += term.bytes;
+    }
+    sums
+}
+
+/// Standard deviation of a phase in bytes: what moves each kind, and what no factor explains, as
+/// independent of each other.
+fn deviation(phase: &PhaseTerms, profile: &Profile) -> f64 {
+    let spreads = spreads(profile);
+    let parts = sums(phase);
+    let squares: f64 = parts
+        .iter()
+        .zip(spreads)
+        .map(|(bytes, spread)| (bytes * spread).powi(2))
+        .sum();
+    (squares + (profile.spread_gib * GIB).powi(2)).sqrt()
+}
+
+/// Relative standard deviation of each kind.
+#[must_use]
+pub fn spreads(profile: &Profile) -> [f64; KINDS] {
+    let mut spreads = [0.0; KINDS];
+    spreads[Kind::States as usize] = profile.spread_static;
+    spreads[Kind::Activations as usize] = profile.spread_activations;
+    spreads[Kind::Logits as usize] = profile.spread_logits;
+    spreads[Kind::Engine as usize] = profile.spread_static;
+    spreads[Kind::Outside as usize] = profile.spread_activations;
+    spreads
+}
+
+/// The estimate of a job.
+#[must_use]
+pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
+    let middle = Factors {
+        fill: profile.fill,
+        ..Factors::default()
+    };
+    let mut estimates = Vec::new();
+    let mut fits = 1.0_f64;
+    for phase in phases(spec, profile) {
+        let bytes = need(&phase, &middle);
+        let sigma = deviation(&phase, profile);
+        if let Some(total) = spec.gpu_bytes {
+            fits = fits.min(within(total, bytes, sigma));
+        }
+        estimates.push(PhaseEstimate {
+            phase: phase.phase,
+            bytes,
+            low_bytes: (bytes - Z90 * sigma).max(0.0),
+            high_bytes: bytes + Z90 * sigma,
+            terms: sorted(phase.terms),
+            host_bytes: phase.host_bytes,
+        });
+    }
+    let fullest = estimates
+        .iter()
+        .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
+        .cloned();
+    let (phase, peak, low) =
+        fullest.map_or((Phase::Load, 0.0, 0.0), |p| (p.phase, p.bytes, p.low_bytes));
+    let high = estimates.iter().map(|p| p.high_bytes).fold(0.0, f64::max);
+    Estimate {
+        phases: estimates,
+        phase,
+        peak_bytes: peak,
+        low_bytes: low,
+        high_bytes: high,
+        fits_probability: spec.gpu_bytes.map(|_| fits),
+    }
+}
+
+fn sorted(mut terms: Vec<Term>) -> Vec<Term> {
+    terms.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+    terms
+}
+
+/// Probability that an amount around `bytes` is at most `total`: the logistic curve with the same
+/// spread, whose tails are heavier than the normal distribution's.
+fn within(total: f64, bytes: f64, sigma: f64) -> f64 {
+    let scale = (sigma * 3.0_f64.sqrt() / std::f64::consts::PI).max(1.0);
+    1.0 / (1.0 + (-(total - bytes) / scale).exp())
+}

@@ -1,0 +1,28 @@
+//! How much memory a job needs, before it runs: closed forms for every phase, with an interval.
+//!
+//! Formulas with their sources are in [`TERMS`]; constants that belong to a training stack are data
+//! ([`Profile`]). What is unknown stays unknown: nothing here makes up a dimension.
+
+mod activations;
+mod engine;
+mod estimate;
+mod factors;
+mod phases;
+mod profile;
+mod row;
+mod spec;
+mod states;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+pub use estimate::{Estimate, PhaseEstimate, estimate, need, spreads, sums};
+pub use factors::Factors;
+pub use phases::{Phase, PhaseTerms, phases};
+pub use profile::{Profile, Profiles};
+pub use row::{Row, Unknown};
+pub use spec::{
+    Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,
+    Sharding, Spec, Task,
+};
+pub use terms::{About, KINDS, Kind, TERMS, Term};

@@ -1,0 +1,310 @@
+//! The phases of a job as lists of terms.
+
+use serde::Serialize;
+
+use super::activations::{Activations, activations, layer, logits};
+use super::engine;
+use super::profile::Profile;
+use super::spec::{Metric, Sharding, Spec, Task};
+use super::states::{Gathered, States, gathered, states};
+use super::terms::{Kind, Term};
+
+/// A part of a job with its own peak of memory, in the words of a diagnosis where there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Weights are read and placed.
+    Load,
+    /// The engine generates.
+    Rollout,
+    /// Old log-probabilities.
+    OldLogprob,
+    /// Log-probabilities of the reference policy.
+    RefLogprob,
+    /// The end of the forward pass of training.
+    Forward,
+    /// The backward pass.
+    Backward,
+    /// The step of the optimizer.
+    OptimizerStep,
+    /// New weights go to the engine.
+    WakeUp,
+    /// A checkpoint is written.
+    Checkpoint,
+}
+
+/// Memory of one GPU in one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseTerms {
+    /// The phase.
+    pub phase: Phase,
+    /// What it consists of.
+    pub terms: Vec<Term>,
+    /// Memory of the host per GPU in bytes.
+    pub host_bytes: f64,
+}
+
+/// A list of terms in the making; nothing that is zero gets in.
+pub(super) struct List(Vec<Term>);
+
+impl List {
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(12))
+    }
+
+    pub(super) fn add(mut self, name: &'static str, kind: Kind, bytes: f64) -> Self {
+        if bytes > 0.0 && bytes.is_finite() {
+            self.0.push(Term { name, kind, bytes });
+        }
+        self
+    }
+
+    /// Both lists.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    fn moving(&self) -> f64 {
+        let moves = |t: &&Term| matches!(t.kind, Kind::Activations | Kind::Logits);
+        self.0.iter().filter(moves).map(|t| t.bytes).sum()
+    }
+
+    /// The phase, with what the allocator and the driver add to the live tensors.
+    pub(super) fn phase(self, phase: Phase, spec: &Spec, profile: &Profile) -> PhaseTerms {
+        let slack = self.moving() * (profile.reserved - 1.0);
+        let alone = spec.gpus <= 1.0;
+        let mut list = self.add("constant", Kind::Outside, profile.constant_gib * GIB);
+        if spec.metric != Metric::Allocated {
+            list = list.add("allocator slack", Kind::Activations, slack);
+        }
+        if spec.metric == Metric::Device {
+            let communication = if alone {
+                0.0
+            } else {
+                profile.communication_gib
+            };
+            list = list
+                .add("context", Kind::Outside, profile.context_gib * GIB)
+                .add("communication", Kind::Outside, communication * GIB);
+        }
+        PhaseTerms {
+            phase,
+            terms: list.0,
+            host_bytes: 0.0,
+        }
+    }
+}
+
+/// Bytes of a GiB.
+pub(super) const GIB: f64 = 1_073_741_824.0;
+
+/// What the phases of training share.
+pub(super) struct Step {
+    pub states: States,
+    pub gathered: Gathered,
+    pub activations: Activations,
+    pub buckets: f64,
+}
+
+impl Step {
+    pub(super) fn new(spec: &Spec, profile: &Profile) -> Self {
+        Self {
+            states: states(spec, profile),
+            gathered: gathered(spec, profile),
+            activations: activations(spec, profile),
+            buckets: if spec.gpus > 1.0 {
+                profile.buckets
+            } else {
+                0.0
+            },
+        }
+    }
+
+    /// States that are on the GPU while it computes.
+    fn resident(&self, spec: &Spec, with_gradients: bool) -> List {
+        let away = spec.param_offload && !spec.offload_returns;
+        let optimizer_away = spec.optimizer_offload && !spec.offload_returns;
+        let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
+        List::new()
+            .add("weights", Kind::States, on(self.states.weights, away))
+            .add(
+                "optimizer",
+                Kind::States,
+                on(self.states.optimizer, optimizer_away),
+            )
+            .add("adapter", Kind::States, self.states.adapter)
+            .add("cast copy", Kind::States, self.states.cast_copy)
+            .add(
+                "gradients",
+                Kind::States,
+                if with_gradients {
+                    on(self.states.gradients, away)
+                } else {
+                    0.0
+                },
+            )
+            .add("communication buffers", Kind::States, self.buckets)
+    }
+
+    fn forward(&self, spec: &Spec) -> List {
+        // Gradients of earlier micro batches wait while the next one is computed.
+        let accumulated = spec.accumulation > 1.0;
+        let a = &self.activations;
+        let kept = self
+            .resident(spec, accumulated)
+            .add(
+                "gathered layers",
+                Kind::Activations,
+                self.gathered.layers / 2.0,
+            )
+            .add(
+                "gathered embeddings",
+                Kind::Activations,
+                self.gathered.embeddings,
+            )
+            .add("activations", Kind::Activations, a.kept)
+            .add("checkpoints", Kind::Activations, a.checkpoints);
+        kept.add(
+            "logits",
+            Kind::Logits,
+            logits(spec, spec.tokens(), spec.logit_bytes),
+        )
+    }
+
+    fn backward(&self, spec: &Spec) -> List {
+        let a = &self.activations;
+        self.resident(spec, true)
+            .add("gathered layers", Kind::Activations, self.gathered.layers)
+            .add(
+                "gathered embeddings",
+                Kind::Activations,
+                self.gathered.embeddings,
+            )
+            .add(
+                "gathered gradients",
+                Kind::Activations,
+                self.gathered.gradients,
+            )
+            .add("checkpoints", Kind::Activations, a.checkpoints)
+            .add(
+                "activations",
+                Kind::Activations,
+                a.kept / spec.model.layers.max(1.0),
+            )
+            .add("working set", Kind::Activations, a.working_set)
+    }
+
+    fn optimizer_step(&self, spec: &Spec) -> List {
+        let temporary =
+            self.states.trained * spec.optimizer.temporary * spec.precision.moments / 2.0;
+        let temporary = if spec.optimizer_offload && !spec.offload_returns {
+            0.0
+        } else {
+            temporary
+        };
+        self.resident(spec, true)
+            .add("optimizer temporaries", Kind::States, temporary)
+    }
+
+    /// Memory of the host per GPU: what is offloaded, pinned once.
+    pub(super) fn host(&self, spec: &Spec) -> f64 {
+        let params = if spec.param_offload {
+            self.states.weights + self.states.gradients
+        } else {
+            0.0
+        };
+        let optimizer = if spec.optimizer_offload {
+            self.states.optimizer
+        } else {
+            0.0
+        };
+        params + optimizer
+    }
+}
+
+/// The phases of a job, in the order of time.
+#[must_use]
+pub fn phases(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
+    match (spec.task, &spec.rollout) {
+        (Task::Train, None) => training(spec, profile),
+        (Task::Train, Some(rollout)) => engine::learning(spec, rollout, profile),
+        (Task::Infer, _) => vec![inference(spec, profile)],
+        (Task::Serve, _) => vec![engine::serving(spec, profile)],
+    }
+}
+
+fn training(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
+    let step = Step::new(spec, profile);
+    let mut phases = vec![load(&step, spec, profile)];
+    phases.extend(update(&step, List::new, spec, profile));
+    phases.push(save(&step, spec, profile));
+    let host = step.host(spec);
+    for phase in &mut phases {
+        phase.host_bytes = host;
+    }
+    phases
+}
+
+/// Forward, backward and step, with what else is on the GPU meanwhile.
+pub(super) fn update(
+    step: &Step,
+    beside: impl Fn() -> List,
+    spec: &Spec,
+    profile: &Profile,
+) -> Vec<PhaseTerms> {
+    let parts = [
+        (Phase::Forward, step.forward(spec)),
+        (Phase::Backward, step.backward(spec)),
+        (Phase::OptimizerStep, step.optimizer_step(spec)),
+    ];
+    let mut phases: Vec<PhaseTerms> = parts
+        .into_iter()
+        .map(|(phase, list)| beside().and(list).phase(phase, spec, profile))
+        .collect();
+    if spec.sharding == Sharding::DataParallel {
+        replica_outputs(&mut phases, spec);
+    }
+    phases
+}
+
+/// `nn.DataParallel` gathers the outputs of all replicas on GPU 0, in fp32, and keeps its loss there.
+fn replica_outputs(phases: &mut [PhaseTerms], spec: &Spec) {
+    let outputs = spec.tokens() * spec.gpus * spec.model.vocab * 4.0;
+    for phase in phases.iter_mut().filter(|p| p.phase == Phase::Forward) {
+        phase.terms.push(Term {
+            name: "replica outputs",
+            kind: Kind::Logits,
+            bytes: outputs,
+        });
+    }
+}
+
+pub(super) fn load(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
+    let whole = spec.model.params * spec.precision.weight * profile.load_copies;
+    List::new()
+        .add("weights", Kind::States, step.states.weights)
+        .add("whole copies", Kind::States, whole)
+        .phase(Phase::Load, spec, profile)
+}
+
+pub(super) fn save(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
+    let whole = spec.model.params * spec.precision.weight * profile.save_copies;
+    step.resident(spec, false)
+        .add("whole copies", Kind::States, whole)
+        .phase(Phase::Checkpoint, spec, profile)
+}
+
+/// Generation with plain PyTorch: weights, the cache of one batch, one layer's activations.
+fn inference(spec: &Spec, profile: &Profile) -> PhaseTerms {
+    let step = Step::new(spec, profile);
+    List::new()
+        .add("weights", Kind::States, step.states.weights)
+        .add(
+            "KV cache",
+            Kind::Activations,
+            engine::cache_bytes(spec, spec.tokens()),
+        )
+        .add("working set", Kind::Activations, layer(spec, profile) * 0.5)
+        .phase(Phase::Rollout, spec, profile)
+}

@@ -1,0 +1,165 @@
+//! What is known of one training stack beyond formulas: a file of numbers, not code.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// Constants of one training stack. All have a default that suits an unknown one.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Profile {
+    /// Name; equals the file's name without `.yaml`.
+    pub profile: String,
+    /// One line for people.
+    pub summary: String,
+    /// Names under which `framework` of a bare specification means this stack (case counts not; the
+    /// longest that is contained wins).
+    pub frameworks: Vec<String>,
+    /// Bytes per logit, all copies alive at the peak of the forward pass, by the name of the loss; `other`
+    /// for names that are not listed.
+    pub logits: BTreeMap<String, f64>,
+    /// Bytes per logit of a forward pass alone (log-probabilities).
+    pub logits_forward: f64,
+    /// Factor on the activations of a layer that is not checkpointed.
+    pub activations: f64,
+    /// The same under `torch.compile` or fused kernels.
+    pub activations_compiled: f64,
+    /// Share of a layer's activations that selective checkpointing keeps.
+    pub selective: f64,
+    /// Layers' worth of activations alive while one checkpointed layer is recomputed and goes back.
+    pub working_set: f64,
+    /// Bytes per number of the norms' activations per hidden unit (8 where they compute in fp32, 4 where
+    /// fused).
+    pub norm: f64,
+    /// Bytes per score of eager attention.
+    pub scores: f64,
+    /// Keys and values are expanded to all heads.
+    pub expands_kv: bool,
+    /// Bytes per hidden unit and token and adapted layer that an adapter's own path keeps (dropout, casts).
+    pub adapter: f64,
+    /// Gathered layers alive at once.
+    pub gathered_layers: f64,
+    /// Communication buffers in bytes per GPU, beside the gathered layers.
+    pub buckets: f64,
+    /// Gathered gradients before they are reduced are in fp32 (else in the computation's format).
+    pub reduces_in_fp32: bool,
+    /// Layers pass through the GPU whole at the start, beside the own shard: copies of all weights.
+    pub load_copies: f64,
+    /// A full state dict is gathered on one GPU for a checkpoint: copies of all weights.
+    pub save_copies: f64,
+    /// Bytes per parameter of DDP's buckets.
+    pub ddp_bucket: f64,
+    /// Memory reserved by the allocator over memory allocated, of what moves during a step.
+    pub reserved: f64,
+    /// GiB held outside the allocator: context and kernels.
+    pub context_gib: f64,
+    /// GiB that the first collective takes.
+    pub communication_gib: f64,
+    /// GiB of small tensors and buffers that no formula names, inside the allocator.
+    pub constant_gib: f64,
+    /// Tokens really in a full micro batch over those that the limit would allow.
+    pub fill: f64,
+    /// GiB that a sleeping rollout engine keeps.
+    pub asleep_gib: f64,
+    /// GiB of a rollout engine outside its share of the GPU.
+    pub engine_outside_gib: f64,
+    /// Standard deviation of ln(measured / estimated) for the static part.
+    pub spread_static: f64,
+    /// The same for activations.
+    pub spread_activations: f64,
+    /// The same for logits.
+    pub spread_logits: f64,
+    /// Standard deviation in GiB of what no factor explains.
+    pub spread_gib: f64,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            profile: "unknown".to_owned(),
+            summary: String::new(),
+            frameworks: Vec::new(),
+            logits: BTreeMap::new(),
+            logits_forward: 6.0,
+            activations: 1.0,
+            activations_compiled: 0.7,
+            selective: 0.45,
+            working_set: 1.6,
+            norm: 8.0,
+            scores: 6.0,
+            expands_kv: false,
+            adapter: 4.0,
+            gathered_layers: 2.0,
+            buckets: 0.0,
+            reduces_in_fp32: true,
+            load_copies: 0.0,
+            save_copies: 0.0,
+            ddp_bucket: 0.0,
+            reserved: 1.08,
+            context_gib: 0.6,
+            communication_gib: 0.9,
+            constant_gib: 0.2,
+            fill: 1.0,
+            asleep_gib: 2.0,
+            engine_outside_gib: 1.8,
+            spread_static: 0.05,
+            spread_activations: 0.25,
+            spread_logits: 0.3,
+            spread_gib: 0.6,
+        }
+    }
+}
+
+/// Bytes per logit where neither stack nor loss is known: logits in bf16, in fp32, their softmax and
+/// gradient.
+const LOGIT_BYTES: f64 = 14.0;
+
+impl Profile {
+    /// Bytes per logit for a loss.
+    #[must_use]
+    pub fn logit_bytes(&self, loss: &str) -> f64 {
+        let known = self.logits.get(loss).or_else(|| self.logits.get("other"));
+        known.copied().unwrap_or(LOGIT_BYTES)
+    }
+}
+
+/// The stacks that are known.
+#[derive(Debug, Clone, Default)]
+pub struct Profiles {
+    known: Vec<Profile>,
+    unknown: Profile,
+}
+
+impl Profiles {
+    /// From the profiles' own files.
+    #[must_use]
+    pub fn new(mut profiles: Vec<Profile>) -> Self {
+        let at = profiles.iter().position(|p| p.profile == "unknown");
+        let unknown = at.map_or_else(Profile::default, |i| profiles.remove(i));
+        Self {
+            known: profiles,
+            unknown,
+        }
+    }
+
+    /// The profile of this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Profile> {
+        let mut all = self.known.iter().chain([&self.unknown]);
+        all.find(|p| p.profile == name)
+    }
+
+    /// The profile for a framework's name, as people write it; the one for unknown stacks otherwise.
+    #[must_use]
+    pub fn of_framework(&self, framework: &str) -> &Profile {
+        let wanted = framework.to_lowercase();
+        let names = self
+            .known
+            .iter()
+            .flat_map(|p| p.frameworks.iter().map(move |name| (p, name)));
+        names
+            .filter(|(_, name)| wanted.contains(&name.to_lowercase()))
+            .max_by_key(|(_, name)| name.len())
+            .map_or(&self.unknown, |(profile, _)| profile)
+    }
+}

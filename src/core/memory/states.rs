@@ -1,0 +1,151 @@
+//! What stays between steps: weights, gradients, optimizer states, and what gathering them takes.
+
+use super::profile::Profile;
+use super::spec::{Model, Sharding, Spec};
+
+/// Bytes per parameter of an embedding or output projection that is trained beside an adapter: weight and
+/// gradient in 16 bits, moments in fp32 (PEFT `modules_to_save`).
+const TRAINED_EMBEDDING: f64 = 12.0;
+
+/// Bytes of the states of one GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct States {
+    /// Weights at rest.
+    pub weights: f64,
+    /// Gradients when all of them exist.
+    pub gradients: f64,
+    /// Moments and master copies.
+    pub optimizer: f64,
+    /// Everything of the adapter.
+    pub adapter: f64,
+    /// Weights in the computation's format beside those at rest.
+    pub cast_copy: f64,
+    /// Trained parameters on this GPU.
+    pub trained: f64,
+}
+
+impl States {
+    /// All that exists at the end of a backward pass.
+    pub fn sum(&self) -> f64 {
+        self.weights + self.gradients + self.optimizer + self.adapter + self.cast_copy
+    }
+}
+
+/// Parameters of the fullest pipeline stage on one tensor parallel GPU: its layers and, on the first or
+/// last stage, one matrix of embeddings.
+pub(super) fn local_params(spec: &Spec) -> (f64, f64) {
+    let model = &spec.model;
+    let stages = spec.pipeline_parallel;
+    let layers = model.layers * model.layer_params() / stages / spec.tensor_parallel;
+    let embeddings = if stages > 1.0 {
+        model.vocab * model.hidden
+    } else {
+        model.embedding_params()
+    };
+    (layers, embeddings / spec.tensor_parallel)
+}
+
+fn shards(spec: &Spec, from: &[Sharding]) -> f64 {
+    if from.contains(&spec.sharding) {
+        spec.data_parallel.max(1.0)
+    } else {
+        1.0
+    }
+}
+
+/// Parameters of an adapter.
+pub(super) fn adapter_params(spec: &Spec) -> f64 {
+    let per_layer = spec.lora.as_ref().map_or(0.0, |l| l.rank * l.widths);
+    per_layer * spec.model.layers / spec.pipeline_parallel / spec.tensor_parallel
+}
+
+/// The states of one GPU as if nothing were offloaded.
+pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
+    use Sharding::{Fsdp, FsdpGradOp, Zero1, Zero2, Zero3};
+    let (layers, embeddings) = local_params(spec);
+    let all = layers + embeddings;
+    let p = &spec.precision;
+    let weight_shards = shards(spec, &[Zero3, Fsdp, FsdpGradOp]);
+    let optimizer_shards = shards(spec, &[Zero1, Zero2, Zero3, Fsdp, FsdpGradOp]);
+    if let Some(lora) = &spec.lora {
+        let layer_bytes = spec.quantised.map_or(p.weight, |q| q.bytes);
+        let trained = adapter_params(spec) / optimizer_shards;
+        let heads = if lora.embeddings {
+            embeddings * TRAINED_EMBEDDING / optimizer_shards
+        } else {
+            0.0
+        };
+        let base = layers * layer_bytes + embeddings * p.weight.min(4.0);
+        return States {
+            weights: base / weight_shards,
+            adapter: trained * p.adapter + heads,
+            trained,
+            ..States::default()
+        };
+    }
+    let gradient_shards = shards(spec, &[Zero2, Zero3, Fsdp, FsdpGradOp]);
+    let copies = match spec.sharding {
+        Sharding::Ddp => 1.0 + profile.ddp_bucket / p.gradient.max(1.0),
+        _ => 1.0,
+    };
+    let gradients = if spec.optimizer.in_backward {
+        spec.model.layer_params() * p.gradient
+    } else {
+        all * p.gradient * copies / gradient_shards
+    };
+    let moments = if spec.optimizer.paged {
+        0.0
+    } else {
+        p.moments * spec.optimizer.moments
+    };
+    States {
+        weights: all * p.weight / weight_shards,
+        gradients,
+        optimizer: all * (moments + p.master) / optimizer_shards,
+        adapter: 0.0,
+        cast_copy: if p.cast_copy { all * 2.0 } else { 0.0 },
+        trained: all / optimizer_shards,
+    }
+}
+
+/// What gathering the sharded weights takes while layers are computed, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Gathered {
+    /// Layers.
+    pub layers: f64,
+    /// Embedding and output projection.
+    pub embeddings: f64,
+    /// Whole gradients of a layer before they are reduced.
+    pub gradients: f64,
+}
+
+/// Gathering, for stacks that shard weights.
+pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
+    if !spec.sharding.gathers() || spec.data_parallel <= 1.0 {
+        return Gathered::default();
+    }
+    let p = &spec.precision;
+    let Model { vocab, hidden, .. } = spec.model;
+    let layer = spec.model.layer_params() / spec.tensor_parallel;
+    let stored = spec.quantised.map_or(p.compute, |q| q.bytes);
+    let alive = match spec.sharding {
+        Sharding::FsdpGradOp => spec.model.layers / spec.pipeline_parallel,
+        _ => profile.gathered_layers,
+    };
+    let reduced = if profile.reduces_in_fp32 {
+        4.0
+    } else {
+        p.compute
+    };
+    let full = spec.lora.is_none();
+    let copies = if spec.model.tied { 1.0 } else { 2.0 };
+    Gathered {
+        layers: alive * layer * stored,
+        embeddings: copies * vocab * hidden * p.compute / spec.tensor_parallel,
+        gradients: if full {
+            layer * (p.compute + reduced)
+        } else {
+            0.0
+        },
+    }
+}

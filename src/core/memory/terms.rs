@@ -1,0 +1,181 @@
+//! The named parts of an estimate, and where their formulas come from.
+
+use serde::Serialize;
+
+/// What an amount of memory depends on, and so which of the hidden factors moves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Weights, gradients, optimizer states: counted from dimensions.
+    States,
+    /// Activations and buffers that live for a part of a step.
+    Activations,
+    /// Logits and their copies.
+    Logits,
+    /// The rollout engine.
+    Engine,
+    /// Context, communication, constants: not counted from dimensions.
+    Outside,
+}
+
+/// How many kinds there are.
+pub const KINDS: usize = 5;
+
+/// A named amount of memory on one GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Term {
+    /// Name, one of [`TERMS`].
+    pub name: &'static str,
+    /// What moves it.
+    pub kind: Kind,
+    /// Amount in bytes.
+    pub bytes: f64,
+}
+
+/// Formula and source of a term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct About {
+    /// Name of the term.
+    pub name: &'static str,
+    /// Formula in words.
+    pub formula: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+const fn about(name: &'static str, formula: &'static str, source: &'static str) -> About {
+    About {
+        name,
+        formula,
+        source,
+    }
+}
+
+/// Every term there is.
+pub const TERMS: &[About] = &[
+    about(
+        "weights",
+        "parameters x bytes / shards",
+        "Rajbhandari 2019 (ZeRO), section 3; PyTorch FSDP",
+    ),
+    about(
+        "gradients",
+        "trainable parameters x bytes / shards",
+        "Rajbhandari 2019 (ZeRO), section 3",
+    ),
+    about(
+        "optimizer",
+        "trainable parameters x (moments + master copy) / shards",
+        "Rajbhandari 2019 (ZeRO), section 3; Megatron-LM theoretical_memory_usage.py",
+    ),
+    about(
+        "adapter",
+        "rank x (inputs + outputs of each adapted matrix) x bytes of weight, gradient, moments",
+        "Hu 2021 (LoRA), section 4; PEFT",
+    ),
+    about(
+        "cast copy",
+        "parameters x 2: autocast keeps the cast weights during a step",
+        "PyTorch torch.amp, autocast cache",
+    ),
+    about(
+        "gathered layers",
+        "layers gathered at once x parameters of a layer x bytes of the computation",
+        "PyTorch FSDP, forward and backward prefetch",
+    ),
+    about(
+        "gathered embeddings",
+        "vocabulary x hidden x bytes of the computation",
+        "PyTorch FSDP, root module",
+    ),
+    about(
+        "gathered gradients",
+        "parameters of a layer x (bytes of the computation + bytes of the reduction)",
+        "PyTorch FSDP, reduce-scatter; verl actor",
+    ),
+    about(
+        "communication buffers",
+        "DDP buckets, DeepSpeed reduce_bucket_size and allgather_bucket_size",
+        "PyTorch DDP; DeepSpeed configuration",
+    ),
+    about(
+        "activations",
+        "tokens x layers x (norms + attention + MLP)",
+        "Korthikanti 2022, section 4; Bekman, ml-engineering, activation memory",
+    ),
+    about(
+        "checkpoints",
+        "tokens x layers x 2 x hidden",
+        "Chen 2016; Korthikanti 2022, section 5",
+    ),
+    about(
+        "working set",
+        "activations of the layer that is recomputed, and their gradients",
+        "Chen 2016",
+    ),
+    about(
+        "logits",
+        "tokens x vocabulary x bytes of all copies alive",
+        "Hsu 2024 (Liger), section 3; verl torch_functional.py",
+    ),
+    about(
+        "optimizer temporaries",
+        "trainable bytes x share that the foreach implementation copies",
+        "PyTorch torch.optim foreach",
+    ),
+    about(
+        "rollout engine",
+        "share of the GPU",
+        "vLLM gpu_memory_utilization",
+    ),
+    about(
+        "sleeping engine",
+        "what the engine keeps asleep",
+        "vLLM sleep mode, cumem.py",
+    ),
+    about(
+        "engine weights",
+        "parameters x 2 / tensor parallel size of the engine",
+        "vLLM",
+    ),
+    about(
+        "reference policy",
+        "parameters x bytes / shards, gathered layer by layer",
+        "verl fsdp_workers.py",
+    ),
+    about(
+        "KV cache",
+        "tokens x layers x 2 x key and value heads x head width x 2",
+        "Kwon 2023 (PagedAttention), section 2",
+    ),
+    about(
+        "whole copies",
+        "parameters x bytes: weights that pass through one GPU whole at load or save",
+        "PyTorch FSDP FULL_STATE_DICT",
+    ),
+    about(
+        "replica outputs",
+        "outputs of all replicas gathered on GPU 0",
+        "PyTorch nn.DataParallel",
+    ),
+    about(
+        "context",
+        "CUDA context and loaded kernels",
+        "Bekman, ml-engineering, preloaded CUDA kernels",
+    ),
+    about(
+        "communication",
+        "NCCL's buffers after the first collective",
+        "Bekman, ml-engineering, torch.distributed memory",
+    ),
+    about(
+        "allocator slack",
+        "share of what moves during a step that the allocator reserves and does not use",
+        "PyTorch CUDACachingAllocator; measured, per stack",
+    ),
+    about(
+        "constant",
+        "small tensors that no formula names",
+        "measured, per stack",
+    ),
+];
