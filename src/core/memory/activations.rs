@@ -119,6 +119,20 @@ fn layers_alive(spec: &Spec) -> f64 {
     own * stages.min(spec.accumulation.max(1.0)) * interleaved
 }
 
+/// Of the stages of a pipeline the first holds the most activations, the last one micro batch and the
+/// logits: the activations (as a share of the first stage's) and logits of the fuller of the two.
+pub(super) fn fuller_stage(spec: &Spec, kept: f64, logits: f64) -> (f64, f64) {
+    if spec.pipeline_parallel <= 1.0 {
+        return (1.0, logits);
+    }
+    let last = 1.0 / (layers_alive(spec) * spec.pipeline_parallel / spec.model.layers).max(1.0);
+    if kept * last + logits > kept {
+        (last, logits)
+    } else {
+        (1.0, 0.0)
+    }
+}
+
 /// Bytes of logits for `tokens` on one GPU.
 pub(super) fn logits(spec: &Spec, tokens: f64, bytes: f64) -> f64 {
     tokens * spec.model.vocab * bytes / spec.tensor_parallel

@@ -99,11 +99,22 @@ pub fn spreads(profile: &Profile) -> [f64; KINDS] {
     spreads
 }
 
+/// Share of the limit that a micro batch really fills. A single sequence may always be the longest, and a token
+/// budget (one sequence of its size) is filled.
+#[must_use]
+pub fn expected_fill(spec: &Spec, profile: &Profile) -> f64 {
+    if spec.micro_batch > 1.0 {
+        profile.fill
+    } else {
+        1.0
+    }
+}
+
 /// The estimate of a job.
 #[must_use]
 pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
     let middle = Factors {
-        fill: profile.fill,
+        fill: expected_fill(spec, profile),
         ..Factors::default()
     };
     let mut estimates = Vec::new();

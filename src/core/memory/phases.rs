@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::activations::{Activations, activations, layer, logits};
+use super::activations::{Activations, activations, fuller_stage, layer, logits};
 use super::engine;
 use super::profile::Profile;
 use super::spec::{Metric, Sharding, Spec, Task};
@@ -151,8 +151,9 @@ impl Step {
         // Gradients of earlier micro batches wait while the next one is computed.
         let accumulated = spec.accumulation > 1.0;
         let a = &self.activations;
-        let kept = self
-            .resident(spec, accumulated)
+        let all = logits(spec, spec.tokens(), spec.logit_bytes);
+        let (share, logits) = fuller_stage(spec, a.kept + a.checkpoints, all);
+        self.resident(spec, accumulated)
             .add(
                 "gathered layers",
                 Kind::Activations,
@@ -163,13 +164,9 @@ impl Step {
                 Kind::Activations,
                 self.gathered.embeddings,
             )
-            .add("activations", Kind::Activations, a.kept)
-            .add("checkpoints", Kind::Activations, a.checkpoints);
-        kept.add(
-            "logits",
-            Kind::Logits,
-            logits(spec, spec.tokens(), spec.logit_bytes),
-        )
+            .add("activations", Kind::Activations, a.kept * share)
+            .add("checkpoints", Kind::Activations, a.checkpoints * share)
+            .add("logits", Kind::Logits, logits)
     }
 
     fn backward(&self, spec: &Spec) -> List {
@@ -281,7 +278,12 @@ fn replica_outputs(phases: &mut [PhaseTerms], spec: &Spec) {
 }
 
 pub(super) fn load(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
-    let whole = spec.model.params * spec.precision.weight * profile.load_copies;
+    let copies = if spec.sharding.gathers() {
+        profile.load_copies
+    } else {
+        0.0
+    };
+    let whole = spec.model.params * spec.precision.weight * copies;
     List::new()
         .add("weights", Kind::States, step.states.weights)
         .add("whole copies", Kind::States, whole)
@@ -289,7 +291,13 @@ pub(super) fn load(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
 }
 
 pub(super) fn save(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
-    let whole = spec.model.params * spec.precision.weight * profile.save_copies;
+    // An adapter is saved alone.
+    let copies = if spec.sharding.gathers() && spec.lora.is_none() {
+        profile.save_copies
+    } else {
+        0.0
+    };
+    let whole = spec.model.params * spec.precision.weight * copies;
     step.resident(spec, false)
         .add("whole copies", Kind::States, whole)
         .phase(Phase::Checkpoint, spec, profile)

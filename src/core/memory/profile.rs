@@ -33,6 +33,10 @@ pub struct Profile {
     pub norm: f64,
     /// Bytes per score of eager attention.
     pub scores: f64,
+    /// Bytes per parameter of embeddings beside a quantised base (4 where they are cast for training).
+    pub quantised_embedding: f64,
+    /// On one GPU the optimizer steps inside the backward pass by default.
+    pub steps_in_backward: bool,
     /// Keys and values are expanded to all heads.
     pub expands_kv: bool,
     /// Bytes per hidden unit and token and adapted layer that an adapter's own path keeps (dropout, casts).
@@ -79,7 +83,7 @@ impl Default for Profile {
             profile: "unknown".to_owned(),
             summary: String::new(),
             frameworks: Vec::new(),
-            logits: BTreeMap::new(),
+            logits: LOGITS.map(|(loss, bytes)| (loss.to_owned(), bytes)).into(),
             logits_forward: 6.0,
             activations: 1.0,
             activations_compiled: 0.7,
@@ -87,6 +91,8 @@ impl Default for Profile {
             working_set: 1.6,
             norm: 8.0,
             scores: 6.0,
+            quantised_embedding: 4.0,
+            steps_in_backward: false,
             expands_kv: false,
             adapter: 4.0,
             gathered_layers: 2.0,
@@ -110,16 +116,35 @@ impl Default for Profile {
     }
 }
 
-/// Bytes per logit where neither stack nor loss is known: logits in bf16, in fp32, their softmax and
-/// gradient.
-const LOGIT_BYTES: f64 = 14.0;
+/// Bytes per logit by the name of the loss, for stacks whose profile names none: logits in 16 bits, in fp32,
+/// their softmax and gradient, each as often as the path keeps them. `other` is a loss of which nothing is
+/// known.
+const LOGITS: [(&str, f64); 9] = [
+    ("other", 14.0),
+    ("hf", 16.0),
+    ("ce", 14.0),
+    ("titan", 12.0),
+    ("litgpt", 12.0),
+    ("verl", 10.0),
+    ("megatron", 6.5),
+    ("chunked", 4.0),
+    ("fused", 0.4),
+];
 
 impl Profile {
-    /// Bytes per logit for a loss.
+    /// Bytes per logit for a loss: the profile's own, else what the path takes elsewhere.
     #[must_use]
     pub fn logit_bytes(&self, loss: &str) -> f64 {
-        let known = self.logits.get(loss).or_else(|| self.logits.get("other"));
-        known.copied().unwrap_or(LOGIT_BYTES)
+        let general = || {
+            LOGITS
+                .iter()
+                .find(|(name, _)| *name == loss)
+                .map(|(_, b)| *b)
+        };
+        let named = self.logits.get(loss).copied().or_else(general);
+        named
+            .or_else(|| self.logits.get("other").copied())
+            .unwrap_or(LOGITS[0].1)
     }
 }
 

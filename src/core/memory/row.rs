@@ -208,7 +208,8 @@ impl Row {
             accumulation: or("grad_accum", self.grad_accum, 1.0)?,
             lora,
             quantised: self.quantised()?,
-            compiled: self.compile.unwrap_or(false),
+            // Kernels that fuse the loss come with fused norms and MLPs (Hsu 2024).
+            compiled: self.compile.unwrap_or(false) || self.loss_impl.as_deref() == Some("fused"),
             logit_bytes: profile.logit_bytes(self.loss_impl.as_deref().unwrap_or("other")),
             gpus,
             gpus_per_node: gpus.min(8.0),

@@ -24,13 +24,6 @@ pub(super) struct States {
     pub trained: f64,
 }
 
-impl States {
-    /// All that exists at the end of a backward pass.
-    pub fn sum(&self) -> f64 {
-        self.weights + self.gradients + self.optimizer + self.adapter + self.cast_copy
-    }
-}
-
 /// Parameters of the fullest pipeline stage on one tensor parallel GPU: its layers and, on the first or
 /// last stage, one matrix of embeddings.
 pub(super) fn local_params(spec: &Spec) -> (f64, f64) {
@@ -59,6 +52,16 @@ pub(super) fn adapter_params(spec: &Spec) -> f64 {
     per_layer * spec.model.layers / spec.pipeline_parallel / spec.tensor_parallel
 }
 
+/// Bytes of all weights of one tensor and pipeline parallel GPU. Embeddings are never quantised.
+fn base_bytes(spec: &Spec, profile: &Profile) -> f64 {
+    let (layers, embeddings) = local_params(spec);
+    let weight = spec.precision.weight;
+    match spec.quantised {
+        Some(q) => layers * q.bytes + embeddings * profile.quantised_embedding,
+        None => (layers + embeddings) * weight,
+    }
+}
+
 /// The states of one GPU as if nothing were offloaded.
 pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
     use Sharding::{Fsdp, FsdpGradOp, Zero1, Zero2, Zero3};
@@ -67,18 +70,19 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
     let p = &spec.precision;
     let weight_shards = shards(spec, &[Zero3, Fsdp, FsdpGradOp]);
     let optimizer_shards = shards(spec, &[Zero1, Zero2, Zero3, Fsdp, FsdpGradOp]);
+    let cast_copy = if p.cast_copy { all * 2.0 } else { 0.0 };
     if let Some(lora) = &spec.lora {
-        let layer_bytes = spec.quantised.map_or(p.weight, |q| q.bytes);
         let trained = adapter_params(spec) / optimizer_shards;
         let heads = if lora.embeddings {
             embeddings * TRAINED_EMBEDDING / optimizer_shards
         } else {
             0.0
         };
-        let base = layers * layer_bytes + embeddings * p.weight.min(4.0);
+        let base = base_bytes(spec, profile);
         return States {
             weights: base / weight_shards,
             adapter: trained * p.adapter + heads,
+            cast_copy,
             trained,
             ..States::default()
         };
@@ -88,7 +92,8 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
         Sharding::Ddp => 1.0 + profile.ddp_bucket / p.gradient.max(1.0),
         _ => 1.0,
     };
-    let gradients = if spec.optimizer.in_backward {
+    let in_backward = spec.optimizer.in_backward || (profile.steps_in_backward && spec.gpus <= 1.0);
+    let gradients = if in_backward {
         spec.model.layer_params() * p.gradient
     } else {
         all * p.gradient * copies / gradient_shards
@@ -99,11 +104,11 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
         p.moments * spec.optimizer.moments
     };
     States {
-        weights: all * p.weight / weight_shards,
+        weights: base_bytes(spec, profile) / weight_shards,
         gradients,
         optimizer: all * (moments + p.master) / optimizer_shards,
         adapter: 0.0,
-        cast_copy: if p.cast_copy { all * 2.0 } else { 0.0 },
+        cast_copy,
         trained: all / optimizer_shards,
     }
 }
