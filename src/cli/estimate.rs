@@ -3,133 +3,107 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde::Serialize;
-
+use super::args::Configuration;
 use super::load;
+use super::print::estimate_view::{Line, View};
 use super::print::{self, Failure};
-use crate::core::memory::{Estimate, Phase, Row, Term, Unknown, estimate};
+use crate::core::memory::{Profiles, Row, estimate};
 use crate::io::files::read_text;
 
 /// Largest file of specifications that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
-/// Exit code for specifications that cannot be estimated.
+/// Exit code for what cannot be estimated.
 const CONFIGURATION: u8 = 5;
 
 /// Arguments of `estimate`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Estimate one bare specification, a JSON object in a file (`-` for standard input)
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Estimate a bare specification instead, a JSON object in a file (`-` for standard input)
     #[arg(long, value_name = "FILE", conflicts_with = "jsonl")]
     spec: Option<PathBuf>,
-    /// Estimate many, one JSON object a line
+    /// Estimate many bare specifications, one JSON object a line
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
-}
-
-/// One line of the answer.
-#[derive(Serialize)]
-struct Line {
-    id: Option<String>,
-    predicted_peak_gib: f64,
-    low_gib: f64,
-    high_gib: f64,
-    phase: Phase,
-    terms: Vec<TermView>,
-    host_gib: f64,
-    fits_probability: Option<f64>,
-    profile: String,
-}
-
-#[derive(Serialize)]
-struct TermView {
-    name: &'static str,
-    gib: f64,
-}
-
-const GIB: f64 = 1_073_741_824.0;
-
-fn gib(bytes: f64) -> f64 {
-    (bytes / GIB * 1000.0).round() / 1000.0
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs `oomctl estimate`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let (path, lines) = match (&args.spec, &args.jsonl) {
-        (Some(path), _) => (path, false),
-        (None, Some(path)) => (path, true),
-        (None, None) => {
-            return Err(Failure::new(
-                2,
-                "nothing to estimate: give --spec or --jsonl",
-            ));
+    match (&args.spec, &args.jsonl) {
+        (Some(path), _) => bare(path, &[(1, text_of(path)?.as_str())]),
+        (None, Some(path)) => {
+            let text = text_of(path)?;
+            let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
+            let lines: Vec<_> = lines.filter(|(_, l)| !l.trim().is_empty()).collect();
+            bare(path, &lines)
+        }
+        (None, None) => configured(args),
+    }
+}
+
+fn configured(args: &Args) -> Result<ExitCode, Failure> {
+    let request = load::request(&args.configuration, "estimate", &[])?;
+    // A configuration that breaks a rule is not estimated.
+    request.shape(&[])?;
+    let preset = &request.preset().name;
+    let estimate = match request.estimate(&[]) {
+        Some(Ok(estimate)) => estimate,
+        Some(Err(unknown)) => {
+            let what = format!("the memory of this job cannot be estimated: {unknown}");
+            let hint = "give the model's dimensions as model.layers, model.hidden, … under `knobs:`, as its config.json names them, and gpu_memory";
+            return Err(Failure::new(CONFIGURATION, what).hint(hint));
+        }
+        None => {
+            let what = format!("preset {preset} does not say how its knobs take memory");
+            let hint = "a preset does so under `memory:`; `oomctl presets verl-grpo` shows one";
+            return Err(Failure::new(CONFIGURATION, what).hint(hint));
         }
     };
-    let text = text_of(path)?;
-    let profiles = load::profiles(&load::project(None)?.library)?;
-    let specs: Vec<(usize, &str)> = if lines {
-        let numbered = text.lines().enumerate().map(|(i, line)| (i + 1, line));
-        numbered
-            .filter(|(_, line)| !line.trim().is_empty())
-            .collect()
+    let view = View::new(&request, &estimate)?;
+    if args.json {
+        print::json(&view)?;
     } else {
-        vec![(1, text.as_str())]
-    };
+        print::data(&view.text(print::unicode()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One JSON line for each specification; those that cannot be estimated are named on standard error.
+fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<ExitCode, Failure> {
+    let profiles = load::profiles(&load::project(None)?.library)?;
     let mut bad = 0;
-    for (number, line) in specs {
-        match one(line, &profiles) {
-            Ok(view) => print::data(&format!(
-                "{}\n",
-                serde_json::to_string(&view).unwrap_or_default()
-            ))?,
+    for (number, text) in specs {
+        match one(text, &profiles) {
+            Ok(line) => print::data(&line)?,
             Err(why) => {
                 bad += 1;
                 print::talk(&format!("{}:{number}: {why}", path.display()));
             }
         }
     }
-    Ok(if bad == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(CONFIGURATION)
+    Ok(match bad {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(CONFIGURATION),
     })
+}
+
+fn one(text: &str, profiles: &Profiles) -> Result<String, String> {
+    let row: Row = serde_json::from_str(text).map_err(|e| format!("no specification: {e}"))?;
+    let profile = profiles.of_framework(row.framework.as_deref().unwrap_or(""));
+    let spec = row.spec(profile).map_err(|e| e.to_string())?;
+    let line = Line::new(row.id, &estimate(&spec, profile), profile);
+    let json = serde_json::to_string(&line).map_err(|e| e.to_string())?;
+    Ok(format!("{json}\n"))
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {
     if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut std::io::stdin(), &mut text)
-            .map_err(|e| Failure::new(2, format!("standard input: {e}")))?;
-        return Ok(text);
+        let read = std::io::read_to_string(std::io::stdin());
+        return read.map_err(|e| Failure::new(2, format!("standard input: {e}")));
     }
     read_text(path, MOST_BYTES).map_err(|e| Failure::new(2, e.to_string()))
-}
-
-fn one(line: &str, profiles: &crate::core::memory::Profiles) -> Result<Line, String> {
-    let row: Row = serde_json::from_str(line).map_err(|e| format!("no specification: {e}"))?;
-    let profile = profiles.of_framework(row.framework.as_deref().unwrap_or(""));
-    let spec = row.spec(profile).map_err(|e: Unknown| e.to_string())?;
-    let estimate: Estimate = estimate(&spec, profile);
-    let terms = estimate
-        .fullest()
-        .map(|p| p.terms.clone())
-        .unwrap_or_default();
-    Ok(Line {
-        id: row.id,
-        predicted_peak_gib: gib(estimate.peak_bytes),
-        low_gib: gib(estimate.low_bytes),
-        high_gib: gib(estimate.high_bytes),
-        phase: estimate.phase,
-        terms: terms
-            .iter()
-            .map(|t: &Term| TermView {
-                name: t.name,
-                gib: gib(t.bytes),
-            })
-            .collect(),
-        host_gib: gib(estimate.fullest().map_or(0.0, |p| p.host_bytes)),
-        fits_probability: estimate
-            .fits_probability
-            .map(|p| (p * 1000.0).round() / 1000.0),
-        profile: profile.profile.clone(),
-    })
 }

@@ -168,11 +168,19 @@ pub fn request_in(
         sbatch: sbatch.to_vec(),
         command: std::env::args().collect(),
         signatures: signatures::of(doc)?,
+        memory_profile: memory_profile(project, &stack.preset)?,
         preset: stack.source,
         knob_sets: stack.sets,
         framework_version: stack.version,
     };
     Ok(Request::new(inputs)?)
+}
+
+/// The memory profile that a preset names.
+fn memory_profile(project: &Project, preset: &Preset) -> Result<Option<Source>, Failure> {
+    let names = preset.memory.as_ref().map(|m| m.profile.as_str());
+    let source = names.map(|name| project.library.get(Shelf::Memory, name));
+    Ok(source.transpose()?)
 }
 
 /// The name under a key, from its flag or the project file. A profile or preset that does not exist is

@@ -41,6 +41,8 @@ pub struct Estimate {
     pub low_bytes: f64,
     /// Upper end.
     pub high_bytes: f64,
+    /// Capacity of the GPU in bytes, where it is known.
+    pub gpu_bytes: Option<f64>,
     /// Probability that every phase stays within the GPU; `None` without its capacity.
     pub fits_probability: Option<f64>,
 }
@@ -104,7 +106,7 @@ pub fn spreads(profile: &Profile) -> [f64; KINDS] {
 #[must_use]
 pub fn expected_fill(spec: &Spec, profile: &Profile) -> f64 {
     if spec.micro_batch > 1.0 {
-        profile.fill
+        spec.fill.unwrap_or(profile.fill)
     } else {
         1.0
     }
@@ -130,7 +132,7 @@ pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
             bytes,
             low_bytes: (bytes - Z90 * sigma).max(0.0),
             high_bytes: bytes + Z90 * sigma,
-            terms: sorted(phase.terms),
+            terms: sorted(phase.terms, &middle),
             host_bytes: phase.host_bytes,
         });
     }
@@ -147,11 +149,16 @@ pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
         peak_bytes: peak,
         low_bytes: low,
         high_bytes: high,
+        gpu_bytes: spec.gpu_bytes,
         fits_probability: spec.gpu_bytes.map(|_| fits),
     }
 }
 
-fn sorted(mut terms: Vec<Term>) -> Vec<Term> {
+/// The terms as they are expected for this job, the largest first.
+fn sorted(mut terms: Vec<Term>, factors: &Factors) -> Vec<Term> {
+    for term in &mut terms {
+        term.bytes *= factors.of(term.kind);
+    }
     terms.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     terms
 }

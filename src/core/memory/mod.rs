@@ -4,6 +4,7 @@
 //! ([`Profile`]). What is unknown stays unknown: nothing here makes up a dimension.
 
 mod activations;
+mod bridge;
 mod engine;
 mod estimate;
 mod factors;
@@ -16,6 +17,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub use bridge::spec_of;
 pub use estimate::{Estimate, PhaseEstimate, estimate, need, spreads, sums};
 pub use factors::Factors;
 pub use phases::{Phase, PhaseTerms, phases};

@@ -97,6 +97,18 @@ pub struct Row {
     pub max_prompt: Option<f64>,
     /// Response tokens.
     pub max_response: Option<f64>,
+    /// GPUs over which weights are sharded, where it is neither `dp` nor all of them.
+    pub shard_group: Option<f64>,
+    /// Tokens that fill a micro batch over those that its limits allow; the profile's by default.
+    pub fill: Option<f64>,
+    /// Tokens of a forward pass for old log-probabilities; as in training by default.
+    pub logprob_tokens: Option<f64>,
+    /// Tokens of a forward pass of the reference policy; as in training by default, 0 without one.
+    pub ref_tokens: Option<f64>,
+    /// The rollout engine gives its memory back while the trainer computes; yes by default.
+    pub engine_sleeps: Option<bool>,
+    /// The rollout engine captures CUDA graphs; no by default.
+    pub cuda_graphs: Option<bool>,
 }
 
 /// A field that is missing or makes no sense.
@@ -177,7 +189,9 @@ impl Row {
         }
         let rollout = self.rollout()?;
         // Weights are sharded over context parallel GPUs and, in a hybrid job, over all of them.
-        let shard_group = if rollout.is_some() && sharding.gathers() {
+        let shard_group = if let Some(size) = self.shard_group {
+            positive("shard_group", Some(size))?
+        } else if rollout.is_some() && sharding.gathers() {
             gpus.max(data_parallel)
         } else {
             data_parallel
@@ -220,6 +234,7 @@ impl Row {
                 .map(|g| g * GIB),
             rollout,
             metric: self.metric(),
+            fill: self.fill.map(|f| positive("fill", Some(f))).transpose()?,
             model,
         })
     }
@@ -249,8 +264,13 @@ impl Row {
             )?,
             tied: self.tied.unwrap_or(false),
         };
-        let counted = model.counted_params();
-        model.params = or("params_b", self.params_b, counted / 1e9)? * 1e9;
+        let apart = model.counted_params();
+        model.params = or("params_b", self.params_b, apart / 1e9)? * 1e9;
+        if self.tied.is_none() {
+            // Which of both the parameters speak for.
+            let shared = apart - model.vocab * model.hidden;
+            model.tied = (model.params - shared).abs() < (model.params - apart).abs();
+        }
         Ok(model)
     }
 
@@ -457,10 +477,13 @@ impl Row {
         Ok(Some(Rollout {
             memory_fraction: positive("gpu_memory_utilization", Some(share))?,
             tensor_parallel: or("rollout_tp", self.rollout_tp, 1.0)?,
-            sleeps: true,
-            cuda_graphs: false,
-            logprob_tokens: tokens,
-            ref_tokens: tokens,
+            sleeps: self.engine_sleeps.unwrap_or(true),
+            cuda_graphs: self.cuda_graphs.unwrap_or(false),
+            logprob_tokens: or("logprob_tokens", self.logprob_tokens, tokens)?,
+            ref_tokens: match self.ref_tokens {
+                Some(0.0) => 0.0,
+                given => or("ref_tokens", given, tokens)?,
+            },
             ref_weight: 2.0,
             context,
             batched_tokens: 8192.0,

@@ -273,6 +273,8 @@ pub struct Spec {
     pub rollout: Option<Rollout>,
     /// Which figure is meant.
     pub metric: Metric,
+    /// Tokens that fill a micro batch over those that its limits allow, where it is known.
+    pub fill: Option<f64>,
 }
 
 impl Spec {

@@ -3,6 +3,8 @@
 //! Plain YAML, embedded in the binary, overridable by a file of the same name in the project. A new
 //! framework is a preset and templates, no Rust.
 
+use std::collections::BTreeMap;
+
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
@@ -41,6 +43,19 @@ pub struct PresetFile {
     /// What is known about checkpoints.
     #[serde(default)]
     pub checkpoint: Option<Checkpoint>,
+    /// How its knobs tell the memory model what it needs to know.
+    #[serde(default)]
+    pub memory: Option<MemoryFields>,
+}
+
+/// A bridge from knobs to the memory model: the fields of a bare specification as expressions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryFields {
+    /// Name of the memory profile (`presets/memory/NAME.yaml`).
+    pub profile: String,
+    /// Expression over knobs and derived values, by field; `none` where the value is unknown.
+    pub fields: BTreeMap<String, String>,
 }
 
 /// A knob set file: knobs shared by several presets.

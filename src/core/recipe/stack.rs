@@ -9,7 +9,7 @@ use semver::Version;
 use super::expr;
 use super::knob::{Knob, Role, Scalar};
 use super::preset::{
-    Checkpoint, Derived, FileSpec, Framework, KnobSetFile, PresetFile, Rule, RungSpec,
+    Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule, RungSpec,
 };
 use super::problem::{Problem, Refusal, nearest};
 use super::value::{Kind, Value};
@@ -42,6 +42,8 @@ pub struct Preset {
     pub progress: Vec<String>,
     /// Checkpoints.
     pub checkpoint: Option<Checkpoint>,
+    /// The bridge to the memory model.
+    pub memory: Option<MemoryFields>,
     env: Environment<'static>,
 }
 
@@ -109,6 +111,7 @@ impl Preset {
             files: file.files,
             progress: file.progress,
             checkpoint: file.checkpoint,
+            memory: file.memory,
             env,
         };
         let problems = preset.faults();
@@ -238,6 +241,9 @@ impl Preset {
         for r in &self.rules {
             all.extend(r.when.iter().map(|e| (r.name.as_str(), e.as_str())));
             all.push((&r.name, &r.must));
+        }
+        for (field, text) in self.memory.iter().flat_map(|m| &m.fields) {
+            all.push((field, text));
         }
         if let Some(c) = &self.checkpoint {
             all.push(("checkpoint", &c.written_when));

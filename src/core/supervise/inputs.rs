@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::request::{Limits, Supervision};
-use crate::core::config::{parse_knob_set, parse_preset};
+use crate::core::config::{parse_knob_set, parse_preset, parse_profile};
 use crate::core::diagnose::{Incident, UserSignature};
 use crate::core::ladder::{Decision, Footing, Policy, check_answers, climb};
+use crate::core::memory::{Estimate, Profile, Unknown, estimate, spec_of};
 use crate::core::recipe::{
     ClusterFacts, Layer, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
 };
@@ -46,6 +47,9 @@ pub struct Inputs {
     pub templates: BTreeMap<String, String>,
     /// Name of the cluster profile.
     pub cluster: Option<String>,
+    /// The memory profile of the preset, where it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_profile: Option<Source>,
     /// Facts about the cluster.
     pub cluster_facts: ClusterFacts,
     /// Name of the dataset profile.
@@ -90,6 +94,7 @@ pub struct Resources {
 pub struct Request {
     inputs: Inputs,
     preset: Preset,
+    profile: Option<Profile>,
 }
 
 impl Request {
@@ -113,7 +118,16 @@ impl Request {
         if !problems.is_empty() {
             return Err(Refusal(problems));
         }
-        Ok(Self { inputs, preset })
+        let profile = inputs.memory_profile.as_ref();
+        let profile = profile
+            .map(|s| parse_profile(&s.path, &s.text))
+            .transpose()
+            .map_err(fault)?;
+        Ok(Self {
+            inputs,
+            preset,
+            profile,
+        })
     }
 
     /// The inputs.
@@ -147,6 +161,16 @@ impl Request {
             &self.inputs.cluster_facts,
             self.inputs.cluster.as_deref(),
         )
+    }
+
+    /// Memory of the configuration with these rungs, by phase; `None` where the preset has no bridge to the
+    /// memory model, or a rule is broken.
+    #[must_use]
+    pub fn estimate(&self, rungs: &[Layer]) -> Option<Result<Estimate, Unknown>> {
+        let profile = self.profile.as_ref()?;
+        let shape = self.shape(rungs).ok()?;
+        let spec = spec_of(&self.preset, &shape, profile)?;
+        Some(spec.map(|spec| estimate(&spec, profile)))
     }
 
     /// The next rung after an incident of attempt number `attempt`.

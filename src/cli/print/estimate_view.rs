@@ -1,0 +1,327 @@
+//! What `oomctl estimate` shows: a table by phase, the terms of the fullest one, the same as JSON.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::style::{BAD, GOOD, WARN};
+use super::{DIM, Failure, NAME, Paint};
+use crate::core::ladder::Decision;
+use crate::core::memory::{Estimate, Phase, Profile, TERMS, Term};
+use crate::core::recipe::{Layer, Role, Value};
+use crate::core::supervise::Request;
+
+/// Format of the JSON document.
+const SCHEMA_VERSION: u32 = 1;
+const GIB: f64 = 1_073_741_824.0;
+/// Characters of a bar.
+const WIDTH: usize = 30;
+/// Rungs that are tried for the smallest change that fits.
+const MOST_RUNGS: u32 = 24;
+/// Probability to fit that the smallest change must have.
+const SAFE: f64 = 0.9;
+
+/// GiB with three digits after the point.
+fn gib(bytes: f64) -> f64 {
+    (bytes / GIB * 1000.0).round() / 1000.0
+}
+
+fn rounded(probability: f64) -> f64 {
+    (probability * 1000.0).round() / 1000.0
+}
+
+#[derive(Serialize)]
+struct TermView {
+    name: &'static str,
+    gib: f64,
+}
+
+fn terms(terms: &[Term]) -> Vec<TermView> {
+    let view = |t: &Term| TermView {
+        name: t.name,
+        gib: gib(t.bytes),
+    };
+    terms.iter().map(view).collect()
+}
+
+/// One line of the answer to bare specifications.
+#[derive(Serialize)]
+pub struct Line {
+    id: Option<String>,
+    predicted_peak_gib: f64,
+    low_gib: f64,
+    high_gib: f64,
+    phase: Phase,
+    terms: Vec<TermView>,
+    host_gib: f64,
+    fits_probability: Option<f64>,
+    profile: String,
+}
+
+impl Line {
+    /// The answer for one specification.
+    pub fn new(id: Option<String>, estimate: &Estimate, profile: &Profile) -> Self {
+        let fullest = estimate.fullest();
+        Self {
+            id,
+            predicted_peak_gib: gib(estimate.peak_bytes),
+            low_gib: gib(estimate.low_bytes),
+            high_gib: gib(estimate.high_bytes),
+            phase: estimate.phase,
+            terms: fullest.map(|p| terms(&p.terms)).unwrap_or_default(),
+            host_gib: gib(fullest.map_or(0.0, |p| p.host_bytes)),
+            fits_probability: estimate.fits_probability.map(rounded),
+            profile: profile.profile.clone(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PhaseView {
+    phase: Phase,
+    gib: f64,
+    low_gib: f64,
+    high_gib: f64,
+    terms: Vec<TermView>,
+}
+
+#[derive(Serialize)]
+struct Remedy {
+    rungs: Vec<String>,
+    peak_gib: f64,
+    fits_probability: Option<f64>,
+}
+
+/// The estimate of a configured job.
+#[derive(Serialize)]
+pub struct View {
+    schema_version: u32,
+    preset: String,
+    dataset: Option<String>,
+    gpus: u64,
+    gpu_gib: Option<f64>,
+    verdict: &'static str,
+    fits_probability: Option<f64>,
+    predicted_peak_gib: f64,
+    low_gib: f64,
+    high_gib: f64,
+    phase: Phase,
+    phases: Vec<PhaseView>,
+    host_gib_per_node: f64,
+    mem: Option<String>,
+    smallest_change: Option<Remedy>,
+}
+
+impl View {
+    /// The view of an estimate, with the first rungs of the ladder that would make it fit.
+    pub fn new(request: &Request, estimate: &Estimate) -> Result<Self, Failure> {
+        let resources = request.resources(&[])?;
+        let phases = estimate.phases.iter().map(|p| PhaseView {
+            phase: p.phase,
+            gib: gib(p.bytes),
+            low_gib: gib(p.low_bytes),
+            high_gib: gib(p.high_bytes),
+            terms: terms(&p.terms),
+        });
+        let per_gpu = estimate.fullest().map_or(0.0, |p| p.host_bytes);
+        let gpus_per_node = resources.gpus.checked_div(resources.nodes).unwrap_or(0);
+        let fits = estimate.fits_probability;
+        Ok(Self {
+            schema_version: SCHEMA_VERSION,
+            preset: request.preset().name.clone(),
+            dataset: request.inputs().dataset.clone(),
+            gpus: resources.gpus,
+            gpu_gib: estimate.gpu_bytes.map(gib),
+            verdict: verdict(fits),
+            fits_probability: fits.map(rounded),
+            predicted_peak_gib: gib(estimate.peak_bytes),
+            low_gib: gib(estimate.low_bytes),
+            high_gib: gib(estimate.high_bytes),
+            phase: estimate.phase,
+            phases: phases.collect(),
+            host_gib_per_node: gib(per_gpu * count(gpus_per_node)),
+            mem: host_memory(request)?,
+            smallest_change: if fits.is_some_and(|p| p < SAFE) {
+                remedy(request)?
+            } else {
+                None
+            },
+        })
+    }
+
+    /// The table for people.
+    pub fn text(&self, unicode: bool) -> String {
+        let dataset = self
+            .dataset
+            .as_ref()
+            .map_or(String::new(), |d| format!(", {d}"));
+        let of = self
+            .gpu_gib
+            .map_or(String::new(), |g| format!(" of {g:.1} GiB"));
+        let mut out = format!(
+            "Memory of the fullest GPU by phase ({}{dataset}; {} GPUs{of})\n\n",
+            self.preset, self.gpus
+        );
+        for phase in &self.phases {
+            self.phase_line(&mut out, phase, unicode);
+        }
+        if let Some(fullest) = self.phases.iter().find(|p| p.phase == self.phase) {
+            let _ = writeln!(out, "\n{} is", name(self.phase));
+            for term in &fullest.terms {
+                let formula = TERMS.iter().find(|t| t.name == term.name);
+                let formula = formula.map_or("", |t| t.formula);
+                let _ = writeln!(
+                    out,
+                    "  {:>7.2} GiB  {:<22} {}",
+                    term.gib,
+                    term.name,
+                    Paint(DIM, formula)
+                );
+            }
+        }
+        self.closing(&mut out);
+        out
+    }
+
+    fn phase_line(&self, out: &mut String, phase: &PhaseView, unicode: bool) {
+        let scale = self.gpu_gib.unwrap_or(self.high_gib).max(0.001);
+        let over = self.gpu_gib.is_some_and(|total| phase.gib > total);
+        let style = if over { BAD } else { GOOD };
+        let bar = bar(phase.gib / scale, unicode);
+        let interval = format!("{:.1} to {:.1}", phase.low_gib, phase.high_gib);
+        let _ = writeln!(
+            out,
+            "  {:<15} {} {:>6.1} GiB  {}",
+            name(phase.phase),
+            Paint(style, &bar),
+            phase.gib,
+            Paint(DIM, &interval)
+        );
+    }
+
+    fn closing(&self, out: &mut String) {
+        let style = match self.verdict {
+            "fits" => GOOD,
+            "tight" => WARN,
+            _ => BAD,
+        };
+        let probability = self
+            .fits_probability
+            .map_or(String::new(), |p| format!(" (probability to fit {p:.2})"));
+        let _ = writeln!(
+            out,
+            "\n{}{probability}: {:.1} GiB expected, 90 % between {:.1} and {:.1}",
+            Paint(style, self.verdict),
+            self.predicted_peak_gib,
+            self.low_gib,
+            self.high_gib
+        );
+        if self.host_gib_per_node > 0.0 {
+            let mem = self
+                .mem
+                .as_ref()
+                .map_or(String::new(), |m| format!("; the job asks for --mem={m}"));
+            let _ = writeln!(
+                out,
+                "host memory per node for what is offloaded: {:.0} GiB{mem}",
+                self.host_gib_per_node
+            );
+        }
+        match &self.smallest_change {
+            Some(remedy) => {
+                let rungs = remedy.rungs.join(", ");
+                let _ = writeln!(
+                    out,
+                    "first rungs of the ladder that make it fit: {} ({:.1} GiB)",
+                    Paint(NAME, &rungs),
+                    remedy.peak_gib
+                );
+            }
+            None if self.verdict != "fits" && self.verdict != "unknown" => {
+                let _ = writeln!(
+                    out,
+                    "no rung of the ladder makes it fit; `oomctl plan` shows why"
+                );
+            }
+            None => {}
+        }
+    }
+}
+
+fn verdict(fits: Option<f64>) -> &'static str {
+    match fits {
+        None => "unknown",
+        Some(p) if p >= SAFE => "fits",
+        Some(p) if p > 1.0 - SAFE => "tight",
+        Some(_) => "does not fit",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "GPUs of a node")]
+fn count(n: u64) -> f64 {
+    n as f64
+}
+
+fn host_memory(request: &Request) -> Result<Option<String>, Failure> {
+    let shape = request.shape(&[])?;
+    let knob = request.preset().with_role(Role::HostMemory).next();
+    let value = knob.map(|k| shape.recipe().value(&k.name).clone());
+    Ok(value.filter(|v| *v != Value::Null).map(|v| v.to_string()))
+}
+
+/// The first rungs of the ladder after which the job fits.
+fn remedy(request: &Request) -> Result<Option<Remedy>, Failure> {
+    let mut layers: Vec<Layer> = Vec::new();
+    let mut rungs = Vec::new();
+    for attempt in 1..=MOST_RUNGS {
+        let Decision::Climb { steps, .. } = request.climb(&layers, None, attempt)? else {
+            return Ok(None);
+        };
+        rungs.extend(steps.iter().map(|s| s.rung.clone()));
+        layers.extend(steps.into_iter().map(|s| s.layer));
+        let Some(Ok(estimate)) = request.estimate(&layers) else {
+            return Ok(None);
+        };
+        if estimate.fits_probability.is_some_and(|p| p >= SAFE) {
+            return Ok(Some(Remedy {
+                rungs,
+                peak_gib: gib(estimate.peak_bytes),
+                fits_probability: estimate.fits_probability.map(rounded),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// A phase in the words of messages.
+fn name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Load => "load",
+        Phase::Rollout => "rollout",
+        Phase::OldLogprob => "old log-prob",
+        Phase::RefLogprob => "ref log-prob",
+        Phase::Forward => "forward",
+        Phase::Backward => "backward",
+        Phase::OptimizerStep => "optimizer step",
+        Phase::WakeUp => "wake up",
+        Phase::Checkpoint => "checkpoint",
+    }
+}
+
+/// A bar of the GPU: filled up to the share, with a mark where it goes beyond.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share between 0 and 1 of a few characters"
+)]
+fn bar(share: f64, unicode: bool) -> String {
+    let full = ((share.clamp(0.0, 1.0)) * WIDTH as f64).round() as usize;
+    let (block, rest, beyond) = if unicode {
+        ("█", "·", "▶")
+    } else {
+        ("#", ".", ">")
+    };
+    let mark = if share > 1.0 { beyond } else { " " };
+    format!("{}{}{mark}", block.repeat(full), rest.repeat(WIDTH - full))
+}
