@@ -28,6 +28,12 @@ pub struct Configuration {
     /// Forbid rungs that change training (train batch, mini batch, response length)
     #[arg(long)]
     pub same_math: bool,
+    /// Climb one rung at a time, whatever the memory model expects
+    #[arg(long)]
+    pub one_rung: bool,
+    /// Probability to fit that the next attempt should have [default: 0.9]
+    #[arg(long, value_name = "PROBABILITY")]
+    pub risk: Option<f64>,
     /// Scheduler to use
     #[arg(long, value_enum, env = "OOMCTL_BACKEND", value_name = "BACKEND")]
     pub backend: Option<Backend>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::args::{Backend, Configuration};
+use super::climbing;
 use super::print::Failure;
 use super::signatures;
 use crate::core::config::{
@@ -11,7 +12,6 @@ use crate::core::config::{
     parse_profile,
 };
 use crate::core::diagnose::UserSignature;
-use crate::core::ladder::Policy;
 use crate::core::memory::Profiles;
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Problem};
 use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source, Supervision};
@@ -22,12 +22,14 @@ use crate::io::scheduler::slurm_is_here;
 /// Name of the project file.
 pub const PROJECT_FILE: &str = "oomctl.yaml";
 const MAX_FILE: u64 = 1 << 20;
-const PROJECT_KEYS: [&str; 12] = [
+const PROJECT_KEYS: [&str; 14] = [
     "preset",
     "dataset",
     "cluster",
     "backend",
     "policy",
+    "one_rung",
+    "risk",
     "knobs",
     "pin",
     "overrides",
@@ -154,7 +156,9 @@ pub fn request_in(
         schema_version: INPUTS_VERSION,
         run: run.to_owned(),
         ladder,
-        policy: policy(flags, doc)?,
+        policy: climbing::policy(flags, doc)?,
+        one_rung: climbing::one_rung(flags, doc)?,
+        risk: climbing::risk(flags, doc)?,
         templates: project.library.templates()?,
         cluster_facts: facts(cluster_doc.as_ref())?,
         cluster,
@@ -327,23 +331,6 @@ fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure> {
         }
     }
     Ok(supervision)
-}
-
-fn policy(flags: &Configuration, doc: &Document) -> Result<Policy, Failure> {
-    if flags.same_math {
-        return Ok(Policy::SameMath);
-    }
-    match doc.text("policy")? {
-        None => Ok(Policy::Ladder),
-        Some(given) => match given.text.as_str() {
-            "ladder" => Ok(Policy::Ladder),
-            "same-math" => Ok(Policy::SameMath),
-            other => Err(Problem::new(format!("there is no policy named {other:?}"))
-                .at(other.to_owned(), given.origin)
-                .hint("policies: ladder, same-math")
-                .into()),
-        },
-    }
 }
 
 /// The backend: flag, project file, or Slurm where sbatch is found.

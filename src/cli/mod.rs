@@ -10,6 +10,7 @@
 
 mod args;
 mod cancel;
+mod climbing;
 mod diagnose;
 mod estimate;
 mod explain;

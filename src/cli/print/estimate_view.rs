@@ -166,7 +166,7 @@ impl View {
             self.phase_line(&mut out, phase, unicode);
         }
         if let Some(fullest) = self.phases.iter().find(|p| p.phase == self.phase) {
-            let _ = writeln!(out, "\n{} is", name(self.phase));
+            let _ = writeln!(out, "\n{} is", phase_name(self.phase));
             for term in &fullest.terms {
                 let formula = TERMS.iter().find(|t| t.name == term.name);
                 let formula = formula.map_or("", |t| t.formula);
@@ -192,7 +192,7 @@ impl View {
         let _ = writeln!(
             out,
             "  {:<15} {} {:>6.1} GiB  {}",
-            name(phase.phase),
+            phase_name(phase.phase),
             Paint(style, &bar),
             phase.gib,
             Paint(DIM, &interval)
@@ -294,7 +294,7 @@ fn remedy(request: &Request) -> Result<Option<Remedy>, Failure> {
 }
 
 /// A phase in the words of messages.
-fn name(phase: Phase) -> &'static str {
+pub fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Load => "load",
         Phase::Rollout => "rollout",

@@ -13,7 +13,7 @@ use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
 use crate::core::diagnose::{Class, Incident, Progress, sanitize};
 use crate::core::job::{JobState, JobStatus, Stage};
-use crate::core::ladder::Step;
+use crate::core::ladder::{Expectation, Step};
 use crate::core::supervise::{Fact, Outcome, Record, Verdict};
 use crate::drive::{Notice, Observer};
 
@@ -200,9 +200,10 @@ impl Story {
 
     fn verdict(&mut self, run: &str, verdict: &Verdict) {
         let text = match verdict {
-            Verdict::Climb { steps, .. } => {
-                let rungs: Vec<String> = steps.iter().map(rung).collect();
-                rungs.join("\n           ")
+            Verdict::Climb { steps, expects, .. } => {
+                let mut lines: Vec<String> = steps.iter().map(rung).collect();
+                lines.extend(expects.as_ref().map(expectation));
+                lines.join("\n           ")
             }
             Verdict::Again { cause, exclude, .. } => {
                 let without = match exclude.as_slice() {
@@ -243,6 +244,17 @@ impl Story {
         self.steps.insert(run.to_owned(), text);
         self.refresh();
     }
+}
+
+/// What the memory model expects of the next attempt.
+fn expectation(expects: &Expectation) -> String {
+    let text = format!(
+        "then {:.0} GiB are expected ({}), probability to fit {:.2}",
+        expects.peak_bytes.gib(),
+        expects.phase.replace('_', " "),
+        expects.fits_probability
+    );
+    Paint(DIM, &text).to_string()
 }
 
 /// A rung that is taken, with what it changes and its remarks.

@@ -82,7 +82,11 @@ pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decisi
         match seen.refusal(failure).map_or_else(|| seen.take(), Err) {
             Ok(step) => {
                 let steps = vec![step];
-                return Ok(Decision::Climb { steps, skipped });
+                return Ok(Decision::Climb {
+                    steps,
+                    skipped,
+                    expects: None,
+                });
             }
             Err(reason) => skipped.push(Skipped {
                 rung: rung.rung.clone(),

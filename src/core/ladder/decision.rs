@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::core::recipe::{Effect, Layer, Value};
+use crate::core::units::Bytes;
 
 /// One value that a rung changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +46,17 @@ pub struct Step {
     pub layer: Layer,
 }
 
+/// What the memory model expects of a configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Expectation {
+    /// Probability that every phase fits the GPU.
+    pub fits_probability: f64,
+    /// Expected peak on the fullest GPU in bytes.
+    pub peak_bytes: Bytes,
+    /// The phase of the peak.
+    pub phase: String,
+}
+
 /// The ladder's answer to an incident.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -55,6 +67,8 @@ pub enum Decision {
         steps: Vec<Step>,
         /// Rungs before the first that were passed over.
         skipped: Vec<Skipped>,
+        /// What the memory model expects of the result, where it could be asked.
+        expects: Option<Expectation>,
     },
     /// No rung is left.
     Exhausted {

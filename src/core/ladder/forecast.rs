@@ -20,14 +20,6 @@ const GIB: f64 = 1_073_741_824.0;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
 
-/// An attempt that died, or the part of it that the forecast uses.
-pub struct Died<'a> {
-    /// Its job.
-    pub spec: &'a Spec,
-    /// Why.
-    pub incident: &'a Incident,
-}
-
 /// Weighted guesses at the hidden factors of a job.
 #[derive(Debug, Clone)]
 pub struct Forecast {
@@ -59,13 +51,13 @@ impl Forecast {
 
     /// Takes in how an attempt died: the phases before it passed, and the one that it died in needed at
     /// least what its message says.
-    pub fn learn(&mut self, died: &Died<'_>, profile: &Profile) {
-        let Some(total) = died.spec.gpu_bytes else {
+    pub fn learn(&mut self, spec: &Spec, incident: &Incident, profile: &Profile) {
+        let Some(total) = spec.gpu_bytes else {
             return;
         };
-        let phases = phases(died.spec, profile);
-        let fatal = fatal_phases(&died.incident.phase);
-        let least = least_need(died.incident, total);
+        let phases = phases(spec, profile);
+        let fatal = fatal_phases(&incident.phase);
+        let least = least_need(incident, total);
         let sums: Vec<(Phase, [f64; KINDS])> = phases.iter().map(|p| (p.phase, sums(p))).collect();
         let first = sums.iter().position(|(p, _)| fatal.contains(p));
         let mut doubt = DOUBT;
@@ -103,7 +95,10 @@ impl Forecast {
         let phases = phases(spec, profile);
         let sums: Vec<[f64; KINDS]> = phases.iter().map(sums).collect();
         let fill = expected_fill(spec, profile);
-        let fits = |factors: &Factors| sums.iter().all(|s| need(s, &at(factors, spec, fill)) <= total);
+        let fits = |factors: &Factors| {
+            sums.iter()
+                .all(|s| need(s, &at(factors, spec, fill)) <= total)
+        };
         let weight = self.guesses.iter().filter(|(f, _)| fits(f)).map(|(_, w)| w);
         Some(weight.sum::<f64>().min(1.0))
     }
@@ -113,7 +108,10 @@ impl Forecast {
     pub fn expected(&self, spec: &Spec, profile: &Profile) -> Option<(Phase, f64)> {
         let mean = |phase: &PhaseTerms| {
             let sums = sums(phase);
-            self.guesses.iter().map(|(f, w)| w * need(&sums, f)).sum::<f64>()
+            self.guesses
+                .iter()
+                .map(|(f, w)| w * need(&sums, f))
+                .sum::<f64>()
         };
         let all = phases(spec, profile);
         let needs = all.iter().map(|p| (p.phase, mean(p)));
@@ -163,11 +161,16 @@ fn fatal_phases(phase: &str) -> &'static [Phase] {
 /// agree with each other; else the GPU.
 #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 fn least_need(incident: &Incident, total: f64) -> f64 {
-    let figures = (incident.total_bytes, incident.free_bytes, incident.requested_bytes);
+    let figures = (
+        incident.total_bytes,
+        incident.free_bytes,
+        incident.requested_bytes,
+    );
     let (Some(all), Some(free), Some(requested)) = figures else {
         return total;
     };
-    let sane = incident.allocated_bytes.is_none_or(|a| a <= all) && free <= all && requested.0 < all.0 * 4;
+    let sane =
+        incident.allocated_bytes.is_none_or(|a| a <= all) && free <= all && requested.0 < all.0 * 4;
     if sane {
         (all.0 - free.0) as f64 + requested.0 as f64
     } else {
@@ -185,7 +188,13 @@ fn curve(x: f64) -> f64 {
 /// curve, which has the normal's middle and heavier tails.
 fn normal(i: u32, dimension: usize) -> f64 {
     const ROOTS: [f64; 7] = [
-        0.910_274_1, 0.828_598_9, 0.754_252_1, 0.686_576_2, 0.624_972_5, 0.568_896_3, 0.517_851_6,
+        0.910_274_1,
+        0.828_598_9,
+        0.754_252_1,
+        0.686_576_2,
+        0.624_972_5,
+        0.568_896_3,
+        0.517_851_6,
     ];
     let step = ROOTS.get(dimension).copied().unwrap_or(0.5);
     let u = (0.5 + f64::from(i) * step).fract().clamp(1e-6, 1.0 - 1e-6);

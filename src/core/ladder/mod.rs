@@ -3,14 +3,18 @@
 //! Rule: the only place that knows both logs and knobs. Pure: recipe, history and incident in, layer
 //! out.
 
+mod ascend;
 mod climb;
 mod decision;
+mod forecast;
 mod incident;
 mod moves;
 mod search;
 #[cfg(test)]
 mod tests;
 
+pub use ascend::{Outlook, Tried, ascend};
 pub use climb::{Footing, Policy, climb};
-pub use decision::{Change, Decision, Skipped, Step};
+pub use decision::{Change, Decision, Expectation, Skipped, Step};
+pub use forecast::Forecast;
 pub use incident::check_answers;

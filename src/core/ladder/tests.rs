@@ -93,8 +93,8 @@ impl Toy {
         self
     }
 
-    fn ask(&self, incident: Option<&Incident>) -> Decision {
-        let footing = Footing {
+    fn footing(&self) -> Footing<'_> {
+        Footing {
             preset: &self.preset,
             ladder: &self.preset.ladder,
             policy: self.policy,
@@ -104,8 +104,11 @@ impl Toy {
             layers: &self.base,
             rungs: &self.rungs,
             attempt: 1,
-        };
-        climb(&footing, incident).unwrap()
+        }
+    }
+
+    fn ask(&self, incident: Option<&Incident>) -> Decision {
+        climb(&self.footing(), incident).unwrap()
     }
 
     fn take(&mut self, incident: Option<&Incident>) -> Step {
@@ -213,7 +216,8 @@ fn a_host_oom_is_never_answered_with_the_gpu_remedy() {
 #[test]
 fn a_rung_proven_useless_for_the_phase_is_skipped_with_its_proof() {
     let toy = toy();
-    let Decision::Climb { steps, skipped } = toy.ask(Some(&incident(Class::GpuOom, "load"))) else {
+    let Decision::Climb { steps, skipped, .. } = toy.ask(Some(&incident(Class::GpuOom, "load")))
+    else {
         panic!()
     };
     assert_eq!(steps[0].rung, "offload");
@@ -270,4 +274,100 @@ fn more_gpus_keeps_the_configuration_legal_and_asks_about_checkpoints() {
         step.notes.last().unwrap(),
         "checkpoints of 4 GPUs do not load on 8"
     );
+}
+
+mod outlook {
+    use super::*;
+    use crate::core::ladder::{Forecast, Outlook, ascend};
+    use crate::core::memory::{Profile, Row, Spec};
+    use crate::core::units::Bytes;
+
+    /// GRPO on 4 GPUs of 80 GB with `micro` sequences a forward pass.
+    fn spec(micro: u32) -> Spec {
+        let row = serde_json::json!({
+            "task": "grpo", "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "kv_heads": 4, "ffn": 18944,
+            "vocab": 152064, "gpus": 4, "sharding": "fsdp", "precision": "verl_mp", "gpu_total_gib": 79.18,
+            "micro_batch": micro, "seq_len": 2048, "grad_checkpointing": "full", "loss_impl": "verl", "fill": 0.8,
+            "gpu_memory_utilization": 0.6, "rollout_tp": 2,
+        });
+        let row: Row = serde_json::from_value(row).unwrap();
+        row.spec(&Profile::default()).unwrap()
+    }
+
+    fn died(phase: &str, requested: f64, free: f64) -> Incident {
+        Incident {
+            requested_bytes: Some(Bytes::from_gib(requested)),
+            free_bytes: Some(Bytes::from_gib(free)),
+            total_bytes: Some(Bytes::from_gib(79.18)),
+            ..incident(Class::GpuOom, phase)
+        }
+    }
+
+    fn after(incident: &Incident) -> Forecast {
+        let profile = Profile::default();
+        let present = spec(32);
+        let mut forecast = Forecast::new(&present, &profile);
+        forecast.learn(&present, incident, &profile);
+        forecast
+    }
+
+    #[test]
+    fn a_smaller_micro_batch_is_never_less_likely_to_fit() {
+        let profile = Profile::default();
+        for forecast in [
+            Forecast::new(&spec(32), &profile),
+            after(&died("actor_update", 18.0, 10.0)),
+            after(&died("actor_update", 70.0, 1.0)),
+            after(&incident(Class::GpuOom, "unknown")),
+        ] {
+            let fits = [32, 16, 8, 4, 2].map(|n| forecast.fits(&spec(n), &profile).unwrap());
+            assert!(fits.is_sorted(), "{fits:?}");
+        }
+    }
+
+    #[test]
+    fn what_died_is_not_expected_to_fit_and_a_larger_request_asks_for_more() {
+        let profile = Profile::default();
+        let little = after(&died("actor_update", 2.0, 1.0));
+        let much = after(&died("actor_update", 70.0, 1.0));
+        assert!(little.fits(&spec(32), &profile).unwrap() < 0.35);
+        assert!(much.fits(&spec(32), &profile).unwrap() < 0.05);
+        let need = |f: &Forecast| f.expected(&spec(32), &profile).unwrap().1;
+        assert!(need(&much) > need(&little));
+    }
+
+    #[test]
+    fn figures_that_contradict_each_other_are_no_measure() {
+        let profile = Profile::default();
+        let odd = Incident {
+            allocated_bytes: Some(Bytes::from_gib(100.77)),
+            ..died("actor_update", 90.0, 0.0)
+        };
+        let plain = incident(Class::GpuOom, "actor_update");
+        let fits = |i: &Incident| after(i).fits(&spec(16), &profile).unwrap();
+        assert!((fits(&odd) - fits(&plain)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_a_bridge_to_the_model_one_rung_is_taken() {
+        let mut toy = toy();
+        let profile = Profile::default();
+        let outlook = Outlook {
+            profile: &profile,
+            risk: 0.9,
+            earlier: &[],
+        };
+        let failure = incident(Class::GpuOom, "load");
+        let first = toy.take(Some(&failure));
+        let fresh = super::toy();
+        let footing = fresh.footing();
+        let Decision::Climb { steps, expects, .. } =
+            ascend(&footing, &outlook, Some(&failure)).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!(steps.len(), 1);
+        assert_eq!(steps[0].rung, first.rung);
+        assert_eq!(expects, None);
+    }
 }

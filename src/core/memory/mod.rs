@@ -18,7 +18,7 @@ mod terms;
 mod tests;
 
 pub use bridge::spec_of;
-pub use estimate::{Estimate, PhaseEstimate, estimate, need, spreads, sums};
+pub use estimate::{Estimate, PhaseEstimate, estimate, expected_fill, need, spreads, sums};
 pub use factors::Factors;
 pub use phases::{Phase, PhaseTerms, phases};
 pub use profile::{Profile, Profiles};

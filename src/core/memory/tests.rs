@@ -1,1 +1,197 @@
+//! What an estimate must get right whatever its constants.
 
+use super::*;
+
+/// A 7B model that trains in bf16 on one GPU of 80 GB.
+const ROW: &str = r#"{
+    "params_b": 7.0, "layers": 32, "hidden": 4096, "heads": 32, "ffn": 11008, "vocab": 32000, "gpus": 1,
+    "gpu_total_gib": 79.18, "micro_batch": 2, "seq_len": 2048, "grad_checkpointing": "full", "metric": "allocated"
+}"#;
+
+fn row(changes: serde_json::Value) -> Row {
+    let mut row: serde_json::Value = serde_json::from_str(ROW).unwrap();
+    for (field, value) in changes.as_object().unwrap() {
+        row[field] = value.clone();
+    }
+    serde_json::from_value(row).unwrap()
+}
+
+fn of(changes: serde_json::Value) -> Estimate {
+    let profile = Profile::default();
+    estimate(&row(changes).spec(&profile).unwrap(), &profile)
+}
+
+fn term(estimate: &Estimate, phase: Phase, name: &str) -> f64 {
+    let phase = estimate.phases.iter().find(|p| p.phase == phase).unwrap();
+    phase
+        .terms
+        .iter()
+        .filter(|t| t.name == name)
+        .map(|t| t.bytes)
+        .sum()
+}
+
+/// Relative difference.
+fn off(a: f64, b: f64) -> f64 {
+    (a - b).abs() / b
+}
+
+#[test]
+fn states_of_pure_bf16_are_eight_bytes_a_parameter() {
+    let e = of(serde_json::json!({}));
+    let step = Phase::OptimizerStep;
+    let states =
+        term(&e, step, "weights") + term(&e, step, "gradients") + term(&e, step, "optimizer");
+    assert!(off(states, 8.0 * 7e9) < 1e-9, "{states}");
+}
+
+#[test]
+fn fsdp_shards_sixteen_bytes_a_parameter() {
+    let e =
+        of(serde_json::json!({ "precision": "fsdp_mp", "sharding": "fsdp", "dp": 8, "gpus": 8 }));
+    let step = Phase::OptimizerStep;
+    let states =
+        term(&e, step, "weights") + term(&e, step, "gradients") + term(&e, step, "optimizer");
+    assert!(off(states, 2.0 * 7e9) < 1e-9, "{states}");
+}
+
+#[test]
+fn zero_stages_shard_more_and_more() {
+    let peak = |stage: &str| {
+        let row =
+            serde_json::json!({ "precision": "ds_bf16", "sharding": stage, "dp": 8, "gpus": 8 });
+        term(&of(row.clone()), Phase::OptimizerStep, "optimizer")
+            + term(&of(row.clone()), Phase::OptimizerStep, "gradients")
+            + term(&of(row), Phase::OptimizerStep, "weights")
+    };
+    let peaks = ["ddp", "zero1", "zero2", "zero3"].map(peak);
+    assert!(peaks.is_sorted_by(|a, b| a > b), "{peaks:?}");
+    assert!(off(peaks[0], 16.0 * 7e9) < 1e-9 && off(peaks[3], 2.0 * 7e9) < 1e-9);
+}
+
+#[test]
+fn more_of_anything_never_takes_less() {
+    for field in [
+        "micro_batch",
+        "seq_len",
+        "layers",
+        "hidden",
+        "ffn",
+        "vocab",
+        "params_b",
+    ] {
+        let value = |factor: f64| {
+            let present: serde_json::Value = serde_json::from_str(ROW).unwrap();
+            of(serde_json::json!({ field: present[field].as_f64().unwrap() * factor })).peak_bytes
+        };
+        assert!(value(2.0) >= value(1.0), "{field}");
+    }
+}
+
+#[test]
+fn every_remedy_of_the_ladder_helps_where_it_acts() {
+    let big = |more: serde_json::Value| {
+        let mut changes = serde_json::json!({ "task": "grpo", "gpus": 4, "sharding": "fsdp", "precision": "verl_mp",
+            "gpu_memory_utilization": 0.6, "micro_batch": 8, "rollout_tp": 2 });
+        for (field, value) in more.as_object().unwrap() {
+            changes[field] = value.clone();
+        }
+        of(changes)
+    };
+    let bytes =
+        |e: &Estimate, phase: Phase| e.phases.iter().find(|p| p.phase == phase).unwrap().bytes;
+    let before = big(serde_json::json!({}));
+    let halved = big(serde_json::json!({ "micro_batch": 4 }));
+    assert!(bytes(&halved, Phase::Forward) < bytes(&before, Phase::Forward));
+    assert!(
+        off(
+            bytes(&halved, Phase::Rollout),
+            bytes(&before, Phase::Rollout)
+        ) < 1e-9
+    );
+    let share = big(serde_json::json!({ "gpu_memory_utilization": 0.4 }));
+    assert!(bytes(&share, Phase::Rollout) < bytes(&before, Phase::Rollout));
+    assert!(
+        off(
+            bytes(&share, Phase::Forward),
+            bytes(&before, Phase::Forward)
+        ) < 1e-9
+    );
+    let offloaded = big(serde_json::json!({ "offload": "param+optimizer" }));
+    assert!(bytes(&offloaded, Phase::Rollout) < bytes(&before, Phase::Rollout));
+    assert!(offloaded.phases[0].host_bytes > before.phases[0].host_bytes);
+}
+
+#[test]
+fn the_interval_holds_the_middle_and_decides_what_fits() {
+    let small = of(serde_json::json!({ "micro_batch": 1, "seq_len": 512 }));
+    assert!(small.low_bytes < small.peak_bytes && small.peak_bytes < small.high_bytes);
+    assert!(
+        small.fits_probability.unwrap() > 0.9,
+        "{:?}",
+        small.fits_probability
+    );
+    let large = of(serde_json::json!({ "micro_batch": 64, "seq_len": 8192 }));
+    assert!(
+        large.fits_probability.unwrap() < 0.1,
+        "{:?}",
+        large.fits_probability
+    );
+    assert_eq!(
+        of(serde_json::json!({ "gpu_total_gib": null })).fits_probability,
+        None
+    );
+}
+
+#[test]
+fn a_field_that_is_missing_or_absurd_is_named() {
+    let profile = Profile::default();
+    for (changes, field) in [
+        (serde_json::json!({ "layers": null }), "layers"),
+        (serde_json::json!({ "hidden": -1 }), "hidden"),
+        (serde_json::json!({ "micro_batch": 1e300 }), "micro_batch"),
+        (serde_json::json!({ "sharding": "zero9" }), "sharding"),
+        (serde_json::json!({ "offload": "everything" }), "offload"),
+        (
+            serde_json::json!({ "lora_r": 8, "lora_targets": "q,zz" }),
+            "lora_targets",
+        ),
+        (serde_json::json!({ "gpu_total_gib": 0 }), "gpu_total_gib"),
+    ] {
+        let unknown = row(changes).spec(&profile).unwrap_err();
+        assert_eq!(unknown.field, field, "{unknown}");
+    }
+}
+
+#[test]
+fn every_term_says_what_it_is() {
+    let rows = [
+        serde_json::json!({}),
+        serde_json::json!({ "task": "infer" }),
+        serde_json::json!({ "task": "grpo", "gpus": 8, "sharding": "fsdp", "gpu_memory_utilization": 0.5, "cuda_graphs": true }),
+        serde_json::json!({ "sharding": "dp", "gpus": 4 }),
+        serde_json::json!({ "lora_r": 8, "quant": "nf4", "metric": "nvidia-smi", "precision": "amp" }),
+    ];
+    for changes in rows {
+        for phase in of(changes).phases {
+            for term in phase.terms {
+                assert!(TERMS.iter().any(|t| t.name == term.name), "{}", term.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn tied_embeddings_are_told_from_the_number_of_parameters() {
+    let small = serde_json::json!({ "params_b": 0.494, "layers": 24, "hidden": 896, "heads": 14, "kv_heads": 2,
+        "head_dim": 64, "ffn": 4864, "vocab": 151936 });
+    let profile = Profile::default();
+    assert!(row(small).spec(&profile).unwrap().model.tied);
+    assert!(
+        !row(serde_json::json!({}))
+            .spec(&profile)
+            .unwrap()
+            .model
+            .tied
+    );
+}

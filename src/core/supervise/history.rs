@@ -9,7 +9,7 @@ use super::fact::{Fact, LogEnd, Record};
 use super::outcome::{Budget, Cause, Outcome, Verdict};
 use crate::core::diagnose::{Incident, Progress};
 use crate::core::job::{JobRef, JobStatus, Token};
-use crate::core::ladder::Step;
+use crate::core::ladder::{Step, Tried};
 use crate::core::recipe::Layer;
 
 /// One submitted job, as its facts tell.
@@ -98,6 +98,15 @@ impl Attempt {
         }
     }
 
+    /// Layers that what follows from this attempt puts on the stack.
+    fn layers(&self) -> Vec<Layer> {
+        match &self.verdict {
+            Some(Verdict::Climb { steps, .. }) => steps.iter().map(|s| s.layer.clone()).collect(),
+            Some(Verdict::Again { layer, .. }) => layer.as_deref().cloned().into_iter().collect(),
+            Some(Verdict::End { .. }) | None => Vec::new(),
+        }
+    }
+
     /// The rungs that the run climbs after this attempt.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
@@ -172,14 +181,25 @@ impl History {
     /// Layers that the attempts so far have put on the stack, in order.
     #[must_use]
     pub fn rungs(&self) -> Vec<Layer> {
-        let verdicts = self.attempts.iter().filter_map(|a| a.verdict.as_ref());
-        verdicts
-            .flat_map(|verdict| match verdict {
-                Verdict::Climb { steps, .. } => steps.iter().map(|s| s.layer.clone()).collect(),
-                Verdict::Again { layer, .. } => layer.as_deref().cloned().into_iter().collect(),
-                Verdict::End { .. } => Vec::new(),
-            })
-            .collect()
+        self.attempts.iter().flat_map(Attempt::layers).collect()
+    }
+
+    /// Attempts before the present one that died of a cause that is known, with the rungs that they had.
+    #[must_use]
+    pub fn tried(&self) -> Vec<Tried> {
+        let mut rungs = Vec::new();
+        let mut tried = Vec::new();
+        let earlier = self.attempts.split_last().map_or(&[][..], |(_, rest)| rest);
+        for attempt in earlier {
+            if let Some(incident) = attempt.incident.as_ref().filter(|i| i.fatal) {
+                tried.push(Tried {
+                    rungs: rungs.clone(),
+                    incident: incident.clone(),
+                });
+            }
+            rungs.extend(attempt.layers());
+        }
+        tried
     }
 
     /// The rungs taken so far, in order.

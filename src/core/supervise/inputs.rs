@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::request::{Limits, Supervision};
 use crate::core::config::{parse_knob_set, parse_preset, parse_profile};
 use crate::core::diagnose::{Incident, UserSignature};
-use crate::core::ladder::{Decision, Footing, Policy, check_answers, climb};
+use crate::core::ladder::{
+    Decision, Footing, Outlook, Policy, Tried, ascend, check_answers, climb,
+};
 use crate::core::memory::{Estimate, Profile, Unknown, estimate, spec_of};
 use crate::core::recipe::{
     ClusterFacts, Layer, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
@@ -43,6 +45,12 @@ pub struct Inputs {
     pub ladder: Vec<RungSpec>,
     /// How to climb.
     pub policy: Policy,
+    /// Climb one rung at a time, whatever the memory model expects.
+    #[serde(default)]
+    pub one_rung: bool,
+    /// Probability to fit that an attempt should have before it is submitted.
+    #[serde(default = "risk")]
+    pub risk: f64,
     /// Templates by name.
     pub templates: BTreeMap<String, String>,
     /// Name of the cluster profile.
@@ -73,6 +81,13 @@ pub struct Inputs {
     pub signatures: Vec<UserSignature>,
     /// The command line that made the run.
     pub command: Vec<String>,
+}
+
+/// Probability to fit that is asked for by default.
+pub const RISK: f64 = 0.9;
+
+fn risk() -> f64 {
+    RISK
 }
 
 /// The format of `Inputs` that this version writes.
@@ -183,7 +198,11 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        let footing = Footing {
+        climb(&self.footing(rungs, attempt), incident)
+    }
+
+    fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> Footing<'a> {
+        Footing {
             preset: &self.preset,
             ladder: &self.inputs.ladder,
             policy: self.inputs.policy,
@@ -193,8 +212,32 @@ impl Request {
             layers: &self.inputs.layers,
             rungs,
             attempt,
-        };
-        climb(&footing, incident)
+        }
+    }
+
+    /// What answers an incident: one rung, or as many as the memory model says are needed.
+    ///
+    /// # Errors
+    /// As `climb`.
+    pub fn ascend(
+        &self,
+        rungs: &[Layer],
+        earlier: &[Tried],
+        incident: Option<&Incident>,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
+        let footing = self.footing(rungs, attempt);
+        match self.profile.as_ref().filter(|_| !self.inputs.one_rung) {
+            None => climb(&footing, incident),
+            Some(profile) => {
+                let outlook = Outlook {
+                    profile,
+                    risk: self.inputs.risk,
+                    earlier,
+                };
+                ascend(&footing, &outlook, incident)
+            }
+        }
     }
 
     /// What the job takes, from the knobs with the roles for it.

@@ -27,7 +27,7 @@ pub use environment::{Split, split};
 pub use event::{Event, LogLook, Sighting};
 pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
 pub use history::{Attempt, History, Phase};
-pub use inputs::{INPUTS_VERSION, Inputs, Request, Resources, Source};
+pub use inputs::{INPUTS_VERSION, Inputs, RISK, Request, Resources, Source};
 pub use intent::Intent;
 pub use outcome::{Budget, Cause, Outcome, Verdict};
 pub use request::{Limits, Supervision};

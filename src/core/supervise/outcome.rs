@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::core::job::JobState;
-use crate::core::ladder::{Skipped, Step};
+use crate::core::ladder::{Expectation, Skipped, Step};
 use crate::core::recipe::Layer;
 
 /// Why the same configuration is submitted once more.
@@ -73,6 +73,9 @@ pub enum Verdict {
         steps: Vec<Step>,
         /// Rungs passed over, with reasons.
         skipped: Vec<Skipped>,
+        /// What the memory model expects of the result, where it could be asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expects: Option<Expectation>,
     },
     /// Another attempt with the same configuration.
     Again {

@@ -129,8 +129,17 @@ fn answer(
             exclude: nodes,
         };
     }
-    match run.intent.climb(&rungs, incident, attempt.number) {
-        Ok(Decision::Climb { steps, skipped }) => Verdict::Climb { steps, skipped },
+    let earlier = run.history.tried();
+    match run.intent.climb(&rungs, &earlier, incident, attempt.number) {
+        Ok(Decision::Climb {
+            steps,
+            skipped,
+            expects,
+        }) => Verdict::Climb {
+            steps,
+            skipped,
+            expects,
+        },
         Ok(Decision::Exhausted { skipped }) => match incident.class {
             Class::GpuOom | Class::EngineMemory => end(Outcome::Exhausted { skipped }),
             Class::HostOom | Class::Shm | Class::NotOom => end(Outcome::Failed {

@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident};
-use crate::core::ladder::{Decision, Skipped, Step};
+use crate::core::ladder::{Decision, Skipped, Step, Tried};
 use crate::core::recipe::{Effect, Layer, LayerKind, Origin, Problem, Refusal, Setting, Value};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::core::supervise::{Intent, Limits, Resources, Supervision};
@@ -63,6 +63,7 @@ impl Intent for Double {
     fn climb(
         &self,
         rungs: &[Layer],
+        _earlier: &[Tried],
         incident: &Incident,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
@@ -98,6 +99,7 @@ impl Intent for Double {
                 layer,
             }],
             skipped: Vec::new(),
+            expects: None,
         })
     }
 

@@ -1,0 +1,56 @@
+//! How to climb, as flags and the project file say.
+
+use super::args::Configuration;
+use super::print::Failure;
+use crate::core::config::Document;
+use crate::core::ladder::Policy;
+use crate::core::recipe::{Kind, Problem, Value};
+use crate::core::supervise::RISK;
+
+/// The policy: flag, project file, or the declared ladder.
+pub fn policy(flags: &Configuration, doc: &Document) -> Result<Policy, Failure> {
+    if flags.same_math {
+        return Ok(Policy::SameMath);
+    }
+    match doc.text("policy")? {
+        None => Ok(Policy::Ladder),
+        Some(given) => match given.text.as_str() {
+            "ladder" => Ok(Policy::Ladder),
+            "same-math" => Ok(Policy::SameMath),
+            other => Err(Problem::new(format!("there is no policy named {other:?}"))
+                .at(other.to_owned(), given.origin)
+                .hint("policies: ladder, same-math")
+                .into()),
+        },
+    }
+}
+
+/// One rung at a time: flag or project file.
+pub fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, Failure> {
+    let Some(given) = doc.text("one_rung")?.filter(|_| !flags.one_rung) else {
+        return Ok(flags.one_rung);
+    };
+    match Kind::Bool.parse(&given.text) {
+        Ok(Value::Bool(yes)) => Ok(yes),
+        _ => Err(Problem::new("one_rung is true or false")
+            .at(given.text.clone(), given.origin)
+            .into()),
+    }
+}
+
+/// The probability to fit that an attempt should have: flag or project file.
+pub fn risk(flags: &Configuration, doc: &Document) -> Result<f64, Failure> {
+    let within = |p: &f64| (0.0..1.0).contains(p);
+    let bad = || Problem::new("risk is a probability to fit, at least 0 and below 1");
+    if let Some(risk) = flags.risk {
+        return match within(&risk) {
+            true => Ok(risk),
+            false => Err(bad().hint("0.9 is the default").into()),
+        };
+    }
+    let Some(given) = doc.text("risk")? else {
+        return Ok(RISK);
+    };
+    let risk = given.text.parse().ok().filter(within);
+    risk.ok_or_else(|| bad().at(given.text.clone(), given.origin).into())
+}

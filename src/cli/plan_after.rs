@@ -1,0 +1,93 @@
+//! `oomctl plan --after`: the decision after one failure, without a run.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::super::args::Configuration;
+use super::super::load;
+use super::super::logs;
+use super::super::print::{self, DIM, Failure, NAME, Paint};
+use super::step_text;
+use crate::core::diagnose::Incident;
+use crate::core::ladder::{Decision, Expectation, Skipped, Step};
+use crate::core::supervise::Request;
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    incident: Incident,
+    decision: &'static str,
+    steps: Vec<Step>,
+    skipped: Vec<Skipped>,
+    expects: Option<Expectation>,
+}
+
+/// Prints what a supervisor would decide if the configuration had died like this.
+pub fn run(
+    flags: &Configuration,
+    request: &Request,
+    failure: &str,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let project = load::project(flags.config.as_deref())?;
+    let groups = logs::paired(logs::meant(&project.folder, failure)?);
+    let Some(group) = groups.first() else {
+        return Err(Failure::new(2, format!("{failure} has no log")));
+    };
+    let incident = group.diagnose(&project.signatures()?)?;
+    let (decision, steps, skipped, expects) = match request.ascend(&[], &[], Some(&incident), 1)? {
+        Decision::Climb {
+            steps,
+            skipped,
+            expects,
+        } => ("climb", steps, skipped, expects),
+        Decision::Exhausted { skipped } => ("exhausted", Vec::new(), skipped, None),
+    };
+    let view = View {
+        schema_version: 1,
+        incident,
+        decision,
+        steps,
+        skipped,
+        expects,
+    };
+    if json {
+        print::json(&view)?;
+    } else {
+        print::data(&text(&view))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(view: &View) -> String {
+    let mut out = format!("After: {}\n", view.incident.headline());
+    for step in &view.steps {
+        let _ = writeln!(
+            out,
+            "\n  {}  {} ({})",
+            Paint(NAME, &step.rung),
+            step.title,
+            step.effect.describe()
+        );
+        out.push_str(&step_text(step));
+    }
+    if view.steps.is_empty() {
+        out.push_str("\nno rung of the ladder answers this failure\n");
+    }
+    if let Some(expects) = &view.expects {
+        let _ = writeln!(
+            out,
+            "\nthen {:.1} GiB are expected ({}), probability to fit {:.2}",
+            expects.peak_bytes.gib(),
+            expects.phase.replace('_', " "),
+            expects.fits_probability
+        );
+    }
+    for skipped in &view.skipped {
+        let line = format!("not taken: {}: {}", skipped.rung, skipped.reason);
+        let _ = writeln!(out, "  {}", Paint(DIM, &line));
+    }
+    out
+}
