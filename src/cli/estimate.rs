@@ -59,7 +59,8 @@ fn configured(args: &Args) -> Result<ExitCode, Failure> {
         }
         None => {
             let what = format!("preset {preset} does not say how its knobs take memory");
-            let hint = "a preset does so under `memory:`; `oomctl presets verl-grpo` shows one";
+            let hint =
+                "a preset does so under `memory:`; `oomctl presets NAME` shows how others do";
             return Err(Failure::new(CONFIGURATION, what).hint(hint));
         }
     };
@@ -92,8 +93,7 @@ fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<ExitCode, Failure> {
 }
 
 fn one(text: &str, profiles: &Profiles) -> Result<String, String> {
-    let row: Row = serde_json::from_str(text).map_err(|e| format!("no specification: {e}"))?;
-    let profile = profiles.of_framework(row.framework.as_deref().unwrap_or(""));
+    let (row, profile) = Row::read(text, profiles).map_err(|e| e.to_string())?;
     let spec = row.spec(profile).map_err(|e| e.to_string())?;
     let line = Line::new(row.id, &estimate(&spec, profile), profile);
     let json = serde_json::to_string(&line).map_err(|e| e.to_string())?;

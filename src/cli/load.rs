@@ -8,8 +8,7 @@ use super::climbing;
 use super::print::Failure;
 use super::signatures;
 use crate::core::config::{
-    Document, from_environment, from_flags, merge_ladder, parse_knob_set, parse_preset,
-    parse_profile,
+    Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
 use crate::core::diagnose::UserSignature;
 use crate::core::memory::Profiles;
@@ -55,7 +54,7 @@ pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
     let names = library.names(Shelf::Memory);
     let profiles = names.iter().map(|name| {
         let source = library.get(Shelf::Memory, name).map_err(Failure::from)?;
-        parse_profile(&source.path, &source.text).map_err(|e| Failure::config(vec![e]))
+        parse_data(&source.path, &source.text).map_err(|e| Failure::config(vec![e]))
     });
     Ok(Profiles::new(profiles.collect::<Result<_, Failure>>()?))
 }

@@ -19,6 +19,7 @@ mod init;
 mod load;
 mod logs;
 mod plan;
+mod plan_after;
 mod presets;
 mod print;
 mod render;

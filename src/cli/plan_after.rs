@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::super::args::Configuration;
-use super::super::load;
-use super::super::logs;
-use super::super::print::{self, DIM, Failure, NAME, Paint};
-use super::step_text;
+use super::args::Configuration;
+use super::load;
+use super::logs;
+use super::print::plan_view::step_text;
+use super::print::{self, DIM, Failure, NAME, Paint};
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Expectation, Skipped, Step};
 use crate::core::supervise::Request;

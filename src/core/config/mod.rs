@@ -13,4 +13,4 @@ pub use assignments::{from_environment, from_flags, variable};
 pub use document::{Document, Given, LadderEntry};
 pub use error::ConfigError;
 pub use node::{Content, Key, MAX_FILE, Node};
-pub use preset_text::{merge_ladder, parse_knob_set, parse_preset, parse_profile};
+pub use preset_text::{merge_ladder, parse_data, parse_knob_set, parse_preset};

@@ -5,7 +5,6 @@ use serde::de::DeserializeOwned;
 use super::ConfigError;
 use super::document::LadderEntry;
 use super::node::MAX_FILE;
-use crate::core::memory::Profile;
 use crate::core::recipe::{KnobSetFile, Place, PresetFile, Problem, RungSpec, nearest};
 
 /// Reads a preset file.
@@ -24,11 +23,11 @@ pub fn parse_knob_set(path: &str, text: &str) -> Result<KnobSetFile, ConfigError
     typed(path, text)
 }
 
-/// Reads the constants of a training stack.
+/// Reads a file of data whose type another part owns.
 ///
 /// # Errors
 /// As `parse_preset`.
-pub fn parse_profile(path: &str, text: &str) -> Result<Profile, ConfigError> {
+pub fn parse_data<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, ConfigError> {
     typed(path, text)
 }
 

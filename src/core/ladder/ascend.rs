@@ -20,6 +20,14 @@ pub struct Tried {
     pub incident: Incident,
 }
 
+impl Tried {
+    /// An attempt with these rungs that died so.
+    #[must_use]
+    pub fn new(rungs: Vec<Layer>, incident: Incident) -> Self {
+        Self { rungs, incident }
+    }
+}
+
 /// What is known for looking ahead.
 #[derive(Debug, Clone, Copy)]
 pub struct Outlook<'a> {

@@ -199,5 +199,9 @@ fn normal(i: u32, dimension: usize) -> f64 {
     let step = ROOTS.get(dimension).copied().unwrap_or(0.5);
     let u = (0.5 + f64::from(i) * step).fract().clamp(1e-6, 1.0 - 1e-6);
     let deviate = (u / (1.0 - u)).ln() * 3.0_f64.sqrt() / std::f64::consts::PI;
-    if i % 5 == 0 { 2.0 * deviate } else { deviate }
+    if i.is_multiple_of(5) {
+        2.0 * deviate
+    } else {
+        deviate
+    }
 }

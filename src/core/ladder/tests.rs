@@ -286,9 +286,9 @@ mod outlook {
     fn spec(micro: u32) -> Spec {
         let row = serde_json::json!({
             "task": "grpo", "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "kv_heads": 4, "ffn": 18944,
-            "vocab": 152064, "gpus": 4, "sharding": "fsdp", "precision": "verl_mp", "gpu_total_gib": 79.18,
-            "micro_batch": micro, "seq_len": 2048, "grad_checkpointing": "full", "loss_impl": "verl", "fill": 0.8,
-            "gpu_memory_utilization": 0.6, "rollout_tp": 2,
+            "vocab": 152064, "gpus": 4, "sharding": "fsdp", "precision": "fsdp_mp", "gpu_total_gib": 79.18,
+            "micro_batch": micro, "seq_len": 2048, "grad_checkpointing": "full", "loss_impl": "other", "fill": 0.8,
+            "engine_share": 0.6, "rollout_tp": 2,
         });
         let row: Row = serde_json::from_value(row).unwrap();
         row.spec(&Profile::default()).unwrap()

@@ -81,13 +81,13 @@ impl View<'_> {
             .add(
                 "weights",
                 Kind::States,
-                on(states.weights, spec.param_offload),
+                on(states.weights, spec.offloads_params),
             )
             .add("adapter", Kind::States, states.adapter)
             .add(
                 "optimizer",
                 Kind::States,
-                on(optimizer, spec.optimizer_offload),
+                on(optimizer, spec.offloads_optimizer),
             )
     }
 
@@ -128,7 +128,7 @@ impl View<'_> {
             .add(
                 "optimizer",
                 Kind::States,
-                if spec.optimizer_offload {
+                if spec.offloads_optimizer {
                     0.0
                 } else {
                     self.step.states.optimizer
@@ -170,7 +170,7 @@ impl View<'_> {
         let states = &self.step.states;
         let mut list = self.beside().add("weights", Kind::States, states.weights);
         list = list.add("adapter", Kind::States, states.adapter);
-        if !spec.optimizer_offload {
+        if !spec.offloads_optimizer {
             list = list.add("optimizer", Kind::States, states.optimizer);
         }
         self.forward_only(list, self.rollout.logprob_tokens).phase(

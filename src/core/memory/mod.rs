@@ -16,6 +16,7 @@ mod states;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use bridge::spec_of;
 pub use estimate::{Estimate, PhaseEstimate, estimate, expected_fill, need, spreads, sums};

@@ -123,8 +123,8 @@ impl Step {
 
     /// States that are on the GPU while it computes.
     fn resident(&self, spec: &Spec, with_gradients: bool) -> List {
-        let away = spec.param_offload && !spec.offload_returns;
-        let optimizer_away = spec.optimizer_offload && !spec.offload_returns;
+        let away = spec.offloads_params && !spec.offload_returns;
+        let optimizer_away = spec.offloads_optimizer && !spec.offload_returns;
         let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
         List::new()
             .add("weights", Kind::States, on(self.states.weights, away))
@@ -195,7 +195,7 @@ impl Step {
     fn optimizer_step(&self, spec: &Spec) -> List {
         let temporary =
             self.states.trained * spec.optimizer.temporary * spec.precision.moments / 2.0;
-        let temporary = if spec.optimizer_offload && !spec.offload_returns {
+        let temporary = if spec.offloads_optimizer && !spec.offload_returns {
             0.0
         } else {
             temporary
@@ -206,12 +206,12 @@ impl Step {
 
     /// Memory of the host per GPU: what is offloaded, pinned once.
     pub(super) fn host(&self, spec: &Spec) -> f64 {
-        let params = if spec.param_offload {
+        let params = if spec.offloads_params {
             self.states.weights + self.states.gradients
         } else {
             0.0
         };
-        let optimizer = if spec.optimizer_offload {
+        let optimizer = if spec.offloads_optimizer {
             self.states.optimizer
         } else {
             0.0

@@ -15,6 +15,10 @@ pub struct Profile {
     /// Names under which `framework` of a bare specification means this stack (case counts not; the
     /// longest that is contained wins).
     pub frameworks: Vec<String>,
+    /// This stack's own words for formats, by the general word that means the same.
+    pub precisions: BTreeMap<String, String>,
+    /// This stack's own names of fields of a bare specification, with the general ones.
+    pub fields: BTreeMap<String, String>,
     /// Bytes per logit, all copies alive at the peak of the forward pass, by the name of the loss; `other`
     /// for names that are not listed.
     pub logits: BTreeMap<String, f64>,
@@ -83,6 +87,8 @@ impl Default for Profile {
             profile: "unknown".to_owned(),
             summary: String::new(),
             frameworks: Vec::new(),
+            precisions: BTreeMap::new(),
+            fields: BTreeMap::new(),
             logits: LOGITS.map(|(loss, bytes)| (loss.to_owned(), bytes)).into(),
             logits_forward: 6.0,
             activations: 1.0,
@@ -119,13 +125,10 @@ impl Default for Profile {
 /// Bytes per logit by the name of the loss, for stacks whose profile names none: logits in 16 bits, in fp32,
 /// their softmax and gradient, each as often as the path keeps them. `other` is a loss of which nothing is
 /// known.
-const LOGITS: [(&str, f64); 9] = [
+const LOGITS: [(&str, f64); 6] = [
     ("other", 14.0),
     ("hf", 16.0),
     ("ce", 14.0),
-    ("titan", 12.0),
-    ("litgpt", 12.0),
-    ("verl", 10.0),
     ("megatron", 6.5),
     ("chunked", 4.0),
     ("fused", 0.4),

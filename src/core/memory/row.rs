@@ -2,11 +2,9 @@
 
 use serde::Deserialize;
 
-use super::profile::Profile;
-use super::spec::{
-    Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,
-    Sharding, Spec, Task,
-};
+use super::profile::{Profile, Profiles};
+use super::spec::{Lora, Model, Rollout, Spec};
+use super::words;
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -45,8 +43,8 @@ pub struct Row {
     pub gpus: Option<f64>,
     /// Capacity of a GPU in GiB.
     pub gpu_total_gib: Option<f64>,
-    /// `pure_bf16`, `fp32`, `amp`, `amp_apex`, `fsdp_mp`, `hf_bf16`, `hf_fp16`, `axo_bf16`, `ds_bf16`, `megatron`,
-    /// `megatron_do`, `verl_bf16`, `verl_mp`.
+    /// `pure_bf16`, `fp32`, `amp`, `amp_apex`, `fsdp_mp`, `hf_bf16`, `hf_fp16`, `ds_bf16`, `megatron`,
+    /// `megatron_do`, and the profile's own words.
     pub precision: Option<String>,
     /// `adamw` (the default), `adamw_fused`, `adamw8bit`, `paged_adamw8bit`, `adamw_in_bwd`, `adafactor`, `muon`,
     /// `none`.
@@ -90,7 +88,7 @@ pub struct Row {
     /// `allocated`, `reserved`, `nvidia-smi`; the device's use by default.
     pub metric: Option<String>,
     /// Share of the GPU of a rollout engine.
-    pub gpu_memory_utilization: Option<f64>,
+    pub engine_share: Option<f64>,
     /// Tensor parallel size of the rollout engine.
     pub rollout_tp: Option<f64>,
     /// Prompt tokens.
@@ -122,7 +120,7 @@ pub struct Unknown {
 }
 
 impl Unknown {
-    fn new(field: &str, why: impl Into<String>) -> Self {
+    pub(super) fn new(field: &str, why: impl Into<String>) -> Self {
         Self {
             field: field.to_owned(),
             why: why.into(),
@@ -145,35 +143,36 @@ fn or(field: &str, value: Option<f64>, default: f64) -> Result<f64, Unknown> {
     value.map_or(Ok(default), |x| positive(field, Some(x)))
 }
 
-fn word<T: Copy>(
-    field: &str,
-    value: Option<&str>,
-    default: T,
-    words: &[(&str, T)],
-) -> Result<T, Unknown> {
-    let Some(text) = value else {
-        return Ok(default);
-    };
-    let found = words.iter().find(|(name, _)| *name == text);
-    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-        Unknown::new(
-            field,
-            format!("`{text}` is not one of {}", names.join(", ")),
-        )
-    })
-}
-
 impl Row {
+    /// Reads one specification, a JSON object, with the words of its training stack.
+    ///
+    /// # Errors
+    /// Text that is no JSON object, and fields of the wrong type.
+    pub fn read<'p>(text: &str, profiles: &'p Profiles) -> Result<(Self, &'p Profile), Unknown> {
+        let bad = |e: serde_json::Error| Unknown::new("specification", e.to_string());
+        let object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(text).map_err(bad)?;
+        let framework = object.get("framework").and_then(|f| f.as_str());
+        let profile = profiles.of_framework(framework.unwrap_or(""));
+        let general = |own: String| profile.fields.get(&own).cloned().unwrap_or(own);
+        let fields = object.into_iter().map(|(own, v)| (general(own), v));
+        let fields: serde_json::Map<_, _> = fields.collect();
+        let row = serde_json::from_value(fields.into()).map_err(bad)?;
+        Ok((row, profile))
+    }
+
     /// The job that the row describes, for a training stack.
     ///
     /// # Errors
     /// The first field that is missing without a default, absurd, or no word that is known.
     pub fn spec(&self, profile: &Profile) -> Result<Spec, Unknown> {
+        let own = self.precision.as_deref();
+        let general = own.and_then(|word| profile.precisions.get(word));
+        let precision = words::precision(general.map(String::as_str).or(own))?;
         let model = self.model()?;
         let lora = self.lora(&model)?;
         let offload = self.offload.as_deref().unwrap_or("none");
-        let sharding = self.sharding()?;
+        let sharding = words::sharding(self.sharding.as_deref())?;
         let data_parallel = or("dp", self.dp, 1.0)?;
         let tensor_parallel = or("tp", self.tp, 1.0)?;
         let pipeline_parallel = or("pp", self.pp, 1.0)?;
@@ -202,9 +201,9 @@ impl Row {
                 }
         };
         Ok(Spec {
-            task: self.task()?,
-            precision: self.precision()?,
-            optimizer: self.optimizer()?,
+            task: words::task(self.task.as_deref())?,
+            precision,
+            optimizer: words::optimizer(self.optimizer.as_deref(), precision.moments)?,
             sharding,
             data_parallel: shard_group,
             tensor_parallel,
@@ -212,16 +211,16 @@ impl Row {
             context_parallel,
             pipeline_chunks: or("vpp", self.vpp, 1.0)?,
             sequence_parallel: self.sp.unwrap_or(false),
-            param_offload: offload.contains("param"),
-            optimizer_offload: offload.contains("optimizer"),
+            offloads_params: offload.contains("param"),
+            offloads_optimizer: offload.contains("optimizer"),
             offload_returns: rollout.is_some(),
-            checkpointing: self.checkpointing()?,
-            attention: self.attention()?,
+            checkpointing: words::checkpointing(self.grad_checkpointing.as_deref())?,
+            attention: words::attention(self.attention.as_deref())?,
             micro_batch: positive("micro_batch", self.micro_batch)?,
             sequence: positive("seq_len", self.seq_len)?,
             accumulation: or("grad_accum", self.grad_accum, 1.0)?,
             lora,
-            quantised: self.quantised()?,
+            quantised: words::quantised(self.quant.as_deref())?,
             // Kernels that fuse the loss come with fused norms and MLPs (Hsu 2024).
             compiled: self.compile.unwrap_or(false) || self.loss_impl.as_deref() == Some("fused"),
             logit_bytes: profile.logit_bytes(self.loss_impl.as_deref().unwrap_or("other")),
@@ -233,7 +232,7 @@ impl Row {
                 .transpose()?
                 .map(|g| g * GIB),
             rollout,
-            metric: self.metric(),
+            metric: words::metric(self.metric.as_deref()),
             fill: self.fill.map(|f| positive("fill", Some(f))).transpose()?,
             model,
         })
@@ -251,7 +250,7 @@ impl Row {
             head_dim: or("head_dim", self.head_dim, hidden / heads)?,
             ffn: positive("ffn", self.ffn)?,
             vocab: positive("vocab", self.vocab)?,
-            gated: word(
+            gated: words::word(
                 "mlp",
                 self.mlp.as_deref(),
                 true,
@@ -272,158 +271,6 @@ impl Row {
             model.tied = (model.params - shared).abs() < (model.params - apart).abs();
         }
         Ok(model)
-    }
-
-    fn task(&self) -> Result<Task, Unknown> {
-        word(
-            "task",
-            self.task.as_deref(),
-            Task::Train,
-            &[
-                ("sft", Task::Train),
-                ("pretrain", Task::Train),
-                ("grpo", Task::Train),
-                ("ppo", Task::Train),
-                ("dpo", Task::Train),
-                ("infer", Task::Infer),
-                ("serve", Task::Serve),
-            ],
-        )
-    }
-
-    fn precision(&self) -> Result<Precision, Unknown> {
-        let bytes = |weight, gradient, moments, master, compute, cast_copy, adapter| Precision {
-            weight,
-            gradient,
-            moments,
-            master,
-            compute,
-            cast_copy,
-            adapter,
-        };
-        let pure = bytes(2.0, 2.0, 4.0, 0.0, 2.0, false, 8.0);
-        word(
-            "precision",
-            self.precision.as_deref(),
-            pure,
-            &[
-                ("pure_bf16", pure),
-                ("fp32", bytes(4.0, 4.0, 8.0, 0.0, 4.0, false, 16.0)),
-                ("amp", bytes(4.0, 4.0, 8.0, 0.0, 2.0, true, 16.0)),
-                ("amp_apex", bytes(2.0, 2.0, 8.0, 4.0, 2.0, false, 16.0)),
-                ("fsdp_mp", bytes(4.0, 4.0, 8.0, 0.0, 2.0, false, 16.0)),
-                ("verl_mp", bytes(4.0, 4.0, 8.0, 0.0, 2.0, false, 16.0)),
-                ("verl_bf16", bytes(2.0, 2.0, 4.0, 0.0, 2.0, false, 8.0)),
-                ("hf_bf16", bytes(2.0, 2.0, 8.0, 4.0, 2.0, false, 16.0)),
-                ("hf_fp16", bytes(2.0, 2.0, 8.0, 4.0, 2.0, false, 16.0)),
-                ("axo_bf16", bytes(2.0, 2.0, 4.0, 0.0, 2.0, false, 8.0)),
-                ("ds_bf16", bytes(2.0, 2.0, 8.0, 4.0, 2.0, false, 16.0)),
-                ("megatron", bytes(2.0, 4.0, 8.0, 4.0, 2.0, false, 18.0)),
-                ("megatron_do", bytes(2.0, 4.0, 8.0, 4.0, 2.0, false, 18.0)),
-            ],
-        )
-    }
-
-    fn optimizer(&self) -> Result<Optimizer, Unknown> {
-        let kind = |moments, temporary, in_backward, paged| Optimizer {
-            moments,
-            temporary,
-            in_backward,
-            paged,
-        };
-        let eight_bit = self.precision.as_deref().map_or(0.5, |p| {
-            if p == "pure_bf16" || p.starts_with("axo") {
-                0.5
-            } else {
-                0.25
-            }
-        });
-        let adamw = kind(1.0, 1.0, false, false);
-        word(
-            "optimizer",
-            self.optimizer.as_deref(),
-            adamw,
-            &[
-                ("adamw", adamw),
-                ("adamw_fused", kind(1.0, 0.0, false, false)),
-                ("adamw8bit", kind(eight_bit, 0.0, false, false)),
-                ("paged_adamw8bit", kind(eight_bit, 0.0, false, true)),
-                ("adamw_in_bwd", kind(1.0, 0.0, true, false)),
-                ("adafactor", kind(0.01, 0.5, false, false)),
-                ("muon", kind(0.5, 0.5, false, false)),
-                ("sgd", kind(0.0, 0.0, false, false)),
-                ("none", kind(0.0, 0.0, false, false)),
-            ],
-        )
-    }
-
-    fn sharding(&self) -> Result<Sharding, Unknown> {
-        word(
-            "sharding",
-            self.sharding.as_deref(),
-            Sharding::None,
-            &[
-                ("none", Sharding::None),
-                ("ddp", Sharding::Ddp),
-                ("dp", Sharding::DataParallel),
-                ("zero1", Sharding::Zero1),
-                ("zero2", Sharding::Zero2),
-                ("zero3", Sharding::Zero3),
-                ("fsdp", Sharding::Fsdp),
-                ("fsdp_grad_op", Sharding::FsdpGradOp),
-            ],
-        )
-    }
-
-    fn checkpointing(&self) -> Result<Checkpointing, Unknown> {
-        word(
-            "grad_checkpointing",
-            self.grad_checkpointing.as_deref(),
-            Checkpointing::None,
-            &[
-                ("none", Checkpointing::None),
-                ("selective", Checkpointing::Selective),
-                ("full", Checkpointing::Full),
-                ("offload", Checkpointing::Offload),
-            ],
-        )
-    }
-
-    fn attention(&self) -> Result<Attention, Unknown> {
-        word(
-            "attention",
-            self.attention.as_deref(),
-            Attention::Flash,
-            &[
-                ("flash", Attention::Flash),
-                ("sdpa", Attention::Sdpa),
-                ("eager", Attention::Eager),
-            ],
-        )
-    }
-
-    /// 4-bit formats with their scales (Dettmers 2023, section 3: one fp32 scale in 64 numbers, or 0.127 bit
-    /// with double quantisation), GPTQ with groups of 128, LLM.int8().
-    fn quantised(&self) -> Result<Option<Quantised>, Unknown> {
-        let format = |bytes, keeps_inputs| {
-            Some(Quantised {
-                bytes,
-                keeps_inputs,
-            })
-        };
-        word(
-            "quant",
-            self.quant.as_deref(),
-            None,
-            &[
-                ("none", None),
-                ("nf4", format(0.5625, true)),
-                ("nf4-dq", format(0.516, true)),
-                ("gptq4", format(0.53, false)),
-                ("gptq8", format(1.03, false)),
-                ("int8", format(1.01, true)),
-            ],
-        )
     }
 
     fn lora(&self, model: &Model) -> Result<Option<Lora>, Unknown> {
@@ -468,14 +315,14 @@ impl Row {
     }
 
     fn rollout(&self) -> Result<Option<Rollout>, Unknown> {
-        let Some(share) = self.gpu_memory_utilization else {
+        let Some(share) = self.engine_share else {
             return Ok(None);
         };
         let context = self.max_prompt.unwrap_or(0.0) + self.max_response.unwrap_or(0.0);
         let tokens =
             positive("micro_batch", self.micro_batch)? * positive("seq_len", self.seq_len)?;
         Ok(Some(Rollout {
-            memory_fraction: positive("gpu_memory_utilization", Some(share))?,
+            memory_fraction: positive("engine_share", Some(share))?,
             tensor_parallel: or("rollout_tp", self.rollout_tp, 1.0)?,
             sleeps: self.engine_sleeps.unwrap_or(true),
             cuda_graphs: self.cuda_graphs.unwrap_or(false),
@@ -488,13 +335,5 @@ impl Row {
             context,
             batched_tokens: 8192.0,
         }))
-    }
-
-    fn metric(&self) -> Metric {
-        match self.metric.as_deref() {
-            Some("allocated" | "active") => Metric::Allocated,
-            Some("reserved") => Metric::Reserved,
-            _ => Metric::Device,
-        }
     }
 }

@@ -239,9 +239,9 @@ pub struct Spec {
     /// Norms and dropout are split over the tensor parallel GPUs too.
     pub sequence_parallel: bool,
     /// Weights (and gradients) wait in host memory.
-    pub param_offload: bool,
+    pub offloads_params: bool,
     /// Moments and master copies wait in host memory.
-    pub optimizer_offload: bool,
+    pub offloads_optimizer: bool,
     /// Offloaded states are fetched for the step and the computation (verl's way) instead of being used
     /// where they lie (`FSDP`'s and `ZeRO`'s way).
     pub offload_returns: bool,

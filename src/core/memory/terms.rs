@@ -91,7 +91,7 @@ pub const TERMS: &[About] = &[
     about(
         "gathered gradients",
         "parameters of a layer x (bytes of the computation + bytes of the reduction)",
-        "PyTorch FSDP, reduce-scatter; verl actor",
+        "PyTorch FSDP, reduce-scatter",
     ),
     about(
         "communication buffers",
@@ -116,7 +116,7 @@ pub const TERMS: &[About] = &[
     about(
         "logits",
         "tokens x vocabulary x bytes of all copies alive",
-        "Hsu 2024 (Liger), section 3; verl torch_functional.py",
+        "Hsu 2024 (Liger), section 3",
     ),
     about(
         "optimizer temporaries",
@@ -126,7 +126,7 @@ pub const TERMS: &[About] = &[
     about(
         "rollout engine",
         "share of the GPU",
-        "vLLM gpu_memory_utilization",
+        "vLLM, share of the GPU",
     ),
     about(
         "sleeping engine",
@@ -141,7 +141,7 @@ pub const TERMS: &[About] = &[
     about(
         "reference policy",
         "parameters x bytes / shards, gathered layer by layer",
-        "verl fsdp_workers.py",
+        "PyTorch FSDP with CPU offload",
     ),
     about(
         "KV cache",

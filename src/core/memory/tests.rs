@@ -91,8 +91,8 @@ fn more_of_anything_never_takes_less() {
 #[test]
 fn every_remedy_of_the_ladder_helps_where_it_acts() {
     let big = |more: serde_json::Value| {
-        let mut changes = serde_json::json!({ "task": "grpo", "gpus": 4, "sharding": "fsdp", "precision": "verl_mp",
-            "gpu_memory_utilization": 0.6, "micro_batch": 8, "rollout_tp": 2 });
+        let mut changes = serde_json::json!({ "task": "grpo", "gpus": 4, "sharding": "fsdp", "precision": "fsdp_mp",
+            "engine_share": 0.6, "micro_batch": 8, "rollout_tp": 2 });
         for (field, value) in more.as_object().unwrap() {
             changes[field] = value.clone();
         }
@@ -109,7 +109,7 @@ fn every_remedy_of_the_ladder_helps_where_it_acts() {
             bytes(&before, Phase::Rollout)
         ) < 1e-9
     );
-    let share = big(serde_json::json!({ "gpu_memory_utilization": 0.4 }));
+    let share = big(serde_json::json!({ "engine_share": 0.4 }));
     assert!(bytes(&share, Phase::Rollout) < bytes(&before, Phase::Rollout));
     assert!(
         off(
@@ -168,7 +168,7 @@ fn every_term_says_what_it_is() {
     let rows = [
         serde_json::json!({}),
         serde_json::json!({ "task": "infer" }),
-        serde_json::json!({ "task": "grpo", "gpus": 8, "sharding": "fsdp", "gpu_memory_utilization": 0.5, "cuda_graphs": true }),
+        serde_json::json!({ "task": "grpo", "gpus": 8, "sharding": "fsdp", "engine_share": 0.5, "cuda_graphs": true }),
         serde_json::json!({ "sharding": "dp", "gpus": 4 }),
         serde_json::json!({ "lora_r": 8, "quant": "nf4", "metric": "nvidia-smi", "precision": "amp" }),
     ];

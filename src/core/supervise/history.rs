@@ -191,12 +191,8 @@ impl History {
         let mut tried = Vec::new();
         let earlier = self.attempts.split_last().map_or(&[][..], |(_, rest)| rest);
         for attempt in earlier {
-            if let Some(incident) = attempt.incident.as_ref().filter(|i| i.fatal) {
-                tried.push(Tried {
-                    rungs: rungs.clone(),
-                    incident: incident.clone(),
-                });
-            }
+            let incident = attempt.incident.clone().filter(|i| i.fatal);
+            tried.extend(incident.map(|i| Tried::new(rungs.clone(), i)));
             rungs.extend(attempt.layers());
         }
         tried

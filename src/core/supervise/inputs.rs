@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::request::{Limits, Supervision};
-use crate::core::config::{parse_knob_set, parse_preset, parse_profile};
+use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::{Incident, UserSignature};
 use crate::core::ladder::{
     Decision, Footing, Outlook, Policy, Tried, ascend, check_answers, climb,
@@ -135,7 +135,7 @@ impl Request {
         }
         let profile = inputs.memory_profile.as_ref();
         let profile = profile
-            .map(|s| parse_profile(&s.path, &s.text))
+            .map(|s| parse_data(&s.path, &s.text))
             .transpose()
             .map_err(fault)?;
         Ok(Self {
