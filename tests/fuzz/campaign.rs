@@ -80,7 +80,10 @@ pub fn run(target: &str, check: &dyn Fn(&[u8])) {
         cases += 1;
         bytes += input.len();
     }
-    println!("{target}: {cases} cases, {bytes} bytes, from case {}", wish.first);
+    println!(
+        "{target}: {cases} cases, {bytes} bytes, from case {}",
+        wish.first
+    );
 }
 
 fn input(case: u64, seeds: &Seeds) -> Vec<u8> {

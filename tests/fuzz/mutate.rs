@@ -3,11 +3,11 @@
 use crate::checks::random::Random;
 
 /// Bytes of an input, at most, after all mutations.
-pub const LONGEST: usize = 4 << 20;
+pub const LONGEST: usize = 3 << 19;
 /// An input of one case in so many may become longer than [`ORDINARY`].
 const GIANT: usize = 200;
 /// Bytes that other inputs grow to, about.
-const ORDINARY: usize = 64 << 10;
+const ORDINARY: usize = 16 << 10;
 
 /// Bytes that mean something to a terminal, a decoder or a reader of lines.
 const HOSTILE: [&[u8]; 28] = [

@@ -45,8 +45,15 @@ fn files(folder: &Path, extension: &str) -> Vec<Vec<u8>> {
     paths.retain(|path| path.extension().is_some_and(|end| end == extension));
     // The order of a folder is its own.
     paths.sort();
-    assert!(!paths.is_empty(), "{} has no *.{extension}", folder.display());
-    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+    assert!(
+        !paths.is_empty(),
+        "{} has no *.{extension}",
+        folder.display()
+    );
+    paths
+        .iter()
+        .map(|path| std::fs::read(path).unwrap())
+        .collect()
 }
 
 const LOGS: [&str; 3] = [

@@ -91,7 +91,10 @@ fn said(pieces: &[&[u8]], restart: usize, job: &JobStatus) -> Said {
     let mut offset = 0;
     for piece in pieces {
         let border = restart.saturating_sub(offset).min(piece.len());
-        for (part, starts) in [(&piece[..border], false), (&piece[border..], offset < restart)] {
+        for (part, starts) in [
+            (&piece[..border], false),
+            (&piece[border..], offset < restart),
+        ] {
             if starts && offset == restart {
                 scanner.restart(source);
             }
@@ -145,7 +148,8 @@ fn strings(value: &serde_json::Value) {
 /// No control character, and no mark that shows text in another order than it has.
 pub fn harmless(what: &str, text: &str) {
     let harmful = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     assert!(!text.contains(harmful), "{what} holds a control: {text:?}");
 }

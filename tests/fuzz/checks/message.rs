@@ -32,7 +32,9 @@ fn amounts(text: &str) {
     for word in text.split([' ', ',', ';', '\n']) {
         if let Ok(bytes) = Bytes::parse(word) {
             let asked = Bytes::parse(&bytes.slurm_mem()).map(|mem| mem.gib());
-            let enough = asked.as_ref().is_ok_and(|mem| *mem >= bytes.gib() * 0.999_999);
+            let enough = asked
+                .as_ref()
+                .is_ok_and(|mem| *mem >= bytes.gib() * 0.999_999);
             assert!(enough, "{word}: {asked:?} for {bytes}");
         }
         let _ = parse_duration_s(word);

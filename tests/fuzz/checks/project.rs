@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use oomctl::core::config::{
-    ConfigError, Document, from_environment, from_flags, merge_ladder, parse_knob_set, parse_preset,
-    variable,
+    ConfigError, Document, MAX_FILE, from_environment, from_flags, merge_ladder, parse_knob_set,
+    parse_preset, variable,
 };
 use oomctl::core::diagnose::{Scanner, UserSignature};
 use oomctl::core::ladder::{Decision, Policy};
@@ -13,9 +13,7 @@ use oomctl::core::recipe::{
     ClusterFacts, Layer, LayerKind, Origin, Preset, PresetFile, Problem, Refusal, Shape,
 };
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
-use oomctl::core::supervise::{
-    INPUTS_VERSION, Inputs, Limits, Request, Source, Supervision,
-};
+use oomctl::core::supervise::{INPUTS_VERSION, Inputs, Limits, Request, Source, Supervision};
 use oomctl::io::library::{Library, Shelf};
 
 use super::allocations::within;
@@ -95,6 +93,9 @@ pub fn check(input: &[u8]) {
 /// A fault of a file says the line and the column where it stands.
 fn placed(error: &ConfigError, text: &str) {
     assert!(!error.what.is_empty());
+    if text.len() > MAX_FILE {
+        return;
+    }
     let lines = u32::try_from(text.lines().count()).unwrap();
     let line = error.line.unwrap_or_else(|| panic!("no line: {error:?}"));
     assert!((1..=lines + 1).contains(&line), "line {line} of {lines}");
@@ -104,12 +105,7 @@ fn placed(error: &ConfigError, text: &str) {
 /// A problem with a value says where the value was given, and any other what it belongs to.
 fn explained(refusal: &Refusal) {
     assert!(!refusal.0.is_empty(), "refused without a reason");
-    for Problem {
-        what,
-        places,
-        hint,
-    } in &refusal.0
-    {
+    for Problem { what, places, hint } in &refusal.0 {
         let named = what.contains("preset") || hint.is_some() || what.contains(':');
         assert!(!places.is_empty() || named, "no place: {what}");
         for place in places {
@@ -164,7 +160,13 @@ fn project(framework: &Framework, document: &Document) {
         .section::<Supervision>("supervision", &["time_limit_retries"], &["poll", "drain"])
         .map_err(text)
         .unwrap_or_default();
-    let facts = ["offline", "gpus_per_node", "nodes", "node_memory", "gpu_types"];
+    let facts = [
+        "offline",
+        "gpus_per_node",
+        "nodes",
+        "node_memory",
+        "gpu_types",
+    ];
     let facts = document
         .section::<ClusterFacts>("facts", &facts, &[])
         .map_err(text)
@@ -265,7 +267,11 @@ fn signatures(document: &Document) {
     let good: Vec<_> = given.into_iter().filter(|s| s.check().is_ok()).collect();
     let mut scanner = Scanner::new(&[]).knowing(&good);
     let source = scanner.source("log");
-    scanner.feed(source, 0, b"Traceback (most recent call last):\nKeyError: 'shuttle'\n");
+    scanner.feed(
+        source,
+        0,
+        b"Traceback (most recent call last):\nKeyError: 'shuttle'\n",
+    );
     scanner.finish_source(source);
     super::log::shown(&scanner.verdict(None));
 }

@@ -98,6 +98,9 @@ fn rendered(text: &str, value: &str) {
     let mut templates = TEMPLATES.clone();
     templates.insert(ENTRY.to_owned(), text.to_owned());
     if let Err(error) = render(&PRESET, &shape, &templates, &place()) {
-        assert!(!error.template.is_empty() && !error.what.is_empty(), "{error:?}");
+        assert!(
+            !error.template.is_empty() && !error.what.is_empty(),
+            "{error:?}"
+        );
     }
 }
