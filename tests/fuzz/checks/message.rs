@@ -41,18 +41,29 @@ fn amounts(text: &str) {
     }
 }
 
-/// PyTorch 2.1 to today (`c10/cuda/CUDACachingAllocator.cpp`).
+/// PyTorch 2.1 to today (`c10/cuda/CUDACachingAllocator.cpp`), with amounts up to more than 64 bits hold.
 fn as_printed(random: &mut Random) {
+    let large = random.once_in(4);
     let mut amount = || {
         let unit = *random.pick(&["GiB", "GiB", "MiB", "KiB"]);
         let (whole, part) = (random.below(2_000), random.below(100));
+        if large && !random.once_in(3) {
+            return format!("{}.{part:02} TiB", 8_000_000 + random.below(9_000_000));
+        }
         format!("{whole}.{part:02} {unit}")
     };
-    let [requested, total, free, own, allocated, unallocated] = std::array::from_fn(|_| amount());
+    let [requested, total, free, other, third] = std::array::from_fn(|_| amount());
+    let [own, allocated, unallocated] = std::array::from_fn(|_| amount());
+    let own = if large {
+        String::new()
+    } else {
+        format!("Including non-PyTorch memory, this process has {own} memory in use. ")
+    };
     let log = format!(
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {requested}. GPU 5 has a total capacity of {total} of which {free} is free. Including non-PyTorch memory, this process has {own} memory in use. Of the allocated memory {allocated} is allocated by PyTorch, and {unallocated} is reserved by PyTorch but unallocated.\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {requested}. GPU 5 has a total capacity of {total} of which {free} is free. Process 77 has {other} memory in use. Process 78 has {third} memory in use. {own}Of the allocated memory {allocated} is allocated by PyTorch, and {unallocated} is reserved by PyTorch but unallocated.\n"
     );
     let found = incident(log.as_bytes());
+    super::log::shown(&found);
     let figures = [
         (found.requested_bytes, requested),
         (found.total_bytes, total),
