@@ -15,6 +15,9 @@ use crate::seeds::{self, Seeds};
 
 /// Seconds for each target where nothing else is asked for.
 const SECONDS: u64 = 3;
+/// Bytes of the stack that a check may use: in a test build a level of recursion takes ten times what it
+/// takes in the program, whose main thread has 8 MiB.
+const STACK: usize = 64 << 20;
 /// Seconds for making an input shorter.
 const SHRINKING: Duration = Duration::from_secs(30);
 
@@ -57,7 +60,20 @@ fn wish(target: &str) -> Option<Wish> {
 }
 
 /// Runs a check until the time is up, or on the one case that the environment names.
-pub fn run(target: &str, check: &dyn Fn(&[u8])) {
+pub fn run(target: &'static str, check: impl Fn(&[u8]) + Send) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name(target.to_owned())
+            .stack_size(STACK)
+            .spawn_scoped(scope, move || campaign(target, &check))
+            .unwrap();
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn campaign(target: &str, check: &dyn Fn(&[u8])) {
     let Some(wish) = wish(target) else {
         return;
     };

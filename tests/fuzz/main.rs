@@ -22,38 +22,38 @@ static ALLOCATOR: Counted = Counted;
 
 #[test]
 fn a_log_is_diagnosed_alike_in_any_pieces_and_in_bounded_memory() {
-    campaign::run("log", &checks::log::check);
+    campaign::run("log", checks::log::check);
 }
 
 #[test]
 fn numbers_of_a_message_are_read_as_printed_or_not_at_all() {
-    campaign::run("message", &checks::message::check);
+    campaign::run("message", checks::message::check);
 }
 
 #[test]
 fn no_answer_of_slurm_becomes_more_than_it_says() {
-    campaign::run("slurm", &checks::slurm::check);
+    campaign::run("slurm", checks::slurm::check);
 }
 
 #[test]
 fn a_configuration_is_taken_or_refused_with_its_place() {
-    campaign::run("project", &checks::project::check);
+    campaign::run("project", checks::project::check);
 }
 
 #[test]
 fn templates_end_and_a_value_stays_one_word() {
-    campaign::run("template", &checks::template::check);
+    campaign::run("template", checks::template::check);
 }
 
 #[test]
 fn a_ledger_never_says_more_than_was_written() {
-    campaign::run("ledger", &checks::ledger::check);
+    campaign::run("ledger", checks::ledger::check);
 }
 
 #[test]
 fn the_program_prints_no_control_character_of_a_log() {
     let folder = tempfile::tempdir().unwrap();
-    campaign::run("printed", &|log| printed::check(folder.path(), log));
+    campaign::run("printed", |log: &[u8]| printed::check(folder.path(), log));
 }
 
 #[test]

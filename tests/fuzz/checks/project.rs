@@ -96,7 +96,8 @@ fn placed(error: &ConfigError, text: &str) {
     if text.len() > MAX_FILE {
         return;
     }
-    let lines = u32::try_from(text.lines().count()).unwrap();
+    // YAML ends a line at a lone carriage return too (1.2.2, 5.4).
+    let lines = u32::try_from(text.split(['\n', '\r']).count()).unwrap();
     let line = error.line.unwrap_or_else(|| panic!("no line: {error:?}"));
     assert!((1..=lines + 1).contains(&line), "line {line} of {lines}");
     assert!(error.column.is_some_and(|column| column > 0), "{error:?}");
