@@ -13,6 +13,10 @@ use crate::checks::random::Random;
 use crate::mutate;
 use crate::seeds::{self, Seeds};
 
+/// What `OOMCTL_FUZZ_TARGET` may name: the targets here, and the one beside the follower.
+const TARGETS: [&str; 8] = [
+    "log", "message", "slurm", "project", "template", "ledger", "printed", "follower",
+];
 /// Seconds for each target where nothing else is asked for.
 const SECONDS: u64 = 3;
 /// Bytes of the stack that a check may use: in a test build a level of recursion takes ten times what it
@@ -46,8 +50,14 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
 
 /// `None` where another target is asked for.
 fn wish(target: &str) -> Option<Wish> {
-    if variable::<String>("OOMCTL_FUZZ_TARGET").is_some_and(|name| name != target) {
-        return None;
+    if let Some(name) = variable::<String>("OOMCTL_FUZZ_TARGET") {
+        assert!(
+            TARGETS.contains(&name.as_str()),
+            "no target is named {name}"
+        );
+        if name != target {
+            return None;
+        }
     }
     let seconds = variable("OOMCTL_FUZZ_SECONDS");
     let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
@@ -177,7 +187,7 @@ pub fn shrink(input: &[u8], fails: &dyn Fn(&[u8]) -> bool) -> Vec<u8> {
             break;
         }
         let before = std::mem::replace(&mut shortest[at], b'a');
-        if before != b'\n' && !fails(&shortest) || before == b'\n' {
+        if before == b'\n' || !fails(&shortest) {
             shortest[at] = before;
         }
     }

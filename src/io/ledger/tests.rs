@@ -197,6 +197,24 @@ fn a_seal_with_figures_of_any_size_is_no_seal_of_what_is_there() {
 }
 
 #[test]
+fn a_number_is_read_back_to_the_last_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::create(dir.path()).unwrap();
+    let ended = |gpu_seconds| Fact::Ended {
+        attempt: 1,
+        status: None,
+        gpu_seconds,
+    };
+    // The second is one that a reader in a hurry takes for its neighbour.
+    for gpu_seconds in [0.1 + 0.2, 961_350_100_472_664_280.0, f64::MAX] {
+        ledger.append(&ended(gpu_seconds), at(1)).unwrap();
+    }
+    let read = read(dir.path()).unwrap().records;
+    let written = [0.1 + 0.2, 961_350_100_472_664_280.0, f64::MAX].map(ended);
+    assert_eq!(only_facts(&read), written);
+}
+
+#[test]
 fn a_newer_ledger_is_read_but_not_written() {
     let (dir, bytes) = written();
     let path = dir.path().join(LEDGER_FILE);

@@ -26,10 +26,11 @@ pub fn check(input: &[u8]) {
     let mut random = Random::of(input);
     let job = job(&mut random);
     // An earlier part of the job ends here, in one log of four.
-    let restart = random
-        .once_in(4)
-        .then(|| random.below(input.len() + 1))
-        .unwrap_or_default();
+    let restart = if random.once_in(4) {
+        random.below(input.len() + 1)
+    } else {
+        0
+    };
     let whole = within(MOST_MEMORY, || said(&[input], restart, &job));
     let pieces = cut(input, &mut random);
     let pieced = within(MOST_MEMORY, || said(&pieces, restart, &job));
