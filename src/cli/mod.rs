@@ -36,6 +36,7 @@ use clap::{Parser, Subcommand};
 
 use crate::io::scheduler::local;
 use print::Failure;
+pub use print::IncidentView;
 
 /// Submits training jobs to Slurm, recognises GPU out-of-memory failures, and resubmits with a
 /// configuration that fits.

@@ -29,7 +29,7 @@ pub fn memory_bar(incident: &Incident, unicode: bool) -> Option<[String; 2]> {
         None => reserved.checked_sub(allocated)?,
     };
     let known = allocated.checked_add(unused)?.checked_add(free)?;
-    if total == 0 || known > total + total / ROUNDING {
+    if total == 0 || known > total.saturating_add(total / ROUNDING) {
         return None;
     }
     let parts = [allocated, unused, total.saturating_sub(known), free];
@@ -99,6 +99,8 @@ mod tests {
     fn figures_that_contradict_each_other_are_not_drawn() {
         assert_eq!(memory_bar(&incident(15.0, 8.0, 4.0, 80.0), true), None);
         assert_eq!(memory_bar(&incident(15.0, 16.0, 0.0, 0.0), true), None);
+        let most = incident(f64::MAX, 1.0, 0.0, 1.0);
+        assert!(memory_bar(&most, true).is_some(), "{:?}", most.total_bytes);
         let mut few = incident(15.0, 8.0, 4.0, 1.0);
         few.total_bytes = None;
         assert_eq!(memory_bar(&few, true), None);

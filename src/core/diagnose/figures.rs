@@ -54,7 +54,10 @@ impl Figures {
 
     /// `reserved in total`: as printed, or allocated plus unallocated.
     pub(crate) fn reserved_total(&self) -> Option<Bytes> {
-        let sum = || Some(Bytes(self.allocated?.0 + self.reserved_unallocated?.0));
+        let sum = || {
+            let unallocated = self.reserved_unallocated?.0;
+            self.allocated?.0.checked_add(unallocated).map(Bytes)
+        };
         self.reserved.or_else(sum)
     }
 
@@ -291,6 +294,15 @@ mod tests {
             "CUDA out of memory. Tried to allocate 10.00 MiB. GPU  has a total capacity of 40.00 GiB of which 3.00 MiB is fr",
         ]);
         assert_eq!((f.device, f.total, f.free), (None, gib(40.0), None));
+    }
+
+    #[test]
+    fn a_sum_that_no_machine_can_hold_is_none() {
+        let f = Figures::read(&[
+            "CUDA out of memory. Of the allocated memory 16000000.00 TiB is allocated by PyTorch, and 15000000.00 TiB is reserved by PyTorch but unallocated.",
+        ]);
+        assert!(f.allocated.is_some() && f.reserved_unallocated.is_some());
+        assert_eq!(f.reserved_total(), None);
     }
 
     #[test]

@@ -500,6 +500,12 @@ fn a_digest_shows_progress_and_the_last_line_without_control_characters() {
 }
 
 #[test]
+fn the_step_behind_the_last_one_that_can_be_counted_is_not_known() {
+    let text = format!("step:{} - loss:1\n", u64::MAX);
+    assert_eq!(verdict(&text).step, None);
+}
+
+#[test]
 fn hostile_bytes_and_giant_lines_hide_nothing() {
     let mut log = vec![b'x'; 300_000];
     log.extend_from_slice(OOM.as_bytes());

@@ -32,7 +32,8 @@ const CONTEXT: u64 = 768 << 20;
 /// What other processes hold, when our own cannot explain the bytes; and a remark where it is not clear.
 pub(crate) fn co_tenant(figures: &Figures, ours: &Ours) -> (Option<Bytes>, Option<String>) {
     let strangers = strangers(figures, ours);
-    let bytes: u64 = strangers.iter().map(|(_, held)| held.0).sum();
+    let held = strangers.iter().map(|(_, held)| held.0);
+    let bytes = held.fold(0, u64::saturating_add);
     if bytes == 0 {
         return (unexplained(figures, ours), None);
     }
@@ -103,6 +104,13 @@ mod tests {
         let (bytes, note) = co_tenant(&figures(NEW), &engine);
         assert_eq!(bytes, None);
         assert!(note.unwrap().contains("10 (60.00 GiB)"));
+    }
+
+    #[test]
+    fn strangers_that_hold_more_than_can_be_are_the_most_that_can_be_said() {
+        let text = "this process has 1.00 GiB memory in use. Process 10 has 16000000.00 TiB memory in use. Process 11 has 15000000.00 TiB memory in use.";
+        let held = co_tenant(&figures(text), &Ours::default()).0;
+        assert_eq!(held, Some(Bytes(u64::MAX)));
     }
 
     #[test]

@@ -287,7 +287,7 @@ fn set_phase(incident: &mut Incident, root: &Event, same: &[&Event]) {
 
 pub(super) fn steps(incident: &mut Incident, findings: &Findings<'_>) {
     if let Some(progress) = &findings.progress {
-        incident.step = Some(progress.step + 1);
+        incident.step = progress.step.checked_add(1);
         incident.first_step = Some(!findings.moved);
     }
 }

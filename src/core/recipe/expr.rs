@@ -10,6 +10,9 @@ use crate::core::units::{Bytes, parse_duration_s};
 
 /// Steps that one expression or template may take; a loop of a million ends in an error.
 const FUEL: u64 = 500_000;
+/// Bytes of one expression, or of a message with values in it. The engine goes down a level of the stack
+/// for each link of a chain (`a.b.c`, `a|b|c`) and has no limit of its own for these.
+const LONGEST: usize = 4_096;
 /// Nesting that one expression or template may have.
 const RECURSION: usize = 64;
 
@@ -144,11 +147,27 @@ pub fn names(expression: &Expression<'_, '_>) -> BTreeSet<String> {
         .collect()
 }
 
+/// Checks that an expression, or a message with values in it, is not too long.
+///
+/// # Errors
+/// How long it is, and how it begins.
+pub fn check_length(text: &str) -> Result<(), String> {
+    if text.len() <= LONGEST {
+        return Ok(());
+    }
+    let start: String = text.chars().take(40).collect();
+    let length = text.len();
+    Err(format!(
+        "`{start}…` has {length} bytes; the limit is {LONGEST}"
+    ))
+}
+
 /// Evaluates `text` in `scope`.
 ///
 /// # Errors
 /// The engine's own message, with the expression.
 pub fn evaluate(env: &Environment<'_>, text: &str, scope: &Scope) -> Result<Jinja, String> {
+    check_length(text)?;
     env.compile_expression_owned(text.to_owned())
         .and_then(|e| e.eval(scope.context()))
         .map_err(|e| describe(text, &e))
@@ -207,5 +226,7 @@ mod tests {
         let endless = "[x for x in y]";
         assert!(evaluate(&env, endless, &s).is_err());
         assert!(evaluate(&env, "1 % 0", &s).is_err());
+        let chain = format!("mem{}", "|e".repeat(100_000));
+        assert!(evaluate(&env, &chain, &s).unwrap_err().contains("limit"));
     }
 }

@@ -177,6 +177,10 @@ impl Preset {
         for (owner, text) in self.expressions() {
             problems.extend(self.expression_faults(text, &names, owner));
         }
+        for rule in &self.rules {
+            let texts = std::iter::once(&rule.message).chain(&rule.hint);
+            problems.extend(self.long_texts(texts, &rule.name));
+        }
         problems.extend(self.ladder_faults(&self.ladder));
         if self.files.iter().filter(|f| f.entry).count() != 1 {
             problems.push(self.fault("exactly one of its files must be the entry"));
@@ -209,6 +213,7 @@ impl Preset {
                     problems.push(problem);
                 }
             }
+            problems.extend(self.long_texts(rung.notes.iter(), &rung.rung));
             for text in rung_expressions(rung) {
                 problems.extend(self.expression_faults(text, &names, &rung.rung));
             }
@@ -256,7 +261,18 @@ impl Preset {
         all
     }
 
+    /// Messages with values in them that are too long.
+    fn long_texts<'a>(&self, texts: impl Iterator<Item = &'a String>, owner: &str) -> Vec<Problem> {
+        texts
+            .filter_map(|text| expr::check_length(text).err())
+            .map(|what| self.fault(&format!("{owner}: {what}")))
+            .collect()
+    }
+
     fn expression_faults(&self, text: &str, known: &BTreeSet<String>, owner: &str) -> Vec<Problem> {
+        if let Err(what) = expr::check_length(text) {
+            return vec![self.fault(&format!("{owner}: {what}"))];
+        }
         let expression = match self.env.compile_expression(text) {
             Ok(e) => e,
             Err(e) => {

@@ -10,6 +10,8 @@ use crate::core::recipe::expr;
 
 /// Steps that rendering one file may take.
 const FUEL: u64 = 5_000_000;
+/// Bytes of one template. A chain in it (`a|b|c`) takes some of the stack for each link.
+const LONGEST: usize = 32 * 1024;
 
 /// Why a template could not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +68,13 @@ pub fn environment(
         None => Err(fault(format!("{v} has no form in Hydra"))),
     });
     for (name, text) in templates {
+        if text.len() > LONGEST {
+            return Err(TemplateError {
+                template: name.clone(),
+                line: None,
+                what: format!("it has {} bytes; the limit is {LONGEST}", text.len()),
+            });
+        }
         env.add_template_owned(name.clone(), text.clone())
             .map_err(|e| to_template_error(name, &e))?;
     }
@@ -161,5 +170,7 @@ mod tests {
         let endless =
             "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
         assert!(try_render(endless, "").unwrap_err().what.contains("fuel"));
+        let chain = format!("{{{{ v{} }}}}", "|e".repeat(100_000));
+        assert!(try_render(&chain, "").unwrap_err().what.contains("limit"));
     }
 }

@@ -116,7 +116,10 @@ impl Reader {
 
     fn record(&mut self, record: Record, line: &Line) -> Result<(), (u64, String)> {
         if let Fact::TornTail { offset, length } = record.fact
-            && offset + length + 1 == line.offset
+            && offset
+                .checked_add(length)
+                .and_then(|end| end.checked_add(1))
+                == Some(line.offset)
         {
             self.unseal(offset);
         }

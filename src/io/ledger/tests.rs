@@ -176,6 +176,45 @@ fn a_missing_record_is_damage_and_a_doubled_one_is_not() {
 }
 
 #[test]
+fn a_seal_with_figures_of_any_size_is_no_seal_of_what_is_there() {
+    let seal = |offset: u64, length: u64| {
+        let fact = Fact::TornTail { offset, length };
+        let at = at(1);
+        let record = Record {
+            v: 1,
+            seq: 1,
+            at,
+            epoch: 1,
+            fact,
+        };
+        format!("half\n{}\n", serde_json::to_string(&record).unwrap())
+    };
+    assert_eq!(parse(seal(0, 4).as_bytes()).unwrap().records.len(), 1);
+    for (offset, length) in [(1, u64::MAX), (u64::MAX, 5), (0, u64::MAX)] {
+        let (line, _) = parse(seal(offset, length).as_bytes()).unwrap_err();
+        assert_eq!(line, 1);
+    }
+}
+
+#[test]
+fn a_number_is_read_back_to_the_last_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::create(dir.path()).unwrap();
+    let ended = |gpu_seconds| Fact::Ended {
+        attempt: 1,
+        status: None,
+        gpu_seconds,
+    };
+    // The second is one that a reader in a hurry takes for its neighbour.
+    for gpu_seconds in [0.1 + 0.2, 961_350_100_472_664_280.0, f64::MAX] {
+        ledger.append(&ended(gpu_seconds), at(1)).unwrap();
+    }
+    let read = read(dir.path()).unwrap().records;
+    let written = [0.1 + 0.2, 961_350_100_472_664_280.0, f64::MAX].map(ended);
+    assert_eq!(only_facts(&read), written);
+}
+
+#[test]
 fn a_newer_ledger_is_read_but_not_written() {
     let (dir, bytes) = written();
     let path = dir.path().join(LEDGER_FILE);

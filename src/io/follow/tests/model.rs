@@ -2,8 +2,10 @@
 //! no byte missed, none told twice.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
 
@@ -277,17 +279,68 @@ fn run(mode: Mode, steps: &[Step]) -> Result<(), String> {
     world.check(&pieces)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+/// Cases of one runner: after so many the clock is looked at.
+const CASES: u32 = 16;
 
-    #[test]
-    fn no_byte_is_missed_or_told_twice(
-        mode in prop::sample::select(vec![Mode::Hints, Mode::Polling, Mode::Network]),
-        steps in prop::collection::vec(step(), 1..30),
-    ) {
-        let outcome = run(mode, &steps);
-        prop_assert!(outcome.is_ok(), "{:?}: {}", mode, outcome.unwrap_err());
+fn modes() -> impl Strategy<Value = Mode> {
+    prop::sample::select(vec![Mode::Hints, Mode::Polling, Mode::Network])
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..30)
+}
+
+/// Some cases, which follow from the seed.
+fn some_cases(seed: u64) {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(CASES)
+    };
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let outcome =
+        TestRunner::new_with_rng(config, random).run(&(modes(), steps()), |(mode, steps)| {
+            run(mode, &steps).map_err(|why| TestCaseError::fail(format!("{mode:?}: {why}")))
+        });
+    assert!(
+        outcome.is_ok(),
+        "OOMCTL_FUZZ_TARGET=follower OOMCTL_FUZZ_SEED={seed}: {}",
+        outcome.unwrap_err()
+    );
+}
+
+#[test]
+fn no_byte_is_missed_or_told_twice() {
+    (0..4).for_each(some_cases);
+}
+
+/// The same from another seed each time, for as long as `OOMCTL_FUZZ_SECONDS` says; or the cases of the
+/// one seed that `OOMCTL_FUZZ_SEED` names. CONTRIBUTING.md has the commands.
+#[test]
+fn no_byte_is_missed_or_told_twice_for_as_long_as_is_asked() {
+    let number = |name| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().unwrap())
+    };
+    if std::env::var("OOMCTL_FUZZ_TARGET").is_ok_and(|target| target != "follower") {
+        return;
     }
+    if let Some(seed) = number("OOMCTL_FUZZ_SEED") {
+        return some_cases(seed);
+    }
+    let end = Instant::now() + Duration::from_secs(number("OOMCTL_FUZZ_SECONDS").unwrap_or(0));
+    let first = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() << 20;
+    let mut seeds = 0;
+    while Instant::now() < end {
+        some_cases(first + seeds);
+        seeds += 1;
+    }
+    println!(
+        "follower: {} cases, from seed {first}",
+        seeds * u64::from(CASES)
+    );
 }
 
 #[test]

@@ -8,6 +8,9 @@ use super::parse::Control;
 
 /// Most digits that a number in a pattern is padded to.
 const MAX_PADDING: usize = 10;
+/// Bytes of a path that the kernel takes (`PATH_MAX`); a longer one is no path, and is not filled any
+/// further.
+const MAX_PATH: usize = 4_096;
 /// What Slurm writes for the array index of a job that is no array task.
 const NO_ARRAY_TASK: &str = "4294967294";
 
@@ -41,7 +44,7 @@ pub fn fill(pattern: &str, job: &Control) -> String {
     }
     let mut filled = String::new();
     let mut rest = pattern;
-    while let Some(at) = rest.find('%') {
+    while let Some(at) = rest.find('%').filter(|_| filled.len() <= MAX_PATH) {
         filled.push_str(&rest[..at]);
         let after = &rest[at + 1..];
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -131,6 +134,13 @@ mod tests {
         for (pattern, name) in cases {
             assert_eq!(fill(pattern, &job("")), name, "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_pattern_whose_path_nobody_could_open_does_not_grow_without_bound() {
+        let name = "x".repeat(10_000);
+        let task = read_scontrol(&format!("JobId=20 JobName={name}\n")).unwrap();
+        assert!(fill(&"%x".repeat(10_000), &task).len() < 40_000);
     }
 
     #[test]

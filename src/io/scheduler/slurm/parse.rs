@@ -4,7 +4,8 @@
 use jiff::Timestamp;
 
 use super::states::{
-    expand_nodes, parse_canceller, parse_exit, parse_state, parse_time, parse_word,
+    MAX_ANSWER_NODES, expand_nodes, expand_within, parse_canceller, parse_exit, parse_state,
+    parse_time, parse_word,
 };
 use crate::core::job::{JobId, JobState, JobStatus, Stage, Token};
 
@@ -69,10 +70,12 @@ fn place_times(status: &mut JobStatus, start: &str, end: &str) {
 /// Lines of squeue in the columns of [`SQUEUE_FIELDS`].
 #[must_use]
 pub fn read_squeue(text: &str) -> Vec<Record> {
-    text.lines().filter_map(squeue_line).collect()
+    let mut room = MAX_ANSWER_NODES;
+    let records = text.lines().filter_map(|line| squeue_line(line, &mut room));
+    records.collect()
 }
 
-fn squeue_line(line: &str) -> Option<Record> {
+fn squeue_line(line: &str, room: &mut usize) -> Option<Record> {
     let fields: Vec<&str> = line.splitn(11, '|').collect();
     let [
         id,
@@ -95,7 +98,7 @@ fn squeue_line(line: &str) -> Option<Record> {
     }
     let mut status = JobStatus::bare(JobId(id.to_owned()), parse_state(state));
     status.restarts = restarts.trim().parse().unwrap_or(0);
-    status.nodes = expand_nodes(nodes);
+    status.nodes = expand_within(nodes, room);
     status.reason = parse_word(reason);
     place_times(&mut status, start, end);
     Some(Record {
@@ -112,6 +115,7 @@ fn squeue_line(line: &str) -> Option<Record> {
 #[must_use]
 pub fn read_sacct(text: &str) -> Vec<Record> {
     let mut jobs: Vec<Record> = Vec::new();
+    let mut room = MAX_ANSWER_NODES;
     for line in text.lines() {
         let fields: Vec<&str> = line.splitn(12, '|').collect();
         let Ok(fields) = <[&str; 12]>::try_from(fields) else {
@@ -122,13 +126,13 @@ pub fn read_sacct(text: &str) -> Vec<Record> {
         }
         match fields[0].split_once('.') {
             Some((job, _)) => add_step(&mut jobs, job, &fields),
-            None => add_run(&mut jobs, sacct_job(&fields)),
+            None => add_run(&mut jobs, sacct_job(&fields, &mut room)),
         }
     }
     jobs
 }
 
-fn sacct_job(fields: &[&str; 12]) -> Record {
+fn sacct_job(fields: &[&str; 12], room: &mut usize) -> Record {
     let [
         raw_id,
         id,
@@ -151,7 +155,7 @@ fn sacct_job(fields: &[&str; 12]) -> Record {
     if status.state == JobState::Failed && status.exit.unwrap_or_default() == Default::default() {
         status.exit = None;
     }
-    status.nodes = expand_nodes(nodes);
+    status.nodes = expand_within(nodes, room);
     status.reason = parse_word(reason);
     place_times(&mut status, start, end);
     if status.state.stage() != Stage::Ended {

@@ -226,3 +226,12 @@ proptest::proptest! {
         let _ = (read_squeue(&text), read_sacct(&text), read_scontrol(&text), read_submission(&text));
     }
 }
+
+#[test]
+fn many_lists_of_nodes_are_not_all_written_out() {
+    let line = "9|9|RUNNING|0|1795235178|1795235190|1795236978|n[1-16384]|None||x\n";
+    let records = read_squeue(&line.repeat(40));
+    let nodes: usize = records.iter().map(|r| r.status.nodes.len()).sum();
+    assert_eq!(nodes, MAX_ANSWER_NODES + 24);
+    assert_eq!(records[39].status.nodes, ["n[1-16384]"]);
+}

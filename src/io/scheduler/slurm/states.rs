@@ -95,18 +95,33 @@ pub fn parse_word(text: &str) -> Option<String> {
 /// Names that one node list may expand to; the largest machines have about 10,000 nodes.
 pub const MAX_NODES: usize = 16_384;
 
+/// Names that the lists of one answer may expand to together: 2,000 jobs of 128 nodes.
+pub const MAX_ANSWER_NODES: usize = 1 << 18;
+/// Bytes of a name that is written out; a host name has at most 255 (RFC 1123, 2.1).
+const MAX_NAME: usize = 255;
+/// Digits of a number in a range, leading zeros included.
+const MAX_DIGITS: usize = 16;
+
 /// Node names of `node[1-3,7],gpu-[01-02]-a`. What cannot be read stays as it is, as one name.
 #[must_use]
 pub fn expand_nodes(text: &str) -> Vec<String> {
+    expand_within(text, &mut { MAX_NODES })
+}
+
+/// The same for one of many lists: `room` is how many names there may still be, less those of this
+/// list afterwards. A list that finds no room stays as Slurm wrote it.
+pub(super) fn expand_within(text: &str, room: &mut usize) -> Vec<String> {
     let Some(text) = parse_word(text) else {
         return Vec::new();
     };
+    let most = MAX_NODES.min(*room);
     let mut names = Vec::new();
     for part in split_outside_brackets(&text) {
-        let expanded = expand_one(part, MAX_NODES.saturating_sub(names.len()));
+        let expanded = expand_one(part, most.saturating_sub(names.len()));
         names.extend(expanded.unwrap_or_else(|| vec![part.to_owned()]));
     }
     names.truncate(MAX_NODES);
+    *room = room.saturating_sub(names.len());
     names
 }
 
@@ -134,7 +149,8 @@ fn expand_one(text: &str, limit: usize) -> Option<Vec<String>> {
     while let Some(open) = rest.find('[') {
         let close = open + rest[open..].find(']')?;
         let numbers = expand_ranges(&rest[open + 1..close], limit)?;
-        if names.len().checked_mul(numbers.len())? > limit {
+        let longest = names.iter().map(String::len).max()? + open + MAX_DIGITS;
+        if names.len().checked_mul(numbers.len())? > limit || longest > MAX_NAME {
             return None;
         }
         names = names
@@ -147,6 +163,9 @@ fn expand_one(text: &str, limit: usize) -> Option<Vec<String>> {
             .collect();
         rest = &rest[close + 1..];
     }
+    if names.len() > 1 && rest.len() > MAX_NAME {
+        return None;
+    }
     names.iter_mut().for_each(|name| name.push_str(rest));
     Some(names)
 }
@@ -157,7 +176,7 @@ fn expand_ranges(text: &str, limit: usize) -> Option<Vec<String>> {
     for range in text.split(',') {
         let (low, high) = range.split_once('-').unwrap_or((range, range));
         let digits = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-        if !digits(low) || !digits(high) {
+        if !digits(low) || !digits(high) || low.len() > MAX_DIGITS {
             return None;
         }
         let (first, last): (u32, u32) = (low.parse().ok()?, high.parse().ok()?);
@@ -252,6 +271,20 @@ mod tests {
             "n[1-200][1-200]",
         ] {
             assert_eq!(expand_nodes(text), [text]);
+        }
+    }
+
+    #[test]
+    fn a_list_whose_names_would_be_gigantic_stays_one_name() {
+        let zeros = "0".repeat(70_000);
+        let long = "x".repeat(300);
+        for text in [
+            format!("n[{zeros}1-9]"),
+            format!("{long}[1-2]"),
+            format!("n[1-2]{long}"),
+            format!("n[1-2]{}", "[1]".repeat(300)),
+        ] {
+            assert_eq!(expand_nodes(&text), [text]);
         }
     }
 

@@ -1,0 +1,115 @@
+//! What Slurm's commands print, or something that stands between them and us: no answer becomes more
+//! than it says.
+
+use oomctl::core::job::JobState;
+use oomctl::io::scheduler::SubmitAnswer;
+use oomctl::io::scheduler::command::{Answer, End};
+use oomctl::io::scheduler::slurm::parse::{
+    Record, read_sacct, read_scontrol, read_squeue, read_submission,
+};
+use oomctl::io::scheduler::slurm::states::{
+    MAX_NODES, expand_nodes, parse_canceller, parse_exit, parse_state, parse_time, parse_word,
+};
+use oomctl::io::scheduler::slurm::{log_paths, refusal};
+
+use super::allocations::within;
+
+/// Bytes that one answer may become, beside a multiple of its own length: a list of nodes grows when
+/// it is written out.
+const MOST_MEMORY: usize = 16 << 20;
+/// Bytes for each byte of the answer: a line of a few bytes becomes a record.
+const MOST_TIMES: usize = 64;
+/// Characters of a refusal's reason.
+const MOST_REASON: usize = 1_000;
+
+pub fn check(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let most = MOST_MEMORY + MOST_TIMES * text.len();
+    within(most, || {
+        queue(&text);
+        accounts(&text);
+        control(&text);
+    });
+    within(most, || {
+        words(&text);
+        submission(&text);
+    });
+}
+
+fn queue(text: &str) {
+    let records = read_squeue(text);
+    assert!(records.len() <= text.lines().count());
+    records.iter().for_each(|record| said(record, text));
+}
+
+fn accounts(text: &str) {
+    let records = read_sacct(text);
+    assert!(records.len() <= text.lines().count());
+    records.iter().for_each(|record| said(record, text));
+}
+
+/// A state stands in the text, or it is none that decides anything.
+fn said(record: &Record, text: &str) {
+    let status = &record.status;
+    assert!(status.nodes.len() <= MAX_NODES, "{}", status.nodes.len());
+    if let JobState::Unknown(word) = &status.state {
+        assert!(word.chars().count() <= 64, "{word}");
+    } else if status.state == JobState::Completed {
+        assert!(text.contains("COMPLETED"), "{status:?}");
+    }
+    assert!(text.contains(&record.raw_id), "{record:?}");
+}
+
+fn control(text: &str) {
+    let Some(control) = read_scontrol(text) else {
+        return;
+    };
+    said(&control.record, text);
+    let _ = log_paths::log_paths(&control);
+    for line in text.lines().take(50) {
+        let _ = log_paths::fill(line, &control);
+    }
+}
+
+fn words(text: &str) {
+    for line in text.lines() {
+        let _ = (parse_state(line), parse_canceller(line), parse_exit(line));
+        let _ = (parse_time(line), parse_word(line), refusal::hint(line));
+        assert!(expand_nodes(line).len() <= MAX_NODES);
+    }
+}
+
+/// Accepted is only what ended well and printed one id; a refusal keeps a bounded reason.
+fn submission(text: &str) {
+    if let Some((id, _)) = read_submission(text) {
+        assert!(id.0.bytes().all(|byte| byte.is_ascii_digit()), "{id}");
+        assert!(text.contains(&id.0), "{id}");
+    }
+    let (out, err) = text.split_once("\n--\n").unwrap_or((text, text));
+    let ends = [
+        End::Exited(0),
+        End::Exited(1),
+        End::Exited(255),
+        End::Killed(9),
+        End::TimedOut,
+    ];
+    for end in ends {
+        let answer = Answer {
+            end,
+            stdout: out.to_owned(),
+            stderr: err.to_owned(),
+            cut: false,
+        };
+        match refusal::read_answer(&answer) {
+            SubmitAnswer::Accepted { id, .. } => {
+                assert_eq!(answer.end, End::Exited(0));
+                assert_eq!(read_submission(out).map(|(id, _)| id), Some(id));
+            }
+            SubmitAnswer::Refused { reason, .. } => {
+                assert!(matches!(answer.end, End::Exited(1 | 255)), "{reason}");
+                assert!(reason.chars().count() <= MOST_REASON);
+            }
+            SubmitAnswer::Unclear { .. } => {}
+        }
+    }
+}
