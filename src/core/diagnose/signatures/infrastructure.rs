@@ -1,14 +1,7 @@
-//! Ends that are no lack of memory: Slurm's own, NCCL, hardware, network, disk, configuration, bugs; and
-//! what follows from another failure.
+//! Ends that are no lack of memory: hardware, disk, configuration, bugs; and what follows from another
+//! failure.
 
-use super::{CONSEQUENCE, Role, SPECIFIC, Signature, weight};
-
-/// What Slurm says about the end of a job: trusted, yet it comes last.
-const SCHEDULER: Signature = Signature {
-    weight: weight::SCHEDULER,
-    any_level: true,
-    ..SPECIFIC
-};
+use super::{CONSEQUENCE, SPECIFIC, Signature, weight};
 
 const DISK: Signature = Signature {
     kind: "disk",
@@ -31,49 +24,7 @@ const BUG: Signature = Signature {
     ..SPECIFIC
 };
 
-const NETWORK: Signature = Signature {
-    kind: "network",
-    weight: weight::NETWORK,
-    ..SPECIFIC
-};
-
 pub(super) const TABLE: &[Signature] = &[
-    Signature {
-        id: "slurm_time_limit",
-        kind: "time_limit",
-        literals: &["DUE TO TIME LIMIT"],
-        source: "slurmstepd, 2.x to 26.05",
-        example: "slurmstepd-gpu07: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-03-02T01:57:33 DUE TO TIME LIMIT ***",
-        ..SCHEDULER
-    },
-    Signature {
-        id: "slurm_node_failure",
-        kind: "node_failure",
-        literals: &["DUE TO NODE FAILURE", "Node failure on", "NODE_FAIL"],
-        pattern: Some(r"DUE TO NODE FAILURE|error: Node failure on|\bNODE_FAIL\b[ ,]"),
-        source: "slurmstepd, srun, salloc, Slurm's mails, 2.x to 26.05",
-        example: "slurmstepd: error: *** STEP 4711.0 ON gpu07 CANCELLED AT 2026-03-02T04:11:09 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
-        ..SCHEDULER
-    },
-    Signature {
-        id: "slurm_preempted",
-        kind: "preempted",
-        literals: &["DUE TO PREEMPTION", "DUE TO JOB REQUEUE"],
-        source: "slurmstepd, 2.x to 26.05",
-        example: "slurmstepd-gpu07: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-03-02T01:57:33 DUE TO PREEMPTION ***",
-        ..SCHEDULER
-    },
-    Signature {
-        id: "slurm_cancelled",
-        kind: "other",
-        weight: weight::CONSEQUENCE + 2,
-        literals: &[" CANCELLED AT "],
-        unless: Some(r"DUE TO"),
-        retry: Some(true),
-        source: "slurmstepd: scancel, or the rest of a job after a failure; 2.x to 26.05",
-        example: "slurmstepd-node1: error: *** JOB 43 ON node1 CANCELLED AT 2026-11-21T01:57:33 ***",
-        ..CONSEQUENCE
-    },
     Signature {
         id: "program_missing",
         kind: "code_bug",
@@ -96,45 +47,6 @@ pub(super) const TABLE: &[Signature] = &[
         source: "this project's templates (slurm/_start.sh.j2, `die`)",
         example: "oomctl: 1 of 2 nodes joined Ray within 600 s (ray_wait)",
         ..SPECIFIC
-    },
-    Signature {
-        id: "srun_launch_failed",
-        kind: "other",
-        literals: &[
-            "srun: error: Task launch for",
-            "Job credential expired",
-            "Unable to create step for job",
-        ],
-        retry: Some(true),
-        phase: Some("init"),
-        source: "srun, 2.x to 26.05",
-        example: "srun: error: Task launch for StepId=4711.0 failed on node gpu07: Job credential expired",
-        ..SCHEDULER
-    },
-    Signature {
-        id: "nccl_watchdog",
-        kind: "nccl_timeout",
-        role: Role::Consequence,
-        weight: weight::SCHEDULER,
-        literals: &["Watchdog caught collective"],
-        any_level: true,
-        source: "PyTorch ProcessGroupNCCL.cpp, 1.8 to 2.9",
-        example: "[rank1]:[E302 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.",
-        ..SPECIFIC
-    },
-    Signature {
-        id: "gloo_timeout",
-        kind: "nccl_timeout",
-        literals: &[
-            "Timed out waiting",
-            "Socket Timeout",
-            "wait timeout after",
-            "Timed out initializing process group",
-        ],
-        pattern: Some(r"gloo|process group|[Ss]tore|recvValue|c10d"),
-        source: "PyTorch gloo and TCPStore, 1.8 to 2.9",
-        example: "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
-        ..NETWORK
     },
     Signature {
         id: "hw_ecc",
@@ -274,76 +186,6 @@ pub(super) const TABLE: &[Signature] = &[
         ..BUG
     },
     Signature {
-        id: "network_address_in_use",
-        weight: weight::SPECIFIC,
-        literals: &["ddress already in use", "EADDRINUSE"],
-        source: "torch.distributed TCPStore, Ray, vLLM: port taken",
-        example: "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
-        ..NETWORK
-    },
-    Signature {
-        id: "network_unreachable",
-        weight: weight::EXCEPTION + 1,
-        literals: &[
-            "Max retries exceeded with url",
-            "couldn't connect to 'https://",
-            "Temporary failure in name resolution",
-            "Name or service not known",
-            "LocalEntryNotFoundError",
-        ],
-        phase: Some("load"),
-        source: "requests, huggingface_hub",
-        example: "requests.exceptions.ConnectionError: (MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /api/models/x (Caused by NewConnectionError)",
-        ..NETWORK
-    },
-    Signature {
-        id: "network_tracker",
-        weight: weight::EXCEPTION + 1,
-        literals: &["Connection to wandb service failed"],
-        source: "wandb sdk, 0.13 to 0.2x: the tracker's own process is gone",
-        example: "wandb.sdk.wandb_manager.ManagerConnectionRefusedError: Connection to wandb service failed since the process is not available.",
-        ..NETWORK
-    },
-    Signature {
-        id: "network_retry",
-        literals: &["entering retry loop"],
-        handled: true,
-        source: "wandb sdk, 0.10 to 0.2x: the tracker waits, training may go on",
-        example: "wandb: Network error (ConnectTimeout), entering retry loop.",
-        ..NETWORK
-    },
-    Signature {
-        id: "nccl_system_error",
-        kind: "network",
-        weight: weight::NETWORK,
-        literals: &[
-            "ncclSystemError",
-            "ncclRemoteError",
-            "Connection closed by remote peer",
-            "unhandled system error",
-        ],
-        phase: Some("nccl"),
-        retry: Some(true),
-        source: "NCCL 2.x through PyTorch: the peer's own error is the cause",
-        example: "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
-        ..CONSEQUENCE
-    },
-    Signature {
-        id: "nccl_connection_closed",
-        literals: &[
-            "Connection closed by localRank",
-            "NCCL communicator was aborted",
-            "Exception (either an error or timeout) detected by watchdog",
-            "remote process exited or there was a network error",
-        ],
-        kind: "network",
-        phase: Some("nccl"),
-        retry: Some(true),
-        source: "NCCL 2.x, PyTorch ProcessGroupNCCL.cpp",
-        example: "gpu07:4711:4790 [2] NCCL INFO [Service thread] Connection closed by localRank 2",
-        ..CONSEQUENCE
-    },
-    Signature {
         id: "ray_actor_died",
         literals: &[
             "ActorDiedError",
@@ -390,22 +232,6 @@ pub(super) const TABLE: &[Signature] = &[
         unless: Some(r"exitcode: -(?:9|11)\b|return code = -9\b|return code = 0\b"),
         source: "torchrun 1.9 to 2.x, DeepSpeed launcher",
         example: "[2025-03-02 01:24:59,694] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711",
-        ..CONSEQUENCE
-    },
-    Signature {
-        id: "srun_task_ended",
-        weight: weight::CONSEQUENCE + 1,
-        literals: &[
-            "srun: error: ",
-            "srun: Job step aborted",
-            "srun: launch/slurm:",
-        ],
-        pattern: Some(
-            r"tasks? [\d,-]+: (?:Exited with exit code|Killed|Terminated|Aborted|Segmentation)|Job step aborted|_step_signal",
-        ),
-        unless: Some(r"exit code 137|Out Of Memory"),
-        source: "srun, 2.x to 26.05",
-        example: "srun: error: gpu07: task 0: Exited with exit code 1",
         ..CONSEQUENCE
     },
     Signature {

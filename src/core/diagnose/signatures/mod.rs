@@ -9,6 +9,8 @@ mod gpu;
 mod host;
 mod infrastructure;
 mod lookalikes;
+mod schedulers;
+mod transport;
 mod user;
 
 pub(crate) use lookalikes::SAID;
@@ -148,6 +150,8 @@ const TABLES: &[&[Signature]] = &[
     engine::TABLE,
     gpu::TABLE,
     host::TABLE,
+    schedulers::TABLE,
+    transport::TABLE,
     infrastructure::TABLE,
 ];
 
