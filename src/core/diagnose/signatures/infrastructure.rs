@@ -42,7 +42,7 @@ pub(super) const TABLE: &[Signature] = &[
         weight: weight::NETWORK,
         literals: &["oomctl: "],
         pattern: Some(r"^oomctl: "),
-        unless: Some(r" is dropped, it clashes "),
+        unless: Some(r" is dropped, it clashes |^oomctl: dry run"),
         phase: Some("init"),
         source: "this project's templates (slurm/_start.sh.j2, `die`)",
         example: "oomctl: 1 of 2 nodes joined Ray within 600 s (ray_wait)",
@@ -68,8 +68,12 @@ pub(super) const TABLE: &[Signature] = &[
             "GPU is lost",
             "device(s) is/are busy or unavailable",
             "Unable to determine the device handle",
+            "HW Exception by GPU node",
+            "mce: [Hardware Error]",
+            "PCIe Bus Error: severity=Uncorrected",
+            "couldn't communicate with the NVIDIA driver",
         ],
-        source: "NVIDIA driver (dmesg), nvidia-smi, CUDA runtime",
+        source: "NVIDIA driver and kernel (dmesg), nvidia-smi, CUDA runtime, ROCm",
         example: "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",
         ..HARDWARE
     },
@@ -92,8 +96,10 @@ pub(super) const TABLE: &[Signature] = &[
             "Stale file handle",
             "Read-only file system",
             "PytorchStreamWriter failed writing file",
+            "EOFError: Ran out of input",
+            "PytorchStreamReader failed",
         ],
-        source: "EIO, ESTALE, EROFS; PyTorch serialization",
+        source: "EIO, ESTALE, EROFS; PyTorch serialization and pickle: a file that is cut off",
         example: "OSError: [Errno 116] Stale file handle: '/scratch/ckpt/step_40/model.pt'",
         ..DISK
     },
@@ -106,7 +112,11 @@ pub(super) const TABLE: &[Signature] = &[
             "ConfigAttributeError",
             "ConfigKeyError",
             "MissingMandatoryValue",
+            "full_key: ",
         ],
+        pattern: Some(
+            r"ConfigCompositionException|Could not override '|is not in struct|Config(?:Attribute|Key)Error|MissingMandatoryValue|^\s*full_key: \S",
+        ),
         source: "hydra 1.x, omegaconf 2.x",
         example: "hydra.errors.ConfigCompositionException: Could not override 'actor_rollout_ref.rollout.max_len'.",
         ..CONFIG
@@ -135,8 +145,20 @@ pub(super) const TABLE: &[Signature] = &[
             "CUDA driver version is insufficient",
             "no kernel image is available for execution",
             "Torch not compiled with CUDA enabled",
+            "CUDA Setup failed",
+            "CUDA SETUP: Setup Failed",
+            "error while loading shared libraries",
+            "error: invalid device function",
+            "Found no NVIDIA driver on your system",
+            "NVIDIA driver on your system is too old",
+            "No CUDA GPUs are available",
+            "no CUDA-capable device is detected",
+            "CUDA_HOME environment variable is not set",
+            "FlashAttention only supports",
+            "Driver/library version mismatch",
+            "' not found (required by",
         ],
-        source: "glibc's loader: an extension built for another PyTorch or CUDA",
+        source: "glibc's loader, PyTorch, bitsandbytes, flash-attn: built for another PyTorch, CUDA or card, or no driver",
         example: "ImportError: /opt/env/lib/python3.11/site-packages/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
         ..CONFIG
     },
@@ -147,9 +169,57 @@ pub(super) const TABLE: &[Signature] = &[
             "error: the following arguments are required",
             "error: argument ",
             "invalid device ordinal",
+            "Duplicate GPU detected",
         ],
-        source: "argparse; CUDA runtime: more ranks than visible GPUs",
+        source: "argparse; CUDA runtime and NCCL: more ranks than visible GPUs",
         example: "train.py: error: unrecognized arguments: --micro_batch 4",
+        ..CONFIG
+    },
+    Signature {
+        id: "config_resources",
+        literals: &[
+            "is less than total desired GPUs",
+            "is greater than the derived max_model_len",
+            "number of required GPUs exceeds the total number of available GPUs",
+            "is only supported on GPUs with compute capability",
+            "can be caused by too large tensor parallel size",
+        ],
+        unless: Some(r"\bWARNING\b"),
+        source: "verl trainer/ppo/ray_trainer.py, 0.2 to 0.9; vLLM config.py and executor/ray_utils.py, 0.4 to 0.13",
+        example: "ValueError: Total available GPUs 4 is less than total desired GPUs 8",
+        ..CONFIG
+    },
+    Signature {
+        id: "config_limits",
+        literals: &[
+            "Too many open files",
+            "received 0 items of ancdata",
+            "can't start new thread",
+        ],
+        source: "EMFILE and thread limits (ulimit) in CPython and PyTorch's file-descriptor sharing",
+        example: "OSError: [Errno 24] Too many open files",
+        ..CONFIG
+    },
+    Signature {
+        id: "config_model",
+        literals: &[
+            "is not a valid model identifier",
+            "does not appear to have a file named",
+        ],
+        phase: Some("load"),
+        source: "transformers utils/hub.py, 4.x",
+        example: "OSError: /models/qwen is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'",
+        ..CONFIG
+    },
+    Signature {
+        id: "config_environment",
+        literals: &[
+            "Lmod has detected the following error",
+            "has not been properly configured to use 'conda activate'",
+            "EnvironmentNameNotFound: ",
+        ],
+        source: "Lmod 7 and 8; conda 4 to 25",
+        example: "Lmod has detected the following error: The following module(s) are unknown: \"cuda/12.9\"",
         ..CONFIG
     },
     Signature {
@@ -159,9 +229,14 @@ pub(super) const TABLE: &[Signature] = &[
             "device-side assert triggered",
             "misaligned address",
             "CUDA_ERROR_ILLEGAL_ADDRESS",
+            "unspecified launch failure",
+            "CUDA_ERROR_LAUNCH_FAILED",
+            "Memory access fault by GPU node",
         ],
-        pattern: Some(r"illegal memory access|CUDA error: |CUDA_ERROR_ILLEGAL_ADDRESS"),
-        source: "CUDA runtime",
+        pattern: Some(
+            r"illegal memory access|CUDA error: |CUDA_ERROR_|unspecified launch failure|Memory access fault",
+        ),
+        source: "CUDA runtime and driver; ROCr",
         example: "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
         ..BUG
     },
@@ -213,6 +288,7 @@ pub(super) const TABLE: &[Signature] = &[
         id: "elastic_closing",
         literals: &[
             "closing signal SIGTERM",
+            "forcefully exiting via Signals.SIGKILL",
             "ChildFailedError",
             "Root Cause (first observed failure)",
             "SignalException",
@@ -236,15 +312,22 @@ pub(super) const TABLE: &[Signature] = &[
     },
     Signature {
         id: "engine_core_failed",
-        literals: &[
-            "Engine core initialization failed",
-            "EngineDeadError",
-            "EngineCore encountered a fatal error",
-            "Engine core proc",
-        ],
+        literals: &["Engine core initialization failed", "Engine core proc"],
         phase: Some("init"),
         source: "vLLM v1/engine, 0.8 to 0.13: the cause stands above, or was lost",
         example: "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+        ..CONSEQUENCE
+    },
+    Signature {
+        id: "engine_core_died",
+        literals: &[
+            "EngineDeadError",
+            "EngineCore encountered an issue",
+            "EngineCore encountered a fatal error",
+        ],
+        phase: Some("rollout"),
+        source: "vLLM v1/engine, 0.8 to 0.13: the cause stands above, or was lost",
+        example: "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
         ..CONSEQUENCE
     },
     Signature {
@@ -254,6 +337,25 @@ pub(super) const TABLE: &[Signature] = &[
         phase: Some("dataloader"),
         source: "PyTorch torch/utils/data, 0.4 to 2.x",
         example: "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Terminated. ",
+        ..CONSEQUENCE
+    },
+    Signature {
+        id: "program_failed",
+        weight: weight::CONSEQUENCE - 2,
+        literals: &[
+            "exited with code",
+            "exited with status",
+            "with exit value",
+            "with exit status",
+            "with exit code",
+            "with return code",
+            "non-zero exit ",
+        ],
+        pattern: Some(
+            r"(?i)\b(?:exited|failed|finished|ended|terminated)\b[^.;]{0,40}\b(?:code|status|value)\b\s*[:=]?\s*[1-9]|non-?zero exit (?:code|status)",
+        ),
+        source: "launchers, workflow engines and make: a program ended badly, and no more is said",
+        example: "ERROR: launcher: the command exited with code 1",
         ..CONSEQUENCE
     },
     Signature {

@@ -19,6 +19,23 @@ pub(super) const TABLE: &[Signature] = &[
         ..SCHEDULER
     },
     Signature {
+        id: "sacct_timeout",
+        kind: "time_limit",
+        literals: &["   TIMEOUT     ", "State=TIMEOUT"],
+        pattern: Some(r"\bTIMEOUT\s+\d+:\d+\b|State=TIMEOUT"),
+        source: "sacct and scontrol output, 2.x to 26.05",
+        example: "4711.batch       batch               lab          8    TIMEOUT      0:15",
+        ..SCHEDULER
+    },
+    Signature {
+        id: "batch_system_time_limit",
+        kind: "time_limit",
+        literals: &["TERM_RUNLIMIT: ", "PBS: job killed: walltime"],
+        source: "IBM LSF job reports; OpenPBS mom",
+        example: "=>> PBS: job killed: walltime 3611 exceeded limit 3600",
+        ..SCHEDULER
+    },
+    Signature {
         id: "slurm_node_failure",
         kind: "node_failure",
         literals: &["DUE TO NODE FAILURE", "Node failure on", "NODE_FAIL"],
@@ -33,6 +50,51 @@ pub(super) const TABLE: &[Signature] = &[
         literals: &["DUE TO PREEMPTION", "DUE TO JOB REQUEUE"],
         source: "slurmstepd, 2.x to 26.05",
         example: "slurmstepd-gpu07: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-03-02T01:57:33 DUE TO PREEMPTION ***",
+        ..SCHEDULER
+    },
+    Signature {
+        id: "sacct_preempted",
+        kind: "preempted",
+        literals: &["PREEMPTED     ", "State=PREEMPTED"],
+        pattern: Some(r"\bPREEMPTED\s+\d+:\d+\b|State=PREEMPTED"),
+        source: "sacct and scontrol output, 2.x to 26.05",
+        example: "4711             train        gpu        lab          8  PREEMPTED      0:0",
+        ..SCHEDULER
+    },
+    Signature {
+        id: "ray_node_dead",
+        kind: "node_failure",
+        weight: weight::NETWORK,
+        literals: &["has been marked dead because"],
+        source: "Ray gcs_health_check_manager and monitor, 1.x to 2.x: a node stopped answering",
+        example: "The node with node id: 0f1e and address: 192.0.2.7 and node name: 192.0.2.7 has been marked dead because the detector has missed too many heartbeats from it.",
+        ..SCHEDULER
+    },
+    Signature {
+        id: "slurm_refused",
+        kind: "config",
+        literals: &[
+            "Batch job submission failed: ",
+            "Unable to allocate resources: ",
+        ],
+        unless: Some(r"Socket timed out|Unable to contact|Unexpected message"),
+        phase: Some("init"),
+        source: "sbatch, srun, salloc; 2.x to 26.05",
+        example: "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+        ..SCHEDULER
+    },
+    Signature {
+        id: "slurm_unreachable",
+        kind: "network",
+        literals: &[
+            "Unable to contact slurm controller",
+            "Could not establish a configuration source",
+            "Socket timed out on send/recv operation",
+        ],
+        retry: Some(true),
+        phase: Some("init"),
+        source: "Slurm's commands, 2.x to 26.05",
+        example: "squeue: fatal: Could not establish a configuration source",
         ..SCHEDULER
     },
     Signature {

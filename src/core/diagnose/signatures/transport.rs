@@ -14,11 +14,41 @@ pub(super) const TABLE: &[Signature] = &[
         kind: "nccl_timeout",
         role: Role::Consequence,
         weight: weight::SCHEDULER,
-        literals: &["Watchdog caught collective"],
+        literals: &[
+            "Watchdog caught collective",
+            "Timeout at NCCL work",
+            "Heartbeat monitor timed out",
+            "due to a collective timeout",
+        ],
         any_level: true,
         source: "PyTorch ProcessGroupNCCL.cpp, 1.8 to 2.9",
         example: "[rank1]:[E302 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.",
         ..SPECIFIC
+    },
+    Signature {
+        id: "nccl_failed_or_timed_out",
+        kind: "nccl_timeout",
+        weight: weight::NETWORK,
+        literals: &["NCCL operations have failed or timed out"],
+        phase: Some("nccl"),
+        retry: Some(true),
+        source: "PyTorch ProcessGroupNCCL.cpp, 1.9 to 2.x: behind the watchdog's own words",
+        example: "[E ProcessGroupNCCL.cpp:414] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.",
+        ..CONSEQUENCE
+    },
+    Signature {
+        id: "nccl_cuda_error",
+        weight: weight::NETWORK,
+        literals: &[
+            "unhandled cuda error",
+            "ncclUnhandledCudaError",
+            "NCCL WARN Cuda failure",
+        ],
+        unless: Some(r"out of memory|illegal memory access|ECC"),
+        phase: Some("nccl"),
+        source: "NCCL 2.x: a CUDA call failed inside it, mostly for a reason that stands elsewhere",
+        example: "ncclUnhandledCudaError: Call to CUDA function failed.",
+        ..CONSEQUENCE
     },
     Signature {
         id: "gloo_timeout",
@@ -28,8 +58,9 @@ pub(super) const TABLE: &[Signature] = &[
             "Socket Timeout",
             "wait timeout after",
             "Timed out initializing process group",
+            " seconds waiting for clients",
         ],
-        pattern: Some(r"gloo|process group|[Ss]tore|recvValue|c10d"),
+        pattern: Some(r"gloo|process group|[Ss]tore|recvValue|c10d|waiting for clients"),
         source: "PyTorch gloo and TCPStore, 1.8 to 2.9",
         example: "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
         ..NETWORK
@@ -43,6 +74,18 @@ pub(super) const TABLE: &[Signature] = &[
         ..NETWORK
     },
     Signature {
+        id: "rendezvous_failed",
+        weight: weight::EXCEPTION + 1,
+        literals: &[
+            "client socket has timed out after",
+            "failed to connect to any network address",
+            "connection to the C10d store has failed",
+        ],
+        source: "PyTorch torch/csrc/distributed/c10d/socket.cpp and torchrun's rendezvous, 1.9 to 2.x",
+        example: "[E socket.cpp:793] [c10d] The client socket has timed out after 1800s while trying to connect to (192.0.2.7, 43771).",
+        ..NETWORK
+    },
+    Signature {
         id: "network_unreachable",
         weight: weight::EXCEPTION + 1,
         literals: &[
@@ -51,10 +94,26 @@ pub(super) const TABLE: &[Signature] = &[
             "Temporary failure in name resolution",
             "Name or service not known",
             "LocalEntryNotFoundError",
+            "Could not resolve host",
+            "Network is unreachable",
+            "No route to host",
         ],
         phase: Some("load"),
-        source: "requests, huggingface_hub",
+        source: "requests, huggingface_hub, curl, git; EHOSTUNREACH and ENETUNREACH",
         example: "requests.exceptions.ConnectionError: (MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /api/models/x (Caused by NewConnectionError)",
+        ..NETWORK
+    },
+    Signature {
+        id: "network_connection",
+        weight: weight::CONSEQUENCE + 1,
+        literals: &[
+            "Connection refused",
+            "Connection timed out",
+            "Connection reset by peer",
+            "NET/IB : Got completion",
+        ],
+        source: "ECONNREFUSED, ETIMEDOUT, ECONNRESET; NCCL 2.x transport/net_ib.cc: often the peer has died of something else",
+        example: "gpu07:4711:4790 [2] misc/socket.cc:456 NCCL WARN socketStartConnect: Connect to 192.0.2.7<40223> failed : Connection refused",
         ..NETWORK
     },
     Signature {
