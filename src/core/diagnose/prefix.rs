@@ -111,6 +111,7 @@ impl Line {
 /// One alternative for each thing that is put before a message.
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
+        r"(?:> ?)+",                                             // a quotation
         r"\([A-Za-z_][\w.]*(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray, vLLM
         r"\[[Rr]ank ?\d+\]:? ?",                                 // torchrun
         r" {0,3}\d{1,4}: ",                                      // srun -l

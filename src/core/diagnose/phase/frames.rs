@@ -49,7 +49,7 @@ pub(super) const FRAMES: &[Row] = &[
         "optimizer_step",
         90,
         "torch/optim/ | apex/optimizers/ | deepspeed/ops/adam | deepspeed/ops/lion | _multi_tensor_adam | in _optimizer_step | in _init_group | bitsandbytes/optim/ \
-        | optimizer.step( | optim.step( | opt.step( | scaler.step( | _take_model_step | stage3.py*in step$ | stage3.py*in _optimizer_step | stage_1_and_2.py*in step$ | distrib_optimizer.py*step \
+        | optimizer.step( | optimizer'].step( | optim.step( | opt.step( | scaler.step( | _take_model_step | stage3.py*in step$ | stage3.py*in _optimizer_step | stage_1_and_2.py*in step$ | distrib_optimizer.py*step \
         | cpu_adam | fused_adam | clip_grad_norm | in optimizer_step$ | in unscale_and_clip_grads | accelerate/optimizer.py*in step$ | in _take_optimizer_step",
     ),
     row(
@@ -62,7 +62,7 @@ pub(super) const FRAMES: &[Row] = &[
     row(
         "old_logprob",
         82,
-        "actor_rollout_compute_log_prob | in compute_log_prob | in compute_old_log_prob | compute_old_log_prob | self.actor.compute_log_prob | actor_rollout_wg.compute_log_prob \
+        "actor_rollout_compute_log_prob | in compute_log_prob$ | in compute_old_log_prob | compute_old_log_prob | self.actor.compute_log_prob | actor_rollout_wg.compute_log_prob \
         | old_per_token_logps = | in batched_forward_pass | PolicyWorker.get_logprobs | policy.get_logprobs( | old_logprobs = | old_log_probs = ",
     ),
     row(

@@ -23,7 +23,10 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "torch_fsdp_clone_warning",
         kind: "cuda_oom",
-        literals: &["Failed to clone() tensor with name"],
+        literals: &[
+            "Failed to clone() tensor with name",
+            "state_dict entry could point to invalid memory",
+        ],
         pattern: Some(r"out of memory"),
         handled: true,
         wraps: true,

@@ -64,7 +64,7 @@ pub(super) const TABLE: &[Signature] = &[
         id: "hw_gpu_lost",
         literals: &[
             "NVRM: Xid (PCI",
-            "has fallen off the bus",
+            "fallen off the bus",
             "GPU is lost",
             "device(s) is/are busy or unavailable",
             "Unable to determine the device handle",

@@ -284,14 +284,15 @@ pub(crate) static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
 /// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors.
 pub(crate) const ALSO: &[&str] = &[
     "Traceback (most",
-    "  File \"",
-    " File \"",
+    "File \"",
     "File ~/",
     "File /",
     "Cell In",
     ".py in ",
     "❱ ",
     "│ /",
+    "│ C:\\",
+    "│ D:\\",
     "--> ",
     "ray::",
     "Error",

@@ -91,6 +91,7 @@ pub(super) const TABLE: &[Signature] = &[
         literals: &[
             "Max retries exceeded with url",
             "couldn't connect to 'https://",
+            "Connection error, and we cannot find the requested files",
             "Temporary failure in name resolution",
             "Name or service not known",
             "LocalEntryNotFoundError",
