@@ -63,6 +63,8 @@ pub(crate) struct Event {
     pub step: Option<u64>,
     /// The program says that it goes on, or only warned.
     pub handled: bool,
+    /// It was handled by the program's own word: it skipped, tried again, chose another way.
+    pub dealt_with: bool,
     /// Processes ended after it before training went on.
     pub dead: bool,
     /// A traceback followed.
@@ -105,6 +107,7 @@ impl Event {
             user: None,
             step: None,
             handled: signature.handled,
+            dealt_with: false,
             dead: false,
             traced: false,
             progressed: false,
@@ -214,6 +217,12 @@ impl Events {
         self.list.iter()
     }
 
+    /// Does an event stand on this line?
+    pub(crate) fn stands_on(&self, source: usize, line: u64) -> bool {
+        let latest = self.list.iter().rfind(|e| e.source == source);
+        latest.is_some_and(|e| e.line == line)
+    }
+
     /// Adds an event; a consequence tells that what failed before it in the same file was fatal.
     pub(crate) fn push(&mut self, mut event: Event) {
         self.seen += 1;
@@ -247,6 +256,7 @@ impl Events {
             let meant = e.signature.kind == kind || (kind == "no_failure" && memory);
             if meant && e.line + NEAR >= line && !e.dead {
                 e.handled = true;
+                e.dealt_with = true;
                 e.traced = false;
             }
         });

@@ -46,7 +46,7 @@ static OTHER: Signature = Signature {
     ..EXCEPTION
 };
 
-static UNFINISHED: Signature = Signature {
+const UNFINISHED: Signature = Signature {
     id: "unfinished_traceback",
     kind: "other",
     weight: weight::CONSEQUENCE,
@@ -54,14 +54,52 @@ static UNFINISHED: Signature = Signature {
     ..EXCEPTION
 };
 
+static UNFINISHED_BARE: Signature = UNFINISHED;
+
+/// A notebook names the exception in the head of its traceback.
+static UNFINISHED_NAMED: [(&str, Signature); 4] = [
+    (
+        "OutOfMemoryError",
+        Signature {
+            kind: "cuda_oom",
+            ..UNFINISHED
+        },
+    ),
+    (
+        "ResourceExhaustedError",
+        Signature {
+            kind: "tf_oom",
+            ..UNFINISHED
+        },
+    ),
+    (
+        "MemoryError",
+        Signature {
+            kind: "host_oom",
+            ..UNFINISHED
+        },
+    ),
+    (
+        "ModuleNotFoundError",
+        Signature {
+            kind: "config",
+            ..UNFINISHED
+        },
+    ),
+];
+
 /// The head of a traceback whose end is missing.
-pub(crate) fn unfinished() -> &'static Signature {
-    &UNFINISHED
+pub(crate) fn unfinished(head: &str) -> &'static Signature {
+    let named = UNFINISHED_NAMED
+        .iter()
+        .find(|(name, _)| head.trim_start().starts_with(name));
+    named.map_or(&UNFINISHED_BARE, |(_, signature)| signature)
 }
 
-/// An exception's last line: dotted name, then a colon or nothing.
+/// An exception's last line: dotted name, then a colon or nothing. People put a quote or words of their
+/// own language in front.
 static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s{0,2}(?:\w+\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(.*))?$")
+    Regex::new(r#"^\s{0,2}(?:[^\x00-\x7f]+[:：]? ?|["'`>]+ ?)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(.*))?$"#)
         .expect("a constant of this file, compiled by its tests")
 });
 
@@ -78,6 +116,7 @@ static MEANING: [(&[&str], &Signature); 3] = [
             "DistNetwork",
             "DistBackend",
             "DistStore",
+            "Rendezvous",
             "HTTPError",
             "HfHubHTTP",
             "ReadTimeout",
@@ -155,6 +194,30 @@ pub(crate) fn find(body: &str, code: &str) -> Option<&'static Signature> {
     Some(meaning)
 }
 
+static SAID: Signature = Signature {
+    id: "error_message",
+    kind: "other",
+    weight: weight::CONSEQUENCE - 4,
+    example: "ERROR: the run could not be started",
+    ..EXCEPTION
+};
+
+/// Does a program say that something went wrong, in a line that no table knows? The last resort: it is
+/// the root only where nothing else is, at the end of a log.
+pub(crate) fn said(text: &str, body: &str) -> Option<&'static Signature> {
+    static ERROR: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r"^(?:[\w./-]+(?:\[\d+\])?: ){0,2}(?i:fatal|error)(?: ?\[[^\]]*\])?: *\S|^Error (?:in|executing|while|during|loading|when|occurred|reading|opening|running|merging)\b|^make(?:\[\d+\])?: \*\*\* ",
+        )
+        .expect("a constant of this file, compiled by its tests")
+    });
+    static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^.{0,80}?(?:^|[\s\[|(<-])(?:ERROR|CRITICAL|FATAL)[\s\]|):>-]+[^\s\]|):>-]")
+            .expect("a constant of this file, compiled by its tests")
+    });
+    (ERROR.is_match(body) || LEVEL.is_match(text)).then_some(&SAID)
+}
+
 /// Does this line only carry what failed elsewhere?
 pub(crate) fn carries_another(signature: &Signature) -> bool {
     std::ptr::eq(signature, &OTHER)
@@ -203,6 +266,29 @@ mod tests {
         assert_eq!(kind("Error executing job with overrides: []"), None);
         assert_eq!(kind("    raise ValueError(\"x\")"), None);
         assert_eq!(kind("loss Error: 0.3"), None);
+    }
+
+    #[test]
+    fn programs_say_that_something_went_wrong() {
+        for line in [
+            "fatal: unable to access the repository",
+            "sbatch: error: invalid partition specified: gpuu",
+            "[2026-03-02 10:00:00] gpu07 trainer[4711] ERROR the queue is gone",
+            "2026-03-02 10:00:00 | CRITICAL | worker - lost the leader",
+            "Error executing job with overrides: ['lr=1']",
+            "make: *** [Makefile:12: train] Error 1",
+        ] {
+            assert!(said(line, line).is_some(), "{line}");
+        }
+        for line in [
+            "{'log_level': 'ERROR', 'seed': 1}",
+            "+ python train.py --log-level ERROR",
+            "Error rate: 0.31",
+            "validation error: ",
+            "NCCL_DEBUG=ERROR is set",
+        ] {
+            assert!(said(line, line).is_none(), "{line}");
+        }
     }
 
     #[test]

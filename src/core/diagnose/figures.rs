@@ -65,7 +65,7 @@ impl Figures {
     /// words and numbers, a logger that wraps breaks at spaces: both are tried, the fuller wins.
     pub(crate) fn read(lines: &[impl AsRef<str>]) -> Self {
         let parts: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
-        let spaced = Self::read_text(&parts.join(" "));
+        let spaced = Self::read_text(&joined(&parts));
         if parts.len() < 2 {
             return spaced;
         }
@@ -83,15 +83,21 @@ impl Figures {
             .startup
             .captures(text)
             .map_or((None, None), |c| (gib(&c, 2), gib(&c, 1)));
+        let bare = p.bare.captures(text);
         Self {
             device: p.device.captures(text).and_then(|c| {
                 let found = c.iter().skip(1).flatten().next()?;
                 found.as_str().parse().ok()
             }),
             requested: amount(&p.requested, text)
-                .or_else(|| p.desired.captures(text).and_then(|c| gib(&c, 1))),
-            total: amount(&p.total, text).or(total),
-            free: amount(&p.free, text).or(free),
+                .or_else(|| p.desired.captures(text).and_then(|c| gib(&c, 1)))
+                .or_else(|| bytes(bare.as_ref()?, 1).or_else(|| bytes(bare.as_ref()?, 4))),
+            total: amount(&p.total, text)
+                .or(total)
+                .or_else(|| bytes(bare.as_ref()?, 3)),
+            free: amount(&p.free, text)
+                .or(free)
+                .or_else(|| bytes(bare.as_ref()?, 2)),
             allocated: amount(&p.allocated, text),
             reserved: amount(&p.reserved, text),
             reserved_unallocated: amount(&p.unallocated, text),
@@ -158,6 +164,7 @@ struct Patterns {
     process: Regex,
     allowed: Regex,
     pools: Regex,
+    bare: Regex,
 }
 
 /// Number and unit; `\s*` everywhere, for a line may have been broken anywhere.
@@ -167,10 +174,10 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     let a = AMOUNT;
     Patterns {
         device: compiled(
-            r"\bGPU\s+(\d+)\s*(?:;|has\b)|Allocation on device (\d+)|(?:device:|/)(?:GPU|gpu):(\d+)|\bdevice (?:cuda|xpu|hip):(\d+)|\bCUDA device ordinal (\d+)|(?:NPU|XPU)\s+(\d+)\s*(?:;|has\b)|:\d+:\d+ \[(\d+)\] \S+ ?NCCL WARN",
+            r"\bGPU\s+(\d+)\s*(?:;|has\b)|Allocation on device (\d+)|(?:device:|/)(?:GPU|gpu):(\d+)|\bdevice (?:cuda|xpu|hip):(\d+)|\bCUDA device ordinal (\d+)|(?:NPU|XPU)\s+(\d+)\s*(?:;|has\b)|:\d+:\d+ \[(\d+)\] \S+ ?NCCL WARN|\bGPU_(\d+)_bfc\b",
         ),
         requested: compiled(&format!(
-            r"(?:[Tt]ried\s+to\s+allocate|trying\s+to\s+allocate|out of memory to allocate|[Oo]ut of memory allocating|[Ff]ailed to allocate request for|[Aa]ttempting to (?:allocate|reserve)|Unable to allocate|\bRequested\s*:)\s*{a}"
+            r"(?:[Tt]ried\s+to\s+allocate|trying\s+to\s+allocate|out of memory to allocate|[Oo]ut of memory allocating|[Ff]ailed to allocate request for|Failed to CUDA calloc|[Aa]ttempting to (?:allocate|reserve)|Unable to allocate|\bRequested\s*:)\s*{a}"
         )),
         desired: compiled(r"desired GPU memory utilization \([\d.]+, ([\d.]+) GiB\)"),
         startup: compiled(r"Free memory on device(?: \w+:\d+)? \(([\d.]+)/([\d.]+) GiB\)"),
@@ -193,11 +200,30 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
         )),
         allowed: compiled(&format!(r"{a}\s*allowed\b")),
         pools: compiled(&format!(r"{a}\s*allocated\s*in\s*private\s*pools")),
+        bare: compiled(
+            r"\brequired\s*:(\d+)\s*\|\s*free\s*:(\d+)\s*\|\s*total\s*:(\d+)|\bto allocate buffer: (\d+)",
+        ),
     }
 });
 
 fn compiled(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant of this file, compiled by its tests")
+}
+
+/// Lines of one message with a space between them, but where a number was broken in two.
+fn joined(parts: &[&str]) -> String {
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let mut text = String::new();
+    for part in parts {
+        let number = text.strip_suffix('.').unwrap_or(&text);
+        let goes_on = part.strip_prefix('.').unwrap_or(part);
+        let broken = digit(number.chars().next_back()) && digit(goes_on.chars().next());
+        if !text.is_empty() && !broken {
+            text.push(' ');
+        }
+        text.push_str(part);
+    }
+    text
 }
 
 /// The first amount that any of the pattern's groups holds.
@@ -209,6 +235,11 @@ fn amount(pattern: &Regex, text: &str) -> Option<Bytes> {
 
 fn parse(found: &regex::Captures<'_>, group: usize) -> Option<Bytes> {
     Bytes::parse(&found.get(group)?.as_str().replace(',', "")).ok()
+}
+
+/// A number of bytes that stands without a unit.
+fn bytes(found: &regex::Captures<'_>, group: usize) -> Option<Bytes> {
+    found.get(group)?.as_str().parse().ok().map(Bytes)
 }
 
 fn gib(found: &regex::Captures<'_>, group: usize) -> Option<Bytes> {
@@ -251,6 +282,20 @@ mod tests {
             (Some(1), gib(23.69), gib(0.25))
         );
         assert_eq!((f.allocated, f.reserved), (gib(20.5), gib(21.75)));
+    }
+
+    /// A number broken by the terminal and a line that ends between words, in one message.
+    #[test]
+    fn a_broken_number_among_lines_that_end_between_words() {
+        let f = Figures::read(&[
+            "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 2 has a total capacity of 47.50 GiB of which 1.25 GiB is free. Of the allocated memory 3",
+            "9.75 GiB is allocated by PyTorch, and 4.50 GiB",
+            "is reserved by PyTorch but unallocated.",
+        ]);
+        assert_eq!(
+            (f.allocated, f.reserved_unallocated),
+            (gib(39.75), gib(4.5))
+        );
     }
 
     /// PyTorch 2.1 (typing error and all) to today.
@@ -343,6 +388,17 @@ mod tests {
             "OOM when allocating tensor with shape[8,64] and type float on /job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc",
         ]);
         assert_eq!(tf.device, Some(1));
+        let hip = Figures::read(&[
+            "Allocation failed : Device memory : required :4096 | free :1048576 | total :17163091968 ",
+        ]);
+        assert_eq!(
+            (hip.requested, hip.free, hip.total),
+            (
+                Some(Bytes(4096)),
+                Some(Bytes(1 << 20)),
+                Some(Bytes(17_163_091_968))
+            )
+        );
         let nccl = Figures::read(&[
             "node7:4711:4790 [2] include/alloc.h:185 NCCL WARN Cuda failure 2 'out of memory'",
         ]);

@@ -46,7 +46,7 @@ const SHAPES: [(&str, Shape); 6] = [
         Shape::Notebook,
     ),
     (
-        r"^\s*(?P<file>[^\s:]+\.py|<[\w-]+>) in (?P<function>[\w.<>]+)\(",
+        r"^\s*(?P<file>(?:[A-Za-z]:\\[^:]+?|[^\s:]+)\.py|<[\w-]+>) in (?P<function>[\w.<>]+)\(",
         Shape::Notebook,
     ),
     (
@@ -156,6 +156,10 @@ mod tests {
             (
                 "/env/trainer.py in training_step(self, model)",
                 "/env/trainer.py in training_step",
+            ),
+            (
+                r"D:\Program Files\env\session.py in run(self, fetches)",
+                r"D:\Program Files\env\session.py in run",
             ),
             ("Cell In[8], line 14", "Cell In[8]:14"),
             (

@@ -111,6 +111,7 @@ impl Line {
 /// One alternative for each thing that is put before a message.
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
+        r"(?:> ?)+",                                             // a quotation
         r"\([A-Za-z_][\w.]*(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray, vLLM
         r"\[[Rr]ank ?\d+\]:? ?",                                 // torchrun
         r" {0,3}\d{1,4}: ",                                      // srun -l
@@ -155,7 +156,9 @@ pub(crate) fn body_of(text: &str) -> &str {
 
 /// Level by the words before a message; also used for what stands before a match inside a line.
 pub(crate) fn level_of(before: &str) -> Level {
-    let mild = MILD.is_match(before) || before.contains("UserWarning");
+    // NCCL has no louder word than this one.
+    let error_of_nccl = before.contains("NCCL WARN");
+    let mild = !error_of_nccl && (MILD.is_match(before) || before.contains("UserWarning"));
     if mild && !LOUD.is_match(before) {
         Level::Mild
     } else {

@@ -36,6 +36,8 @@ pub(super) struct SourceText {
     last_stamp: Option<(Stamp, u64)>,
     /// A traceback whose last line has not come.
     pub(super) unfinished: Option<Event>,
+    /// The latest line that only says that something went wrong.
+    pub(super) said: Option<Event>,
 }
 
 /// A message whose first line holds a literal and whose pattern may match when the next are joined.
@@ -118,6 +120,7 @@ impl Reader<'_> {
         if self.text.track.take(shown) {
             self.text.progress_line = super::clean::clip(line.body().trim());
             self.text.unfinished = None;
+            self.text.said = None;
             self.events.progress(self.source, step, anew);
         }
     }
@@ -137,7 +140,7 @@ impl Reader<'_> {
     fn traceback(&mut self, line: &Line) {
         self.events.traceback(self.source);
         self.events.close(self.source, line.printer);
-        let cut_off = Event::new(exceptions::unfinished(), self.source, line, 0);
+        let cut_off = Event::new(exceptions::unfinished(line.body()), self.source, line, 0);
         self.text.unfinished = Some(self.placed(cut_off, line));
         if let Some(stream) = self.text.context.stream(line.printer) {
             stream.open = true;
@@ -146,6 +149,16 @@ impl Reader<'_> {
 
     /// A frame or the source below it may belong to a message before, or to one that never ends.
     fn late_frame(&mut self, line: &Line) {
+        if self.text.unfinished.is_none()
+            && line
+                .body()
+                .trim_start_matches([' ', '|'])
+                .starts_with("File \"")
+        {
+            // The log begins inside a traceback.
+            let cut_off = Event::new(exceptions::unfinished(""), self.source, line, 0);
+            self.text.unfinished = Some(cut_off);
+        }
         if let (Some(cut_off), Some(stream)) = (
             self.text
                 .unfinished
@@ -185,7 +198,10 @@ impl Reader<'_> {
                     }
                 }
                 Role::Handled => handled = Some(entry.signature.kind),
-                Role::Success => self.events.success(self.source, entry.signature),
+                Role::Success => {
+                    self.text.said = None;
+                    self.events.success(self.source, entry.signature);
+                }
                 Role::Advice => advice = Some((entry.signature, found.at)),
             }
         }
@@ -193,9 +209,10 @@ impl Reader<'_> {
             self.fail(line, COMPILED[index].signature, at, in_traceback);
         }
         if let Some(kind) = handled {
+            self.text.unfinished = None;
             self.events.handled(self.source, line.number, kind);
         }
-        if failure.is_some() {
+        if failure.is_some() || handled.is_some() {
             return true;
         }
         if part != Part::Code && self.continued(line) {
@@ -321,6 +338,12 @@ impl Reader<'_> {
             code = sanitize(&self.text.line_before);
         }
         let Some(signature) = exceptions::find(line.body(), &code) else {
+            if let Some(signature) = exceptions::said(&line.text, line.body())
+                && !self.events.stands_on(self.source, line.number)
+            {
+                let event = Event::new(signature, self.source, line, 0);
+                self.text.said = Some(self.placed(event, line));
+            }
             return;
         };
         if in_traceback || !exceptions::carries_another(signature) {

@@ -68,12 +68,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The traceback in whose middle the file ends.
+    /// The traceback in whose middle the file ends, or the last that a program says of a failure.
     fn unfinished(&self) -> Option<&Event> {
         const LINES: u64 = 120;
+        const SAID_LINES: u64 = 40;
         let lines = self.splitter.lines_seen();
-        let event = self.text.unfinished.as_ref();
-        event.filter(|e| e.line + LINES >= lines)
+        let cut_off = self.text.unfinished.as_ref();
+        let said = self.text.said.as_ref();
+        cut_off
+            .filter(|e| e.line + LINES >= lines)
+            .or(said.filter(|e| e.line + SAID_LINES >= lines))
     }
 }
 

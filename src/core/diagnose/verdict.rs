@@ -163,7 +163,7 @@ fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Inci
         e.is_cause()
             && e.handled
             && !e.survived
-            && (waits(e) || (e.signature.weight >= weight::NAMED && is_memory(e)))
+            && (waits(e) || (e.signature.weight >= weight::NAMED && is_memory(e) && !e.dealt_with))
     };
     let ended_well = job.is_some_and(|j| j.state == JobState::Completed);
     let handled = first_of(findings.events().filter(memory)).filter(|_| !ended_well);

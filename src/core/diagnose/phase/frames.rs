@@ -49,20 +49,20 @@ pub(super) const FRAMES: &[Row] = &[
         "optimizer_step",
         90,
         "torch/optim/ | apex/optimizers/ | deepspeed/ops/adam | deepspeed/ops/lion | _multi_tensor_adam | in _optimizer_step | in _init_group | bitsandbytes/optim/ \
-        | optimizer.step( | optim.step( | opt.step( | scaler.step( | _take_model_step | stage3.py*in step$ | stage3.py*in _optimizer_step | stage_1_and_2.py*in step$ | distrib_optimizer.py*step \
+        | optimizer.step( | optimizer'].step( | optim.step( | opt.step( | scaler.step( | _take_model_step | stage3.py*in step$ | stage3.py*in _optimizer_step | stage_1_and_2.py*in step$ | distrib_optimizer.py*step \
         | cpu_adam | fused_adam | clip_grad_norm | in optimizer_step$ | in unscale_and_clip_grads | accelerate/optimizer.py*in step$ | in _take_optimizer_step",
     ),
     row(
         "actor_update",
         84,
         "actor_rollout_ref_update_actor | actor_rollout_update_actor | actor_update_actor | in update_actor | update_policy | actor_rollout_wg.update_actor \
-        | in ppo_train | in policy_update | actor_loss.backward | backward(actor_loss | backward(policy_loss | policy_loss.backward | in training_step_actor | in train_actor | in train_minibatch \
+        | ppo_train( | in ppo_train | in policy_update | actor_loss.backward | backward(actor_loss | backward(policy_loss | policy_loss.backward | in training_step_actor | in train_actor | in train_minibatch \
         | PolicyWorker.train | in train_one_step",
     ),
     row(
         "old_logprob",
         82,
-        "actor_rollout_compute_log_prob | in compute_log_prob | in compute_old_log_prob | compute_old_log_prob | self.actor.compute_log_prob | actor_rollout_wg.compute_log_prob \
+        "actor_rollout_compute_log_prob | in compute_log_prob$ | in compute_old_log_prob | compute_old_log_prob | self.actor.compute_log_prob | actor_rollout_wg.compute_log_prob \
         | old_per_token_logps = | in batched_forward_pass | PolicyWorker.get_logprobs | policy.get_logprobs( | old_logprobs = | old_log_probs = ",
     ),
     row(
@@ -159,6 +159,11 @@ pub(super) const FRAMES: &[Row] = &[
         "in forward | in _call_impl | in _wrapped_call_impl | in __call__ | forward_call( | torch/nn/functional.py | torch/nn/modules/ | torch/nn/parallel/ | in training_step | in compute_loss | in forward_step | in _execute_compiled \
         | in _forward_micro_batch | torch.matmul( | F.cross_entropy( | F.softmax( | = model( | = self.model( | = net( | = self.net( | in train_function | in concatenated_forward | in get_batch_logps | in _get_per_token_logps | in logprobs_from_logits \
         | in checkpoint$ | in apply_fn | torch/_inductor/ | triton/ | in fetch_sub_module | in _pre_forward | in call$ | in cross_entropy | in vocab_parallel | criterion(",
+    ),
+    row(
+        "rollout",
+        26,
+        "workers/rollout/ | verl/experimental/agent_loop/",
     ),
     row(
         "init",

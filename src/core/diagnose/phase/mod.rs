@@ -38,6 +38,7 @@ pub(crate) const AMBIENT: &[Marker] = &[
             "Loading checkpoint shards",
             "Loading safetensors checkpoint",
             "Load weight begin",
+            "Loading pipeline components",
             "Starting to load model",
         ],
     ),
@@ -48,6 +49,7 @@ pub(crate) const AMBIENT: &[Marker] = &[
             "Capturing cudagraphs",
             "Capture cuda graph begin",
             "Capturing batches (",
+            "Capturing the model for CUDA graphs",
         ],
     ),
     ambient(
@@ -66,12 +68,15 @@ pub(crate) const AMBIENT: &[Marker] = &[
             "INFO:tensorflow:Evaluation [",
             "Sanity Checking",
             "Validation DataLoader",
+            "Validating: ",
+            "Evaluating: ",
         ],
     ),
     ambient(
         "rollout",
         &[
             "Rollout generation:",
+            "Generating: ",
             "Processed prompts:",
             "Decode batch. #running-req",
             "Decode batch, #running-req",
@@ -87,6 +92,7 @@ pub(crate) const AMBIENT: &[Marker] = &[
             "Generating train split",
             "Tokenizing train dataset",
             "Running tokenizer on",
+            "Map (num_proc=",
         ],
     ),
     ambient(
@@ -104,6 +110,8 @@ pub(crate) const AMBIENT: &[Marker] = &[
         &["allocator cache flushes since last step"],
     ),
     ambient("forward", &["Error in replica "]),
+    ambient("actor_update", &["Train epoch ["]),
+    ambient("kv_cache", &["init cache memory allocated"]),
 ];
 
 const fn ambient(phase: &'static str, needles: &'static [&'static str]) -> Marker {
@@ -205,7 +213,7 @@ pub(crate) fn in_message(text: &str) -> Option<Found> {
 const MESSAGES: [(&str, &str); 7] = [
     (
         "backward",
-        "Backward0 | BackpropFilter | BackpropInput | gradient_tape/ | gradients/ | cudnnConvolutionBackward | conv_grad_ | _grad_ops.cc | _grad_op.cc",
+        "Backward0 | BackpropFilter | BackpropInput | gradient_tape/ | gradients/ | cudnnConvolutionBackward | conv_grad_ | _grad_ops.cc | _grad_op.cc | [Op:*Grad]",
     ),
     (
         "init",
@@ -223,7 +231,7 @@ const MESSAGES: [(&str, &str); 7] = [
     ("dataloader", "DataLoader worker"),
     (
         "nccl",
-        "ncclCommInitRank | ncclInternalError | ncclUnhandledCudaError | ncclSystemError | ProcessGroupNCCL",
+        "ncclCommInitRank | ncclInternalError | ncclUnhandledCudaError | ncclSystemError | ProcessGroupNCCL | NCCL WARN",
     ),
 ];
 

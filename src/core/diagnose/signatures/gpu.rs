@@ -23,7 +23,10 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "torch_fsdp_clone_warning",
         kind: "cuda_oom",
-        literals: &["Failed to clone() tensor with name"],
+        literals: &[
+            "Failed to clone() tensor with name",
+            "state_dict entry could point to invalid memory",
+        ],
         pattern: Some(r"out of memory"),
         handled: true,
         wraps: true,
@@ -131,12 +134,15 @@ pub(super) const TABLE: &[Signature] = &[
             "Triton Error [CUDA]: out of memory",
             "CUDA error: out of memory",
             "cuda runtime error (2) : out of memory",
+            "CUDA runtime error: out of memory",
+            "CUDA error(2), out of memory",
+            "cudaError_t 2 : \"out of memory\"",
         ],
         pattern: Some(
-            r"(?:^\s*|[:)|\]] ?)CUDA error: out of memory|cuda runtime error \(2\)|Triton Error",
+            r"(?:^\s*|[:)|\]] ?)CUDA (?:runtime )?error(?::|\(2\),) out of memory|cuda runtime error \(2\)|Triton Error|cudaError_t 2",
         ),
         pool: "device, outside the caching allocator (context, graphs, pinned buffers); the frame may be wrong",
-        source: "PyTorch c10/cuda/CUDAException.cpp, any; THC up to 1.4",
+        source: "PyTorch c10/cuda/CUDAException.cpp, any; THC up to 1.4; PaddlePaddle; Kaldi cudamatrix; LMDeploy",
         example: "torch.AcceleratorError: CUDA error: out of memory",
         ..CAUSE
     },
@@ -182,10 +188,59 @@ pub(super) const TABLE: &[Signature] = &[
         ..CAUSE
     },
     Signature {
+        id: "rmm_oom",
+        kind: "cuda_driver_oom",
+        literals: &["std::bad_alloc: out_of_memory", "RMM failure at"],
+        pattern: Some(r"bad_alloc: out_of_memory|Maximum pool size exceeded"),
+        pool: "device, RAPIDS' pool; the C++ name is that of host memory",
+        source: "RMM include/rmm/error.hpp, 0.15 to 26.x",
+        example: "MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /opt/env/include/rmm/mr/device/cuda_memory_resource.hpp:70: cudaErrorMemoryAllocation out of memory",
+        ..CAUSE
+    },
+    Signature {
+        id: "hip_runtime_oom",
+        kind: "hip_oom",
+        literals: &[
+            "Allocation failed : Device memory : required",
+            "Memory not available to allocate buffer",
+            "miopenStatusAllocFailed",
+        ],
+        pool: "device, as the HIP runtime and MIOpen see it",
+        source: "ROCm clr hipamd/src/hip_memory.cpp, 4 to 7; MIOpen src/hip/handlehip.cpp",
+        example: ":1:hip_memory.cpp           :303 : 961677 us: 4277 : [tid:0x7f2a] Allocation failed : Device memory : required :2097152 | free :1048576 | total :17163091968",
+        ..CAUSE
+    },
+    Signature {
+        id: "hip_queue_out_of_resources",
+        kind: "hip_oom",
+        literals: &["HSA_STATUS_ERROR_OUT_OF_RESOURCES"],
+        pattern: Some(r"(?i:aborting with error)|Available Free mem"),
+        gpu: Some(Tri::Ambiguous),
+        pool: "device, or another resource of the runtime (threads, events)",
+        source: "ROCm clr rocclr/device/rocm/rocdevice.cpp, 4 to 7",
+        example: ":0:rocdevice.cpp            :3672: 961677 us:  Callback: Queue 0x7f2a aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources. Available Free mem : 62 MB",
+        ..CAUSE
+    },
+    Signature {
+        id: "cuda_library_alloc_failed",
+        kind: "cuda_driver_oom",
+        literals: &[
+            "CUFFT_ALLOC_FAILED",
+            "CUSOLVER_STATUS_ALLOC_FAILED",
+            "CUSPARSE_STATUS_ALLOC_FAILED",
+            "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES",
+        ],
+        pool: "device, workspace of a CUDA library",
+        source: "cuFFT, cuSOLVER and cuSPARSE status names, CUDA 9 to 13",
+        example: "RuntimeError: cuFFT error: CUFFT_ALLOC_FAILED",
+        ..CAUSE
+    },
+    Signature {
         id: "cupy_oom",
         kind: "cuda_driver_oom",
         literals: &["ut of memory to allocate", "ut of memory allocating"],
         pattern: Some(r"ut of memory (?:to allocate|allocating) [\d,]+ bytes"),
+        unless: Some(r"(?i)resource.exhausted"),
         pool: "device, CuPy's own pool",
         source: "CuPy cupy/cuda/memory.pyx, 4 to 13",
         example: "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 2,147,483,648 bytes (allocated so far: 9,663,676,416 bytes).",
@@ -233,12 +288,31 @@ pub(super) const TABLE: &[Signature] = &[
         ..CAUSE
     },
     Signature {
+        id: "cudnn_no_engine",
+        kind: "cudnn_alloc",
+        weight: weight::SPECIFIC,
+        literals: &[
+            "was unable to find an engine to execute",
+            "nable to find a valid cuDNN algorithm",
+        ],
+        gpu: Some(Tri::Ambiguous),
+        pool: "mostly device: every algorithm wanted more workspace than was free; a card that cuDNN does not know says the same",
+        source: "PyTorch aten/src/ATen/native/cudnn/Conv_v7.cpp and Conv_v8.cpp, 1.5 to 2.x",
+        example: "RuntimeError: GET was unable to find an engine to execute this computation",
+        ..CAUSE
+    },
+    Signature {
         id: "cudnn_not_initialized",
         kind: "cudnn_alloc",
-        literals: &["CUDNN_STATUS_NOT_INITIALIZED"],
+        literals: &[
+            "CUDNN_STATUS_NOT_INITIALIZED",
+            "Could not create cudnn handle",
+            "cuDNN failed to initialize",
+            "DNN library initialization failed",
+        ],
         gpu: Some(Tri::Ambiguous),
         pool: "mostly device: cuDNN found no memory for its handle; a broken installation says the same",
-        source: "cuDNN status, 7 to 9",
+        source: "cuDNN status, 7 to 9; TensorFlow and XLA stream_executor/cuda/cuda_dnn.cc",
         example: "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
         ..CAUSE
     },
@@ -287,11 +361,15 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "tf_device_retry",
         kind: "tf_oom",
-        literals: &["from device: CUDA_ERROR_OUT_OF_MEMORY"],
+        literals: &[
+            "from device: CUDA_ERROR_OUT_OF_MEMORY",
+            "from device: HIP_ERROR_OutOfMemory",
+            "from device: RESOURCE_EXHAUSTED",
+        ],
         unless: Some(r"\bI (?:tensorflow|external|0000)"),
         handled: true,
         pool: "device: TensorFlow asks again for less",
-        source: "TensorFlow stream_executor/cuda/cuda_driver.cc, 1.x to 2.x",
+        source: "TensorFlow stream_executor/cuda/cuda_driver.cc and rocm/rocm_driver.cc, 1.x to 2.x",
         example: "2026-03-02 10:00:00.000000: E tensorflow/stream_executor/cuda/cuda_driver.cc:936] failed to allocate 2.00G (2147483648 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
         ..CAUSE
     },

@@ -89,6 +89,8 @@ pub(super) const TABLE: &[Signature] = &[
             "ut of memory: Kill",
             "invoked oom-killer",
             "oom-kill:constraint=",
+            "oom_reaper: reaped process",
+            "oom_score_adj name",
         ],
         any_level: true,
         pool: RSS,
@@ -97,15 +99,78 @@ pub(super) const TABLE: &[Signature] = &[
         ..CAUSE
     },
     Signature {
+        id: "service_oom_kill",
+        kind: "host_oom",
+        literals: &[
+            "of this unit has been killed by the OOM killer",
+            "with result 'oom-kill'",
+        ],
+        any_level: true,
+        pool: CGROUP,
+        source: "systemd core/service.c, 240 to 258",
+        example: "Mar 02 08:24:00 gpu07 systemd[1]: trainer.service: Failed with result 'oom-kill'.",
+        ..CAUSE
+    },
+    Signature {
+        id: "batch_system_memory_limit",
+        kind: "host_oom",
+        literals: &[
+            "TERM_MEMLIMIT: ",
+            "PBS: job killed: mem",
+            "PBS: job killed: vmem",
+        ],
+        any_level: true,
+        pool: "host memory that the job may use",
+        source: "IBM LSF bjobs and job reports; OpenPBS mom",
+        example: "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+        ..CAUSE
+    },
+    Signature {
+        id: "dask_memory_budget",
+        kind: "host_oom",
+        literals: &["memory budget. Restarting"],
+        handled: true,
+        any_level: true,
+        pool: "host memory of one Dask worker; the nanny starts it again",
+        source: "distributed worker_memory.py, 1.x to 2025",
+        example: "distributed.nanny.memory - WARNING - Worker tcp://127.0.0.1:49477 (pid=4711) exceeded 95% memory budget. Restarting...",
+        ..CAUSE
+    },
+    Signature {
+        id: "managed_heap",
+        kind: "host_oom",
+        literals: &[
+            "java.lang.OutOfMemoryError",
+            "JavaScript heap out of memory",
+        ],
+        pool: "heap of a managed runtime, whose limit is its own",
+        source: "OpenJDK 8 to 21; Node.js 8 to 22",
+        example: "Exception in thread \"main\" java.lang.OutOfMemoryError: Java heap space",
+        ..CAUSE
+    },
+    Signature {
+        id: "ray_object_store_full",
+        kind: "host_oom",
+        literals: &["ObjectStoreFullError"],
+        pool: "shared memory of the node that Ray keeps for objects",
+        source: "Ray core plasma store, 1.x to 2.x",
+        example: "ray.exceptions.ObjectStoreFullError: Failed to put object 00ff in object store because it is full. Object size is 8589934592 bytes.",
+        ..CAUSE
+    },
+    Signature {
         id: "container_oom_killed",
         kind: "host_oom",
-        literals: &["OOMKilled"],
+        literals: &[
+            "OOMKilled",
+            "low on resource: memory",
+            "container init was OOM-killed",
+        ],
         pattern: Some(
-            r"(?:[Rr]eason|State|status)\S*\s*[:=]?\s*OOMKilled|OOMKilled: true|\bOOMKilled\s*\(",
+            r"\d/\d+\s+OOMKilled|low on resource: memory|OOM-killed|(?:[Rr]eason|State|status)\S*\s*[:=]?\s*OOMKilled|OOMKilled: true|\bOOMKilled\s*\(",
         ),
         any_level: true,
         pool: CGROUP,
-        source: "Kubernetes pod status, docker inspect",
+        source: "Kubernetes pod status and events, runc, docker inspect",
         example: "      Reason:       OOMKilled",
         ..CAUSE
     },
@@ -125,6 +190,7 @@ pub(super) const TABLE: &[Signature] = &[
         literals: &[
             "due to the node running low on memory",
             "which exceeds the memory usage threshold of",
+            "Memory on the node (IP:",
         ],
         any_level: true,
         pool: NODE,
@@ -184,8 +250,10 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "python_memory_error",
         kind: "host_oom",
-        literals: &["MemoryError"],
-        pattern: Some(r"^\s*(?:\w+\.)*_?(?:Array)?MemoryError\b\s*(?:$|:)"),
+        literals: &["MemoryError", "Unable to allocate "],
+        pattern: Some(
+            r"^\s*(?:\w+\.)*_?(?:Array)?MemoryError\b\s*(?:$|:)|Unable to allocate (?:[\d.]+ ?\w+ for an )?array with ",
+        ),
         pool: RSS,
         source: "CPython, numpy",
         example: "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 37.3 GiB for an array with shape (50000, 100000) and data type float64",
@@ -203,9 +271,17 @@ pub(super) const TABLE: &[Signature] = &[
     },
     Signature {
         id: "shell_killed",
-        literals: &["Killed"],
-        pattern: Some(r"^\s*Killed\s*$|line \d+:\s+\d+ Killed\b|^\[\d+\]\s*[-+]?\s+Killed\b"),
-        source: "bash, dash",
+        literals: &[
+            "Killed",
+            "zsh: killed  ",
+            "已杀死",
+            "Processus arrêté",
+            "Terminado (killed)",
+        ],
+        pattern: Some(
+            r"^\s*[*`]*(?:Killed(?:: 9)?|已杀死|Processus arrêté|Terminado \(killed\))[*`.]*\s*$|(?:line \d+:\s+\d+|行:?\s*\d+|^\[\d+\]\s*[-+]?)\s+(?:Killed\b|已杀死)|^zsh: killed\b",
+        ),
+        source: "bash, dash, zsh; the word for signal 9 of the C library's translations",
         example: "/var/spool/slurmd/job04711/slurm_script: line 31: 48151 Killed                  python3 train.py",
         ..KILLED
     },
@@ -221,7 +297,11 @@ pub(super) const TABLE: &[Signature] = &[
             "Signals.SIGKILL",
             "return code = -9",
             "exited with code -9",
+            "killed by signal 9",
+            "terminated by signal 9",
+            "signal: killed",
         ],
+        unless: Some(r"forcefully exiting via"),
         source: "torchrun (torch.distributed.elastic) 1.9 to 2.x, subprocess, DeepSpeed launcher",
         example: "E0302 10:13:05.000000 4711 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 0 (pid: 4712) of binary: /usr/bin/python3",
         ..KILLED
@@ -237,6 +317,7 @@ pub(super) const TABLE: &[Signature] = &[
         id: "exit_137",
         literals: &[
             "exit code 137",
+            "exit code (137)",
             "Exit code 137",
             "exit status 137",
             "exit code: 137",
@@ -253,7 +334,8 @@ pub(super) const TABLE: &[Signature] = &[
         literals: &[
             "insufficient shared memory (shm)",
             "out of shared memory",
-            "is killed by signal: Bus error",
+            "is killed by signal: Bus",
+            "workers are out of shared",
         ],
         pool: "/dev/shm",
         source: "PyTorch torch/utils/data/_utils/signal_handling.py, 0.4 to 2.x",
@@ -267,9 +349,10 @@ pub(super) const TABLE: &[Signature] = &[
             "No space left on device",
             "unable to allocate shared memory",
             "creating shared memory segment",
+            "unable to write to file </torch",
         ],
         pattern: Some(
-            r"/dev/shm|unable to allocate shared memory\(shm\)|Error while creating shared memory segment|shared memory (?:object|file)",
+            r"/dev/shm|unable to write to file </torch|unable to allocate shared memory\(shm\)|Error while creating shared memory segment|shared memory (?:object|file)",
         ),
         any_level: true,
         pool: "/dev/shm",

@@ -1,14 +1,7 @@
-//! Ends that are no lack of memory: Slurm's own, NCCL, hardware, network, disk, configuration, bugs; and
-//! what follows from another failure.
+//! Ends that are no lack of memory: hardware, disk, configuration, bugs; and what follows from another
+//! failure.
 
-use super::{CONSEQUENCE, Role, SPECIFIC, Signature, weight};
-
-/// What Slurm says about the end of a job: trusted, yet it comes last.
-const SCHEDULER: Signature = Signature {
-    weight: weight::SCHEDULER,
-    any_level: true,
-    ..SPECIFIC
-};
+use super::{CONSEQUENCE, SPECIFIC, Signature, weight};
 
 const DISK: Signature = Signature {
     kind: "disk",
@@ -31,49 +24,7 @@ const BUG: Signature = Signature {
     ..SPECIFIC
 };
 
-const NETWORK: Signature = Signature {
-    kind: "network",
-    weight: weight::NETWORK,
-    ..SPECIFIC
-};
-
 pub(super) const TABLE: &[Signature] = &[
-    Signature {
-        id: "slurm_time_limit",
-        kind: "time_limit",
-        literals: &["DUE TO TIME LIMIT"],
-        source: "slurmstepd, 2.x to 26.05",
-        example: "slurmstepd-gpu07: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-03-02T01:57:33 DUE TO TIME LIMIT ***",
-        ..SCHEDULER
-    },
-    Signature {
-        id: "slurm_node_failure",
-        kind: "node_failure",
-        literals: &["DUE TO NODE FAILURE", "Node failure on", "NODE_FAIL"],
-        pattern: Some(r"DUE TO NODE FAILURE|error: Node failure on|\bNODE_FAIL\b[ ,]"),
-        source: "slurmstepd, srun, salloc, Slurm's mails, 2.x to 26.05",
-        example: "slurmstepd: error: *** STEP 4711.0 ON gpu07 CANCELLED AT 2026-03-02T04:11:09 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
-        ..SCHEDULER
-    },
-    Signature {
-        id: "slurm_preempted",
-        kind: "preempted",
-        literals: &["DUE TO PREEMPTION", "DUE TO JOB REQUEUE"],
-        source: "slurmstepd, 2.x to 26.05",
-        example: "slurmstepd-gpu07: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-03-02T01:57:33 DUE TO PREEMPTION ***",
-        ..SCHEDULER
-    },
-    Signature {
-        id: "slurm_cancelled",
-        kind: "other",
-        weight: weight::CONSEQUENCE + 2,
-        literals: &[" CANCELLED AT "],
-        unless: Some(r"DUE TO"),
-        retry: Some(true),
-        source: "slurmstepd: scancel, or the rest of a job after a failure; 2.x to 26.05",
-        example: "slurmstepd-node1: error: *** JOB 43 ON node1 CANCELLED AT 2026-11-21T01:57:33 ***",
-        ..CONSEQUENCE
-    },
     Signature {
         id: "program_missing",
         kind: "code_bug",
@@ -91,50 +42,11 @@ pub(super) const TABLE: &[Signature] = &[
         weight: weight::NETWORK,
         literals: &["oomctl: "],
         pattern: Some(r"^oomctl: "),
-        unless: Some(r" is dropped, it clashes "),
+        unless: Some(r" is dropped, it clashes |^oomctl: dry run"),
         phase: Some("init"),
         source: "this project's templates (slurm/_start.sh.j2, `die`)",
         example: "oomctl: 1 of 2 nodes joined Ray within 600 s (ray_wait)",
         ..SPECIFIC
-    },
-    Signature {
-        id: "srun_launch_failed",
-        kind: "other",
-        literals: &[
-            "srun: error: Task launch for",
-            "Job credential expired",
-            "Unable to create step for job",
-        ],
-        retry: Some(true),
-        phase: Some("init"),
-        source: "srun, 2.x to 26.05",
-        example: "srun: error: Task launch for StepId=4711.0 failed on node gpu07: Job credential expired",
-        ..SCHEDULER
-    },
-    Signature {
-        id: "nccl_watchdog",
-        kind: "nccl_timeout",
-        role: Role::Consequence,
-        weight: weight::SCHEDULER,
-        literals: &["Watchdog caught collective"],
-        any_level: true,
-        source: "PyTorch ProcessGroupNCCL.cpp, 1.8 to 2.9",
-        example: "[rank1]:[E302 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.",
-        ..SPECIFIC
-    },
-    Signature {
-        id: "gloo_timeout",
-        kind: "nccl_timeout",
-        literals: &[
-            "Timed out waiting",
-            "Socket Timeout",
-            "wait timeout after",
-            "Timed out initializing process group",
-        ],
-        pattern: Some(r"gloo|process group|[Ss]tore|recvValue|c10d"),
-        source: "PyTorch gloo and TCPStore, 1.8 to 2.9",
-        example: "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
-        ..NETWORK
     },
     Signature {
         id: "hw_ecc",
@@ -152,12 +64,16 @@ pub(super) const TABLE: &[Signature] = &[
         id: "hw_gpu_lost",
         literals: &[
             "NVRM: Xid (PCI",
-            "has fallen off the bus",
+            "fallen off the bus",
             "GPU is lost",
             "device(s) is/are busy or unavailable",
             "Unable to determine the device handle",
+            "HW Exception by GPU node",
+            "mce: [Hardware Error]",
+            "PCIe Bus Error: severity=Uncorrected",
+            "couldn't communicate with the NVIDIA driver",
         ],
-        source: "NVIDIA driver (dmesg), nvidia-smi, CUDA runtime",
+        source: "NVIDIA driver and kernel (dmesg), nvidia-smi, CUDA runtime, ROCm",
         example: "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",
         ..HARDWARE
     },
@@ -180,8 +96,10 @@ pub(super) const TABLE: &[Signature] = &[
             "Stale file handle",
             "Read-only file system",
             "PytorchStreamWriter failed writing file",
+            "EOFError: Ran out of input",
+            "PytorchStreamReader failed",
         ],
-        source: "EIO, ESTALE, EROFS; PyTorch serialization",
+        source: "EIO, ESTALE, EROFS; PyTorch serialization and pickle: a file that is cut off",
         example: "OSError: [Errno 116] Stale file handle: '/scratch/ckpt/step_40/model.pt'",
         ..DISK
     },
@@ -194,7 +112,11 @@ pub(super) const TABLE: &[Signature] = &[
             "ConfigAttributeError",
             "ConfigKeyError",
             "MissingMandatoryValue",
+            "full_key: ",
         ],
+        pattern: Some(
+            r"ConfigCompositionException|Could not override '|is not in struct|Config(?:Attribute|Key)Error|MissingMandatoryValue|^\s*full_key: \S",
+        ),
         source: "hydra 1.x, omegaconf 2.x",
         example: "hydra.errors.ConfigCompositionException: Could not override 'actor_rollout_ref.rollout.max_len'.",
         ..CONFIG
@@ -223,8 +145,20 @@ pub(super) const TABLE: &[Signature] = &[
             "CUDA driver version is insufficient",
             "no kernel image is available for execution",
             "Torch not compiled with CUDA enabled",
+            "CUDA Setup failed",
+            "CUDA SETUP: Setup Failed",
+            "error while loading shared libraries",
+            "error: invalid device function",
+            "Found no NVIDIA driver on your system",
+            "NVIDIA driver on your system is too old",
+            "No CUDA GPUs are available",
+            "no CUDA-capable device is detected",
+            "CUDA_HOME environment variable is not set",
+            "FlashAttention only supports",
+            "Driver/library version mismatch",
+            "' not found (required by",
         ],
-        source: "glibc's loader: an extension built for another PyTorch or CUDA",
+        source: "glibc's loader, PyTorch, bitsandbytes, flash-attn: built for another PyTorch, CUDA or card, or no driver",
         example: "ImportError: /opt/env/lib/python3.11/site-packages/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
         ..CONFIG
     },
@@ -235,9 +169,57 @@ pub(super) const TABLE: &[Signature] = &[
             "error: the following arguments are required",
             "error: argument ",
             "invalid device ordinal",
+            "Duplicate GPU detected",
         ],
-        source: "argparse; CUDA runtime: more ranks than visible GPUs",
+        source: "argparse; CUDA runtime and NCCL: more ranks than visible GPUs",
         example: "train.py: error: unrecognized arguments: --micro_batch 4",
+        ..CONFIG
+    },
+    Signature {
+        id: "config_resources",
+        literals: &[
+            "is less than total desired GPUs",
+            "is greater than the derived max_model_len",
+            "number of required GPUs exceeds the total number of available GPUs",
+            "is only supported on GPUs with compute capability",
+            "can be caused by too large tensor parallel size",
+        ],
+        unless: Some(r"\bWARNING\b"),
+        source: "verl trainer/ppo/ray_trainer.py, 0.2 to 0.9; vLLM config.py and executor/ray_utils.py, 0.4 to 0.13",
+        example: "ValueError: Total available GPUs 4 is less than total desired GPUs 8",
+        ..CONFIG
+    },
+    Signature {
+        id: "config_limits",
+        literals: &[
+            "Too many open files",
+            "received 0 items of ancdata",
+            "can't start new thread",
+        ],
+        source: "EMFILE and thread limits (ulimit) in CPython and PyTorch's file-descriptor sharing",
+        example: "OSError: [Errno 24] Too many open files",
+        ..CONFIG
+    },
+    Signature {
+        id: "config_model",
+        literals: &[
+            "is not a valid model identifier",
+            "does not appear to have a file named",
+        ],
+        phase: Some("load"),
+        source: "transformers utils/hub.py, 4.x",
+        example: "OSError: /models/qwen is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'",
+        ..CONFIG
+    },
+    Signature {
+        id: "config_environment",
+        literals: &[
+            "Lmod has detected the following error",
+            "has not been properly configured to use 'conda activate'",
+            "EnvironmentNameNotFound: ",
+        ],
+        source: "Lmod 7 and 8; conda 4 to 25",
+        example: "Lmod has detected the following error: The following module(s) are unknown: \"cuda/12.9\"",
         ..CONFIG
     },
     Signature {
@@ -247,9 +229,14 @@ pub(super) const TABLE: &[Signature] = &[
             "device-side assert triggered",
             "misaligned address",
             "CUDA_ERROR_ILLEGAL_ADDRESS",
+            "unspecified launch failure",
+            "CUDA_ERROR_LAUNCH_FAILED",
+            "Memory access fault by GPU node",
         ],
-        pattern: Some(r"illegal memory access|CUDA error: |CUDA_ERROR_ILLEGAL_ADDRESS"),
-        source: "CUDA runtime",
+        pattern: Some(
+            r"illegal memory access|CUDA error: |CUDA_ERROR_|unspecified launch failure|Memory access fault",
+        ),
+        source: "CUDA runtime and driver; ROCr",
         example: "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
         ..BUG
     },
@@ -272,76 +259,6 @@ pub(super) const TABLE: &[Signature] = &[
         source: "kernel, torchrun, subprocess, UCX",
         example: "subprocess.CalledProcessError: Command '['python3', 'train.py']' died with <Signals.SIGSEGV: 11>.",
         ..BUG
-    },
-    Signature {
-        id: "network_address_in_use",
-        weight: weight::SPECIFIC,
-        literals: &["ddress already in use", "EADDRINUSE"],
-        source: "torch.distributed TCPStore, Ray, vLLM: port taken",
-        example: "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
-        ..NETWORK
-    },
-    Signature {
-        id: "network_unreachable",
-        weight: weight::EXCEPTION + 1,
-        literals: &[
-            "Max retries exceeded with url",
-            "couldn't connect to 'https://",
-            "Temporary failure in name resolution",
-            "Name or service not known",
-            "LocalEntryNotFoundError",
-        ],
-        phase: Some("load"),
-        source: "requests, huggingface_hub",
-        example: "requests.exceptions.ConnectionError: (MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /api/models/x (Caused by NewConnectionError)",
-        ..NETWORK
-    },
-    Signature {
-        id: "network_tracker",
-        weight: weight::EXCEPTION + 1,
-        literals: &["Connection to wandb service failed"],
-        source: "wandb sdk, 0.13 to 0.2x: the tracker's own process is gone",
-        example: "wandb.sdk.wandb_manager.ManagerConnectionRefusedError: Connection to wandb service failed since the process is not available.",
-        ..NETWORK
-    },
-    Signature {
-        id: "network_retry",
-        literals: &["entering retry loop"],
-        handled: true,
-        source: "wandb sdk, 0.10 to 0.2x: the tracker waits, training may go on",
-        example: "wandb: Network error (ConnectTimeout), entering retry loop.",
-        ..NETWORK
-    },
-    Signature {
-        id: "nccl_system_error",
-        kind: "network",
-        weight: weight::NETWORK,
-        literals: &[
-            "ncclSystemError",
-            "ncclRemoteError",
-            "Connection closed by remote peer",
-            "unhandled system error",
-        ],
-        phase: Some("nccl"),
-        retry: Some(true),
-        source: "NCCL 2.x through PyTorch: the peer's own error is the cause",
-        example: "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
-        ..CONSEQUENCE
-    },
-    Signature {
-        id: "nccl_connection_closed",
-        literals: &[
-            "Connection closed by localRank",
-            "NCCL communicator was aborted",
-            "Exception (either an error or timeout) detected by watchdog",
-            "remote process exited or there was a network error",
-        ],
-        kind: "network",
-        phase: Some("nccl"),
-        retry: Some(true),
-        source: "NCCL 2.x, PyTorch ProcessGroupNCCL.cpp",
-        example: "gpu07:4711:4790 [2] NCCL INFO [Service thread] Connection closed by localRank 2",
-        ..CONSEQUENCE
     },
     Signature {
         id: "ray_actor_died",
@@ -371,6 +288,7 @@ pub(super) const TABLE: &[Signature] = &[
         id: "elastic_closing",
         literals: &[
             "closing signal SIGTERM",
+            "forcefully exiting via Signals.SIGKILL",
             "ChildFailedError",
             "Root Cause (first observed failure)",
             "SignalException",
@@ -393,32 +311,23 @@ pub(super) const TABLE: &[Signature] = &[
         ..CONSEQUENCE
     },
     Signature {
-        id: "srun_task_ended",
-        weight: weight::CONSEQUENCE + 1,
-        literals: &[
-            "srun: error: ",
-            "srun: Job step aborted",
-            "srun: launch/slurm:",
-        ],
-        pattern: Some(
-            r"tasks? [\d,-]+: (?:Exited with exit code|Killed|Terminated|Aborted|Segmentation)|Job step aborted|_step_signal",
-        ),
-        unless: Some(r"exit code 137|Out Of Memory"),
-        source: "srun, 2.x to 26.05",
-        example: "srun: error: gpu07: task 0: Exited with exit code 1",
-        ..CONSEQUENCE
-    },
-    Signature {
         id: "engine_core_failed",
-        literals: &[
-            "Engine core initialization failed",
-            "EngineDeadError",
-            "EngineCore encountered a fatal error",
-            "Engine core proc",
-        ],
+        literals: &["Engine core initialization failed", "Engine core proc"],
         phase: Some("init"),
         source: "vLLM v1/engine, 0.8 to 0.13: the cause stands above, or was lost",
         example: "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+        ..CONSEQUENCE
+    },
+    Signature {
+        id: "engine_core_died",
+        literals: &[
+            "EngineDeadError",
+            "EngineCore encountered an issue",
+            "EngineCore encountered a fatal error",
+        ],
+        phase: Some("rollout"),
+        source: "vLLM v1/engine, 0.8 to 0.13: the cause stands above, or was lost",
+        example: "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
         ..CONSEQUENCE
     },
     Signature {
@@ -428,6 +337,25 @@ pub(super) const TABLE: &[Signature] = &[
         phase: Some("dataloader"),
         source: "PyTorch torch/utils/data, 0.4 to 2.x",
         example: "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Terminated. ",
+        ..CONSEQUENCE
+    },
+    Signature {
+        id: "program_failed",
+        weight: weight::CONSEQUENCE - 2,
+        literals: &[
+            "exited with code",
+            "exited with status",
+            "with exit value",
+            "with exit status",
+            "with exit code",
+            "with return code",
+            "non-zero exit ",
+        ],
+        pattern: Some(
+            r"(?i)\b(?:exited|failed|finished|ended|terminated)\b[^.;]{0,40}\b(?:code|status|value)\b\s*[:=]?\s*[1-9]|non-?zero exit (?:code|status)",
+        ),
+        source: "launchers, workflow engines and make: a program ended badly, and no more is said",
+        example: "ERROR: launcher: the command exited with code 1",
         ..CONSEQUENCE
     },
     Signature {

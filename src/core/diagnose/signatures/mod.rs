@@ -9,6 +9,8 @@ mod gpu;
 mod host;
 mod infrastructure;
 mod lookalikes;
+mod schedulers;
+mod transport;
 mod user;
 
 pub(crate) use lookalikes::SAID;
@@ -148,6 +150,8 @@ const TABLES: &[&[Signature]] = &[
     engine::TABLE,
     gpu::TABLE,
     host::TABLE,
+    schedulers::TABLE,
+    transport::TABLE,
     infrastructure::TABLE,
 ];
 
@@ -280,18 +284,23 @@ pub(crate) static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
 /// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors.
 pub(crate) const ALSO: &[&str] = &[
     "Traceback (most",
-    "  File \"",
-    " File \"",
+    "File \"",
     "File ~/",
     "File /",
     "Cell In",
     ".py in ",
     "❱ ",
     "│ /",
+    "│ C:\\",
+    "│ D:\\",
     "--> ",
     "ray::",
     "Error",
     "Exception",
+    "ERROR",
+    "FATAL",
+    "error:",
+    "fatal:",
     "above exception",
     "(local_rank:",
     "backward(",
