@@ -1,0 +1,471 @@
+//! The oracle: knows the truth, and looks for the fastest legal configuration that fits.
+//!
+//! It may move the knobs that the shipped ladder moves, to any legal value: batches, budgets and the
+//! engine's share down (the share up where the engine does not start otherwise), switches on and off, the
+//! responses to one half, GPUs and nodes up within the cluster. The experiment comes first, then the
+//! number of GPUs, then speed: what changes training or takes more GPUs is looked at only where nothing
+//! else fits.
+
+use std::collections::{BTreeSet, HashMap};
+
+use oomctl::core::recipe::Shape;
+use oomctl::core::units::Bytes;
+
+use super::cases::Case;
+use super::engine::Engine;
+use super::hidden::{Hidden, Unknown};
+use super::setup::{Program, Setup};
+use super::speed::Pace;
+use super::stack::Stack;
+use super::trainer::Job;
+use super::truth::{Failed, fits};
+
+/// What the oracle found.
+#[derive(Debug, Clone)]
+pub struct Best {
+    pub setup: Setup,
+    pub shape: Shape,
+    /// Tokens per second and GPU.
+    pub speed: f64,
+}
+
+/// Searches the ladder's reach.
+pub fn search(case: &Case, stack: &Stack) -> Option<Best> {
+    let moved = stack.moved();
+    let mut hidden = case.hidden.clone();
+    if let Some(Unknown::Leak(bytes)) = hidden.unknown {
+        // Room for all that will leak.
+        hidden.unknown = Some(Unknown::Context(bytes * hidden.steps));
+    }
+    let search = Search {
+        case,
+        stack,
+        hidden,
+        moved,
+    };
+    let start = search.roomy_host();
+    let halved = search.shortened(&start);
+    [Some(start), halved]
+        .into_iter()
+        .flatten()
+        .find_map(|base| {
+            let places = search.places(&base);
+            places.iter().find_map(|place| search.best_at(place))
+        })
+}
+
+struct Search<'a> {
+    case: &'a Case,
+    stack: &'a Stack,
+    /// The truth, with what leaks counted from the start.
+    hidden: Hidden,
+    moved: BTreeSet<String>,
+}
+
+/// A size in a setup.
+type Field = fn(&mut Setup) -> &mut u64;
+
+/// Results of the trainer's phases, by what they depend on.
+type Known = HashMap<String, Option<u64>>;
+
+impl Search<'_> {
+    fn moves(&self, knob: &str) -> bool {
+        self.moved.contains(knob)
+    }
+
+    fn job<'b>(&'b self, setup: &'b Setup) -> Job<'b> {
+        Job {
+            model: self.case.model,
+            setup,
+            hidden: &self.hidden,
+        }
+    }
+
+    /// The start with as much host memory as the node has: it costs nothing here.
+    fn roomy_host(&self) -> Setup {
+        let mut setup = self.case.start.clone();
+        let node = self.case.cluster.node_memory.as_deref();
+        let node = node.and_then(|t| Bytes::parse(t).ok()).map(|b| b.0);
+        if self.moves("mem") && setup.host.is_some() {
+            setup.host = node.or(setup.host);
+        }
+        setup
+    }
+
+    fn shortened(&self, base: &Setup) -> Option<Setup> {
+        let knob = match base.program {
+            Program::Grpo => "max_response_length",
+            _ => "max_seq_len",
+        };
+        let half = base.response / 2;
+        (self.moves(knob) && half >= 64).then(|| {
+            let mut setup = base.clone();
+            setup.response = half;
+            if base.program == Program::Grpo {
+                setup.engine_context = base.engine_context - (base.response - half);
+            }
+            setup
+        })
+    }
+
+    /// The same job on as many GPUs, on larger ones, and on more, the fewest first.
+    fn places(&self, base: &Setup) -> Vec<Setup> {
+        let mut places = vec![base.clone()];
+        let larger = self.case.cluster.gpu_types.iter();
+        let larger = larger
+            .filter_map(|t| Bytes::parse(&t.memory).ok())
+            .map(|b| b.0);
+        let cards: Vec<u64> = larger
+            .filter(|b| self.moves("gpu_memory") && *b > base.card)
+            .collect();
+        let grown = |knob: &str, most: Option<u32>, now: u64| -> Vec<u64> {
+            let most = u64::from(most.unwrap_or(0));
+            let mut all = vec![now];
+            let mut next = (now * 2).min(most);
+            while self.moves(knob) && next > *all.last().expect("not empty") && all.len() < 4 {
+                all.push(next);
+                next = (next * 2).min(most);
+            }
+            all
+        };
+        let facts = &self.case.cluster;
+        for nodes in grown("nnodes", facts.nodes, base.nodes) {
+            for gpus in grown("n_gpus_per_node", facts.gpus_per_node, base.gpus_per_node) {
+                for card in std::iter::once(base.card).chain(cards.iter().copied()) {
+                    let mut place = base.clone();
+                    (place.nodes, place.gpus_per_node, place.card) = (nodes, gpus, card);
+                    places.push(place);
+                }
+            }
+        }
+        places.sort_by_key(|p| (p.world(), p.card));
+        places.dedup();
+        places.into_iter().map(divisible).collect()
+    }
+
+    /// The fastest that fits at one place.
+    fn best_at(&self, place: &Setup) -> Option<Best> {
+        let mut known = Known::new();
+        let mut found: Vec<(f64, Setup)> = Vec::new();
+        for switched in self.switches(place) {
+            if let Some(setup) = self.fill(switched, &mut known) {
+                let speed = Pace::of(self.job(&setup)).speed(setup.world());
+                found.push((speed, setup));
+            }
+        }
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        found
+            .into_iter()
+            .find_map(|(speed, setup)| self.proven(speed, setup))
+    }
+
+    /// The truth and the product have the last word.
+    fn proven(&self, speed: f64, setup: Setup) -> Option<Best> {
+        if !fits(Job {
+            hidden: &self.case.hidden,
+            ..self.job(&setup)
+        }) {
+            return None;
+        }
+        let mut layers = self.case.layers.clone();
+        layers.push(setup.layer(&self.case.start));
+        let shape = self.stack.shape(&layers, &self.case.cluster).ok()?;
+        Some(Best {
+            setup,
+            shape,
+            speed,
+        })
+    }
+
+    /// Every setting of the switches that the ladder may throw.
+    fn switches(&self, place: &Setup) -> Vec<Setup> {
+        let mut all = vec![place.clone()];
+        let grpo = place.program == Program::Grpo;
+        let mut switch = |knob: &str, set: &dyn Fn(&mut Setup)| {
+            if !self.moves(knob) {
+                return;
+            }
+            let mut more: Vec<Setup> = all.clone();
+            more.iter_mut().for_each(set);
+            more.retain(|s| !all.contains(s));
+            all.extend(more);
+        };
+        if grpo {
+            switch("param_offload", &|s| s.param_offload = !s.param_offload);
+            switch("optimizer_offload", &|s| {
+                s.optimizer_offload = !s.optimizer_offload
+            });
+            switch("enable_gradient_checkpointing", &|s| s.checkpointing = true);
+            switch("enable_activation_offload", &|s| {
+                s.activation_offload = true
+            });
+            switch("use_fused_kernels", &|s| s.fused = true);
+            switch("entropy_from_logits_with_chunking", &|s| {
+                s.chunked_entropy = true
+            });
+            switch("enforce_eager", &|s| s.eager = true);
+            switch("ulysses_sequence_parallel_size", &|s| {
+                s.sequence_parallel *= 2
+            });
+            switch("ulysses_sequence_parallel_size", &|s| {
+                s.sequence_parallel *= 2
+            });
+        } else {
+            let known = !self
+                .case
+                .shape
+                .recipe()
+                .value("gradient_checkpointing")
+                .is_null();
+            if known {
+                switch("gradient_checkpointing", &|s| s.checkpointing = true);
+            }
+            switch("allocator_conf", &|s| s.expandable = true);
+        }
+        all
+    }
+
+    /// The largest batches and the best engine for switches as they are.
+    fn fill(&self, mut setup: Setup, known: &mut Known) -> Option<Setup> {
+        if setup.program == Program::Grpo && !setup.sleep {
+            // The engine's share takes from the trainer all the time: the fastest of a few.
+            let shares = (1..20)
+                .map(|k| f64::from(k) * 0.05)
+                .filter(|x| *x <= setup.share);
+            let trials = std::iter::once(setup.share).chain(shares.rev().step_by(2));
+            let filled = trials.filter_map(|share| {
+                let trial = Setup {
+                    share,
+                    ..setup.clone()
+                };
+                let batches = self.batches(trial, &mut Known::new())?;
+                self.engine(&batches, true)
+            });
+            let speed = |s: &Setup| Pace::of(self.job(s)).speed(s.world());
+            return filled.max_by(|a, b| speed(a).total_cmp(&speed(b)));
+        }
+        setup = self.batches(setup, known)?;
+        if setup.program == Program::Grpo {
+            self.engine(&setup, false)
+        } else {
+            Some(setup)
+        }
+    }
+
+    /// The largest micro batches or budgets that fit.
+    fn batches(&self, mut setup: Setup, known: &mut Known) -> Option<Setup> {
+        let s = &setup;
+        let trainer = format!(
+            "{:?}",
+            (
+                s.checkpointing,
+                s.activation_offload,
+                s.fused,
+                s.chunked_entropy,
+                s.eager,
+                s.sequence_parallel,
+                s.expandable
+            )
+        );
+        let states = format!("{trainer} {} {}", s.param_offload, s.optimizer_offload);
+        if s.program != Program::Grpo {
+            let scripts = halvings(s.micro, s.accumulation);
+            let set = |s: &mut Setup, micro: u64| {
+                s.accumulation = s.accumulation.map(|n| n * s.micro / micro);
+                s.micro = micro;
+            };
+            return self.largest(setup, scripts, &set, known, trainer, &|job| {
+                job.update().map(drop)
+            });
+        }
+        let (update, logprob, reference): (Field, Field, Field) = if s.dynamic {
+            (
+                |s| &mut s.budget,
+                |s| &mut s.logprob_budget,
+                |s| &mut s.ref_budget,
+            )
+        } else {
+            (
+                |s| &mut s.micro,
+                |s| &mut s.logprob_micro,
+                |s| &mut s.ref_micro,
+            )
+        };
+        let mini = s.mini_per_rank();
+        let step = s.step_per_rank();
+        let sizes = |s: &Setup, now: u64, of: u64| {
+            if s.dynamic {
+                budgets(s, now)
+            } else {
+                divisors(of, now)
+            }
+        };
+        let now = *update(&mut setup);
+        let sizes_now = sizes(&setup, now, mini);
+        let put = move |s: &mut Setup, x: u64| *update(s) = x;
+        setup = self.largest(
+            setup,
+            sizes_now,
+            &put,
+            known,
+            format!("update {trainer}"),
+            &|job| job.update().map(drop),
+        )?;
+        let now = *logprob(&mut setup);
+        let sizes_now = sizes(&setup, now, step);
+        let put = move |s: &mut Setup, x: u64| *logprob(s) = x;
+        setup = self.largest(
+            setup,
+            sizes_now,
+            &put,
+            known,
+            format!("old {states}"),
+            &|job| job.logprob(false, true).map(drop),
+        )?;
+        if !setup.reference {
+            return Some(setup);
+        }
+        let now = *reference(&mut setup);
+        let sizes_now = sizes(&setup, now, step);
+        let put = move |s: &mut Setup, x: u64| *reference(s) = x;
+        self.largest(
+            setup,
+            sizes_now,
+            &put,
+            known,
+            format!("ref {states}"),
+            &|job| job.logprob(true, true).map(drop),
+        )
+    }
+
+    /// The setup with the largest of `sizes` (ascending) for which a phase fits.
+    fn largest(
+        &self,
+        setup: Setup,
+        sizes: Vec<u64>,
+        put: &dyn Fn(&mut Setup, u64),
+        known: &mut Known,
+        key: String,
+        phase: &dyn Fn(Job<'_>) -> Result<(), Failed>,
+    ) -> Option<Setup> {
+        let fits = |size: u64| {
+            let mut trial = setup.clone();
+            put(&mut trial, size);
+            phase(self.job(&trial)).is_ok()
+        };
+        let best = *known.entry(key).or_insert_with(|| {
+            let last = *sizes.last()?;
+            if fits(last) {
+                return Some(last);
+            }
+            let fitting = sizes.partition_point(|size| *size < last && fits(*size));
+            fitting.checked_sub(1).map(|at| sizes[at])
+        });
+        let mut setup = setup;
+        put(&mut setup, best?);
+        Some(setup)
+    }
+
+    /// The engine that starts, wakes and is fastest; `fixed` keeps its share.
+    fn engine(&self, setup: &Setup, fixed: bool) -> Option<Setup> {
+        let mut variants = vec![setup.clone()];
+        let mut more = |knob: &str, change: &dyn Fn(&mut Setup)| {
+            if self.moves(knob) {
+                let mut next = variants.last().expect("not empty").clone();
+                change(&mut next);
+                variants.push(next);
+            }
+        };
+        more("rollout.max_model_len", &|s| {
+            s.engine_context = s.sequence()
+        });
+        more("max_num_batched_tokens", &|s| {
+            s.engine_tokens = s.engine_tokens.min(s.engine_context)
+        });
+        for _ in 0..3 {
+            more("max_num_seqs", &|s| {
+                s.engine_sequences = (s.engine_sequences / 2).max(16.min(s.engine_sequences))
+            });
+        }
+        for _ in 0..2 {
+            more("tensor_model_parallel_size", &|s| {
+                s.tensor_parallel = (s.tensor_parallel * 2).min(s.gpus_per_node);
+            });
+        }
+        variants
+            .iter()
+            .find_map(|variant| self.share(variant, fixed))
+    }
+
+    /// The best share of the GPU for an engine, from the start's down, else up.
+    fn share(&self, setup: &Setup, fixed: bool) -> Option<Setup> {
+        if !setup.legal(self.case.model, &self.case.cluster) {
+            return None;
+        }
+        let works = |share: f64| {
+            let trial = Setup {
+                share,
+                ..setup.clone()
+            };
+            let job = self.job(&trial);
+            let standing = job.standing();
+            let works =
+                Engine(job).start(standing).is_ok() && Engine(job).wake(standing, true).is_ok();
+            works.then_some(trial)
+        };
+        if fixed || !self.moves("gpu_memory_utilization") {
+            return works(setup.share);
+        }
+        let grid = (10..=98).map(|k| f64::from(k) * 0.01);
+        let (down, up): (Vec<f64>, Vec<f64>) = grid.partition(|x| *x < setup.share);
+        let order = std::iter::once(setup.share)
+            .chain(down.into_iter().rev())
+            .chain(up);
+        order.into_iter().find_map(works)
+    }
+}
+
+/// Mini and train batch as large as they may be on this many ranks.
+fn divisible(mut setup: Setup) -> Setup {
+    if setup.program == Program::Grpo {
+        let ranks = setup.world().max(setup.data_parallel());
+        let unit = (1..=ranks)
+            .find(|n| (n * setup.samples).is_multiple_of(ranks))
+            .unwrap_or(ranks);
+        setup.mini_batch = (setup.mini_batch / unit * unit).max(unit);
+        setup.train_batch = (setup.train_batch / unit * unit).max(setup.mini_batch);
+    }
+    setup
+}
+
+/// Divisors of `of` up to `most`, ascending.
+fn divisors(of: u64, most: u64) -> Vec<u64> {
+    (1..=most).filter(|d| of.is_multiple_of(*d)).collect()
+}
+
+/// Token budgets from the least legal one up to `most`, ascending.
+fn budgets(setup: &Setup, most: u64) -> Vec<u64> {
+    let floor = setup.sequence().div_ceil(setup.sequence_parallel).min(most);
+    let mut all = vec![most, floor];
+    let mut next = most as f64;
+    while next * 0.93 > floor as f64 {
+        next *= 0.93;
+        all.push(next as u64);
+    }
+    all.extend((1..6).map(|k| most >> k).filter(|b| *b > floor));
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Batch sizes by halving, ascending; with accumulation only even ones are halved.
+fn halvings(from: u64, accumulation: Option<u64>) -> Vec<u64> {
+    let mut all = vec![from];
+    let mut now = from;
+    while now > 1 && (accumulation.is_none() || now.is_multiple_of(2)) {
+        now /= 2;
+        all.push(now);
+    }
+    all.reverse();
+    all
+}

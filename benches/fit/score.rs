@@ -1,0 +1,234 @@
+//! One policy on one case, and what is told of many.
+
+use serde::Serialize;
+
+use super::cases::{Case, Sort, Stacks};
+use super::policy::{Attempt, Next, Policy, view};
+use super::setup::Setup;
+use super::truth::run;
+
+/// Attempts that a run has, as the product's default limits say.
+pub const MOST_ATTEMPTS: usize = 12;
+
+/// What became of a case under a policy.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    pub case: u64,
+    pub policy: &'static str,
+    pub sort: Sort,
+    pub program: String,
+    pub model: &'static str,
+    pub card_gib: f64,
+    pub gpus: u64,
+    /// The term that the product does not know, if there is one.
+    pub unknown: String,
+    pub solved: bool,
+    pub gave_up: bool,
+    pub resubmissions: usize,
+    /// Phases that failed, in time.
+    pub failed: Vec<String>,
+    /// Speed against the oracle's, at most 1.
+    pub speed_kept: Option<f64>,
+    /// GPU-hours of attempts that failed.
+    pub burnt: f64,
+    /// A knob that changes training is not what it was.
+    pub changed: bool,
+    /// GPUs at the end, as a multiple of those at the start.
+    pub grown: f64,
+    /// Milliseconds that the policy took for a decision, at most.
+    pub slowest_ms: f64,
+}
+
+/// Follows a case to its end.
+pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
+    let stack = stacks.of(case.program);
+    let mut row = blank(case, policy.name());
+    let mut rungs = Vec::new();
+    let mut attempts: Vec<Attempt> = Vec::new();
+    while attempts.len() < MOST_ATTEMPTS {
+        let layers: Vec<_> = case.layers.iter().chain(&rungs).cloned().collect();
+        let Ok(shape) = stack.shape(&layers, &case.cluster) else {
+            row.failed.push("illegal".to_owned());
+            break;
+        };
+        let setup = Setup::read(case.program, shape.recipe(), &case.cluster);
+        let outcome = run(case.job(&setup));
+        row.resubmissions = attempts.len();
+        let Some(incident) = outcome.incident else {
+            row.solved = true;
+            row.speed_kept = case
+                .best
+                .as_ref()
+                .map(|best| (outcome.speed / best.speed).min(1.0));
+            row.changed = stack.trains_otherwise(&case.shape, &shape);
+            row.grown = setup.world() as f64 / case.start.world() as f64;
+            return row;
+        };
+        row.burnt += outcome.seconds * setup.world() as f64 / 3600.0;
+        row.failed.push(incident.phase.clone());
+        attempts.push(Attempt {
+            rungs,
+            incident: Some(incident),
+            peaks: outcome.peaks,
+        });
+        let asked = std::time::Instant::now();
+        let next = policy.next(&view(case, stacks, &attempts));
+        row.slowest_ms = row.slowest_ms.max(asked.elapsed().as_secs_f64() * 1e3);
+        match next {
+            Next::Attempt(next) => rungs = next,
+            Next::GiveUp => {
+                row.gave_up = true;
+                break;
+            }
+        }
+    }
+    row
+}
+
+/// The oracle's own row: it knows, so it resubmits once.
+pub fn oracle(case: &Case, stacks: &Stacks) -> Row {
+    let mut row = blank(case, "oracle");
+    match &case.best {
+        Some(best) => {
+            row.solved = true;
+            row.resubmissions = usize::from(case.sort != Sort::Fits);
+            row.speed_kept = Some(1.0);
+            row.changed = case.sort != Sort::Fits
+                && stacks
+                    .of(case.program)
+                    .trains_otherwise(&case.shape, &best.shape);
+            row.grown = best.setup.world() as f64 / case.start.world() as f64;
+        }
+        None => row.gave_up = true,
+    }
+    let first = run(case.job(&case.start));
+    if let Some(incident) = first.incident {
+        row.burnt = first.seconds * case.start.world() as f64 / 3600.0;
+        row.failed.push(incident.phase);
+    }
+    row
+}
+
+fn blank(case: &Case, policy: &'static str) -> Row {
+    let unknown = case
+        .hidden
+        .unknown
+        .map(|u| format!("{u:?}"))
+        .unwrap_or_default();
+    Row {
+        case: case.index,
+        policy,
+        sort: case.sort,
+        program: format!("{:?}", case.program).to_lowercase(),
+        model: case.model.name,
+        card_gib: case.start.card as f64 / 1024_f64.powi(3),
+        gpus: case.start.world(),
+        unknown: unknown.split('(').next().unwrap_or_default().to_lowercase(),
+        solved: false,
+        gave_up: false,
+        resubmissions: 0,
+        failed: Vec::new(),
+        speed_kept: None,
+        burnt: 0.0,
+        changed: false,
+        grown: 1.0,
+        slowest_ms: 0.0,
+    }
+}
+
+/// What is told of a policy.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    pub policy: &'static str,
+    /// Cases that can be solved and do not fit as they stand; all shares but the last are of these.
+    pub cases: usize,
+    pub solved: f64,
+    /// Over solved cases.
+    pub resubmissions_mean: f64,
+    pub resubmissions_p90: f64,
+    /// Solved at the first resubmission, of all.
+    pub first_fits: f64,
+    /// Mean over solved cases.
+    pub speed_kept: f64,
+    /// Mean GPU-hours of failed attempts.
+    pub burnt: f64,
+    /// Of solved cases.
+    pub changed: f64,
+    /// Mean GPUs at the end against the start, over solved cases.
+    pub grown: f64,
+    /// Cases that can be solved and were given up.
+    pub false_cannot: f64,
+    /// Cases that cannot be solved and were given up, of all such.
+    pub true_cannot: f64,
+    /// Mean resubmissions before such a case was given up.
+    pub wasted: f64,
+    pub slowest_ms: f64,
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut n) = (0.0, 0.0);
+    for value in values {
+        sum += value;
+        n += 1.0;
+    }
+    if n > 0.0 { sum / n } else { f64::NAN }
+}
+
+fn share(values: impl Iterator<Item = bool>) -> f64 {
+    mean(values.map(|yes| f64::from(u8::from(yes))))
+}
+
+impl Summary {
+    /// Of rows of one policy.
+    pub fn of(rows: &[&Row]) -> Self {
+        let policy = rows.first().map_or("", |r| r.policy);
+        let open: Vec<&&Row> = rows.iter().filter(|r| r.sort == Sort::Solvable).collect();
+        let hopeless: Vec<&&Row> = rows.iter().filter(|r| r.sort == Sort::CannotFit).collect();
+        let solved = || open.iter().filter(|r| r.solved);
+        let mut counts: Vec<usize> = solved().map(|r| r.resubmissions).collect();
+        counts.sort_unstable();
+        let p90 = counts.get((counts.len() * 9 / 10).min(counts.len().saturating_sub(1)));
+        Self {
+            policy,
+            cases: open.len(),
+            solved: share(open.iter().map(|r| r.solved)),
+            resubmissions_mean: mean(counts.iter().map(|n| *n as f64)),
+            resubmissions_p90: p90.map_or(f64::NAN, |n| *n as f64),
+            first_fits: share(open.iter().map(|r| r.solved && r.resubmissions == 1)),
+            speed_kept: mean(solved().filter_map(|r| r.speed_kept)),
+            burnt: mean(open.iter().map(|r| r.burnt)),
+            changed: share(solved().map(|r| r.changed)),
+            grown: mean(solved().map(|r| r.grown)),
+            false_cannot: share(open.iter().map(|r| r.gave_up)),
+            true_cannot: share(hopeless.iter().map(|r| r.gave_up)),
+            wasted: mean(hopeless.iter().map(|r| r.resubmissions as f64)),
+            slowest_ms: rows.iter().map(|r| r.slowest_ms).fold(0.0, f64::max),
+        }
+    }
+
+    /// The head of the table.
+    pub const HEAD: &'static str = "\
+| policy | cases | solved % | resubmissions: mean | p90 | first fits % | speed kept % | GPU-hours burnt | training changed % | GPUs × | false cannot-fit % | cannot-fit found % | resubmissions before | slowest decision ms |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+
+    /// One line of the table.
+    pub fn line(&self) -> String {
+        format!(
+            "| {} | {} | {:.1} | {:.2} | {:.0} | {:.1} | {:.1} | {:.2} | {:.1} | {:.2} | {:.1} | {:.1} | {:.2} | {:.0} |",
+            self.policy,
+            self.cases,
+            self.solved * 100.0,
+            self.resubmissions_mean,
+            self.resubmissions_p90,
+            self.first_fits * 100.0,
+            self.speed_kept * 100.0,
+            self.burnt,
+            self.changed * 100.0,
+            self.grown,
+            self.false_cannot * 100.0,
+            self.true_cannot * 100.0,
+            self.wasted,
+            self.slowest_ms,
+        )
+    }
+}
