@@ -37,6 +37,9 @@ pub struct Row {
     pub grown: f64,
     /// Milliseconds that the policy took for a decision, at most.
     pub slowest_ms: f64,
+    /// The configuration that fitted, and its speed.
+    #[serde(skip)]
+    pub end: Option<(Setup, f64)>,
 }
 
 /// Follows a case to its end.
@@ -62,6 +65,7 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
                 .map(|best| (outcome.speed / best.speed).min(1.0));
             row.changed = stack.trains_otherwise(&case.shape, &shape);
             row.grown = setup.world() as f64 / case.start.world() as f64;
+            row.end = Some((setup, outcome.speed));
             return row;
         };
         row.burnt += outcome.seconds * setup.world() as f64 / 3600.0;
@@ -133,6 +137,7 @@ fn blank(case: &Case, policy: &'static str) -> Row {
         changed: false,
         grown: 1.0,
         slowest_ms: 0.0,
+        end: None,
     }
 }
 
