@@ -321,7 +321,7 @@ impl Given {
         let most = (mini * samples / world).max(1);
         let divisors: Vec<i64> = (1..=most.min(64)).filter(|d| most % d == 0).collect();
         let micro = rng.pick(&divisors);
-        let logprob = micro * rng.pick(&[1, 1, 2, 4]);
+        let logprob = micro * rng.pick(&[1, 1, 1, 2]);
         self.int("ppo_micro_batch_size_per_gpu", micro);
         self.int("rollout.log_prob_micro_batch_size_per_gpu", logprob);
         self.int("ref.log_prob_micro_batch_size_per_gpu", logprob);

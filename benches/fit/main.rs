@@ -17,6 +17,7 @@
 
 mod allocator;
 mod cases;
+mod clock;
 mod engine;
 mod hidden;
 mod models;
@@ -116,7 +117,7 @@ fn write(path: &str, rows: &[Row], summaries: &[Summary]) {
     std::fs::write(path, text).unwrap_or_else(|e| panic!("{path}: {e}"));
 }
 
-/// One line a row; the phases of a row are joined by semicolons.
+/// One line a row; lists in a row are joined by semicolons.
 fn csv(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -130,13 +131,18 @@ fn csv(rows: &[Row]) -> String {
         let cell = |value: &serde_json::Value| match value {
             serde_json::Value::Null => String::new(),
             serde_json::Value::String(text) => text.clone(),
-            serde_json::Value::Array(_) => row.failed.join(";"),
+            serde_json::Value::Array(all) => joined(all),
             other => other.to_string(),
         };
         text.push_str(&fields.values().map(cell).collect::<Vec<_>>().join(","));
         text.push('\n');
     }
     text
+}
+
+fn joined(all: &[serde_json::Value]) -> String {
+    let text = |value: &serde_json::Value| value.to_string().trim_matches('"').to_owned();
+    all.iter().map(text).collect::<Vec<_>>().join(";")
 }
 
 fn main() {

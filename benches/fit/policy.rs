@@ -14,6 +14,10 @@ pub struct Attempt {
     pub rungs: Vec<Layer>,
     /// Why it ended; `None` where it ran to its end.
     pub incident: Option<Incident>,
+    #[allow(
+        dead_code,
+        reason = "for policies that predict; the ladder does not look"
+    )]
     /// Bytes used on the GPU in the phases that passed, as a sampler in the job would see them.
     pub peaks: Peaks,
 }

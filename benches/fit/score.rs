@@ -1,10 +1,12 @@
 //! One policy on one case, and what is told of many.
 
+use oomctl::core::recipe::Shape;
 use serde::Serialize;
 
 use super::cases::{Case, Sort, Stacks};
+use super::clock::processor_s;
 use super::policy::{Attempt, Next, Policy, view};
-use super::setup::Setup;
+use super::setup::{Program, Setup};
 use super::truth::run;
 
 /// Attempts that a run has, as the product's default limits say.
@@ -35,8 +37,8 @@ pub struct Row {
     pub changed: bool,
     /// GPUs at the end, as a multiple of those at the start.
     pub grown: f64,
-    /// Milliseconds that the policy took for a decision, at most.
-    pub slowest_ms: f64,
+    /// Milliseconds of processor time that the policy took for its decisions.
+    pub decisions_ms: Vec<f64>,
     /// The configuration that fitted, and its speed.
     #[serde(skip)]
     pub end: Option<(Setup, f64)>,
@@ -63,7 +65,7 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
                 .best
                 .as_ref()
                 .map(|best| (outcome.speed / best.speed).min(1.0));
-            row.changed = stack.trains_otherwise(&case.shape, &shape);
+            row.changed = changed(case, stacks, &setup, &shape);
             row.grown = setup.world() as f64 / case.start.world() as f64;
             row.end = Some((setup, outcome.speed));
             return row;
@@ -75,9 +77,9 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
             incident: Some(incident),
             peaks: outcome.peaks,
         });
-        let asked = std::time::Instant::now();
+        let asked = processor_s();
         let next = policy.next(&view(case, stacks, &attempts));
-        row.slowest_ms = row.slowest_ms.max(asked.elapsed().as_secs_f64() * 1e3);
+        row.decisions_ms.push((processor_s() - asked) * 1e3);
         match next {
             Next::Attempt(next) => rungs = next,
             Next::GiveUp => {
@@ -89,6 +91,20 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
     row
 }
 
+/// Whether it is another experiment. The script's batch and accumulation may make up for each other.
+fn changed(case: &Case, stacks: &Stacks, setup: &Setup, shape: &Shape) -> bool {
+    let script = |s: &Setup| {
+        (
+            s.micro * s.accumulation.unwrap_or(1) * s.world(),
+            s.response,
+        )
+    };
+    match case.program {
+        Program::Grpo => stacks.grpo.trains_otherwise(&case.shape, shape),
+        Program::Replicated | Program::Sharded => script(setup) != script(&case.start),
+    }
+}
+
 /// The oracle's own row: it knows, so it resubmits once.
 pub fn oracle(case: &Case, stacks: &Stacks) -> Row {
     let mut row = blank(case, "oracle");
@@ -97,10 +113,8 @@ pub fn oracle(case: &Case, stacks: &Stacks) -> Row {
             row.solved = true;
             row.resubmissions = usize::from(case.sort != Sort::Fits);
             row.speed_kept = Some(1.0);
-            row.changed = case.sort != Sort::Fits
-                && stacks
-                    .of(case.program)
-                    .trains_otherwise(&case.shape, &best.shape);
+            row.changed =
+                case.sort != Sort::Fits && changed(case, stacks, &best.setup, &best.shape);
             row.grown = best.setup.world() as f64 / case.start.world() as f64;
         }
         None => row.gave_up = true,
@@ -136,7 +150,7 @@ fn blank(case: &Case, policy: &'static str) -> Row {
         burnt: 0.0,
         changed: false,
         grown: 1.0,
-        slowest_ms: 0.0,
+        decisions_ms: Vec::new(),
         end: None,
     }
 }
@@ -167,7 +181,9 @@ pub struct Summary {
     pub true_cannot: f64,
     /// Mean resubmissions before such a case was given up.
     pub wasted: f64,
-    pub slowest_ms: f64,
+    /// Processor time of a decision in milliseconds.
+    pub decision_ms_mean: f64,
+    pub decision_ms_p99: f64,
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -177,6 +193,15 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
         n += 1.0;
     }
     if n > 0.0 { sum / n } else { f64::NAN }
+}
+
+/// A percentile of sorted values.
+fn quantile(sorted: &[f64], percent: usize) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted
+        .get((sorted.len() * percent / 100).min(last))
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 fn share(values: impl Iterator<Item = bool>) -> f64 {
@@ -190,15 +215,16 @@ impl Summary {
         let open: Vec<&&Row> = rows.iter().filter(|r| r.sort == Sort::Solvable).collect();
         let hopeless: Vec<&&Row> = rows.iter().filter(|r| r.sort == Sort::CannotFit).collect();
         let solved = || open.iter().filter(|r| r.solved);
-        let mut counts: Vec<usize> = solved().map(|r| r.resubmissions).collect();
-        counts.sort_unstable();
-        let p90 = counts.get((counts.len() * 9 / 10).min(counts.len().saturating_sub(1)));
+        let mut counts: Vec<f64> = solved().map(|r| r.resubmissions as f64).collect();
+        counts.sort_by(f64::total_cmp);
+        let mut decisions: Vec<f64> = rows.iter().flat_map(|r| r.decisions_ms.clone()).collect();
+        decisions.sort_by(f64::total_cmp);
         Self {
             policy,
             cases: open.len(),
             solved: share(open.iter().map(|r| r.solved)),
-            resubmissions_mean: mean(counts.iter().map(|n| *n as f64)),
-            resubmissions_p90: p90.map_or(f64::NAN, |n| *n as f64),
+            resubmissions_mean: mean(counts.iter().copied()),
+            resubmissions_p90: quantile(&counts, 90),
             first_fits: share(open.iter().map(|r| r.solved && r.resubmissions == 1)),
             speed_kept: mean(solved().filter_map(|r| r.speed_kept)),
             burnt: mean(open.iter().map(|r| r.burnt)),
@@ -207,19 +233,20 @@ impl Summary {
             false_cannot: share(open.iter().map(|r| r.gave_up)),
             true_cannot: share(hopeless.iter().map(|r| r.gave_up)),
             wasted: mean(hopeless.iter().map(|r| r.resubmissions as f64)),
-            slowest_ms: rows.iter().map(|r| r.slowest_ms).fold(0.0, f64::max),
+            decision_ms_mean: mean(decisions.iter().copied()),
+            decision_ms_p99: quantile(&decisions, 99),
         }
     }
 
     /// The head of the table.
     pub const HEAD: &'static str = "\
-| policy | cases | solved % | resubmissions: mean | p90 | first fits % | speed kept % | GPU-hours burnt | training changed % | GPUs × | false cannot-fit % | cannot-fit found % | resubmissions before | slowest decision ms |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+| policy | cases | solved % | resubmissions: mean | p90 | first fits % | speed kept % | GPU-hours burnt | training changed % | GPUs × | false cannot-fit % | cannot-fit found % | resubmissions before | decision ms: mean | p99 |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
 
     /// One line of the table.
     pub fn line(&self) -> String {
         format!(
-            "| {} | {} | {:.1} | {:.2} | {:.0} | {:.1} | {:.1} | {:.2} | {:.1} | {:.2} | {:.1} | {:.1} | {:.2} | {:.0} |",
+            "| {} | {} | {:.1} | {:.2} | {:.0} | {:.1} | {:.1} | {:.2} | {:.1} | {:.2} | {:.1} | {:.1} | {:.2} | {:.0} | {:.0} |",
             self.policy,
             self.cases,
             self.solved * 100.0,
@@ -233,7 +260,8 @@ impl Summary {
             self.false_cannot * 100.0,
             self.true_cannot * 100.0,
             self.wasted,
-            self.slowest_ms,
+            self.decision_ms_mean,
+            self.decision_ms_p99,
         )
     }
 }

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod cases;
+mod clock;
 mod engine;
 mod hidden;
 mod models;
@@ -219,6 +220,33 @@ fn memory_grows_with_the_micro_batch_and_with_the_length() {
             .to_vec();
         assert!(rises(&budget), "{budget:?}");
     }
+}
+
+/// The case of `presets/datasets/diamonds-seed0.yaml`: about 100 GiB a GPU in the actor update are
+/// expected, and 40 to 60 GiB after halving twice.
+#[test]
+fn the_shipped_example_needs_what_its_owner_saw() {
+    let (mut setup, _) = setup(&Stacks::shipped());
+    (
+        setup.prompt,
+        setup.response,
+        setup.train_batch,
+        setup.mini_batch,
+    ) = (1024, 1024, 1024, 256);
+    let mean = |micro: u64| {
+        let setup = Setup {
+            micro,
+            ..setup.clone()
+        };
+        let one = |seed: u64| {
+            let hidden = Hidden::draw(&mut Rng::of(seed, 0), &setup, 79.18);
+            update(&MODELS[8], &setup, &hidden) as f64 / hidden::GIB
+        };
+        (0..12).map(one).sum::<f64>() / 12.0
+    };
+    let (before, after) = (mean(32), mean(8));
+    assert!((70.0..130.0).contains(&before), "{before:.1} GiB");
+    assert!((35.0..65.0).contains(&after), "{after:.1} GiB");
 }
 
 #[test]
