@@ -100,7 +100,7 @@ impl Case {
         surprised: bool,
         index: u64,
     ) -> Option<Self> {
-        let model = &MODELS[((rng.unit() * rng.between(0.7, 1.0)) * MODELS.len() as f64) as usize];
+        let model = &MODELS[(rng.unit() * MODELS.len() as f64) as usize];
         let card = rng.pick(&CARDS);
         let (per_node, nodes) = rng.pick(&[
             (1, 1),

@@ -1,7 +1,7 @@
 //! Attempts until a job fits, for each policy, on simulated jobs:
 //!
 //! ```text
-//! cargo bench --bench fit [-- --cases N] [--seed S] [--policy NAME] [--out FILE.json|FILE.csv]
+//! cargo bench --bench fit [-- --cases N] [--seed S] [--policy NAME]… [--out FILE.json|FILE.csv]
 //! ```
 //!
 //! What a job needs is computed tensor by tensor through a model of PyTorch's caching allocator, by
@@ -40,7 +40,8 @@ use score::{Row, Summary};
 struct Options {
     cases: u64,
     seed: u64,
-    policy: Option<String>,
+    /// Names of policies; none for all.
+    policies: Vec<String>,
     out: Option<String>,
 }
 
@@ -48,7 +49,7 @@ fn options() -> Options {
     let mut options = Options {
         cases: 2_000,
         seed: 4,
-        policy: None,
+        policies: Vec::new(),
         out: None,
     };
     let mut words = std::env::args().skip(1);
@@ -62,7 +63,7 @@ fn options() -> Options {
         match word.as_str() {
             "--cases" => options.cases = number(),
             "--seed" => options.seed = number(),
-            "--policy" => options.policy = words.next(),
+            "--policy" => options.policies.extend(words.next()),
             "--out" => options.out = words.next(),
             "--bench" => {}
             other => panic!("there is no option {other}"),
@@ -149,9 +150,17 @@ fn main() {
     let options = options();
     let stacks = Stacks::shipped();
     let mut policies = policy::all();
-    if let Some(wanted) = &options.policy {
-        policies.retain(|p| p.name() == wanted);
-        assert!(!policies.is_empty(), "there is no policy {wanted:?}");
+    if !options.policies.is_empty() {
+        let known: Vec<&str> = policies.iter().map(|p| p.name()).collect();
+        let unknown = options
+            .policies
+            .iter()
+            .find(|name| !known.contains(&name.as_str()));
+        assert!(
+            unknown.is_none(),
+            "there is no policy {unknown:?}; there are {known:?}"
+        );
+        policies.retain(|p| options.policies.iter().any(|name| name == p.name()));
     }
     let start = std::time::Instant::now();
     let rows = simulate(&options, &stacks, &policies);

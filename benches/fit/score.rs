@@ -29,12 +29,14 @@ pub struct Row {
     pub resubmissions: usize,
     /// Phases that failed, in time.
     pub failed: Vec<String>,
-    /// Speed against the oracle's, at most 1.
-    pub speed_kept: Option<f64>,
+    /// Speed against the oracle's; above 1 only where the experiment is another one or has more GPUs.
+    pub speed_ratio: Option<f64>,
     /// GPU-hours of attempts that failed.
     pub burnt: f64,
     /// A knob that changes training is not what it was.
     pub changed: bool,
+    /// Knobs and values at the end that are not those of the start.
+    pub moved: Vec<String>,
     /// GPUs at the end, as a multiple of those at the start.
     pub grown: f64,
     /// Milliseconds of processor time that the policy took for its decisions.
@@ -61,12 +63,10 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
         row.resubmissions = attempts.len();
         let Some(incident) = outcome.incident else {
             row.solved = true;
-            row.speed_kept = case
-                .best
-                .as_ref()
-                .map(|best| (outcome.speed / best.speed).min(1.0));
+            row.speed_ratio = case.best.as_ref().map(|best| outcome.speed / best.speed);
             row.changed = changed(case, stacks, &setup, &shape);
             row.grown = setup.world() as f64 / case.start.world() as f64;
+            row.moved = moved(case, &setup);
             row.end = Some((setup, outcome.speed));
             return row;
         };
@@ -91,6 +91,14 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
     row
 }
 
+fn moved(case: &Case, setup: &Setup) -> Vec<String> {
+    let layer = setup.layer(&case.start);
+    let settings = layer.settings.iter();
+    settings
+        .map(|(knob, setting)| format!("{knob}={}", setting.value))
+        .collect()
+}
+
 /// Whether it is another experiment. The script's batch and accumulation may make up for each other.
 fn changed(case: &Case, stacks: &Stacks, setup: &Setup, shape: &Shape) -> bool {
     let script = |s: &Setup| {
@@ -112,9 +120,10 @@ pub fn oracle(case: &Case, stacks: &Stacks) -> Row {
         Some(best) => {
             row.solved = true;
             row.resubmissions = usize::from(case.sort != Sort::Fits);
-            row.speed_kept = Some(1.0);
+            row.speed_ratio = Some(1.0);
             row.changed =
                 case.sort != Sort::Fits && changed(case, stacks, &best.setup, &best.shape);
+            row.moved = moved(case, &best.setup);
             row.grown = best.setup.world() as f64 / case.start.world() as f64;
         }
         None => row.gave_up = true,
@@ -146,9 +155,10 @@ fn blank(case: &Case, policy: &'static str) -> Row {
         gave_up: false,
         resubmissions: 0,
         failed: Vec::new(),
-        speed_kept: None,
+        speed_ratio: None,
         burnt: 0.0,
         changed: false,
+        moved: Vec::new(),
         grown: 1.0,
         decisions_ms: Vec::new(),
         end: None,
@@ -167,7 +177,7 @@ pub struct Summary {
     pub resubmissions_p90: f64,
     /// Solved at the first resubmission, of all.
     pub first_fits: f64,
-    /// Mean over solved cases.
+    /// Mean of the ratio, at most 1 each, over solved cases.
     pub speed_kept: f64,
     /// Mean GPU-hours of failed attempts.
     pub burnt: f64,
@@ -226,7 +236,7 @@ impl Summary {
             resubmissions_mean: mean(counts.iter().copied()),
             resubmissions_p90: quantile(&counts, 90),
             first_fits: share(open.iter().map(|r| r.solved && r.resubmissions == 1)),
-            speed_kept: mean(solved().filter_map(|r| r.speed_kept)),
+            speed_kept: mean(solved().filter_map(|r| r.speed_ratio).map(|x| x.min(1.0))),
             burnt: mean(open.iter().map(|r| r.burnt)),
             changed: share(solved().map(|r| r.changed)),
             grown: mean(solved().map(|r| r.grown)),
