@@ -15,10 +15,11 @@ use super::cases::Case;
 use super::engine::Engine;
 use super::hidden::{Hidden, Unknown};
 use super::setup::{Program, Setup};
+use super::sizes::{Part, parts};
 use super::speed::Pace;
 use super::stack::Stack;
 use super::trainer::Job;
-use super::truth::{Failed, fits};
+use super::truth::fits;
 
 /// What the oracle found.
 #[derive(Debug, Clone)]
@@ -61,9 +62,6 @@ struct Search<'a> {
     hidden: Hidden,
     moved: BTreeSet<String>,
 }
-
-/// A size in a setup.
-type Field = fn(&mut Setup) -> &mut u64;
 
 /// Results of the trainer's phases, by what they depend on.
 type Known = HashMap<String, Option<u64>>;
@@ -253,116 +251,29 @@ impl Search<'_> {
     }
 
     /// The largest micro batches or budgets that fit.
-    fn batches(&self, mut setup: Setup, known: &mut Known) -> Option<Setup> {
-        let s = &setup;
-        let trainer = format!(
-            "{:?}",
-            (
-                s.checkpointing,
-                s.activation_offload,
-                s.fused,
-                s.chunked_entropy,
-                s.eager,
-                s.sequence_parallel,
-                s.expandable
-            )
-        );
-        let states = format!("{trainer} {} {}", s.param_offload, s.optimizer_offload);
-        if s.program != Program::Grpo {
-            let scripts = halvings(s.micro, s.accumulation);
-            let set = |s: &mut Setup, micro: u64| {
-                s.accumulation = s.accumulation.map(|n| n * s.micro / micro);
-                s.micro = micro;
-            };
-            return self.largest(setup, scripts, &set, known, trainer, &|job| {
-                job.update().map(drop)
-            });
-        }
-        let (update, logprob, reference): (Field, Field, Field) = if s.dynamic {
-            (
-                |s| &mut s.budget,
-                |s| &mut s.logprob_budget,
-                |s| &mut s.ref_budget,
-            )
-        } else {
-            (
-                |s| &mut s.micro,
-                |s| &mut s.logprob_micro,
-                |s| &mut s.ref_micro,
-            )
-        };
-        let mini = s.mini_per_rank();
-        let step = s.step_per_rank();
-        let sizes = |s: &Setup, now: u64, of: u64| {
-            if s.dynamic {
-                budgets(s, now)
-            } else {
-                divisors(of, now)
-            }
-        };
-        let now = *update(&mut setup);
-        let sizes_now = sizes(&setup, now, mini);
-        let put = move |s: &mut Setup, x: u64| *update(s) = x;
-        setup = self.largest(
-            setup,
-            sizes_now,
-            &put,
-            known,
-            format!("update {trainer}"),
-            &|job| job.update().map(drop),
-        )?;
-        let now = *logprob(&mut setup);
-        let sizes_now = sizes(&setup, now, step);
-        let put = move |s: &mut Setup, x: u64| *logprob(s) = x;
-        setup = self.largest(
-            setup,
-            sizes_now,
-            &put,
-            known,
-            format!("old {states}"),
-            &|job| job.logprob(false, true).map(drop),
-        )?;
-        if !setup.reference {
-            return Some(setup);
-        }
-        let now = *reference(&mut setup);
-        let sizes_now = sizes(&setup, now, step);
-        let put = move |s: &mut Setup, x: u64| *reference(s) = x;
-        self.largest(
-            setup,
-            sizes_now,
-            &put,
-            known,
-            format!("ref {states}"),
-            &|job| job.logprob(true, true).map(drop),
-        )
+    fn batches(&self, setup: Setup, known: &mut Known) -> Option<Setup> {
+        let mut all = parts(&setup).iter();
+        all.try_fold(setup, |setup, part| self.largest(setup, part, known))
     }
 
-    /// The setup with the largest of `sizes` (ascending) for which a phase fits.
-    fn largest(
-        &self,
-        setup: Setup,
-        sizes: Vec<u64>,
-        put: &dyn Fn(&mut Setup, u64),
-        known: &mut Known,
-        key: String,
-        phase: &dyn Fn(Job<'_>) -> Result<(), Failed>,
-    ) -> Option<Setup> {
+    /// The setup with the largest of a part's sizes for which its phase fits.
+    fn largest(&self, mut setup: Setup, part: &Part, known: &mut Known) -> Option<Setup> {
+        let sizes = (part.sizes)(&setup);
         let fits = |size: u64| {
             let mut trial = setup.clone();
-            put(&mut trial, size);
-            phase(self.job(&trial)).is_ok()
+            (part.put)(&mut trial, size);
+            (part.fits)(self.job(&trial))
         };
-        let best = *known.entry(key).or_insert_with(|| {
+        let largest = || {
             let last = *sizes.last()?;
             if fits(last) {
                 return Some(last);
             }
             let fitting = sizes.partition_point(|size| *size < last && fits(*size));
             fitting.checked_sub(1).map(|at| sizes[at])
-        });
-        let mut setup = setup;
-        put(&mut setup, best?);
+        };
+        let best = *known.entry(key(part, &setup)).or_insert_with(largest);
+        (part.put)(&mut setup, best?);
         Some(setup)
     }
 
@@ -438,34 +349,17 @@ fn divisible(mut setup: Setup) -> Setup {
     setup
 }
 
-/// Divisors of `of` up to `most`, ascending.
-fn divisors(of: u64, most: u64) -> Vec<u64> {
-    (1..=most).filter(|d| of.is_multiple_of(*d)).collect()
-}
-
-/// Token budgets from the least legal one up to `most`, ascending.
-fn budgets(setup: &Setup, most: u64) -> Vec<u64> {
-    let floor = setup.sequence().div_ceil(setup.sequence_parallel).min(most);
-    let mut all = vec![most, floor];
-    let mut next = most as f64;
-    while next * 0.93 > floor as f64 {
-        next *= 0.93;
-        all.push(next as u64);
-    }
-    all.extend((1..6).map(|k| most >> k).filter(|b| *b > floor));
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// Batch sizes by halving, ascending; with accumulation only even ones are halved.
-fn halvings(from: u64, accumulation: Option<u64>) -> Vec<u64> {
-    let mut all = vec![from];
-    let mut now = from;
-    while now > 1 && (accumulation.is_none() || now.is_multiple_of(2)) {
-        now /= 2;
-        all.push(now);
-    }
-    all.reverse();
-    all
+/// What the result of a part depends on, of what differs at one place.
+fn key(part: &Part, s: &Setup) -> String {
+    let offload = part
+        .offload
+        .then_some((s.param_offload, s.optimizer_offload));
+    let switches = (
+        s.checkpointing,
+        s.activation_offload,
+        s.fused,
+        s.chunked_entropy,
+    );
+    let rest = (s.eager, s.sequence_parallel, s.expandable);
+    format!("{} {offload:?} {switches:?} {rest:?}", part.name)
 }

@@ -5,8 +5,11 @@ mod cases;
 mod clock;
 mod engine;
 mod hidden;
+mod incident;
 mod models;
+mod operators;
 mod oracle;
+mod phases;
 mod policy;
 mod rng;
 #[allow(
@@ -16,6 +19,7 @@ mod rng;
 )]
 mod score;
 mod setup;
+mod sizes;
 mod speed;
 mod stack;
 mod trainer;

@@ -2,8 +2,9 @@
 //! keeps for the backward pass, copies of the logits, gradients and their reduction, Adam's temporaries.
 
 use super::allocator::{Allocator, Handle, OutOfMemory};
-use super::hidden::{Hidden, Unknown};
+use super::hidden::Hidden;
 use super::models::Model;
+use super::operators::{HALF, Operator, SINGLE, operators};
 use super::setup::{Program, Setup};
 
 /// What is known of a case, and what is true of it.
@@ -28,16 +29,10 @@ pub struct Peak {
     pub reserved: u64,
 }
 
-/// Half-precision bytes of an element.
-const HALF: u64 = 2;
-const SINGLE: u64 = 4;
 /// Tensors of a pass without gradients that are alive at a time.
 const WINDOW: usize = 4;
 /// Rows of logits in one piece of chunked or fused kernels.
 const CHUNK: u64 = 2048;
-
-/// An operator's output: bytes, and whether the backward pass needs it.
-type Operator = (u64, bool);
 
 /// The trainer's process in one phase.
 pub struct Trainer<'a> {
@@ -122,61 +117,6 @@ impl<'a> Trainer<'a> {
         Ok(whole)
     }
 
-    /// The operators of one layer on `tokens` tokens of this GPU, in order.
-    fn operators(&self, tokens: u64, sequences: u64) -> Vec<Operator> {
-        let (m, hidden) = (self.job.model, self.job.hidden);
-        let (h, f) = (m.hidden * tokens, m.intermediate * tokens);
-        let (q, kv) = (
-            m.heads * m.head_dim * tokens,
-            m.kv_heads * m.head_dim * tokens,
-        );
-        let norm = |all: &mut Vec<Operator>| {
-            if hidden.eager_norm {
-                all.extend([
-                    (h * SINGLE, true),
-                    (tokens * SINGLE, true),
-                    (h * SINGLE, false),
-                ]);
-            }
-            all.extend([(h * HALF, true), (h * HALF, hidden.eager_norm)]);
-        };
-        let mut all = Vec::with_capacity(28);
-        norm(&mut all);
-        all.extend([(q * HALF, false), (kv * HALF, false), (kv * HALF, true)]);
-        // Rotary embedding: halves turned, then the sum.
-        all.extend([
-            (q * HALF, false),
-            (q * HALF, true),
-            (kv * HALF, false),
-            (kv * HALF, true),
-        ]);
-        if hidden.eager_attention {
-            let length = tokens / sequences.max(1);
-            let scores = m.heads * tokens * length;
-            all.extend([
-                (scores * HALF, false),
-                (scores * SINGLE, true),
-                (scores * HALF, true),
-            ]);
-        } else {
-            all.push((m.heads * tokens * SINGLE, true));
-        }
-        all.extend([(q * HALF, true), (h * HALF, false), (h * HALF, true)]);
-        norm(&mut all);
-        all.extend([
-            (f * HALF, true),
-            (f * HALF, true),
-            (f * HALF, true),
-            (f * HALF, true),
-        ]);
-        all.push((h * HALF, false));
-        if let Some(Unknown::Buffers(share)) = hidden.unknown {
-            let kept: u64 = all.iter().filter(|o| o.1).map(|o| o.0).sum();
-            all.push(((kept as f64 * share) as u64, true));
-        }
-        all
-    }
-
     /// Runs the operators of a layer; returns what is kept.
     fn layer(&mut self, operators: &[Operator], keep: bool) -> Step<Vec<Handle>> {
         let mut kept = Vec::new();
@@ -199,7 +139,7 @@ impl<'a> Trainer<'a> {
     /// A forward pass for log-probabilities: nothing is kept.
     pub fn logprobs(&mut self, tokens: u64, sequences: u64, entropy: bool) -> Step<()> {
         let tokens = tokens.div_ceil(self.job.setup.sequence_parallel);
-        let operators = self.operators(tokens, sequences);
+        let operators = operators(self.job, tokens, sequences);
         let root = self.gather(self.root)?;
         let stream = self.memory.take(tokens * self.job.model.hidden * HALF)?;
         let mut next = self.gather(self.block)?;
@@ -262,7 +202,7 @@ impl<'a> Trainer<'a> {
     /// Forward and backward of one micro batch. The error says whether the backward pass had begun.
     pub fn micro_batch(&mut self, tokens: u64, sequences: u64) -> Result<(), (OutOfMemory, bool)> {
         let tokens = tokens.div_ceil(self.job.setup.sequence_parallel).max(1);
-        let operators = self.operators(tokens, sequences);
+        let operators = operators(self.job, tokens, sequences);
         let ahead = |e| (e, false);
         let (root, mut kept) = self.forward(tokens, &operators).map_err(ahead)?;
         let entropy = self.job.hidden.entropy && self.job.setup.program == Program::Grpo;

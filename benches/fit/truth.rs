@@ -1,70 +1,15 @@
-//! What happens to a job: its phases in time, the first that does not fit, and what the log would say.
+//! What happens to a job: its phases in time, and the first that does not fit.
 
-use oomctl::core::diagnose::{Class, Incident};
-use oomctl::core::units::Bytes;
+use oomctl::core::diagnose::Incident;
 
 use super::allocator::OutOfMemory;
 use super::engine::{Engine, Refused};
-use super::hidden::{GIB, Unknown};
+use super::hidden::Unknown;
+use super::incident::incident;
+use super::phases::{Cause, Failure, Phase};
 use super::setup::Program;
 use super::speed::Pace;
-use super::trainer::{Job, Peak, Resident, Trainer};
-
-/// The phases, in the words of an incident.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Phase {
-    Load,
-    EngineStart,
-    Cache,
-    Graphs,
-    WakeUp,
-    OldLogprob,
-    RefLogprob,
-    ActorUpdate,
-    Forward,
-    Backward,
-    OptimizerStep,
-    Checkpoint,
-}
-
-impl Phase {
-    /// As an incident names it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Load => "load",
-            Self::EngineStart => "init",
-            Self::Cache => "kv_cache",
-            Self::Graphs => "cuda_graph",
-            Self::WakeUp => "wake_up",
-            Self::OldLogprob => "old_logprob",
-            Self::RefLogprob => "ref_logprob",
-            Self::ActorUpdate => "actor_update",
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-            Self::OptimizerStep => "optimizer_step",
-            Self::Checkpoint => "checkpoint",
-        }
-    }
-}
-
-/// What ran out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Cause {
-    /// PyTorch's allocator, beside `others` bytes of ours and of strangers outside of it.
-    Torch {
-        oom: OutOfMemory,
-        others: u64,
-    },
-    /// The engine's own checks, or the driver.
-    Engine(Refused),
-    Host,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Failure {
-    phase: Phase,
-    cause: Cause,
-}
+use super::trainer::{Job, Peak, Resident};
 
 /// Bytes used on the GPU at the peak of a phase that passed, as a sampler would see them.
 pub type Peaks = Vec<(Phase, u64)>;
@@ -81,201 +26,6 @@ pub struct Outcome {
     /// Tokens per second and GPU in a step.
     pub speed: f64,
 }
-
-type Passed = Result<Peak, Failure>;
-
-impl<'a> Job<'a> {
-    /// Bytes on the GPU outside of the trainer's allocator.
-    fn others(self) -> u64 {
-        let engine = match self.setup.program {
-            Program::Grpo => Engine(self).asleep(),
-            _ => 0,
-        };
-        self.standing() + engine
-    }
-
-    /// Bytes that are there whatever engine and trainer do.
-    pub fn standing(self) -> u64 {
-        self.hidden.standing() + self.reference_copy()
-    }
-
-    fn reference_copy(self) -> u64 {
-        let width = if self.setup.ref_fp32 { 4 } else { 2 };
-        match self.hidden.unknown {
-            Some(Unknown::ReferenceCopy) if self.setup.reference => {
-                width * self.model.params() / self.setup.shards()
-            }
-            _ => 0,
-        }
-    }
-
-    fn trainer(self, phase: Phase, resident: Resident) -> Result<Trainer<'a>, Failure> {
-        let capacity = self.setup.card.saturating_sub(self.others());
-        Trainer::new(self, capacity, resident).map_err(|oom| self.torch(phase, oom))
-    }
-
-    fn torch(self, phase: Phase, oom: OutOfMemory) -> Failure {
-        let others = self.others();
-        Failure {
-            phase,
-            cause: Cause::Torch { oom, others },
-        }
-    }
-
-    /// Weights to the GPU, before there is an engine.
-    fn load(self) -> Passed {
-        let resident = Resident {
-            weights: true,
-            adam: false,
-        };
-        let phase = Phase::Load;
-        let others = self.standing();
-        let capacity = self.setup.card.saturating_sub(others);
-        let root: u64 = self.model.root().iter().sum();
-        let run = || {
-            let mut trainer = Trainer::new(self, capacity, resident)?;
-            trainer.buffer(root * 4)?;
-            Ok(trainer.peak())
-        };
-        run().map_err(|oom| Failure {
-            phase,
-            cause: Cause::Torch { oom, others },
-        })
-    }
-
-    /// Log-probabilities: `reference` for the reference policy's.
-    pub fn logprob(self, reference: bool, adam: bool) -> Result<Peak, Failed> {
-        let s = self.setup;
-        let phase = if reference {
-            Phase::RefLogprob
-        } else {
-            Phase::OldLogprob
-        };
-        let resident = Resident {
-            weights: !(reference && s.param_offload),
-            adam: adam && !s.optimizer_offload,
-        };
-        let (micro, budget) = if reference {
-            (s.ref_micro, s.ref_budget)
-        } else {
-            (s.logprob_micro, s.logprob_budget)
-        };
-        let (most, usual) = self.tokens(micro, budget, s.step_per_rank());
-        let run = || {
-            let mut trainer = self.trainer(phase, resident)?;
-            for tokens in [usual, most] {
-                let passed = trainer.logprobs(tokens, micro, !reference);
-                passed.map_err(|oom| self.torch(phase, oom))?;
-            }
-            Ok(trainer.peak())
-        };
-        run().map_err(Failed)
-    }
-
-    fn tokens(self, micro: u64, budget: u64, sequences: u64) -> (u64, u64) {
-        if self.setup.dynamic {
-            self.hidden.packed(self.setup, budget, sequences)
-        } else {
-            self.hidden.tokens(self.setup, micro)
-        }
-    }
-
-    /// Forward and backward, with or without Adam's states.
-    fn passes(self, adam: bool) -> Passed {
-        let s = self.setup;
-        let script = s.program != Program::Grpo;
-        let start = if script {
-            Phase::Forward
-        } else {
-            Phase::ActorUpdate
-        };
-        let mut trainer = self.trainer(
-            start,
-            Resident {
-                weights: true,
-                adam,
-            },
-        )?;
-        let (most, usual) = self.tokens(s.micro, s.budget, s.mini_per_rank());
-        for tokens in [usual, most] {
-            trainer
-                .micro_batch(tokens, s.micro)
-                .map_err(|(oom, back)| {
-                    let phase = if script && back {
-                        Phase::Backward
-                    } else {
-                        start
-                    };
-                    self.torch(phase, oom)
-                })?;
-        }
-        Ok(trainer.peak())
-    }
-
-    fn optimizer(self, new_states: bool) -> Passed {
-        let phase = Phase::OptimizerStep;
-        let resident = Resident {
-            weights: true,
-            adam: !new_states,
-        };
-        let mut trainer = self.trainer(phase, resident)?;
-        trainer
-            .optimizer_step(new_states)
-            .map_err(|oom| self.torch(phase, oom))?;
-        Ok(trainer.peak())
-    }
-
-    /// The update as it is from the second time on, and the first failure in time where it does not fit.
-    pub fn update(self) -> Result<[(Phase, Peak); 2], Failed> {
-        let phase = match self.setup.program {
-            Program::Grpo => Phase::ActorUpdate,
-            _ => Phase::Backward,
-        };
-        match (self.passes(true), self.optimizer(true)) {
-            (Ok(passes), Ok(step)) => Ok([(phase, passes), (Phase::OptimizerStep, step)]),
-            (passes, step) => {
-                // The first time there are no states yet.
-                self.passes(false).map_err(Failed)?;
-                step.map_err(Failed)?;
-                Err(Failed(passes.expect_err("one of the two failed")))
-            }
-        }
-    }
-
-    /// Host memory of one node, in bytes.
-    fn host(self) -> u64 {
-        let (m, s, h) = (self.model, self.setup, self.hidden);
-        let (params, nodes) = (m.params(), s.nodes);
-        let processes = s.gpus_per_node * h.process;
-        if s.program != Program::Grpo {
-            return processes / 2;
-        }
-        let width = if s.fp32 { 4 } else { 2 };
-        let of = |yes: bool, bytes: u64| if yes { bytes * params / nodes } else { 0 };
-        let offloaded = of(s.param_offload, width) + of(s.optimizer_offload, 2 * width);
-        let policy = of(s.offload_policy, 4 * width);
-        let reference = of(s.reference, if s.ref_fp32 { 4 } else { 2 });
-        let rollouts = s.train_batch * s.samples * s.sequence() * 60;
-        processes + offloaded + policy + reference + rollouts
-    }
-
-    fn host_failure(self) -> Option<Failure> {
-        let limit = self.setup.host?;
-        let phase = if self.setup.param_offload {
-            Phase::Load
-        } else {
-            Phase::ActorUpdate
-        };
-        (self.host() > limit).then_some(Failure {
-            phase,
-            cause: Cause::Host,
-        })
-    }
-}
-
-/// A failure of one phase, opaque outside of this file.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Failed(Failure);
 
 /// A job on its way.
 struct Walk<'a> {
@@ -323,10 +73,10 @@ impl Walk<'_> {
             .wake(standing, !first)
             .map_err(|(why, _)| refused(why))?;
         self.pass(Phase::WakeUp, wake, pace.wake + pace.rollout);
-        let old = job.logprob(false, !first).map_err(|f| f.0)?;
+        let old = job.logprob(false, !first)?;
         self.trainer(Phase::OldLogprob, old, pace.logprob);
         if job.setup.reference {
-            let reference = job.logprob(true, !first).map_err(|f| f.0)?;
+            let reference = job.logprob(true, !first)?;
             self.trainer(Phase::RefLogprob, reference, pace.reference);
         }
         self.update()
@@ -334,7 +84,7 @@ impl Walk<'_> {
 
     fn update(&mut self) -> Result<(), Failure> {
         let (job, pace) = (self.job, self.pace);
-        for (phase, peak) in job.update().map_err(|f| f.0)? {
+        for (phase, peak) in job.update()? {
             let seconds = if phase == Phase::OptimizerStep {
                 pace.optimizer
             } else {
@@ -459,50 +209,4 @@ pub fn fits(job: Job<'_>) -> bool {
         step: 0,
     };
     walk.begin().and_then(|()| walk.steps()).is_ok()
-}
-
-/// Bytes as a message prints them: MiB or GiB with two decimals.
-fn printed(bytes: u64) -> Bytes {
-    let unit = if bytes < 1 << 30 {
-        (1_u64 << 20) as f64
-    } else {
-        GIB
-    };
-    Bytes(((bytes as f64 / unit * 100.0).round() / 100.0 * unit).round() as u64)
-}
-
-/// What the log of the failure says.
-fn incident(job: Job<'_>, failure: &Failure, step: u64) -> Incident {
-    let mut incident = match failure.cause {
-        Cause::Host => Incident::bare("host_oom", Class::HostOom),
-        Cause::Engine(Refused::Startup) => {
-            Incident::bare("vllm_startup_memory", Class::EngineMemory)
-        }
-        Cause::Engine(Refused::Cache) => Incident::bare("vllm_kv_cache", Class::EngineMemory),
-        Cause::Engine(_) => Incident::bare("cuda_driver_oom", Class::GpuOom),
-        Cause::Torch { oom, others } => torch(job, oom, others),
-    };
-    failure.phase.word().clone_into(&mut incident.phase);
-    incident.retryable_unchanged = Some(false);
-    if step > 0 {
-        incident.step = Some(step);
-        incident.first_step = Some(step == 1);
-    }
-    incident
-}
-
-/// PyTorch's message: requested, total, free, allocated, reserved but unallocated.
-fn torch(job: Job<'_>, oom: OutOfMemory, others: u64) -> Incident {
-    let total = job.setup.card;
-    let unallocated = oom.reserved.saturating_sub(oom.allocated);
-    Incident {
-        requested_bytes: Some(printed(oom.requested)),
-        total_bytes: Some(printed(total)),
-        free_bytes: Some(printed(total.saturating_sub(others + oom.reserved))),
-        allocated_bytes: Some(printed(oom.allocated)),
-        reserved_bytes: Some(printed(oom.reserved)),
-        reserved_unallocated_bytes: Some(printed(unallocated)),
-        fragmentation: unallocated >= oom.requested,
-        ..Incident::bare("cuda_oom", Class::GpuOom)
-    }
 }
