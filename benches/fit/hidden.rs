@@ -151,8 +151,8 @@ impl Hidden {
         let sums = sums.map(|g| if script { padded(g) } else { packed(g) });
         let most = sums.clone().fold(0.0, f64::max);
         let scale = micro as f64 / group as f64;
-        let first = sums.take(1).sum::<f64>();
-        ((most * scale) as u64, (first * scale) as u64)
+        let usual = sums.clone().sum::<f64>() / sums.count() as f64;
+        ((most * scale) as u64, (usual * scale) as u64)
     }
 
     /// Tokens of the fullest micro batch under a token budget, and of a usual one.

@@ -182,6 +182,11 @@ fn main() {
     for summary in &summaries {
         println!("{}", summary.line());
     }
+    let better = rows.iter().filter(|row| row.beats_oracle).count();
+    println!(
+        "\n{better} of {} runs are better than the oracle",
+        rows.len()
+    );
     if let Some(path) = &options.out {
         write(path, &rows, &summaries);
     }

@@ -79,6 +79,10 @@ impl Search<'_> {
         }
     }
 
+    fn speed(&self, setup: &Setup) -> f64 {
+        Pace::of(self.job(setup)).speed(setup.world())
+    }
+
     /// The start with as much host memory as the node has: it costs nothing here.
     fn roomy_host(&self) -> Setup {
         let mut setup = self.case.start.clone();
@@ -147,8 +151,7 @@ impl Search<'_> {
         let mut found: Vec<(f64, Setup)> = Vec::new();
         for switched in self.switches(place) {
             if let Some(setup) = self.fill(switched, &mut known) {
-                let speed = Pace::of(self.job(&setup)).speed(setup.world());
-                found.push((speed, setup));
+                found.push((self.speed(&setup), setup));
             }
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -239,8 +242,7 @@ impl Search<'_> {
                 let batches = self.batches(trial, &mut Known::new())?;
                 self.engine(&batches, true)
             });
-            let speed = |s: &Setup| Pace::of(self.job(s)).speed(s.world());
-            return filled.max_by(|a, b| speed(a).total_cmp(&speed(b)));
+            return filled.max_by(|a, b| self.speed(a).total_cmp(&self.speed(b)));
         }
         setup = self.batches(setup, known)?;
         if setup.program == Program::Grpo {
@@ -250,29 +252,38 @@ impl Search<'_> {
         }
     }
 
-    /// The largest micro batches or budgets that fit.
+    /// The fastest micro batches or budgets that fit.
     fn batches(&self, setup: Setup, known: &mut Known) -> Option<Setup> {
         let mut all = parts(&setup).iter();
-        all.try_fold(setup, |setup, part| self.largest(setup, part, known))
+        all.try_fold(setup, |setup, part| self.fastest(setup, part, known))
     }
 
-    /// The setup with the largest of a part's sizes for which its phase fits.
-    fn largest(&self, mut setup: Setup, part: &Part, known: &mut Known) -> Option<Setup> {
+    /// The setup with the fastest of a part's sizes for which its phase fits.
+    fn fastest(&self, mut setup: Setup, part: &Part, known: &mut Known) -> Option<Setup> {
         let sizes = (part.sizes)(&setup);
         let fits = |size: u64| {
             let mut trial = setup.clone();
             (part.put)(&mut trial, size);
             (part.fits)(self.job(&trial))
         };
-        let largest = || {
+        let fastest = || {
             let last = *sizes.last()?;
-            if fits(last) {
-                return Some(last);
-            }
-            let fitting = sizes.partition_point(|size| *size < last && fits(*size));
-            fitting.checked_sub(1).map(|at| sizes[at])
+            let fitting = match fits(last) {
+                true => sizes.len(),
+                false => sizes.partition_point(|size| *size < last && fits(*size)),
+            };
+            // Larger is faster, except where it means more padding.
+            let pace = |size: u64| {
+                let mut trial = setup.clone();
+                (part.put)(&mut trial, size);
+                self.speed(&trial)
+            };
+            let paced = sizes[..fitting].iter().map(|size| (pace(*size), *size));
+            paced
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .map(|(_, size)| size)
         };
-        let best = *known.entry(key(part, &setup)).or_insert_with(largest);
+        let best = *known.entry(key(part, &setup)).or_insert_with(fastest);
         (part.put)(&mut setup, best?);
         Some(setup)
     }
@@ -308,7 +319,7 @@ impl Search<'_> {
             .find_map(|variant| self.share(variant, fixed))
     }
 
-    /// The best share of the GPU for an engine, from the start's down, else up.
+    /// The largest share of the GPU that works up to the start's, else the largest above it.
     fn share(&self, setup: &Setup, fixed: bool) -> Option<Setup> {
         if !setup.legal(self.case.model, &self.case.cluster) {
             return None;
@@ -319,10 +330,13 @@ impl Search<'_> {
                 ..setup.clone()
             };
             let job = self.job(&trial);
-            let standing = job.standing();
-            let works =
-                Engine(job).start(standing).is_ok() && Engine(job).wake(standing, true).is_ok();
-            works.then_some(trial)
+            // Nothing has leaked yet when the engine starts.
+            let truth = Job {
+                hidden: &self.case.hidden,
+                ..job
+            };
+            let starts = Engine(job).start(truth.standing()).is_ok();
+            (starts && Engine(job).wake(job.standing(), true).is_ok()).then_some(trial)
         };
         if fixed || !self.moves("gpu_memory_utilization") {
             return works(setup.share);
@@ -331,7 +345,7 @@ impl Search<'_> {
         let (down, up): (Vec<f64>, Vec<f64>) = grid.partition(|x| *x < setup.share);
         let order = std::iter::once(setup.share)
             .chain(down.into_iter().rev())
-            .chain(up);
+            .chain(up.into_iter().rev());
         order.into_iter().find_map(works)
     }
 }

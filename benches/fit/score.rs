@@ -41,9 +41,8 @@ pub struct Row {
     pub grown: f64,
     /// Milliseconds of processor time that the policy took for its decisions.
     pub decisions_ms: Vec<f64>,
-    /// The configuration that fitted, and its speed.
-    #[serde(skip)]
-    pub end: Option<(Setup, f64)>,
+    /// The same experiment faster on as many GPUs, or on fewer, than the oracle found: there should be none.
+    pub beats_oracle: bool,
 }
 
 /// Follows a case to its end.
@@ -67,7 +66,7 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
             row.changed = changed(case, stacks, &setup, &shape);
             row.grown = setup.world() as f64 / case.start.world() as f64;
             row.moved = moved(case, &setup);
-            row.end = Some((setup, outcome.speed));
+            row.beats_oracle = beats(case, &setup, outcome.speed);
             return row;
         };
         row.burnt += outcome.seconds * setup.world() as f64 / 3600.0;
@@ -97,6 +96,14 @@ fn moved(case: &Case, setup: &Setup) -> Vec<String> {
     settings
         .map(|(knob, setting)| format!("{knob}={}", setting.value))
         .collect()
+}
+
+fn beats(case: &Case, setup: &Setup, speed: f64) -> bool {
+    let place = |s: &Setup| (s.response < case.start.response, s.world(), s.card);
+    case.best.as_ref().is_none_or(|best| {
+        let (ours, its) = (place(setup), place(&best.setup));
+        ours < its || (ours == its && speed > best.speed * 1.02)
+    })
 }
 
 /// Whether it is another experiment. The script's batch and accumulation may make up for each other.
@@ -161,7 +168,7 @@ fn blank(case: &Case, policy: &'static str) -> Row {
         moved: Vec::new(),
         grown: 1.0,
         decisions_ms: Vec::new(),
-        end: None,
+        beats_oracle: false,
     }
 }
 

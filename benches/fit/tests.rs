@@ -26,7 +26,7 @@ mod trainer;
 mod truth;
 
 use allocator::{Allocator, Handle};
-use cases::{Case, Sort, Stacks};
+use cases::{Case, Stacks};
 use hidden::Hidden;
 use models::{MODELS, Model};
 use oomctl::core::diagnose::Class;
@@ -303,18 +303,10 @@ fn the_written_out_arithmetic_says_what_the_preset_says() {
 #[test]
 fn no_policy_is_better_than_the_oracle() {
     let stacks = Stacks::shipped();
-    for case in some(&stacks, 6) {
+    for case in some(&stacks, 4) {
         for policy in policy::all() {
-            let mut row = score::follow(&case, &stacks, policy.as_ref());
-            assert!(!row.solved || case.sort != Sort::CannotFit, "{row:?}");
-            if let Some(end) = row.end.take().filter(|_| case.sort == Sort::Solvable) {
-                let best = case.best.as_ref().unwrap();
-                let place = |s: &Setup| (s.response < case.start.response, s.world());
-                assert!(place(&best.setup) <= place(&end.0), "{row:?}");
-                if place(&best.setup) == place(&end.0) {
-                    assert!(end.1 <= best.speed * 1.02, "{row:?}");
-                }
-            }
+            let row = score::follow(&case, &stacks, policy.as_ref());
+            assert!(!row.beats_oracle, "{row:?}");
         }
     }
 }

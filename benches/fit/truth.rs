@@ -2,9 +2,8 @@
 
 use oomctl::core::diagnose::Incident;
 
-use super::allocator::OutOfMemory;
 use super::engine::{Engine, Refused};
-use super::hidden::Unknown;
+use super::hidden::{Hidden, Unknown};
 use super::incident::incident;
 use super::phases::{Cause, Failure, Phase};
 use super::setup::Program;
@@ -98,13 +97,20 @@ impl Walk<'_> {
     fn steps(&mut self) -> Result<(), Failure> {
         if self.job.setup.program == Program::Grpo {
             self.grpo(true)?;
+        }
+        self.step()?;
+        self.leak()
+    }
+
+    /// A step with everything in place, and a checkpoint after it.
+    fn step(&mut self) -> Result<(), Failure> {
+        if self.job.setup.program == Program::Grpo {
             self.grpo(false)?;
         } else {
-            self.step = 1;
+            self.step += 1;
             self.update()?;
         }
-        self.checkpoint()?;
-        self.leak()
+        self.checkpoint()
     }
 
     /// A checkpoint; some scripts gather the whole model on the GPU for it.
@@ -123,38 +129,44 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The step at which what each step leaves behind fills the GPU.
+    /// The last step, with all that leaked before it; and the step at which it fails, if it does.
     fn leak(&mut self) -> Result<(), Failure> {
         let (job, all) = (self.job, self.job.hidden.steps);
-        let card = job.setup.card;
-        let fullest = self.peaks.iter().filter(|(p, _)| *p > Phase::Graphs);
-        let (phase, used) = fullest
-            .copied()
-            .max_by_key(|(_, used)| *used)
-            .unwrap_or((Phase::Load, 0));
-        let left = card.saturating_sub(used);
-        if let Some(Unknown::Leak(bytes)) = job.hidden.unknown
-            && bytes * all > left
-        {
-            let step = left / bytes.max(1);
-            self.seconds += self.pace.step() * step.saturating_sub(self.step) as f64;
-            self.step = self.step.max(step);
-            let requested = bytes.max(512 << 20);
-            let others = job.others();
-            let allocated = card.saturating_sub(others + (bytes / 2));
-            let oom = OutOfMemory {
-                requested,
-                allocated,
-                reserved: allocated,
+        let mut last = all;
+        let mut failure = None;
+        if let Some(Unknown::Leak(bytes)) = job.hidden.unknown {
+            let leaked = Some(Unknown::Context(bytes * all));
+            let hidden = Hidden {
+                unknown: leaked,
+                ..job.hidden.clone()
             };
-            return Err(Failure {
-                phase,
+            let late = Job {
+                hidden: &hidden,
+                ..job
+            };
+            let mut walk = Walk {
+                job: late,
+                peaks: Vec::new(),
+                ..*self
+            };
+            failure = walk.step().err();
+            if failure.is_some() {
+                let used = self.peaks.iter().map(|(_, used)| *used).max().unwrap_or(0);
+                last = (job.setup.card.saturating_sub(used) / bytes.max(1)).clamp(2, all);
+            }
+            if let Some(Failure {
                 cause: Cause::Torch { oom, others },
-            });
+                ..
+            }) = &mut failure
+            {
+                oom.allocated += bytes * last;
+                oom.reserved += bytes * last;
+                *others = job.others();
+            }
         }
-        self.seconds += self.pace.step() * all.saturating_sub(self.step) as f64;
-        self.step = all;
-        Ok(())
+        self.seconds += self.pace.step() * last.saturating_sub(self.step) as f64;
+        self.step = last;
+        failure.map_or(Ok(()), Err)
     }
 }
 
