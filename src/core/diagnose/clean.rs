@@ -16,7 +16,13 @@ pub fn sanitize(text: &[u8]) -> String {
     let decoded = String::from_utf8_lossy(text);
     let mut out = String::with_capacity(decoded.len());
     let mut rest = decoded.as_ref();
-    while let Some(c) = rest.chars().next() {
+    loop {
+        let plain = rest.bytes().take_while(|b| is_plain(*b)).count();
+        out.push_str(&rest[..plain]);
+        rest = &rest[plain..];
+        let Some(c) = rest.chars().next() else {
+            return out;
+        };
         if let Some(length) = escape_length(rest) {
             rest = &rest[length..];
             continue;
@@ -29,7 +35,11 @@ pub fn sanitize(text: &[u8]) -> String {
             c => out.push(c),
         }
     }
-    out
+}
+
+/// Printable ASCII that begins no escape sequence.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'^'
 }
 
 /// The first `EVIDENCE_CHARS` characters of a cleaned line.

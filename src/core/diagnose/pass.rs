@@ -65,9 +65,10 @@ pub(super) struct Pass<'a> {
 struct Cursor {
     /// What lies before was read or can be left out.
     done: usize,
-    /// Newlines are counted up to here.
-    counted: usize,
-    newlines: u64,
+    /// A place, and the newlines before it.
+    counted: (usize, usize),
+    /// Newlines of the whole block.
+    newlines: usize,
     /// The latest line is known up to here.
     noted: usize,
     /// A line that shows progress and need not be looked at yet.
@@ -77,16 +78,21 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Number of the line that a byte stands in.
+    /// Number of the line that a byte stands in: counted from the nearest place that is known.
     fn line(&mut self, block: &Block<'_>, at: usize) -> u64 {
-        if at < self.counted {
-            let back = memchr::memchr_iter(b'\n', &block.bytes[at..self.counted]).count();
-            return block.line + self.newlines - back as u64;
-        }
-        let more = memchr::memchr_iter(b'\n', &block.bytes[self.counted..at]).count();
-        self.newlines += more as u64;
-        self.counted = at;
-        block.line + self.newlines
+        let count =
+            |from: usize, to: usize| memchr::memchr_iter(b'\n', &block.bytes[from..to]).count();
+        let (known, before) = self.counted;
+        let left = block.bytes.len() - at;
+        let before = if at < known {
+            before - count(at, known)
+        } else if at - known <= left {
+            before + count(known, at)
+        } else {
+            self.newlines - count(at, block.bytes.len())
+        };
+        self.counted = (at, before);
+        block.line + before as u64
     }
 }
 
@@ -99,7 +105,10 @@ impl Sink for Pass<'_> {
         let mut hits = std::mem::take(self.hits);
         let newlines = SIEVE.search(block.bytes, &mut hits);
         self.ask_others(block.bytes, &mut hits);
-        let mut cursor = Cursor::default();
+        let mut cursor = Cursor {
+            newlines,
+            ..Cursor::default()
+        };
         let mut next = hits.iter().peekable();
         loop {
             if cursor.done < block.bytes.len() && self.attentive() {

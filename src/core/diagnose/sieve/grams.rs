@@ -5,7 +5,7 @@
 //! is hashed, and one bit is tested. On a hit the needle is compared. The window of [`LONG`] bytes that
 //! stands for a needle is the one whose grams are the least like ordinary text.
 
-use super::commonness;
+use super::ordinary::{commonness, is_ordinary};
 
 /// Bytes between two places that are looked at.
 const STRIDE: usize = 8;
@@ -25,12 +25,49 @@ const TABLE: usize = 1 << (BITS - 6);
 /// Places whose bits are joined before a branch.
 const LANES: usize = 8;
 
-/// Where a gram stands in a needle.
+/// Where a gram stands in a needle, with the bytes of the needle around it.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    gram: u64,
     needle: u16,
     at: u16,
+    /// The eight bytes from the gram on and those before it, as far as the needle has them.
+    ahead: Near,
+    behind: Near,
+}
+
+/// Eight bytes, of which those count whose bits are set in the mask.
+#[derive(Debug, Clone, Copy)]
+struct Near {
+    bytes: u64,
+    mask: u64,
+}
+
+impl Near {
+    fn new(bytes: impl Iterator<Item = Option<u8>>) -> Self {
+        let mut near = Self { bytes: 0, mask: 0 };
+        for (place, byte) in bytes.take(8).enumerate() {
+            near.bytes |= u64::from(byte.unwrap_or(0)) << (8 * place);
+            near.mask |= u64::from(byte.map_or(0, |_| u8::MAX)) << (8 * place);
+        }
+        near
+    }
+
+    /// Zero where the bytes are these.
+    fn differs(&self, bytes: u64) -> u64 {
+        (bytes ^ self.bytes) & self.mask
+    }
+}
+
+impl Place {
+    fn new(number: usize, needle: &[u8], at: usize) -> Self {
+        let byte = |place: Option<usize>| place.and_then(|p| needle.get(p)).copied();
+        Self {
+            needle: u16::try_from(number).unwrap_or(u16::MAX),
+            at: u16::try_from(at).unwrap_or(u16::MAX),
+            ahead: Near::new((at..).map(|p| byte(Some(p)))),
+            behind: Near::new((0..8).map(|p| byte((at + p).checked_sub(8)))),
+        }
+    }
 }
 
 /// A set of long needles.
@@ -52,18 +89,14 @@ impl Grams {
         for (needle, bytes) in needles.iter().enumerate() {
             let from = rarest_window(bytes);
             for at in from..from + STRIDE {
-                let gram = gram_of(&bytes[at..]);
-                let hash = hash(gram);
+                let place = Place::new(needle, bytes, at);
+                let hash = hash(place.ahead.bytes);
                 table[hash >> 6] |= 1 << (hash & 63);
-                places.push(Place {
-                    gram,
-                    needle: u16::try_from(needle).unwrap_or(u16::MAX),
-                    at: u16::try_from(at).unwrap_or(u16::MAX),
-                });
+                places.push(place);
             }
         }
-        places.sort_by_key(|p| (slot(p.gram), p.gram, p.needle));
-        let starts = (0..=SLOTS).map(|s| places.partition_point(|p| slot(p.gram) < s));
+        places.sort_by_key(|p| (slot(p.ahead.bytes), p.needle));
+        let starts = (0..=SLOTS).map(|s| places.partition_point(|p| slot(p.ahead.bytes) < s));
         let starts = starts
             .map(|n| u16::try_from(n).unwrap_or(u16::MAX))
             .collect();
@@ -101,42 +134,43 @@ impl Grams {
             let (words, _) = step.as_chunks::<STRIDE>();
             let mut any = 0;
             for word in words {
-                any |= self.bit(u64::from_le_bytes(*word) << UNUSED);
+                any |= self.bit(u64::from_le_bytes(*word));
             }
             if any & 1 == 0 {
                 continue;
             }
             let mut lanes = 0;
             for (lane, word) in words.iter().enumerate() {
-                lanes |= (self.bit(u64::from_le_bytes(*word) << UNUSED) & 1) << lane;
+                lanes |= (self.bit(u64::from_le_bytes(*word)) & 1) << lane;
             }
             while lanes != 0 {
                 let lane = lanes.trailing_zeros() as usize;
                 lanes &= lanes - 1;
-                let gram = u64::from_le_bytes(words[lane]) << UNUSED;
-                self.compare(text, number * STEP + lane * STRIDE, gram, hit);
+                self.compare(text, number * STEP + lane * STRIDE, hit);
             }
         }
         let mut at = text.len() - tail.len();
         while at + GRAM <= text.len() {
-            self.compare(text, at, gram_of(&text[at..]), hit);
+            self.compare(text, at, hit);
             at += STRIDE;
         }
     }
 
     /// The gram's bit of the table, in the lowest place.
     #[inline(always)]
-    fn bit(&self, gram: u64) -> u64 {
-        let hash = hash(gram);
+    fn bit(&self, word: u64) -> u64 {
+        let hash = hash(word);
         self.table[hash >> 6] >> (hash & 63)
     }
 
-    /// Compares the needles that hold this gram.
-    fn compare(&self, text: &[u8], at: usize, gram: u64, hit: &mut impl FnMut(u16, usize)) {
-        let slot = slot(gram);
+    /// Compares the needles that hold the gram at a place.
+    fn compare(&self, text: &[u8], at: usize, hit: &mut impl FnMut(u16, usize)) {
+        let (ahead, behind) = (word_at(text, Some(at)), word_at(text, at.checked_sub(8)));
+        let slot = slot(ahead);
         let range = usize::from(self.starts[slot])..usize::from(self.starts[slot + 1]);
         for place in &self.places[range] {
-            if place.gram != gram {
+            // Most texts that share a gram differ near it, and a look is cheaper than a comparison.
+            if place.ahead.differs(ahead) | place.behind.differs(behind) != 0 {
                 continue;
             }
             let Some(from) = at.checked_sub(usize::from(place.at)) else {
@@ -149,41 +183,28 @@ impl Grams {
     }
 }
 
+/// The eight bytes from a place on, zeros where the text has none.
+fn word_at(text: &[u8], at: Option<usize>) -> u64 {
+    let rest = at.and_then(|at| text.get(at..)).unwrap_or_default();
+    match rest.first_chunk() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => Near::new(rest.iter().map(|b| Some(*b))).bytes,
+    }
+}
+
 /// Slots of the index over `places`.
 const SLOTS: usize = 4096;
 
-fn slot(gram: u64) -> usize {
-    hash(gram) & (SLOTS - 1)
+fn slot(word: u64) -> usize {
+    hash(word) & (SLOTS - 1)
 }
 
-/// Bits of an eight-byte word that a gram does not use; shifted out.
-const UNUSED: u32 = 64 - 8 * GRAM as u32;
-
-fn gram_of(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..GRAM].copy_from_slice(&bytes[..GRAM]);
-    u64::from_le_bytes(word) << UNUSED
-}
-
+/// The hash of the first [`GRAM`] bytes of a word.
 #[inline(always)]
-fn hash(gram: u64) -> usize {
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    (gram.wrapping_mul(SPREAD) >> (64 - BITS)) as usize
-}
-
-/// Words that logs are full of: a window that avoids them is asked for less often.
-const ORDINARY: &[&str] = &[
-    "memory allocated (GB): memory reserved device memory used/total (GB): utilization output tokens prompt response",
-    "processing processed processes generation generating training validation information operation configuration ",
-    "return returns returned number should because before after which would will with that this the of the and the in the",
-    "to the for the from the is the each other than number of total expected required available maximum minimum ",
-    "worker workers process rank error errors warning failed message received running started starting loading ",
-];
-
-fn is_ordinary(gram: &[u8]) -> bool {
-    ORDINARY
-        .iter()
-        .any(|words| memchr::memmem::find(words.as_bytes(), gram).is_some())
+fn hash(word: u64) -> usize {
+    // What a gram does not use falls out at the top.
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15 << (64 - 8 * GRAM);
+    (word.wrapping_mul(SPREAD) >> (64 - BITS)) as usize
 }
 
 /// Start of the window of [`LONG`] bytes that ordinary text resembles least.

@@ -17,7 +17,7 @@ pub(crate) use lookalikes::SAID;
 pub(crate) use user::UserTable;
 pub use user::{SignatureError, UserSignature};
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 
@@ -176,11 +176,34 @@ pub fn patterns() -> Vec<String> {
         .collect()
 }
 
-/// A signature with its patterns compiled.
+/// A signature with its patterns.
 pub(crate) struct Compiled {
     pub signature: &'static Signature,
-    pattern: Option<Regex>,
-    unless: Option<Regex>,
+    pattern: Option<Pattern>,
+    unless: Option<Pattern>,
+}
+
+/// A pattern that is compiled when the first line asks for it: most logs ask for a few of all.
+struct Pattern {
+    text: &'static str,
+    regex: OnceLock<Regex>,
+}
+
+impl Pattern {
+    fn new(text: &'static str) -> Self {
+        Self {
+            text,
+            regex: OnceLock::new(),
+        }
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        let regex = self.regex.get_or_init(|| {
+            Regex::new(self.text)
+                .expect("a constant of the tables; every entry is compiled by their test")
+        });
+        regex.is_match(text)
+    }
 }
 
 /// Where in a text a signature matched.
@@ -266,17 +289,13 @@ fn exception_name(text: &str) -> Option<usize> {
         .then_some(length)
 }
 
-/// All tables, compiled once.
+/// All tables, ready to be asked.
 pub(crate) static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
-    let compile = |pattern: &str| {
-        Regex::new(pattern)
-            .expect("a constant of the tables; every entry is compiled by their test")
-    };
     all()
         .map(|signature| Compiled {
             signature,
-            pattern: signature.pattern.map(compile),
-            unless: signature.unless.map(compile),
+            pattern: signature.pattern.map(Pattern::new),
+            unless: signature.unless.map(Pattern::new),
         })
         .collect()
 });

@@ -1,0 +1,187 @@
+//! The search for trios, many places at once where the processor can: 64 with AVX-512, 32 with AVX2.
+
+use super::trios::{Classes, Halves};
+
+/// The tables, as the instructions want them.
+pub(super) struct Tables {
+    /// For each place of a trio: which groups a low and a high half belong to.
+    halves: [[u8; 16]; 6],
+    /// The same for whole bytes, as far as seven bits tell them apart.
+    bytes: [[u8; 128]; 3],
+}
+
+impl Tables {
+    pub(super) fn new(classes: &Classes, groups: &[Halves]) -> Self {
+        let mut halves = [[0; 16]; 6];
+        for (number, group) in groups.iter().enumerate() {
+            for (mask, half) in halves.iter_mut().zip(group.iter().flatten()) {
+                for (value, entry) in mask.iter_mut().enumerate() {
+                    *entry |= u8::from(half >> value & 1 == 1) << number;
+                }
+            }
+        }
+        // Of the first byte all that need eight bits count as one; of the others the eighth is left out.
+        let mut bytes = classes.map(|class| std::array::from_fn(|b| class[b] | class[b + 128]));
+        bytes[0].copy_from_slice(&classes[0][..128]);
+        bytes[0][127] = classes[0][127..].iter().fold(0, |all, one| all | one);
+        Self { halves, bytes }
+    }
+
+    /// Calls `check` with the places that may begin a trio; returns the first place that was not looked at,
+    /// and the newlines before it.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn find(&self, text: &[u8], check: &mut impl FnMut(usize)) -> (usize, usize) {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512bw") && has!("avx512vbmi") && has!("popcnt") && has!("bmi1") {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { avx512::find(&self.bytes, text, check) };
+        }
+        if has!("avx2") && has!("popcnt") && has!("bmi1") {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { avx2::find(&self.halves, text, check) };
+        }
+        (0, 0)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn find(&self, _: &[u8], _: &mut impl FnMut(usize)) -> (usize, usize) {
+        (0, 0)
+    }
+}
+
+/// Places that are looked at before a branch.
+#[cfg(target_arch = "x86_64")]
+const STEP: usize = 64;
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::{
+        __m512i, _mm512_and_si512, _mm512_cmpeq_epi8_mask, _mm512_loadu_si512, _mm512_min_epu8,
+        _mm512_permutex2var_epi8, _mm512_set1_epi8, _mm512_test_epi8_mask,
+    };
+
+    use super::STEP;
+
+    /// A table of 128 bytes.
+    type Table = [__m512i; 2];
+
+    /// Looks at the places of all whole vectors.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,popcnt,bmi1")]
+    pub(in super::super) fn find(
+        bytes: &[[u8; 128]; 3],
+        text: &[u8],
+        check: &mut impl FnMut(usize),
+    ) -> (usize, usize) {
+        let tables: [Table; 3] = [0, 1, 2].map(|i| [0, STEP].map(|half| load(&bytes[i], half)));
+        let look_up = |table: &Table, v| _mm512_permutex2var_epi8(table[0], v, table[1]);
+        let seven_bits = _mm512_set1_epi8(127);
+        let newline = _mm512_set1_epi8(b'\n'.cast_signed());
+        let (mut at, mut newlines) = (0, 0);
+        while at + STEP + 2 <= text.len() {
+            let first = load(text, at);
+            let a = look_up(&tables[0], _mm512_min_epu8(first, seven_bits));
+            let b = look_up(&tables[1], load(text, at + 1));
+            let c = look_up(&tables[2], load(text, at + 2));
+            let mut left = _mm512_test_epi8_mask(_mm512_and_si512(a, b), c);
+            newlines += _mm512_cmpeq_epi8_mask(first, newline).count_ones() as usize;
+            while left != 0 {
+                check(at + left.trailing_zeros() as usize);
+                left &= left - 1;
+            }
+            at += STEP;
+        }
+        (at, newlines)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn load(text: &[u8], at: usize) -> __m512i {
+        let bytes = &text[at..at + STEP];
+        // SAFETY: the slice holds 64 bytes, and the load needs no alignment.
+        unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::{
+        __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_andnot_si256, _mm256_cmpeq_epi8,
+        _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set_m128i,
+        _mm256_set1_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
+    };
+
+    use super::super::trios::ESCAPE;
+    use super::STEP;
+
+    /// Bytes of a vector.
+    const WIDTH: usize = STEP / 2;
+
+    /// Looks at the places of all whole vectors.
+    #[target_feature(enable = "avx2,popcnt,bmi1")]
+    pub(in super::super) fn find(
+        halves: &[[u8; 16]; 6],
+        text: &[u8],
+        check: &mut impl FnMut(usize),
+    ) -> (usize, usize) {
+        let tables = [0, 1, 2, 3, 4, 5].map(|i| twice(&halves[i]));
+        let (mut at, mut newlines) = (0, 0);
+        while at + STEP + 2 <= text.len() {
+            let (near, near_ends) = places(&tables, text, at);
+            let (far, far_ends) = places(&tables, text, at + WIDTH);
+            let mut left = u64::from(near) | u64::from(far) << WIDTH;
+            while left != 0 {
+                check(at + left.trailing_zeros() as usize);
+                left &= left - 1;
+            }
+            let ends = u64::from(near_ends) | u64::from(far_ends) << WIDTH;
+            newlines += ends.count_ones() as usize;
+            at += STEP;
+        }
+        (at, newlines)
+    }
+
+    /// One bit for each of the 32 places from `at` on that may begin a trio, and for each newline.
+    #[target_feature(enable = "avx2,popcnt,bmi1")]
+    #[inline]
+    fn places(tables: &[__m256i; 6], text: &[u8], at: usize) -> (u32, u32) {
+        let same = |v, byte: u8| _mm256_cmpeq_epi8(v, _mm256_set1_epi8(byte.cast_signed()));
+        let nibble = _mm256_set1_epi8(15);
+        let groups = |v, low, high| {
+            let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(v), nibble);
+            _mm256_and_si256(
+                _mm256_shuffle_epi8(low, _mm256_and_si256(v, nibble)),
+                _mm256_shuffle_epi8(high, upper),
+            )
+        };
+        let (first, second, third) = (load(text, at), load(text, at + 1), load(text, at + 2));
+        let a = groups(first, tables[0], tables[1]);
+        let b = groups(second, tables[2], tables[3]);
+        let c = groups(third, tables[4], tables[5]);
+        let shared = _mm256_and_si256(_mm256_and_si256(a, b), c);
+        let none = _mm256_cmpeq_epi8(shared, _mm256_setzero_si256());
+        let newline = same(first, b'\n');
+        let harmless = _mm256_or_si256(
+            newline,
+            _mm256_or_si256(same(first, b'\r'), same(first, b')')),
+        );
+        let splits = _mm256_andnot_si256(harmless, same(second, ESCAPE));
+        let nothing = _mm256_andnot_si256(splits, none);
+        let bits = |v| _mm256_movemask_epi8(v).cast_unsigned();
+        (!bits(nothing), bits(newline))
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn load(text: &[u8], at: usize) -> __m256i {
+        let bytes = &text[at..at + WIDTH];
+        // SAFETY: the slice holds 32 bytes, and the load needs no alignment.
+        unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn twice(half: &[u8; 16]) -> __m256i {
+        // SAFETY: the array holds 16 bytes, and the load needs no alignment.
+        let half = unsafe { _mm_loadu_si128(half.as_ptr().cast()) };
+        _mm256_set_m128i(half, half)
+    }
+}
