@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::clean::clip;
 use super::figures::Figures;
 use super::frame::Frame;
@@ -32,8 +34,9 @@ const COMPLETE: &[&str] = &[
 ];
 
 /// One thing that a log says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Event {
+    #[serde(with = "super::kept::signature")]
     pub signature: &'static Signature,
     /// Index of the file.
     pub source: usize,
@@ -203,7 +206,7 @@ fn clip_message(text: &str, at: usize) -> String {
 }
 
 /// The events of all files, at most [`EVENTS`].
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Events {
     list: Vec<Event>,
     seen: u64,

@@ -59,6 +59,12 @@ pub(crate) fn unfinished() -> &'static Signature {
     &UNFINISHED
 }
 
+/// The signature of this name.
+pub(crate) fn named(id: &str) -> Option<&'static Signature> {
+    let all = [&BUG, &CONFIG, &NETWORK, &OTHER, &UNFINISHED];
+    all.into_iter().find(|signature| signature.id == id)
+}
+
 /// An exception's last line: dotted name, then a colon or nothing.
 static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^\s{0,2}(?:\w+\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(.*))?$")

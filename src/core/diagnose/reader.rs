@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 use super::clean::sanitize;
 use super::context::{Context, Part};
@@ -18,13 +19,15 @@ use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
 use super::tenants::Ours;
 
 /// What is known of one file besides its bytes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SourceText {
     pub(super) context: Context,
     pub(super) track: Track,
     /// First bytes of the latest line that is not blank.
+    #[serde(with = "super::kept::bytes")]
     pub(super) last_line: Vec<u8>,
     /// The same of the line before.
+    #[serde(with = "super::kept::bytes")]
     line_before: Vec<u8>,
     pending: Option<Pending>,
     /// The latest line that showed progress.
@@ -39,8 +42,9 @@ pub(super) struct SourceText {
 }
 
 /// A message whose first line holds a literal and whose pattern may match when the next are joined.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Pending {
+    #[serde(with = "super::kept::entry")]
     signature: usize,
     event: Event,
     lines_left: u8,
