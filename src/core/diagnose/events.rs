@@ -217,6 +217,11 @@ impl Events {
         self.list.iter()
     }
 
+    /// How many were ever added.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// Adds an event; a consequence tells that what failed before it in the same file was fatal.
     pub(crate) fn push(&mut self, mut event: Event) {
         self.seen += 1;

@@ -31,6 +31,12 @@ impl Scanner {
         true
     }
 
+    /// How many things that may matter were found in all files so far.
+    #[must_use]
+    pub fn events_seen(&self) -> u64 {
+        self.events.seen()
+    }
+
     /// Is this a file of this scanner?
     #[must_use]
     pub fn has(&self, source: SourceId) -> bool {

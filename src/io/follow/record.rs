@@ -121,7 +121,7 @@ impl Record {
             stamp: None,
             settled: false,
             network: None,
-            present: position.file.is_some(),
+            present: position.file.is_some() && !position.gone,
             nul_looks: 0,
         }
     }
@@ -225,7 +225,7 @@ impl Record {
             self.old = Some(Box::new(old));
             return self.drain(desk);
         }
-        self.present = false;
+        self.is_gone();
         Ok(Step::Removed)
     }
 
@@ -241,6 +241,7 @@ impl Record {
 
     pub(super) fn is_gone(&mut self) {
         self.present = false;
+        self.position.gone = true;
     }
 
     /// Reads what the file has got since the last look, if it is still the same.

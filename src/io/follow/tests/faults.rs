@@ -56,6 +56,8 @@ in_every_mode! {
     killed_and_started_again_from_a_checkpoint
     killed_and_started_again_after_a_rotation
     renamed_three_times_before_anybody_looks_again
+    renamed_twice_while_nobody_follows
+    a_log_that_is_gone_is_not_told_to_be_gone_again
     an_old_log_that_is_written_for_ever_does_not_hide_its_successor
     a_removed_log_that_comes_back_is_told_from_one_that_was_moved_away
 }
@@ -560,6 +562,33 @@ fn renamed_three_times_before_anybody_looks_again(mode: Mode) {
         rig.text(),
         "one\none is late\n[rotated]two\n[rotated]three\n"
     );
+}
+
+fn renamed_twice_while_nobody_follows(mode: Mode) {
+    let mut rig = Rig::with(mode, "one\n");
+    rig.append("log", b"unread\n");
+    // The names of logrotate with dates; what else lies there is none of ours.
+    rig.rename("log", "log-20261120");
+    rig.append("log", b"two\n");
+    rig.append("log.gz", b"no text\n");
+    rig.append("log.1.tmp", b"no log\n");
+    rig.rename("log", "log-20261121");
+    rig.append("log", b"three\n");
+    rig.restart();
+    rig.settle();
+    assert_eq!(rig.text(), "one\nunread\n[rotated]two\n[rotated]three\n");
+}
+
+fn a_log_that_is_gone_is_not_told_to_be_gone_again(mode: Mode) {
+    let mut rig = Rig::with(mode, "one\n");
+    rig.remove("log");
+    rig.pass(1_000);
+    rig.restart();
+    rig.pass(1_000);
+    assert_eq!(rig.text(), "one\n[removed]");
+    rig.append("log", b"two\n");
+    rig.pass(1_000);
+    assert_eq!(rig.text(), "one\n[removed][new]two\n");
 }
 
 fn an_old_log_that_is_written_for_ever_does_not_hide_its_successor(mode: Mode) {
