@@ -86,7 +86,7 @@ fn outcome(place: &Place, said: &[String]) -> (Value, Vec<String>) {
     let mut diagnosed = facts.iter().filter(|f| f["fact"] == "diagnosed");
     let incident = diagnosed.next().unwrap()["incident"].clone();
     let steps = said.iter().map(|line| line.trim());
-    let steps = steps.filter(|l| l.starts_with("step ") && !l.contains("step 100/"));
+    let steps = steps.filter(|l| l.starts_with("step ") && !l.contains("step 100 "));
     (incident, steps.map(str::to_owned).collect())
 }
 
@@ -102,21 +102,21 @@ fn a_watch_that_is_killed_between_two_lines_says_what_one_that_lives_says() {
 
     let place = prepared();
     let watch = Watch::start(&place, &begin);
-    watch.waits_until_it_says(&place, "step 10/100");
+    watch.waits_until_it_says(&place, "step 10 of 100");
     rotate(&place);
     place.write("go1", "");
-    watch.waits_until_it_says(&place, "step 30/100");
+    watch.waits_until_it_says(&place, "step 30 of 100");
     place.write("go2", "");
     let lived = outcome(&place, &watch.ends_well());
 
     let place = prepared();
     let watch = Watch::start(&place, &begin);
-    watch.waits_until_it_says(&place, "step 10/100");
+    watch.waits_until_it_says(&place, "step 10 of 100");
     let mut said = watch.is_killed();
     rotate(&place);
     place.write("go1", "");
     let watch = Watch::start(&place, &again);
-    watch.waits_until_it_says(&place, "step 30/100");
+    watch.waits_until_it_says(&place, "step 30 of 100");
     said.extend(watch.is_killed());
     place.write("go2", "");
     let attempt = place.path(".oomctl/local/1/exit");
@@ -127,5 +127,5 @@ fn a_watch_that_is_killed_between_two_lines_says_what_one_that_lives_says() {
     assert_eq!(died, lived);
     assert_eq!(lived.0["kind"], "cuda_oom");
     assert_eq!(lived.0["frame"]["function"], "weave");
-    assert_eq!(lived.1, ["step 10/100", "step 30/100"]);
+    assert_eq!(lived.1, ["step 10 of 100", "step 30 of 100"]);
 }
