@@ -29,7 +29,8 @@ pub(super) struct SourceText {
     /// The same of the line before.
     #[serde(with = "super::kept::bytes")]
     line_before: Vec<u8>,
-    pending: Option<Pending>,
+    /// In boxes, these two: most of thousands of logs have neither.
+    pending: Option<Box<Pending>>,
     /// The latest line that showed progress.
     pub(super) progress_line: String,
     /// The rank in torchrun's summary.
@@ -38,7 +39,7 @@ pub(super) struct SourceText {
     pub(super) earlier: bool,
     last_stamp: Option<(Stamp, u64)>,
     /// A traceback whose last line has not come.
-    pub(super) unfinished: Option<Event>,
+    pub(super) unfinished: Option<Box<Event>>,
 }
 
 /// A message whose first line holds a literal and whose pattern may match when the next are joined.
@@ -142,7 +143,7 @@ impl Reader<'_> {
         self.events.traceback(self.source);
         self.events.close(self.source, line.printer);
         let cut_off = Event::new(exceptions::unfinished(), self.source, line, 0);
-        self.text.unfinished = Some(self.placed(cut_off, line));
+        self.text.unfinished = Some(Box::new(self.placed(cut_off, line)));
         if let Some(stream) = self.text.context.stream(line.printer) {
             stream.open = true;
         }
@@ -247,11 +248,11 @@ impl Reader<'_> {
         if let Some((signature, _)) = first {
             let signature = *signature;
             let entry = COMPILED[signature].signature;
-            self.text.pending = Some(Pending {
+            self.text.pending = Some(Box::new(Pending {
                 signature,
                 event: Event::new(entry, self.source, line, 0),
                 lines_left: 2,
-            });
+            }));
         }
     }
 

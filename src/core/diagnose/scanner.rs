@@ -80,7 +80,7 @@ impl Source {
     fn unfinished(&self) -> Option<&Event> {
         const LINES: u64 = 120;
         let lines = self.splitter.lines_seen();
-        let event = self.text.unfinished.as_ref();
+        let event = self.text.unfinished.as_deref();
         event.filter(|e| e.line + LINES >= lines)
     }
 }
