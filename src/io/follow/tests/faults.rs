@@ -239,7 +239,7 @@ fn case_15_a_folder_that_appears_later(mode: Mode) {
     rig.settle();
     fs::create_dir(rig.path("logs")).unwrap();
     rig.append("logs/log", b"now\n");
-    rig.pass(1_000);
+    rig.pass(2_000);
     assert_eq!(rig.text(), "now\n");
     rig.append("logs/log", b"more\n");
     rig.tick();
@@ -638,12 +638,8 @@ fn events_are_heard_without_any_time_passing() {
 }
 
 #[test]
-fn logs_that_are_heard_of_are_polled_rarely_and_others_every_second() {
-    for (mode, most) in [
-        (Mode::Hints, 10),
-        (Mode::Polling, 101),
-        (Mode::Network, 101),
-    ] {
+fn logs_that_are_heard_of_are_polled_rarely_and_others_more_often() {
+    for (mode, most) in [(Mode::Hints, 10), (Mode::Polling, 60), (Mode::Network, 60)] {
         let mut rig = Rig::with(mode, "one\n");
         let mut looks = 0;
         for _ in 0..100 {
@@ -657,7 +653,7 @@ fn logs_that_are_heard_of_are_polled_rarely_and_others_every_second() {
 }
 
 #[test]
-fn a_log_that_grows_without_an_event_is_polled_every_second() {
+fn a_log_that_grows_without_an_event_is_polled() {
     let mut rig = Rig::new(Mode::Hints);
     // What is written through another name sends its events there.
     fs::create_dir(rig.path("there")).unwrap();
@@ -669,7 +665,7 @@ fn a_log_that_grows_without_an_event_is_polled_every_second() {
     rig.settle();
     assert_eq!(rig.text(), "one\ntwo\n");
     rig.append("there/log", b"three\n");
-    rig.pass(1_000);
+    rig.pass(2_000);
     assert_eq!(rig.text(), "one\ntwo\nthree\n");
 }
 
