@@ -120,6 +120,12 @@ impl RunFolder {
         self.attempt(number).join("slurm.err")
     }
 
+    /// Where the watch stands in the logs of an attempt.
+    #[must_use]
+    pub fn bookmark(&self, number: u32) -> PathBuf {
+        self.attempt(number).join("follow.jsonl")
+    }
+
     /// Where people look for logs: `<project>/logs`.
     #[must_use]
     pub fn log_links(&self) -> Option<PathBuf> {

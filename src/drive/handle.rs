@@ -8,11 +8,8 @@ use super::DriveError;
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
-use crate::core::supervise::{
-    Attempt, Event, Fact, History, Intent, LogLook, Phase, Record, Run, decide,
-};
+use crate::core::supervise::{Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide};
 use crate::io::files::{Access, io_error, link, write_atomic};
-use crate::io::follow::{Followers, Look};
 use crate::io::ledger::{Ledger, Takeover, read};
 
 /// Most facts that can follow from one event. Far above what `decide` gives; it only keeps a mistake
@@ -25,6 +22,8 @@ pub struct Handle {
     pub(super) folder: RunFolder,
     pub(super) ledger: Ledger,
     pub(super) logs: Option<AttemptLogs>,
+    /// Where we stand in the logs could not be written down, which was told.
+    pub(super) unmarked: bool,
     /// The number by which the followers know the run's logs.
     pub(super) group: u64,
     /// Why this process no longer works on the run, when it does not.
@@ -89,6 +88,7 @@ impl Handle {
             folder,
             ledger,
             logs: None,
+            unmarked: false,
             group: 0,
             error: None,
             beat: now,
@@ -235,59 +235,6 @@ impl Handle {
         });
         let text = format!("{verdict:#}\n");
         Ok(write_atomic(&path, text.as_bytes(), Access::Private)?)
-    }
-
-    /// The logs of the present attempt, opened where its present part begins.
-    pub(super) fn logs(&mut self, followers: &mut Followers) -> &mut AttemptLogs {
-        let (folder, history, intent) = (&self.folder, &self.run.history, &self.run.intent);
-        let group = self.group;
-        self.logs.get_or_insert_with(|| {
-            let attempt = history.attempt();
-            let paths = attempt.map_or_else(Vec::new, |a| log_paths(folder, a));
-            let starts = attempt.map_or(&[][..], |a| &a.log_starts);
-            AttemptLogs::open(&paths, starts, &intent.progress(), followers, group)
-                .knowing(intent.signatures())
-        })
-    }
-
-    /// Reads what the logs have got and hands it in.
-    pub(super) fn look(
-        &mut self,
-        followers: &mut Followers,
-        look: Look,
-        now: Timestamp,
-        observer: &mut dyn Observer,
-    ) -> Result<(), DriveError> {
-        let Some(attempt) = self.run.history.attempt().map(|a| a.number) else {
-            return Ok(());
-        };
-        let logs = self.logs(followers);
-        let before = logs.last_look().clone();
-        logs.read(followers, now, look);
-        let look: LogLook = logs.last_look().clone();
-        for what in logs.trouble() {
-            observer.notice(&Notice::Trouble {
-                run: Some(self.name()),
-                what: &what,
-            });
-        }
-        if look.progress != before.progress
-            && let Some(progress) = &look.progress
-        {
-            observer.notice(&Notice::Progress {
-                run: self.name(),
-                progress,
-            });
-        }
-        if before.fatal.is_none()
-            && let Some(class) = look.fatal
-        {
-            observer.notice(&Notice::Fatal {
-                run: self.name(),
-                class,
-            });
-        }
-        self.feed(&Event::LogsRead { attempt, look }, now, observer)
     }
 }
 

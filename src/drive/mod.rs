@@ -10,6 +10,7 @@
 mod folder;
 mod handle;
 mod logs;
+mod look;
 mod notice;
 mod perform;
 mod prepare;
@@ -120,6 +121,17 @@ pub enum End {
 /// Runs the loop. The runs stay with the supervisor: what has become of them is in their histories,
 /// and dropping it gives them back.
 pub fn drive(
+    supervisor: &mut Supervisor,
+    until: Until,
+    sources: &Sources,
+    observer: &mut dyn Observer,
+) -> End {
+    let end = turns(supervisor, until, sources, observer);
+    supervisor.put_down(observer);
+    end
+}
+
+fn turns(
     supervisor: &mut Supervisor,
     until: Until,
     sources: &Sources,

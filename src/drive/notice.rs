@@ -3,7 +3,7 @@
 use super::DriveError;
 use crate::core::diagnose::{Class, Progress};
 use crate::core::job::JobStatus;
-use crate::core::supervise::{Attempt, Record};
+use crate::core::supervise::{Attempt, LogLook, Record};
 
 /// Something to tell.
 #[derive(Debug)]
@@ -33,6 +33,13 @@ pub enum Notice<'a> {
         attempt: u32,
         /// The scheduler's words.
         text: &'a str,
+    },
+    /// An earlier process had read the logs up to here, and told what they said.
+    Resumed {
+        /// The run.
+        run: &'a str,
+        /// What they said.
+        look: &'a LogLook,
     },
     /// Training went on.
     Progress {

@@ -73,6 +73,14 @@ impl Supervisor {
         self.runs.into_values().collect()
     }
 
+    /// Writes down where the logs were read to, so that the next process need not read them again.
+    pub(super) fn put_down(&mut self, observer: &mut dyn Observer) {
+        let now = self.now();
+        for handle in self.runs.values_mut() {
+            handle.put_down(&self.hands.followers, now, observer);
+        }
+    }
+
     /// One turn: everything that is due is done. Returns when the next thing is due; `None` when
     /// there is nothing left to do here.
     pub fn cycle(&mut self, observer: &mut dyn Observer) -> Option<Timestamp> {

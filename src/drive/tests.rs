@@ -658,3 +658,115 @@ fn a_second_run_of_the_same_name_is_refused() {
     let again = Handle::create(folder, intent, "{}", &Project::environment(), at(0));
     assert!(matches!(again.err(), Some(DriveError::RunExists { .. })));
 }
+
+/// A traceback of a mistake in the program.
+const KEY_ERROR: &str = "Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in <module>\n    x = table['x']\nKeyError: 'x'\n";
+
+/// A supervisor that had read an OOM in the log of its first job, and was killed.
+fn killed_after_an_oom(project: &mut Project) -> PathBuf {
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 20);
+    let log = project.attempt(1).join("slurm.err");
+    fs::write(&log, OOM).unwrap();
+    project.pass(&mut supervisor, 2);
+    assert_eq!(project.notes.0, ["r1: GpuOom"]);
+    log
+}
+
+fn fails(project: &mut Project) -> Outcome {
+    let mut supervisor = project.supervisor([project.open(project.double())]);
+    project.pass(&mut supervisor, 2);
+    {
+        let mut desk = project.fake.desk();
+        desk.jobs[0].1.state = JobState::Failed;
+        desk.jobs[0].1.exit = Some(ExitStatus { code: 1, signal: 0 });
+    }
+    project.pass(&mut supervisor, 60);
+    outcome(&supervisor).unwrap()
+}
+
+#[test]
+fn a_requeue_that_nobody_saw_does_not_hold_the_text_before_it_against_the_job() {
+    for written in [format!("{OOM}{KEY_ERROR}"), KEY_ERROR.repeat(9)] {
+        let mut project = Project::new();
+        let log = killed_after_an_oom(&mut project);
+        project.fake.desk().jobs[0].1.restarts = 1;
+        fs::write(&log, written).unwrap();
+        let outcome = fails(&mut project);
+        assert_eq!(outcome.exit_code(), 1, "{outcome:?}");
+        assert_eq!(project.fake.desk().submissions.len(), 1);
+        let verdict = text(&project.attempt(1).join("verdict.json"));
+        assert!(verdict.contains("code_bug"), "{verdict}");
+    }
+}
+
+#[test]
+fn what_an_earlier_process_read_and_told_is_known_and_not_told_again() {
+    let mut project = Project::new();
+    let log = killed_after_an_oom(&mut project);
+    fs::rename(&log, log.with_extension("err.1")).unwrap();
+    fs::write(
+        &log,
+        "srun: error: node1: task 0: Exited with exit code 1\n",
+    )
+    .unwrap();
+    let mut supervisor = project.supervisor([project.open(project.double())]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Failed);
+    project.pass(&mut supervisor, 60);
+    assert_eq!(project.notes.0, ["r1: GpuOom"], "told once");
+    let verdict = text(&project.attempt(1).join("verdict.json"));
+    assert!(verdict.contains("cuda_oom"), "{verdict}");
+    assert!(
+        !project.folder("r1").bookmark(1).exists(),
+        "of no further use"
+    );
+}
+
+#[test]
+fn where_the_logs_were_read_to_is_kept_when_the_process_goes_away() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    let log = project.attempt(1).join("slurm.err");
+    fs::write(&log, "one\n").unwrap();
+    project.pass(&mut supervisor, 20);
+    let bookmark = project.folder("r1").bookmark(1);
+    let first = text(&bookmark);
+    fs::write(&log, "one\ntwo\n").unwrap();
+    project.pass(&mut supervisor, 2);
+    assert_eq!(text(&bookmark), first, "not for a line without meaning");
+    let (sender, sources) = Sources::channel();
+    sender.send(Wake::Signal(2)).unwrap();
+    drive(&mut supervisor, Until::Finished, &sources, &mut Silent);
+    assert_ne!(text(&bookmark), first);
+}
+
+#[test]
+fn a_bookmark_that_cannot_be_written_is_said_once_and_stops_nothing() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    let in_the_way = project.attempt(1).join("follow.jsonl");
+    fs::create_dir_all(in_the_way.join("something")).unwrap();
+    let log = project.attempt(1).join("slurm.err");
+    fs::write(&log, "one\n").unwrap();
+    project.pass(&mut supervisor, 20);
+    fs::write(&log, OOM).unwrap();
+    project.fake.set(0, JobState::Failed);
+    project.pass(&mut supervisor, 60);
+    let said = project
+        .notes
+        .0
+        .iter()
+        .filter(|n| n.contains("follow.jsonl"));
+    assert_eq!(said.count(), 1, "{:?}", project.notes.0);
+    assert_eq!(project.fake.desk().submissions.len(), 2);
+}

@@ -111,11 +111,14 @@ fn perform_one(
                 handle
                     .logs(followers)
                     .explain(status.as_ref(), followers, now);
-            Event::Drained {
+            let event = Event::Drained {
                 attempt: *attempt,
                 incident: Box::new(incident),
                 progress,
-            }
+            };
+            handle.feed(&event, now, observer)?;
+            handle.close_logs(*attempt);
+            return Ok(());
         }
         // Asked for all runs at once.
         Action::Find { .. } | Action::Poll { .. } => return Ok(()),

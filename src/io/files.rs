@@ -204,6 +204,28 @@ pub fn write_atomic(path: &Path, bytes: &[u8], access: Access) -> Result<(), Fil
     sync_dir(dir)
 }
 
+/// Writes a private file whole, like [`write_atomic`], for what may be lost: it is not synchronised. After a
+/// crash of the machine there can be an old file, or part of one.
+///
+/// # Errors
+/// When it cannot be written; the old file is untouched then.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    // One name, so that writers that are killed leave one file behind and not many.
+    name.push(".new");
+    let temporary = path.with_file_name(name);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    options
+        .mode(Access::Private.mode())
+        .custom_flags(no_follow());
+    options
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&temporary, path))
+        .map_err(io_error("write", path))
+}
+
 /// Reads a file of at most `limit` bytes. A link in the last place is not followed.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ mod environment;
 #[path = "../verl/harness.rs"]
 mod harness;
 mod hostile;
+mod killed_watch;
 mod local_jobs;
 mod output;
 mod peers;

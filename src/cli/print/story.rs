@@ -14,7 +14,7 @@ use super::waiting;
 use crate::core::diagnose::{Class, Incident, Progress, sanitize};
 use crate::core::job::{JobState, JobStatus, Stage};
 use crate::core::ladder::{Expectation, Step};
-use crate::core::supervise::{Fact, Outcome, Record, Verdict};
+use crate::core::supervise::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::drive::{Notice, Observer};
 
 /// Lines of evidence shown for an incident; all of them are in `verdict.json`.
@@ -231,13 +231,29 @@ impl Story {
         self.say(run, &format!("{}{tail}", Paint(style, outcome.word())));
     }
 
+    /// What an earlier process has told is not told again.
+    fn resumed(&mut self, run: &str, look: &LogLook) {
+        if let Some(progress) = &look.progress {
+            self.told.insert(run.to_owned(), progress.tenth());
+            self.steps.insert(run.to_owned(), step(progress));
+        }
+        if let Some(class) = look.fatal {
+            self.fatal(run, class);
+        }
+    }
+
+    fn fatal(&mut self, run: &str, class: Class) {
+        let what = match class {
+            Class::HostOom => "host memory",
+            _ => "GPU memory",
+        };
+        self.show(run, format!("out of {what}, waiting for the job to end"));
+    }
+
     /// On a terminal the status line moves; elsewhere every tenth of the way is a line.
     fn progress(&mut self, run: &str, progress: &Progress) {
-        let text = format!("step {}{}", progress.step, total(progress));
-        let tenth = match progress.total {
-            Some(total) if total > 0 => progress.step * 10 / total,
-            _ => progress.step / 10,
-        };
+        let text = step(progress);
+        let tenth = progress.tenth();
         if self.bar.is_hidden() && self.told.insert(run.to_owned(), tenth) != Some(tenth) {
             self.say(run, &format!("           {}", Paint(DIM, &text)));
         }
@@ -272,6 +288,10 @@ fn rung(step: &Step) -> String {
         text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
     }
     text
+}
+
+fn step(progress: &Progress) -> String {
+    format!("step {}{}", progress.step, total(progress))
 }
 
 /// Does an incident say more than the state that was told already?
@@ -324,14 +344,9 @@ impl Observer for Story {
                     &format!("attempt {attempt}  more GPUs; the scheduler says: {text}"),
                 );
             }
+            Notice::Resumed { run, look } => self.resumed(run, look),
             Notice::Progress { run, progress } => self.progress(run, progress),
-            Notice::Fatal { run, class } => {
-                let what = match class {
-                    Class::HostOom => "host memory",
-                    _ => "GPU memory",
-                };
-                self.show(run, format!("out of {what}, waiting for the job to end"));
-            }
+            Notice::Fatal { run, class } => self.fatal(run, *class),
             Notice::Trouble { run, what } => {
                 let text = format!("{} {what}", Paint(WARN, "trouble:"));
                 self.line(run.unwrap_or(""), &text);

@@ -1,5 +1,7 @@
 //! What stands around a message: the traceback of the one who printed it, and what was going on.
 
+use serde::{Deserialize, Serialize};
+
 use super::frame::{Frame, Shape};
 use super::phase::{self, Found};
 use super::prefix::{Line, Printer};
@@ -30,7 +32,7 @@ pub(crate) enum Part {
 }
 
 /// One printer's traceback.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Stream {
     printer: Printer,
     frames: Vec<Found>,
@@ -240,7 +242,7 @@ fn classify(body: &str) -> Part {
 }
 
 /// All printers of one file, and what the file last announced.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Context {
     /// Most recent last.
     streams: Vec<Stream>,

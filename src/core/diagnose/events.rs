@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::clean::clip;
 use super::figures::Figures;
 use super::frame::Frame;
@@ -32,8 +34,9 @@ const COMPLETE: &[&str] = &[
 ];
 
 /// One thing that a log says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Event {
+    #[serde(with = "super::kept::signature")]
     pub signature: &'static Signature,
     /// Index of the file.
     pub source: usize,
@@ -206,7 +209,7 @@ fn clip_message(text: &str, at: usize) -> String {
 }
 
 /// The events of all files, at most [`EVENTS`].
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Events {
     list: Vec<Event>,
     seen: u64,
@@ -221,6 +224,11 @@ impl Events {
     pub(crate) fn stands_on(&self, source: usize, line: u64) -> bool {
         let latest = self.list.iter().rfind(|e| e.source == source);
         latest.is_some_and(|e| e.line == line)
+    }
+
+    /// How many were ever added.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
     }
 
     /// Adds an event; a consequence tells that what failed before it in the same file was fatal.

@@ -96,6 +96,14 @@ pub(crate) fn unfinished(head: &str) -> &'static Signature {
     named.map_or(&UNFINISHED_BARE, |(_, signature)| signature)
 }
 
+/// The signature of this name and kind.
+pub(crate) fn named(id: &str, kind: &str) -> Option<&'static Signature> {
+    let fixed = [&BUG, &CONFIG, &NETWORK, &OTHER, &UNFINISHED_BARE, &SAID];
+    let heads = UNFINISHED_NAMED.iter().map(|(_, signature)| signature);
+    let mut all = fixed.into_iter().chain(heads);
+    all.find(|signature| signature.id == id && signature.kind == kind)
+}
+
 /// An exception's last line: dotted name, then a colon or nothing. People put a quote or words of their
 /// own language in front.
 static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {

@@ -22,7 +22,7 @@ pub struct Frame {
 }
 
 /// Who prints frames like this: it decides which of the next lines are source code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Shape {
     /// `File "f.py", line 3, in g`, one source line below.
     Plain,

@@ -219,3 +219,15 @@ pub struct Progress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }
+
+impl Progress {
+    /// The tenth of the way in which this step is, or its tens where the end is not known: what is worth a
+    /// line, where each step is not.
+    #[must_use]
+    pub fn tenth(&self) -> u64 {
+        match self.total {
+            Some(total) if total > 0 => self.step.saturating_mul(10) / total,
+            _ => self.step / 10,
+        }
+    }
+}

@@ -4,6 +4,8 @@
 //! that line numbers agree with an editor's. A line longer than [`WINDOW`] is handed out in windows
 //! that overlap by [`OVERLAP`]; a match belongs to the window that owns its first byte.
 
+use serde::{Deserialize, Serialize};
+
 /// Longest piece of a line that is held in memory, in bytes.
 pub(crate) const WINDOW: usize = 16 * 1024;
 
@@ -91,8 +93,9 @@ pub(crate) trait Sink {
 }
 
 /// Splits what is fed. Holds at most [`WINDOW`] bytes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Splitter {
+    #[serde(with = "super::kept::bytes")]
     carry: Vec<u8>,
     carry_starts_line: bool,
     /// File offset of the next byte expected.

@@ -7,13 +7,14 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 use super::clean::sanitize;
 use super::lines::Piece;
 
 /// The printer of a line: lines of different printers are interleaved in one file, and a traceback
 /// belongs to one of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Printer {
     /// Rank as printed.
     pub rank: Option<u32>,
@@ -32,7 +33,7 @@ pub(crate) enum Level {
 }
 
 /// A time of day as printed, often without a year.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     year: Option<u16>,
     /// Milliseconds since the start of a year whose months have 31 days each: enough to order.

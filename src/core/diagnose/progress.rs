@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
 
 use super::incident::Progress;
 use super::sieve;
@@ -116,7 +117,7 @@ impl ProgressPattern {
 }
 
 /// One line's progress.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shown {
     /// Which pattern it was; earlier patterns are trusted more.
     pub pattern: usize,
@@ -138,7 +139,7 @@ pub(crate) fn shown(patterns: &[ProgressPattern], body: &str) -> Option<Shown> {
 }
 
 /// Progress of one source: the latest of its most trusted pattern.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Track {
     latest: Option<Shown>,
     /// A step was finished in this attempt, not only shown as already done.

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 use super::clean::sanitize;
 use super::context::{Context, Part};
@@ -18,15 +19,18 @@ use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
 use super::tenants::Ours;
 
 /// What is known of one file besides its bytes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SourceText {
     pub(super) context: Context,
     pub(super) track: Track,
     /// First bytes of the latest line that is not blank.
+    #[serde(with = "super::kept::bytes")]
     pub(super) last_line: Vec<u8>,
     /// The same of the line before.
+    #[serde(with = "super::kept::bytes")]
     line_before: Vec<u8>,
-    pending: Option<Pending>,
+    /// In boxes, these two: most of thousands of logs have neither.
+    pending: Option<Box<Pending>>,
     /// The latest line that showed progress.
     pub(super) progress_line: String,
     /// The rank in torchrun's summary.
@@ -35,14 +39,15 @@ pub(super) struct SourceText {
     pub(super) earlier: bool,
     last_stamp: Option<(Stamp, u64)>,
     /// A traceback whose last line has not come.
-    pub(super) unfinished: Option<Event>,
+    pub(super) unfinished: Option<Box<Event>>,
     /// The latest line that only says that something went wrong.
-    pub(super) said: Option<Event>,
+    pub(super) said: Option<Box<Event>>,
 }
 
 /// A message whose first line holds a literal and whose pattern may match when the next are joined.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Pending {
+    #[serde(with = "super::kept::entry")]
     signature: usize,
     event: Event,
     lines_left: u8,
@@ -141,7 +146,7 @@ impl Reader<'_> {
         self.events.traceback(self.source);
         self.events.close(self.source, line.printer);
         let cut_off = Event::new(exceptions::unfinished(line.body()), self.source, line, 0);
-        self.text.unfinished = Some(self.placed(cut_off, line));
+        self.text.unfinished = Some(Box::new(self.placed(cut_off, line)));
         if let Some(stream) = self.text.context.stream(line.printer) {
             stream.open = true;
         }
@@ -157,7 +162,7 @@ impl Reader<'_> {
         {
             // The log begins inside a traceback.
             let cut_off = Event::new(exceptions::unfinished(""), self.source, line, 0);
-            self.text.unfinished = Some(cut_off);
+            self.text.unfinished = Some(Box::new(cut_off));
         }
         if let (Some(cut_off), Some(stream)) = (
             self.text
@@ -260,11 +265,11 @@ impl Reader<'_> {
         if let Some((signature, _)) = first {
             let signature = *signature;
             let entry = COMPILED[signature].signature;
-            self.text.pending = Some(Pending {
+            self.text.pending = Some(Box::new(Pending {
                 signature,
                 event: Event::new(entry, self.source, line, 0),
                 lines_left: 2,
-            });
+            }));
         }
     }
 
@@ -342,7 +347,7 @@ impl Reader<'_> {
                 && !self.events.stands_on(self.source, line.number)
             {
                 let event = Event::new(signature, self.source, line, 0);
-                self.text.said = Some(self.placed(event, line));
+                self.text.said = Some(Box::new(self.placed(event, line)));
             }
             return;
         };

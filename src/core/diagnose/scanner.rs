@@ -3,6 +3,8 @@
 //! It is pure and holds a bounded amount per file (one window of a line, the frames of the latest
 //! tracebacks, the events). What it says does not depend on how the bytes were cut into pieces.
 
+use serde::{Deserialize, Serialize};
+
 use crate::core::job::JobStatus;
 
 use super::clean::sanitize;
@@ -18,8 +20,8 @@ use super::tenants::Ours;
 use super::verdict::{self, Findings};
 
 /// A file that was registered with [`Scanner::source`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SourceId(usize);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SourceId(pub(super) usize);
 
 /// What the logs say so far; see [`Scanner::digest`].
 #[derive(Debug, Clone, PartialEq)]
@@ -44,25 +46,31 @@ pub struct Digest {
 ///
 /// Feed files in the order in which they grow. [`Scanner::digest`] answers at any time;
 /// [`Scanner::verdict`] joins the text with what the scheduler says.
-#[derive(Debug)]
+///
+/// It can be written down (as [`Serialize`] does) and taken up again by [`Scanner::resume`].
+#[derive(Debug, Serialize)]
 pub struct Scanner {
+    #[serde(skip)]
     patterns: Patterns,
-    sources: Vec<Source>,
-    events: Events,
-    ours: Ours,
+    pub(super) sources: Vec<Source>,
+    pub(super) events: Events,
+    pub(super) ours: Ours,
+    #[serde(skip)]
     table: UserTable,
     /// Reused from block to block.
+    #[serde(skip)]
     hits: Vec<Hit>,
     #[cfg(test)]
+    #[serde(skip)]
     pub(super) naive: bool,
 }
 
 /// One file.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Source {
     pub name: String,
-    splitter: Splitter,
-    text: SourceText,
+    pub(super) splitter: Splitter,
+    pub(super) text: SourceText,
     /// Nothing was fed since registration or restart: the next offset is taken as it comes.
     fresh: bool,
 }
@@ -73,8 +81,8 @@ impl Source {
         const LINES: u64 = 120;
         const SAID_LINES: u64 = 40;
         let lines = self.splitter.lines_seen();
-        let cut_off = self.text.unfinished.as_ref();
-        let said = self.text.said.as_ref();
+        let cut_off = self.text.unfinished.as_deref();
+        let said = self.text.said.as_deref();
         cut_off
             .filter(|e| e.line + LINES >= lines)
             .or(said.filter(|e| e.line + SAID_LINES >= lines))

@@ -588,7 +588,7 @@ proptest! {
 }
 
 /// More lines for [`scraps`]: dense progress of every pattern, announcements, gaps in messages.
-fn busy_scraps() -> Vec<String> {
+pub(super) fn busy_scraps() -> Vec<String> {
     let mut scraps = scraps();
     for step in [0, 3, 7, 8, 9, 12, 100] {
         scraps.push(format!(

@@ -1,11 +1,13 @@
 //! Whose bytes fill the GPU: ours, or somebody else's.
 
+use serde::{Deserialize, Serialize};
+
 use crate::core::units::Bytes;
 
 use super::figures::Figures;
 
 /// What is known about our own processes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ours {
     /// Process ids that the log names as ours, at most [`Ours::PIDS`].
     pids: Vec<u64>,

@@ -1,5 +1,7 @@
 //! All that can wake the program.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 
 use super::fact::LogEnd;
@@ -28,6 +30,9 @@ pub struct LogLook {
     pub progress: Option<Progress>,
     /// How far the logs reach.
     pub ends: Vec<LogEnd>,
+    /// Logs that began anew since the look before (truncated, replaced, rotated): where they ended until
+    /// then says nothing about them.
+    pub anew: Vec<PathBuf>,
 }
 
 /// Something that a supervisor was told. Each names the attempt it is about, so that a late word on
@@ -117,6 +122,14 @@ pub enum Event {
         /// What they show.
         look: LogLook,
     },
+    /// An earlier process had read the logs up to here, while the job had been restarted as often as the
+    /// facts say.
+    LogsKnown {
+        /// Number of the attempt.
+        attempt: u32,
+        /// How far it had read.
+        ends: Vec<LogEnd>,
+    },
     /// The logs of an ended job were read to their end and explained.
     Drained {
         /// Number of the attempt.
@@ -150,6 +163,6 @@ pub enum Event {
         /// GPUs of the whole job, 0 where unknown.
         gpus: u64,
         /// Its logs.
-        logs: Vec<std::path::PathBuf>,
+        logs: Vec<PathBuf>,
     },
 }

@@ -101,6 +101,7 @@ impl Watch {
             Event::PollUnanswered { .. } => self.poll.failed(now),
             Event::CancelTaken { .. } => self.cancel.answered(now),
             Event::CancelUnanswered { .. } => self.cancel.failed(now),
+            Event::LogsKnown { ends, .. } => self.ends_at_poll.clone_from(ends),
             Event::LogsRead { look, .. } => self.look(look, now),
             _ => {}
         }
@@ -109,6 +110,12 @@ impl Watch {
     fn look(&mut self, look: &LogLook, now: Timestamp) {
         self.logs_read = Some(now);
         self.log_ends.clone_from(&look.ends);
+        let earlier = self.ends_at_poll.iter_mut();
+        for end in earlier.chain(&mut self.ends_before_poll) {
+            if look.anew.contains(&end.path) {
+                end.offset = 0;
+            }
+        }
         let moved = look.progress.is_some() && look.progress != self.progress;
         if moved {
             self.progress.clone_from(&look.progress);

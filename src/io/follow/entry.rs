@@ -7,15 +7,14 @@ use super::record::{Desk, Record, Step};
 /// Most chunks of one log at one look, so that one log cannot hold up the others.
 const CHUNKS: usize = 16;
 
-/// Milliseconds between two looks at a log of which no events come.
+/// Milliseconds between two looks at a log of which no events come: an eighth of the time for which it has
+/// been quiet, within these bounds. A line is seen after at most this share of the silence before it.
 const POLL_MS: i64 = 1_000;
+const POLL_MAX_MS: i64 = 2_000;
+const POLL_SHARE: i64 = 8;
 
 /// Looks are due at multiples of this, in milliseconds.
 const GRAIN_MS: i64 = 50;
-
-/// The same, when the log was quiet for [`QUIET_LOOKS`] looks.
-const POLL_QUIET_MS: i64 = 2_000;
-const QUIET_LOOKS: u8 = 120;
 
 /// Most milliseconds between two looks at a log whose events come.
 const HINTED_MS: i64 = 15_000;
@@ -26,6 +25,8 @@ pub(super) struct Entry {
     pub(super) group: u64,
     /// Looks in a row that found nothing.
     pub(super) quiet: u8,
+    /// When the last one found something, in milliseconds since 1970.
+    pub(super) stirred: i64,
     /// An event came.
     pub(super) hinted: bool,
     /// It grew after an event: they do come.
@@ -52,6 +53,7 @@ impl Entry {
             record,
             group,
             quiet: 0,
+            stirred: i64::MAX,
             hinted: false,
             proven: false,
             watch: Watch::Wanted,
@@ -74,6 +76,9 @@ impl Entry {
         } else {
             self.quiet.saturating_add(1)
         };
+        if seen.anything || self.stirred > now || !self.record.is_at_rest() {
+            self.stirred = now;
+        }
         let certain = self.watch == Watch::Yes
             && !seen.out_of_descriptors
             && self.record.is_at_rest()
@@ -83,10 +88,9 @@ impl Entry {
             HINTED_MS
         } else if certain {
             (POLL_MS << self.quiet.min(4)).min(HINTED_MS)
-        } else if self.quiet >= QUIET_LOOKS {
-            POLL_QUIET_MS
         } else {
-            POLL_MS
+            let quiet = now.saturating_sub(self.stirred);
+            (quiet / POLL_SHARE).clamp(POLL_MS, POLL_MAX_MS)
         };
         // Together with others that are due at about the same time.
         now.saturating_add(wait)

@@ -17,7 +17,8 @@ pub(super) const TAIL: usize = 64;
 
 /// Where a follower stands in a file, and by what it knows the file again. A value to be kept by a process
 /// that may be killed: whoever starts from it misses no byte and repeats none. (Not in it are logs that were
-/// renamed within seconds of each other, while they waited for their predecessor's last lines.)
+/// renamed within seconds of each other, while they waited for their predecessor's last lines: they are
+/// found again by their names.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Device and inode; `None` before the file was first seen.
@@ -35,6 +36,9 @@ pub struct Checkpoint {
     pub tail_bytes: u16,
     /// FNV-1a of the last bytes before the offset.
     pub tail: u64,
+    /// It was there and is gone, which was told.
+    #[serde(default)]
+    pub gone: bool,
 }
 
 impl Checkpoint {
@@ -67,6 +71,7 @@ impl Checkpoint {
         Self {
             file: Some(identity(metadata)),
             born: born(metadata),
+            gone: false,
             ..self
         }
     }
@@ -123,6 +128,7 @@ impl Checkpoint {
             head,
             tail_bytes: short(tail.len()),
             tail: fingerprint(tail),
+            gone: false,
         };
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! One followed file: what a look at it finds.
 
 use std::fs::{File, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -68,29 +69,26 @@ pub(super) enum Found {
     },
 }
 
-/// What stat(2) says of a file, to notice that it may have changed. It never decides more than that.
+/// What stat(2) says of a file, to notice that it may have changed. It never decides more than that: it is
+/// kept for thousands of files as one number, and two that are equal by chance hide a change of size until
+/// the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    file: (u64, u64),
-    length: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
+struct Stamp(u64);
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
-        Self {
-            file: super::position::identity(metadata),
-            length: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
+        let (device, inode) = super::position::identity(metadata);
+        let modified = (metadata.mtime(), metadata.mtime_nsec());
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        let mut hasher = DefaultHasher::new();
+        (device, inode, metadata.len(), modified, changed).hash(&mut hasher);
+        Self(hasher.finish())
     }
+}
 
-    fn is_older_than_a_tick(&self, now: i64) -> bool {
-        let changed = self.changed.0.saturating_mul(1_000) + self.changed.1 / 1_000_000;
-        now.saturating_sub(changed) > TICK_MS
-    }
+fn is_older_than_a_tick(metadata: &Metadata, now: i64) -> bool {
+    let changed = metadata.ctime().saturating_mul(1_000) + metadata.ctime_nsec() / 1_000_000;
+    now.saturating_sub(changed) > TICK_MS
 }
 
 /// One followed file. Small, for there are thousands.
@@ -121,7 +119,7 @@ impl Record {
             stamp: None,
             settled: false,
             network: None,
-            present: position.file.is_some(),
+            present: position.file.is_some() && !position.gone,
             nul_looks: 0,
         }
     }
@@ -225,7 +223,7 @@ impl Record {
             self.old = Some(Box::new(old));
             return self.drain(desk);
         }
-        self.present = false;
+        self.is_gone();
         Ok(Step::Removed)
     }
 
@@ -241,6 +239,7 @@ impl Record {
 
     pub(super) fn is_gone(&mut self) {
         self.present = false;
+        self.position.gone = true;
     }
 
     /// Reads what the file has got since the last look, if it is still the same.
@@ -325,8 +324,8 @@ impl Record {
         let stamp = Stamp::of(metadata);
         self.position = self.position.seen(metadata);
         let again = self.stamp == Some(stamp) && !read;
-        self.settled =
-            self.position.offset == stamp.length && (again || stamp.is_older_than_a_tick(now));
+        self.settled = self.position.offset == metadata.len()
+            && (again || is_older_than_a_tick(metadata, now));
         self.stamp = Some(stamp);
     }
 

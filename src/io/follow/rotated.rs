@@ -1,9 +1,11 @@
 //! A log that was renamed while somebody writes to it: read to its end before its successor is begun.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirEntryExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::calls::is_missing;
 use super::position::Checkpoint;
@@ -49,17 +51,49 @@ pub(super) fn find(record: &Record, desk: &mut Desk<'_>) -> Option<Old> {
     {
         return Some(hold(record, desk, path, file, true));
     }
-    let folder = real.unwrap_or(&record.path).parent()?;
-    let names = std::fs::read_dir(folder).ok()?;
-    let mut fitting = names
-        .take(NAMES_MAX)
-        .flatten()
-        .filter(|entry| entry.ino() == inode)
-        .map(|entry| entry.path());
-    fitting.find_map(|path| {
-        let file = same(record, desk, &path).ok().flatten()?;
-        Some(hold(record, desk, &path, file, false))
-    })
+    let path = real.unwrap_or(&record.path);
+    let names = std::fs::read_dir(path.parent()?).ok()?;
+    let (mut old, mut others) = (None, Vec::new());
+    for entry in names.take(NAMES_MAX).flatten() {
+        if old.is_none() && entry.ino() == inode {
+            let at = entry.path();
+            let file = same(record, desk, &at).ok().flatten();
+            old = file.map(|file| hold(record, desk, &at, file, false));
+        } else if is_rotated(path, &entry.file_name()) {
+            others.push(entry.path());
+        }
+    }
+    let mut old = old?;
+    old.next = since(record, desk, &others);
+    Some(old)
+}
+
+/// Is this the name of a log that was renamed as `logrotate` and Python's handlers do it: its own name, and
+/// a number or a date behind it?
+fn is_rotated(path: &Path, name: &OsStr) -> bool {
+    let own = path.file_name().unwrap_or_default().as_bytes();
+    let tail = name.as_bytes().strip_prefix(own).unwrap_or_default();
+    let mark = |b: &u8| matches!(b, b'.' | b'-' | b'_' | b':');
+    tail.first().is_some_and(mark)
+        && tail.iter().any(u8::is_ascii_digit)
+        && tail.iter().all(|b| b.is_ascii_digit() || mark(b))
+}
+
+/// Logs that came after the one that a record knows and were renamed too before anybody looked, oldest first.
+/// None where the file system does not say when a file was made.
+fn since(record: &Record, desk: &Desk<'_>, others: &[PathBuf]) -> Vec<Checkpoint> {
+    let known = record.position.born;
+    let files = others
+        .iter()
+        .filter_map(|path| (desk.calls.stat)(path).ok());
+    let mut later: Vec<Checkpoint> = files
+        .filter(Metadata::is_file)
+        .map(|metadata| Checkpoint::begin(&metadata))
+        .filter(|next| known.is_some() && next.born > known)
+        .collect();
+    later.sort_by_key(|next| next.born);
+    later.truncate(SUCCESSORS_MAX);
+    later
 }
 
 /// Opens the file at `path` if it is the one that the record knows, also by its content.

@@ -235,6 +235,16 @@ const MESSAGES: [(&str, &str); 7] = [
     ),
 ];
 
+/// The phase of this name, if any marker tells it.
+pub(crate) fn named(name: &str) -> Option<&'static str> {
+    let tables = AMBIENT
+        .iter()
+        .map(|row| row.phase)
+        .chain(FRAMES.iter().map(|row| row.phase))
+        .chain(MESSAGES.iter().map(|row| row.0));
+    tables.into_iter().find(|phase| *phase == name)
+}
+
 /// The phase of a traceback: the heaviest, among equals the innermost (last).
 pub(crate) fn of(frames: &[Found]) -> Option<Found> {
     frames.iter().copied().max_by_key(|found| found.weight)

@@ -160,6 +160,12 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Signature> {
     TABLES.iter().flat_map(|table| table.iter())
 }
 
+/// The signature of an event that was written down: by its name, and of a project's own by its kind.
+pub(crate) fn named(id: &str, kind: &str) -> Option<&'static Signature> {
+    let built_in = all().find(|s| s.id == id);
+    built_in.or_else(|| user::row_named(id, kind))
+}
+
 /// One regular expression a signature: any of its literals. For programs that search as `grep` does; the
 /// engine itself asks more of a line.
 #[must_use]

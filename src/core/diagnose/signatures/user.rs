@@ -159,6 +159,11 @@ fn row(kind: &str, class: Class) -> &'static Signature {
     of(kind).or_else(|| of(stand_in)).unwrap_or(&ROWS[0])
 }
 
+/// The row that stands for a project's signatures of a kind.
+pub(super) fn row_named(id: &str, kind: &str) -> Option<&'static Signature> {
+    ROWS.iter().find(|row| row.id == id && row.kind == kind)
+}
+
 /// A project's signatures, ready to be asked.
 #[derive(Debug, Default)]
 pub(crate) struct UserTable {

@@ -515,7 +515,7 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
         look: LogLook {
             fatal: Some(Class::GpuOom),
             progress: Some(Progress { step, total: None }),
-            ends: Vec::new(),
+            ..LogLook::default()
         },
     };
     bench.feed(&look(1), 20);

@@ -208,13 +208,13 @@ impl Rig {
         fs::remove_file(self.path(name)).unwrap();
     }
 
-    /// A second passes for those who poll; none for those who hear.
+    /// As long as it takes passes for those who poll; no time for those who hear.
     pub fn tick(&mut self) {
         if self.mode == Mode::Hints {
             let woken = self.followers.woken();
             self.read(&woken, Look::Due);
         } else {
-            self.pass(1_000);
+            self.pass(2_000);
         }
         if self.told.iter().all(|t| t.next == 0 && t.text.is_empty()) {
             self.pass(0);

@@ -1,0 +1,351 @@
+//! The logs of one attempt: followed while its job runs, explained when it is over.
+//!
+//! Where they were read to is written down now and then (`bookmark`), so that a watch that was killed can be
+//! taken up again.
+
+pub(super) mod bookmark;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::core::diagnose::{Class, Digest, Incident, Kept, Progress, Scanner, SourceId};
+use crate::core::job::JobStatus;
+use crate::core::supervise::{LogEnd, LogLook};
+use crate::io::files::FileError;
+use crate::io::follow::{Checkpoint, Followed, Followers, Growth, Look, Start};
+
+pub(super) use bookmark::Part;
+use bookmark::{Bookmark, Marked};
+
+/// Most looks at the logs of an ended job: somebody may still write to them.
+const LOOKS_MAX: usize = 16 * 1_024;
+/// Looks in a row that must find nothing before a log is at its end.
+const QUIET_LOOKS: usize = 2;
+/// Most renamed predecessors of one log whose text is kept; at the next the log begins anew.
+const ROTATIONS_MAX: usize = 64;
+
+/// Milliseconds between two marks, unless one is needed at once.
+const MARK_MS: i64 = 1_000;
+/// Bytes of text after which a mark is worth its while, and how many times its own size: what a restart
+/// reads again, and what is written, stay small beside the log.
+const MARK_BYTES: u64 = 64 * 1024;
+const MARK_RATIO: u64 = 4;
+
+/// One log file.
+struct Log {
+    followed: Followed,
+    text: Text,
+    /// What was last known by the path.
+    file: File,
+}
+
+/// The file that a path led to, by its numbers; whether it is gone, and whether anything was read of it.
+type File = (Option<(u64, u64)>, bool, bool);
+
+fn file_of(at: &Checkpoint) -> File {
+    (at.file, at.gone, at.offset > 0)
+}
+
+/// Where the text of a log goes.
+struct Text {
+    /// How evidence names it.
+    name: String,
+    source: SourceId,
+    rotations: usize,
+    /// Bytes taken since the last mark.
+    unmarked: u64,
+    /// It began anew since the last look.
+    anew: bool,
+}
+
+/// Where we stood when it was last written down.
+#[derive(Debug, Default)]
+struct Mark {
+    at: Option<Timestamp>,
+    /// What it took.
+    bytes: u64,
+    told: (Option<u64>, Option<Class>),
+    events: u64,
+    /// Something changed that must not be lost.
+    needed: bool,
+}
+
+/// The logs of one attempt.
+pub struct AttemptLogs {
+    scanner: Scanner,
+    logs: Vec<Log>,
+    look: LogLook,
+    trouble: Vec<String>,
+    resumed: bool,
+    mark: Mark,
+}
+
+impl AttemptLogs {
+    /// Logs that may not exist yet, from where the present part of the job begins. `group` is the run's
+    /// number with the followers.
+    pub fn open(
+        paths: &[PathBuf],
+        starts: &[LogEnd],
+        mut scanner: Scanner,
+        followers: &mut Followers,
+        group: u64,
+    ) -> Self {
+        let logs = paths.iter().map(|path| {
+            let start = Start::At(start_of(path, starts));
+            let followed = followers.follow(path.clone(), start, group);
+            let name = shown_name(path);
+            Log::new(followed, Text::new(scanner.source(&name), name, 0))
+        });
+        let logs = logs.collect();
+        Self::of(logs, scanner)
+    }
+
+    /// The logs from where an earlier process stood. None when that is about other logs.
+    pub fn resume(
+        kept: Bookmark<Kept>,
+        paths: &[PathBuf],
+        mut scanner: Scanner,
+        followers: &mut Followers,
+        group: u64,
+    ) -> Option<Self> {
+        let same = kept.logs.iter().map(|log| &log.path).eq(paths);
+        if !same || !scanner.resume(kept.scanner) {
+            return None;
+        }
+        if !kept.logs.iter().all(|log| scanner.has(log.source)) {
+            return None;
+        }
+        let logs = kept.logs.into_iter().map(|log| {
+            let text = Text::new(log.source, shown_name(&log.path), log.rotations);
+            let followed = followers.follow(log.path, Start::Checkpoint(log.at), group);
+            Log {
+                file: file_of(&log.at),
+                ..Log::new(followed, text)
+            }
+        });
+        let mut logs = Self::of(logs.collect(), scanner);
+        logs.take_stock(followers);
+        logs.mark.told = logs.told();
+        logs.resumed = true;
+        Some(logs)
+    }
+
+    fn of(logs: Vec<Log>, scanner: Scanner) -> Self {
+        Self {
+            scanner,
+            logs,
+            look: LogLook::default(),
+            trouble: Vec::new(),
+            resumed: false,
+            mark: Mark::default(),
+        }
+    }
+
+    /// Did an earlier process read a part of these logs?
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// What could not be read since this was last asked.
+    pub fn trouble(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.trouble)
+    }
+
+    /// What was seen at the last look.
+    pub fn last_look(&self) -> &LogLook {
+        &self.look
+    }
+
+    /// Reads what is new, up to a bound. True when there was nothing.
+    pub fn read(&mut self, followers: &mut Followers, now: Timestamp, look: Look) -> bool {
+        let mut nothing = true;
+        for log in &mut self.logs {
+            let Log { followed, text, .. } = log;
+            nothing &= !followers.read(followed, now, look, &mut |growth| {
+                text.take(growth, &mut self.scanner, &mut self.trouble);
+            });
+        }
+        for log in &mut self.logs {
+            let file = file_of(&followers.checkpoint(&log.followed));
+            let other = std::mem::replace(&mut log.file, file) != file;
+            self.mark.needed |= other || log.text.anew;
+        }
+        if nothing && self.look.ends.len() == self.logs.len() {
+            self.look.anew.clear();
+            return true;
+        }
+        self.take_stock(followers);
+        nothing
+    }
+
+    /// What the logs say by now.
+    fn take_stock(&mut self, followers: &Followers) {
+        let Digest {
+            progress, incident, ..
+        } = self.scanner.digest();
+        let path = |log: &Log| followers.path(&log.followed).to_owned();
+        let ends = self.logs.iter().map(|log| LogEnd {
+            path: path(log),
+            offset: followers.checkpoint(&log.followed).offset,
+        });
+        let ends = ends.collect();
+        let anew = self.logs.iter_mut();
+        let anew = anew.filter_map(|log| std::mem::take(&mut log.text.anew).then(|| path(log)));
+        self.look = LogLook {
+            fatal: incident.filter(|i| i.fatal).map(|i| i.class),
+            progress,
+            ends,
+            anew: anew.collect(),
+        };
+    }
+
+    /// Is where we stand worth being written down? At once when a file was first seen, for it can be renamed
+    /// before the next look, and when something is about to be told; else when much was read, or something
+    /// happened in it.
+    pub fn is_worth_a_mark(&self, now: Timestamp) -> bool {
+        if self.mark.needed || self.mark.told != self.told() {
+            return true;
+        }
+        let unmarked = self.unmarked();
+        let last = self.mark.at.unwrap_or(Timestamp::MIN);
+        if unmarked == 0 || now.duration_since(last).as_millis() < i128::from(MARK_MS) {
+            return false;
+        }
+        let much = MARK_BYTES.max(MARK_RATIO * self.mark.bytes);
+        unmarked >= much || self.mark.events != self.scanner.events_seen()
+    }
+
+    /// Was anything read since it was last written down?
+    pub fn has_moved(&self) -> bool {
+        self.mark.needed || self.unmarked() > 0
+    }
+
+    /// Writes down where we stand.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn mark(
+        &mut self,
+        path: &Path,
+        part: Part,
+        followers: &Followers,
+        now: Timestamp,
+    ) -> Result<(), FileError> {
+        let logs = self.logs.iter().map(|log| Marked {
+            path: followers.path(&log.followed).to_owned(),
+            at: followers.checkpoint(&log.followed),
+            source: log.text.source,
+            rotations: log.text.rotations,
+        });
+        let written = bookmark::write(
+            path,
+            &Bookmark {
+                part,
+                logs: logs.collect(),
+                scanner: &self.scanner,
+            },
+        );
+        // One that failed is not tried again at once.
+        self.mark = Mark {
+            at: Some(now),
+            bytes: *written.as_ref().unwrap_or(&self.mark.bytes),
+            told: self.told(),
+            events: self.scanner.events_seen(),
+            needed: false,
+        };
+        self.logs.iter_mut().for_each(|log| log.text.unmarked = 0);
+        written.map(drop)
+    }
+
+    fn unmarked(&self) -> u64 {
+        self.logs.iter().map(|log| log.text.unmarked).sum()
+    }
+
+    /// What a listener may have put into words by now.
+    fn told(&self) -> (Option<u64>, Option<Class>) {
+        let tenth = self.look.progress.as_ref().map(Progress::tenth);
+        (tenth, self.look.fatal)
+    }
+
+    /// Why the job ended: reads to the end, and takes a last line without newline for complete.
+    pub fn explain(
+        &mut self,
+        status: Option<&JobStatus>,
+        followers: &mut Followers,
+        now: Timestamp,
+    ) -> (Incident, Option<Progress>) {
+        let mut quiet = 0;
+        for _ in 0..LOOKS_MAX {
+            let nothing = self.read(followers, now, Look::Last);
+            quiet = if nothing { quiet + 1 } else { 0 };
+            if quiet == QUIET_LOOKS {
+                break;
+            }
+        }
+        for log in &self.logs {
+            self.scanner.finish_source(log.text.source);
+        }
+        let progress = self.scanner.digest().progress;
+        (self.scanner.verdict(status), progress)
+    }
+}
+
+/// How evidence names a log: by its file in the attempt's folder.
+fn shown_name(path: &Path) -> String {
+    path.file_name().map_or_else(
+        || path.display().to_string(),
+        |n| n.to_string_lossy().into(),
+    )
+}
+
+fn start_of(path: &Path, starts: &[LogEnd]) -> u64 {
+    let start = starts.iter().find(|s| s.path == path);
+    start.map_or(0, |s| s.offset)
+}
+
+impl Log {
+    fn new(followed: Followed, text: Text) -> Self {
+        Self {
+            followed,
+            text,
+            file: File::default(),
+        }
+    }
+}
+
+impl Text {
+    fn new(source: SourceId, name: String, rotations: usize) -> Self {
+        Self {
+            name,
+            source,
+            rotations,
+            unmarked: 0,
+            anew: false,
+        }
+    }
+
+    /// Takes what a look found.
+    fn take(&mut self, growth: Growth<'_>, scanner: &mut Scanner, trouble: &mut Vec<String>) {
+        match growth {
+            Growth::Bytes { offset, data } => {
+                self.unmarked += data.len() as u64;
+                scanner.feed(self.source, offset, data);
+            }
+            Growth::Rotated if self.rotations < ROTATIONS_MAX => {
+                scanner.finish_source(self.source);
+                self.source = scanner.source(&self.name);
+                self.rotations += 1;
+                self.anew = true;
+            }
+            Growth::NewGeneration | Growth::Rotated => {
+                scanner.restart(self.source);
+                self.anew = true;
+            }
+            Growth::Removed => trouble.push(format!("{} was removed", self.name)),
+            Growth::Trouble(what) => trouble.push(what.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One run's looks at its logs: where the last watch stood, what is new, what is told of it.
+
+use jiff::Timestamp;
+
+use super::DriveError;
+use super::handle::{Handle, log_paths};
+use super::logs::{AttemptLogs, Part, bookmark};
+use super::notice::{Notice, Observer};
+use crate::core::diagnose::Scanner;
+use crate::core::supervise::{Attempt, Event, LogLook};
+use crate::io::files::make_private_dir;
+use crate::io::follow::{Followers, Look};
+
+impl Handle {
+    /// The logs of the present attempt: from where an earlier watch stood, or else from where the present
+    /// part of the job begins.
+    pub(super) fn logs(&mut self, followers: &mut Followers) -> &mut AttemptLogs {
+        let Self {
+            run, folder, group, ..
+        } = self;
+        self.logs.get_or_insert_with(|| {
+            let intent = &run.intent;
+            let scanner = || Scanner::new(&intent.progress()).knowing(intent.signatures());
+            let Some(attempt) = run.history.attempt() else {
+                return AttemptLogs::open(&[], &[], scanner(), followers, *group);
+            };
+            let paths = log_paths(folder, attempt);
+            let part = part(&run.history.run, attempt);
+            bookmark::read(&folder.bookmark(attempt.number), &part)
+                .and_then(|kept| AttemptLogs::resume(kept, &paths, scanner(), followers, *group))
+                .unwrap_or_else(|| {
+                    AttemptLogs::open(&paths, &part.starts, scanner(), followers, *group)
+                })
+        })
+    }
+
+    /// Reads what the logs have got and hands it in.
+    pub(super) fn look(
+        &mut self,
+        followers: &mut Followers,
+        look: Look,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError> {
+        let Some(attempt) = self.run.history.attempt().map(|a| a.number) else {
+            return Ok(());
+        };
+        if self.logs.is_none() {
+            self.take_up(attempt, followers, now, observer);
+        }
+        let logs = self.logs(followers);
+        let before = logs.last_look().clone();
+        logs.read(followers, now, look);
+        let look: LogLook = logs.last_look().clone();
+        let trouble = logs.trouble();
+        let mark = logs.is_worth_a_mark(now);
+        // Before it is told: whoever is killed in between has told nothing twice.
+        if mark {
+            self.mark(followers, now, observer);
+        }
+        for what in trouble {
+            observer.notice(&Notice::Trouble {
+                run: Some(self.name()),
+                what: &what,
+            });
+        }
+        if look.progress != before.progress
+            && let Some(progress) = &look.progress
+        {
+            observer.notice(&Notice::Progress {
+                run: self.name(),
+                progress,
+            });
+        }
+        if before.fatal.is_none()
+            && let Some(class) = look.fatal
+        {
+            observer.notice(&Notice::Fatal {
+                run: self.name(),
+                class,
+            });
+        }
+        self.feed(&Event::LogsRead { attempt, look }, now, observer)
+    }
+
+    /// Opens the logs, and says where an earlier watch stood: known by now, and no news.
+    fn take_up(
+        &mut self,
+        attempt: u32,
+        followers: &mut Followers,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) {
+        let logs = self.logs(followers);
+        if !logs.is_resumed() {
+            return;
+        }
+        let look = logs.last_look().clone();
+        observer.notice(&Notice::Resumed {
+            run: self.name(),
+            look: &look,
+        });
+        let ends = look.ends;
+        self.run.observe(&Event::LogsKnown { attempt, ends }, now);
+    }
+
+    /// Writes down where we stand. A failure is told once; the next watch then reads more than it must.
+    fn mark(&mut self, followers: &Followers, now: Timestamp, observer: &mut dyn Observer) {
+        let (Some(attempt), Some(logs)) = (self.run.history.attempt(), &mut self.logs) else {
+            return;
+        };
+        let path = self.folder.bookmark(attempt.number);
+        let part = part(&self.run.history.run, attempt);
+        // The attempt of a job that we did not submit may have no folder yet.
+        let made = match attempt.token {
+            None => make_private_dir(&self.folder.attempt(attempt.number)),
+            Some(_) => Ok(()),
+        };
+        let marked = made.and_then(|()| logs.mark(&path, part, followers, now));
+        if let Err(error) = marked
+            && !std::mem::replace(&mut self.unmarked, true)
+        {
+            let what = format!("{error}; a watch that is killed reads the logs again");
+            observer.notice(&Notice::Trouble {
+                run: Some(self.name()),
+                what: &what,
+            });
+        }
+    }
+
+    /// Writes down where we stand if that is not what was written last: this process goes away.
+    pub(super) fn put_down(
+        &mut self,
+        followers: &Followers,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) {
+        if self.is_open() && self.logs.as_ref().is_some_and(AttemptLogs::has_moved) {
+            self.mark(followers, now, observer);
+        }
+    }
+
+    /// The logs were read to their end, and what they say is a fact.
+    pub(super) fn close_logs(&self, attempt: u32) {
+        // One that stays is of no further use, and does no harm.
+        let _ = std::fs::remove_file(self.folder.bookmark(attempt));
+    }
+}
+
+/// The part of the job that runs now, as far as it is known.
+fn part(run: &str, attempt: &Attempt) -> Part {
+    Part {
+        run: run.to_owned(),
+        attempt: attempt.number,
+        restarts: attempt.restarts,
+        starts: attempt.log_starts.clone(),
+    }
+}
