@@ -176,6 +176,7 @@ impl Stage {
             dir: self.path("attempt").display().to_string(),
             workdir: self.path("work").display().to_string(),
             backend: "local".to_owned(),
+            program: Some("/shared/bin/oomctl".to_owned()),
         };
         render(preset, shape, &templates(), &place).unwrap_or_else(|e| panic!("{e}"))
     }

@@ -8,6 +8,7 @@ use crate::core::diagnose::{
     Digest, Incident, Progress, ProgressPattern, Scanner, SourceId, UserSignature,
 };
 use crate::core::job::JobStatus;
+use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
 use crate::core::supervise::{LogEnd, LogLook};
 use crate::io::follow::{Followed, Followers, Growth, Look, Start};
 
@@ -30,14 +31,21 @@ struct Text {
     name: String,
     source: SourceId,
     rotations: usize,
+    overlap: Overlap,
+}
+
+/// What reads the text of all logs.
+struct Readers {
+    scanner: Scanner,
+    figures: Figures,
+    trouble: Vec<String>,
 }
 
 /// The logs of one attempt.
 pub struct AttemptLogs {
-    scanner: Scanner,
+    readers: Readers,
     logs: Vec<Log>,
     look: LogLook,
-    trouble: Vec<String>,
 }
 
 impl AttemptLogs {
@@ -59,22 +67,36 @@ impl AttemptLogs {
             })
             .collect();
         Self {
-            scanner,
+            readers: Readers {
+                scanner,
+                figures: Figures::default(),
+                trouble: Vec::new(),
+            },
             logs,
             look: LogLook::default(),
-            trouble: Vec::new(),
         }
     }
 
     /// The same with signatures of the project's own.
     pub fn knowing(mut self, signatures: &[UserSignature]) -> Self {
-        self.scanner = self.scanner.knowing(signatures);
+        self.readers.scanner = self.readers.scanner.knowing(signatures);
         self
+    }
+
+    /// The same with the figures that the program prints.
+    pub fn measuring(mut self, patterns: Vec<FigurePattern>) -> Self {
+        self.readers.figures = Figures::new(patterns);
+        self
+    }
+
+    /// The largest figures so far.
+    pub fn figures(&self) -> Vec<Figure> {
+        self.readers.figures.peaks()
     }
 
     /// What could not be read since this was last asked.
     pub fn trouble(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.trouble)
+        std::mem::take(&mut self.readers.trouble)
     }
 
     /// What was seen at the last look.
@@ -88,7 +110,7 @@ impl AttemptLogs {
         for log in &mut self.logs {
             let Log { followed, text } = log;
             nothing &= !followers.read(followed, now, look, &mut |growth| {
-                text.take(growth, &mut self.scanner, &mut self.trouble);
+                text.take(growth, &mut self.readers);
             });
         }
         if nothing && self.look.ends.len() == self.logs.len() {
@@ -96,7 +118,7 @@ impl AttemptLogs {
         }
         let Digest {
             progress, incident, ..
-        } = self.scanner.digest();
+        } = self.readers.scanner.digest();
         let ends = self.logs.iter().map(|log| LogEnd {
             path: followers.path(&log.followed).to_owned(),
             offset: followers.checkpoint(&log.followed).offset,
@@ -124,11 +146,12 @@ impl AttemptLogs {
                 break;
             }
         }
+        let scanner = &mut self.readers.scanner;
         for log in &self.logs {
-            self.scanner.finish_source(log.text.source);
+            scanner.finish_source(log.text.source);
         }
-        let progress = self.scanner.digest().progress;
-        (self.scanner.verdict(status), progress)
+        let progress = scanner.digest().progress;
+        (scanner.verdict(status), progress)
     }
 }
 
@@ -151,13 +174,23 @@ impl Text {
             source: scanner.source(&name),
             name,
             rotations: 0,
+            overlap: Overlap::default(),
         }
     }
 
     /// Takes what a look found.
-    fn take(&mut self, growth: Growth<'_>, scanner: &mut Scanner, trouble: &mut Vec<String>) {
+    fn take(&mut self, growth: Growth<'_>, readers: &mut Readers) {
+        let Readers {
+            scanner,
+            figures,
+            trouble,
+        } = readers;
         match growth {
-            Growth::Bytes { offset, data } => scanner.feed(self.source, offset, data),
+            Growth::Bytes { offset, data } => {
+                scanner.feed(self.source, offset, data);
+                figures.feed(&mut self.overlap, data);
+                return;
+            }
             Growth::Rotated if self.rotations < ROTATIONS_MAX => {
                 scanner.finish_source(self.source);
                 self.source = scanner.source(&self.name);
@@ -167,5 +200,6 @@ impl Text {
             Growth::Removed => trouble.push(format!("{} was removed", self.name)),
             Growth::Trouble(what) => trouble.push(what.to_owned()),
         }
+        self.overlap.clear();
     }
 }

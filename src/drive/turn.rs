@@ -115,6 +115,7 @@ fn perform_one(
                 attempt: *attempt,
                 incident: Box::new(incident),
                 progress,
+                measured: handle.measured(),
             }
         }
         // Asked for all runs at once.
