@@ -14,9 +14,12 @@ mod environment;
 mod harness;
 mod hostile;
 mod local_jobs;
+#[path = "../nvml/mod.rs"]
+mod nvml;
 mod output;
 mod peers;
 mod place;
+mod probe;
 mod running;
 mod slurm;
 mod storage;

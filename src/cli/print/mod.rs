@@ -2,6 +2,7 @@
 
 mod failure;
 mod incident;
+mod measured;
 mod memory_bar;
 mod outcome;
 pub mod run_view;
