@@ -223,11 +223,12 @@ struct End {
 impl End {
     fn of(watched: &Watched) -> io::Result<Self> {
         let (signals, sender) = UnixStream::pair()?;
-        for signal in [SIGTERM, SIGINT] {
+        // SIGUSR2 reaches the tasks of a step through its srun, which SIGTERM kills.
+        for signal in [SIGTERM, SIGINT, SIGUSR2] {
             signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
         }
         // Signals that are meant for the program of the job.
-        for signal in [SIGHUP, SIGUSR1, SIGUSR2] {
+        for signal in [SIGHUP, SIGUSR1] {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
         let pid = match watched.pid {
