@@ -124,3 +124,44 @@ fn without_accumulation_other_remedies_come_first() {
         ]
     );
 }
+
+/// Lines in the formats of the trainers that the preset names, with what each says in MiB.
+#[test]
+fn what_trainers_print_of_their_memory_is_read_in_the_right_unit() {
+    use oomctl::core::measure::{FigurePattern, Figures, Overlap, Quantity};
+    let (allocated, reserved) = (Quantity::GpuAllocated, Quantity::GpuReserved);
+    let lines = [
+        (
+            "[Rank 0] (after 2 iterations) memory (MB) | allocated: 512.0 | max allocated: 2048.0 | \
+             reserved: 1024.0 | max reserved: 3072.0",
+            vec![(allocated, 2_048), (reserved, 3_072)],
+        ),
+        (
+            "[2026-11-21 10:00:00,000] [INFO] [utils.py:789:see_memory_usage] MA 1.5 GB         \
+             Max_MA 2.5 GB         CA 3.0 GB         Max_CA 4 GB ",
+            vec![(allocated, 2_560), (reserved, 4_096)],
+        ),
+        (
+            "step: 10  loss:  7.1234  grad_norm:  1.2  memory:  5.50GiB(57.85%)  tps: 7,000",
+            vec![(reserved, 5_632)],
+        ),
+        (
+            "Step 7 | loss:1.2 lr:2e-05 tokens_per_second_per_gpu:900.1 peak_memory_active:1.9 \
+             peak_memory_alloc:2.0 peak_memory_reserved:2.25",
+            vec![(allocated, 2_048), (reserved, 2_304)],
+        ),
+        ("step: 10  memory: 40 sheep | allocated: 3", vec![]),
+    ];
+    let specs = preset("torchrun", None).measures;
+    for (line, expected) in lines {
+        let patterns = specs.iter().map(|s| FigurePattern::new(s).unwrap());
+        let mut figures = Figures::new(patterns.collect());
+        figures.feed(&mut Overlap::default(), format!("{line}\n").as_bytes());
+        let found: Vec<(Quantity, u64)> = figures
+            .peaks()
+            .iter()
+            .map(|f| (f.measure, f.peak_bytes.0 >> 20))
+            .collect();
+        assert_eq!(found, expected, "{line}");
+    }
+}

@@ -176,6 +176,7 @@ impl Stage {
             dir: self.path("attempt").display().to_string(),
             workdir: self.path("work").display().to_string(),
             backend: "local".to_owned(),
+            program: Some("/shared/bin/oomctl".to_owned()),
         };
         render(preset, shape, &templates(), &place).unwrap_or_else(|e| panic!("{e}"))
     }
@@ -792,4 +793,28 @@ fn every_rule_names_its_source_and_explains_itself() {
             && refusal.contains("20, 16, 10 would fit"),
         "{refusal}"
     );
+}
+
+#[test]
+fn the_memory_that_verl_reports_is_read_in_binary_gigabytes_with_and_without_numpy() {
+    use oomctl::core::measure::{FigurePattern, Figures, Overlap, Quantity};
+    let log = "(TaskRunner pid=900) step:1 - perf/max_memory_allocated_gb:40.000 - perf/max_memory_reserved_gb:61.500 - \
+        perf/cpu_memory_used_gb:210.250\n\
+        (TaskRunner pid=900) step:2 - actor/perf/max_memory_allocated_gb:np.float64(44.5) - \
+        perf/max_memory_reserved_gb:np.float64(60.25) - perf/cpu_memory_used_gb:np.float64(200.0)\n";
+    let specs = preset("verl-grpo", None).measures;
+    let patterns = specs.iter().map(|s| FigurePattern::new(s).unwrap());
+    let mut figures = Figures::new(patterns.collect());
+    figures.feed(&mut Overlap::default(), log.as_bytes());
+    let peaks: Vec<(Quantity, f64)> = figures
+        .peaks()
+        .iter()
+        .map(|f| (f.measure, f.peak_bytes.gib()))
+        .collect();
+    let expected = [
+        (Quantity::GpuAllocated, 44.5),
+        (Quantity::GpuReserved, 61.5),
+        (Quantity::HostUsed, 210.25),
+    ];
+    assert_eq!(peaks, expected);
 }

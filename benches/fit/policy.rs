@@ -79,9 +79,9 @@ impl Policy for Climb {
             attempt: u32::try_from(case.attempts.len()).unwrap_or(u32::MAX),
         };
         match climb(&footing, last.incident.as_ref()) {
-            Ok(Decision::Climb { step, .. }) => {
+            Ok(Decision::Climb { steps, .. }) => {
                 let mut rungs = last.rungs.clone();
-                rungs.push(step.layer);
+                rungs.extend(steps.into_iter().map(|s| s.layer));
                 Next::Attempt(rungs)
             }
             Ok(Decision::Exhausted { .. }) | Err(_) => Next::GiveUp,

@@ -22,6 +22,7 @@ mod plan;
 mod plan_after;
 mod presets;
 mod print;
+mod probe;
 mod render;
 mod runs;
 mod signatures;
@@ -90,6 +91,8 @@ enum Command {
     Presets(presets::Args),
     /// Show what the GPUs of this machine hold
     Gpus(gpus::Args),
+    /// Sample the GPUs of this node into a run's folder, as the job scripts do
+    Probe(probe::Args),
     /// Write a commented starter oomctl.yaml
     Init(init::Args),
 }
@@ -132,6 +135,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Presets(args) => presets::run(&args),
         Command::Gpus(args) => gpus::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Init(args) => init::run(&args),
     }
 }

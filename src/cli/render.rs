@@ -10,6 +10,7 @@ use super::load;
 use super::print::{self, Failure};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::io::files::{Access, make_private_dir, write_atomic};
+use crate::io::probe::program;
 
 /// Arguments of `render`.
 #[derive(Debug, clap::Args)]
@@ -59,6 +60,7 @@ pub fn preview(project: &str, backend: &str) -> AttemptPlace {
         dir: format!("{project}/.oomctl/runs/preview/attempt-1"),
         workdir: project.to_owned(),
         backend: backend.to_owned(),
+        program: program(),
     }
 }
 

@@ -11,7 +11,9 @@ use super::print::run_view::{RunView, document, list, run_view};
 use super::print::{self, Failure};
 use super::runs::{self, Stored};
 use crate::core::job::{JobRef, JobStatus};
+use crate::core::measure::Measured;
 use crate::core::supervise::Phase;
+use crate::io::probe::peaks;
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
@@ -47,6 +49,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     }
     ask(&project, &mut stored, now)?;
+    stored.iter_mut().for_each(look);
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
         print::json(&document(&views))?;
@@ -75,6 +78,17 @@ fn ask(project: &Path, stored: &mut [Stored], now: Timestamp) -> Result<(), Fail
         }
     }
     Ok(())
+}
+
+/// Puts what the samplers of a job have seen so far into its history in memory.
+fn look(run: &mut Stored) {
+    if run.history.phase() != Phase::Live {
+        return;
+    }
+    if let Some(attempt) = run.history.attempts.last_mut() {
+        let gpus = peaks(&run.folder.attempt(attempt.number));
+        attempt.measured = Measured::new(gpus, Vec::new());
+    }
 }
 
 fn update(stored: &mut [Stored], status: &JobStatus) {

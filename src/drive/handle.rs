@@ -8,9 +8,11 @@ use super::DriveError;
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
+use crate::core::measure::Measured;
 use crate::core::supervise::{Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide};
 use crate::io::files::{Access, io_error, link, write_atomic};
 use crate::io::ledger::{Ledger, Takeover, read};
+use crate::io::probe::peaks;
 
 /// Most facts that can follow from one event. Far above what `decide` gives; it only keeps a mistake
 /// from filling a disk.
@@ -231,10 +233,19 @@ impl Handle {
             "status": attempt.status,
             "incident": attempt.incident,
             "progress": attempt.progress,
+            "measured": attempt.measured,
             "verdict": attempt.verdict,
         });
         let text = format!("{verdict:#}\n");
         Ok(write_atomic(&path, text.as_bytes(), Access::Private)?)
+    }
+
+    /// What the present attempt was measured to need: by the samplers on its nodes, and in its logs.
+    pub(super) fn measured(&self) -> Measured {
+        let figures = self.logs.as_ref().map(AttemptLogs::figures);
+        let attempt = self.run.history.attempt();
+        let gpus = attempt.map_or_else(Vec::new, |a| peaks(&self.folder.attempt(a.number)));
+        Measured::new(gpus, figures.unwrap_or_default())
     }
 }
 

@@ -31,6 +31,7 @@ impl Handle {
                 .unwrap_or_else(|| {
                     AttemptLogs::open(&paths, &part.starts, scanner(), followers, *group)
                 })
+                .measuring(intent.measures())
         })
     }
 

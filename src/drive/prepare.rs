@@ -13,6 +13,7 @@ use crate::core::recipe::Refusal;
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
 use crate::core::supervise::{Event, Run};
 use crate::io::files::{Access, io_error, make_private_dir, read_text, write_atomic};
+use crate::io::probe::program;
 
 /// Largest rendered file that is compared with its successor, in bytes.
 const COMPARE_MAX: u64 = 4 * 1024 * 1024;
@@ -37,6 +38,7 @@ pub fn prepare(
         dir: text_of(&dir)?,
         workdir: text_of(run.intent.workdir())?,
         backend: backend.to_owned(),
+        program: program(),
     };
     match render(run, &place) {
         Ok(rendered) => write(folder, &place, &rendered),

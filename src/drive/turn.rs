@@ -115,6 +115,7 @@ fn perform_one(
                 attempt: *attempt,
                 incident: Box::new(incident),
                 progress,
+                measured: handle.measured(),
             };
             handle.feed(&event, now, observer)?;
             handle.close_logs(*attempt);

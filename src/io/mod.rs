@@ -12,4 +12,5 @@ pub mod follow;
 pub mod gpu;
 pub mod ledger;
 pub mod library;
+pub mod probe;
 pub mod scheduler;

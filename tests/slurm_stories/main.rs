@@ -14,8 +14,11 @@ mod cluster;
 mod crashes;
 mod endings;
 mod ladder;
+#[path = "../nvml/mod.rs"]
+mod nvml;
 mod outages;
 mod place;
+mod probe;
 mod queue;
 mod refusals;
 #[path = "../slurm/script.rs"]

@@ -15,9 +15,12 @@ mod harness;
 mod hostile;
 mod killed_watch;
 mod local_jobs;
+#[path = "../nvml/mod.rs"]
+mod nvml;
 mod output;
 mod peers;
 mod place;
+mod probe;
 mod running;
 mod slurm;
 mod storage;

@@ -237,6 +237,7 @@ impl Place {
     /// What varies from call to call, taken out.
     pub fn steady(&self, text: &str) -> String {
         let text = text.replace(&self.root.display().to_string(), "[PROJECT]");
+        let text = text.replace(env!("CARGO_BIN_EXE_oomctl"), "[OOMCTL]");
         // Whether a job that takes milliseconds is seen while it runs is a matter of luck.
         let passing =
             regex::Regex::new(r"(?m)^(attempt \d+  RUNNING on .*| +step \d.*)\n").unwrap();

@@ -90,6 +90,7 @@ pub fn place(backend: &str) -> AttemptPlace {
         dir: "/scratch/proj/.oomctl/runs/r1/attempt-1".to_owned(),
         workdir: "/scratch/proj".to_owned(),
         backend: backend.to_owned(),
+        program: Some("/shared/bin/oomctl".to_owned()),
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod estimate_view;
 mod failure;
 mod incident;
+mod measured;
 mod memory_bar;
 mod outcome;
 pub mod plan_view;

@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::measured;
 use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::diagnose::{Evidence, Incident, Progress, sanitize};
 use crate::core::ladder::{Change, Skipped};
+use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
 use crate::core::supervise::{Attempt, History, Outcome, Phase, Verdict};
 use crate::drive::Supervisor;
@@ -68,6 +70,8 @@ pub struct AttemptView {
     pub ended: Option<Timestamp>,
     /// How far training had come.
     pub progress: Option<Progress>,
+    /// What it was measured to need.
+    pub measured: Option<Measured>,
     /// Why it ended, in one line.
     pub headline: Option<String>,
     /// Why it ended.
@@ -133,6 +137,7 @@ fn attempt_view(a: &Attempt) -> AttemptView {
         intended: a.intended_at,
         ended: a.ended_at,
         progress: a.progress.clone(),
+        measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
         headline: a.incident.as_ref().map(Incident::headline),
         incident: a.incident.clone(),
         rungs: steps.iter().map(|s| s.rung.clone()).collect(),
@@ -243,6 +248,9 @@ impl AttemptView {
         }
         if let Some(p) = &self.progress {
             let _ = write!(out, ", step {}{}", p.step, total(p));
+        }
+        if let Some(peak) = self.measured.as_ref().and_then(measured::peak) {
+            let _ = write!(out, ", peak {peak}");
         }
         if let Some(headline) = self.headline.as_ref().filter(|_| self.needs_reason()) {
             let _ = write!(out, ": {headline}");

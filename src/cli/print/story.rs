@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::measured;
 use super::outcome::reason;
 use super::run_view::{change_lines, evidence, total};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
@@ -14,6 +15,7 @@ use super::waiting;
 use crate::core::diagnose::{Class, Incident, Progress, sanitize};
 use crate::core::job::{JobState, JobStatus, Stage};
 use crate::core::ladder::{Expectation, Step};
+use crate::core::measure::Measured;
 use crate::core::supervise::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::drive::{Notice, Observer};
 
@@ -151,6 +153,7 @@ impl Story {
                 );
                 self.say(run, &text);
             }
+            Fact::Measured { attempt, measured } => self.measured(run, *attempt, measured),
             Fact::Diagnosed {
                 attempt, incident, ..
             } if is_news(incident) => {
@@ -196,6 +199,15 @@ impl Story {
             self.say(run, &text);
         }
         self.show(run, format!("attempt {attempt} {word}{tail}"));
+    }
+
+    fn measured(&self, run: &str, attempt: u32, measured: &Measured) {
+        let Some(peak) = measured::peak(measured) else {
+            return;
+        };
+        let place = measured::place(measured);
+        let place = place.map(|p| format!(" ({p})")).unwrap_or_default();
+        self.say(run, &format!("attempt {attempt}  peak {peak}{place}"));
     }
 
     fn verdict(&mut self, run: &str, verdict: &Verdict) {

@@ -115,6 +115,7 @@ fn files(footing: &Footing<'_>, shape: &Shape) -> Result<Vec<String>, Refusal> {
         dir: "/run/attempt-1".to_owned(),
         workdir: "/work".to_owned(),
         backend: "slurm".to_owned(),
+        program: None,
     };
     render(footing.preset, shape, footing.templates, &place)
         .map(|files| files.into_iter().map(|f| f.text).collect())

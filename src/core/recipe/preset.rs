@@ -9,6 +9,7 @@ use semver::{Version, VersionReq};
 use serde::Deserialize;
 
 use super::knob::{Effect, Knob, Role, Scalar};
+use crate::core::measure::FigureSpec;
 
 /// A preset file, as written.
 #[derive(Debug, Clone, Deserialize)]
@@ -40,6 +41,9 @@ pub struct PresetFile {
     /// Regular expressions with a group `step` and perhaps `total`, which find training progress.
     #[serde(default)]
     pub progress: Vec<String>,
+    /// Figures of memory that the framework prints about itself.
+    #[serde(default)]
+    pub measures: Vec<FigureSpec>,
     /// What is known about checkpoints.
     #[serde(default)]
     pub checkpoint: Option<Checkpoint>,

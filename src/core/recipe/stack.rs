@@ -13,6 +13,7 @@ use super::preset::{
 };
 use super::problem::{Problem, Refusal, nearest};
 use super::value::{Kind, Value};
+use crate::core::measure::{FigurePattern, FigureSpec};
 
 /// A preset for one version: knob sets merged in, versions picked, every expression known to
 /// compile and to use only names that exist.
@@ -40,6 +41,8 @@ pub struct Preset {
     pub files: Vec<FileSpec>,
     /// Patterns that find training progress.
     pub progress: Vec<String>,
+    /// Figures of memory that the framework prints.
+    pub measures: Vec<FigureSpec>,
     /// Checkpoints.
     pub checkpoint: Option<Checkpoint>,
     /// The bridge to the memory model.
@@ -110,6 +113,7 @@ impl Preset {
             ladder,
             files: file.files,
             progress: file.progress,
+            measures: file.measures,
             checkpoint: file.checkpoint,
             memory: file.memory,
             env,
@@ -188,6 +192,11 @@ impl Preset {
         for pattern in &self.progress {
             if let Err(e) = Regex::new(pattern) {
                 problems.push(self.fault(&format!("progress pattern: {e}")));
+            }
+        }
+        for spec in &self.measures {
+            if let Err(e) = FigurePattern::new(spec) {
+                problems.push(self.fault(&format!("measures: {e}")));
             }
         }
         problems

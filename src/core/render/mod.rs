@@ -34,6 +34,8 @@ pub struct AttemptPlace {
     pub workdir: String,
     /// `slurm` or `local`.
     pub backend: String,
+    /// Absolute path of oomctl itself, where it can be named: the scripts start its sampler.
+    pub program: Option<String>,
 }
 
 /// A rendered file.
@@ -99,6 +101,7 @@ fn context(preset: &Preset, shape: &Shape, place: &AttemptPlace) -> Result<Jinja
     attempt.insert("token", expr::to_jinja(&text(&place.token)));
     attempt.insert("dir", expr::to_jinja(&text(&place.dir)));
     attempt.insert("workdir", expr::to_jinja(&text(&place.workdir)));
+    attempt.insert("program", Jinja::from(place.program.as_deref()));
     attempt.insert("files", Jinja::from(files));
     scope.set("attempt", Jinja::from(attempt));
     Ok(scope.context())

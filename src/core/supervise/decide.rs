@@ -108,13 +108,23 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
         (
             Phase::Draining,
             Event::Drained {
-                incident, progress, ..
+                incident,
+                progress,
+                measured,
+                ..
             },
-        ) => vec![Fact::Diagnosed {
-            attempt: number,
-            incident: incident.clone(),
-            progress: progress.clone(),
-        }],
+        ) => {
+            let peaks = (!measured.is_empty()).then(|| Fact::Measured {
+                attempt: number,
+                measured: Box::new(measured.clone()),
+            });
+            let diagnosed = Fact::Diagnosed {
+                attempt: number,
+                incident: incident.clone(),
+                progress: progress.clone(),
+            };
+            peaks.into_iter().chain([diagnosed]).collect()
+        }
         (_, Event::CancelTaken { job, .. }) => cancel_taken(attempt, job),
         _ => Vec::new(),
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::fact::LogEnd;
 use crate::core::diagnose::{Class, Incident, Progress};
 use crate::core::job::{JobId, JobRef, JobStatus, Token};
+use crate::core::measure::Measured;
 
 /// A job that carries the token of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +139,8 @@ pub enum Event {
         incident: Box<Incident>,
         /// How far training had come.
         progress: Option<Progress>,
+        /// What it was measured to need.
+        measured: Measured,
     },
     /// Somebody wants the run to end.
     CancelAsked {

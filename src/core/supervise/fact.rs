@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::outcome::{Budget, Outcome, Verdict};
 use crate::core::diagnose::{Incident, Progress};
 use crate::core::job::{JobRef, JobStatus, Token};
+use crate::core::measure::Measured;
 
 /// The version of the ledger's format that this program writes.
 pub const LEDGER_VERSION: u32 = 1;
@@ -189,6 +190,13 @@ pub enum Fact {
         #[serde(default)]
         gpu_seconds: f64,
     },
+    /// What it was measured to need. Before its diagnosis, where anything was measured.
+    Measured {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The peaks.
+        measured: Box<Measured>,
+    },
     /// Why it ended.
     Diagnosed {
         /// Number of the attempt.
@@ -234,6 +242,7 @@ impl Fact {
         "cancel_requested",
         "cancel_sent",
         "ended",
+        "measured",
         "diagnosed",
         "decided",
         "finished",

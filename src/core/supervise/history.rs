@@ -10,6 +10,7 @@ use super::outcome::{Budget, Cause, Outcome, Verdict};
 use crate::core::diagnose::{Incident, Progress};
 use crate::core::job::{JobRef, JobStatus, Token};
 use crate::core::ladder::{Step, Tried};
+use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 
 /// One submitted job, as its facts tell.
@@ -59,6 +60,8 @@ pub struct Attempt {
     pub ended_at: Option<Timestamp>,
     /// GPU-seconds of the parts that are over.
     pub gpu_seconds: f64,
+    /// What it was measured to need.
+    pub measured: Measured,
     /// Why it ended.
     pub incident: Option<Incident>,
     /// How far training had come.
@@ -92,6 +95,7 @@ impl Attempt {
             cancel_sent: false,
             ended_at: None,
             gpu_seconds: 0.0,
+            measured: Measured::default(),
             incident: None,
             progress: None,
             verdict: None,
@@ -386,6 +390,7 @@ fn apply_to_attempt(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.gpu_seconds += gpu_seconds;
             attempt.ended_at = Some(record.at);
         }
+        Fact::Measured { measured, .. } => attempt.measured = (**measured).clone(),
         Fact::Diagnosed {
             incident, progress, ..
         } => {

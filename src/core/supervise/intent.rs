@@ -7,6 +7,7 @@ use super::inputs::{Request, Resources};
 use super::request::{Limits, Supervision};
 use crate::core::diagnose::{Incident, ProgressPattern, UserSignature};
 use crate::core::ladder::{Decision, Tried};
+use crate::core::measure::FigurePattern;
 use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Setting, Value};
 use crate::core::render::{AttemptPlace, RenderedFile};
 
@@ -25,6 +26,11 @@ pub trait Intent {
 
     /// How its program prints progress, besides what is known of common trainers.
     fn progress(&self) -> Vec<ProgressPattern> {
+        Vec::new()
+    }
+
+    /// How its program prints figures of memory.
+    fn measures(&self) -> Vec<FigurePattern> {
         Vec::new()
     }
 
@@ -95,6 +101,11 @@ impl Intent for Request {
         patterns
             .filter_map(|p| ProgressPattern::new(p).ok())
             .collect()
+    }
+
+    fn measures(&self) -> Vec<FigurePattern> {
+        let specs = self.preset().measures.iter();
+        specs.filter_map(|s| FigurePattern::new(s).ok()).collect()
     }
 
     fn signatures(&self) -> &[UserSignature] {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::prepare::sha256;
 use crate::core::diagnose::SourceId;
+use crate::core::measure::Figure;
 use crate::core::supervise::LogEnd;
 use crate::io::files::{FileError, read_text, replace};
 use crate::io::follow::Checkpoint;
@@ -56,6 +57,9 @@ pub struct Bookmark<S> {
     pub part: Part,
     /// The logs, in the order in which they are read.
     pub logs: Vec<Marked>,
+    /// The largest figures that they showed.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
     /// What was understood of them.
     pub scanner: S,
 }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use crate::core::diagnose::{Class, Digest, Incident, Kept, Progress, Scanner, SourceId};
 use crate::core::job::JobStatus;
+use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
 use crate::core::supervise::{LogEnd, LogLook};
 use crate::io::files::FileError;
 use crate::io::follow::{Checkpoint, Followed, Followers, Growth, Look, Start};
@@ -55,10 +56,18 @@ struct Text {
     name: String,
     source: SourceId,
     rotations: usize,
+    overlap: Overlap,
     /// Bytes taken since the last mark.
     unmarked: u64,
     /// It began anew since the last look.
     anew: bool,
+}
+
+/// What reads the text of all logs.
+struct Readers {
+    scanner: Scanner,
+    figures: Figures,
+    trouble: Vec<String>,
 }
 
 /// Where we stood when it was last written down.
@@ -75,10 +84,9 @@ struct Mark {
 
 /// The logs of one attempt.
 pub struct AttemptLogs {
-    scanner: Scanner,
+    readers: Readers,
     logs: Vec<Log>,
     look: LogLook,
-    trouble: Vec<String>,
     resumed: bool,
     mark: Mark,
 }
@@ -127,6 +135,7 @@ impl AttemptLogs {
             }
         });
         let mut logs = Self::of(logs.collect(), scanner);
+        logs.readers.figures = Figures::found(kept.figures);
         logs.take_stock(followers);
         logs.mark.told = logs.told();
         logs.resumed = true;
@@ -135,13 +144,27 @@ impl AttemptLogs {
 
     fn of(logs: Vec<Log>, scanner: Scanner) -> Self {
         Self {
-            scanner,
+            readers: Readers {
+                scanner,
+                figures: Figures::default(),
+                trouble: Vec::new(),
+            },
             logs,
             look: LogLook::default(),
-            trouble: Vec::new(),
             resumed: false,
             mark: Mark::default(),
         }
+    }
+
+    /// The same with the figures that the program prints.
+    pub fn measuring(mut self, patterns: Vec<FigurePattern>) -> Self {
+        self.readers.figures = self.readers.figures.with(patterns);
+        self
+    }
+
+    /// The largest figures so far.
+    pub fn figures(&self) -> Vec<Figure> {
+        self.readers.figures.peaks()
     }
 
     /// Did an earlier process read a part of these logs?
@@ -151,7 +174,7 @@ impl AttemptLogs {
 
     /// What could not be read since this was last asked.
     pub fn trouble(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.trouble)
+        std::mem::take(&mut self.readers.trouble)
     }
 
     /// What was seen at the last look.
@@ -165,7 +188,7 @@ impl AttemptLogs {
         for log in &mut self.logs {
             let Log { followed, text, .. } = log;
             nothing &= !followers.read(followed, now, look, &mut |growth| {
-                text.take(growth, &mut self.scanner, &mut self.trouble);
+                text.take(growth, &mut self.readers);
             });
         }
         for log in &mut self.logs {
@@ -185,7 +208,7 @@ impl AttemptLogs {
     fn take_stock(&mut self, followers: &Followers) {
         let Digest {
             progress, incident, ..
-        } = self.scanner.digest();
+        } = self.readers.scanner.digest();
         let path = |log: &Log| followers.path(&log.followed).to_owned();
         let ends = self.logs.iter().map(|log| LogEnd {
             path: path(log),
@@ -215,7 +238,7 @@ impl AttemptLogs {
             return false;
         }
         let much = MARK_BYTES.max(MARK_RATIO * self.mark.bytes);
-        unmarked >= much || self.mark.events != self.scanner.events_seen()
+        unmarked >= much || self.mark.events != self.readers.scanner.events_seen()
     }
 
     /// Was anything read since it was last written down?
@@ -245,7 +268,8 @@ impl AttemptLogs {
             &Bookmark {
                 part,
                 logs: logs.collect(),
-                scanner: &self.scanner,
+                figures: self.figures(),
+                scanner: &self.readers.scanner,
             },
         );
         // One that failed is not tried again at once.
@@ -253,7 +277,7 @@ impl AttemptLogs {
             at: Some(now),
             bytes: *written.as_ref().unwrap_or(&self.mark.bytes),
             told: self.told(),
-            events: self.scanner.events_seen(),
+            events: self.readers.scanner.events_seen(),
             needed: false,
         };
         self.logs.iter_mut().for_each(|log| log.text.unmarked = 0);
@@ -286,10 +310,10 @@ impl AttemptLogs {
             }
         }
         for log in &self.logs {
-            self.scanner.finish_source(log.text.source);
+            self.readers.scanner.finish_source(log.text.source);
         }
-        let progress = self.scanner.digest().progress;
-        (self.scanner.verdict(status), progress)
+        let progress = self.readers.scanner.digest().progress;
+        (self.readers.scanner.verdict(status), progress)
     }
 }
 
@@ -322,17 +346,25 @@ impl Text {
             name,
             source,
             rotations,
+            overlap: Overlap::default(),
             unmarked: 0,
             anew: false,
         }
     }
 
     /// Takes what a look found.
-    fn take(&mut self, growth: Growth<'_>, scanner: &mut Scanner, trouble: &mut Vec<String>) {
+    fn take(&mut self, growth: Growth<'_>, readers: &mut Readers) {
+        let Readers {
+            scanner,
+            figures,
+            trouble,
+        } = readers;
         match growth {
             Growth::Bytes { offset, data } => {
                 self.unmarked += data.len() as u64;
                 scanner.feed(self.source, offset, data);
+                figures.feed(&mut self.overlap, data);
+                return;
             }
             Growth::Rotated if self.rotations < ROTATIONS_MAX => {
                 scanner.finish_source(self.source);
@@ -347,5 +379,6 @@ impl Text {
             Growth::Removed => trouble.push(format!("{} was removed", self.name)),
             Growth::Trouble(what) => trouble.push(what.to_owned()),
         }
+        self.overlap.clear();
     }
 }

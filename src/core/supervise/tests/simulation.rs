@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::double::{Double, at, incident, nothing};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
+use crate::core::measure::Measured;
 use crate::core::supervise::{
     Action, Event, Fact, History, LogLook, Outcome, Phase, Record, Run, Sighting, decide, due,
     next_due,
@@ -452,6 +453,7 @@ impl World {
                 attempt,
                 incident: Box::new(self.log()),
                 progress: None,
+                measured: Measured::default(),
             },
         };
         self.risk()?;

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::double::{Double, at, incident, nothing};
 use crate::core::diagnose::{Class, Incident, Progress, Tri};
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
+use crate::core::measure::{Figure, Measured, Quantity};
 use crate::core::supervise::{
     Action, Budget, Event, Fact, LogEnd, LogLook, Outcome, Phase, Record, Run, Sighting, Verdict,
     decide, due, next_due,
@@ -100,6 +101,7 @@ impl Bench {
                 attempt,
                 incident: Box::new(incident),
                 progress: None,
+                measured: Measured::default(),
             },
             210,
         );
@@ -768,4 +770,32 @@ fn a_job_of_somebody_else_can_be_watched() {
         incident("cuda_oom", Class::GpuOom),
     );
     assert_eq!(outcome(&verdict), CLIMB);
+}
+
+#[test]
+fn what_was_measured_is_a_fact_before_the_diagnosis_and_nothing_is_no_fact() {
+    let measured = Measured {
+        gpus: Vec::new(),
+        figures: vec![Figure {
+            measure: Quantity::GpuReserved,
+            peak_bytes: Bytes(60 << 30),
+        }],
+    };
+    for (measured, facts) in [
+        (measured, &["measured", "diagnosed", "decided"][..]),
+        (Measured::default(), &["diagnosed", "decided"][..]),
+    ] {
+        let mut bench = Bench::running(Double::new(3));
+        bench.feed(&polled(status(JobState::Failed)), 100);
+        let drained = Event::Drained {
+            attempt: 1,
+            incident: Box::new(incident("cuda_oom", Class::GpuOom)),
+            progress: None,
+            measured: measured.clone(),
+        };
+        let word = |fact: &Fact| serde_json::to_value(fact).unwrap()["fact"].clone();
+        let written: Vec<_> = bench.feed(&drained, 210).iter().map(word).collect();
+        assert_eq!(written, facts);
+        assert_eq!(bench.run.history.attempts[0].measured, measured);
+    }
 }

@@ -152,7 +152,9 @@ pub fn left_behind(keeper: &Identity, mark: &str) -> Vec<i32> {
         .collect()
 }
 
-fn carries(pid: i32, mark: &str) -> bool {
+/// Has the process this entry (`NAME=value`) in its environment? False where that may not be read.
+#[must_use]
+pub fn carries(pid: i32, mark: &str) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment
         .split(|byte| *byte == 0)

@@ -1,0 +1,24 @@
+//! What an attempt was measured to need, in a few words.
+
+use crate::core::measure::{Measured, Quantity};
+
+/// `61.3 of 79.2 GiB`, of the GPU that was fullest; where no GPU was seen, what the program said of
+/// itself: `61.3 GiB reserved`.
+pub fn peak(measured: &Measured) -> Option<String> {
+    if let Some(gpu) = measured.fullest() {
+        let (peak, total) = (gpu.peak_bytes.gib(), gpu.total_bytes.gib());
+        return Some(format!("{peak:.1} of {total:.1} GiB"));
+    }
+    let said = [Quantity::GpuReserved, Quantity::GpuAllocated];
+    let figure = said
+        .iter()
+        .find_map(|wanted| measured.figures.iter().find(|f| f.measure == *wanted))?;
+    let (peak, what) = (figure.peak_bytes.gib(), figure.measure.describe());
+    Some(format!("{peak:.1} GiB {what}"))
+}
+
+/// The GPU that was fullest, where there were several.
+pub fn place(measured: &Measured) -> Option<String> {
+    let gpu = measured.fullest().filter(|_| measured.gpus.len() > 1)?;
+    Some(format!("GPU {} on {}", gpu.gpu, gpu.node))
+}

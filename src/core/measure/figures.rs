@@ -1,0 +1,268 @@
+//! Figures of memory that a program prints about itself. What they look like is data of the preset.
+
+use regex::bytes::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use crate::core::units::Bytes;
+
+/// Longest text that a pattern can match across two reads of a log, in bytes.
+const SEAM: usize = 256;
+/// Figures of this size or more are misprints: 64 TiB.
+const ABSURD: u64 = 1 << 46;
+
+/// What a figure is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Bytes of live tensors of one GPU at their peak, as the framework's allocator counts them.
+    GpuAllocated,
+    /// Bytes that the allocator had taken from one GPU at its peak: tensors, cache and fragments.
+    GpuReserved,
+    /// Host memory in use on a node, everybody's.
+    HostUsed,
+}
+
+impl Quantity {
+    /// What follows the figure in a sentence.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::GpuAllocated => "allocated",
+            Self::GpuReserved => "reserved",
+            Self::HostUsed => "of host memory",
+        }
+    }
+}
+
+/// How a program prints a figure, as written in a preset.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureSpec {
+    /// What it is about.
+    pub measure: Quantity,
+    /// Regular expression with the group `value`; what it matches is at most 256 bytes long.
+    pub pattern: String,
+    /// Unit of the value (`GiB`, `MiB`, `GB`), whatever the program calls it.
+    pub unit: String,
+    /// Project, file and version in which the unit was read.
+    #[serde(default)]
+    pub source: Option<String>,
+}
+
+/// The same, compiled.
+#[derive(Debug, Clone)]
+pub struct FigurePattern {
+    measure: Quantity,
+    regex: Regex,
+    unit: String,
+}
+
+impl FigurePattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// What is wrong with pattern or unit, in words.
+    pub fn new(spec: &FigureSpec) -> Result<Self, String> {
+        let unit = &spec.unit;
+        Bytes::parse(&format!("1{unit}"))
+            .map_err(|_| format!("`{unit}` is not a unit of memory (GiB, MiB, GB)"))?;
+        let regex = RegexBuilder::new(&spec.pattern)
+            .size_limit(1 << 20)
+            .build()
+            .map_err(|e| e.to_string())?;
+        if !regex.capture_names().flatten().any(|name| name == "value") {
+            return Err(format!("`{}` has no group `value`", spec.pattern));
+        }
+        Ok(Self {
+            measure: spec.measure,
+            regex,
+            unit: spec.unit.clone(),
+        })
+    }
+
+    /// The largest figure in a text. One that ends with it may be cut off, and waits for what follows.
+    fn largest(&self, text: &[u8]) -> Option<Bytes> {
+        let values = self.regex.captures_iter(text).filter_map(|found| {
+            let value = found.name("value").filter(|v| v.end() < text.len())?;
+            let value = std::str::from_utf8(value.as_bytes()).ok()?;
+            Bytes::parse(&format!("{value}{}", self.unit)).ok()
+        });
+        values.filter(|b| b.0 > 0 && b.0 < ABSURD).max()
+    }
+}
+
+/// The largest figure of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it is about.
+    pub measure: Quantity,
+    /// The largest value, in bytes.
+    pub peak_bytes: Bytes,
+}
+
+/// The end of one log, in case a figure goes on in the next read.
+#[derive(Debug, Clone, Default)]
+pub struct Overlap(Vec<u8>);
+
+impl Overlap {
+    /// The log begins anew.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn keep(&mut self, data: &[u8]) {
+        if data.len() < SEAM {
+            let surplus = (self.0.len() + data.len()).saturating_sub(SEAM);
+            self.0.drain(..surplus.min(self.0.len()));
+        } else {
+            self.0.clear();
+        }
+        self.0
+            .extend_from_slice(&data[data.len().saturating_sub(SEAM)..]);
+    }
+}
+
+/// The largest figures that the logs of an attempt showed.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    patterns: Vec<FigurePattern>,
+    found: Vec<Figure>,
+}
+
+impl Figures {
+    /// With the patterns of a preset.
+    #[must_use]
+    pub fn new(patterns: Vec<FigurePattern>) -> Self {
+        Self {
+            patterns,
+            found: Vec::new(),
+        }
+    }
+
+    /// With figures that were found before, and no pattern yet.
+    #[must_use]
+    pub fn found(found: Vec<Figure>) -> Self {
+        Self {
+            patterns: Vec::new(),
+            found,
+        }
+    }
+
+    /// The same with these patterns.
+    #[must_use]
+    pub fn with(self, patterns: Vec<FigurePattern>) -> Self {
+        Self { patterns, ..self }
+    }
+
+    /// Takes the next bytes of a log.
+    pub fn feed(&mut self, overlap: &mut Overlap, data: &[u8]) {
+        if self.patterns.is_empty() {
+            return;
+        }
+        if !overlap.0.is_empty() {
+            let mut seam = overlap.0.clone();
+            seam.extend_from_slice(&data[..data.len().min(SEAM)]);
+            self.scan(&seam);
+        }
+        self.scan(data);
+        overlap.keep(data);
+    }
+
+    fn scan(&mut self, text: &[u8]) {
+        for pattern in &self.patterns {
+            let Some(peak_bytes) = pattern.largest(text) else {
+                continue;
+            };
+            let measure = pattern.measure;
+            match self.found.iter_mut().find(|f| f.measure == measure) {
+                Some(known) => known.peak_bytes = known.peak_bytes.max(peak_bytes),
+                None => self.found.push(Figure {
+                    measure,
+                    peak_bytes,
+                }),
+            }
+        }
+    }
+
+    /// The largest of each kind, in the order of the kinds.
+    #[must_use]
+    pub fn peaks(&self) -> Vec<Figure> {
+        let mut peaks = self.found.clone();
+        peaks.sort_by_key(|f| f.measure);
+        peaks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(measure: Quantity, pattern: &str, unit: &str) -> Result<FigurePattern, String> {
+        FigurePattern::new(&FigureSpec {
+            measure,
+            pattern: pattern.to_owned(),
+            unit: unit.to_owned(),
+            source: None,
+        })
+    }
+
+    fn figures() -> Figures {
+        let allocated = pattern(
+            Quantity::GpuAllocated,
+            r"max allocated: (?P<value>[\d.]+)",
+            "MiB",
+        );
+        let reserved = pattern(
+            Quantity::GpuReserved,
+            r"max reserved: (?P<value>[\d.]+)",
+            "MiB",
+        );
+        Figures::new(vec![allocated.unwrap(), reserved.unwrap()])
+    }
+
+    const LOG: &str = "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1024.0 | \
+        max allocated: 40960.5 | reserved: 43008.0 | max reserved: 45056.0\n\
+        iteration 3 | max allocated: 1.0 | max reserved: nan | max allocated: 99999999999\n";
+
+    #[test]
+    fn the_largest_plausible_figure_of_each_kind_counts() {
+        let mut figures = figures();
+        figures.feed(&mut Overlap::default(), LOG.as_bytes());
+        let peaks: Vec<(Quantity, u64)> = figures
+            .peaks()
+            .iter()
+            .map(|f| (f.measure, f.peak_bytes.0))
+            .collect();
+        assert_eq!(
+            peaks,
+            [
+                (Quantity::GpuAllocated, 81_921 << 19),
+                (Quantity::GpuReserved, 44 << 30)
+            ]
+        );
+    }
+
+    #[test]
+    fn wherever_a_log_is_cut_the_figures_are_the_same() {
+        let mut whole = figures();
+        whole.feed(&mut Overlap::default(), LOG.as_bytes());
+        for cut in 0..LOG.len() {
+            for second in [cut, (cut + 3).min(LOG.len()), (cut + 90).min(LOG.len())] {
+                let (mut figures, mut overlap) = (figures(), Overlap::default());
+                for part in [&LOG[..cut], &LOG[cut..second], &LOG[second..]] {
+                    figures.feed(&mut overlap, part.as_bytes());
+                }
+                assert_eq!(figures.peaks(), whole.peaks(), "cut at {cut} and {second}");
+                assert!(overlap.0.len() <= SEAM);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_a_value_or_with_no_unit_of_memory_is_refused() {
+        let of = |text: &str, unit: &str| pattern(Quantity::HostUsed, text, unit).unwrap_err();
+        assert!(of("used (", "GiB").contains("unclosed group"));
+        assert!(of(r"used (\d+)", "GiB").contains("no group `value`"));
+        assert!(of(r"used (?P<value>\d+)", "steps").contains("not a unit of memory"));
+    }
+}

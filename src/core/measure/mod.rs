@@ -1,0 +1,11 @@
+//! What a job was measured to need: samples of its GPUs, figures in its logs, and the peaks of both.
+//!
+//! Rule: nothing is measured here. Readings and bytes of logs are handed in; lines and peaks come out.
+
+mod figures;
+mod peaks;
+mod recorder;
+
+pub use figures::{Figure, FigurePattern, FigureSpec, Figures, Overlap, Quantity};
+pub use peaks::{GpuPeak, Measured};
+pub use recorder::{FILE_MAX, LINE_MAX, Reading, Recorder, Sample, last_sample};

@@ -1,0 +1,132 @@
+//! The peaks of an attempt, as a fact of its run.
+
+use serde::{Deserialize, Serialize};
+
+use super::figures::Figure;
+use super::recorder::Sample;
+use crate::core::units::Bytes;
+
+/// Most GPUs whose peaks are written down: those that were fullest.
+const GPUS_MAX: usize = 512;
+
+/// How full one GPU was at most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuPeak {
+    /// The node, as the scheduler calls it.
+    pub node: String,
+    /// NVML's index on the node; a label, not an identity.
+    pub gpu: u32,
+    /// UUID.
+    pub uuid: String,
+    /// Product name.
+    pub name: String,
+    /// Most bytes in use, everybody's, as NVML counts them: allocator, CUDA context, NCCL, co-tenants.
+    pub peak_bytes: Bytes,
+    /// Most bytes that processes of the job held, where the driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_peak_bytes: Option<Bytes>,
+    /// Capacity in bytes, as the driver reports it.
+    pub total_bytes: Bytes,
+}
+
+impl GpuPeak {
+    /// The peaks that the last sample of a node holds.
+    pub fn of(node: &str, sample: Sample) -> impl Iterator<Item = Self> + use<> {
+        let node = node.to_owned();
+        sample.gpus.into_iter().map(move |gpu| Self {
+            node: node.clone(),
+            gpu: gpu.reading.gpu,
+            uuid: gpu.reading.uuid,
+            name: gpu.reading.name,
+            peak_bytes: gpu.peak_bytes,
+            own_peak_bytes: gpu.own_peak_bytes,
+            total_bytes: gpu.reading.total_bytes,
+        })
+    }
+
+    /// Is it fuller than another, as a share of its capacity?
+    fn fuller(&self, than: &Self) -> std::cmp::Ordering {
+        let share = |a: &Self, b: &Self| u128::from(a.peak_bytes.0) * u128::from(b.total_bytes.0);
+        share(self, than).cmp(&share(than, self))
+    }
+}
+
+/// What an attempt was measured to need.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Measured {
+    /// The GPUs of the job, by node and index.
+    #[serde(default)]
+    pub gpus: Vec<GpuPeak>,
+    /// The largest figures in its logs.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+}
+
+impl Measured {
+    /// From the peaks of all GPUs that were seen. Where the driver tells whose memory it was, GPUs that no
+    /// process of the job ever touched are somebody else's and do not count.
+    #[must_use]
+    pub fn new(mut gpus: Vec<GpuPeak>, figures: Vec<Figure>) -> Self {
+        if gpus.iter().any(|g| g.own_peak_bytes.is_some()) {
+            gpus.retain(|g| g.own_peak_bytes.is_some());
+        }
+        gpus.sort_by(|a, b| b.fuller(a));
+        gpus.truncate(GPUS_MAX);
+        gpus.sort_by(|a, b| (&a.node, a.gpu, &a.uuid).cmp(&(&b.node, b.gpu, &b.uuid)));
+        Self { gpus, figures }
+    }
+
+    /// Was nothing measured?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.gpus.is_empty() && self.figures.is_empty()
+    }
+
+    /// The GPU that was fullest.
+    #[must_use]
+    pub fn fullest(&self) -> Option<&GpuPeak> {
+        self.gpus.iter().max_by(|a, b| a.fuller(b))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peak(node: &str, gpu: u32, peak: u64, own: Option<u64>) -> GpuPeak {
+        GpuPeak {
+            node: node.to_owned(),
+            gpu,
+            uuid: format!("GPU-{node}-{gpu}"),
+            name: "A100".to_owned(),
+            peak_bytes: Bytes(peak),
+            own_peak_bytes: own.map(Bytes),
+            total_bytes: Bytes(100),
+        }
+    }
+
+    #[test]
+    fn the_fullest_gpu_is_named_and_all_stand_by_node_and_index() {
+        let gpus = vec![
+            peak("n2", 0, 40, None),
+            peak("n1", 1, 90, None),
+            peak("n1", 0, 70, None),
+        ];
+        let measured = Measured::new(gpus, Vec::new());
+        let places: Vec<_> = measured
+            .gpus
+            .iter()
+            .map(|g| (g.node.as_str(), g.gpu))
+            .collect();
+        assert_eq!(places, [("n1", 0), ("n1", 1), ("n2", 0)]);
+        assert_eq!(measured.fullest().map(|g| g.gpu), Some(1));
+    }
+
+    #[test]
+    fn gpus_of_others_do_not_count_where_the_driver_tells_whose_memory_it_is() {
+        let gpus = vec![peak("n1", 0, 99, None), peak("n1", 1, 40, Some(39))];
+        let measured = Measured::new(gpus, Vec::new());
+        assert_eq!(measured.gpus.len(), 1);
+        assert_eq!(measured.fullest().map(|g| g.peak_bytes), Some(Bytes(40)));
+    }
+}

@@ -1,0 +1,359 @@
+//! The sampler beside a job: looks at the GPUs of its node once a second and writes what is worth a line
+//! into the attempt's folder, until the job ends.
+//!
+//! Rule: whatever goes wrong with it, the job does not notice. It holds nothing open, waits for nobody,
+//! and gives up rather than insist.
+
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, test_kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use super::files::no_follow;
+use super::gpu::{Driver, GpuError, Meter};
+use super::scheduler::local::process::{carries, host_name};
+use crate::core::measure::{GpuPeak, LINE_MAX, Reading, Recorder, Sample, last_sample};
+
+/// Files of one attempt that are read: one a node.
+const NODES_MAX: usize = 4_096;
+/// Looks after which it is asked anew whose a process is: numbers of processes are used again.
+const FORGET_LOOKS: u32 = 64;
+
+/// What a sampler is to do.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// The attempt's folder.
+    pub dir: PathBuf,
+    /// Time between two looks.
+    pub every: Duration,
+    /// It ends with this process; by default with the one that started it.
+    pub pid: Option<i32>,
+}
+
+/// Samples until the job ends. No driver, no GPU and no folder are no errors: there is nothing to sample.
+///
+/// # Errors
+/// When NVML is there and refuses, or signals cannot be caught.
+pub fn sample(watched: &Watched) -> Result<(), ProbeError> {
+    let mut end = End::of(watched)?;
+    let driver = match Driver::open() {
+        Err(GpuError::NoDriver(_)) => return Ok(()),
+        other => other?,
+    };
+    let mut meters = driver.meters();
+    let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let gpus: Vec<&Reading> = meters.iter().map(Meter::reading).collect();
+    let visible = visible(list.as_deref(), &gpus);
+    let mut kept = visible.iter();
+    meters.retain(|_| kept.next().copied().unwrap_or(false));
+    if meters.is_empty() {
+        return Ok(());
+    }
+    let mut file = SampleFile::of(&watched.dir);
+    let (written, before) = file.end();
+    let mut recorder = Recorder::new(watched.every.as_secs(), written, before);
+    let mut owner = Owner::of(&watched.dir);
+    let mut next = Instant::now();
+    loop {
+        let readings = owner.look(&mut meters);
+        if let Some(line) = recorder.take(&readings, Timestamp::now()) {
+            file.append(&line);
+        }
+        next = (next + watched.every).max(Instant::now());
+        if end.has_come_by(next) {
+            break;
+        }
+    }
+    if let Some(line) = recorder.last(Timestamp::now()) {
+        file.append(&line);
+    }
+    Ok(())
+}
+
+/// A sampler that cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// NVML is there and refuses.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// The operating system refused.
+    #[error("cannot wait for the end of the job: {0}")]
+    Wait(#[from] io::Error),
+}
+
+/// Which GPUs are the job's: CUDA takes a list of indices or of beginnings of UUIDs. Anything that it would
+/// read in another way says nothing, and all that can be seen count.
+fn visible(list: Option<&str>, gpus: &[&Reading]) -> Vec<bool> {
+    let all = || vec![true; gpus.len()];
+    let Some(list) = list else {
+        return all();
+    };
+    let words: Vec<&str> = list.split(',').map(str::trim).collect();
+    // An empty list, and what old versions of Slurm say for a job without GPUs.
+    if matches!(words[..], [] | ["" | "-1" | "NoDevFiles"]) {
+        return vec![false; gpus.len()];
+    }
+    let is = |gpu: &Reading, word: &str| match word.parse::<u32>() {
+        Ok(index) => gpu.gpu == index,
+        Err(_) => word.len() > 4 && gpu.uuid.starts_with(word),
+    };
+    let picked: Vec<bool> = gpus
+        .iter()
+        .map(|gpu| words.iter().any(|word| is(gpu, word)))
+        .collect();
+    if picked.contains(&true) {
+        picked
+    } else {
+        all()
+    }
+}
+
+/// Tells the job's own processes: they have the attempt's folder in their environment.
+struct Owner {
+    mark: String,
+    known: HashMap<u32, bool>,
+    looks: u32,
+}
+
+impl Owner {
+    fn of(dir: &Path) -> Self {
+        Self {
+            mark: format!("OOMCTL_ATTEMPT_DIR={}", dir.display()),
+            known: HashMap::new(),
+            looks: 0,
+        }
+    }
+
+    fn look(&mut self, meters: &mut [Meter<'_>]) -> Vec<Reading> {
+        self.looks += 1;
+        if self.looks.is_multiple_of(FORGET_LOOKS) {
+            self.known.clear();
+        }
+        let mut ours = |pid: u32| {
+            let asked = || i32::try_from(pid).is_ok_and(|pid| carries(pid, &self.mark));
+            *self.known.entry(pid).or_insert_with(asked)
+        };
+        let looks = meters
+            .iter_mut()
+            .map(|meter| meter.look(&mut ours).cloned());
+        looks.flatten().collect()
+    }
+}
+
+/// The file of this node: opened for each line, so that other nodes see it and a full disk or a folder
+/// that went away is noticed.
+struct SampleFile {
+    path: PathBuf,
+    /// The last line may have been written in part.
+    torn: bool,
+}
+
+impl SampleFile {
+    fn of(dir: &Path) -> Self {
+        // The scheduler's name for the node, where it has one of its own.
+        let node = std::env::var("SLURMD_NODENAME").ok();
+        let node = node.filter(|n| !n.is_empty()).unwrap_or_else(host_name);
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let node: String = node.chars().filter(|c| plain(*c)).take(200).collect();
+        Self {
+            path: dir.join(format!("probe-{node}.jsonl")),
+            torn: true,
+        }
+    }
+
+    /// Its length, and its last line.
+    fn end(&self) -> (u64, Option<Sample>) {
+        match read_end(&self.path) {
+            Ok((length, end)) => (length, last_sample(&end)),
+            Err(_) => (0, None),
+        }
+    }
+
+    /// Appends a line, or goes without.
+    fn append(&mut self, line: &str) {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(no_follow())
+            .open(&self.path);
+        let written = file.and_then(|mut file| {
+            let torn = self.torn && file.metadata()?.len() > 0;
+            let start = if torn { "\n" } else { "" };
+            file.write_all(format!("{start}{line}").as_bytes())
+        });
+        self.torn = written.is_err();
+    }
+}
+
+/// The end of a file of samples, and its whole length.
+fn read_end(path: &Path) -> io::Result<(u64, Vec<u8>)> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(no_follow())
+        .open(path)?;
+    let length = file.metadata()?.len();
+    let most = 2 * LINE_MAX as u64;
+    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+    let mut end = Vec::new();
+    file.take(most).read_to_end(&mut end)?;
+    Ok((length, end))
+}
+
+/// What ends a sampler: SIGTERM, the end of the job's script, the end of the attempt's folder.
+struct End {
+    dir: PathBuf,
+    signals: UnixStream,
+    pid: Option<Pid>,
+    /// Tells the end of that process at once; not everywhere allowed.
+    process: Option<OwnedFd>,
+}
+
+impl End {
+    fn of(watched: &Watched) -> io::Result<Self> {
+        let (signals, sender) = UnixStream::pair()?;
+        // SIGUSR2 reaches the tasks of a step through its srun, which SIGTERM kills.
+        for signal in [SIGTERM, SIGINT, SIGUSR2] {
+            signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+        }
+        // Signals that are meant for the program of the job.
+        for signal in [SIGHUP, SIGUSR1] {
+            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+        }
+        let pid = match watched.pid {
+            Some(pid) => Pid::from_raw(pid),
+            None => getppid(),
+        };
+        Ok(Self {
+            dir: watched.dir.clone(),
+            signals,
+            pid,
+            process: pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
+        })
+    }
+
+    /// Waits until then; true when the end has come.
+    fn has_come_by(&mut self, moment: Instant) -> bool {
+        loop {
+            let left = moment.saturating_duration_since(Instant::now());
+            let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+            fds.extend(self.process.as_ref().map(|p| PollFd::new(p, PollFlags::IN)));
+            let timeout = Timespec::try_from(left).ok();
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(0) => return self.is_here(),
+                Ok(_) => return true,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return true,
+            }
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        let gone = |e: io::Error| e.kind() == ErrorKind::NotFound;
+        let process_is =
+            self.process.is_some() || self.pid.is_some_and(|pid| test_kill_process(pid).is_ok());
+        !process_is || fs::metadata(&self.dir).err().is_some_and(gone)
+    }
+}
+
+/// The peaks that the samplers of an attempt have written, whether they still run or not.
+#[must_use]
+pub fn peaks(dir: &Path) -> Vec<GpuPeak> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let nodes = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let node = name.strip_prefix("probe-")?.strip_suffix(".jsonl")?;
+        let (_, end) = read_end(&entry.path()).ok()?;
+        Some(GpuPeak::of(node, last_sample(&end)?).collect::<Vec<_>>())
+    });
+    nodes.take(NODES_MAX).flatten().collect()
+}
+
+/// Absolute path of this program, for the scripts that start its sampler; `None` where it has no name
+/// that a script can say.
+#[must_use]
+pub fn program() -> Option<String> {
+    let path = std::env::current_exe().ok()?.into_os_string();
+    let path = path.into_string().ok()?;
+    // What Linux says when an upgrade replaced the file: the new one has the name.
+    Some(path.trim_end_matches(" (deleted)").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::units::Bytes;
+
+    fn reading(gpu: u32, uuid: &str) -> Reading {
+        Reading {
+            gpu,
+            uuid: uuid.to_owned(),
+            name: "A100".to_owned(),
+            total_bytes: Bytes(80),
+            used_bytes: Bytes(60),
+            own_bytes: None,
+            utilization_percent: None,
+        }
+    }
+
+    #[test]
+    fn the_gpus_of_the_job_are_those_that_cuda_would_see() {
+        let gpus = [
+            reading(0, "GPU-aaaa"),
+            reading(1, "GPU-bbbb"),
+            reading(1, "MIG-cccc"),
+        ];
+        let gpus: Vec<&Reading> = gpus.iter().collect();
+        let check = |list: Option<&str>, picked: [bool; 3]| {
+            assert_eq!(visible(list, &gpus), picked, "{list:?}");
+        };
+        check(None, [true, true, true]);
+        check(Some("0"), [true, false, false]);
+        check(Some("0, 1"), [true, true, true]);
+        check(Some("GPU-bb"), [false, true, false]);
+        check(Some("MIG-cccc"), [false, false, true]);
+        check(Some(""), [false, false, false]);
+        check(Some("NoDevFiles"), [false, false, false]);
+        check(Some("7"), [true, true, true]);
+        check(Some("all"), [true, true, true]);
+    }
+
+    #[test]
+    fn a_torn_line_costs_itself_and_not_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut recorder = Recorder::new(1, 0, None);
+        let line = recorder.take(&[reading(0, "GPU-a")], Timestamp::UNIX_EPOCH);
+        let line = line.unwrap();
+        let path = dir.path().join("probe-n1.jsonl");
+        fs::write(&path, &line.as_bytes()[..line.len() - 9]).unwrap();
+        let mut file = SampleFile { path, torn: true };
+        assert_eq!(file.end().1, None);
+        file.append(&line);
+        file.append(&line);
+        let found = peaks(dir.path());
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].node.as_str(), found[0].peak_bytes.0), ("n1", 60));
+        assert_eq!(file.end().0, 3 * line.len() as u64 - 9 + 1);
+    }
+
+    #[test]
+    fn other_files_of_the_folder_and_no_folder_are_no_peaks() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("probe-n1.jsonl"), "{}\nnonsense").unwrap();
+        fs::write(dir.path().join("slurm.out"), "{}").unwrap();
+        fs::create_dir(dir.path().join("probe-n2.jsonl")).unwrap();
+        assert!(peaks(dir.path()).is_empty());
+        assert!(peaks(&dir.path().join("gone")).is_empty());
+    }
+}
