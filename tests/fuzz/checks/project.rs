@@ -13,7 +13,7 @@ use oomctl::core::recipe::{
     ClusterFacts, Layer, LayerKind, Origin, Preset, PresetFile, Problem, Refusal, Shape,
 };
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
-use oomctl::core::supervise::{INPUTS_VERSION, Inputs, Limits, Request, Source, Supervision};
+use oomctl::core::supervise::{INPUTS_VERSION, Inputs, Limits, RISK, Request, Source, Supervision};
 use oomctl::io::library::{Library, Shelf};
 
 use super::allocations::within;
@@ -193,6 +193,9 @@ fn project(framework: &Framework, document: &Document) {
         framework_version: None,
         ladder,
         policy: Policy::Ladder,
+        one_rung: false,
+        risk: RISK,
+        memory_profile: None,
         templates: LIBRARY.templates().unwrap(),
         cluster: None,
         cluster_facts: facts,
@@ -230,7 +233,9 @@ fn climbed(request: &Request) {
             Err(refusal) => return explained(&refusal),
         }
         match request.climb(&rungs, None, attempt) {
-            Ok(Decision::Climb { step, .. }) => rungs.push(step.layer.clone()),
+            Ok(Decision::Climb { steps, .. }) => {
+                rungs.extend(steps.into_iter().map(|step| step.layer));
+            }
             Ok(Decision::Exhausted { .. }) => return,
             Err(refusal) => return explained(&refusal),
         }
@@ -246,6 +251,7 @@ pub fn place() -> AttemptPlace {
         dir: "/w/.oomctl/runs/run/attempt-1".to_owned(),
         workdir: "/w".to_owned(),
         backend: "slurm".to_owned(),
+        program: None,
     }
 }
 
