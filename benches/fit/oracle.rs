@@ -229,11 +229,11 @@ impl Search<'_> {
     /// The largest batches and the best engine for switches as they are.
     fn fill(&self, mut setup: Setup, known: &mut Known) -> Option<Setup> {
         if setup.program == Program::Grpo && !setup.sleep {
-            // The engine's share takes from the trainer all the time: the fastest of a few.
+            // The engine's share takes from the trainer all the time: the fastest of these.
             let shares = (1..20)
                 .map(|k| f64::from(k) * 0.05)
                 .filter(|x| *x <= setup.share);
-            let trials = std::iter::once(setup.share).chain(shares.rev().step_by(2));
+            let trials = std::iter::once(setup.share).chain(shares.rev());
             let filled = trials.filter_map(|share| {
                 let trial = Setup {
                     share,
