@@ -229,11 +229,11 @@ impl Search<'_> {
     /// The largest batches and the best engine for switches as they are.
     fn fill(&self, mut setup: Setup, known: &mut Known) -> Option<Setup> {
         if setup.program == Program::Grpo && !setup.sleep {
-            // The engine's share takes from the trainer all the time: the fastest of a few.
+            // The engine's share takes from the trainer all the time: the fastest of these.
             let shares = (1..20)
                 .map(|k| f64::from(k) * 0.05)
                 .filter(|x| *x <= setup.share);
-            let trials = std::iter::once(setup.share).chain(shares.rev().step_by(2));
+            let trials = std::iter::once(setup.share).chain(shares.rev());
             let filled = trials.filter_map(|share| {
                 let trial = Setup {
                     share,
@@ -266,22 +266,20 @@ impl Search<'_> {
             (part.put)(&mut trial, size);
             (part.fits)(self.job(&trial))
         };
+        // Larger is faster, except where it means more padding.
+        let pace = |size: u64| {
+            let mut trial = setup.clone();
+            (part.put)(&mut trial, size);
+            self.speed(&trial)
+        };
         let fastest = || {
-            let last = *sizes.last()?;
-            let fitting = match fits(last) {
-                true => sizes.len(),
-                false => sizes.partition_point(|size| *size < last && fits(*size)),
-            };
-            // Larger is faster, except where it means more padding.
-            let pace = |size: u64| {
-                let mut trial = setup.clone();
-                (part.put)(&mut trial, size);
-                self.speed(&trial)
-            };
-            let paced = sizes[..fitting].iter().map(|size| (pace(*size), *size));
+            let mut paced: Vec<(f64, u64)> =
+                sizes.iter().map(|size| (pace(*size), *size)).collect();
+            paced.sort_by(|a, b| b.partial_cmp(a).expect("speeds are finite"));
             paced
-                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .into_iter()
                 .map(|(_, size)| size)
+                .find(|size| fits(*size))
         };
         let best = *known.entry(key(part, &setup)).or_insert_with(fastest);
         (part.put)(&mut setup, best?);
