@@ -74,7 +74,8 @@ impl ConfigError {
                 let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
                 Self::at(path, text, small(place.line()), small(place.column()), what)
             }
-            None => Self::plain(path, what),
+            // What is missing from a file that is all empty, or one tag, has no place of its own.
+            None => Self::at(path, text, 1, 1, what),
         };
         fault.hint = hint;
         fault

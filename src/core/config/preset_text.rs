@@ -83,3 +83,16 @@ fn merge_rung(preset: &[RungSpec], entry: &LadderEntry) -> Result<RungSpec, Prob
     fields.extend(entry.fields.clone());
     serde_json::from_value(fields.into()).map_err(|e| fault(format!("rung {}: {e}", entry.rung)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_which_everything_is_missing_is_refused_at_its_start() {
+        for text in ["", "!tag"] {
+            let error = parse_preset("p.yaml", text).unwrap_err();
+            assert_eq!((error.line, error.column), (Some(1), Some(1)), "{text:?}");
+        }
+    }
+}
