@@ -223,7 +223,15 @@ pub(crate) fn said(text: &str, body: &str) -> Option<&'static Signature> {
         Regex::new(r"^.{0,80}?(?:^|[\s\[|(<-])(?:ERROR|CRITICAL|FATAL)[\s\]|):>-]+[^\s\]|):>-]")
             .expect("a constant of this file, compiled by its tests")
     });
-    (ERROR.is_match(body) || LEVEL.is_match(text)).then_some(&SAID)
+    const HARMLESS: [&str; 5] = [
+        "dependency resolver does not currently",
+        "gnored",
+        "gnoring",
+        "etrying",
+        "will retry",
+    ];
+    let serious = !HARMLESS.iter().any(|words| text.contains(words));
+    (serious && (ERROR.is_match(body) || LEVEL.is_match(text))).then_some(&SAID)
 }
 
 /// Does this line only carry what failed elsewhere?
@@ -294,6 +302,7 @@ mod tests {
             "Error rate: 0.31",
             "validation error: ",
             "NCCL_DEBUG=ERROR is set",
+            "ERROR: ld.so: object 'libx.so' from LD_PRELOAD cannot be preloaded: ignored.",
         ] {
             assert!(said(line, line).is_none(), "{line}");
         }

@@ -225,13 +225,13 @@ const MESSAGES: [(&str, &str); 7] = [
     ),
     (
         "forward",
-        "cannot be multiplied | cudnnConvolutionForward | Caught RuntimeError in replica | out of resource: shared memory | out of resource: triton | indexSelectLargeIndex | must match the size of tensor b | Expected all tensors to be on the same device | Expected input batch_size | cublasGemm | cublasSgemm | cublasLtMatmul",
+        "cannot be multiplied | cudnnConvolutionForward | Caught RuntimeError in replica | out of resource: shared memory | out of resource: triton | indexSelectLargeIndex | indexSelectSmallIndex | must match the size of tensor b | Expected all tensors to be on the same device | Expected input batch_size | cublasGemm | cublasSgemm | cublasLtMatmul",
     ),
     ("checkpoint", "PytorchStreamWriter | aving checkpoint"),
     ("dataloader", "DataLoader worker"),
     (
         "nccl",
-        "ncclCommInitRank | ncclInternalError | ncclUnhandledCudaError | ncclSystemError | ProcessGroupNCCL | NCCL WARN",
+        "ncclCommInitRank | ncclInternalError | ncclUnhandledCudaError | ncclSystemError | ProcessGroupNCCL | NCCL WARN | socketStartConnect | socketProgress | socketPoll",
     ),
 ];
 

@@ -81,6 +81,17 @@ pub(super) const TABLE: &[Signature] = &[
         ..CAUSE
     },
     Signature {
+        id: "tgi_warmup",
+        kind: "cuda_oom",
+        literals: &["Not enough memory to handle "],
+        pattern: Some(r"Not enough memory to handle \d+ (?:total|prefill) tokens"),
+        phase: Some("init"),
+        pool: "device, while the engine warms up: wants fewer tokens a batch",
+        source: "text-generation-inference server/models/flash_causal_lm.py, 0.9 to 3.x",
+        example: "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`",
+        ..CAUSE
+    },
+    Signature {
         id: "sglang_pool_too_small",
         kind: "sglang_memory",
         literals: &[

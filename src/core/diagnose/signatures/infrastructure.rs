@@ -241,6 +241,14 @@ pub(super) const TABLE: &[Signature] = &[
         ..BUG
     },
     Signature {
+        id: "bug_assertion",
+        literals: &["] Assertion `", ": Assertion `", "Device-side assertion `"],
+        pattern: Some(r"ssertion `.+['`] ?failed"),
+        source: "assert(3) in CUDA and HIP kernels (PyTorch ATen/native, an index outside its range) and in C",
+        example: "../aten/src/ATen/native/cuda/Indexing.cu:1141: indexSelectLargeIndex: block: [4,0,0], thread: [7,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+        ..BUG
+    },
+    Signature {
         id: "bug_triton_resources",
         literals: &["out of resource: shared memory", "out of resource: triton"],
         source: "Triton 2.x to 3.x: on-chip shared memory, wants smaller blocks",

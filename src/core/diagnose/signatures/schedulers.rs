@@ -76,8 +76,11 @@ pub(super) const TABLE: &[Signature] = &[
         literals: &[
             "Batch job submission failed: ",
             "Unable to allocate resources: ",
+            "Unable to create step for job ",
         ],
-        unless: Some(r"Socket timed out|Unable to contact|Unexpected message"),
+        unless: Some(
+            r"Socket timed out|Unable to contact|Unexpected message|already complet|expired|busy",
+        ),
         phase: Some("init"),
         source: "sbatch, srun, salloc; 2.x to 26.05",
         example: "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
@@ -111,11 +114,7 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "srun_launch_failed",
         kind: "other",
-        literals: &[
-            "srun: error: Task launch for",
-            "Job credential expired",
-            "Unable to create step for job",
-        ],
+        literals: &["srun: error: Task launch for", "Job credential expired"],
         retry: Some(true),
         phase: Some("init"),
         source: "srun, 2.x to 26.05",

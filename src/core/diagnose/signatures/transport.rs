@@ -112,6 +112,7 @@ pub(super) const TABLE: &[Signature] = &[
             "Connection timed out",
             "Connection reset by peer",
             "NET/IB : Got completion",
+            "NCCL WARN Net : ",
         ],
         source: "ECONNREFUSED, ETIMEDOUT, ECONNRESET; NCCL 2.x transport/net_ib.cc: often the peer has died of something else",
         example: "gpu07:4711:4790 [2] misc/socket.cc:456 NCCL WARN socketStartConnect: Connect to 192.0.2.7<40223> failed : Connection refused",
