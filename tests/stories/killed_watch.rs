@@ -60,7 +60,7 @@ impl Watch {
         });
     }
 
-    fn is_killed(self) -> Vec<String> {
+    fn killed(self) -> Vec<String> {
         self.started.kill();
         self.listener.join().unwrap();
         Arc::try_unwrap(self.said).unwrap().into_inner().unwrap()
@@ -91,7 +91,7 @@ fn outcome(place: &Place, said: &[String]) -> (Value, Vec<String>) {
 }
 
 #[test]
-fn a_watch_that_is_killed_between_two_lines_says_what_one_that_lives_says() {
+fn a_watch_that_killed_between_two_lines_says_what_one_that_lives_says() {
     let begin = ["submit", "--backend", "local", "--watch"];
     let again = ["watch", "weaver-1"];
     let prepared = || {
@@ -112,12 +112,12 @@ fn a_watch_that_is_killed_between_two_lines_says_what_one_that_lives_says() {
     let place = prepared();
     let watch = Watch::start(&place, &begin);
     watch.waits_until_it_says(&place, "step 10 of 100");
-    let mut said = watch.is_killed();
+    let mut said = watch.killed();
     rotate(&place);
     place.write("go1", "");
     let watch = Watch::start(&place, &again);
     watch.waits_until_it_says(&place, "step 30 of 100");
-    said.extend(watch.is_killed());
+    said.extend(watch.killed());
     place.write("go2", "");
     let attempt = place.path(".oomctl/local/1/exit");
     place.wait_for("the end of the job", || attempt.exists());
