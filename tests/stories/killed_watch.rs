@@ -91,7 +91,7 @@ fn outcome(place: &Place, said: &[String]) -> (Value, Vec<String>) {
 }
 
 #[test]
-fn a_watch_that_killed_between_two_lines_says_what_one_that_lives_says() {
+fn a_watch_that_is_killed_between_two_lines_says_what_one_that_lives_says() {
     let begin = ["submit", "--backend", "local", "--watch"];
     let again = ["watch", "weaver-1"];
     let prepared = || {
