@@ -118,8 +118,9 @@ impl Handle {
             Some(_) => Ok(()),
         };
         let marked = made.and_then(|()| logs.mark(&path, part, followers, now));
+        let told = std::mem::replace(&mut self.unmarked, marked.is_err());
         if let Err(error) = marked
-            && !std::mem::replace(&mut self.unmarked, true)
+            && !told
         {
             let what = format!("{error}; a watch that is killed reads the logs again");
             observer.notice(&Notice::Trouble {

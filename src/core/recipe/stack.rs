@@ -65,10 +65,8 @@ impl Preset {
         version: Option<&str>,
     ) -> Result<Self, Refusal> {
         let version = pick_version(&file, version)?;
-        let mut knobs = Vec::new();
-        let mut absent = BTreeMap::new();
-        let (mut derived, mut rules) = (Vec::new(), Vec::new());
-        let mut declared = Vec::new();
+        let (mut knobs, mut absent) = (Vec::new(), BTreeMap::new());
+        let (mut declared, mut derived, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         for set in sets {
             declared.extend(set.knobs);
             derived.extend(set.derived);
@@ -256,9 +254,8 @@ impl Preset {
             all.extend(r.when.iter().map(|e| (r.name.as_str(), e.as_str())));
             all.push((&r.name, &r.must));
         }
-        for (field, text) in self.memory.iter().flat_map(|m| &m.fields) {
-            all.push((field, text));
-        }
+        let fields = self.memory.iter().flat_map(|m| &m.fields);
+        all.extend(fields.map(|(field, text)| (field.as_str(), text.as_str())));
         if let Some(c) = &self.checkpoint {
             all.push(("checkpoint", &c.written_when));
             all.extend(

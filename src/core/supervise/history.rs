@@ -104,11 +104,10 @@ impl Attempt {
 
     /// Layers that what follows from this attempt puts on the stack.
     fn layers(&self) -> Vec<Layer> {
-        match &self.verdict {
-            Some(Verdict::Climb { steps, .. }) => steps.iter().map(|s| s.layer.clone()).collect(),
-            Some(Verdict::Again { layer, .. }) => layer.as_deref().cloned().into_iter().collect(),
-            Some(Verdict::End { .. }) | None => Vec::new(),
+        if let Some(Verdict::Again { layer, .. }) = &self.verdict {
+            return layer.as_deref().cloned().into_iter().collect();
         }
+        self.steps().iter().map(|s| s.layer.clone()).collect()
     }
 
     /// The rungs that the run climbs after this attempt.
@@ -191,10 +190,8 @@ impl History {
     /// Attempts before the present one that died of a cause that is known, with the rungs that they had.
     #[must_use]
     pub fn tried(&self) -> Vec<Tried> {
-        let mut rungs = Vec::new();
-        let mut tried = Vec::new();
-        let earlier = self.attempts.split_last().map_or(&[][..], |(_, rest)| rest);
-        for attempt in earlier {
+        let (mut rungs, mut tried) = (Vec::new(), Vec::new());
+        for attempt in self.attempts.iter().rev().skip(1).rev() {
             let incident = attempt.incident.clone().filter(|i| i.fatal);
             tried.extend(incident.map(|i| Tried::new(rungs.clone(), i)));
             rungs.extend(attempt.layers());
@@ -232,17 +229,12 @@ impl History {
     /// GPU-seconds that the attempts have used until `now`.
     #[must_use]
     pub fn gpu_seconds(&self, now: Timestamp) -> f64 {
-        self.attempts
-            .iter()
-            .map(|a| {
-                a.gpu_seconds
-                    + if a.ended_at.is_none() {
-                        part(a, now)
-                    } else {
-                        0.0
-                    }
-            })
-            .sum()
+        let unended = |a: &Attempt| match a.ended_at {
+            None => part(a, now),
+            Some(_) => 0.0,
+        };
+        let used = self.attempts.iter().map(|a| a.gpu_seconds + unended(a));
+        used.sum()
     }
 
     /// Where the run stands.

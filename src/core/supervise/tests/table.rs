@@ -700,6 +700,43 @@ fn the_text_before_a_restart_belongs_to_the_earlier_part() {
 }
 
 #[test]
+fn where_an_earlier_process_had_read_to_tells_what_belongs_to_a_part_that_nobody_saw_begin() {
+    let ends = |offset| {
+        vec![LogEnd {
+            path: "/run/attempt-1/slurm.err".into(),
+            offset,
+        }]
+    };
+    // (known from before, began anew since, where the new part begins)
+    for (known, anew, start) in [(500, false, 500), (500, true, 0)] {
+        let mut bench = Bench::running(Double::new(3));
+        let ends_known = ends(known);
+        bench.feed(
+            &Event::LogsKnown {
+                attempt: 1,
+                ends: ends_known,
+            },
+            20,
+        );
+        let look = LogLook {
+            ends: ends(900),
+            anew: anew.then(|| ends(0)[0].path.clone()).into_iter().collect(),
+            ..LogLook::default()
+        };
+        bench.feed(&Event::LogsRead { attempt: 1, look }, 21);
+        let restarted = JobStatus {
+            restarts: 1,
+            ..status(JobState::Running)
+        };
+        let facts = bench.feed(&polled(restarted), 22);
+        let Fact::Restarted { logs, .. } = &facts[0] else {
+            panic!("{facts:?}");
+        };
+        assert_eq!(*logs, ends(start));
+    }
+}
+
+#[test]
 fn a_late_word_on_an_earlier_attempt_changes_nothing() {
     let mut bench = Bench::running(Double::new(3));
     bench.end(
