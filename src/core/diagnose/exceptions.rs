@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::ascii::ascii;
 use super::signatures::{Role, Signature, weight};
 
 const EXCEPTION: Signature = Signature {
@@ -61,8 +62,8 @@ pub(crate) fn unfinished() -> &'static Signature {
 
 /// An exception's last line: dotted name, then a colon or nothing.
 static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s{0,2}(?:\w+\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(.*))?$")
-        .expect("a constant of this file, compiled by its tests")
+    let name = r"^\s{0,2}(?:\w+\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(.*))?$";
+    Regex::new(&ascii(name)).expect("a constant of this file, compiled by its tests")
 });
 
 /// Beginnings of exception names, with what they mean; the first that fits.

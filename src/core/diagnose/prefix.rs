@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::ascii::ascii;
 use super::clean::sanitize;
 use super::lines::Piece;
 
@@ -141,7 +142,8 @@ static DATE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 fn compiled(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a constant of this file, compiled by every test that reads a line")
+    Regex::new(&ascii(pattern))
+        .expect("a constant of this file, compiled by every test that reads a line")
 }
 
 fn number_after<T: std::str::FromStr>(pattern: &Regex, text: &str) -> Option<T> {
