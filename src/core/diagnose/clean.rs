@@ -44,8 +44,7 @@ fn is_plain(byte: u8) -> bool {
 
 /// The first `EVIDENCE_CHARS` characters of a cleaned line.
 pub(crate) fn clip(text: &str) -> String {
-    let end = text.char_indices().nth(EVIDENCE_CHARS);
-    text[..end.map_or(text.len(), |(at, _)| at)].to_owned()
+    text.chars().take(EVIDENCE_CHARS).collect()
 }
 
 /// Bytes at the start of `text` that [`sanitize`] takes out without a trace and that can therefore stand

@@ -8,7 +8,6 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::ascii::ascii;
 use crate::core::units::Bytes;
 
 /// What one message says about memory.
@@ -208,7 +207,7 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
 });
 
 fn compiled(pattern: &str) -> Regex {
-    Regex::new(&ascii(pattern)).expect("a constant of this file, compiled by its tests")
+    Regex::new(pattern).expect("a constant of this file, compiled by its tests")
 }
 
 /// Lines of one message with a space between them, but where a number was broken in two.

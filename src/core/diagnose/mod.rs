@@ -8,7 +8,6 @@
 //! what the scheduler says) → [`Incident`].
 
 mod advice;
-mod ascii;
 mod clean;
 mod context;
 mod events;

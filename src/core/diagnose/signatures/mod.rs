@@ -21,7 +21,6 @@ use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 
-use super::ascii::ascii;
 use super::incident::Tri;
 
 /// What a matching line is to the run.
@@ -206,7 +205,7 @@ impl Pattern {
 
     fn is_match(&self, text: &str) -> bool {
         let regex = self.regex.get_or_init(|| {
-            Regex::new(&ascii(self.text))
+            Regex::new(self.text)
                 .expect("a constant of the tables; every entry is compiled by their test")
         });
         regex.is_match(text)
