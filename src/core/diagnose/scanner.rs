@@ -161,6 +161,8 @@ impl Scanner {
             return;
         };
         file.fresh = true;
+        // Its unfinished line is of the earlier run too, also when nothing follows.
+        file.splitter.restart_at(file.splitter.position());
         file.text = SourceText::default();
         file.text.earlier = true;
         self.events.forget(source.0);

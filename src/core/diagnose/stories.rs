@@ -425,6 +425,16 @@ fn what_slurm_says_is_joined_with_the_text() {
 }
 
 #[test]
+fn a_restart_leaves_the_earlier_runs_unfinished_line_out() {
+    let mut scanner = Scanner::new(&[]);
+    let source = scanner.source("job.err");
+    scanner.feed(source, 0, OOM.trim_end().as_bytes());
+    scanner.restart(source);
+    scanner.finish_source(source);
+    assert_eq!(scanner.verdict(None).kind, "no_failure");
+}
+
+#[test]
 fn a_restart_leaves_the_earlier_run_out() {
     let mut scanner = Scanner::new(&[]);
     let source = scanner.source("job.err");

@@ -265,10 +265,12 @@ impl World {
                 bytes.iter_mut().skip(at).take(1).for_each(|b| *b ^= 4);
             }
             Bookmarked::Others => {
-                let kept: Bookmark<serde_json::Value> = bookmark::read(&path, &part("r1")).unwrap();
-                let part = part("r2");
-                bookmark::write(&path, &Bookmark { part, ..kept }).unwrap();
-                bytes = fs::read(&path).unwrap();
+                let kept: Option<Bookmark<serde_json::Value>> = bookmark::read(&path, &part("r1"));
+                if let Some(kept) = kept {
+                    let part = part("r2");
+                    bookmark::write(&path, &Bookmark { part, ..kept }).unwrap();
+                    bytes = fs::read(&path).unwrap();
+                }
             }
         }
         fs::write(&path, bytes).unwrap();
@@ -307,6 +309,8 @@ impl World {
                 if let Some(log) = &self.log {
                     log.set_len(0).unwrap();
                     self.touch();
+                    // The same text again would be no other file.
+                    self.print(&format!("begun {}\n", self.written));
                     self.begun();
                 }
             }
