@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::core::ladder::Policy;
+use crate::io::scheduler::slurm::bad_option;
 
 /// What to run: the configuration and what lies above it.
 #[derive(Debug, Clone, Default, Args)]
@@ -77,4 +78,12 @@ pub enum Backend {
     Slurm,
     /// This machine
     Local,
+}
+
+/// An option that sbatch may be given beside ours.
+pub fn sbatch_option(option: &str) -> Result<String, String> {
+    match bad_option(option) {
+        None => Ok(option.to_owned()),
+        Some((reason, hint)) => Err(format!("{reason}: {hint}")),
+    }
 }

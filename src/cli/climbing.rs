@@ -4,33 +4,59 @@ use clap::ValueEnum;
 
 use super::args::{Configuration, PolicyName};
 use super::print::Failure;
-use crate::core::config::Document;
+use crate::core::config::{Document, Given};
 use crate::core::ladder::Policy;
 use crate::core::recipe::{Kind, Problem, Value};
 use crate::core::supervise::RISK;
 
-/// The policy: flag, project file, or the declared ladder.
-pub fn policy(flags: &Configuration, doc: &Document) -> Result<Policy, Failure> {
+/// The policy, and whether it climbs one rung at a time. `predict` is bound to no rungs, so the two exclude
+/// each other: a flag beats what the project file says of the other, and in one place they are refused.
+pub fn how(flags: &Configuration, doc: &Document) -> Result<(Policy, bool), Failure> {
+    let (policy, written) = policy(flags, doc)?;
+    if policy != Policy::Predict {
+        return Ok((policy, one_rung(flags, doc)?));
+    }
+    match (written, flags.one_rung) {
+        (None, true) => Err(
+            Problem::new("--policy predict and --one-rung exclude each other")
+                .hint("predict is bound to no rungs; drop one of the two")
+                .into(),
+        ),
+        (None, false) => Ok((policy, false)),
+        (Some(_), true) => Ok((Policy::Ladder, true)),
+        (Some(given), false) if one_rung(flags, doc)? => Err(Problem::new(
+            "policy: predict and one_rung: true exclude each other",
+        )
+        .at(given.text, given.origin)
+        .hint("predict is bound to no rungs; drop one of the two lines")
+        .into()),
+        (Some(_), false) => Ok((policy, false)),
+    }
+}
+
+/// The policy, and where it is written unless a flag or the default says it.
+fn policy(flags: &Configuration, doc: &Document) -> Result<(Policy, Option<Given>), Failure> {
     match (flags.policy, flags.same_math) {
-        (Some(policy), _) => return Ok(policy.into()),
-        (None, true) => return Ok(Policy::SameMath),
+        (Some(policy), _) => return Ok((policy.into(), None)),
+        (None, true) => return Ok((Policy::SameMath, None)),
         (None, false) => {}
     }
     let Some(given) = doc.text("policy")? else {
-        return Ok(Policy::Ladder);
+        return Ok((Policy::Ladder, None));
     };
-    PolicyName::from_str(&given.text, false)
-        .map(Policy::from)
-        .map_err(|_| {
+    match PolicyName::from_str(&given.text, false) {
+        Ok(name) => Ok((name.into(), Some(given))),
+        Err(_) => Err(
             Problem::new(format!("there is no policy named {:?}", given.text))
                 .at(given.text, given.origin)
                 .hint("policies: ladder, same-math, predict")
-                .into()
-        })
+                .into(),
+        ),
+    }
 }
 
 /// One rung at a time: flag or project file.
-pub fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, Failure> {
+fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, Failure> {
     let Some(given) = doc.text("one_rung")?.filter(|_| !flags.one_rung) else {
         return Ok(flags.one_rung);
     };

@@ -155,12 +155,13 @@ pub fn request_in(
     let cluster_facts = facts(cluster_doc.as_ref())?;
     let places = (&project.library, project.folder.as_path());
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
+    let (policy, one_rung) = climbing::how(flags, doc)?;
     let inputs = Inputs {
         schema_version: INPUTS_VERSION,
         run: run.to_owned(),
         ladder,
-        policy: climbing::policy(flags, doc)?,
-        one_rung: climbing::one_rung(flags, doc)?,
+        policy,
+        one_rung,
         risk: climbing::risk(flags, doc)?,
         templates: project.library.templates()?,
         cluster_facts,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::args::Configuration;
+use super::args::{Configuration, sbatch_option};
 use super::print::story::Story;
 use super::print::{self, Failure, run_view};
 use super::{learned, load};
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Hand an option on to sbatch (repeatable): --sbatch=--qos=high
-    #[arg(long, value_name = "OPT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
     sbatch: Vec<String>,
     /// Attempts in all, the first included
     #[arg(long, value_name = "N")]

@@ -1,6 +1,7 @@
 //! Wrong configuration: what, where, the line itself, and the nearest right name.
 
 use super::place::{Done, Place};
+use super::slurm::Slurm;
 use super::weaver;
 
 fn bare(yaml: &str) -> Place {
@@ -48,6 +49,10 @@ fn each_fault_of_the_project_file_is_shown_with_its_place_and_what_was_meant() {
         ),
         ("unknown cluster", "preset: weaver\ncluster: example-h10\n"),
         ("unknown policy", "preset: weaver\npolicy: same_math\n"),
+        (
+            "a policy that has no rungs, one rung at a time",
+            "preset: weaver\npolicy: predict\none_rung: true\n",
+        ),
         ("bad version", "preset: verl-grpo\nverl_version: 9.9.9\n"),
         (
             "version of another framework",
@@ -190,4 +195,20 @@ fn faults_of_a_preset_are_shown_in_the_preset() {
     }
     assert!(accepted.is_empty(), "{}\n{text}", accepted.join("\n"));
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn an_option_that_would_break_a_submission_is_refused_before_there_is_a_run() {
+    let mut place = weaver::project("knobs: { threads: 2 }");
+    let slurm = Slurm::before(&mut place);
+    for (option, why) in [
+        ("--wait", "oomctl watch"),
+        ("--array=0-3", "one run is one job"),
+        ("gpu", "would take it for the script"),
+    ] {
+        let done = place.run(&["submit", &format!("--sbatch={option}")]);
+        done.ends(2).says(&[option, why]);
+    }
+    assert!(slurm.calls("sbatch").is_empty());
+    assert!(!place.has(".oomctl"), "a run was left behind");
 }

@@ -323,19 +323,21 @@ pub fn list(views: &[RunView]) -> String {
     );
     for v in views {
         let last = v.attempts.last();
-        let job = last.and_then(|a| a.job.clone()).unwrap_or_default();
-        let why = v
-            .reason
-            .clone()
-            .or_else(|| last.and_then(|a| a.reason.clone()))
-            .unwrap_or_default();
+        let job = last.and_then(|a| a.job.as_ref());
+        let why = last.and_then(|a| a.reason.clone());
+        let told = [
+            job.map(|job| format!("job {job}")),
+            v.reason.clone().or(why),
+        ];
+        let told: Vec<String> = told.into_iter().flatten().collect();
         let _ = writeln!(
             out,
-            "{:<width$}  {:<12} {:>8} {:>10}  {job} {why}",
+            "{:<width$}  {:<12} {:>8} {:>10}  {}",
             v.run,
             v.state,
             v.attempts.len(),
             duration(v.elapsed_s),
+            told.join(": "),
         );
     }
     out

@@ -29,6 +29,7 @@ pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
 use queue::Memory;
 pub use step::OnNodes;
+pub use submit::bad_option;
 
 /// True when Slurm's commands are on this machine.
 #[must_use]

@@ -133,7 +133,9 @@ fn check(submission: &Submission) -> Result<(), SubmitAnswer> {
     }
 }
 
-fn bad_option(option: &str) -> Option<(String, &'static str)> {
+/// Why an option may not be handed on to sbatch, and what to do instead.
+#[must_use]
+pub fn bad_option(option: &str) -> Option<(String, &'static str)> {
     if !option.starts_with('-') || option == "--" || option == "-" {
         let reason = format!("{option:?} is no option: sbatch would take it for the script");
         return Some((
