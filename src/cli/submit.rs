@@ -1,17 +1,16 @@
 //! `oomctl submit`: render, write the intent down, submit.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::args::{Configuration, sbatch_option};
 use super::print::story::Story;
 use super::print::{self, Failure, run_view};
-use super::{learned, load};
-use super::{render, runs, watch};
-use crate::core::recipe::Value;
-use crate::core::supervise::{Limits, Request, split};
-use crate::drive::{End, Environment, Handle, RunFolder, Sources, Supervisor, Until, drive};
+use super::relay::{self, Supervise};
+use super::{learned, load, new_run, render, runs, watch};
+use crate::core::job::JobId;
+use crate::core::supervise::{Limits, Request};
+use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive};
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.
 const PATIENCE_S: u64 = 90;
@@ -27,6 +26,9 @@ pub struct Args {
     /// Stay, follow the logs, and resubmit on GPU OOM
     #[arg(long)]
     watch: bool,
+    /// Who resubmits on GPU OOM: this process, or small jobs that take turns
+    #[arg(long, value_name = "WHO", value_enum, conflicts_with_all = ["watch", "dry_run"])]
+    supervise: Option<Supervise>,
     /// Print the files that would be submitted, and submit nothing
     #[arg(long)]
     dry_run: bool,
@@ -58,14 +60,25 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return dry_run(&request, &project.folder);
     }
+    if args.supervise == Some(Supervise::Job) {
+        relay::check(&request)?;
+    }
     let backend = request.inputs().backend.clone();
-    let handle = create(&project.folder, &name, request)?;
+    let handle = new_run::create(&project.folder, &name, request.clone())?;
+    let watched = match args.supervise {
+        Some(Supervise::Job) => {
+            let folder = RunFolder::of(&runs::runs_dir(&project.folder), &name)?;
+            let config = args.configuration.config.as_deref();
+            Some(relay::begin(&request, &folder, config)?)
+        }
+        _ => None,
+    };
     let mut supervisor = runs::supervisor(&backend, &project.folder);
     supervisor.add(handle);
-    if args.watch {
+    if args.watch || args.supervise == Some(Supervise::Here) {
         return watch::follow(supervisor, args.json);
     }
-    submit_once(supervisor, &name, args.json)
+    submit_once(supervisor, &name, args.json, watched.as_ref())
 }
 
 fn new_name(project: &load::Project, args: &Args) -> Result<String, Failure> {
@@ -81,49 +94,12 @@ fn dry_run(request: &Request, project: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the run on disk: inputs, environment, first fact.
-fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
-    let folder = RunFolder::of(&runs::runs_dir(project), name)?;
-    let inputs = serde_json::to_string_pretty(request.inputs())
-        .map_err(|e| Failure::new(5, format!("cannot write down the request: {e}")))?;
-    let environment = environment(&request)?;
-    // A template that cannot be rendered is told before anything is written.
-    request.render(
-        &[],
-        &render::preview(&project.display().to_string(), &request.inputs().backend),
-    )?;
-    let now = jiff::Timestamp::now();
-    let handle = Handle::create(folder, Box::new(request), &inputs, &environment, now);
-    Ok(handle?)
-}
-
-/// The environment of the jobs: ours, without what is secret or belongs to this process.
-fn environment(request: &Request) -> Result<Environment, Failure> {
-    let recipe = request.recipe(&[])?;
-    let declared = match recipe.value("secrets") {
-        Value::List(names) => names.clone(),
-        _ => Vec::new(),
-    };
-    let missing: Vec<&str> = declared
-        .iter()
-        .map(String::as_str)
-        .filter(|n| std::env::var_os(n).is_none())
-        .collect();
-    if !missing.is_empty() {
-        let what = format!("the job needs {}, not set here", missing.join(", "));
-        return Err(Failure::new(5, what).hint("set it, or take it out of `secrets`"));
-    }
-    let all: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-        .collect();
-    let split = split(&all, &declared);
-    Ok(Environment {
-        variables: split.variables,
-        secrets: split.secrets,
-    })
-}
-
-fn submit_once(mut supervisor: Supervisor, name: &str, json: bool) -> Result<ExitCode, Failure> {
+fn submit_once(
+    mut supervisor: Supervisor,
+    name: &str,
+    json: bool,
+    watched: Option<&JobId>,
+) -> Result<ExitCode, Failure> {
     let sources = Sources::signals()
         .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
     let until = Until::Submitted {
@@ -139,9 +115,16 @@ fn submit_once(mut supervisor: Supervisor, name: &str, json: bool) -> Result<Exi
             None => Ok(()),
         }
     })?;
-    match end {
-        End::Detached { .. } => {}
-        _ => print::talk(&run_view::next_step(&supervisor, name)),
+    let handle = supervisor.runs().next();
+    match (end, watched.zip(handle)) {
+        (_, Some((job, handle))) => {
+            relay::aim(job, handle.history());
+            print::talk(&format!(
+                "watched by job {job}; `oomctl status {name}` tells"
+            ));
+        }
+        (End::Detached { .. }, None) => {}
+        (_, None) => print::talk(&run_view::next_step(&supervisor, name)),
     }
     Ok(code)
 }

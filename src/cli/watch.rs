@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::print::run_view::{RunView, run_view};
 use super::print::story::Story;
 use super::print::{self, Failure};
-use super::{load, runs};
+use super::{load, relay, runs};
 use crate::core::supervise::Outcome;
 use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
 use crate::io::ledger::Takeover;
@@ -22,6 +22,12 @@ pub struct Args {
     /// Take the run over from a supervisor that is gone but cannot be told to be
     #[arg(long)]
     take_over: bool,
+    /// Do what is due and end, rather than stay until the runs are over
+    #[arg(long)]
+    once: bool,
+    /// Take this turn of the watch over one run, and send the next (what a watch job runs)
+    #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["once", "take_over", "json"])]
+    turn: Option<u32>,
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
@@ -29,6 +35,9 @@ pub struct Args {
 
 /// Runs `oomctl watch`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let (Some(number), [run]) = (args.turn, args.runs.as_slice()) {
+        return relay::turn(run, args.config.as_deref(), number).map(|()| ExitCode::SUCCESS);
+    }
     let project = load::project(args.config.as_deref())?;
     let takeover = if args.take_over {
         Takeover::Forced
@@ -55,17 +64,28 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         )?);
     }
     match supervisor {
+        Some((_, supervisor)) if args.once => until(
+            supervisor,
+            Until::Settled {
+                patience_s: relay::PATIENCE_S,
+            },
+            args.json,
+        ),
         Some((_, supervisor)) => follow(supervisor, args.json),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
 /// Drives all runs to their end, telling the story as it goes.
-pub fn follow(mut supervisor: Supervisor, json: bool) -> Result<ExitCode, Failure> {
+pub fn follow(supervisor: Supervisor, json: bool) -> Result<ExitCode, Failure> {
+    until(supervisor, Until::Finished, json)
+}
+
+fn until(mut supervisor: Supervisor, until: Until, json: bool) -> Result<ExitCode, Failure> {
     let sources = Sources::signals()
         .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
     let mut story = Story::new(supervisor.runs().count() > 1);
-    let end = drive(&mut supervisor, Until::Finished, &sources, &mut story);
+    let end = drive(&mut supervisor, until, &sources, &mut story);
     story.close();
     result(&supervisor, end, json, &|view| print::data(&view.text()))
 }

@@ -143,6 +143,18 @@ impl RunFolder {
         self.dir.parent()?.parent()?.parent()
     }
 
+    /// The last turn of the watch that was begun, where small jobs take turns.
+    #[must_use]
+    pub fn turn(&self) -> PathBuf {
+        self.dir.join("watch-turn.json")
+    }
+
+    /// What the watch jobs print.
+    #[must_use]
+    pub fn watch_log(&self) -> PathBuf {
+        self.dir.join("watch.log")
+    }
+
     /// The request to end the run, left by `cancel` for whoever supervises it.
     #[must_use]
     pub fn cancel_request(&self) -> PathBuf {

@@ -154,6 +154,11 @@ impl Handle {
         self.error.is_none() && self.run.phase() != Phase::Finished
     }
 
+    /// Is there nothing left to do for it but to wait for its job?
+    pub(super) fn is_settled(&self) -> bool {
+        !self.is_open() || self.run.waits_for_its_job()
+    }
+
     /// Has its present attempt a job, or is it over?
     pub(super) fn has_job(&self) -> bool {
         matches!(

@@ -104,6 +104,11 @@ pub enum Until {
         /// Seconds.
         patience_s: u64,
     },
+    /// Every run is over, or waits for a job that was seen not to be over; or this long after the start.
+    Settled {
+        /// Seconds.
+        patience_s: u64,
+    },
 }
 
 /// Why the loop ended.
@@ -147,7 +152,7 @@ fn turns(
             return End::Reached;
         };
         let now = supervisor.now();
-        if let Until::Submitted { patience_s } = until
+        if let Until::Submitted { patience_s } | Until::Settled { patience_s } = until
             && now.duration_since(start).unsigned_abs() > Duration::from_secs(patience_s)
         {
             return End::OutOfPatience;
@@ -188,6 +193,7 @@ fn reached(supervisor: &Supervisor, until: Until) -> bool {
     match until {
         Until::Finished => supervisor.runs().all(|h| !h.is_open()),
         Until::Submitted { .. } => supervisor.runs().all(|h| !h.is_open() || h.has_job()),
+        Until::Settled { .. } => supervisor.runs().all(Handle::is_settled),
     }
 }
 

@@ -22,5 +22,6 @@ mod place;
 mod probe;
 mod queue;
 mod refusals;
+mod relay;
 #[path = "../slurm/script.rs"]
 mod script;

@@ -79,3 +79,27 @@ fn two_runs_in_one_folder_do_not_meet() {
         .ends(2)
         .says(&["exists already"]);
 }
+
+#[test]
+fn one_look_does_what_is_due_and_ends_while_the_job_goes_on() {
+    let mut place = weaver::project("knobs: { threads: 2 }");
+    place.set("WEAVER", "wait");
+    place.run(&["submit", "--backend", "local"]).ends(0);
+    place.wait_for("the trainer", || place.has("argv.1"));
+    let once = ["watch", "--once", "weaver-1"];
+    place.run(&once).ends(0);
+    place.write("go", "");
+    place.wait_for("the end of the job", || place.has(".oomctl/local/1/exit"));
+    place.run(&once).ends(0);
+    let status = place.run(&["status", "weaver-1", "--json"]).ends(0);
+    let document: serde_json::Value = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(document["runs"][0]["state"], "succeeded");
+}
+
+#[test]
+fn without_slurm_there_are_no_watch_jobs_and_no_run_is_left_behind() {
+    let place = weaver::project("knobs: { threads: 2 }");
+    let words = ["submit", "--backend", "local", "--supervise", "job"];
+    place.run(&words).ends(2).says(&["--watch"]);
+    assert!(!place.has(".oomctl"));
+}

@@ -49,6 +49,12 @@ impl Run {
         self.history.phase()
     }
 
+    /// Whether nothing is left to do but to wait for a job that this process has seen not to be over.
+    #[must_use]
+    pub fn waits_for_its_job(&self) -> bool {
+        self.phase() == Phase::Live && self.watch.answered.is_some()
+    }
+
     /// How far training has come in the present attempt, as last seen.
     #[must_use]
     pub fn progress(&self) -> Option<&Progress> {

@@ -11,6 +11,7 @@ pub mod log_paths;
 pub mod parse;
 mod queue;
 pub mod refusal;
+mod relay;
 pub mod states;
 mod step;
 mod submit;
@@ -28,6 +29,7 @@ use crate::core::job::{JobRef, Token};
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
 use queue::Memory;
+pub use relay::{Start, WatchJob};
 pub use step::OnNodes;
 pub use submit::bad_option;
 

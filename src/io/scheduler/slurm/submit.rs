@@ -78,7 +78,7 @@ fn arguments(submission: &Submission, test_only: bool) -> Vec<String> {
 }
 
 /// A path as an sbatch file name pattern that means exactly this path.
-fn escape(path: &Path) -> String {
+pub(super) fn escape(path: &Path) -> String {
     path.display().to_string().replace('%', "%%")
 }
 

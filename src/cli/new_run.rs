@@ -1,0 +1,52 @@
+//! A new run on disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::print::Failure;
+use super::{render, runs};
+use crate::core::recipe::Value;
+use crate::core::supervise::{Request, split};
+use crate::drive::{Environment, Handle, RunFolder};
+
+/// Makes the run on disk: inputs, environment, first fact.
+pub fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
+    let folder = RunFolder::of(&runs::runs_dir(project), name)?;
+    let inputs = serde_json::to_string_pretty(request.inputs())
+        .map_err(|e| Failure::new(5, format!("cannot write down the request: {e}")))?;
+    let environment = environment(&request)?;
+    // A template that cannot be rendered is told before anything is written.
+    request.render(
+        &[],
+        &render::preview(&project.display().to_string(), &request.inputs().backend),
+    )?;
+    let now = jiff::Timestamp::now();
+    let handle = Handle::create(folder, Box::new(request), &inputs, &environment, now);
+    Ok(handle?)
+}
+
+/// The environment of the jobs: ours, without what is secret or belongs to this process.
+fn environment(request: &Request) -> Result<Environment, Failure> {
+    let recipe = request.recipe(&[])?;
+    let declared = match recipe.value("secrets") {
+        Value::List(names) => names.clone(),
+        _ => Vec::new(),
+    };
+    let missing: Vec<&str> = declared
+        .iter()
+        .map(String::as_str)
+        .filter(|n| std::env::var_os(n).is_none())
+        .collect();
+    if !missing.is_empty() {
+        let what = format!("the job needs {}, not set here", missing.join(", "));
+        return Err(Failure::new(5, what).hint("set it, or take it out of `secrets`"));
+    }
+    let all: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
+    let split = split(&all, &declared);
+    Ok(Environment {
+        variables: split.variables,
+        secrets: split.secrets,
+    })
+}

@@ -1,0 +1,99 @@
+//! The watch jobs of a run: what each is, when it may start, and which turn was begun.
+
+use std::path::Path;
+
+use super::super::print::{self, Failure};
+use crate::core::job::{JobId, JobRef};
+use crate::core::recipe::Value;
+use crate::core::render::shell_word;
+use crate::core::supervise::{History, NextLook, Request, Turn, next_look};
+use crate::drive::{DriveError, RunFolder};
+use crate::io::files::{Access, read_text, write_atomic};
+use crate::io::scheduler::slurm::{Slurm, Start, WatchJob};
+use crate::io::scheduler::{Scheduler, SubmitAnswer};
+
+/// Seconds after which a run is looked at again that waits for no job of its own.
+const LATER_S: u32 = 300;
+
+/// Lets a waiting watch job start when there is something to look at; none is needed for a run that is over.
+pub fn aim(job: &JobId, history: &History) {
+    let slurm = Slurm::new();
+    let (after, in_s) = match next_look(history) {
+        NextLook::Never => return dismiss(job),
+        NextLook::After(watched) => (Some(watched.id), 0),
+        NextLook::Later => (None, LATER_S),
+    };
+    if let Err(error) = slurm.aim_watch(job, &Start { after, in_s }) {
+        print::talk(&format!(
+            "{error}; watch job {job} starts when it was told to at first"
+        ));
+    }
+}
+
+fn dismiss(job: &JobId) {
+    let job = JobRef {
+        id: job.clone(),
+        cluster: None,
+        token: None,
+        submitted: jiff::Timestamp::now(),
+    };
+    // It would find the run over and end by itself.
+    let _ = Slurm::new().cancel(&job);
+}
+
+/// The last turn that was begun.
+pub fn begun(folder: &RunFolder) -> Option<Turn> {
+    let text = read_text(&folder.turn(), 4_096).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Notes that a turn has begun.
+pub fn note(folder: &RunFolder, turn: &Turn) -> Result<(), Failure> {
+    let text = serde_json::to_string(turn)
+        .map_err(|e| Failure::new(7, format!("{}: {e}", folder.turn().display())))?;
+    let written = write_atomic(&folder.turn(), text.as_bytes(), Access::Private);
+    Ok(written.map_err(DriveError::from)?)
+}
+
+/// Puts a watch job into the queue.
+pub fn send(job: &WatchJob, start: &Start) -> Result<JobId, String> {
+    match Slurm::new().send_watch(job, start) {
+        SubmitAnswer::Accepted { id, .. } => Ok(id),
+        SubmitAnswer::Refused { reason, .. } => Err(reason),
+        SubmitAnswer::Unclear { detail } => Err(detail),
+    }
+}
+
+/// The job that takes a turn.
+pub fn watch_job(
+    request: &Request,
+    folder: &RunFolder,
+    number: u32,
+    config: Option<&Path>,
+) -> Result<WatchJob, Failure> {
+    let inputs = request.inputs();
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::new(5, format!("cannot tell where oomctl itself is: {e}")))?;
+    let mut words = vec![
+        program.display().to_string(),
+        "watch".into(),
+        inputs.run.clone(),
+    ];
+    words.extend(["--turn".to_owned(), number.to_string()]);
+    if let Some(config) = config {
+        words.extend(["--config".to_owned(), config.display().to_string()]);
+    }
+    let options = match request.recipe(&[])?.value("watch_options") {
+        Value::List(options) => options.clone(),
+        _ => Vec::new(),
+    };
+    let words: Result<Vec<String>, _> = words.iter().map(|word| shell_word(word)).collect();
+    let words = words.map_err(|e| Failure::new(5, e.to_string()))?;
+    Ok(WatchJob {
+        name: format!("oomctl-watch-{}", inputs.run),
+        command: format!("exec {}", words.join(" ")),
+        log: folder.watch_log(),
+        workdir: inputs.project.clone().into(),
+        options,
+    })
+}
