@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cluster::Cluster;
 use super::place::Place;
 
-/// Kills in all, over both stories.
+/// Kills in all, over both stories, unless `OOMCTL_TEST_KILLS` says more.
 const KILLS: usize = 50;
 /// Longest life of a process that is killed, in milliseconds: about as long as an attempt.
 const LONGEST_LIFE_MS: u64 = 1_500;
@@ -87,8 +87,10 @@ fn over(place: &Place, run: &str) -> bool {
 #[test]
 fn runs_whose_supervisor_is_killed_at_random_moments_lose_nothing_and_submit_nothing_twice() {
     let seed = seed();
+    let asked = std::env::var("OOMCTL_TEST_KILLS").ok();
+    let kills = asked.map_or(KILLS, |kills| kills.parse().unwrap());
     std::thread::scope(|scope| {
-        scope.spawn(|| kill_at_random_moments("killed-a", KILLS / 2, seed));
-        scope.spawn(|| kill_at_random_moments("killed-b", KILLS - KILLS / 2, seed ^ 0x9e37_79b9));
+        scope.spawn(|| kill_at_random_moments("killed-a", kills / 2, seed));
+        scope.spawn(|| kill_at_random_moments("killed-b", kills - kills / 2, seed ^ 0x9e37_79b9));
     });
 }
