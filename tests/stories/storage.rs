@@ -173,3 +173,29 @@ impl Drop for Tmpfs {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
+
+#[test]
+fn links_in_the_place_of_a_run_are_not_followed() {
+    let place = weaver::project("knobs: { threads: 2 }");
+    place.run(&["submit", "--backend", "local"]).ends(0);
+    place.wait_for("the end of the job", || place.has(".oomctl/local/1/exit"));
+    let run = place.path(".oomctl/runs/weaver-1");
+    let elsewhere = place.path("elsewhere");
+    for name in ["ledger.jsonl", "inputs.json"] {
+        std::fs::rename(run.join(name), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, run.join(name)).unwrap();
+        let before = std::fs::read(&elsewhere).unwrap();
+        place.run(&["watch", "weaver-1"]).ends(7).says(&[name]);
+        assert_eq!(std::fs::read(&elsewhere).unwrap(), before);
+        std::fs::rename(&elsewhere, run.join(name)).unwrap();
+    }
+    std::fs::rename(&run, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &run).unwrap();
+    place
+        .run(&["watch", "weaver-1"])
+        .ends(7)
+        .says(&["is not a folder"]);
+    std::fs::remove_file(&run).unwrap();
+    std::fs::rename(&elsewhere, &run).unwrap();
+    place.run(&["watch", "weaver-1"]).ends(0);
+}
