@@ -3,7 +3,15 @@
 //! Rule: a value is changed where its bytes stand and nowhere else; what is computed is said to be, and never
 //! guessed.
 
+mod launchers;
+mod sbatch;
 pub mod shell;
 mod traced;
+mod walk;
 
+pub use launchers::{Launcher, Launchers, Starts};
+pub use sbatch::{Directive, directives, wins};
 pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
+pub use walk::{
+    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, Reading, SCRIPT, Source, Submission, Target, follow,
+};

@@ -209,6 +209,23 @@ impl Traced {
         }
     }
 
+    /// Bytes that stand for another text.
+    #[must_use]
+    pub fn escape(span: Span, text: &str, quote: Quote) -> Self {
+        let from = From::Literal {
+            span,
+            quote,
+            exact: false,
+        };
+        Self {
+            parts: vec![Part {
+                text: text.to_owned(),
+                from,
+                via: Vec::new(),
+            }],
+        }
+    }
+
     /// Something that is not known, with the code that stands for it.
     #[must_use]
     pub fn computed(code: &str, span: Span, why: Why) -> Self {
