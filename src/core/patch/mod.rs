@@ -3,8 +3,10 @@
 //! Rule: a value is changed where its bytes stand and nowhere else; what is computed is said to be, and never
 //! guessed.
 
+pub mod hydra;
 mod launchers;
 mod sbatch;
+pub mod settings;
 pub mod shell;
 mod traced;
 mod walk;
