@@ -45,6 +45,13 @@ pub enum Block {
     Subshell(Vec<Block>),
     /// Run where the command before it ended in success, or did not.
     Maybe(Vec<Block>),
+    /// `[[ … ]]` and `(( … ))`, which use variables and run nothing.
+    Test {
+        /// First byte.
+        start: usize,
+        /// The byte behind the last.
+        end: usize,
+    },
     /// Defined now and run when it is called.
     Function {
         /// Its name.
@@ -80,7 +87,7 @@ const CLOSING: [&str; 8] = ["then", "elif", "else", "fi", "do", "done", "esac", 
 
 impl Lexer<'_> {
     /// Commands up to one of the words `ends`, which stays, or a closing parenthesis.
-    fn read_blocks(&mut self, ends: &[&str], blocks: &mut Vec<Block>) {
+    pub(super) fn read_blocks(&mut self, ends: &[&str], blocks: &mut Vec<Block>) {
         loop {
             let text = self.text;
             match self.peek() {
@@ -135,7 +142,7 @@ impl Lexer<'_> {
     }
 
     /// One command of any kind. Takes at least one token, unless there is none or a block ends.
-    fn read_block(&mut self, blocks: &mut Vec<Block>) {
+    pub(super) fn read_block(&mut self, blocks: &mut Vec<Block>) {
         let text = self.text;
         let (word, paren) = match self.peek() {
             Token::Word(word) => (word.bare(text).unwrap_or_default().to_owned(), 0),
@@ -153,22 +160,22 @@ impl Lexer<'_> {
                 let mut inner = Vec::new();
                 self.take();
                 self.read_blocks(&[], &mut inner);
-                self.expect(")");
+                self.close(")");
                 blocks.push(Block::Subshell(inner));
                 self.read_trailing_redirects();
             }
-            (_, 2..) => self.read_arithmetic(paren - 2),
+            (_, 2..) => self.read_arithmetic(paren - 2, blocks),
             ("{", _) => {
                 self.take();
                 self.read_blocks(&["}"], blocks);
-                self.expect("}");
+                self.close("}");
                 self.read_trailing_redirects();
             }
             ("if", _) => self.read_if(blocks),
             ("for" | "select", _) => self.read_for(blocks),
             ("while" | "until", _) => self.read_while(blocks),
             ("case", _) => self.read_case(blocks),
-            ("[[", _) => self.read_test(),
+            ("[[", _) => self.read_test(blocks),
             ("function", _) => {
                 self.take();
                 self.read_function(blocks);
@@ -179,197 +186,17 @@ impl Lexer<'_> {
     }
 
     /// The next token if it is this operator or word; a fault else.
-    fn expect(&mut self, what: &str) {
+    pub(super) fn close(&mut self, what: &str) {
         match self.is(what) || self.is_word(what) {
             true => self.take(),
             false => self.fault(),
         }
     }
 
-    fn read_trailing_redirects(&mut self) {
+    pub(super) fn read_trailing_redirects(&mut self) {
         while matches!(self.peek(), Token::Operator(o, _) if o.contains(['<', '>'])) {
             self.read_command();
         }
-    }
-
-    fn read_arithmetic(&mut self, start: usize) {
-        self.take();
-        let inner = self.code_end(start);
-        self.at = (inner + 1).min(self.bytes.len());
-        while !self.text.is_char_boundary(self.at) {
-            self.at += 1;
-        }
-    }
-
-    fn read_if(&mut self, blocks: &mut Vec<Block>) {
-        self.take();
-        let (mut branches, mut whole) = (Vec::new(), false);
-        self.read_blocks(&[], blocks);
-        self.expect("then");
-        let mut branch = Vec::new();
-        loop {
-            self.read_blocks(&[], &mut branch);
-            branches.push(std::mem::take(&mut branch));
-            if self.is_word("elif") {
-                self.take();
-                self.read_blocks(&[], &mut branch);
-                self.expect("then");
-            } else if self.is_word("else") && !whole {
-                self.take();
-                whole = true;
-            } else {
-                break;
-            }
-        }
-        self.expect("fi");
-        self.read_trailing_redirects();
-        blocks.push(Block::Branches {
-            branches,
-            whole,
-            case: None,
-        });
-    }
-
-    fn read_for(&mut self, blocks: &mut Vec<Block>) {
-        let start = self.at;
-        self.take();
-        let mut variable = None;
-        let text = self.text;
-        if let Token::Operator("((", at) = *self.peek() {
-            self.read_arithmetic(at);
-        } else if let Token::Word(name) = self.next() {
-            let mut words = Vec::new();
-            while self.is("\n") {
-                self.take();
-            }
-            if self.is_word("in") {
-                self.take();
-                while let Token::Word(word) = self.peek().clone() {
-                    self.take();
-                    words.push(word);
-                }
-            }
-            variable = name.bare(text).map(|name| (name.to_owned(), words));
-        }
-        self.read_loop(variable, Vec::new(), (start, self.at), blocks);
-    }
-
-    fn read_while(&mut self, blocks: &mut Vec<Block>) {
-        let start = self.at;
-        self.take();
-        let mut condition = Vec::new();
-        self.read_blocks(&[], &mut condition);
-        self.read_loop(None, condition, (start, self.at), blocks);
-    }
-
-    fn read_loop(
-        &mut self,
-        variable: Option<(String, Vec<Word>)>,
-        condition: Vec<Block>,
-        head: (usize, usize),
-        blocks: &mut Vec<Block>,
-    ) {
-        while self.is("\n") || self.is(";") {
-            self.take();
-        }
-        let mut body = Vec::new();
-        let closing = if self.is_word("{") { "}" } else { "done" };
-        match closing {
-            "}" => self.take(),
-            _ => self.expect("do"),
-        }
-        self.read_blocks(&[closing], &mut body);
-        self.expect(closing);
-        self.read_trailing_redirects();
-        blocks.push(Block::Loop {
-            variable,
-            condition,
-            body,
-            head,
-        });
-    }
-
-    fn read_case(&mut self, blocks: &mut Vec<Block>) {
-        self.take();
-        let subject = match self.next() {
-            Token::Word(subject) => subject,
-            _ => Word::default(),
-        };
-        while self.is("\n") {
-            self.take();
-        }
-        self.expect("in");
-        let (mut branches, mut patterns, mut whole) = (Vec::new(), Vec::new(), false);
-        loop {
-            while self.is("\n") || self.is(";;") || self.is(";&") || self.is(";;&") {
-                self.take();
-            }
-            if self.is_word("esac") || *self.peek() == Token::End {
-                break;
-            }
-            let words = self.read_patterns();
-            whole |= words.iter().any(|w| w.bare(self.text) == Some("*"));
-            patterns.push(words);
-            let mut branch = Vec::new();
-            self.read_blocks(&[], &mut branch);
-            branches.push(branch);
-            if !self.is(";;") && !self.is(";&") && !self.is(";;&") {
-                break;
-            }
-        }
-        self.expect("esac");
-        self.read_trailing_redirects();
-        blocks.push(Block::Branches {
-            branches,
-            whole,
-            case: Some((subject, patterns)),
-        });
-    }
-
-    /// The patterns of a case up to their parenthesis.
-    fn read_patterns(&mut self) -> Vec<Word> {
-        let mut words = Vec::new();
-        if self.is("(") {
-            self.take();
-        }
-        loop {
-            match self.next() {
-                Token::Word(word) => words.push(word),
-                Token::Operator("|" | "||" | "(", _) => {}
-                Token::Operator(")", _) => return words,
-                Token::Operator(..) | Token::End => {
-                    self.fault();
-                    return words;
-                }
-            }
-        }
-    }
-
-    /// `[[ … ]]`.
-    fn read_test(&mut self) {
-        while !self.is_word("]]") && *self.peek() != Token::End {
-            self.take();
-        }
-        self.expect("]]");
-    }
-
-    fn read_function(&mut self, blocks: &mut Vec<Block>) {
-        let text = self.text;
-        let name = match self.next() {
-            Token::Word(name) => name.bare(text).unwrap_or_default().to_owned(),
-            _ => return self.fault(),
-        };
-        self.read_body(name, blocks);
-    }
-
-    /// What stands behind the name of a function.
-    fn read_body(&mut self, name: String, blocks: &mut Vec<Block>) {
-        while self.is("(") || self.is(")") || self.is("\n") {
-            self.take();
-        }
-        let mut body = Vec::new();
-        self.read_block(&mut body);
-        blocks.push(Block::Function { name, body });
     }
 
     fn read_simple(&mut self, blocks: &mut Vec<Block>) {

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod commands;
+mod compound;
 mod lexer;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ fn commands(blocks: &[Block]) -> Vec<&Command> {
                 all.extend(commands(body));
             }
             Block::Subshell(inner) | Block::Maybe(inner) => all.extend(commands(inner)),
+            Block::Test { .. } => {}
             Block::Function { body, .. } => all.extend(commands(body)),
         }
     }

@@ -66,6 +66,7 @@ impl Walker<'_> {
                 self.run_blocks(inner, doc);
                 self.scope = before;
             }
+            Block::Test { start, end } => self.note_code(&doc.code(*start, *end, Why::Code), doc),
             Block::Maybe(inner) => self.run_branches(std::slice::from_ref(inner), false, doc),
             Block::Function { name, body } => {
                 let function = Function {

@@ -32,7 +32,9 @@ impl Walker<'_> {
             self.assign(assignment, doc);
             self.scope.exported.insert(assignment.name.clone());
         }
+        self.quiet = matches!(name.as_str(), "echo" | "printf") && command.redirects.is_empty();
         let args = self.expand_all(&command.words, doc);
+        self.quiet = false;
         self.keep_output(command, &args, doc);
         if !self.run_builtin(&name, &args, doc) {
             self.run_program(args, command, doc);

@@ -1,9 +1,14 @@
 //! Words to the texts that a program is handed.
 
+use std::collections::BTreeSet;
+
 use super::scope::{Arg, Variable};
 use super::{Doc, Walker};
 use crate::core::patch::shell::{self, Index, Operation, Piece, Word};
 use crate::core::patch::traced::{From, Quote, Span, Traced, Why};
+
+/// Uses of variables that are remembered.
+const MAX_USES: usize = 100_000;
 
 /// Words that are being put together.
 #[derive(Default)]
@@ -99,6 +104,7 @@ impl Walker<'_> {
                 }
                 let name = format!("{}[{at}]", variable.name);
                 let text = item.text.used(&name, span, quote);
+                self.note(&text);
                 match variable.quoted {
                     true => fields.push(&text),
                     false => fields.split(&text),
@@ -152,19 +158,74 @@ impl Walker<'_> {
                 quote,
             } => doc.escape(*start, *end, text, *quote),
             Piece::Variable(variable) => self.variable_text(variable, doc),
-            Piece::Code { start, end, .. } => doc.code(*start, *end, Why::Code),
+            Piece::Code { start, end, .. } => {
+                let code = doc.code(*start, *end, Why::Code);
+                self.note_code(&code, doc);
+                code
+            }
+        }
+    }
+
+    /// Remembers by which ways the literals of a text came here.
+    pub(super) fn note(&mut self, text: &Traced) {
+        if self.quiet {
+            return;
+        }
+        for part in text.parts() {
+            if let From::Literal { span, .. } = part.from {
+                let way: Vec<Span> = part.via.iter().rev().map(|u| u.span).collect();
+                match self.out.uses.len() < MAX_USES {
+                    true => self.out.uses.insert((span, way)),
+                    false => std::mem::replace(&mut self.out.cut, true),
+                };
+            }
+        }
+    }
+
+    /// Remembers which variables are used by code that is not run.
+    pub(super) fn note_code(&mut self, code: &Traced, doc: &Doc) {
+        let text = code.text();
+        let place = code.place().unwrap_or(doc.place(0, 0, false).0);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let names: BTreeSet<&str> = text.split(|c| !is_name(c)).collect();
+        for name in names {
+            let value = match name.parse::<usize>() {
+                Ok(number) => {
+                    let arg = number.checked_sub(1).and_then(|at| self.scope.args.get(at));
+                    arg.map(|arg| Variable::Text(arg.text.clone()))
+                }
+                Err(_) => self.scope.variables.get(name).cloned(),
+            };
+            let texts = match value {
+                Some(Variable::Text(text)) => vec![text],
+                Some(Variable::List(items)) => items.into_iter().map(|i| i.text).collect(),
+                None => Vec::new(),
+            };
+            for text in texts {
+                self.note(&text.used(name, place, Quote::Nested));
+            }
         }
     }
 
     /// What a variable stands for, as one text.
     fn variable_text(&mut self, variable: &shell::Variable, doc: &Doc) -> Traced {
+        let text = self.with_operation(variable, doc);
+        self.note(&text);
+        text
+    }
+
+    fn with_operation(&mut self, variable: &shell::Variable, doc: &Doc) -> Traced {
         let value = self.plain_value(variable, doc);
         let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
         let used = |text: Traced| text.used(&variable.name, span, quote);
         let unset = || doc.code(variable.start, variable.end, Why::Environment);
         match &variable.operation {
             Operation::Plain | Operation::Required => value.map_or_else(unset, used),
-            Operation::Other => doc.code(variable.start, variable.end, Why::Code),
+            Operation::Other => {
+                let code = doc.code(variable.start, variable.end, Why::Code);
+                self.note_code(&code, doc);
+                code
+            }
             Operation::Default { colon, other } => match value {
                 Some(text) if !(*colon && text.is_empty()) => used(text),
                 _ => self.text_of(other, doc),

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::scope::{Arg, Scope, Variable};
 use super::{Doc, MAX_CALLS, Walker};
 use crate::core::patch::launchers::{Follows, Launcher, Starts};
+use crate::core::patch::settings::Format;
 use crate::core::patch::shell::Command;
 use crate::core::patch::traced::{Quote, Span, Traced};
 
@@ -24,6 +25,10 @@ pub struct Call {
     pub variables: BTreeMap<String, Traced>,
     /// The folder in which it runs, relative to that of the job.
     pub folder: Option<String>,
+    /// Files of settings among the words: the path, and what is in it.
+    pub settings: Vec<(String, Traced)>,
+    /// Where the command begins, for a variable before it; None where it stands in several places.
+    pub start: Option<Span>,
     /// Where further words are put; None where the command stands in several places.
     pub end: Option<End>,
 }
@@ -214,7 +219,14 @@ impl Walker<'_> {
                 variables.insert(name.clone(), text.clone());
             }
         }
+        let settings = self.settings(&chain.words, doc);
+        let bytes = doc.traced.slice(command.start, command.start + 1);
+        let start = bytes
+            .stretch()
+            .filter(|(_, quote, via)| *quote == Quote::Raw && via.is_empty());
         let call = Call {
+            settings,
+            start: start.map(|(span, ..)| span),
             target,
             args: chain.at,
             words: chain.words,
@@ -224,6 +236,36 @@ impl Walker<'_> {
             end: end_of(command, doc),
         };
         self.out.calls.push(call);
+    }
+}
+
+impl Walker<'_> {
+    /// The files of settings that words name, in their order.
+    fn settings(&mut self, words: &[Arg], doc: &Doc) -> Vec<(String, Traced)> {
+        let mut found: Vec<(String, Traced)> = Vec::new();
+        for word in words {
+            let text = word.text.text();
+            let start = text.find('=').map_or(0, |at| at + 1);
+            let value = word.text.slice(start, text.len());
+            if Format::of(&text).is_none() {
+                continue;
+            }
+            let Some(path) = self.resolved(&value, doc) else {
+                continue;
+            };
+            let made = self.out.created.get(&path).cloned();
+            let content = made.or_else(|| {
+                let file = self.source(&path)?;
+                Some(Traced::file(file, &self.out.sources[file].text))
+            });
+            match content {
+                Some(content) => found.push((path, content)),
+                None => {
+                    self.out.wanted.insert(path);
+                }
+            }
+        }
+        found
     }
 }
 

@@ -75,6 +75,8 @@ pub struct Reading {
     pub created: BTreeMap<String, Traced>,
     /// Places at which something stands that is no shell as far as is known here.
     pub faults: Vec<Span>,
+    /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
+    pub uses: BTreeSet<(Span, Vec<Span>)>,
     /// More is called than is followed.
     pub cut: bool,
 }
@@ -108,6 +110,7 @@ pub fn follow(
         depth: 0,
         steps: 0,
         muted: 0,
+        quiet: false,
     };
     walker.start(submission);
     walker.out
@@ -124,6 +127,8 @@ pub(super) struct Walker<'a> {
     steps: usize,
     /// Above 0 while commands are followed for what they do to variables only.
     muted: usize,
+    /// While words are read that are only printed.
+    quiet: bool,
 }
 
 impl Walker<'_> {
