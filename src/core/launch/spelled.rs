@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::words::{find, has_placeholder, has_switch, spelling};
+use super::words::{find, has_placeholder, has_switch};
 use crate::core::recipe::{
     Knob, KnobSetFile, PresetFile, Problem, Refusal, Role, Spelling, nearest,
 };
@@ -30,7 +30,7 @@ pub(super) fn spell(
     let mut knobs: Vec<&mut Knob> = knobs.chain(&mut file.knobs).collect();
     for knob in &mut knobs {
         if styled.contains(&knob.name) {
-            knob.spelling = style.get(&knob.name).map(|text| spelling(text));
+            knob.spelling = style.get(&knob.name).map(|text| Spelling::read(text));
         }
     }
     let names: Vec<String> = knobs.iter().map(|k| k.name.clone()).collect();
@@ -44,7 +44,7 @@ pub(super) fn spell(
         let knob = knobs.iter_mut().find(|k| k.name == name);
         match knob {
             Some(knob) if text.contains('=') => {
-                knob.spelling = (!spelled.is_empty()).then(|| spelling(spelled));
+                knob.spelling = (!spelled.is_empty()).then(|| Spelling::read(spelled));
             }
             Some(_) => problems.push(
                 Problem::new(format!(
@@ -85,7 +85,7 @@ fn style<'a>(
     command: &[String],
 ) -> Option<&'a BTreeMap<String, String>> {
     let count = |style: &BTreeMap<String, String>| {
-        let spelled = style.values().map(|text| spelling(text));
+        let spelled = style.values().map(|text| Spelling::read(text));
         spelled.filter(|s| find(command, s).is_some()).count()
     };
     let mut best = None;

@@ -2,17 +2,6 @@
 
 use crate::core::recipe::Spelling;
 
-/// A spelling as it is written in `--knob` and in a preset's `spellings`: `--flag` and `--flag=` as a flag,
-/// `env:NAME` as a variable, anything else as the key of `key=value`.
-#[must_use]
-pub(super) fn spelling(text: &str) -> Spelling {
-    match text.strip_prefix("env:") {
-        Some(name) => Spelling::Env(name.to_owned()),
-        None if text.starts_with('-') => Spelling::Flag(text.to_owned()),
-        None => Spelling::Hydra(text.trim_end_matches('=').to_owned()),
-    }
-}
-
 /// The value that a command gives, and the word that says so; of several the last, as programs read them.
 pub(super) fn find<'a>(words: &'a [String], spelling: &Spelling) -> Option<&'a str> {
     let found = words.iter().enumerate().rev().find_map(|(at, word)| {
@@ -134,7 +123,7 @@ mod tests {
 
     /// The value found in a command, and the command with another.
     fn check(spelled: &str, command: &str, value: Option<&str>, after: &str) {
-        let spelling = spelling(spelled);
+        let spelling = Spelling::read(spelled);
         let mut words = words(command);
         assert_eq!(find(&words, &spelling), value, "{spelled}: {command}");
         put(&mut words, &spelling, "32");

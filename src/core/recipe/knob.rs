@@ -173,6 +173,17 @@ pub enum Spelling {
 }
 
 impl Spelling {
+    /// A spelling as it is written in `--knob` and in a preset's `spellings`: `--flag` and `--flag=` as a flag,
+    /// `env:NAME` as a variable, anything else as the key of `key=value`.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        match text.strip_prefix("env:") {
+            Some(name) => Self::Env(name.to_owned()),
+            None if text.starts_with('-') => Self::Flag(text.to_owned()),
+            None => Self::Hydra(text.trim_end_matches('=').to_owned()),
+        }
+    }
+
     /// The path, flag or variable without decoration.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -25,7 +25,7 @@ pub use layer::{Layer, LayerKind, Origin, Override, Setting};
 pub use named::Named;
 pub use preset::{
     Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, Move, NumberOrExpr,
-    PresetFile, Rule, RuleStage, RungSpec, Tuning, Useless, strongest_effect,
+    PresetFile, Recognise, Rule, RuleStage, RungSpec, Tuning, Useless, strongest_effect,
 };
 pub use problem::{Place, Problem, Refusal, nearest};
 pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};

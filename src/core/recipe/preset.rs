@@ -61,6 +61,30 @@ pub struct PresetFile {
     /// `env:NAME`) for each way.
     #[serde(default)]
     pub spellings: Vec<BTreeMap<String, String>>,
+    /// By what a program of the framework is known in a script of the user's own.
+    #[serde(default)]
+    pub recognise: Recognise,
+}
+
+/// By what a program of a framework is known. A name that ends in `*` stands for all that begin so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recognise {
+    /// Modules (`python -m NAME`).
+    #[serde(default)]
+    pub modules: Vec<String>,
+    /// Programs, without their path.
+    #[serde(default)]
+    pub programs: Vec<String>,
+    /// Names of scripts, without their path.
+    #[serde(default)]
+    pub scripts: Vec<String>,
+    /// Keys and flags that no other framework has.
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// Launchers, for a preset of any program that they start.
+    #[serde(default)]
+    pub launchers: Vec<String>,
 }
 
 /// A bridge from knobs to the memory model: the fields of a bare specification as expressions.

@@ -1,0 +1,326 @@
+//! A submission as a whole: what it starts, the knobs that it gives, and the same with other values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::edit::{Edit, Means, Refused, edits};
+use super::knobs::{Found, State, all, find};
+use super::launchers::Launchers;
+use super::resources::{Ask, ask};
+use super::stack::{Stack, StackKnob, recognise};
+use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, SCRIPT, Source, Submission, follow};
+use crate::core::recipe::{Spelling, Value};
+
+/// Likeness from which a call surely starts the program of a stack, so that options can be added to it which it
+/// does not have yet.
+const SURE: usize = 100;
+/// Lines around a change in a diff.
+const CONTEXT: usize = 3;
+
+/// A submission, the files that its scripts name, and what is known of launchers and stacks.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// How it is submitted.
+    pub submission: &'a Submission,
+    /// Texts by the path that scripts name them with, relative to the folder in which the job runs.
+    pub files: &'a BTreeMap<String, String>,
+    /// Programs that start others.
+    pub launchers: &'a Launchers,
+    /// Stacks that may be recognised.
+    pub stacks: &'a [Stack],
+}
+
+/// What was understood of a submission.
+#[derive(Debug, Clone)]
+pub struct Adoption<'a> {
+    given: Given<'a>,
+    /// What was read.
+    pub reading: Reading,
+    /// The stack, where one was recognised.
+    pub stack: Option<&'a Stack>,
+    calls: Vec<usize>,
+    sure: bool,
+}
+
+/// A submission with other values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    /// The texts before, as the reading has them.
+    pub before: Vec<Source>,
+    /// The same texts after.
+    pub after: Vec<Source>,
+    /// Knobs whose value was added where it wins, because it could not be changed where it stands.
+    pub appended: BTreeSet<String>,
+}
+
+impl<'a> Adoption<'a> {
+    /// Reads a submission.
+    #[must_use]
+    pub fn read(given: Given<'a>) -> Self {
+        let programs = given.stacks.iter().flat_map(|s| &s.recognise.programs);
+        let names: BTreeSet<String> = programs.cloned().collect();
+        let mut reading = follow(given.submission, given.files, given.launchers, &names);
+        let recognised = recognise(&reading, given.stacks);
+        let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
+        let calls = recognised.map(|(_, calls)| calls).unwrap_or_default();
+        if let Some(stack) = stack {
+            inherit(&mut reading, stack, given.submission);
+        }
+        let sure = stack.is_some_and(|s| {
+            let mut likeness = calls.iter().map(|at| s.likeness(&reading.calls[*at]));
+            likeness.all(|l| l >= SURE)
+        });
+        Self {
+            given,
+            reading,
+            stack,
+            calls,
+            sure,
+        }
+    }
+
+    /// The calls that start the stack's program.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().map(|at| &self.reading.calls[*at])
+    }
+
+    /// The knobs that the first of the calls gives, in the preset's order.
+    #[must_use]
+    pub fn knobs(&self) -> Vec<(&'a StackKnob, Found)> {
+        match (self.stack, self.calls().next()) {
+            (Some(stack), Some(call)) => all(&self.reading, call, stack),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The submission with other values of knobs and other resources. What was written is read again: a patch
+    /// that does not say exactly what was wished is none.
+    ///
+    /// # Errors
+    /// Every change that cannot be made, and why.
+    pub fn change(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<Refused>> {
+        let refused = |knob: &str, why: &str| Refused {
+            knob: knob.to_owned(),
+            why: why.to_owned(),
+        };
+        let (mut problems, mut made, mut appended) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for call in self.calls() {
+            let (mut known, mut missing) = (Vec::new(), Vec::new());
+            for (name, value) in wishes {
+                match self.stack.and_then(|s| s.knob(name)) {
+                    None => missing.push(refused(name, "the program has no such knob")),
+                    Some(knob) if !self.sure && find(&self.reading, call, knob).is_none() => {
+                        let why = "the script does not give it, and whether the program knows it is not known";
+                        missing.push(refused(name, why));
+                    }
+                    Some(knob) => known.push((knob, value)),
+                }
+            }
+            problems.extend(missing);
+            match edits(&self.reading, call, &known) {
+                Ok(done) => {
+                    for (name, edit, means) in done {
+                        made.insert(edit);
+                        if means == Means::Appended {
+                            appended.insert(name);
+                        }
+                    }
+                }
+                Err(refused) => problems.push(refused),
+            }
+        }
+        if self.calls.is_empty() {
+            problems.extend(
+                wishes
+                    .iter()
+                    .map(|(n, _)| refused(n, "no program was recognised")),
+            );
+        }
+        for wish in asks {
+            match ask(&self.reading, wish) {
+                Ok(edit) => {
+                    made.extend(edit);
+                }
+                Err(refused) => problems.push(refused),
+            }
+        }
+        if !problems.is_empty() {
+            problems.dedup();
+            return Err(problems);
+        }
+        let after = applied(&self.reading.sources, &made).ok_or_else(|| {
+            vec![refused(
+                "",
+                "two changes meet at one place; make them by hand",
+            )]
+        })?;
+        let patch = Patch {
+            before: self.reading.sources.clone(),
+            after,
+            appended,
+        };
+        self.verify(&patch, wishes)?;
+        Ok(patch)
+    }
+
+    /// Reads the patched texts again and compares.
+    fn verify(&self, patch: &Patch, wishes: &[(&str, Value)]) -> Result<(), Vec<Refused>> {
+        let (submission, files) = self.resubmitted(patch);
+        let again = Adoption::read(Given {
+            submission: &submission,
+            files: &files,
+            ..self.given
+        });
+        let (Some(stack), Some(same)) = (self.stack, again.stack) else {
+            let nothing = self.stack.is_none() && again.stack.is_none();
+            let why = "the program is not recognised any more";
+            let refused = Refused {
+                knob: String::new(),
+                why: why.to_owned(),
+            };
+            return if nothing { Ok(()) } else { Err(vec![refused]) };
+        };
+        let mut problems = Vec::new();
+        if stack.name != same.name || self.calls.len() != again.calls.len() {
+            let why = "another program is recognised".to_owned();
+            problems.push(Refused {
+                knob: String::new(),
+                why,
+            });
+        }
+        for (old, new) in self.calls().zip(again.calls()) {
+            for knob in &stack.knobs {
+                let wish = wishes.iter().find(|(name, _)| *name == knob.name);
+                let was = find(&self.reading, old, knob);
+                let is = find(&again.reading, new, knob);
+                if let Some(why) = mismatch(wish.map(|(_, v)| v), was.as_ref(), is.as_ref()) {
+                    let knob = knob.name.clone();
+                    problems.push(Refused { knob, why });
+                }
+            }
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// The submission and the files that a patch makes.
+    #[must_use]
+    pub fn resubmitted(&self, patch: &Patch) -> (Submission, BTreeMap<String, String>) {
+        let mut submission = self.given.submission.clone();
+        let mut files = self.given.files.clone();
+        for (number, source) in patch.after.iter().enumerate() {
+            match number {
+                COMMAND_LINE => {
+                    let mut words: Vec<String> = source
+                        .text
+                        .split_terminator('\0')
+                        .map(str::to_owned)
+                        .collect();
+                    let options = submission.options.len().min(words.len());
+                    let args = words.split_off((options + 1).min(words.len()));
+                    words.truncate(options);
+                    (submission.options, submission.args) = (words, args);
+                }
+                ENVIRONMENT => {
+                    let entries = source.text.split_terminator('\0');
+                    for (name, value) in entries.filter_map(|e| e.split_once('=')) {
+                        submission
+                            .variables
+                            .insert(name.to_owned(), value.to_owned());
+                    }
+                }
+                _ => {
+                    files.insert(source.path.clone(), source.text.clone());
+                }
+            }
+        }
+        (submission, files)
+    }
+}
+
+/// Adds the variables of the environment that are knobs of the stack.
+fn inherit(reading: &mut Reading, stack: &Stack, submission: &Submission) {
+    let spellings = stack.knobs.iter().flat_map(|k| &k.spellings);
+    for spelling in spellings {
+        let Spelling::Env(name) = spelling else {
+            continue;
+        };
+        let Some(value) = submission.variables.get(name) else {
+            continue;
+        };
+        let text = &mut reading.sources[ENVIRONMENT].text;
+        let head = format!("{name}=");
+        if !text.split('\0').any(|entry| entry.starts_with(&head)) {
+            text.push_str(&format!("{head}{value}\0"));
+        }
+    }
+}
+
+/// What is wrong with a value after a patch.
+fn mismatch(wish: Option<&Value>, was: Option<&Found>, is: Option<&Found>) -> Option<String> {
+    if let Some(wish) = wish {
+        let off = *wish == Value::Bool(false) && is.is_none();
+        let said = is.is_some_and(|f| f.state == State::Known(wish.clone()) && !f.maybe);
+        return (!off && !said)
+            .then(|| "the new value would not be the one that counts".to_owned());
+    }
+    let said = |found: Option<&Found>| {
+        found.map(|f| {
+            let state = match &f.state {
+                State::Computed(_, why) => Err(*why),
+                other => Ok(other.clone()),
+            };
+            (state, f.value.text(), f.way, f.maybe)
+        })
+    };
+    (said(was) != said(is)).then(|| "its value would change, too".to_owned())
+}
+
+/// The texts with all edits; None where two of them overlap.
+fn applied(sources: &[Source], edits: &BTreeSet<Edit>) -> Option<Vec<Source>> {
+    let mut all = sources.to_vec();
+    let mut last: Option<&Edit> = None;
+    // From the end to the beginning, so that no place moves before its turn.
+    for edit in edits.iter().rev() {
+        let span = edit.span;
+        if let Some(after) = last.filter(|a| a.span.file == span.file) {
+            let both_added = span.start == span.end && after.span == span;
+            let overlaps = span.end > after.span.start || span.start == after.span.start;
+            if overlaps && !both_added {
+                return None;
+            }
+        }
+        let text = &mut all.get_mut(span.file)?.text;
+        text.get(span.start..span.end)?;
+        text.replace_range(span.start..span.end, &edit.text);
+        last = Some(edit);
+    }
+    Some(all)
+}
+
+impl Patch {
+    /// What changed, as a unified diff over all texts.
+    #[must_use]
+    pub fn diff(&self) -> String {
+        let mut all = String::new();
+        for (number, (old, new)) in self.before.iter().zip(&self.after).enumerate() {
+            if old.text == new.text {
+                continue;
+            }
+            // The words of the command line stand one a line; the other variables are nobody's business.
+            let shown = |text: &str| match number < SCRIPT {
+                true => text.replace('\0', "\n"),
+                false => text.to_owned(),
+            };
+            let (before, after) = (shown(&old.text), shown(&new.text));
+            let context = if number == ENVIRONMENT { 0 } else { CONTEXT };
+            let diff = similar::TextDiff::from_lines(&before, &after);
+            let mut diff = diff.unified_diff();
+            let (from, to) = (format!("a/{}", old.path), format!("b/{}", new.path));
+            all += &diff.context_radius(context).header(&from, &to).to_string();
+        }
+        all
+    }
+}

@@ -1,0 +1,259 @@
+//! Where a knob's value stands: in the words of a launch, in a file of settings, in the environment.
+//!
+//! The words of a launch win over files of settings, and of several words the last one counts: so it is with
+//! argparse, and with Hydra's overrides.
+
+use super::hydra;
+use super::settings::Format;
+use super::stack::{Stack, StackKnob, same_flag};
+use super::traced::{From, Span, Traced, Why};
+use super::walk::{Arg, Call, ENVIRONMENT, Reading, Source};
+use crate::core::recipe::{Kind, Spelling, Value};
+
+/// In which form a value is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// A Hydra override; `added` where it has a sign.
+    Override {
+        /// With `+` or `++`.
+        added: bool,
+    },
+    /// A flag with a value.
+    Flag,
+    /// A flag without one.
+    Switch,
+    /// A variable of the environment.
+    Variable,
+    /// A key in a file of settings.
+    Setting(Format),
+}
+
+/// What is known of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// This is it.
+    Known(Value),
+    /// This text, which is no value of the knob's kind: something that the program itself resolves.
+    Text(String),
+    /// Code computes it, at this place.
+    Computed(Span, Why),
+}
+
+/// A value of a knob, as a submission gives it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// What is known of it.
+    pub state: State,
+    /// The bytes of the value.
+    pub value: Traced,
+    /// In which form.
+    pub way: Way,
+    /// It is given only under a condition.
+    pub maybe: bool,
+}
+
+impl Found {
+    /// Where the value stands that a reader would look for.
+    #[must_use]
+    pub fn place(&self) -> Option<Span> {
+        self.value.place()
+    }
+}
+
+/// The value of a knob that counts in a call.
+#[must_use]
+pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
+    let split = call.args.min(call.words.len());
+    let (launchers, own) = call.words.split_at(split);
+    let mut words = [own, launchers].into_iter().flat_map(|words| {
+        let spellings = knob.spellings.iter();
+        let found = spellings.filter_map(move |s| in_words(words, s, knob.kind));
+        found.max_by_key(|(at, _)| *at).map(|(_, found)| found)
+    });
+    words.next().or_else(|| {
+        let mut spellings = knob.spellings.iter();
+        spellings.find_map(|s| {
+            in_settings(call, s, knob.kind).or_else(|| in_environment(reading, call, s, knob.kind))
+        })
+    })
+}
+
+/// The last of the words that gives a value in this spelling, and its number.
+fn in_words(words: &[Arg], spelling: &Spelling, kind: Kind) -> Option<(usize, Found)> {
+    words.iter().enumerate().rev().find_map(|(at, word)| {
+        let text = word.text.text();
+        let found = match spelling {
+            Spelling::Hydra(key) | Spelling::HydraAdd(key) | Spelling::HydraForce(key) => {
+                in_override(word, &text, key, kind)
+            }
+            Spelling::Flag(flag) => in_flag(words, at, &text, flag.trim_end_matches('='), kind),
+            Spelling::Switch(flag) if same_flag(&text, flag) => Some(Found {
+                state: State::Known(Value::Bool(true)),
+                value: word.text.clone(),
+                way: Way::Switch,
+                maybe: word.maybe,
+            }),
+            Spelling::Switch(_) | Spelling::Env(_) => None,
+        };
+        found.map(|found| (at, found))
+    })
+}
+
+fn in_override(word: &Arg, text: &str, key: &str, kind: Kind) -> Option<Found> {
+    let read = hydra::read(text).filter(|o| o.key == key && o.sign != "~")?;
+    let value = word.text.slice(read.value.clone()?.start, text.len());
+    let written = value.text();
+    let state = match (value.unknown(), read.form) {
+        (Some((span, why)), _) => State::Computed(span, why),
+        (None, hydra::Form::Bare | hydra::Form::Quoted) => parsed(kind, &hydra::meaning(&written)),
+        (None, hydra::Form::Compound) => parsed(kind, &written),
+        (None, hydra::Form::Interpolation | hydra::Form::Sweep) => State::Text(written),
+    };
+    Some(Found {
+        state,
+        value,
+        way: Way::Override {
+            added: !read.sign.is_empty(),
+        },
+        maybe: word.maybe,
+    })
+}
+
+fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Option<Found> {
+    let word = &words[at];
+    let name = text.split('=').next().unwrap_or(text);
+    if !same_flag(name, flag) {
+        return None;
+    }
+    if name.len() < text.len() {
+        let value = word.text.slice(name.len() + 1, text.len());
+        return Some(given(value, Way::Flag, word.maybe, kind));
+    }
+    let next = words.get(at + 1);
+    let is_flag = |arg: &Arg| {
+        let text = arg.text.text();
+        text.starts_with('-') && text.parse::<f64>().is_err()
+    };
+    match next {
+        Some(next) if !is_flag(next) => {
+            let maybe = word.maybe || next.maybe;
+            Some(given(next.text.clone(), Way::Flag, maybe, kind))
+        }
+        // A flag of its own is what stands for `true`.
+        _ if kind == Kind::Bool => Some(Found {
+            state: State::Known(Value::Bool(true)),
+            value: word.text.clone(),
+            way: Way::Switch,
+            maybe: word.maybe,
+        }),
+        _ => None,
+    }
+}
+
+fn in_settings(call: &Call, spelling: &Spelling, kind: Kind) -> Option<Found> {
+    let keys: Vec<String> = match spelling {
+        Spelling::Hydra(key) | Spelling::HydraAdd(key) | Spelling::HydraForce(key) => {
+            vec![key.clone()]
+        }
+        Spelling::Flag(flag) | Spelling::Switch(flag) => {
+            let name = flag.trim_start_matches('-').trim_end_matches('=');
+            vec![name.replace('-', "_"), name.to_owned()]
+        }
+        Spelling::Env(_) => return None,
+    };
+    call.settings.iter().rev().find_map(|(path, content)| {
+        let format = Format::of(path)?;
+        let text = content.text();
+        let entry = keys.iter().find_map(|key| format.find(&text, key))?;
+        let value = content.slice(entry.bytes.start, entry.bytes.end);
+        let state = match (value.unknown(), entry.text) {
+            (Some((span, why)), _) => State::Computed(span, why),
+            (None, Some(text)) => parsed(kind, &text),
+            (None, None) => State::Text(value.text()),
+        };
+        Some(Found {
+            state,
+            value,
+            way: Way::Setting(format),
+            maybe: false,
+        })
+    })
+}
+
+fn in_environment(
+    reading: &Reading,
+    call: &Call,
+    spelling: &Spelling,
+    kind: Kind,
+) -> Option<Found> {
+    let Spelling::Env(name) = spelling else {
+        return None;
+    };
+    let value = match call.variables.get(name) {
+        Some(value) => value.clone(),
+        None => inherited(reading, name)?,
+    };
+    Some(given(value, Way::Variable, false, kind))
+}
+
+/// A variable that no script sets.
+fn inherited(reading: &Reading, name: &str) -> Option<Traced> {
+    let Source { text, .. } = reading.sources.get(ENVIRONMENT)?;
+    let mut start = 0;
+    for entry in text.split_inclusive('\0') {
+        let value = entry
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix('='));
+        if let Some(value) = value {
+            let value = value.trim_end_matches('\0');
+            let at = start + name.len() + 1;
+            return Some(Traced::literal(ENVIRONMENT, at, value, super::Quote::Raw));
+        }
+        start += entry.len();
+    }
+    None
+}
+
+fn given(value: Traced, way: Way, maybe: bool, kind: Kind) -> Found {
+    let state = match value.unknown() {
+        Some((span, why)) => State::Computed(span, why),
+        None => parsed(kind, &value.text()),
+    };
+    Found {
+        state,
+        value,
+        way,
+        maybe,
+    }
+}
+
+fn parsed(kind: Kind, text: &str) -> State {
+    let lower = text.to_ascii_lowercase();
+    let text = match lower.as_str() {
+        "true" | "false" if kind == Kind::Bool => &lower,
+        _ => text,
+    };
+    // A number with a point is one all the same, where whole numbers are wanted.
+    match kind.parse(text) {
+        Ok(value) => State::Known(value),
+        Err(_) => State::Text(text.to_owned()),
+    }
+}
+
+/// The knobs of a stack that a call gives, in the preset's order.
+#[must_use]
+pub fn all<'s>(reading: &Reading, call: &Call, stack: &'s Stack) -> Vec<(&'s StackKnob, Found)> {
+    let knobs = stack.knobs.iter();
+    let found = knobs.filter_map(|knob| Some((knob, find(reading, call, knob)?)));
+    found.collect()
+}
+
+/// The literals of a value, each with the places at which it was used, the innermost first.
+pub(super) fn ways(value: &Traced) -> Vec<(Span, Vec<Span>)> {
+    let parts = value.parts().iter();
+    let literal = parts.filter_map(|part| match part.from {
+        From::Literal { span, .. } => Some((span, part.via.iter().rev().map(|u| u.span).collect())),
+        From::Computed { .. } => None,
+    });
+    literal.collect()
+}

@@ -1,0 +1,29 @@
+//! Scripts that people already have: what they start, with which values, and how another value is put in.
+//!
+//! Rule: a value is changed where its bytes stand and nowhere else; what is computed is said to be, and never
+//! guessed.
+
+mod adopt;
+mod edit;
+pub mod hydra;
+mod knobs;
+mod launchers;
+mod resources;
+mod sbatch;
+pub mod settings;
+pub mod shell;
+mod stack;
+mod traced;
+mod walk;
+
+pub use adopt::{Adoption, Given, Patch};
+pub use edit::{Edit, Means, Refused};
+pub use knobs::{Found, State, Way, all, find};
+pub use launchers::{Launcher, Launchers, Starts};
+pub use resources::Ask;
+pub use sbatch::{Directive, directives, wins};
+pub use stack::{Stack, StackKnob, recognise};
+pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
+pub use walk::{
+    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, Reading, SCRIPT, Source, Submission, Target, follow,
+};

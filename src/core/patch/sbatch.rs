@@ -1,0 +1,212 @@
+//! What a submission asks of Slurm: `#SBATCH` directives and options of the command line.
+//!
+//! Rules of sbatch: directives count up to the first line that is neither blank nor a comment; no shell reads them; of
+//! an option given twice the later one counts, and the command line before the environment before the script.
+
+use super::traced::{Quote, Span, Traced};
+use super::walk::{COMMAND_LINE, Reading, SCRIPT};
+
+/// Options with one letter, and their long names (sbatch of Slurm 25.05).
+const SHORT: [(char, &str); 24] = [
+    ('A', "account"),
+    ('a', "array"),
+    ('b', "begin"),
+    ('C', "constraint"),
+    ('c', "cpus-per-task"),
+    ('D', "chdir"),
+    ('d', "dependency"),
+    ('e', "error"),
+    ('F', "nodefile"),
+    ('G', "gpus"),
+    ('i', "input"),
+    ('J', "job-name"),
+    ('L', "licenses"),
+    ('M', "clusters"),
+    ('m', "distribution"),
+    ('N', "nodes"),
+    ('n', "ntasks"),
+    ('o', "output"),
+    ('p', "partition"),
+    ('q', "qos"),
+    ('S', "core-spec"),
+    ('t', "time"),
+    ('w', "nodelist"),
+    ('x', "exclude"),
+];
+/// Options that take no value, or one behind `=` only.
+const BARE: [&str; 26] = [
+    "H",
+    "hold",
+    "h",
+    "help",
+    "I",
+    "immediate",
+    "k",
+    "no-kill",
+    "O",
+    "overcommit",
+    "s",
+    "oversubscribe",
+    "Q",
+    "quiet",
+    "v",
+    "verbose",
+    "V",
+    "version",
+    "W",
+    "wait",
+    "exclusive",
+    "parsable",
+    "requeue",
+    "no-requeue",
+    "contiguous",
+    "test-only",
+];
+
+/// An option as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directive {
+    /// Its long name, without dashes.
+    pub option: String,
+    /// Its value; None for one that has none.
+    pub value: Option<Traced>,
+    /// The bytes of the option with its value.
+    pub span: Span,
+}
+
+/// All options in the order in which they count, the last one most: directives, then the command line.
+#[must_use]
+pub fn directives(reading: &Reading) -> Vec<Directive> {
+    let mut all = Vec::new();
+    if let Some(script) = reading.sources.get(SCRIPT) {
+        let mut start = 0;
+        for line in script.text.split_inclusive('\n') {
+            let trimmed = line.trim_start();
+            if !trimmed.trim_end().is_empty() && !trimmed.starts_with('#') {
+                break;
+            }
+            if let Some(rest) = line.strip_prefix("#SBATCH") {
+                let words = line_words(SCRIPT, start + 7, rest);
+                read_options(&words, &mut all);
+            }
+            start += line.len();
+        }
+    }
+    let line = &reading.sources.first().map_or("", |s| s.text.as_str());
+    let words = reading.words.iter().filter_map(|span| {
+        let text = line.get(span.start..span.end)?;
+        Some((
+            Traced::literal(COMMAND_LINE, span.start, text, Quote::Raw),
+            *span,
+        ))
+    });
+    read_options(&words.collect::<Vec<_>>(), &mut all);
+    all
+}
+
+/// The option that counts.
+#[must_use]
+pub fn wins<'d>(all: &'d [Directive], option: &str) -> Option<&'d Directive> {
+    all.iter().rev().find(|d| d.option == option)
+}
+
+/// The words of a directive's line. Quotes group and are taken away; a word that begins with `#` ends the line.
+fn line_words(file: usize, start: usize, text: &str) -> Vec<(Traced, Span)> {
+    let mut words = Vec::new();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at].is_ascii_whitespace() {
+            at += 1;
+            continue;
+        }
+        if bytes[at] == b'#' {
+            break;
+        }
+        let (word, end) = line_word(file, start, text, at);
+        let span = Span {
+            file,
+            start: start + at,
+            end: start + end,
+        };
+        words.push((word, span));
+        at = end;
+    }
+    words
+}
+
+fn line_word(file: usize, start: usize, text: &str, from: usize) -> (Traced, usize) {
+    let (bytes, mut at, mut word) = (text.as_bytes(), from, Traced::default());
+    while at < bytes.len() && !bytes[at].is_ascii_whitespace() {
+        let quote = Some(bytes[at]).filter(|b| matches!(b, b'"' | b'\''));
+        let (begin, end, next) = match quote {
+            Some(q) => {
+                let rest = &bytes[at + 1..];
+                let length = memchr::memchr(q, rest).unwrap_or(rest.len());
+                let end = at + 1 + length;
+                (at + 1, end, (end + 1).min(bytes.len()))
+            }
+            None => {
+                let ends = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'"' | b'\'');
+                let length = bytes[at..]
+                    .iter()
+                    .position(ends)
+                    .unwrap_or(bytes.len() - at);
+                (at, at + length, at + length)
+            }
+        };
+        let quote = match quote {
+            None => Quote::Bare,
+            Some(b'"') => Quote::Double,
+            Some(_) => Quote::Single,
+        };
+        if let Some(piece) = text.get(begin..end) {
+            word.push(&Traced::literal(file, start + begin, piece, quote));
+        }
+        at = next;
+    }
+    (word, at)
+}
+
+/// Options and their values, up to the first word that is neither.
+fn read_options(words: &[(Traced, Span)], all: &mut Vec<Directive>) {
+    let mut at = 0;
+    while let Some((word, span)) = words.get(at) {
+        let text = word.text();
+        at += 1;
+        let (option, value) = match (text.strip_prefix("--"), text.strip_prefix('-')) {
+            (Some(long), _) if !long.is_empty() => match long.split_once('=') {
+                Some((name, _)) => {
+                    let value = word.slice(2 + name.len() + 1, text.len());
+                    (name.to_owned(), Some(value))
+                }
+                None => (long.to_owned(), None),
+            },
+            (_, Some(short)) if !short.is_empty() && !short.starts_with('-') => {
+                let letter = short.chars().next().unwrap_or_default();
+                let width = 1 + letter.len_utf8();
+                let attached = (text.len() > width).then(|| word.slice(width, text.len()));
+                (long_name(letter), attached)
+            }
+            _ => return,
+        };
+        let takes_next = value.is_none() && !BARE.contains(&option.as_str());
+        let (value, span) = match words.get(at) {
+            Some((next, end)) if takes_next => {
+                at += 1;
+                (Some(next.clone()), span.through(*end))
+            }
+            _ => (value, *span),
+        };
+        all.push(Directive {
+            option,
+            value,
+            span,
+        });
+    }
+}
+
+fn long_name(letter: char) -> String {
+    let known = SHORT.iter().find(|(short, _)| *short == letter);
+    known.map_or_else(|| letter.to_string(), |(_, long)| (*long).to_owned())
+}

@@ -1,0 +1,234 @@
+//! What is run under which condition.
+
+use super::MAX_DEPTH;
+use super::commands::Command;
+use super::lexer::{Lexer, Token};
+use super::word::{Piece, Word};
+
+/// A script.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Script {
+    /// What is run, in order.
+    pub blocks: Vec<Block>,
+    /// Bodies of here-documents, which redirections name by number.
+    pub heres: Vec<Vec<Piece>>,
+    /// Bytes at which something stands that is no shell as far as is known here.
+    pub faults: Vec<usize>,
+}
+
+/// A piece of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Block {
+    /// A simple command.
+    Command(Command),
+    /// One of several; none of them, too, unless they are `whole`.
+    Branches {
+        /// What is run in each case.
+        branches: Vec<Vec<Block>>,
+        /// One of them is always taken.
+        whole: bool,
+        /// The word that chooses, and the patterns of each branch.
+        case: Option<(Word, Vec<Vec<Word>>)>,
+    },
+    /// Run several times, or not at all.
+    Loop {
+        /// The variable that takes each of the words.
+        variable: Option<(String, Vec<Word>)>,
+        /// What is run to see whether it goes on.
+        condition: Vec<Block>,
+        /// What is run each time.
+        body: Vec<Block>,
+        /// Where its head stands.
+        head: (usize, usize),
+    },
+    /// Run without an effect on the variables of what follows.
+    Subshell(Vec<Block>),
+    /// Run where the command before it ended in success, or did not.
+    Maybe(Vec<Block>),
+    /// `[[ … ]]` and `(( … ))`, which use variables and run nothing.
+    Test {
+        /// First byte.
+        start: usize,
+        /// The byte behind the last.
+        end: usize,
+    },
+    /// Defined now and run when it is called.
+    Function {
+        /// Its name.
+        name: String,
+        /// What is run.
+        body: Vec<Block>,
+    },
+}
+
+/// Reads a script. Any text is one.
+#[must_use]
+pub fn read(text: &str) -> Script {
+    let mut lexer = Lexer::new(text);
+    let mut blocks = Vec::new();
+    loop {
+        lexer.read_blocks(&[], &mut blocks);
+        if *lexer.peek() == Token::End {
+            break;
+        }
+        // A closing word that nothing opened.
+        lexer.fault();
+        lexer.take();
+    }
+    Script {
+        blocks,
+        heres: lexer.heres.into_iter().map(|here| here.pieces).collect(),
+        faults: lexer.faults,
+    }
+}
+
+/// Words that end a block wherever they stand as a command.
+const CLOSING: [&str; 8] = ["then", "elif", "else", "fi", "do", "done", "esac", "}"];
+
+impl Lexer<'_> {
+    /// Commands up to one of the words `ends`, which stays, or a closing parenthesis.
+    pub(super) fn read_blocks(&mut self, ends: &[&str], blocks: &mut Vec<Block>) {
+        loop {
+            let text = self.text;
+            match self.peek() {
+                Token::End | Token::Operator(")" | ";;" | ";&" | ";;&", _) => return,
+                Token::Operator("\n" | ";" | "&" | "&&" | "||" | "|" | "|&", _) => self.take(),
+                Token::Word(word) => {
+                    let bare = word.bare(text).unwrap_or_default();
+                    if ends.contains(&bare) || CLOSING.contains(&bare) {
+                        return;
+                    }
+                    self.read_chain(blocks);
+                }
+                Token::Operator(..) => self.read_chain(blocks),
+            }
+        }
+    }
+
+    /// Commands joined by `&&` and `||`.
+    fn read_chain(&mut self, blocks: &mut Vec<Block>) {
+        self.read_pipeline(blocks);
+        while self.is("&&") || self.is("||") {
+            self.take();
+            while self.is("\n") {
+                self.take();
+            }
+            let mut then = Vec::new();
+            self.read_pipeline(&mut then);
+            blocks.push(Block::Maybe(then));
+        }
+    }
+
+    fn read_pipeline(&mut self, blocks: &mut Vec<Block>) {
+        while self.is_word("!") {
+            self.take();
+        }
+        let mut first = Vec::new();
+        self.read_block(&mut first);
+        if !self.is("|") && !self.is("|&") {
+            blocks.append(&mut first);
+            return;
+        }
+        blocks.push(Block::Subshell(first));
+        while self.is("|") || self.is("|&") {
+            self.take();
+            while self.is("\n") {
+                self.take();
+            }
+            let mut next = Vec::new();
+            self.read_block(&mut next);
+            blocks.push(Block::Subshell(next));
+        }
+    }
+
+    /// One command of any kind. Takes at least one token, unless there is none or a block ends.
+    pub(super) fn read_block(&mut self, blocks: &mut Vec<Block>) {
+        let text = self.text;
+        let (word, paren) = match self.peek() {
+            Token::Word(word) => (word.bare(text).unwrap_or_default().to_owned(), 0),
+            Token::Operator("(", _) => (String::new(), 1),
+            Token::Operator("((", start) => (String::new(), 2 + *start),
+            _ => (String::new(), 0),
+        };
+        if self.depth >= MAX_DEPTH {
+            self.fault();
+            return self.read_simple(blocks);
+        }
+        self.depth += 1;
+        match (word.as_str(), paren) {
+            (_, 1) => {
+                let mut inner = Vec::new();
+                self.take();
+                self.read_blocks(&[], &mut inner);
+                self.close(")");
+                blocks.push(Block::Subshell(inner));
+                self.read_trailing_redirects();
+            }
+            (_, 2..) => self.read_arithmetic(paren - 2, blocks),
+            ("{", _) => {
+                self.take();
+                self.read_blocks(&["}"], blocks);
+                self.close("}");
+                self.read_trailing_redirects();
+            }
+            ("if", _) => self.read_if(blocks),
+            ("for" | "select", _) => self.read_for(blocks),
+            ("while" | "until", _) => self.read_while(blocks),
+            ("case", _) => self.read_case(blocks),
+            ("[[", _) => self.read_test(blocks),
+            ("function", _) => {
+                self.take();
+                self.read_function(blocks);
+            }
+            _ => self.read_simple(blocks),
+        }
+        self.depth -= 1;
+    }
+
+    /// The next token if it is this operator or word; a fault else.
+    pub(super) fn close(&mut self, what: &str) {
+        match self.is(what) || self.is_word(what) {
+            true => self.take(),
+            false => self.fault(),
+        }
+    }
+
+    pub(super) fn read_trailing_redirects(&mut self) {
+        while matches!(self.peek(), Token::Operator(o, _) if o.contains(['<', '>'])) {
+            self.read_command();
+        }
+    }
+
+    fn read_simple(&mut self, blocks: &mut Vec<Block>) {
+        let command = self.read_command();
+        let text = self.text;
+        let name = match command.words.as_slice() {
+            [name] if command.assignments.is_empty() && self.is("(") => name.bare(text),
+            _ => None,
+        };
+        let nothing = command.words.is_empty()
+            && command.assignments.is_empty()
+            && command.redirects.is_empty();
+        match name.map(str::to_owned) {
+            Some(name) => self.read_body(name, blocks),
+            None if nothing => {
+                let ends = matches!(
+                    self.peek(),
+                    Token::End | Token::Operator(")" | ";;" | ";&" | ";;&" | "\n", _)
+                );
+                if !ends {
+                    self.fault();
+                    self.take();
+                }
+            }
+            None => {
+                // A parenthesis behind words is none that a command can have.
+                if self.is("(") || self.is("((") {
+                    self.fault();
+                    self.take();
+                }
+                blocks.push(Block::Command(command));
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Commands that hold others: branches, loops, cases, functions.
+
+use super::blocks::Block;
+use super::lexer::{Lexer, Token};
+use super::word::Word;
+
+impl Lexer<'_> {
+    pub(super) fn read_arithmetic(&mut self, start: usize, blocks: &mut Vec<Block>) {
+        self.take();
+        let inner = self.code_end(start);
+        self.at = (inner + 1).min(self.bytes.len());
+        while !self.text.is_char_boundary(self.at) {
+            self.at += 1;
+        }
+        let end = self.at;
+        blocks.push(Block::Test { start, end });
+    }
+
+    pub(super) fn read_if(&mut self, blocks: &mut Vec<Block>) {
+        self.take();
+        let (mut branches, mut whole) = (Vec::new(), false);
+        self.read_blocks(&[], blocks);
+        self.close("then");
+        let mut branch = Vec::new();
+        loop {
+            self.read_blocks(&[], &mut branch);
+            branches.push(std::mem::take(&mut branch));
+            if self.is_word("elif") {
+                self.take();
+                self.read_blocks(&[], &mut branch);
+                self.close("then");
+            } else if self.is_word("else") && !whole {
+                self.take();
+                whole = true;
+            } else {
+                break;
+            }
+        }
+        self.close("fi");
+        self.read_trailing_redirects();
+        blocks.push(Block::Branches {
+            branches,
+            whole,
+            case: None,
+        });
+    }
+
+    pub(super) fn read_for(&mut self, blocks: &mut Vec<Block>) {
+        let start = self.at;
+        self.take();
+        let mut variable = None;
+        let text = self.text;
+        if let Token::Operator("((", at) = *self.peek() {
+            self.read_arithmetic(at, blocks);
+        } else if let Token::Word(name) = self.next() {
+            let mut words = Vec::new();
+            while self.is("\n") {
+                self.take();
+            }
+            if self.is_word("in") {
+                self.take();
+                while let Token::Word(word) = self.peek().clone() {
+                    self.take();
+                    words.push(word);
+                }
+            }
+            variable = name.bare(text).map(|name| (name.to_owned(), words));
+        }
+        self.read_loop(variable, Vec::new(), (start, self.at), blocks);
+    }
+
+    pub(super) fn read_while(&mut self, blocks: &mut Vec<Block>) {
+        let start = self.at;
+        self.take();
+        let mut condition = Vec::new();
+        self.read_blocks(&[], &mut condition);
+        self.read_loop(None, condition, (start, self.at), blocks);
+    }
+
+    fn read_loop(
+        &mut self,
+        variable: Option<(String, Vec<Word>)>,
+        condition: Vec<Block>,
+        head: (usize, usize),
+        blocks: &mut Vec<Block>,
+    ) {
+        while self.is("\n") || self.is(";") {
+            self.take();
+        }
+        let mut body = Vec::new();
+        let closing = if self.is_word("{") { "}" } else { "done" };
+        match closing {
+            "}" => self.take(),
+            _ => self.close("do"),
+        }
+        self.read_blocks(&[closing], &mut body);
+        self.close(closing);
+        self.read_trailing_redirects();
+        blocks.push(Block::Loop {
+            variable,
+            condition,
+            body,
+            head,
+        });
+    }
+
+    pub(super) fn read_case(&mut self, blocks: &mut Vec<Block>) {
+        self.take();
+        let subject = match self.next() {
+            Token::Word(subject) => subject,
+            _ => Word::default(),
+        };
+        while self.is("\n") {
+            self.take();
+        }
+        self.close("in");
+        let (mut branches, mut patterns, mut whole) = (Vec::new(), Vec::new(), false);
+        loop {
+            while self.is("\n") || self.is(";;") || self.is(";&") || self.is(";;&") {
+                self.take();
+            }
+            if self.is_word("esac") || *self.peek() == Token::End {
+                break;
+            }
+            let words = self.read_patterns();
+            whole |= words.iter().any(|w| w.bare(self.text) == Some("*"));
+            patterns.push(words);
+            let mut branch = Vec::new();
+            self.read_blocks(&[], &mut branch);
+            branches.push(branch);
+            if !self.is(";;") && !self.is(";&") && !self.is(";;&") {
+                break;
+            }
+        }
+        self.close("esac");
+        self.read_trailing_redirects();
+        blocks.push(Block::Branches {
+            branches,
+            whole,
+            case: Some((subject, patterns)),
+        });
+    }
+
+    /// The patterns of a case up to their parenthesis.
+    fn read_patterns(&mut self) -> Vec<Word> {
+        let mut words = Vec::new();
+        if self.is("(") {
+            self.take();
+        }
+        loop {
+            match self.next() {
+                Token::Word(word) => words.push(word),
+                Token::Operator("|" | "||" | "(", _) => {}
+                Token::Operator(")", _) => return words,
+                Token::Operator(..) | Token::End => {
+                    self.fault();
+                    return words;
+                }
+            }
+        }
+    }
+
+    /// `[[ … ]]`.
+    pub(super) fn read_test(&mut self, blocks: &mut Vec<Block>) {
+        let start = match self.peek() {
+            Token::Word(word) => word.start,
+            _ => self.at,
+        };
+        while !self.is_word("]]") && *self.peek() != Token::End {
+            self.take();
+        }
+        self.close("]]");
+        let end = self.at;
+        blocks.push(Block::Test { start, end });
+    }
+
+    pub(super) fn read_function(&mut self, blocks: &mut Vec<Block>) {
+        let text = self.text;
+        let name = match self.next() {
+            Token::Word(name) => name.bare(text).unwrap_or_default().to_owned(),
+            _ => return self.fault(),
+        };
+        self.read_body(name, blocks);
+    }
+
+    /// What stands behind the name of a function.
+    pub(super) fn read_body(&mut self, name: String, blocks: &mut Vec<Block>) {
+        while self.is("(") || self.is(")") || self.is("\n") {
+            self.take();
+        }
+        let mut body = Vec::new();
+        self.read_block(&mut body);
+        blocks.push(Block::Function { name, body });
+    }
+}

@@ -1,0 +1,141 @@
+//! Training stacks, as presets describe them: by what they are recognised, and how they spell their knobs.
+
+use super::hydra;
+use super::walk::{Call, Reading, Target};
+use crate::core::recipe::{Effect, Kind, PresetFile, Recognise, Role, Spelling};
+
+/// A stack.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stack {
+    /// Name of its preset.
+    pub name: String,
+    /// By what its programs are known.
+    pub recognise: Recognise,
+    /// Its knobs, in the preset's order.
+    pub knobs: Vec<StackKnob>,
+}
+
+/// A knob with all its spellings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StackKnob {
+    /// Its name.
+    pub name: String,
+    /// What it means.
+    pub role: Option<Role>,
+    /// Kind of value.
+    pub kind: Kind,
+    /// What moving it does to the experiment.
+    pub effect: Effect,
+    /// How programs of the stack are told, the preset's own way first.
+    pub spellings: Vec<Spelling>,
+}
+
+impl Stack {
+    /// The stack of a preset.
+    #[must_use]
+    pub fn of(file: &PresetFile) -> Self {
+        let knobs = file.knobs.iter().map(|knob| {
+            let mut spellings: Vec<Spelling> = knob.spelling.iter().cloned().collect();
+            let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
+            let styles = file.spellings.iter().filter_map(|s| s.get(&knob.name));
+            for spelling in versions.chain(styles.map(|text| Spelling::read(text))) {
+                if !spellings.contains(&spelling) {
+                    spellings.push(spelling);
+                }
+            }
+            StackKnob {
+                name: knob.name.clone(),
+                role: knob.role,
+                kind: knob.kind,
+                effect: knob.effect,
+                spellings,
+            }
+        });
+        Self {
+            name: file.preset.clone(),
+            recognise: file.recognise.clone(),
+            knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
+        }
+    }
+
+    /// The knob of this name.
+    #[must_use]
+    pub fn knob(&self, name: &str) -> Option<&StackKnob> {
+        self.knobs.iter().find(|k| k.name == name)
+    }
+
+    /// How sure it is that a call starts this stack: 0 where nothing says so.
+    #[must_use]
+    pub fn likeness(&self, call: &Call) -> usize {
+        let r = &self.recognise;
+        let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let named = match &call.target {
+            Target::Module(name) => usize::from(any(&r.modules, name)) * 1_000,
+            Target::Program(name) => usize::from(any(&r.programs, name)) * 1_000,
+            Target::Script(path) => usize::from(any(&r.scripts, &file(path))) * 500,
+            Target::Code => 0,
+        };
+        let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
+        let launched = usize::from(call.launchers.iter().any(launched));
+        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let own = r
+            .keys
+            .iter()
+            .filter(|key| words.iter().any(|w| is_key(w, key)));
+        let keys = 100 * own.count();
+        match named + keys + launched {
+            0 => 0,
+            some => some + 2 * self.spelled(call),
+        }
+    }
+
+    /// How many of its knobs the words of a call spell.
+    fn spelled(&self, call: &Call) -> usize {
+        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let says = |knob: &&StackKnob| {
+            let mut all = knob.spellings.iter();
+            all.any(|s| words.iter().any(|w| is_key(w, s.name())))
+        };
+        self.knobs.iter().filter(says).count()
+    }
+}
+
+/// Whether a word gives the value of a key or flag.
+fn is_key(word: &str, key: &str) -> bool {
+    if key.starts_with('-') {
+        let flag = word.split('=').next().unwrap_or(word);
+        return same_flag(flag, key.trim_end_matches('='));
+    }
+    hydra::read(word).is_some_and(|o| o.key == key)
+}
+
+/// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
+pub(super) fn same_flag(word: &str, flag: &str) -> bool {
+    let plain = |c: char| if c == '_' { '-' } else { c };
+    word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
+}
+
+fn any(names: &[String], name: &str) -> bool {
+    names.iter().any(|known| match known.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => known == name,
+    })
+}
+
+/// The stack that a submission most probably starts, and the calls that start it: numbers in the two lists. Where
+/// several calls are as likely, all of them.
+#[must_use]
+pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usize>)> {
+    let best = stacks.iter().enumerate().flat_map(|(at, stack)| {
+        let calls = reading.calls.iter();
+        calls.map(move |call| (stack.likeness(call), at))
+    });
+    // Of stacks that are as likely the first one counts.
+    let (most, stack) = best
+        .filter(|(l, _)| *l > 0)
+        .max_by_key(|(l, at)| (*l, std::cmp::Reverse(*at)))?;
+    let calls = reading.calls.iter().enumerate();
+    let sure = |likeness: usize| likeness * 2 >= most;
+    let calls = calls.filter(|(_, call)| sure(stacks[stack].likeness(call)));
+    Some((stack, calls.map(|(at, _)| at).collect()))
+}

@@ -1,0 +1,372 @@
+//! Text of which every byte knows where it was written.
+//!
+//! A word of a launch may come from a script, over variables, from a here-document or from the command line. A
+//! value that a knob has is found in such a text, and is changed where its bytes stand.
+
+use std::rc::Rc;
+
+/// Pieces of one text, and bytes of it, beyond which it is not traced any further.
+const MAX_PARTS: usize = 4_096;
+/// Bytes of one text.
+const MAX_BYTES: usize = 1 << 20;
+/// Variables through which a value is followed.
+const MAX_USES: usize = 16;
+
+/// Bytes of one file: where a value stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// Number of the file, in the order in which a `Reading` lists them.
+    pub file: usize,
+    /// First byte.
+    pub start: usize,
+    /// The byte behind the last.
+    pub end: usize,
+}
+
+impl Span {
+    /// The span of this file that begins here and ends where `last` ends.
+    #[must_use]
+    pub fn through(self, last: Self) -> Self {
+        Self {
+            end: last.end.max(self.start),
+            ..self
+        }
+    }
+}
+
+/// In which quotes bytes stand, and so what may be put in their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Quote {
+    /// A file's own text, in no shell's quotes.
+    Raw,
+    /// A word of a shell script without quotes.
+    Bare,
+    /// Between single quotes.
+    Single,
+    /// Between double quotes.
+    Double,
+    /// The body of a here-document in which variables are replaced.
+    Here,
+    /// Quotes within quotes.
+    Nested,
+}
+
+impl Quote {
+    /// The quotes around bytes that stand in `inner` quotes of a text that itself stands in these.
+    #[must_use]
+    pub fn around(self, inner: Self) -> Self {
+        match (self, inner) {
+            (Self::Raw, inner) => inner,
+            (outer, Self::Raw) => outer,
+            _ => Self::Nested,
+        }
+    }
+}
+
+/// A place at which a variable's value is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Use {
+    /// Name of the variable; a number for an argument of a script.
+    pub name: String,
+    /// The bytes that name it (`${BS}`), without quotes.
+    pub span: Span,
+    /// The quotes around them.
+    pub quote: Quote,
+    /// All that it stands for there.
+    pub whole: Rc<str>,
+}
+
+/// Why the text of a part is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// A command or a calculation of the shell.
+    Code,
+    /// A variable that no script sets.
+    Environment,
+    /// One of several values, depending on a condition.
+    Condition,
+    /// A variable that takes several values in a loop.
+    Loop,
+    /// More text than is followed.
+    TooLong,
+}
+
+impl Why {
+    /// The reason in the words of a message.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Code => "is computed there",
+            Self::Environment => "comes from the job's environment",
+            Self::Condition => "depends on a condition",
+            Self::Loop => "takes several values in a loop",
+            Self::TooLong => "is longer than what is read",
+        }
+    }
+}
+
+/// Where the text of a part comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum From {
+    /// These bytes. `exact` where the bytes are the text, and no escape for it.
+    Literal {
+        /// Where they stand.
+        span: Span,
+        /// In which quotes.
+        quote: Quote,
+        /// Whether the bytes are the text itself.
+        exact: bool,
+    },
+    /// Code at this place, whose result is not known; the text is the code.
+    Computed {
+        /// Where it stands.
+        span: Span,
+        /// Why it is not known.
+        why: Why,
+    },
+}
+
+impl From {
+    /// The bytes that say what the text is.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Literal { span, .. } | Self::Computed { span, .. } => *span,
+        }
+    }
+}
+
+/// A piece of text with one origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The text.
+    pub text: String,
+    /// Where it was written.
+    pub from: From,
+    /// The variables through which it came, the outermost use first.
+    pub via: Vec<Use>,
+}
+
+impl Part {
+    fn slice(&self, start: usize, end: usize) -> Option<Self> {
+        let text = self.text.get(start..end)?.to_owned();
+        let from = match &self.from {
+            From::Literal {
+                span,
+                quote,
+                exact: true,
+            } => From::Literal {
+                span: Span {
+                    file: span.file,
+                    start: span.start + start,
+                    end: span.start + end,
+                },
+                quote: *quote,
+                exact: true,
+            },
+            other => other.clone(),
+        };
+        Some(Self {
+            text,
+            from,
+            via: self.via.clone(),
+        })
+    }
+}
+
+/// A text with its origins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Traced {
+    parts: Vec<Part>,
+}
+
+impl Traced {
+    /// A whole file.
+    #[must_use]
+    pub fn file(file: usize, text: &str) -> Self {
+        Self::literal(file, 0, text, Quote::Raw)
+    }
+
+    /// Bytes of a file that begin at `start`.
+    #[must_use]
+    pub fn literal(file: usize, start: usize, text: &str, quote: Quote) -> Self {
+        let span = Span {
+            file,
+            start,
+            end: start + text.len(),
+        };
+        let from = From::Literal {
+            span,
+            quote,
+            exact: true,
+        };
+        Self {
+            parts: vec![Part {
+                text: text.to_owned(),
+                from,
+                via: Vec::new(),
+            }],
+        }
+    }
+
+    /// Bytes that stand for another text.
+    #[must_use]
+    pub fn escape(span: Span, text: &str, quote: Quote) -> Self {
+        let from = From::Literal {
+            span,
+            quote,
+            exact: false,
+        };
+        Self {
+            parts: vec![Part {
+                text: text.to_owned(),
+                from,
+                via: Vec::new(),
+            }],
+        }
+    }
+
+    /// Something that is not known, with the code that stands for it.
+    #[must_use]
+    pub fn computed(code: &str, span: Span, why: Why) -> Self {
+        Self {
+            parts: vec![Part {
+                text: code.to_owned(),
+                from: From::Computed { span, why },
+                via: Vec::new(),
+            }],
+        }
+    }
+
+    /// Its pieces.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The text; code stands for what is computed.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.parts.iter().map(|p| p.text.as_str()).collect()
+    }
+
+    /// Bytes of the text.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|p| p.text.len()).sum()
+    }
+
+    /// Whether there is no text.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The text, where all of it is known.
+    #[must_use]
+    pub fn known(&self) -> Option<String> {
+        self.unknown().is_none().then(|| self.text())
+    }
+
+    /// The first piece that is computed: its place and why.
+    #[must_use]
+    pub fn unknown(&self) -> Option<(Span, Why)> {
+        self.parts.iter().find_map(|part| match part.from {
+            From::Computed { span, why } => Some((span, why)),
+            From::Literal { .. } => None,
+        })
+    }
+
+    /// The place of its first byte.
+    #[must_use]
+    pub fn place(&self) -> Option<Span> {
+        self.parts.first().map(|part| part.from.span())
+    }
+
+    /// Appends another text. What is too long becomes unknown.
+    pub fn push(&mut self, other: &Self) {
+        let parts = self.parts.len() + other.parts.len();
+        if parts <= MAX_PARTS && self.len() + other.len() <= MAX_BYTES {
+            self.parts.extend(other.parts.iter().cloned());
+        } else if let Some(span) = self.place() {
+            *self = Self::computed("", span, Why::TooLong);
+        }
+    }
+
+    /// Bytes `start..end` of the text. Code is taken whole or not at all; an escape, too.
+    #[must_use]
+    pub fn slice(&self, start: usize, end: usize) -> Self {
+        let mut parts = Vec::new();
+        let mut at = 0;
+        for part in &self.parts {
+            let (from, to) = (at, at + part.text.len());
+            at = to;
+            let inside = from < end && to > start;
+            // Nothing at all has a place, too: the one behind the bytes before it.
+            let empty = start == end && from <= start && start <= to && parts.is_empty();
+            if inside || empty {
+                let (a, b) = (start.max(from) - from, end.min(to) - from);
+                parts.extend(part.slice(a, b.max(a)));
+            }
+        }
+        Self { parts }
+    }
+
+    /// The same in another pair of quotes.
+    #[must_use]
+    pub fn quoted(mut self, inner: Quote) -> Self {
+        for part in &mut self.parts {
+            if let From::Literal { quote, .. } = &mut part.from {
+                *quote = quote.around(inner);
+            }
+        }
+        self
+    }
+
+    /// The same as the value of a variable that is used at a place.
+    #[must_use]
+    pub fn used(mut self, name: &str, span: Span, quote: Quote) -> Self {
+        let whole: Rc<str> = self.text().into();
+        for part in &mut self.parts {
+            let here = Use {
+                name: name.to_owned(),
+                span,
+                quote,
+                whole: Rc::clone(&whole),
+            };
+            part.via.insert(0, here);
+            part.via.truncate(MAX_USES);
+        }
+        self
+    }
+
+    /// The one stretch of bytes that all of the text is written in, its quotes, and the variables through
+    /// which it came; None where it is put together from several places or computed.
+    #[must_use]
+    pub fn stretch(&self) -> Option<(Span, Quote, &[Use])> {
+        let first = self.parts.first()?;
+        let From::Literal {
+            mut span, quote, ..
+        } = first.from
+        else {
+            return None;
+        };
+        for part in &self.parts[1..] {
+            match part.from {
+                From::Literal {
+                    span: next,
+                    quote: same,
+                    ..
+                } if next.file == span.file
+                    && next.start == span.end
+                    && same == quote
+                    && part.via == first.via =>
+                {
+                    span = span.through(next);
+                }
+                _ => return None,
+            }
+        }
+        Some((span, quote, &first.via))
+    }
+}

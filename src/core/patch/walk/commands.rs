@@ -1,0 +1,237 @@
+//! The shell's own commands.
+
+use std::rc::Rc;
+
+use super::scope::{Arg, Variable};
+use super::{Doc, Walker};
+use crate::core::patch::shell::{Assignment, Command, Target, Word};
+use crate::core::patch::traced::{Quote, Traced, Why};
+
+/// Text that files made by scripts may have, all together, in bytes.
+const MAX_CREATED: usize = 4 << 20;
+/// Files made by scripts.
+const MAX_FILES: usize = 64;
+
+impl Walker<'_> {
+    pub(super) fn run_command(&mut self, command: &Command, doc: &Rc<Doc>) {
+        let Some((first, rest)) = command.words.split_first() else {
+            for assignment in &command.assignments {
+                self.assign(assignment, doc);
+            }
+            return;
+        };
+        let name = first.plain(&doc.text).unwrap_or_default();
+        if matches!(
+            name.as_str(),
+            "export" | "declare" | "typeset" | "local" | "readonly"
+        ) {
+            return self.declare(&name, rest, doc);
+        }
+        let before = (!command.assignments.is_empty()).then(|| self.scope.clone());
+        for assignment in &command.assignments {
+            self.assign(assignment, doc);
+            self.scope.exported.insert(assignment.name.clone());
+        }
+        self.quiet = matches!(name.as_str(), "echo" | "printf") && command.redirects.is_empty();
+        let args = self.expand_all(&command.words, doc);
+        self.quiet = false;
+        self.keep_output(command, &args, doc);
+        if !self.run_builtin(&name, &args, doc) {
+            self.run_program(args, command, doc);
+        }
+        if let Some(before) = before {
+            // Assignments before a command are the command's.
+            self.scope.variables = before.variables;
+            self.scope.exported = before.exported;
+        }
+    }
+
+    fn assign(&mut self, assignment: &Assignment, doc: &Rc<Doc>) {
+        let value = match &assignment.value.list {
+            Some(list) => Variable::List(self.expand_all(list, doc)),
+            None => Variable::Text(self.text_of(&assignment.value.pieces, doc)),
+        };
+        if assignment.element {
+            return self.forget(&assignment.name, doc, assignment.value.start);
+        }
+        self.scope.set(&assignment.name, value, assignment.append);
+    }
+
+    /// A variable gets a value that nobody knows.
+    fn forget(&mut self, name: &str, doc: &Doc, at: usize) {
+        let code = format!("${{{name}}}");
+        let place = doc.place(at, at, false).0;
+        let value = Traced::computed(&code, place, Why::Code);
+        self.scope.set(name, Variable::Text(value), false);
+    }
+
+    fn declare(&mut self, command: &str, words: &[Word], doc: &Rc<Doc>) {
+        let option = |w: &Word| {
+            w.bare(&doc.text)
+                .filter(|t| t.starts_with('-'))
+                .map(str::to_owned)
+        };
+        let options: String = words.iter().filter_map(option).collect();
+        let exports = command == "export" || options.contains('x');
+        for word in words {
+            let name = match Assignment::of(word, &doc.text) {
+                Some(assignment) => {
+                    self.assign(&assignment, doc);
+                    assignment.name
+                }
+                None => word.bare(&doc.text).unwrap_or_default().to_owned(),
+            };
+            if exports && !name.is_empty() && !options.contains('n') {
+                self.scope.exported.insert(name);
+            }
+        }
+    }
+
+    /// Runs a command of the shell; false where it is a program.
+    fn run_builtin(&mut self, name: &str, args: &[Arg], doc: &Rc<Doc>) -> bool {
+        let rest = args.get(1..).unwrap_or_default();
+        match name {
+            "exit" | "return" => self.scope.ended = true,
+            "source" | "." => self.source_file(rest, doc),
+            "cd" | "pushd" => {
+                let folder = rest.iter().find(|a| !a.text.text().starts_with('-'));
+                self.scope.folder = folder.and_then(|f| self.resolved(&f.text, doc));
+            }
+            "unset" => {
+                for arg in rest {
+                    let name = arg.text.text();
+                    self.scope.variables.remove(&name);
+                    self.scope.exported.remove(&name);
+                }
+            }
+            "shift" => self.shift(rest),
+            "set" => {
+                if let Some(at) = rest.iter().position(|a| a.text.text() == "--") {
+                    self.scope.args = rest[at + 1..].to_vec();
+                }
+            }
+            "read" | "mapfile" | "readarray" | "getopts" => self.forget_all(rest, doc),
+            "printf" if rest.first().is_some_and(|a| a.text.text() == "-v") => {
+                self.forget_all(rest.get(1..2).unwrap_or_default(), doc);
+            }
+            "eval" => {
+                let mut all = Traced::default();
+                for (at, arg) in rest.iter().enumerate() {
+                    if at > 0 {
+                        all.push(&Traced::literal(0, 0, " ", Quote::Nested));
+                    }
+                    all.push(&arg.text);
+                }
+                self.run_text(all, doc.folder.clone());
+            }
+            ":" | "echo" | "true" | "false" | "test" | "[" | "trap" | "wait" | "ulimit"
+            | "shopt" | "module" | "ml" | "set-e" | "printf" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn forget_all(&mut self, args: &[Arg], doc: &Rc<Doc>) {
+        for arg in args {
+            let name = arg.text.text();
+            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if is_name && !name.is_empty() {
+                let code = format!("${{{name}}}");
+                let place = arg.text.place().unwrap_or(doc.place(0, 0, false).0);
+                let value = Traced::computed(&code, place, Why::Code);
+                self.scope.set(&name, Variable::Text(value), false);
+            }
+        }
+    }
+
+    fn shift(&mut self, args: &[Arg]) {
+        let by = match args.first() {
+            None => Some(1),
+            Some(arg) => arg.text.known().and_then(|t| t.parse::<usize>().ok()),
+        };
+        match by {
+            Some(by) if by <= self.scope.args.len() => {
+                self.scope.args.drain(..by);
+            }
+            // The shell takes none where there are fewer.
+            Some(_) => {}
+            None => self.scope.args.iter_mut().for_each(|arg| arg.maybe = true),
+        }
+    }
+
+    fn source_file(&mut self, args: &[Arg], doc: &Rc<Doc>) {
+        let Some(path) = args.first().and_then(|a| self.resolved(&a.text, doc)) else {
+            return;
+        };
+        match self.source(&path) {
+            Some(file) => {
+                let before = self.scope.args.clone();
+                if args.len() > 1 {
+                    self.scope.args = args[1..].to_vec();
+                }
+                self.run_file(file);
+                self.scope.args = before;
+                self.scope.ended = false;
+            }
+            None => {
+                self.out.wanted.insert(path);
+            }
+        }
+    }
+
+    /// Remembers the text of a file that a command makes of a here-document or of its arguments.
+    fn keep_output(&mut self, command: &Command, args: &[Arg], doc: &Rc<Doc>) {
+        let name = args.first().map(|a| a.text.text()).unwrap_or_default();
+        let Some(text) = self.written(command, &name, args, doc) else {
+            return;
+        };
+        let path = match name.as_str() {
+            "tee" => args.iter().skip(1).find_map(|arg| {
+                let option = arg.text.text().starts_with('-');
+                (!option).then(|| self.resolved(&arg.text, doc)).flatten()
+            }),
+            _ => command.redirects.iter().find_map(|r| match &r.target {
+                Target::File(word) if matches!(r.operator, ">" | ">|" | ">>") => {
+                    let path = self.text_of(&word.pieces, doc);
+                    self.resolved(&path, doc)
+                }
+                _ => None,
+            }),
+        };
+        let bytes: usize = self.out.created.values().map(Traced::len).sum();
+        let fits = bytes + text.len() <= MAX_CREATED && self.out.created.len() < MAX_FILES;
+        if let Some(path) = path.filter(|_| fits) {
+            let appends = command.redirects.iter().any(|r| r.operator == ">>");
+            let file = self.out.created.entry(path).or_default();
+            if !appends {
+                *file = Traced::default();
+            }
+            file.push(&text);
+        }
+    }
+
+    fn written(
+        &mut self,
+        command: &Command,
+        name: &str,
+        args: &[Arg],
+        doc: &Rc<Doc>,
+    ) -> Option<Traced> {
+        if name == "echo" {
+            let [_, only] = args else {
+                return None;
+            };
+            return Some(only.text.clone());
+        }
+        if !matches!(name, "cat" | "tee") {
+            return None;
+        }
+        command.redirects.iter().find_map(|r| match &r.target {
+            Target::Here(number) => {
+                let pieces = doc.script.heres.get(*number)?;
+                Some(self.text_of(pieces, doc))
+            }
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,292 @@
+//! Programs: through launchers, shells and scripts to what is started in the end.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::scope::{Arg, Scope, Variable};
+use super::{Doc, MAX_CALLS, Walker};
+use crate::core::patch::launchers::{Follows, Launcher, Starts};
+use crate::core::patch::settings::Format;
+use crate::core::patch::shell::Command;
+use crate::core::patch::traced::{Quote, Span, Traced};
+
+/// A program that is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// All words, the launchers' first.
+    pub words: Vec<Arg>,
+    /// What is started.
+    pub target: Target,
+    /// Number of the first word that is handed to it.
+    pub args: usize,
+    /// Names of the launchers, outermost first.
+    pub launchers: Vec<String>,
+    /// Variables of its environment that scripts set, or that they inherit and use.
+    pub variables: BTreeMap<String, Traced>,
+    /// The folder in which it runs, relative to that of the job.
+    pub folder: Option<String>,
+    /// Files of settings among the words: the path, and what is in it.
+    pub settings: Vec<(String, Traced)>,
+    /// Where the command begins, for a variable before it; None where it stands in several places.
+    pub start: Option<Span>,
+    /// Where further words are put; None where the command stands in several places.
+    pub end: Option<End>,
+}
+
+/// The end of a command's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Behind the last word.
+    pub span: Span,
+    /// The quotes around the command.
+    pub quote: Quote,
+    /// What stands between two words there.
+    pub separator: String,
+}
+
+/// What is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A program, by its name without a path.
+    Program(String),
+    /// A script, by its path.
+    Script(String),
+    /// A module, by its dotted name.
+    Module(String),
+    /// Code among the words.
+    Code,
+}
+
+/// How far the words of a command are understood.
+struct Chain {
+    words: Vec<Arg>,
+    at: usize,
+    launchers: Vec<String>,
+    scope: Option<Scope>,
+}
+
+impl Chain {
+    fn texts(&self) -> Vec<String> {
+        let rest = self.words.get(self.at..).unwrap_or_default();
+        rest.iter().map(|arg| arg.text.text()).collect()
+    }
+}
+
+impl Walker<'_> {
+    /// Follows a command that is none of the shell's own.
+    pub(super) fn run_program(&mut self, args: Vec<Arg>, command: &Command, doc: &Rc<Doc>) {
+        let mut chain = Chain {
+            words: args,
+            at: 0,
+            launchers: Vec::new(),
+            scope: None,
+        };
+        // Each turn takes at least one word.
+        loop {
+            let texts = chain.texts();
+            let Some(name) = texts.first() else {
+                return;
+            };
+            if let Some(function) = self.scope.functions.get(name).cloned() {
+                let args = chain.words[chain.at + 1..].to_vec();
+                return self.call(&function, args);
+            }
+            let Some((launcher, named)) = self.launchers.find(&texts) else {
+                return self.run_other(chain, command, doc);
+            };
+            let launcher = launcher.clone();
+            chain.launchers.push(texts[..named].join(" "));
+            chain.at += named;
+            match self.options(&launcher, &mut chain) {
+                Follows::Value => return,
+                Follows::Module => {
+                    let module = chain.texts().into_iter().next().unwrap_or_default();
+                    chain.at += 1;
+                    return self.remember(chain, Target::Module(module), command, doc);
+                }
+                Follows::Code if launcher.starts == Starts::Shell => {
+                    return self.run_string(&chain, doc);
+                }
+                Follows::Code => return self.remember(chain, Target::Code, command, doc),
+                Follows::Nothing => {}
+            }
+            chain.at += launcher.words;
+            match launcher.starts {
+                Starts::Program => {}
+                Starts::Shell => return self.run_other(chain, command, doc),
+                Starts::Script => {
+                    let Some(script) = chain.texts().into_iter().next() else {
+                        return;
+                    };
+                    chain.at += 1;
+                    return self.remember(chain, Target::Script(script), command, doc);
+                }
+            }
+        }
+    }
+
+    /// Goes through the options of a launcher: `Nothing` where what it starts stands next, `Value` where the words
+    /// end before.
+    fn options(&mut self, launcher: &Launcher, chain: &mut Chain) -> Follows {
+        while let Some(word) = chain.texts().first().cloned() {
+            let variable = word.split_once('=').filter(|_| launcher.variables);
+            if let Some((name, _)) = variable {
+                let text = &chain.words[chain.at].text;
+                let value = text.slice(name.len() + 1, text.len());
+                let scope = chain.scope.get_or_insert_with(|| self.scope.clone());
+                scope.set(name, Variable::Text(value), false);
+                scope.exported.insert(name.to_owned());
+                chain.at += 1;
+                continue;
+            }
+            if !word.starts_with('-') || word == "-" {
+                return Follows::Nothing;
+            }
+            chain.at += 1;
+            if word == "--" {
+                return Follows::Nothing;
+            }
+            match launcher.follows(&word) {
+                Follows::Nothing => {}
+                Follows::Value => chain.at += 1,
+                other => return other,
+            }
+        }
+        Follows::Value
+    }
+
+    /// A script of the shell, or a program that nothing is known of.
+    fn run_other(&mut self, chain: Chain, command: &Command, doc: &Rc<Doc>) {
+        let Some(first) = chain.words.get(chain.at) else {
+            return;
+        };
+        let name = first.text.text();
+        let shell = chain
+            .launchers
+            .last()
+            .and_then(|l| self.launchers.find(std::slice::from_ref(l)))
+            .is_some_and(|(l, _)| l.starts == Starts::Shell);
+        if let Some(path) = self.resolved(&first.text, doc)
+            && (shell || name.ends_with(".sh") || name.contains('/'))
+        {
+            if let Some(file) = self.source(&path) {
+                let mut scope = chain.scope.unwrap_or_else(|| self.scope.clone());
+                scope = scope.inherited();
+                scope.args = chain.words[chain.at + 1..].to_vec();
+                let before = std::mem::replace(&mut self.scope, scope);
+                self.run_file(file);
+                self.scope = before;
+                return;
+            }
+            if shell || name.ends_with(".sh") {
+                self.out.wanted.insert(path);
+                return;
+            }
+        }
+        let base = name.rsplit('/').next().unwrap_or_default().to_owned();
+        if self.names.contains(&base) || !chain.launchers.is_empty() {
+            let mut chain = chain;
+            chain.at += 1;
+            self.remember(chain, Target::Program(base), command, doc);
+        }
+    }
+
+    /// `bash -c 'commands' name args`.
+    fn run_string(&mut self, chain: &Chain, doc: &Rc<Doc>) {
+        let Some(text) = chain.words.get(chain.at).map(|arg| arg.text.clone()) else {
+            return;
+        };
+        let scope = chain.scope.as_ref().unwrap_or(&self.scope);
+        let mut scope = scope.inherited();
+        scope.args = chain.words.get(chain.at + 2..).unwrap_or_default().to_vec();
+        let before = std::mem::replace(&mut self.scope, scope);
+        self.run_text(text, doc.folder.clone());
+        self.scope = before;
+    }
+
+    fn remember(&mut self, chain: Chain, target: Target, command: &Command, doc: &Rc<Doc>) {
+        if self.muted > 0 {
+            return;
+        }
+        if self.out.calls.len() >= MAX_CALLS {
+            self.out.cut = true;
+            return;
+        }
+        let scope = chain.scope.as_ref().unwrap_or(&self.scope);
+        let mut variables = BTreeMap::new();
+        for name in &scope.exported {
+            if let Some(Variable::Text(text)) = scope.variables.get(name) {
+                variables.insert(name.clone(), text.clone());
+            }
+        }
+        let settings = self.settings(&chain.words, doc);
+        let bytes = doc.traced.slice(command.start, command.start + 1);
+        let start = bytes
+            .stretch()
+            .filter(|(_, quote, via)| *quote == Quote::Raw && via.is_empty());
+        let call = Call {
+            settings,
+            start: start.map(|(span, ..)| span),
+            target,
+            args: chain.at,
+            words: chain.words,
+            launchers: chain.launchers,
+            variables,
+            folder: self.scope.folder.clone(),
+            end: end_of(command, doc),
+        };
+        self.out.calls.push(call);
+    }
+}
+
+impl Walker<'_> {
+    /// The files of settings that words name, in their order.
+    fn settings(&mut self, words: &[Arg], doc: &Doc) -> Vec<(String, Traced)> {
+        let mut found: Vec<(String, Traced)> = Vec::new();
+        for word in words {
+            let text = word.text.text();
+            let start = text.find('=').map_or(0, |at| at + 1);
+            let value = word.text.slice(start, text.len());
+            if Format::of(&text).is_none() {
+                continue;
+            }
+            let Some(path) = self.resolved(&value, doc) else {
+                continue;
+            };
+            let made = self.out.created.get(&path).cloned();
+            let content = made.or_else(|| {
+                let file = self.source(&path)?;
+                Some(Traced::file(file, &self.out.sources[file].text))
+            });
+            match content {
+                Some(content) => found.push((path, content)),
+                None => {
+                    self.out.wanted.insert(path);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Where words are put behind the last one of a command.
+fn end_of(command: &Command, doc: &Doc) -> Option<End> {
+    let last = command.words.last()?.end;
+    let before = command.words.len().checked_sub(2);
+    let between = before.and_then(|at| {
+        let from = command.words[at].end;
+        doc.text.get(from..command.words[at + 1].start)
+    });
+    let is_blank = |text: &&str| {
+        let mut rest = text.chars().filter(|c| !matches!(c, '\\' | '\n'));
+        !text.is_empty() && rest.all(|c| c == ' ' || c == '\t')
+    };
+    let separator = between.filter(is_blank).unwrap_or(" ").to_owned();
+    let bytes = doc.traced.slice(last, last).quoted(Quote::Bare);
+    let (span, quote, via) = bytes.stretch()?;
+    via.is_empty().then_some(End {
+        span,
+        quote,
+        separator,
+    })
+}

@@ -1,0 +1,295 @@
+//! What a submitted script starts, with which words, without running any of it.
+//!
+//! Rule: a script's variables are followed as a shell would, as far as their values stand in the text. Where ways
+//! part and come together again, only what is the same on both is known.
+
+mod blocks;
+mod commands;
+mod expand;
+mod launch;
+mod scope;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::launchers::Launchers;
+use super::shell::{self, Script};
+use super::traced::{Quote, Span, Traced};
+use scope::Scope;
+
+pub use launch::{Call, End, Target};
+pub use scope::Arg;
+
+/// Commands that are followed, of all scripts together.
+const MAX_STEPS: usize = 20_000;
+/// Scripts, functions and strings of commands that call each other.
+const MAX_CALLS_DEEP: usize = 12;
+/// Programs that are remembered.
+const MAX_CALLS: usize = 64;
+/// Largest script, in bytes.
+const MAX_SCRIPT: usize = 1 << 20;
+
+/// How a job was submitted, or is to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Submission {
+    /// Options of sbatch before the script.
+    pub options: Vec<String>,
+    /// The script, as it was named.
+    pub script: String,
+    /// What stands behind it, which is handed to the script.
+    pub args: Vec<String>,
+    /// Variables of the environment in which it is submitted.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// A text in which values can stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Its path as the scripts name it.
+    pub path: String,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Number of the text that holds the words of the command line, each ended by a NUL byte.
+pub const COMMAND_LINE: usize = 0;
+/// Number of the text that holds those variables of the environment that scripts use, each ended by a NUL byte.
+pub const ENVIRONMENT: usize = 1;
+/// Number of the submitted script.
+pub const SCRIPT: usize = 2;
+
+/// What was understood of a submission.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// The texts that a `Span` numbers: the command line, the environment, the script, and the files that it uses.
+    pub sources: Vec<Source>,
+    /// The words of the command line.
+    pub words: Vec<Span>,
+    /// Programs that are started by a known launcher or known by name, in order.
+    pub calls: Vec<Call>,
+    /// Files that were asked for and not given, by the paths that the scripts name.
+    pub wanted: BTreeSet<String>,
+    /// Files that the scripts write themselves, with what they write.
+    pub created: BTreeMap<String, Traced>,
+    /// Places at which something stands that is no shell as far as is known here.
+    pub faults: Vec<Span>,
+    /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
+    pub uses: BTreeSet<(Span, Vec<Span>)>,
+    /// More is called than is followed.
+    pub cut: bool,
+}
+
+/// A script or a string of commands that is being followed.
+#[derive(Debug, Default)]
+pub(in crate::core::patch) struct Doc {
+    pub traced: Traced,
+    pub text: String,
+    pub script: Script,
+    /// The folder of the script's file.
+    pub folder: String,
+}
+
+/// Follows a submission. `files` are texts by the path that scripts name them with, relative to the folder in
+/// which the job runs; `names` are programs of interest beside those of the launchers.
+#[must_use]
+pub fn follow(
+    submission: &Submission,
+    files: &BTreeMap<String, String>,
+    launchers: &Launchers,
+    names: &BTreeSet<String>,
+) -> Reading {
+    let mut walker = Walker {
+        files,
+        launchers,
+        names,
+        variables: &submission.variables,
+        out: Reading::default(),
+        scope: Scope::default(),
+        depth: 0,
+        steps: 0,
+        muted: 0,
+        quiet: false,
+    };
+    walker.start(submission);
+    walker.out
+}
+
+pub(super) struct Walker<'a> {
+    files: &'a BTreeMap<String, String>,
+    launchers: &'a Launchers,
+    names: &'a BTreeSet<String>,
+    variables: &'a BTreeMap<String, String>,
+    out: Reading,
+    scope: Scope,
+    depth: usize,
+    steps: usize,
+    /// Above 0 while commands are followed for what they do to variables only.
+    muted: usize,
+    /// While words are read that are only printed.
+    quiet: bool,
+}
+
+impl Walker<'_> {
+    fn start(&mut self, submission: &Submission) {
+        let before = submission.options.iter().chain([&submission.script]);
+        let mut text = String::new();
+        for word in before.chain(&submission.args) {
+            let start = text.len();
+            text.push_str(word);
+            self.out.words.push(Span {
+                file: COMMAND_LINE,
+                start,
+                end: text.len(),
+            });
+            text.push('\0');
+        }
+        let args = self.out.words[submission.options.len() + 1..].to_vec();
+        let words = args.iter().map(|s| &text[s.start..s.end]);
+        let traced = words.zip(&args).map(|(word, span)| {
+            Arg::of(Traced::literal(COMMAND_LINE, span.start, word, Quote::Raw))
+        });
+        self.scope.args = traced.collect();
+        self.scope.folder = Some(String::new());
+        for (path, text) in [("command line", text), ("environment", String::new())] {
+            self.out.sources.push(Source {
+                path: path.to_owned(),
+                text,
+            });
+        }
+        match self.source(&submission.script) {
+            Some(file) => self.run_file(file),
+            None => {
+                self.out.wanted.insert(submission.script.clone());
+            }
+        }
+    }
+
+    /// The number of a file that was given.
+    pub(super) fn source(&mut self, path: &str) -> Option<usize> {
+        let given = self.out.sources.iter().skip(SCRIPT);
+        let known = given.into_iter().position(|s| s.path == path);
+        if let Some(at) = known {
+            return Some(at + SCRIPT);
+        }
+        let text = self.files.get(path)?.clone();
+        self.out.sources.push(Source {
+            path: path.to_owned(),
+            text,
+        });
+        Some(self.out.sources.len() - 1)
+    }
+
+    /// Runs a script in the present scope.
+    fn run_file(&mut self, file: usize) {
+        let source = &self.out.sources[file];
+        if source.text.len() > MAX_SCRIPT {
+            self.out.cut = true;
+            return;
+        }
+        let folder = source
+            .path
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        let (folder, traced) = (folder.to_owned(), Traced::file(file, &source.text));
+        self.run_text(traced, folder);
+    }
+
+    /// Runs a script or a string of commands in the present scope.
+    fn run_text(&mut self, traced: Traced, folder: String) {
+        if self.depth >= MAX_CALLS_DEEP {
+            self.out.cut = true;
+            return;
+        }
+        let text = traced.text();
+        let script = shell::read(&text);
+        let mut doc = Doc {
+            traced,
+            text,
+            script,
+            folder,
+        };
+        for fault in doc.script.faults.clone() {
+            let span = doc.place(fault, fault, false).0;
+            if self.out.faults.len() < 16 && !self.out.faults.contains(&span) {
+                self.out.faults.push(span);
+            }
+        }
+        let blocks = std::mem::take(&mut doc.script.blocks);
+        self.depth += 1;
+        self.run_blocks(&blocks, &Rc::new(doc));
+        self.depth -= 1;
+    }
+
+    /// The text of a variable of the environment; it becomes a place of its own, so that it can be changed.
+    pub(super) fn inherited_text(&mut self, name: &str) -> Option<Traced> {
+        let value = self.variables.get(name)?.clone();
+        let text = &mut self.out.sources[ENVIRONMENT].text;
+        let head = format!("{name}=");
+        let mut at = 0;
+        for entry in text.split_inclusive('\0') {
+            if entry.starts_with(&head) {
+                break;
+            }
+            at += entry.len();
+        }
+        if at == text.len() {
+            text.push_str(&format!("{head}{value}\0"));
+        }
+        let start = at + head.len();
+        Some(Traced::literal(ENVIRONMENT, start, &value, Quote::Raw))
+    }
+
+    /// A path that a script names, relative to the folder in which the job runs. None where it is not known.
+    pub(super) fn resolved(&self, path: &Traced, doc: &Doc) -> Option<String> {
+        let mut text = String::new();
+        for part in path.parts() {
+            match part.from {
+                super::traced::From::Literal { .. } => text.push_str(&part.text),
+                super::traced::From::Computed { .. } => {
+                    text.push_str(&self.folder_of(&part.text, doc)?);
+                }
+            }
+        }
+        let folder = self.scope.folder.as_deref()?;
+        let all = match text.starts_with('/') || folder.is_empty() {
+            true => text,
+            false => format!("{folder}/{text}"),
+        };
+        Some(normal(&all))
+    }
+
+    /// The folder that a piece of code names, in the ways that scripts have of naming their own.
+    fn folder_of(&self, code: &str, doc: &Doc) -> Option<String> {
+        let own = code.contains("dirname") && (code.contains("$0") || code.contains("BASH_SOURCE"));
+        let submitted = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"].contains(&code);
+        let here = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"].contains(&code);
+        let folder = match (own, submitted, here) {
+            (true, ..) => Some(doc.folder.clone()),
+            (_, true, _) => Some(String::new()),
+            (.., true) => self.scope.folder.clone(),
+            _ => None,
+        };
+        folder.map(|f| if f.is_empty() { ".".to_owned() } else { f })
+    }
+}
+
+/// A path without `.`, `..` and doubled slashes.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|p| *p != "..") => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    let joined = parts.join("/");
+    match path.starts_with('/') {
+        true => format!("/{joined}"),
+        false => joined,
+    }
+}

@@ -1,0 +1,293 @@
+//! Scripts of many shapes: what is understood of them, and what a change makes of them.
+//!
+//! A set is a file in `sets/`: how it is submitted, the values that a reader finds in it, changes to be tried, and
+//! the files.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests touch files, processes and the clock"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use oomctl::core::patch::{
+    Adoption, Ask, Given, Launchers, Source, Span, Stack, State, Submission, directives,
+};
+use oomctl::core::recipe::{Kind, PresetFile, Value};
+
+/// A set of scripts.
+struct Set {
+    name: String,
+    submission: Submission,
+    expected: Vec<(String, String)>,
+    changes: Vec<String>,
+    files: BTreeMap<String, String>,
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn files_in(name: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder(name)).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
+    paths.retain(|p| p.is_file() && p.extension().is_some());
+    paths.sort();
+    paths
+}
+
+fn stacks() -> Vec<Stack> {
+    let paths = [files_in("presets"), files_in("tests/adopt/presets")].concat();
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let preset: PresetFile = serde_yaml::from_str(&text).unwrap();
+        Stack::of(&preset)
+    };
+    paths.iter().map(read).collect()
+}
+
+fn launchers() -> Launchers {
+    let text = std::fs::read_to_string(folder("presets/launchers/known.yaml")).unwrap();
+    serde_yaml::from_str(&text).unwrap()
+}
+
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pair = |word: &str| {
+        word.split_once('=')
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+    };
+    text.split_whitespace().filter_map(pair).collect()
+}
+
+fn read_set(path: &Path) -> Set {
+    let text = std::fs::read_to_string(path).unwrap();
+    let (head, rest) = text.split_once("\n-- ").unwrap();
+    let lines = |key: &str| -> Vec<String> {
+        let lines = head.lines().filter_map(|l| l.strip_prefix(key));
+        lines.map(|l| l.trim().to_owned()).collect()
+    };
+    let mut files = BTreeMap::new();
+    for file in rest.split("\n-- ") {
+        let (path, text) = file.split_once(" --\n").unwrap();
+        files.insert(
+            path.to_owned(),
+            format!("{}\n", text.trim_end_matches('\n')),
+        );
+    }
+    let words: Vec<String> = lines("submit:")[0]
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    let script = words.iter().position(|w| files.contains_key(w)).unwrap();
+    Set {
+        name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
+        submission: Submission {
+            options: words[..script].to_vec(),
+            script: words[script].clone(),
+            args: words[script + 1..].to_vec(),
+            variables: pairs(&lines("environment:").join(" "))
+                .into_iter()
+                .collect(),
+        },
+        expected: pairs(&lines("expect:").join(" ")),
+        changes: lines("change:"),
+        files,
+    }
+}
+
+/// `file:line` of some bytes.
+fn place(sources: &[Source], span: Span) -> String {
+    let source = &sources[span.file];
+    let before = &source.text[..span.start.min(source.text.len())];
+    format!("{}:{}", source.path, before.matches('\n').count() + 1)
+}
+
+fn state(adoption: &Adoption<'_>, state: &State) -> String {
+    match state {
+        State::Known(value) => value.to_string(),
+        State::Text(text) => format!("`{text}`, which the program resolves"),
+        State::Computed(span, why) => {
+            let at = place(&adoption.reading.sources, *span);
+            format!("{} at {at}", why.describe())
+        }
+    }
+}
+
+fn shown(adoption: &Adoption<'_>) -> String {
+    let sources = &adoption.reading.sources;
+    let mut all = String::new();
+    let name = adoption.stack.map_or("none", |s| s.name.as_str());
+    writeln!(all, "stack: {name}").unwrap();
+    for (knob, found) in adoption.knobs() {
+        let at = found.place().map(|s| place(sources, s)).unwrap_or_default();
+        let maybe = if found.maybe {
+            ", under a condition"
+        } else {
+            ""
+        };
+        let text = state(adoption, &found.state);
+        writeln!(all, "{}: {text} ({at}{maybe})", knob.name).unwrap();
+    }
+    for directive in directives(&adoption.reading) {
+        let value = directive.value.map(|v| v.text()).unwrap_or_default();
+        let at = place(sources, directive.span);
+        writeln!(all, "--{}={value} ({at})", directive.option).unwrap();
+    }
+    for wanted in &adoption.reading.wanted {
+        writeln!(all, "not there: {wanted}").unwrap();
+    }
+    for fault in &adoption.reading.faults {
+        writeln!(all, "no shell at {}", place(sources, *fault)).unwrap();
+    }
+    all
+}
+
+/// A change as it stands in a set: knobs, and `mem`, `gpus`, `nodes`.
+fn wishes<'c>(adoption: &Adoption<'_>, change: &'c str) -> (Vec<(&'c str, Value)>, Vec<Ask>) {
+    let (mut knobs, mut asks) = (Vec::new(), Vec::new());
+    for word in change.split_whitespace() {
+        let (name, text) = word.split_once('=').unwrap();
+        match name {
+            "mem" => asks.push(Ask::Memory(text.to_owned())),
+            "gpus" => asks.push(Ask::GpusPerNode(text.parse().unwrap())),
+            "nodes" => asks.push(Ask::Nodes(text.parse().unwrap())),
+            _ => {
+                let knob = adoption.stack.and_then(|s| s.knob(name));
+                let kind = knob.map_or(Kind::Text, |k| k.kind);
+                knobs.push((name, kind.parse(text).unwrap()));
+            }
+        }
+    }
+    (knobs, asks)
+}
+
+fn changed(adoption: &Adoption<'_>, change: &str) -> String {
+    let (knobs, asks) = wishes(adoption, change);
+    let mut all = format!("\n## {change}\n");
+    match adoption.change(&knobs, &asks) {
+        Ok(patch) => {
+            for knob in &patch.appended {
+                writeln!(all, "proposed: {knob} is not changed where it stands").unwrap();
+            }
+            all += &patch.diff();
+        }
+        Err(refused) => {
+            for refused in refused {
+                writeln!(all, "{}: {}", refused.knob, refused.why).unwrap();
+            }
+        }
+    }
+    all
+}
+
+fn with_each(mut look: impl FnMut(&Set, &Adoption<'_>)) {
+    let (launchers, stacks) = (launchers(), stacks());
+    for path in files_in("tests/adopt/sets") {
+        let set = read_set(&path);
+        let adoption = Adoption::read(Given {
+            submission: &set.submission,
+            files: &set.files,
+            launchers: &launchers,
+            stacks: &stacks,
+        });
+        look(&set, &adoption);
+    }
+}
+
+#[test]
+fn each_set_is_understood_and_changed_as_the_snapshots_show() {
+    with_each(|set, adoption| {
+        let mut all = shown(adoption);
+        for change in &set.changes {
+            all += &changed(adoption, change);
+        }
+        insta::assert_snapshot!(set.name.as_str(), all);
+    });
+}
+
+/// Whether a value that a set expects is found so; None where it is not found.
+fn as_expected(adoption: &Adoption<'_>, name: &str, expected: &str) -> Option<bool> {
+    let knobs = adoption.knobs();
+    let (knob, found) = knobs.iter().find(|(knob, _)| knob.name == name)?;
+    Some(match &found.state {
+        State::Known(value) => knob.kind.parse(expected).as_ref() == Ok(value),
+        State::Text(_) => expected == "interpolated",
+        State::Computed(..) => expected == "computed",
+    })
+}
+
+#[test]
+fn nothing_is_understood_wrongly_and_the_share_is_told() {
+    let (mut fully, mut partly, mut not) = (Vec::new(), Vec::new(), Vec::new());
+    with_each(|set, adoption| {
+        let look = |(name, value): &(String, String)| as_expected(adoption, name, value);
+        let found: Vec<Option<bool>> = set.expected.iter().map(look).collect();
+        for ((name, value), right) in set.expected.iter().zip(&found) {
+            assert_ne!(*right, Some(false), "{}: {name} is {value}", set.name);
+        }
+        let some = found.iter().flatten().count();
+        match adoption.stack.is_some() && some > 0 {
+            true if some == found.len() => fully.push(set.name.clone()),
+            true => partly.push(set.name.clone()),
+            false => not.push(set.name.clone()),
+        }
+    });
+    let all = fully.len() + partly.len() + not.len();
+    println!("of {all} sets {} are fully understood", fully.len());
+    println!("partly: {partly:?}; not at all: {not:?}");
+    assert!(all >= 20);
+}
+
+#[test]
+fn a_patch_changes_one_place_and_no_other_byte() {
+    let (launchers, stacks) = (launchers(), stacks());
+    let (mut patches, mut refused) = (0, Vec::new());
+    with_each(|set, adoption| {
+        for (knob, found) in adoption.knobs() {
+            let value = match found.state {
+                State::Known(Value::Int(x)) => Value::Int(x * 3 + 1),
+                State::Known(Value::Float(x)) => Value::Float(x / 2.0),
+                State::Known(Value::Bool(on)) => Value::Bool(!on),
+                _ => continue,
+            };
+            let Ok(patch) = adoption.change(&[(&knob.name, value.clone())], &[]) else {
+                refused.push(format!("{}: {}", set.name, knob.name));
+                continue;
+            };
+            patches += 1;
+            let pairs = patch.before.iter().zip(&patch.after);
+            let changed: Vec<_> = pairs.filter(|(old, new)| old != new).collect();
+            let [(old, new)] = changed.as_slice() else {
+                panic!("{}: {}: {changed:?}", set.name, knob.name);
+            };
+            let gone = between(&old.text, &new.text);
+            assert!(gone.len() < 80, "{}: {}: {gone:?}", set.name, knob.name);
+            let (submission, files) = adoption.resubmitted(&patch);
+            let again = Adoption::read(Given {
+                submission: &submission,
+                files: &files,
+                launchers: &launchers,
+                stacks: &stacks,
+            });
+            let now = again.knobs();
+            let now = now.iter().find(|(k, _)| k.name == knob.name);
+            let now = now.map(|(_, f)| &f.state);
+            let off = value == Value::Bool(false) && now.is_none();
+            let new = now == Some(&State::Known(value));
+            assert!(off || new, "{}: {}: {now:?}", set.name, knob.name);
+        }
+    });
+    println!("{patches} patches, {} refused: {refused:?}", refused.len());
+    assert!(patches > 50);
+}
+
+/// The bytes of a text that are not in another, which begins and ends alike.
+fn between<'t>(old: &'t str, new: &str) -> &'t str {
+    let same = |(a, b): &(u8, u8)| a == b;
+    let start = old.bytes().zip(new.bytes()).take_while(same).count();
+    let rest = old[start..].bytes().rev().zip(new[start..].bytes().rev());
+    let end = rest.take_while(same).count();
+    &old[start..old.len() - end]
+}
