@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::core::supervise::{Fact, LEDGER_VERSION, Record};
+use crate::io::disk::{self, Appending};
 use crate::io::files::{FileError, io_error, no_follow, sync_dir};
 
 pub use claim::{Claim, Owner, Takeover, owner};
@@ -212,11 +213,15 @@ impl Ledger {
         let mut line = seal.as_bytes().to_vec();
         serde_json::to_writer(&mut line, &record).map_err(|e| failed()(e.into()))?;
         line.push(b'\n');
-        if let Err(e) = write_once(&mut self.file, &line) {
+        let mut file = Appending {
+            file: &self.file,
+            path: &self.path,
+        };
+        if let Err(e) = write_once(&mut file, &line) {
             self.poisoned = true;
             return Err(failed()(e).into());
         }
-        if let Err(e) = self.file.sync_data() {
+        if let Err(e) = disk::sync(&self.file, &self.path) {
             self.poisoned = true;
             return Err(failed()(e).into());
         }
@@ -230,11 +235,8 @@ impl Ledger {
     /// # Errors
     /// When one has.
     pub fn still_ours(&self) -> Result<(), LedgerError> {
-        let length = self
-            .file
-            .metadata()
-            .map_err(io_error("look at", &self.path))?
-            .len();
+        let length = disk::length(&self.file, &self.path);
+        let length = length.map_err(io_error("look at", &self.path))?;
         if length == self.end && self.claim.holds() {
             return Ok(());
         }
