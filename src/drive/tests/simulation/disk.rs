@@ -111,6 +111,11 @@ impl Disk {
             }
             fs::write(&path, left).unwrap();
         }
+        self.refresh(host);
+    }
+
+    /// A host forgets what it remembers.
+    pub fn refresh(&mut self, host: usize) {
         self.lengths.retain(|(h, _), _| *h != host);
         self.there.retain(|(h, _), _| *h != host);
         self.listings.retain(|(h, _), _| *h != host);

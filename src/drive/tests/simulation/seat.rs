@@ -2,10 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::planted::{Bug, Planted};
 use super::world::{Killed, Process, World};
 use crate::core::supervise::History;
+use crate::drive::steady::Anchor;
 use crate::drive::{Clock, Environment, Handle, Notice, Observer, Supervisor};
 use crate::io::ledger::{Takeover, read};
 use crate::io::scheduler::slurm::Slurm;
@@ -83,6 +85,8 @@ impl World {
 
     fn open(self: &Rc<Self>, host: usize, takeover: Takeover) -> Option<Supervisor> {
         let now = self.wall(host);
+        // What is opened is seen as it is.
+        self.disk.borrow_mut().refresh(host);
         let folder = self.folder();
         let mut double = self.double.clone();
         match self.bug {
@@ -116,7 +120,9 @@ impl World {
         }
         let clock: Clock = {
             let world = Rc::clone(self);
-            Box::new(move || world.wall(host))
+            let uptime = |world: &Self| Duration::from_secs(world.now.get().unsigned_abs());
+            let anchor = Anchor::new(now, uptime(&world));
+            Box::new(move || anchor.at(uptime(&world)))
         };
         let slurm = Slurm::with_path(self.root.with_file_name("bin")).inheriting(Vec::new());
         let scheduler = Planted { right: slurm, bug: self.bug };
@@ -139,7 +145,7 @@ impl World {
             && !seat.process.dead
         {
             self.check_memory(&mut seat);
-            let next = next.duration_since(self.wall(host)).as_secs();
+            let next = next.duration_since(seat.supervisor.now()).as_secs();
             seat.next = self.now.get() + next;
             self.seats.borrow_mut()[host] = Some(seat);
             return;
