@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::print::Failure;
 use crate::core::recipe::nearest;
 use crate::core::supervise::{History, Inputs, Request};
-use crate::drive::{RunFolder, Supervisor, history};
+use crate::drive::{RunFolder, Supervisor, history, steady};
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::slurm::Slurm;
@@ -118,5 +118,5 @@ pub fn scheduler(backend: &str, project: &Path) -> Box<dyn Scheduler> {
 
 /// A supervisor on a backend, with the system's clock.
 pub fn supervisor(backend: &str, project: &Path) -> Supervisor {
-    Supervisor::new(scheduler(backend, project), Box::new(jiff::Timestamp::now))
+    Supervisor::new(scheduler(backend, project), steady())
 }

@@ -8,6 +8,7 @@ use super::logs::{AttemptLogs, Part, bookmark};
 use super::notice::{Notice, Observer};
 use crate::core::diagnose::Scanner;
 use crate::core::supervise::{Attempt, Event, LogLook};
+use crate::io::disk::remove_file;
 use crate::io::files::make_private_dir;
 use crate::io::follow::{Followers, Look};
 
@@ -145,7 +146,7 @@ impl Handle {
     /// The logs were read to their end, and what they say is a fact.
     pub(super) fn close_logs(&self, attempt: u32) {
         // One that stays is of no further use, and does no harm.
-        let _ = std::fs::remove_file(self.folder.bookmark(attempt));
+        let _ = remove_file(&self.folder.bookmark(attempt));
     }
 }
 

@@ -17,6 +17,7 @@ mod notice;
 mod perform;
 mod prepare;
 mod sources;
+mod steady;
 mod supervisor;
 mod turn;
 
@@ -33,6 +34,7 @@ pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use notice::{Notice, Observer, Silent};
 pub use sources::{Sources, Wake};
+pub use steady::steady;
 pub use supervisor::{Clock, Supervisor};
 
 /// Longest wait of the loop, so that requests from outside are seen.

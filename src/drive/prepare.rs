@@ -150,11 +150,19 @@ pub fn sha256(bytes: &[u8]) -> String {
 /// `oomctl-<run>-<attempt>-<8 hex>`: the random part tells two attempts apart that were prepared by
 /// two processes of which one was killed before it wrote the intent down.
 fn new_token(run: &str, attempt: u32) -> Result<String, DriveError> {
+    let hex: String = random()?.iter().map(|b| format!("{b:02x}")).collect();
+    Ok(format!("oomctl-{run}-{attempt}-{hex}"))
+}
+
+fn random() -> Result<[u8; 4], DriveError> {
+    #[cfg(test)]
+    if let Some(random) = crate::io::trial::with(|t| t.random()) {
+        return Ok(random);
+    }
     let source = Path::new("/dev/urandom");
     let mut random = [0_u8; 4];
     std::fs::File::open(source)
         .and_then(|mut file| file.read_exact(&mut random))
         .map_err(io_error("read", source))?;
-    let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
-    Ok(format!("oomctl-{run}-{attempt}-{hex}"))
+    Ok(random)
 }

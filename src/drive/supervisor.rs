@@ -257,6 +257,8 @@ impl Supervisor {
         let attempt = wanted.attempt;
         let id = &wanted.of.id;
         let event = match (answer, status) {
+            // Whatever else is said of it: a job that nobody knows any more will not be known again.
+            (Ok(poll), _) if poll.vanished.contains(id) => Event::Vanished { attempt },
             (_, Some(status)) => {
                 self.before_status(&wanted.run, status, now, observer);
                 Event::Polled {
@@ -264,7 +266,6 @@ impl Supervisor {
                     status: status.clone(),
                 }
             }
-            (Ok(poll), None) if poll.vanished.contains(id) => Event::Vanished { attempt },
             _ => Event::PollUnanswered { attempt },
         };
         self.hand_in(&wanted.run, &event, now, observer);

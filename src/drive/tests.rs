@@ -3,6 +3,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+mod simulation;
+
 use super::*;
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::supervise::tests::double::{Double, at};

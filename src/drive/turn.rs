@@ -6,7 +6,7 @@ use super::DriveError;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::{perform, prepare};
-use crate::core::supervise::{Action, Event, due};
+use crate::core::supervise::{Action, Event, Phase, due};
 use crate::io::follow::{Followers, Look};
 use crate::io::scheduler::Scheduler;
 
@@ -104,21 +104,23 @@ fn perform_one(
         Action::ReadLogs { .. } => {
             return handle.look(followers, Look::Due, now, observer);
         }
-        Action::Drain { attempt } => {
+        Action::Drain { attempt, last } => {
             handle.look(followers, Look::Now, now, observer)?;
             let status = handle.run.history.attempt().and_then(|a| a.status.clone());
-            let (incident, progress) =
-                handle
-                    .logs(followers)
-                    .explain(status.as_ref(), followers, now);
+            let logs = handle.logs(followers);
+            let complete = *last || logs.are_local(followers);
+            let (incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
             let event = Event::Drained {
                 attempt: *attempt,
+                complete,
                 incident: Box::new(incident),
                 progress,
                 measured: handle.measured(),
             };
             handle.feed(&event, now, observer)?;
-            handle.close_logs(*attempt);
+            if handle.run.phase() != Phase::Draining {
+                handle.close_logs(*attempt);
+            }
             return Ok(());
         }
         // Asked for all runs at once.

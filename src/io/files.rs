@@ -3,10 +3,12 @@
 //! Rule: a path that comes from a name goes through `check_run_name`; a folder of a run is ours or it
 //! is not used.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use super::disk;
 
 /// Longest name of a run.
 const RUN_NAME_MAX: usize = 64;
@@ -117,9 +119,7 @@ pub fn check_run_name(name: &str) -> Result<(), FileError> {
 /// # Errors
 /// When it cannot be made, or exists and is not ours.
 pub fn make_private_dir(path: &Path) -> Result<(), FileError> {
-    use std::os::unix::fs::DirBuilderExt;
-    let made = fs::DirBuilder::new().mode(0o700).create(path);
-    match made {
+    match disk::make_dir(path) {
         Ok(()) => {
             if let Some(parent) = path.parent() {
                 sync_dir(parent)?;
@@ -133,7 +133,7 @@ pub fn make_private_dir(path: &Path) -> Result<(), FileError> {
                 return Err(io_error("create", path)(e));
             };
             make_private_dir(parent)?;
-            match fs::DirBuilder::new().mode(0o700).create(path) {
+            match disk::make_dir(path) {
                 // Somebody else made it in the same moment.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => check_ours(path),
                 Err(e) => Err(io_error("create", path)(e)),
@@ -178,9 +178,7 @@ pub fn sync_dir(path: &Path) -> Result<(), FileError> {
     } else {
         path
     };
-    File::open(path)
-        .and_then(|dir| dir.sync_all())
-        .map_err(io_error("synchronise", path))
+    Ok(disk::sync_dir(path).map_err(io_error("synchronise", path))?)
 }
 
 /// Writes a file whole: under another name in the same folder, synchronised, renamed, and the folder
@@ -201,7 +199,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8], access: Access) -> Result<(), Fil
         .map_err(failed())?;
     file.write_all(bytes).map_err(failed())?;
     file.as_file().sync_all().map_err(failed())?;
-    file.persist(path).map_err(|e| failed()(e.error))?;
+    disk::persist(file, path).map_err(failed())?;
     sync_dir(dir)
 }
 
@@ -223,7 +221,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     options
         .open(&temporary)
         .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, path))
+        .and_then(|()| disk::rename(&temporary, path))
         .map_err(io_error("write", path))
 }
 
@@ -281,7 +279,7 @@ pub fn link(target: &Path, at: &Path) -> Result<(), FileError> {
     let temporary = at.with_file_name(name);
     let _ = fs::remove_file(&temporary);
     std::os::unix::fs::symlink(target, &temporary).map_err(io_error("link", at))?;
-    fs::rename(&temporary, at).map_err(io_error("link", at))
+    disk::rename(&temporary, at).map_err(io_error("link", at))
 }
 
 /// Open flag: do not follow a link in the last place.

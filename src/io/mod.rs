@@ -9,6 +9,7 @@
 
 pub mod cards;
 pub mod claims;
+pub mod disk;
 pub mod files;
 pub mod fits;
 pub mod follow;
@@ -20,3 +21,7 @@ pub mod owners;
 pub mod probe;
 pub mod program;
 pub mod scheduler;
+
+#[cfg(test)]
+#[path = "tests/trial.rs"]
+pub(crate) mod trial;

@@ -52,5 +52,7 @@ pub enum Action {
     Drain {
         /// Its number.
         attempt: u32,
+        /// True when no further text is waited for, whatever they say.
+        last: bool,
     },
 }

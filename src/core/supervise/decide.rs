@@ -11,6 +11,7 @@ use super::follow_up::{ended, follow_up, last_end, seconds, signed};
 use super::history::{Attempt, Phase, part};
 use super::outcome::Outcome;
 use super::run::Run;
+use crate::core::diagnose::Incident;
 use crate::core::job::{JobRef, JobStatus, Stage};
 
 /// Seconds for which a change of nothing but the pending reason is not worth another fact.
@@ -108,12 +109,16 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
         (
             Phase::Draining,
             Event::Drained {
+                complete,
                 incident,
                 progress,
                 measured,
                 ..
             },
         ) => {
+            if !complete && !in_the_text(incident) {
+                return Vec::new();
+            }
             let peaks = (!measured.is_empty()).then(|| Fact::Measured {
                 attempt: number,
                 measured: Box::new(measured.clone()),
@@ -128,6 +133,11 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
         (_, Event::CancelTaken { job, .. }) => cancel_taken(attempt, job),
         _ => Vec::new(),
     }
+}
+
+/// Is there a line in the logs that says why the job failed?
+fn in_the_text(incident: &Incident) -> bool {
+    incident.fatal && incident.evidence.iter().any(|e| !e.file.is_empty())
 }
 
 /// What was found under a token: the lowest id is kept, every other must go. Duplicates are noted

@@ -4,9 +4,10 @@
 use jiff::Timestamp;
 
 use super::action::Action;
-use super::follow_up::{after, stalled_at};
+use super::follow_up::{after, seconds, signed, stalled_at};
 use super::history::{Attempt, Phase, part};
 use super::run::Run;
+use super::verdict::text_decides;
 use super::watch::Question;
 use crate::core::job::Stage;
 
@@ -80,17 +81,28 @@ fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
         }
         (Phase::Live, _) => live(run, attempt, &mut items),
         (Phase::Draining, _) => {
-            let from = attempt
-                .ended_at
-                .and_then(|at| after(at, run.intent.supervision().drain_s));
-            items.push((
-                from.unwrap_or(Timestamp::MIN),
-                Action::Drain { attempt: number },
-            ));
+            items.push(drain(run, attempt));
         }
         _ => {}
     }
     items
+}
+
+/// The look at the logs of an ended job: after the time that text may take, and again while they do not
+/// say why it failed.
+fn drain(run: &Run, attempt: &Attempt) -> (Timestamp, Action) {
+    let supervision = run.intent.supervision();
+    let looked = run.watch.drained;
+    let from = looked.map_or(attempt.ended_at, |(_, last)| Some(last));
+    let from = from.and_then(|at| after(at, supervision.drain_s.max(u64::from(looked.is_some()))));
+    let waited = looked.is_some_and(|(first, last)| {
+        seconds(first, last) >= signed(supervision.late_logs_s)
+    });
+    let action = Action::Drain {
+        attempt: attempt.number,
+        last: waited || !text_decides(attempt.status.as_ref()),
+    };
+    (from.unwrap_or(Timestamp::MIN), action)
 }
 
 /// What there is to do while a job exists.

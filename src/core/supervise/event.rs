@@ -135,6 +135,9 @@ pub enum Event {
     Drained {
         /// Number of the attempt.
         attempt: u32,
+        /// True when nothing more can come, or is waited for: where another node writes over a network,
+        /// the last lines can show a minute and more after the end.
+        complete: bool,
         /// Why it ended.
         incident: Box<Incident>,
         /// How far training had come.

@@ -48,7 +48,7 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
 
 /// What follows by itself while a job exists.
 fn live(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<Fact> {
-    if let Some(status) = attempt.status.as_ref().filter(|s| is_over(run, attempt, s)) {
+    if let Some(status) = attempt.status.as_ref().filter(|s| is_over(run, s)) {
         return Some(ended(attempt, Some(status.clone()), now));
     }
     if run.history.budget.is_none()
@@ -70,22 +70,18 @@ fn live(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<Fact> {
 
 /// Is the job really over? A node failure, a preemption or a failed boot can still be followed by a
 /// requeue under the same id, so these words must stand for the settle time.
-fn is_over(run: &Run, attempt: &Attempt, status: &JobStatus) -> bool {
+fn is_over(run: &Run, status: &JobStatus) -> bool {
     if status.state.stage() != Stage::Ended {
         return false;
     }
-    let heard_again = run
-        .watch
-        .last_status
-        .as_ref()
-        .is_some_and(|last| last.state == status.state);
-    let stands_s = run
-        .watch
-        .poll
-        .asked
-        .map_or(0, |asked| seconds(attempt.status_at, asked));
+    let watch = &run.watch;
+    let last = watch.last_status.as_ref();
+    let heard = last.is_some_and(|last| last.state == status.state);
+    // Heard by this process: the clock of the one that wrote the fact down may have been another.
+    let since = watch.said_since.filter(|_| heard);
+    let stands_s = since.zip(watch.answered).map(|(since, asked)| seconds(since, asked));
     !may_requeue(&status.state)
-        || (heard_again && stands_s >= signed(run.intent.supervision().settle_s))
+        || stands_s.is_some_and(|s| s >= signed(run.intent.supervision().settle_s))
 }
 
 /// States after which the scheduler may still start the job again by itself.

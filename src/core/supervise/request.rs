@@ -41,6 +41,9 @@ pub struct Supervision {
     /// Seconds after the end of a job for which its logs are read again, for file systems that show
     /// remote writes late.
     pub drain_s: u64,
+    /// Seconds for which they are read again when the job failed, they do not say why, and they lie on a
+    /// network file system. NFS has been seen to show another node's last lines 60 to 90 s late.
+    pub late_logs_s: u64,
     /// Unchanged resubmissions after a node failure.
     pub node_failure_retries: u32,
     /// Unchanged resubmissions after a preemption that Slurm does not requeue itself.
@@ -59,6 +62,7 @@ impl Default for Supervision {
             hang_grace_s: 120,
             settle_s: 30,
             drain_s: 5,
+            late_logs_s: 90,
             node_failure_retries: 3,
             preemption_retries: 10,
             time_limit_retries: 0,

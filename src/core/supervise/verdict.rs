@@ -5,7 +5,7 @@ use super::history::Attempt;
 use super::outcome::{Cause, Outcome, Verdict};
 use super::run::Run;
 use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
-use crate::core::job::{JobState, JobStatus};
+use crate::core::job::{ExitStatus, JobState, JobStatus};
 use crate::core::ladder::{Decision, Past, Peak};
 use crate::core::units::Bytes;
 
@@ -52,6 +52,19 @@ pub(super) fn succeeded(status: Option<&JobStatus>, incident: Option<&Incident>)
     let explained =
         status.step_out_of_memory || incident.is_some_and(|i| i.fatal && i.class != Class::NotOom);
     !(step_failed && explained)
+}
+
+/// Does the text of the logs decide what follows? Where the scheduler says only that it failed, or
+/// nothing at all.
+pub(super) fn text_decides(status: Option<&JobStatus>) -> bool {
+    status.is_none_or(|status| match status.state {
+        JobState::Failed | JobState::OutOfMemory => true,
+        JobState::Completed => {
+            let failed = |exit: ExitStatus| exit.code != 0 || exit.signal != 0;
+            status.derived_exit.is_some_and(failed)
+        }
+        _ => false,
+    })
 }
 
 /// The end that people asked for: our own cancel on request or for a budget, or anybody's scancel. A

@@ -37,6 +37,8 @@ pub(super) struct Watch {
     pub cancel: Question,
     /// The status of the last poll, which may be the same as in the facts.
     pub last_status: Option<JobStatus>,
+    /// Since when every poll said this state.
+    pub said_since: Option<Timestamp>,
     /// When a poll was last answered.
     pub answered: Option<Timestamp>,
     /// When the first clean empty answer of an unbroken row came.
@@ -53,6 +55,8 @@ pub(super) struct Watch {
     pub fatal: Option<Class>,
     pub quiet_since: Option<Timestamp>,
     pub progress: Option<Progress>,
+    /// When the logs of the ended job were first and last looked at in vain.
+    pub drained: Option<(Timestamp, Timestamp)>,
 }
 
 impl Watch {
@@ -93,12 +97,18 @@ impl Watch {
             Event::Polled { status, .. } => {
                 self.poll.answered(now);
                 self.answered = Some(now);
+                let same = self.last_status.as_ref().is_some_and(|s| s.state == status.state);
+                self.said_since = self.said_since.filter(|_| same).or(Some(now));
                 self.last_status = Some(status.clone());
                 self.ends_before_poll = std::mem::take(&mut self.ends_at_poll);
                 self.ends_at_poll.clone_from(&self.log_ends);
             }
             Event::Vanished { .. } => self.poll.answered(now),
             Event::PollUnanswered { .. } => self.poll.failed(now),
+            Event::Drained { .. } => {
+                let first = self.drained.map_or(now, |(first, _)| first);
+                self.drained = Some((first, now));
+            }
             Event::CancelTaken { .. } => self.cancel.answered(now),
             Event::CancelUnanswered { .. } => self.cancel.failed(now),
             Event::LogsKnown { ends, .. } => self.ends_at_poll.clone_from(ends),

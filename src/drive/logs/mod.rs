@@ -294,10 +294,17 @@ impl AttemptLogs {
         (tenth, self.look.fatal)
     }
 
-    /// Why the job ended: reads to the end, and takes a last line without newline for complete.
+    /// Are they all where nobody writes over a network, so that what there is to see can be seen?
+    pub fn are_local(&self, followers: &Followers) -> bool {
+        self.logs.iter().all(|log| followers.is_local(&log.followed))
+    }
+
+    /// Why the job ended: reads to the end, and takes a last line without newline for complete where no
+    /// more is to come.
     pub fn explain(
         &mut self,
         status: Option<&JobStatus>,
+        complete: bool,
         followers: &mut Followers,
         now: Timestamp,
     ) -> (Incident, Option<Progress>) {
@@ -309,7 +316,7 @@ impl AttemptLogs {
                 break;
             }
         }
-        for log in &self.logs {
+        for log in self.logs.iter().filter(|_| complete) {
             self.readers.scanner.finish_source(log.text.source);
         }
         let progress = self.readers.scanner.digest().progress;

@@ -384,8 +384,8 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
         return Ok(());
     };
     let lived = &mut world.lived;
-    let expected = lived.logs.explain(None, &mut lived.followers, now);
-    let found = dying.logs.explain(None, &mut dying.followers, now);
+    let expected = lived.logs.explain(None, true, &mut lived.followers, now);
+    let found = dying.logs.explain(None, true, &mut dying.followers, now);
     prop_assert_eq!(found, expected);
     let told = &dying.told;
     if world.stale {

@@ -108,6 +108,21 @@ impl Followers {
         }
     }
 
+    /// Is a file where nobody writes over a network? One that does not exist is where its folder is.
+    #[must_use]
+    pub fn is_local(&self, followed: &Followed) -> bool {
+        #[cfg(test)]
+        if let Some(local) = crate::io::trial::with(|_| false) {
+            return local;
+        }
+        let Some(entry) = self.entries.get(followed.file as usize).and_then(Option::as_ref) else {
+            return false;
+        };
+        let path = &entry.record.path;
+        let ask = || self.calls.is_network(path) && path.parent().is_none_or(|p| self.calls.is_network(p));
+        !entry.record.network.unwrap_or_else(ask)
+    }
+
     /// Follows a file, which need not exist. `group` is handed back by [`Followers::ready`]: the caller's
     /// number for what the file belongs to.
     pub fn follow(&mut self, path: PathBuf, start: Start, group: u64) -> Followed {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::LedgerError;
+use crate::io::disk;
 use crate::io::files::{io_error, read_bounded, sync_dir};
 
 /// Seconds without a heartbeat after which an owner on another host may be dead.
@@ -99,11 +100,11 @@ impl Claim {
                 // Others may have come and gone since `last` was read, so that this number was free
                 // again: then it is not the highest.
                 if highest(dir)? != Some(owner.epoch) {
-                    let _ = fs::remove_file(file_of(dir, owner.epoch));
+                    let _ = disk::remove_file(&file_of(dir, owner.epoch));
                     continue;
                 }
                 if let Some(last) = last {
-                    let _ = fs::remove_file(file_of(dir, last));
+                    let _ = disk::remove_file(&file_of(dir, last));
                 }
                 return Ok(Self {
                     dir: dir.to_owned(),
@@ -139,7 +140,7 @@ impl Claim {
     pub fn holds(&self) -> bool {
         let next = file_of(&self.dir, self.owner.epoch + 1);
         let mine = load(&self.dir, self.owner.epoch);
-        mine.is_ok_and(|o| o.as_ref() == Some(&self.owner)) && fs::symlink_metadata(next).is_err()
+        mine.is_ok_and(|o| o.as_ref() == Some(&self.owner)) && !disk::is_there(&next)
     }
 
     /// Tells others that we are alive, in the clock of the file system.
@@ -148,20 +149,11 @@ impl Claim {
     /// When the owner's file cannot be touched.
     pub fn heartbeat(&self) -> Result<(), LedgerError> {
         let path = file_of(&self.dir, self.owner.epoch);
-        let now = rustix::fs::Timespec {
-            tv_sec: 0,
-            tv_nsec: rustix::fs::UTIME_NOW,
-        };
-        let times = rustix::fs::Timestamps {
-            last_access: now,
-            last_modification: now,
-        };
         let file = fs::OpenOptions::new()
             .write(true)
             .open(&path)
             .map_err(io_error("touch", &path))?;
-        rustix::fs::futimens(&file, &times).map_err(|e| io_error("touch", &path)(e.into()))?;
-        Ok(())
+        Ok(disk::touch(&file).map_err(io_error("touch", &path))?)
     }
 }
 
@@ -185,11 +177,8 @@ fn file_of(dir: &Path, epoch: u64) -> PathBuf {
 
 /// The highest epoch that has an owner file.
 fn highest(dir: &Path) -> Result<Option<u64>, LedgerError> {
-    let entries = fs::read_dir(dir).map_err(io_error("read", dir))?;
     let mut highest = None;
-    for entry in entries {
-        let entry = entry.map_err(io_error("read", dir))?;
-        let name = entry.file_name();
+    for name in disk::names(dir).map_err(io_error("read", dir))? {
         let epoch = name
             .to_str()
             .and_then(|n| n.strip_prefix("owner-")?.strip_suffix(".json"))
@@ -231,7 +220,7 @@ fn make(dir: &Path, owner: &Owner) -> Result<bool, LedgerError> {
     let text = serde_json::to_vec(owner).map_err(|e| failed()(e.into()))?;
     file.write_all(&text).map_err(failed())?;
     file.as_file().sync_all().map_err(failed())?;
-    match fs::hard_link(file.path(), &path) {
+    match disk::hard_link(file.path(), &path) {
         Ok(()) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
         Err(e) => return Err(failed()(e).into()),
@@ -272,16 +261,15 @@ fn split_boot(boot: &str) -> (&str, &str) {
 /// the time to compare with, so that the clocks of two hosts need not agree.
 fn silence(dir: &Path, epoch: u64) -> Option<Duration> {
     let beat = fs::metadata(file_of(dir, epoch)).ok()?.modified().ok()?;
-    let probe = tempfile::Builder::new()
-        .prefix(".oomctl-clock-")
-        .tempfile_in(dir)
-        .ok()?;
-    let now = probe.as_file().metadata().ok()?.modified().ok()?;
-    Some(now.duration_since(beat).unwrap_or_default())
+    Some(disk::time(dir)?.duration_since(beat).unwrap_or_default())
 }
 
 /// This process as an owner.
 fn myself(epoch: u64) -> Owner {
+    #[cfg(test)]
+    if let Some(owner) = crate::io::trial::with(|t| t.process()) {
+        return Owner { epoch, ..owner };
+    }
     let pid = std::process::id();
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -306,6 +294,10 @@ fn myself(epoch: u64) -> Owner {
 ///
 /// Source: proc_pid_stat(5), field 22; the name in field 2 may hold blanks and parentheses.
 fn process_start(pid: u32) -> Option<u64> {
+    #[cfg(test)]
+    if let Some(started) = crate::io::trial::with(|t| t.started(pid)) {
+        return started;
+    }
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(19)?.parse().ok()

@@ -11,13 +11,14 @@ mod claim;
 mod read;
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
 use crate::core::supervise::{Fact, LEDGER_VERSION, Record};
+use crate::io::disk::{self, Appending};
 use crate::io::files::{FileError, io_error, no_follow, sync_dir};
 
 pub use claim::{Claim, Owner, Takeover, owner};
@@ -25,6 +26,9 @@ pub use read::{Reading, Torn, parse, read};
 
 /// Name of the ledger in a run's folder.
 pub const LEDGER_FILE: &str = "ledger.jsonl";
+
+/// Most bytes behind our last record that earlier owners can have left: each its one unfinished write.
+const BEHIND_MAX: u64 = 1024 * 1024;
 
 /// The ledger cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +94,8 @@ pub struct Ledger {
     next_seq: u64,
     /// Where the next record begins. If the file is longer, somebody else wrote to it.
     end: u64,
+    /// Half a record before that, which is sealed with the first fact that we write.
+    torn: Option<Torn>,
     poisoned: bool,
 }
 
@@ -102,6 +108,7 @@ impl Ledger {
         let claim = Claim::take(dir, Takeover::IfDead)?;
         let path = dir.join(LEDGER_FILE);
         let file = OpenOptions::new()
+            .read(true)
             .append(true)
             .create_new(true)
             .mode(0o600)
@@ -118,6 +125,7 @@ impl Ledger {
             claim,
             next_seq: 1,
             end: 0,
+            torn: None,
             poisoned: false,
         })
     }
@@ -142,26 +150,22 @@ impl Ledger {
         if let Some(line) = reading.newer {
             return Err(LedgerError::Newer { path, line });
         }
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
+            .read(true)
             .append(true)
             .custom_flags(no_follow())
             .open(&path)
             .map_err(io_error("open", &path))?;
-        let end = file
-            .seek(SeekFrom::End(0))
-            .map_err(io_error("read", &path))?;
         let mut ledger = Self {
             path,
             file,
             claim,
             next_seq: reading.records.last().map_or(1, |r| r.seq + 1),
-            end,
+            end: reading.length,
+            torn: reading.torn,
             poisoned: false,
         };
         let mut records = reading.records;
-        if let Some(torn) = reading.torn {
-            records.push(ledger.seal(&torn, now)?);
-        }
         let owner = ledger.claim.owner();
         let changed = Fact::OwnerChanged {
             host: owner.host.clone(),
@@ -183,24 +187,23 @@ impl Ledger {
     /// # Errors
     /// When the run is no longer ours, or the disk is full or fails.
     pub fn append(&mut self, fact: &Fact, now: Timestamp) -> Result<Record, LedgerError> {
-        self.write(fact, now, "")
-    }
-
-    fn seal(&mut self, torn: &Torn, now: Timestamp) -> Result<Record, LedgerError> {
-        let fact = Fact::TornTail {
-            offset: torn.offset,
-            length: torn.length,
-        };
-        self.write(&fact, now, "\n")
-    }
-
-    fn write(&mut self, fact: &Fact, now: Timestamp, seal: &str) -> Result<Record, LedgerError> {
         if self.poisoned {
             return Err(LedgerError::Poisoned {
                 path: self.path.clone(),
             });
         }
-        self.still_ours()?;
+        let behind = self.behind()?;
+        let torn = match self.torn.take() {
+            Some(Torn { offset, .. }) => Some((offset, self.end - offset)),
+            None => behind.map(|torn| (torn.offset, torn.length)),
+        };
+        if let Some((offset, length)) = torn {
+            self.write(&Fact::TornTail { offset, length }, now, "\n")?;
+        }
+        self.write(fact, now, "")
+    }
+
+    fn write(&mut self, fact: &Fact, now: Timestamp, seal: &str) -> Result<Record, LedgerError> {
         let record = Record {
             v: LEDGER_VERSION,
             seq: self.next_seq,
@@ -212,11 +215,15 @@ impl Ledger {
         let mut line = seal.as_bytes().to_vec();
         serde_json::to_writer(&mut line, &record).map_err(|e| failed()(e.into()))?;
         line.push(b'\n');
-        if let Err(e) = write_once(&mut self.file, &line) {
+        let mut file = Appending {
+            file: &self.file,
+            path: &self.path,
+        };
+        if let Err(e) = write_once(&mut file, &line) {
             self.poisoned = true;
             return Err(failed()(e).into());
         }
-        if let Err(e) = self.file.sync_data() {
+        if let Err(e) = disk::sync(&self.file, &self.path) {
             self.poisoned = true;
             return Err(failed()(e).into());
         }
@@ -230,17 +237,33 @@ impl Ledger {
     /// # Errors
     /// When one has.
     pub fn still_ours(&self) -> Result<(), LedgerError> {
-        let length = self
-            .file
-            .metadata()
-            .map_err(io_error("look at", &self.path))?
-            .len();
-        if length == self.end && self.claim.holds() {
-            return Ok(());
-        }
-        Err(LedgerError::TakenOver {
+        self.look_behind().map(drop)
+    }
+
+    /// Takes what stands behind our last record for what it is. Returns what must be sealed of it.
+    fn behind(&mut self) -> Result<Option<Torn>, LedgerError> {
+        let (length, torn) = self.look_behind()?;
+        self.end = length;
+        Ok(torn)
+    }
+
+    /// How long the ledger is, and what stands behind our last record that is none. An owner before us may
+    /// have finished a write after we took the run over; what a later one wrote ends our part.
+    fn look_behind(&self) -> Result<(u64, Option<Torn>), LedgerError> {
+        let taken = || LedgerError::TakenOver {
             dir: self.claim.dir().to_owned(),
-        })
+        };
+        let length = disk::length(&self.file, &self.path);
+        let length = length.map_err(io_error("look at", &self.path))?;
+        let more = length.checked_sub(self.end).ok_or_else(taken)?;
+        if more > BEHIND_MAX || !self.claim.holds() {
+            return Err(taken());
+        }
+        let mut bytes = vec![0; usize::try_from(more).unwrap_or_default()];
+        let read = self.file.read_exact_at(&mut bytes, self.end);
+        read.map_err(io_error("read", &self.path))?;
+        let torn = read::behind(&bytes, self.end, self.claim.epoch()).map_err(|()| taken())?;
+        Ok((length, torn))
     }
 
     /// Tells others that the owner is alive.

@@ -29,6 +29,8 @@ pub struct Reading {
     pub newer: Option<u64>,
     /// Half a record at the end.
     pub torn: Option<Torn>,
+    /// How many bytes were read.
+    pub length: u64,
 }
 
 /// Reads the ledger in a run's folder, without changing anything.
@@ -128,6 +130,9 @@ impl Reader {
             self.push(record, line);
             return Ok(());
         }
+        if !self.fence(&record) {
+            return Ok(());
+        }
         let last = self.reading.records.last();
         if last == Some(&record) {
             // The same write, sent twice by the file system.
@@ -145,6 +150,20 @@ impl Reader {
     fn push(&mut self, record: Record, line: &Line) {
         self.reading.records.push(record);
         self.offsets.push(line.offset);
+    }
+
+    /// Does the record count? A writer that stood still while another took the run over may find its last
+    /// write done when it goes on. Nothing that it wrote after its successor read the ledger counts: that
+    /// one goes on where its own reading ended. False for what comes from a replaced owner.
+    fn fence(&mut self, record: &Record) -> bool {
+        let Some(epoch) = self.reading.records.last().map(|r| r.epoch) else {
+            return true;
+        };
+        while record.epoch > epoch && self.reading.records.last().is_some_and(|r| r.seq >= record.seq) {
+            self.reading.records.pop();
+            self.offsets.pop();
+        }
+        record.epoch >= epoch
     }
 
     /// Forgets everything from `offset` on: a later writer found it torn and sealed it.
@@ -176,8 +195,33 @@ impl Reader {
                 length: length - from,
             });
         }
+        self.reading.length = length;
         self.reading
     }
+}
+
+/// What stands behind our own last record: `None` when it is nothing but records of earlier owners, who
+/// wrote them before they noticed that they were replaced.
+///
+/// # Errors
+/// When a record of ours or of a later owner is among them.
+pub(super) fn behind(bytes: &[u8], offset: u64, epoch: u64) -> Result<Option<Torn>, ()> {
+    let mut torn = None;
+    let mut at = offset;
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        match line.strip_suffix(b"\n").map(classify) {
+            Some(Kind::Record(record)) if record.epoch < epoch => {}
+            Some(Kind::Record(_) | Kind::Newer) => return Err(()),
+            Some(Kind::Bad(_)) | None => {
+                torn.get_or_insert(at);
+            }
+        }
+        at += line.len() as u64;
+    }
+    Ok(torn.map(|torn| Torn {
+        offset: torn,
+        length: at - torn,
+    }))
 }
 
 fn classify(line: &[u8]) -> Kind {

@@ -73,7 +73,9 @@ impl Intent for Double {
             Class::HostOom | Class::Shm => self.host_rungs,
             _ => self.rungs,
         };
-        if rungs.len() >= height {
+        let climbed = rungs.iter().filter(|l| l.settings.contains_key("micro"));
+        let climbed = climbed.count();
+        if climbed >= height {
             let skipped = vec![Skipped {
                 rung: "more_gpus".to_owned(),
                 reason: "the profile has no more".to_owned(),
@@ -83,10 +85,10 @@ impl Intent for Double {
                 shortfall: None,
             });
         }
-        let name = format!("rung-{}", rungs.len() + 1);
+        let name = format!("rung-{}", climbed + 1);
         let mut layer = Layer::new(LayerKind::Rung);
         let setting = Setting {
-            value: Value::Int(32 >> (rungs.len() + 1)),
+            value: Value::Int(32 >> (climbed + 1)),
             origin: Origin::Rung {
                 rung: name.clone(),
                 attempt: attempt + 1,
@@ -141,10 +143,8 @@ impl Intent for Double {
         if self.illegal_at == Some(rungs.len()) {
             return Err(Problem::new("20 sequences cannot be split by 8").into());
         }
-        let micro = rungs.last().map_or("32".to_owned(), |layer| {
-            let values = layer.settings.values();
-            values.map(|s| s.value.to_string()).collect()
-        });
+        let micro = rungs.iter().rev().find_map(|l| l.settings.get("micro"));
+        let micro = micro.map_or("32".to_owned(), |s| s.value.to_string());
         Ok(vec![RenderedFile {
             name: "job.sbatch".to_owned(),
             text: format!(

@@ -100,6 +100,7 @@ impl Bench {
         let facts = self.feed(
             &Event::Drained {
                 attempt,
+                complete: true,
                 incident: Box::new(incident),
                 progress: None,
                 measured: Measured::default(),
@@ -827,6 +828,7 @@ fn what_was_measured_is_a_fact_before_the_diagnosis_and_nothing_is_no_fact() {
         bench.feed(&polled(status(JobState::Failed)), 100);
         let drained = Event::Drained {
             attempt: 1,
+            complete: true,
             incident: Box::new(incident("cuda_oom", Class::GpuOom)),
             progress: None,
             measured: measured.clone(),
@@ -850,6 +852,7 @@ fn taught(state: JobState, incident: Incident, steps: u64, seconds: i64) -> Opti
     bench.feed(&polled(ended), 200);
     let event = Event::Drained {
         attempt: 1,
+        complete: true,
         incident: Box::new(incident),
         progress: Some(Progress {
             step: steps,

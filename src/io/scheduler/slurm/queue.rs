@@ -246,8 +246,9 @@ impl Slurm {
                 self.known(job, record.status.clone(), poll);
                 continue;
             }
-            if !controller_alone {
-                // A live state in sacct of a job that the controller does not know is a leftover.
+            if !controller_alone && !self.is_long_silent(job, now) {
+                // A live state in sacct of a job that the queue does not show is a leftover, or the queue
+                // left it out: before it is given up the controller is asked for it alone.
                 self.silent(job, now, poll);
                 continue;
             }
@@ -283,6 +284,12 @@ impl Slurm {
         if queue.0.contains_key(&job.id.0) {
             self.memory.entry(key(job)).or_default().reused = true;
         }
+    }
+
+    /// Did everybody answer, and nobody knew it, for so long that it may be called vanished?
+    fn is_long_silent(&self, job: &JobRef, now: Timestamp) -> bool {
+        let since = self.memory.get(&key(job)).and_then(|m| m.silent_since);
+        since.is_some_and(|since| now.duration_since(since) >= SILENCE)
     }
 
     /// Everybody answered and nobody knows the job. Only when that lasts is it vanished.

@@ -1,0 +1,310 @@
+//! Slurm's commands in the simulated world, and what must hold whenever one is run.
+
+use std::path::PathBuf;
+
+use super::cluster::{Order, answer};
+use super::job::{Fate, Job};
+use super::world::{Fault, World};
+use crate::core::job::JobState;
+use crate::core::supervise::{Fact, History};
+use crate::io::ledger::read;
+use crate::io::scheduler::command::{Answer, Call, End};
+
+/// Runs a command as the present process.
+pub fn call(world: &World, call: &Call) -> Answer {
+    if world.process().is_none_or(|p| p.dead) {
+        return ended(End::NotStarted("killed".to_owned()));
+    }
+    world.risk();
+    let program = call.program.file_name().unwrap().to_string_lossy();
+    let words: Vec<String> = call.arguments.iter().map(|w| w.to_string_lossy().into()).collect();
+    let answer = match program.as_ref() {
+        "sbatch" => sbatch(world, &words),
+        "sacct" => sacct(world, &words),
+        _ => controller(world, &program, &words),
+    };
+    world.tell(|| format!("{program}: {:?} {:?} {:?}", answer.end, answer.stdout.lines().next().unwrap_or(""), answer.stderr));
+    world.risk();
+    answer
+}
+
+fn ended(end: End) -> Answer {
+    Answer { end, stdout: String::new(), stderr: String::new(), cut: false }
+}
+
+fn after<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
+    let at = words.iter().position(|w| w == name)?;
+    words.get(at + 1).map(String::as_str)
+}
+
+fn value<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
+    words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn list(text: Option<&str>) -> Vec<String> {
+    text.map_or_else(Vec::new, |t| t.split(',').map(str::to_owned).collect())
+}
+
+/// The controller does not answer.
+fn silence(world: &World) -> Option<Answer> {
+    let now = world.now.get();
+    if world.cluster.borrow().silent <= now {
+        return None;
+    }
+    world.pass(18);
+    Some(answer(1, String::new(), "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"))
+}
+
+fn controller(world: &World, program: &str, words: &[String]) -> Answer {
+    if let Some(answer) = silence(world) {
+        return answer;
+    }
+    if world.strikes(Fault::Silence, 20) {
+        world.pass(45);
+        return ended(End::TimedOut);
+    }
+    let now = world.now.get();
+    match program {
+        "squeue" => {
+            let names = list(after(words, "-n"));
+            world.cluster.borrow().squeue(&list(after(words, "-j")), &names, now)
+        }
+        "scontrol" => world.cluster.borrow().scontrol(words.last().unwrap(), now),
+        "scancel" => scancel(world, words),
+        other => panic!("no such command: {other}"),
+    }
+}
+
+fn sacct(world: &World, words: &[String]) -> Answer {
+    if world.strikes(Fault::Lag, 30) {
+        world.pass(30);
+        return ended(End::TimedOut);
+    }
+    let names = list(value(words, "--name"));
+    let now = world.now.get();
+    world.cluster.borrow().sacct(&list(after(words, "-j")), &names, now)
+}
+
+fn scancel(world: &World, words: &[String]) -> Answer {
+    let (id, name) = (words.last().unwrap(), value(words, "--name").unwrap_or(""));
+    let now = world.now.get();
+    let ended = world.cluster.borrow_mut().scancel(id, name, now);
+    if let Some(job) = ended {
+        let history = history(world);
+        let asked = history.as_ref().is_some_and(|h| h.cancel.is_some() || h.budget.is_some());
+        if !asked && !matches!(job.fate, Fate::Hangs) {
+            world.broke(format!("job {} was cancelled, which nobody wanted: {:?}", job.id, job.fate));
+        }
+    }
+    answer(0, String::new(), "")
+}
+
+fn history(world: &World) -> Option<History> {
+    let reading = read(world.folder().dir()).ok()?;
+    Some(History::replay(&reading.records))
+}
+
+fn sbatch(world: &World, words: &[String]) -> Answer {
+    let script = std::fs::read_to_string(words.last().unwrap()).unwrap_or_default();
+    let micro = script.split("micro=").nth(1).and_then(|m| m.trim().parse().ok());
+    let order = Order {
+        token: value(words, "--job-name").unwrap().to_owned(),
+        out: PathBuf::from(value(words, "--output").unwrap()),
+        err: PathBuf::from(value(words, "--error").unwrap()),
+        micro: micro.unwrap_or(0),
+    };
+    check_order(world, &order);
+    let timed_out = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation";
+    let now = world.now.get();
+    if world.cluster.borrow().silent > now {
+        if world.below(2) == 1 {
+            world.cluster.borrow_mut().frozen.push(order);
+        }
+        world.pass(10);
+        return answer(1, String::new(), timed_out);
+    }
+    if world.strikes(Fault::Refusals, 60) {
+        return refuse(world, order);
+    }
+    let lost = world.strikes(Fault::LostAnswers, 350);
+    if !lost {
+        let id = accept(world, order);
+        let banner = if world.has(Fault::LostAnswers) { "Welcome to the cluster\n" } else { "" };
+        return answer(0, format!("{banner}{id}\n"), "");
+    }
+    let accepted = world.below(2) == 1;
+    if accepted {
+        accept(world, order);
+    }
+    match (world.below(4), accepted) {
+        (1, _) => {
+            world.pass(60);
+            ended(End::TimedOut)
+        }
+        (2, true) => answer(0, "Welcome to the cluster\n".to_owned(), ""),
+        (3, _) => ended(End::Killed(9)),
+        _ => {
+            world.pass(10);
+            answer(1, String::new(), timed_out)
+        }
+    }
+}
+
+/// A refusal leaves a record that must not be taken for a job.
+fn refuse(world: &World, order: Order) -> Answer {
+    world.facts.refused.set(true);
+    let mut job = job(world, order);
+    job.trace = true;
+    (job.starts, job.stops, job.gone) = (job.submitted, job.submitted, job.submitted);
+    job.end = JobState::Failed;
+    world.cluster.borrow_mut().jobs.push(job);
+    let text = "sbatch: error: Batch job submission failed: Requested node configuration is not available";
+    if world.strikes(Fault::LostAnswers, 300) {
+        return ended(End::TimedOut);
+    }
+    answer(1, String::new(), text)
+}
+
+/// What must hold when sbatch is started.
+fn check_order(world: &World, order: &Order) {
+    let now = world.now.get();
+    let cluster = world.cluster.borrow();
+    let token = &order.token;
+    if let Some(job) = cluster.jobs.iter().find(|j| j.is_alive(now)) {
+        world.broke(format!("{token} is submitted beside job {} ({})", job.id, job.token));
+    }
+    let mut accepted = cluster.jobs.iter().filter(|j| !j.trace);
+    if accepted.any(|j| j.token == *token && !j.lost) {
+        world.broke(format!("{token} is submitted again"));
+    }
+    if let Some(job) = cluster.last().filter(|j| j.end == JobState::Completed && !j.lost && !cluster.no_accounts) {
+        world.broke(format!("{token} is submitted after job {} did the work", job.id));
+    }
+    if world.facts.cancelled.get() {
+        world.broke(format!("{token} is submitted after a user cancelled"));
+    }
+    if !world.disk.borrow().is_durable(&world.ledger()) {
+        world.broke(format!("{token} is submitted before its intent is on disk"));
+    }
+    let Some(history) = history(world) else {
+        world.broke(format!("{token} is submitted without a ledger"));
+        return;
+    };
+    let intended = history.attempt().is_some_and(|a| a.token.as_ref().is_some_and(|t| t.0 == *token));
+    if !intended || history.outcome.is_some() {
+        world.broke(format!("{token} is submitted and the ledger does not say so"));
+    }
+    let limits = &world.double.limits;
+    if history.attempts.len() > limits.attempts as usize {
+        world.broke(format!("{token} is submitted beyond {} attempts", limits.attempts));
+    }
+    // What the scheduler forgot counts for nobody.
+    let known = !cluster.no_accounts && !cluster.jobs.iter().any(|j| j.lost);
+    let hours = cluster.gpu_seconds(now) as f64 / 3_600.0;
+    if known && limits.gpu_hours.is_some_and(|limit| hours > limit + 0.001) && !world.has(Fault::Lies) {
+        world.broke(format!("{token} is submitted after {hours:.2} GPU-hours"));
+    }
+    let evidence = cluster.jobs.iter().filter(|j| j.fate.is_gpu_oom() && !j.trace).count();
+    let rungs = (32 / order.micro.max(1)).trailing_zeros() as usize;
+    if order.micro == 0 || rungs > evidence {
+        world.broke(format!("{token} has {rungs} rungs after {evidence} failures"));
+    }
+}
+
+fn job(world: &World, order: Order) -> Job {
+    let now = world.now.get();
+    let mut cluster = world.cluster.borrow_mut();
+    let id = cluster.next_id;
+    cluster.next_id += 1;
+    drop(cluster);
+    let mut job = Job {
+        id,
+        token: order.token,
+        out: order.out,
+        err: order.err,
+        micro: order.micro,
+        fate: Fate::Works,
+        phase: 0,
+        submitted: now,
+        visible: now + if world.has(Fault::LostAnswers) { world.seconds(20) } else { 0 },
+        starts: now,
+        stops: now,
+        gone: now,
+        end: JobState::Completed,
+        restarts: 0,
+        requeue: None,
+        used: 0,
+        lag: if world.has(Fault::Lag) { world.seconds(300) } else { 0 },
+        late: if world.has(Fault::LateLogs) { world.seconds(90) } else { 0 },
+        cancelled: false,
+        trace: false,
+        lost: false,
+    };
+    plan(world, &mut job, now);
+    job
+}
+
+/// Accepts an order: returns the id.
+pub fn accept(world: &World, order: Order) -> u64 {
+    let now = world.now.get();
+    if let Some(job) = world.cluster.borrow().jobs.iter().find(|j| j.is_alive(now)) {
+        world.broke(format!("{} is a second live job beside {}", order.token, job.id));
+    }
+    world.facts.accepted.borrow_mut().push(order.token.clone());
+    let job = job(world, order);
+    let id = job.id;
+    world.tell(|| format!("job {id} will go: {:?}, {} to {}, late {}, lag {}", job.fate, job.starts, job.stops, job.late, job.lag));
+    print(world, &job);
+    world.cluster.borrow_mut().jobs.push(job);
+    id
+}
+
+/// How a part of a job will go.
+pub fn plan(world: &World, job: &mut Job, from: i64) {
+    let fits = 32 >> world.facts.needs.get();
+    let trouble = world.has(Fault::Trouble) && !world.quiet.get();
+    job.fate = if job.micro > fits {
+        [Fate::GpuOom, Fate::Hangs][world.below(2) as usize]
+    } else {
+        match world.below(12) {
+            0..3 | 8.. => Fate::Works,
+            3..5 => Fate::Survives,
+            5 if trouble => Fate::HostOom,
+            6 if trouble => Fate::Bug,
+            _ => Fate::Works,
+        }
+    };
+    if trouble {
+        match world.below(12) {
+            9 => job.fate = Fate::NodeFails,
+            10 => job.fate = Fate::Preempted,
+            11 => job.fate = Fate::TimesOut,
+            _ => {}
+        }
+    }
+    job.phase = world.below(3) as usize;
+    job.starts = from + world.seconds(60);
+    job.stops = job.starts + 40 + world.seconds(240);
+    job.gone = job.stops + world.seconds(40);
+    job.end = job.fate.end();
+    let again = matches!(job.fate, Fate::NodeFails | Fate::Preempted) && world.has(Fault::Requeue);
+    job.requeue = (again && world.below(2) == 1).then(|| world.seconds(6));
+}
+
+pub fn print(world: &World, job: &Job) {
+    let torn = world.has(Fault::TornLogs);
+    let tear = |length: usize| {
+        (torn && world.below(2) == 1).then(|| (world.below(u32::try_from(length).unwrap()) as usize, world.seconds(4)))
+    };
+    let twice = torn && world.below(4) == 3;
+    world.cluster.borrow_mut().add_words(job, tear, twice);
+}
+
+/// The facts that name a job's id.
+pub fn known_ids(records: &[crate::core::supervise::Record]) -> Vec<String> {
+    let id = |record: &crate::core::supervise::Record| match &record.fact {
+        Fact::Submitted { job, .. } | Fact::DuplicateFound { job, .. } => Some(job.id.0.clone()),
+        _ => None,
+    };
+    records.iter().filter_map(id).collect()
+}

@@ -1,0 +1,353 @@
+//! The world that takes the place of ours: time, hosts, processes, and the adversary's choices.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+
+use super::cluster::Cluster;
+use super::disk::Disk;
+use super::planted::Bug;
+use super::seat::Seat;
+use super::tape::Tape;
+use crate::core::supervise::tests::double::{Double, at};
+use crate::drive::RunFolder;
+use crate::io::disk::Change;
+use crate::io::ledger::{LEDGER_FILE, Owner};
+use crate::io::scheduler::command::{Answer, Call};
+use crate::io::trial::Trial;
+
+/// What the adversary does in a story. Each story has a part of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Fault {
+    LostAnswers,
+    Silence,
+    Lies,
+    Lag,
+    NoAccounts,
+    ReusedIds,
+    LostJobs,
+    LateLogs,
+    TornLogs,
+    Kill,
+    Crash,
+    FullDisk,
+    Caches,
+    Clock,
+    Second,
+    Pause,
+    Requeue,
+    Trouble,
+    Cancel,
+    Refusals,
+    Budgets,
+}
+
+pub const FAULTS: u32 = Fault::Budgets as u32 + 1;
+
+/// A process was killed where it stood.
+pub struct Killed;
+
+/// A process of a supervisor.
+#[derive(Debug, Clone)]
+pub struct Process {
+    pub host: usize,
+    pub pid: u32,
+    pub dead: bool,
+}
+
+/// A login node.
+#[derive(Debug, Clone, Default)]
+pub struct Host {
+    pub boot: u32,
+    /// What its clock is ahead of the cluster's, in seconds.
+    pub ahead: i64,
+    /// Processes by id, with the moment of their start.
+    pub alive: BTreeMap<u32, u64>,
+}
+
+/// The world of one story.
+pub struct World {
+    pub tape: RefCell<Tape>,
+    pub now: Cell<i64>,
+    faults: u32,
+    /// The adversary has stopped.
+    pub quiet: Cell<bool>,
+    pub cluster: RefCell<Cluster>,
+    pub disk: RefCell<Disk>,
+    pub hosts: RefCell<[Host; 2]>,
+    /// The processes that run now, one inside the pause of another.
+    pub running: RefCell<Vec<Process>>,
+    pub seats: RefCell<[Option<Seat>; 2]>,
+    pub pids: Cell<u32>,
+    pub double: Double,
+    pub bug: Option<Bug>,
+    pub root: PathBuf,
+    /// What was broken first.
+    pub broken: RefCell<Option<String>>,
+    /// What happened, if anybody wants to read it.
+    pub told: Option<RefCell<Vec<String>>>,
+    pub facts: Checked,
+    /// The world itself.
+    pub me: Weak<World>,
+}
+
+/// What the invariants remember.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// A user cancelled the job or the run.
+    pub cancelled: Cell<bool>,
+    pub refused: Cell<bool>,
+    pub accepted: RefCell<Vec<String>>,
+    /// How many rungs the job needs.
+    pub needs: Cell<u32>,
+}
+
+impl World {
+    pub fn new(tape: Tape, root: PathBuf, bug: Option<Bug>, told: bool) -> Rc<Self> {
+        let mut tape = tape;
+        let faults = tape.below(1 << FAULTS) & tape.below(1 << FAULTS) | tape.below(1 << FAULTS) & tape.below(1 << FAULTS);
+        Rc::new_cyclic(|me| {
+        let world = Self {
+            me: me.clone(),
+            faults,
+            now: Cell::new(0),
+            quiet: Cell::new(false),
+            cluster: RefCell::default(),
+            disk: RefCell::default(),
+            hosts: RefCell::default(),
+            running: RefCell::default(),
+            seats: RefCell::default(),
+            pids: Cell::new(100),
+            double: double(&mut tape, faults & 1 << Fault::Budgets as u32 != 0, &root),
+            bug,
+            root,
+            broken: RefCell::default(),
+            told: told.then(RefCell::default),
+            facts: Checked::default(),
+            tape: RefCell::new(tape),
+        };
+        world.facts.needs.set(world.below(5));
+        world.cluster.borrow_mut().next_id = 10;
+        world.cluster.borrow_mut().no_accounts = world.has(Fault::NoAccounts);
+        world
+        })
+    }
+
+    pub fn below(&self, n: u32) -> u32 {
+        self.tape.borrow_mut().below(n)
+    }
+
+    pub fn seconds(&self, n: u32) -> i64 {
+        i64::from(self.below(n))
+    }
+
+    /// Is this fault part of the story?
+    pub fn has(&self, fault: Fault) -> bool {
+        self.faults & (1 << fault as u32) != 0
+    }
+
+    /// Does this fault strike now, with so many chances in a thousand?
+    pub fn strikes(&self, fault: Fault, chances: u32) -> bool {
+        !self.quiet.get() && self.has(fault) && self.below(1_000) >= 1_000 - chances
+    }
+
+    pub fn tell(&self, what: impl FnOnce() -> String) {
+        if let Some(told) = &self.told {
+            let who = self.running.borrow().last().map_or_else(String::new, |p| format!(" [login{} {}]", p.host + 1, p.pid));
+            told.borrow_mut().push(format!("{:>6}{who} {}", self.now.get(), what()));
+        }
+    }
+
+    /// An invariant does not hold.
+    pub fn broke(&self, what: String) {
+        self.tell(|| format!("BROKEN: {what}"));
+        self.broken.borrow_mut().get_or_insert(what);
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.broken.borrow().is_some()
+    }
+
+    pub fn folder(&self) -> RunFolder {
+        RunFolder::of(&self.root.join(".oomctl/runs"), "r1").unwrap()
+    }
+
+    pub fn ledger(&self) -> PathBuf {
+        self.folder().dir().join(LEDGER_FILE)
+    }
+
+    /// What the clock of a host shows.
+    pub fn wall(&self, host: usize) -> Timestamp {
+        at(self.now.get() + self.hosts.borrow()[host].ahead)
+    }
+
+    pub fn process(&self) -> Option<Process> {
+        self.running.borrow().last().cloned()
+    }
+
+    /// The present process ends here and now.
+    pub fn die(&self) -> ! {
+        self.tell(|| "killed".to_owned());
+        if let Some(process) = self.running.borrow_mut().last_mut() {
+            process.dead = true;
+            let mut hosts = self.hosts.borrow_mut();
+            hosts[process.host].alive.remove(&process.pid);
+        }
+        std::panic::resume_unwind(Box::new(Killed));
+    }
+
+    /// The present process is killed, or its host goes down, if that is the day for it.
+    pub fn risk(&self) {
+        let Some(process) = self.process() else { return };
+        if self.strikes(Fault::Crash, 2) {
+            self.crash(process.host);
+            self.die();
+        }
+        if self.strikes(Fault::Kill, 8) {
+            self.die();
+        }
+    }
+
+    /// A host goes down: what was not synchronised is gone, and so are its processes.
+    pub fn crash(&self, host: usize) {
+        self.tell(|| format!("login{} goes down", host + 1));
+        let mut choose = |n| self.below(n);
+        self.disk.borrow_mut().crash(host, &mut choose);
+        let mut hosts = self.hosts.borrow_mut();
+        hosts[host].boot += 1;
+        hosts[host].alive.clear();
+        drop(hosts);
+        for process in self.running.borrow_mut().iter_mut() {
+            process.dead |= process.host == host;
+        }
+    }
+}
+
+fn double(tape: &mut Tape, budgets: bool, root: &Path) -> Double {
+    let mut double = Double {
+        workdir: root.to_owned(),
+        ..Double::new(tape.below(4) as usize)
+    };
+    if budgets {
+        double.limits.attempts = 12 - tape.below(11);
+        double.limits.wall_time_s = (tape.below(3) == 2).then(|| 1_800 + u64::from(tape.below(7_200)));
+        double.limits.gpu_hours = (tape.below(3) == 2).then(|| f64::from(1 + tape.below(8)) / 10.0);
+    }
+    double.supervision.time_limit_retries = tape.below(2);
+    double
+}
+
+impl Trial for World {
+    fn change(&self, change: Change<'_>) -> io::Result<usize> {
+        let all = match change {
+            Change::Append(_, bytes) => bytes,
+            _ => 0,
+        };
+        let Some(process) = self.process() else { return Ok(all) };
+        if process.dead {
+            return Err(io::Error::other("killed"));
+        }
+        self.risk();
+        if self.strikes(Fault::Pause, 4) {
+            self.pause();
+        }
+        if self.process().is_some_and(|p| p.dead) {
+            self.die();
+        }
+        let full = self.disk.borrow().full > self.now.get();
+        if !full && self.strikes(Fault::FullDisk, 6) {
+            self.disk.borrow_mut().full = self.now.get() + 1 + self.seconds(200);
+            self.tell(|| "the disk is full".to_owned());
+        }
+        let full = self.disk.borrow().full > self.now.get();
+        let room = match change {
+            Change::Append(_, bytes) if full => {
+                self.below(u32::try_from(bytes).unwrap()) as usize
+            }
+            Change::Replace(_) | Change::Link(_) | Change::MakeDir(_) if full => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Change::Sync(_) if self.strikes(Fault::FullDisk, 4) => {
+                return Err(io::Error::other("Input/output error"));
+            }
+            _ => all,
+        };
+        self.disk.borrow_mut().change(process.host, change, room, self.bug);
+        if full && room == 0 && all > 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(room)
+    }
+
+    fn length(&self, path: &Path, real: u64) -> u64 {
+        let Some(process) = self.process() else { return real };
+        if process.dead {
+            return real;
+        }
+        if self.strikes(Fault::Pause, 4) {
+            self.pause();
+            // What it was before the pause is what it was.
+        }
+        if self.process().is_some_and(|p| p.dead) {
+            self.die();
+        }
+        let old = self.strikes(Fault::Caches, 500);
+        let now = self.now.get();
+        self.disk.borrow_mut().length(process.host, path, real, old, now, self.bug)
+    }
+
+    fn is_there(&self, path: &Path, real: bool) -> bool {
+        let Some(process) = self.process() else { return real };
+        let old = self.strikes(Fault::Caches, 500);
+        let now = self.now.get();
+        self.disk.borrow_mut().is_there(process.host, path, real, old, now)
+    }
+
+    fn names(&self, dir: &Path, real: &[OsString]) -> Vec<OsString> {
+        let Some(process) = self.process() else { return real.to_vec() };
+        let old = self.strikes(Fault::Caches, 500);
+        let now = self.now.get();
+        self.disk.borrow_mut().names(process.host, dir, real, old, now)
+    }
+
+    fn file_time(&self) -> io::Result<SystemTime> {
+        let seconds = at(self.now.get()).as_second();
+        Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.unsigned_abs()))
+    }
+
+    fn process(&self) -> Owner {
+        let process = self.running.borrow().last().cloned();
+        let process = process.unwrap_or(Process { host: 0, pid: 1, dead: false });
+        let hosts = self.hosts.borrow();
+        let host = &hosts[process.host];
+        Owner {
+            epoch: 0,
+            host: format!("login{}", process.host + 1),
+            pid: process.pid,
+            started: host.alive.get(&process.pid).copied().unwrap_or(0),
+            boot: format!("boot-{}-{} pid:[1]", process.host, host.boot),
+            released: false,
+        }
+    }
+
+    fn started(&self, pid: u32) -> Option<u64> {
+        let host = self.running.borrow().last().map_or(0, |p| p.host);
+        self.hosts.borrow()[host].alive.get(&pid).copied()
+    }
+
+    fn random(&self) -> [u8; 4] {
+        self.pids.set(self.pids.get() + 1);
+        self.pids.get().to_be_bytes()
+    }
+
+    fn call(&self, call: &Call) -> Answer {
+        super::commands::call(self, call)
+    }
+}
