@@ -35,8 +35,8 @@ pub struct View<'a> {
 
 /// What a policy answers.
 pub enum Next {
-    /// Submit with these rungs.
-    Attempt(Vec<Layer>),
+    /// Submit with these rungs, which are expected to fit with a probability, where there is one.
+    Attempt(Vec<Layer>, Option<f64>),
     /// It cannot fit.
     GiveUp,
 }
@@ -98,10 +98,10 @@ impl Policy for Climb {
             attempt: u32::try_from(case.attempts.len()).unwrap_or(u32::MAX),
         };
         match self.decide(&footing, case) {
-            Ok(Decision::Climb { steps, .. }) => {
+            Ok(Decision::Climb { steps, expects, .. }) => {
                 let mut rungs = last.rungs.clone();
                 rungs.extend(steps.into_iter().map(|s| s.layer));
-                Next::Attempt(rungs)
+                Next::Attempt(rungs, expects.map(|e| e.fits_probability))
             }
             Ok(Decision::Exhausted { .. }) | Err(_) => Next::GiveUp,
         }

@@ -1,13 +1,15 @@
 //! One policy on one case, and what is told of many.
 
 use oomctl::core::recipe::Shape;
+use oomctl::core::units::Bytes;
 use serde::Serialize;
 
 use super::cases::{Case, Sort, Stacks};
 use super::clock::processor_s;
+use super::hidden::{GIB, Hidden};
 use super::policy::{Attempt, Next, Policy, view};
 use super::setup::{Program, Setup};
-use super::truth::run;
+use super::truth::{Outcome, run};
 
 /// Attempts that a run has, as the product's default limits say.
 pub const MOST_ATTEMPTS: usize = 12;
@@ -27,8 +29,15 @@ pub struct Row {
     pub solved: bool,
     pub gave_up: bool,
     pub resubmissions: usize,
+    /// How the job starts, and what is true of it beside.
+    pub start: String,
+    pub truth: String,
     /// Phases that failed, in time.
     pub failed: Vec<String>,
+    /// Each attempt: what was moved, why it died, bytes of the phases that passed.
+    pub attempts: Vec<String>,
+    /// Probability to fit that was expected of each resubmission, where there was one.
+    pub expected: Vec<Option<f64>>,
     /// Speed against the oracle's; above 1 only where the experiment is another one or has more GPUs.
     pub speed_ratio: Option<f64>,
     /// GPU-hours of attempts that failed.
@@ -60,6 +69,7 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
         let setup = Setup::read(case.program, shape.recipe(), &case.cluster);
         let outcome = run(case.job(&setup));
         row.resubmissions = attempts.len();
+        row.attempts.push(attempt(case, &setup, &outcome));
         let Some(incident) = outcome.incident else {
             row.solved = true;
             row.speed_ratio = case.best.as_ref().map(|best| outcome.speed / best.speed);
@@ -80,7 +90,10 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
         let next = policy.next(&view(case, stacks, &attempts));
         row.decisions_ms.push((processor_s() - asked) * 1e3);
         match next {
-            Next::Attempt(next) => rungs = next,
+            Next::Attempt(next, expected) => {
+                row.expected.push(expected);
+                rungs = next;
+            }
             Next::GiveUp => {
                 row.gave_up = true;
                 break;
@@ -96,6 +109,24 @@ fn moved(case: &Case, setup: &Setup) -> Vec<String> {
     settings
         .map(|(knob, setting)| format!("{knob}={}", setting.value))
         .collect()
+}
+
+/// An attempt in a line.
+fn attempt(case: &Case, setup: &Setup, outcome: &Outcome) -> String {
+    let moved = moved(case, setup).join(" ");
+    let gib = |b: Option<Bytes>| b.map_or(f64::NAN, |b| b.0 as f64 / GIB);
+    let how = outcome.incident.as_ref().map(|i| {
+        let figures = [i.requested_bytes, i.allocated_bytes, i.free_bytes].map(gib);
+        format!(
+            "{} in {} of step {:?}, requested, allocated, free {figures:.2?}",
+            i.kind, i.phase, i.step
+        )
+    });
+    let peaks = outcome.peaks.iter();
+    let peaks: Vec<String> = peaks
+        .map(|(phase, used)| format!("{} {:.1}", phase.word(), *used as f64 / GIB))
+        .collect();
+    format!("[{moved}] {how:?} after {}", peaks.join(", "))
 }
 
 fn beats(case: &Case, setup: &Setup, speed: f64) -> bool {
@@ -150,6 +181,10 @@ fn blank(case: &Case, policy: &'static str) -> Row {
         .unknown
         .map(|u| format!("{u:?}"))
         .unwrap_or_default();
+    let truth = Hidden {
+        lengths: Vec::new(),
+        ..case.hidden.clone()
+    };
     Row {
         case: case.index,
         policy,
@@ -162,7 +197,11 @@ fn blank(case: &Case, policy: &'static str) -> Row {
         solved: false,
         gave_up: false,
         resubmissions: 0,
+        start: format!("{:?}", case.start),
+        truth: format!("{truth:?}"),
         failed: Vec::new(),
+        attempts: Vec::new(),
+        expected: Vec::new(),
         speed_ratio: None,
         burnt: 0.0,
         changed: false,

@@ -227,7 +227,7 @@ impl<'a> View<'a> {
         for attempt in told {
             forecast.learn(&attempt.spec, attempt.incident, attempt.peaks, profile);
         }
-        Some(forecast)
+        Some(forecast.condensed())
     }
 
     fn fits(&self, steps: &[Step], forecast: &Forecast) -> Option<f64> {

@@ -5,23 +5,28 @@
 //! attempt moves the weight to the guesses under which it would have died where it did. The probability
 //! to fit is the weight of the guesses under which a configuration does.
 
-use crate::core::diagnose::{Class, Incident};
+use super::evidence::Evidence;
+use crate::core::diagnose::Incident;
 use crate::core::measure::{GpuPeak, Measured};
-use crate::core::memory::{
-    Factors, KINDS, Kind, Phase, PhaseTerms, Profile, Spec, expected_fill, phases, spreads, sums,
-};
+use crate::core::memory::{KINDS, Kind, Phase, PhaseTerms, Profile, Spec, phases, spreads};
 use crate::core::units::{Bytes, GIB};
 
-/// Guesses at the hidden factors.
-const GUESSES: u32 = 512;
+/// Guesses at the hidden factors, before anything is known of the attempts.
+const GUESSES: u32 = 4096;
+/// Guesses that stand for them in a decision.
+const FEWER: u32 = 512;
 /// Guesses that must carry weight after an attempt; below, the evidence is taken as less sharp.
-const LEAST_EFFECTIVE: f64 = 12.0;
+const LEAST_EFFECTIVE: f64 = 24.0;
 /// Sharpness of the evidence in bytes: half a GiB of doubt in figures and formulas.
 const DOUBT: f64 = 0.5 * GIB;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
+/// Sequences of a micro batch that is as full as is expected.
+const FILLED: f64 = 8.0;
 /// Relative spread of the logits of a pass without gradients against those of training.
 const FORWARD_SPREAD: f64 = 0.25;
+/// Spread of an engine's share against that of states: it takes what it is given, within its own rounding.
+const SHARE_SPREAD: f64 = 0.25;
 
 /// Memory that was seen in use on the fullest GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,32 +59,60 @@ pub struct Forecast {
 
 /// A guess at the hidden factors of a job.
 #[derive(Debug, Clone, Copy)]
-struct Guess {
-    factors: Factors,
+pub(super) struct Guess {
+    /// Factor on each kind of term.
+    pub kinds: [f64; KINDS],
+    /// Bytes on top, in every phase.
+    pub constant: f64,
+    /// Share of the limit that a micro batch of `FILLED` sequences fills.
+    fill: f64,
     /// On the logits of a pass without gradients, besides the factor that they share with training.
     forward: f64,
     weight: f64,
 }
 
+impl Guess {
+    /// Share of the limit that the fullest micro batch of so many sequences fills. One sequence may be the longest;
+    /// of many the sum comes close to their mean, as the root of their number.
+    pub fn filled(&self, sequences: f64) -> f64 {
+        let mixed = |n: f64| 1.0 - 1.0 / n.max(1.0).sqrt();
+        let fill = 1.0 - (1.0 - self.fill) * mixed(sequences) / mixed(FILLED);
+        fill.max(0.5 * self.fill)
+    }
+}
+
 /// A phase as sums by kind.
 #[derive(Debug, Clone, Copy)]
-struct Need {
-    sums: [f64; KINDS],
+pub(super) struct Need {
+    pub sums: [f64; KINDS],
+    /// Sequences whose lengths add up to what moves; 1 where they are padded, or make up a budget.
+    sequences: f64,
     /// It computes logits without gradients.
     forward_only: bool,
 }
 
 impl Need {
-    fn of(phase: &PhaseTerms) -> Self {
+    pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
+        let forward_only = matches!(phase.phase, Phase::OldLogprob | Phase::RefLogprob);
+        let mut sums = [0.0; KINDS];
+        for term in &phase.terms {
+            // What is gathered is as large as the weights, whatever the sequences.
+            let kind = match term.name.starts_with("gathered") {
+                true => Kind::States,
+                false => term.kind,
+            };
+            sums[kind as usize] += term.bytes;
+        }
         Self {
-            sums: sums(phase),
-            forward_only: matches!(phase.phase, Phase::OldLogprob | Phase::RefLogprob),
+            sums,
+            sequences: sequences(spec, phase.phase),
+            forward_only,
         }
     }
 
     /// A phase as it is in the first step: the optimizer makes its moments at the end of it.
-    fn without_moments(phase: &PhaseTerms) -> Self {
-        let mut need = Self::of(phase);
+    pub fn without_moments(spec: &Spec, phase: &PhaseTerms) -> Self {
+        let mut need = Self::of(spec, phase);
         let moments = phase.terms.iter().filter(|t| t.name == "optimizer");
         for term in moments.filter(|_| phase.phase != Phase::OptimizerStep) {
             need.sums[term.kind as usize] -= term.bytes;
@@ -88,25 +121,35 @@ impl Need {
     }
 
     /// Bytes under a guess.
-    fn bytes(&self, guess: &Guess) -> f64 {
-        const ORDER: [Kind; KINDS] = [
-            Kind::States,
-            Kind::Activations,
-            Kind::Logits,
-            Kind::Engine,
-            Kind::Outside,
-        ];
-        let factors = &guess.factors;
-        let parts = ORDER
-            .iter()
-            .map(|k| self.sums[*k as usize] * factors.of(*k));
-        let logits = self.sums[Kind::Logits as usize] * factors.of(Kind::Logits);
-        let more = if self.forward_only {
-            guess.forward - 1.0
+    pub fn bytes(&self, guess: &Guess) -> f64 {
+        let part = |kind: Kind| self.sums[kind as usize] * guess.kinds[kind as usize];
+        let forward = if self.forward_only {
+            guess.forward
         } else {
-            0.0
+            1.0
         };
-        parts.sum::<f64>() + logits * more + factors.constant
+        let moves = part(Kind::Activations) + part(Kind::Logits) * forward;
+        let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
+        stays + moves * self.filled(guess) + guess.constant
+    }
+
+    /// Share of its limit that is filled under a guess.
+    pub fn filled(&self, guess: &Guess) -> f64 {
+        guess.filled(self.sequences)
+    }
+}
+
+/// Sequences that are packed into a micro batch of a phase.
+fn sequences(spec: &Spec, phase: Phase) -> f64 {
+    let tokens = spec.rollout.as_ref().map(|rollout| match phase {
+        Phase::OldLogprob => rollout.logprob_tokens,
+        Phase::RefLogprob => rollout.ref_tokens,
+        _ => spec.tokens(),
+    });
+    match tokens {
+        _ if spec.fill.is_some_and(|fill| fill >= 1.0) => 1.0,
+        Some(tokens) => tokens * spec.context_parallel / spec.sequence.max(1.0),
+        None => spec.micro_batch,
     }
 }
 
@@ -114,20 +157,21 @@ impl Forecast {
     /// Before any attempt: the spread of jobs on this stack.
     #[must_use]
     pub fn new(spec: &Spec, profile: &Profile) -> Self {
-        let spreads = spreads(profile);
-        let middle = expected_fill(spec, profile);
+        let mut spreads = spreads(profile);
+        spreads[Kind::Engine as usize] *= SHARE_SPREAD;
+        let middle = match spec.fill {
+            Some(fill) => fill,
+            None => profile.fill,
+        };
         let guess = |i: u32| {
-            let mut factors = Factors::default();
+            let mut kinds = [1.0; KINDS];
             for (kind, spread) in spreads.iter().enumerate() {
-                factors.kinds[kind] = (spread * normal(i, kind)).exp();
+                kinds[kind] = (spread * normal(i, kind)).exp();
             }
-            factors.constant = profile.spread_gib * GIB * normal(i, KINDS);
-            factors.fill = match spec.micro_batch > 1.0 {
-                true => (middle * (FILL_SPREAD * normal(i, KINDS + 1)).exp()).min(1.0),
-                false => 1.0,
-            };
             Guess {
-                factors,
+                kinds,
+                constant: profile.spread_gib * GIB * normal(i, KINDS),
+                fill: (middle * (FILL_SPREAD * normal(i, KINDS + 1)).exp()).min(1.0),
                 forward: (FORWARD_SPREAD * normal(i, KINDS + 2)).exp(),
                 weight: 1.0 / f64::from(GUESSES),
             }
@@ -144,11 +188,9 @@ impl Forecast {
             return;
         };
         let evidence = Evidence::new(spec, incident, peaks, profile, total);
-        let fill = expected_fill(spec, profile);
         let mut doubt = DOUBT;
         for _ in 0..12 {
-            let weigh =
-                |guess: &Guess| guess.weight * evidence.weigh(&at(guess, spec, fill), doubt);
+            let weigh = |guess: &Guess| guess.weight * evidence.weigh(guess, doubt);
             let weights: Vec<f64> = self.guesses.iter().map(weigh).collect();
             let sum: f64 = weights.iter().sum();
             let squares: f64 = weights.iter().map(|w| w * w).sum();
@@ -162,16 +204,33 @@ impl Forecast {
         }
     }
 
+    /// The same in fewer guesses, for a decision that asks hundreds of times: one for each equal part of the weight.
+    #[must_use]
+    pub fn condensed(&self) -> Self {
+        let part = 1.0 / f64::from(FEWER);
+        let mut guesses: Vec<Guess> = Vec::new();
+        let (mut passed, mut taken) = (0.0, 0.5 * part);
+        for guess in &self.guesses {
+            passed += guess.weight;
+            let mut weight = 0.0;
+            while taken < passed && taken < 1.0 {
+                weight += part;
+                taken += part;
+            }
+            if weight > 0.0 {
+                guesses.push(Guess { weight, ..*guess });
+            }
+        }
+        Self { guesses }
+    }
+
     /// Probability that every phase of a job fits its GPU; `None` without the GPU's capacity.
     #[must_use]
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
         let total = spec.gpu_bytes?;
-        let needs: Vec<Need> = phases(spec, profile).iter().map(Need::of).collect();
-        let fill = expected_fill(spec, profile);
-        let fits = |guess: &&Guess| {
-            let guess = at(guess, spec, fill);
-            needs.iter().all(|need| need.bytes(&guess) <= total)
-        };
+        let all = phases(spec, profile);
+        let needs: Vec<Need> = all.iter().map(|p| Need::of(spec, p)).collect();
+        let fits = |guess: &&Guess| needs.iter().all(|need| need.bytes(guess) <= total);
         let weight = self.guesses.iter().filter(fits).map(|g| g.weight);
         Some(weight.sum::<f64>().min(1.0))
     }
@@ -179,159 +238,15 @@ impl Forecast {
     /// Expected need of a job in bytes, with its phase: the fullest phase of the mean guess.
     #[must_use]
     pub fn expected(&self, spec: &Spec, profile: &Profile) -> Option<(Phase, f64)> {
-        let fill = expected_fill(spec, profile);
         let mean = |phase: &PhaseTerms| {
-            let need = Need::of(phase);
-            let bytes = |g: &Guess| g.weight * need.bytes(&at(g, spec, fill));
+            let need = Need::of(spec, phase);
+            let bytes = |g: &Guess| g.weight * need.bytes(g);
             self.guesses.iter().map(bytes).sum::<f64>()
         };
         let all = phases(spec, profile);
         let needs = all.iter().map(|p| (p.phase, mean(p)));
         needs.max_by(|a, b| a.1.total_cmp(&b.1))
     }
-}
-
-/// What one attempt tells.
-struct Evidence {
-    /// The most that was ever in use.
-    most: f64,
-    /// Phases that passed, with the bytes that were seen in them.
-    passed: Vec<(Need, Option<f64>)>,
-    /// Phases in one of which it died; all where the text did not tell.
-    fatal: Vec<Need>,
-    /// The least that the fullest of them needed.
-    least: f64,
-}
-
-impl Evidence {
-    fn new(
-        spec: &Spec,
-        incident: &Incident,
-        peaks: &[Peak],
-        profile: &Profile,
-        total: f64,
-    ) -> Self {
-        let died_of_gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
-        let fatal = if died_of_gpu {
-            fatal_phases(incident)
-        } else {
-            &[]
-        };
-        let all: Vec<PhaseTerms> = phases(spec, profile);
-        let first = all.iter().position(|p| fatal.contains(&p.phase));
-        let seen = |phase: Phase| {
-            let peak = peaks.iter().find(|p| p.phase == Some(phase))?;
-            Some(bytes(peak.bytes))
-        };
-        let steps = incident.step.unwrap_or(0);
-        let mut passed = Vec::new();
-        for (at, phase) in all.iter().enumerate() {
-            let before = first.is_some_and(|first| at < first);
-            let seen = seen(phase.phase);
-            let step = phase.phase == Phase::OptimizerStep;
-            if steps > 1 && (before || step) {
-                passed.push((Need::of(phase), seen));
-            } else if before || steps > 1 {
-                passed.push((Need::without_moments(phase), seen));
-            }
-        }
-        // A step may update several times: at all but the first the moments are there.
-        let update =
-            |p: Phase| matches!(p, Phase::Forward | Phase::Backward | Phase::OptimizerStep);
-        let reached = |p: &&PhaseTerms| fatal.is_empty() || fatal.contains(&p.phase);
-        let needs = |p: &PhaseTerms| match steps > 1 || update(p.phase) {
-            true => Need::of(p),
-            false => Need::without_moments(p),
-        };
-        let fatal = all.iter().filter(reached).filter(|_| died_of_gpu);
-        let whole = peaks.iter().filter(|p| p.phase.is_none());
-        Self {
-            most: whole.map(|p| bytes(p.bytes)).fold(total, f64::min),
-            passed,
-            fatal: fatal.map(needs).collect(),
-            least: least_need(incident, total),
-        }
-    }
-
-    /// How well a guess explains it, from 0 to 1, with so many bytes of doubt.
-    fn weigh(&self, guess: &Guess, doubt: f64) -> f64 {
-        let passed = self.passed.iter().map(|(need, seen)| {
-            let need = need.bytes(guess);
-            let seen = seen.map_or(1.0, |seen| bell((need - seen) / doubt));
-            seen * curve((self.most - need) / doubt)
-        });
-        let died = self
-            .fatal
-            .iter()
-            .map(|need| need.bytes(guess))
-            .reduce(f64::max);
-        let died = died.map_or(1.0, |need| curve((need - self.least) / doubt));
-        passed.product::<f64>() * died
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
-fn bytes(of: Bytes) -> f64 {
-    of.0 as f64
-}
-
-/// The density of the logistic distribution, 1 in the middle.
-fn bell(x: f64) -> f64 {
-    4.0 * curve(x) * curve(-x)
-}
-
-/// A guess for a job with a single sequence or a token budget, which are always full.
-fn at(guess: &Guess, spec: &Spec, fill: f64) -> Guess {
-    let mut guess = *guess;
-    if spec.micro_batch <= 1.0 && fill >= 1.0 {
-        guess.factors.fill = 1.0;
-    }
-    guess
-}
-
-/// The model's phases for a diagnosed one; none where the text did not tell.
-pub(super) fn fatal_phases(incident: &Incident) -> &'static [Phase] {
-    match incident.phase.as_str() {
-        "init" | "cuda_graph" if incident.class == Class::EngineMemory => &[Phase::Rollout],
-        "kv_cache" => &[],
-        "actor_update" | "critic" => &[Phase::Forward, Phase::Backward],
-        "forward" => &[Phase::Forward],
-        "backward" => &[Phase::Backward],
-        "optimizer_step" => &[Phase::OptimizerStep],
-        "old_logprob" => &[Phase::OldLogprob],
-        "ref_logprob" => &[Phase::RefLogprob],
-        "rollout" | "cuda_graph" => &[Phase::Rollout],
-        "wake_up" => &[Phase::WakeUp, Phase::Rollout],
-        "load" | "init" => &[Phase::Load],
-        "checkpoint" => &[Phase::Checkpoint],
-        _ => &[],
-    }
-}
-
-/// The least that was needed at the fatal allocation: what was in use and what was asked for, where the figures
-/// agree with each other; else the GPU.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
-pub(super) fn least_need(incident: &Incident, total: f64) -> f64 {
-    let figures = (
-        incident.total_bytes,
-        incident.free_bytes,
-        incident.requested_bytes,
-    );
-    let (Some(all), Some(free), Some(requested)) = figures else {
-        return total;
-    };
-    let sane =
-        incident.allocated_bytes.is_none_or(|a| a <= all) && free <= all && requested.0 < all.0 * 4;
-    if sane {
-        (all.0 - free.0) as f64 + requested.0 as f64
-    } else {
-        total
-    }
-}
-
-/// The logistic curve.
-fn curve(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 /// Number `i` of a fixed, evenly spread series of normal deviates, one series for each dimension, a fifth of

@@ -7,6 +7,7 @@ mod ascend;
 mod climb;
 mod decision;
 mod engine_room;
+mod evidence;
 mod fill;
 mod forecast;
 mod gauge;

@@ -4,7 +4,7 @@
 //! only the change carries the model's doubt. It asks nothing of `Forecast`, whose guesses could take its place
 //! where they take in peaks.
 
-use super::forecast::{fatal_phases, least_need};
+use super::evidence::{fatal_phases, least_need};
 use super::tune::Judgement;
 use crate::core::diagnose::Incident;
 use crate::core::measure::{Measured, Quantity};

@@ -66,6 +66,7 @@ pub fn predict(
     let search = Search {
         view: &view,
         failure,
+        foreseen: failure.and_then(foresee),
         forecast: &forecast,
         tried,
         node: &node,
@@ -105,9 +106,24 @@ struct Candidate {
     state: usize,
 }
 
+/// A failure of memory as one of the GPU in a phase that nothing is known of.
+fn foresee(failure: &Incident) -> Option<Incident> {
+    let of_memory = matches!(
+        failure.class,
+        Class::GpuOom | Class::EngineMemory | Class::HostOom
+    );
+    of_memory.then(|| Incident {
+        phase: "unknown".to_owned(),
+        class: Class::GpuOom,
+        ..failure.clone()
+    })
+}
+
 struct Search<'a> {
     view: &'a View<'a>,
     failure: Option<&'a Incident>,
+    /// The same as a failure of the GPU in a phase that nothing is known of.
+    foreseen: Option<Incident>,
     forecast: &'a Forecast,
     tried: BTreeSet<String>,
     node: &'a Node<'a>,
@@ -176,12 +192,6 @@ impl Search<'_> {
         let footing = self.view.footing;
         let class = self.failure.map_or(Class::GpuOom, |i| i.class);
         let host = class == Class::HostOom;
-        let of_gpu = |i: &&Incident| matches!(i.class, Class::GpuOom | Class::EngineMemory);
-        let phaseless = self.failure.filter(of_gpu).map(|i| Incident {
-            phase: "unknown".to_owned(),
-            class: Class::GpuOom,
-            ..i.clone()
-        });
         let (mut usable, mut skipped) = (Vec::new(), Vec::new());
         for rung in footing.ladder {
             let answers =
@@ -193,7 +203,7 @@ impl Search<'_> {
                     shape.scope(),
                     rung,
                     self.failure,
-                    phaseless.as_ref().or(self.failure),
+                    self.foreseen.as_ref().or(self.failure),
                 ),
             };
             match why {
@@ -218,7 +228,12 @@ impl Search<'_> {
             rungs: &from.rungs,
             ..*self.view.footing
         };
-        let (step, shape) = lap(&footing, &from.shape, self.failure, rung)?;
+        // A rung that does not answer this failure may answer the next one.
+        let (step, shape) =
+            lap(&footing, &from.shape, self.failure, rung).or_else(|why| match &self.foreseen {
+                Some(_) => lap(&footing, &from.shape, self.foreseen.as_ref(), rung),
+                None => Err(why),
+            })?;
         let mut rungs = from.rungs.clone();
         rungs.push(step.layer.clone());
         let mut laps = from.laps.clone();

@@ -92,26 +92,49 @@ impl View<'_> {
             )
     }
 
+    /// The trainer's states while it computes without the optimizer: weights that were offloaded between phases
+    /// are back.
+    fn computing(&self) -> List {
+        let (spec, states) = (self.spec, &self.step.states);
+        let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
+        let away = spec.offloads_params && !spec.offload_returns;
+        List::new()
+            .add("weights", Kind::States, on(states.weights, away))
+            .add("adapter", Kind::States, states.adapter)
+            .add(
+                "optimizer",
+                Kind::States,
+                on(states.optimizer, spec.offloads_optimizer),
+            )
+    }
+
     /// What the engine holds while the trainer computes.
     fn beside(&self) -> List {
-        let graphs = if self.rollout.cuda_graphs { 1.0 } else { 0.0 };
         if self.rollout.sleeps {
-            let asleep = (self.profile.asleep_gib + graphs) * GIB;
+            let asleep = self.profile.asleep_gib * GIB + self.graphs();
             List::new().add("sleeping engine", Kind::Outside, asleep)
         } else {
-            List::new().add("rollout engine", Kind::Engine, self.share())
+            self.awake()
         }
+    }
+
+    /// CUDA graphs, which are captured beside the share and never go away.
+    fn graphs(&self) -> f64 {
+        if self.rollout.cuda_graphs { GIB } else { 0.0 }
+    }
+
+    /// An engine that is awake: its share, and what it takes beside it.
+    fn awake(&self) -> List {
+        let outside = self.profile.engine_outside_gib * GIB;
+        List::new()
+            .add("rollout engine", Kind::Engine, self.share())
+            .add("constant", Kind::Outside, outside + self.graphs())
     }
 
     /// The engine takes its share; the trainer's states that are not offloaded stay.
     fn rollout(&self) -> PhaseTerms {
         self.idle(true)
-            .add("rollout engine", Kind::Engine, self.share())
-            .add(
-                "constant",
-                Kind::Outside,
-                self.profile.engine_outside_gib * GIB,
-            )
+            .and(self.awake())
             .phase(Phase::Rollout, self.spec, self.profile)
     }
 
@@ -124,17 +147,7 @@ impl View<'_> {
         } else {
             self.share()
         };
-        List::new()
-            .add("weights", Kind::States, self.step.states.weights)
-            .add(
-                "optimizer",
-                Kind::States,
-                if spec.offloads_optimizer {
-                    0.0
-                } else {
-                    self.step.states.optimizer
-                },
-            )
+        self.computing()
             .add("engine weights", Kind::Engine, held)
             .add(
                 "gathered layers",
@@ -167,16 +180,10 @@ impl View<'_> {
     }
 
     fn old_logprob(&self) -> PhaseTerms {
-        let spec = self.spec;
-        let states = &self.step.states;
-        let mut list = self.beside().add("weights", Kind::States, states.weights);
-        list = list.add("adapter", Kind::States, states.adapter);
-        if !spec.offloads_optimizer {
-            list = list.add("optimizer", Kind::States, states.optimizer);
-        }
+        let list = self.beside().and(self.computing());
         self.forward_only(list, self.rollout.logprob_tokens).phase(
             Phase::OldLogprob,
-            spec,
+            self.spec,
             self.profile,
         )
     }

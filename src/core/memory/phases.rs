@@ -78,6 +78,10 @@ impl List {
         self
     }
 
+    fn bytes(&self) -> f64 {
+        self.0.iter().map(|t| t.bytes).sum()
+    }
+
     fn moving(&self) -> f64 {
         let moves = |t: &&Term| matches!(t.kind, Kind::Activations | Kind::Logits);
         self.0.iter().filter(moves).map(|t| t.bytes).sum()
@@ -199,13 +203,8 @@ impl Step {
         } else {
             a.checkpoints
         };
-        self.resident(spec, late)
+        let own = List::new()
             .add("gathered layers", Kind::Activations, self.gathered.layers)
-            .add(
-                "gathered embeddings",
-                Kind::Activations,
-                self.gathered.embeddings,
-            )
             .add(
                 "gathered gradients",
                 Kind::Activations,
@@ -218,7 +217,28 @@ impl Step {
                 a.kept / spec.model.layers.max(1.0),
             )
             .add("working set", Kind::Activations, a.working_set)
-            .add("dequantised matrix", Kind::Activations, dequantised(spec))
+            .add("dequantised matrix", Kind::Activations, dequantised(spec));
+        // Of no sequence's length: the last that is reduced, when all layers are through.
+        let last = List::new().add(
+            "gathered gradients",
+            Kind::States,
+            self.gathered.embedding_gradients,
+        );
+        let (with, without) = (
+            self.states.gradients,
+            if late { self.states.gradients } else { 0.0 },
+        );
+        let (parts, late) = match last.bytes() + with > own.bytes() + without {
+            true => (last, true),
+            false => (own, late),
+        };
+        self.resident(spec, late)
+            .add(
+                "gathered embeddings",
+                Kind::Activations,
+                self.gathered.embeddings,
+            )
+            .and(parts)
     }
 
     fn optimizer_step(&self, spec: &Spec) -> List {

@@ -64,6 +64,9 @@ pub struct Profile {
     pub buckets: f64,
     /// Gathered gradients before they are reduced are in fp32 (else in the computation's format).
     pub reduces_in_fp32: bool,
+    /// Embedding and output projection are one flat parameter, whose gradient is whole before it is reduced, at the end of
+    /// the backward pass.
+    pub reduces_embeddings: bool,
     /// Layers pass through the GPU whole at the start, beside the own shard: copies of all weights.
     pub load_copies: f64,
     /// A full state dict is gathered on one GPU for a checkpoint: copies of all weights.
@@ -126,6 +129,7 @@ impl Default for Profile {
             gathered_embeddings: 2.0,
             buckets: 0.0,
             reduces_in_fp32: true,
+            reduces_embeddings: false,
             load_copies: 0.0,
             save_copies: 0.0,
             ddp_bucket: 0.0,

@@ -172,7 +172,7 @@ impl Row {
         let precision = words::precision(general.map(String::as_str).or(own))?;
         let model = self.model(profile)?;
         let lora = self.lora(&model)?;
-        let (offloads_params, offloads_optimizer) = words::offload(self.offload.as_deref())?;
+        let (offloads_params, offloads_optimizer, stays) = words::offload(self.offload.as_deref())?;
         let sharding = words::sharding(self.sharding.as_deref())?;
         let data_parallel = or("dp", self.dp, 1.0)?;
         let tensor_parallel = or("tp", self.tp, 1.0)?;
@@ -213,7 +213,7 @@ impl Row {
             sequence_parallel: self.sp.unwrap_or(false),
             offloads_params,
             offloads_optimizer,
-            offload_returns: rollout.is_some(),
+            offload_returns: rollout.is_some() && !stays,
             checkpointing: words::checkpointing(self.grad_checkpointing.as_deref())?,
             attention: words::attention(self.attention.as_deref())?,
             micro_batch,

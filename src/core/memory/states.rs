@@ -126,6 +126,8 @@ pub(super) struct Gathered {
     pub embeddings: f64,
     /// Whole gradients of a layer before they are reduced.
     pub gradients: f64,
+    /// The same of embedding and output projection, at the very end of the backward pass.
+    pub embedding_gradients: f64,
 }
 
 /// Gathering, for stacks that shard weights.
@@ -152,13 +154,15 @@ pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
     } else {
         profile.gathered_embeddings
     };
+    let embeddings = copies * vocab * hidden / spec.tensor_parallel;
+    let whole = |params: f64, yes: bool| match yes {
+        true => params * (p.compute + reduced),
+        false => 0.0,
+    };
     Gathered {
         layers: alive * layer * stored,
-        embeddings: copies * vocab * hidden * p.compute / spec.tensor_parallel,
-        gradients: if full {
-            layer * (p.compute + reduced)
-        } else {
-            0.0
-        },
+        embeddings: embeddings * p.compute,
+        gradients: whole(layer, full),
+        embedding_gradients: whole(embeddings, full && profile.reduces_embeddings),
     }
 }

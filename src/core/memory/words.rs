@@ -117,17 +117,19 @@ pub(super) fn sharding(given: Option<&str>) -> Result<Sharding, Unknown> {
     )
 }
 
-/// Whether weights, and whether the optimizer's states, wait in host memory.
-pub(super) fn offload(given: Option<&str>) -> Result<(bool, bool), Unknown> {
+/// Whether weights, and whether the optimizer's states, wait in host memory; and whether they stay there while
+/// the trainer computes, whatever the stack does else.
+pub(super) fn offload(given: Option<&str>) -> Result<(bool, bool, bool), Unknown> {
     word(
         "offload",
         given,
-        (false, false),
+        (false, false, false),
         &[
-            ("none", (false, false)),
-            ("optimizer", (false, true)),
-            ("param", (true, false)),
-            ("param+optimizer", (true, true)),
+            ("none", (false, false, false)),
+            ("optimizer", (false, true, false)),
+            ("param", (true, false, false)),
+            ("param+optimizer", (true, true, false)),
+            ("always", (true, true, true)),
         ],
     )
 }

@@ -1,0 +1,223 @@
+//! What one attempt tells of the hidden factors of a job: where it died, what passed before, and what the
+//! message says.
+
+use super::forecast::{Guess, Need, Peak};
+use crate::core::diagnose::{Class, Incident};
+use crate::core::memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};
+use crate::core::units::{Bytes, GIB};
+
+/// Doubt in bytes in what lies outside the allocator, which the message's figures give to a page.
+const OUTSIDE_DOUBT: f64 = 0.15 * GIB;
+/// Relative doubt in the tokens that a request for logits gives.
+const TOKENS_DOUBT: f64 = 0.01;
+/// Likelihood of a request under a guess that does not explain it, against one that does: it may have been
+/// for anything.
+const UNEXPLAINED: f64 = 0.15;
+/// Bytes of a logit, in 16 bits and in fp32.
+const LOGIT: [f64; 2] = [2.0, 4.0];
+
+/// What one attempt tells.
+pub(super) struct Evidence {
+    /// The most that was ever in use.
+    most: f64,
+    /// Phases that passed, with the bytes that were seen in them.
+    passed: Vec<(Need, Option<f64>)>,
+    /// Phases in one of which it died; all where the text did not tell.
+    fatal: Vec<Need>,
+    /// The text did tell.
+    told: bool,
+    /// The least that the fullest of them needed.
+    least: f64,
+    /// What lay outside the allocator of the program that died, in bytes.
+    outside: Option<f64>,
+    /// The request that failed over the same for all logits that the limit allows, at each width of a logit.
+    logits: Vec<f64>,
+}
+
+impl Evidence {
+    pub fn new(
+        spec: &Spec,
+        incident: &Incident,
+        peaks: &[Peak],
+        profile: &Profile,
+        total: f64,
+    ) -> Self {
+        let told = fatal_phases(incident);
+        let all: Vec<PhaseTerms> = phases(spec, profile);
+        let first = all.iter().position(|p| told.contains(&p.phase));
+        let seen = |phase: Phase| {
+            let peak = peaks.iter().find(|p| p.phase == Some(phase))?;
+            Some(bytes(peak.bytes))
+        };
+        let steps = incident.step.unwrap_or(0);
+        // An engine starts before anything but the load has passed.
+        let starting = told.contains(&Phase::Rollout) && steps == 0;
+        let mut passed = Vec::new();
+        for (at, phase) in all.iter().enumerate() {
+            let before = first.is_some_and(|first| at < first);
+            let before = before && (!starting || phase.phase == Phase::Load);
+            let seen = seen(phase.phase);
+            let step = phase.phase == Phase::OptimizerStep;
+            if steps > 1 && (before || step) {
+                passed.push((Need::of(spec, phase), seen));
+            } else if before || steps > 1 {
+                passed.push((Need::without_moments(spec, phase), seen));
+            }
+        }
+        // A step may update several times: at all but the first the moments are there.
+        let update =
+            |p: Phase| matches!(p, Phase::Forward | Phase::Backward | Phase::OptimizerStep);
+        let needs = |p: &&PhaseTerms| match steps > 1 || update(p.phase) {
+            true => Need::of(spec, p),
+            false => Need::without_moments(spec, p),
+        };
+        let reached = all
+            .iter()
+            .filter(|p| told.is_empty() || told.contains(&p.phase));
+        let reached: Vec<&PhaseTerms> = reached.filter(|_| wants_gpu(incident)).collect();
+        let whole = peaks.iter().filter(|p| p.phase.is_none());
+        let fatal = reached.first().filter(|_| !told.is_empty());
+        let logits = fatal.map(|p| requested_logits(spec, incident, p.phase));
+        Self {
+            most: whole.map(|p| bytes(p.bytes)).fold(total, f64::min),
+            passed,
+            fatal: reached.iter().map(needs).collect(),
+            told: !told.is_empty(),
+            least: least_need(incident, total),
+            outside: outside(incident),
+            logits: logits.unwrap_or_default(),
+        }
+    }
+
+    /// How well a guess explains it, from 0 to 1, with so many bytes of doubt.
+    pub fn weigh(&self, guess: &Guess, doubt: f64) -> f64 {
+        let passed = self.passed.iter().map(|(need, seen)| {
+            let need = need.bytes(guess);
+            let seen = seen.map_or(1.0, |seen| bell((need - seen) / doubt));
+            seen * curve((self.most - need) / doubt)
+        });
+        let died = self.fatal.iter().map(|need| need.bytes(guess));
+        let died = died.reduce(f64::max);
+        let died = died.map_or(1.0, |need| curve((need - self.least) / doubt));
+        passed.product::<f64>() * died * self.explains(guess)
+    }
+
+    /// How well a guess explains the message's figures.
+    fn explains(&self, guess: &Guess) -> f64 {
+        let Some(need) = self.fatal.first() else {
+            return 1.0;
+        };
+        let known = self.outside.filter(|_| self.told);
+        let outside = known.map_or(1.0, |seen| {
+            let part = |kind: Kind| need.sums[kind as usize] * guess.kinds[kind as usize];
+            let expected = part(Kind::Outside) + part(Kind::Engine) + guess.constant;
+            bell((expected - seen) / OUTSIDE_DOUBT)
+        });
+        let filled = need.filled(guess);
+        let tokens = self.logits.iter();
+        let tokens = tokens.map(|of| bell((of / filled - 1.0) / TOKENS_DOUBT));
+        let tokens = match self.logits.is_empty() {
+            true => 1.0,
+            false => tokens.fold(UNEXPLAINED, f64::max),
+        };
+        outside * tokens
+    }
+}
+
+/// Whether more memory of the GPU would have helped: an engine that finds its own share too small says nothing
+/// of the GPU.
+fn wants_gpu(incident: &Incident) -> bool {
+    match incident.class {
+        Class::GpuOom => true,
+        Class::EngineMemory => incident.phase != "kv_cache",
+        _ => false,
+    }
+}
+
+/// What lay outside the allocator of the program that died: the GPU without what was free and what the allocator
+/// had.
+fn outside(incident: &Incident) -> Option<f64> {
+    let (total, free) = (bytes(incident.total_bytes?), bytes(incident.free_bytes?));
+    let unallocated = bytes(incident.reserved_unallocated_bytes?);
+    let own = bytes(incident.allocated_bytes?) + unallocated;
+    (own > 0.0 && own + free <= total).then_some(total - free - own)
+}
+
+/// The request that failed as a share of all logits that the limit of its phase allows, at each width of a logit where
+/// that can be: the tokens of a micro batch stand in it. None where it is as large as a matrix of embeddings.
+fn requested_logits(spec: &Spec, incident: &Incident, phase: Phase) -> Vec<f64> {
+    let rollout = spec.rollout.as_ref();
+    let limit = match phase {
+        Phase::OldLogprob => rollout.map_or(0.0, |r| r.logprob_tokens),
+        Phase::RefLogprob => rollout.map_or(0.0, |r| r.ref_tokens),
+        Phase::Forward | Phase::Backward => spec.tokens(),
+        _ => 0.0,
+    };
+    let Some(requested) = incident.requested_bytes.map(bytes) else {
+        return Vec::new();
+    };
+    let row = spec.model.vocab / spec.tensor_parallel;
+    let matrices = [1.0, 2.0, 4.0, 8.0].map(|width| width * row * spec.model.hidden);
+    let weights = matrices.iter().any(|m| (requested / m - 1.0).abs() < 0.01);
+    let share = |width: &f64| requested / (width * row * limit);
+    let possible = |share: &f64| (0.05..=1.02).contains(share);
+    match weights || limit <= 0.0 {
+        true => Vec::new(),
+        false => LOGIT.iter().map(share).filter(possible).collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+fn bytes(of: Bytes) -> f64 {
+    of.0 as f64
+}
+
+/// The density of the logistic distribution, 1 in the middle.
+fn bell(x: f64) -> f64 {
+    4.0 * curve(x) * curve(-x)
+}
+
+/// The model's phases for a diagnosed one; none where the text did not tell.
+pub(super) fn fatal_phases(incident: &Incident) -> &'static [Phase] {
+    match incident.phase.as_str() {
+        "init" | "cuda_graph" if incident.class == Class::EngineMemory => &[Phase::Rollout],
+        "kv_cache" => &[],
+        "actor_update" | "critic" => &[Phase::Forward, Phase::Backward],
+        "forward" => &[Phase::Forward],
+        "backward" => &[Phase::Backward],
+        "optimizer_step" => &[Phase::OptimizerStep],
+        "old_logprob" => &[Phase::OldLogprob],
+        "ref_logprob" => &[Phase::RefLogprob],
+        "rollout" | "cuda_graph" => &[Phase::Rollout],
+        "wake_up" => &[Phase::WakeUp, Phase::Rollout],
+        "load" | "init" => &[Phase::Load],
+        "checkpoint" => &[Phase::Checkpoint],
+        _ => &[],
+    }
+}
+
+/// The least that was needed at the fatal allocation: what was in use and what was asked for, where the figures
+/// agree with each other; else the GPU.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+pub(super) fn least_need(incident: &Incident, total: f64) -> f64 {
+    let figures = (
+        incident.total_bytes,
+        incident.free_bytes,
+        incident.requested_bytes,
+    );
+    let (Some(all), Some(free), Some(requested)) = figures else {
+        return total;
+    };
+    let sane =
+        incident.allocated_bytes.is_none_or(|a| a <= all) && free <= all && requested.0 < all.0 * 4;
+    if sane {
+        (all.0 - free.0) as f64 + requested.0 as f64
+    } else {
+        total
+    }
+}
+
+/// The logistic curve.
+fn curve(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
