@@ -19,6 +19,7 @@ mod outcome;
 mod request;
 mod run;
 mod start;
+mod thumb;
 mod tune;
 mod verdict;
 mod watch;
@@ -37,6 +38,7 @@ pub use outcome::{Budget, Cause, Outcome, Verdict};
 pub use request::{Limits, Supervision};
 pub use run::Run;
 pub use start::{Ground, Start};
+pub use thumb::Thumb;
 pub use tune::Basis;
 
 #[cfg(test)]
