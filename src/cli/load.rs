@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Backend, Configuration};
 use super::climbing;
+use super::copied;
 use super::known;
 use super::print::Failure;
 use super::signatures;
@@ -153,6 +154,7 @@ pub fn request_in(
     let folder = project.folder.display().to_string();
     let backend = backend(flags, doc)?;
     let cluster_facts = facts(cluster_doc.as_ref())?;
+    let originals = copied::read(&project.folder, preset, &mut layers)?;
     let places = (&project.library, project.folder.as_path());
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
     let (policy, one_rung) = climbing::how(flags, doc)?;
@@ -164,6 +166,7 @@ pub fn request_in(
         one_rung,
         risk: climbing::risk(flags, doc)?,
         templates: project.library.templates()?,
+        originals,
         cluster_facts,
         cluster,
         dataset,

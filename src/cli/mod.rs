@@ -11,6 +11,7 @@
 mod args;
 mod cancel;
 mod climbing;
+mod copied;
 mod diagnose;
 mod estimate;
 mod explain;

@@ -30,6 +30,7 @@ mod probe;
 mod running;
 mod slurm;
 mod storage;
+mod swarm;
 mod sweeps;
 mod templates;
 mod tuning;

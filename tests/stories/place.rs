@@ -125,6 +125,16 @@ impl Place {
         place
     }
 
+    /// A copy of another example.
+    pub fn example_named(name: &str) -> Self {
+        let place = Self::bare();
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+        copy(&examples.join(name), &place.root);
+        let yaml = place.read("oomctl.yaml");
+        place.write("oomctl.yaml", &format!("{yaml}\n{QUICK}"));
+        place
+    }
+
     /// Sets a variable of every later call.
     pub fn set(&mut self, name: &str, value: &str) {
         self.variables.retain(|(n, _)| n != name);

@@ -10,7 +10,7 @@ use super::{DIM, Failure, NAME, Paint};
 use crate::core::ladder::Decision;
 use crate::core::memory::{Estimate, Phase, Profile, TERMS, Term};
 use crate::core::recipe::{Layer, Role, Value};
-use crate::core::supervise::Request;
+use crate::core::supervise::{Request, Thumb};
 use crate::core::units::GIB;
 
 /// Format of the JSON document.
@@ -112,6 +112,8 @@ pub struct View {
     host_gib_per_node: f64,
     mem: Option<String>,
     smallest_change: Option<Remedy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule_of_thumb: Option<Thumb>,
 }
 
 impl View {
@@ -149,6 +151,7 @@ impl View {
             } else {
                 None
             },
+            rule_of_thumb: request.thumb(),
         })
     }
 
@@ -250,7 +253,32 @@ impl View {
             }
             None => {}
         }
+        if let Some(thumb) = &self.rule_of_thumb {
+            thumb_line(out, thumb);
+        }
     }
+}
+
+/// The rule of thumb, and how far it is from the memory model.
+fn thumb_line(out: &mut String, thumb: &Thumb) {
+    let (knob, rule) = (&thumb.knob, thumb.by_rule);
+    let _ = writeln!(
+        out,
+        "rule of thumb ({}): {knob} {rule} by {}",
+        thumb.source, thumb.formula
+    );
+    let model = match thumb.by_model {
+        None => return,
+        Some(0) => "none fits with this probability".to_owned(),
+        Some(model) => format!(
+            "{knob} {model} at most ({:+} beside the rule)",
+            model - rule
+        ),
+    };
+    let _ = writeln!(
+        out,
+        "the memory model, which looks at model, precision and lengths: {model}"
+    );
 }
 
 fn verdict(fits: Option<f64>) -> &'static str {

@@ -9,6 +9,7 @@ use super::incident;
 use super::moves::{Aim, aims};
 use super::search::{self, Trial};
 use crate::core::diagnose::{Class, Incident};
+use crate::core::patch::edits;
 use crate::core::recipe::{
     Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Problem, Refusal, RungSpec,
     Setting, Shape, Value,
@@ -138,7 +139,7 @@ pub(super) fn shape(footing: &Footing<'_>, layers: &[Layer]) -> Result<Shape, Re
     )
 }
 
-/// The texts of the files, for a place that is the same for every attempt.
+/// The texts of the files, for a place that is the same for every attempt; of a copy only what is written into it.
 pub(super) fn files(footing: &Footing<'_>, shape: &Shape) -> Result<Vec<String>, Refusal> {
     let place = AttemptPlace {
         run: "run".to_owned(),
@@ -149,9 +150,11 @@ pub(super) fn files(footing: &Footing<'_>, shape: &Shape) -> Result<Vec<String>,
         backend: "slurm".to_owned(),
         program: None,
     };
-    render(footing.preset, shape, footing.templates, &place)
-        .map(|files| files.into_iter().map(|f| f.text).collect())
-        .map_err(|e| Problem::new(e.to_string()).into())
+    let rendered = render(footing.preset, shape, footing.templates, &place)
+        .map_err(|e| Problem::new(e.to_string()))?;
+    let copied = edits(footing.preset, shape).into_iter();
+    let copied = copied.map(|e| format!("{} {}: {}", e.place.file, e.place.path, e.value));
+    Ok(rendered.into_iter().map(|f| f.text).chain(copied).collect())
 }
 
 /// One rung, seen from the present configuration.

@@ -76,6 +76,15 @@ impl Launch {
         given: Given,
     ) -> Result<Self, Refusal> {
         spell(&mut file, &mut sets, &given.command, &given.spellings)?;
+        if let Some(copied) = file.files.iter().find(|f| f.copy.is_some()) {
+            let what = format!(
+                "preset {} gives each attempt a copy of {}, and a program started here has no folder for it",
+                file.preset, copied.name
+            );
+            return Err(Problem::new(what)
+                .hint("`oomctl submit --backend local --watch` runs it on this machine")
+                .into());
+        }
         // What a scheduler's job must be told may be missing here.
         let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
         knobs
@@ -83,7 +92,8 @@ impl Launch {
             .for_each(|k| k.required = false);
         file.files = vec![FileSpec {
             name: RENDERED.to_owned(),
-            template: RENDERED.to_owned(),
+            template: Some(RENDERED.to_owned()),
+            copy: None,
             entry: true,
         }];
         let preset = Preset::assemble(file, sets, None)?;

@@ -255,6 +255,7 @@ fn append(
         Spelling::Switch(_) if found.is_none() => return Ok(None),
         Spelling::Switch(_) => return Err(refused("the flag is given under a condition")),
         Spelling::Env(_) => String::new(),
+        Spelling::Yaml(_) => return Err(refused("its place is a file that is not read here")),
     };
     let end = call.end.as_ref();
     let end = end.ok_or_else(|| refused("the command is put together from several places"))?;

@@ -93,7 +93,7 @@ fn in_words(words: &[Arg], spelling: &Spelling, kind: Kind) -> Option<(usize, Fo
                 way: Way::Switch,
                 maybe: word.maybe,
             }),
-            Spelling::Switch(_) | Spelling::Env(_) => None,
+            Spelling::Switch(_) | Spelling::Env(_) | Spelling::Yaml(_) => None,
         };
         found.map(|found| (at, found))
     })
@@ -159,6 +159,7 @@ fn in_settings(call: &Call, spelling: &Spelling, kind: Kind) -> Option<Found> {
             let name = flag.trim_start_matches('-').trim_end_matches('=');
             vec![name.replace('-', "_"), name.to_owned()]
         }
+        Spelling::Yaml(place) => vec![place.path.clone()],
         Spelling::Env(_) => return None,
     };
     call.settings.iter().rev().find_map(|(path, content)| {

@@ -1,9 +1,11 @@
 //! Scripts that people already have: what they start, with which values, and how another value is put in.
 //!
 //! Rule: a value is changed where its bytes stand and nowhere else; what is computed is said to be, and never
-//! guessed.
+//! guessed. Text comes in and text leaves; what was written is read again, and refused where it does not say exactly
+//! what was meant.
 
 mod adopt;
+mod copies;
 mod edit;
 pub mod hydra;
 mod knobs;
@@ -15,8 +17,10 @@ pub mod shell;
 mod stack;
 mod traced;
 mod walk;
+pub mod yaml;
 
 pub use adopt::{Adoption, Given, Patch};
+pub use copies::{Original, copies, edits, layer};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
 pub use launchers::{Launcher, Launchers, Starts};

@@ -3,6 +3,7 @@
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
+use super::placed::YamlPlace;
 use super::value::{Kind, Value};
 
 /// What a knob means to the ladder, the rules and the memory model. The one closed list; knobs,
@@ -170,6 +171,8 @@ pub enum Spelling {
     Switch(String),
     /// An environment variable.
     Env(String),
+    /// A value in a YAML file of the user's, of which the program gets a copy.
+    Yaml(YamlPlace),
 }
 
 impl Spelling {
@@ -194,6 +197,7 @@ impl Spelling {
             | Self::Flag(n)
             | Self::Switch(n)
             | Self::Env(n) => n,
+            Self::Yaml(place) => &place.path,
         }
     }
 }

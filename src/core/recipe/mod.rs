@@ -10,6 +10,7 @@ mod formulas;
 mod knob;
 mod layer;
 mod named;
+mod placed;
 mod preset;
 mod problem;
 mod resolve;
@@ -23,9 +24,11 @@ pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Effect, Knob, Role, Scalar, Spelling, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Origin, Override, Setting};
 pub use named::Named;
+pub use placed::{Missing, YamlPlace};
 pub use preset::{
     Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, Move, NumberOrExpr,
-    PresetFile, Recognise, Rule, RuleStage, RungSpec, Tuning, Useless, strongest_effect,
+    PresetFile, Recognise, Rule, RuleOfThumb, RuleStage, RungSpec, Tuning, Useless,
+    strongest_effect,
 };
 pub use problem::{Place, Problem, Refusal, nearest};
 pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};

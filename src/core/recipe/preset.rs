@@ -95,6 +95,23 @@ pub struct MemoryFields {
     pub profile: String,
     /// Expression over knobs and derived values, by field; `none` where the value is unknown.
     pub fields: BTreeMap<String, String>,
+    /// What people use instead of a model, shown beside it.
+    #[serde(default)]
+    pub rule_of_thumb: Option<RuleOfThumb>,
+}
+
+/// A rule for a batch by the memory of the GPU, as guides give it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleOfThumb {
+    /// Knobs that it is about; the first that has a value counts.
+    pub knobs: Vec<String>,
+    /// Expression for the value; `none` where it cannot be told.
+    pub expr: String,
+    /// The rule in words.
+    pub formula: String,
+    /// Where it was read.
+    pub source: String,
 }
 
 /// A knob set file: knobs shared by several presets.
@@ -136,7 +153,12 @@ pub struct FileSpec {
     /// Name in the attempt's folder.
     pub name: String,
     /// Template, below `templates/`.
-    pub template: String,
+    #[serde(default)]
+    pub template: Option<String>,
+    /// Instead of a template: the knob that holds the path of a YAML file of the user's. The attempt gets a copy, with the values of the
+    /// knobs that stand in it.
+    #[serde(default)]
+    pub copy: Option<String>,
     /// The one that is handed to the scheduler.
     #[serde(default)]
     pub entry: bool,

@@ -9,6 +9,7 @@ use semver::Version;
 use super::expr;
 use super::formulas::Formulas;
 use super::knob::{Knob, Role, at_version, default_value};
+use super::placed;
 use super::preset::{
     Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule,
     RungSpec, Tuning,
@@ -213,6 +214,8 @@ impl Preset {
             let texts = std::iter::once(&rule.message).chain(&rule.hint);
             problems.extend(self.long_texts(texts, &rule.name));
         }
+        let of_files = placed::faults(&self.files, &self.knobs);
+        problems.extend(of_files.iter().map(|what| self.fault(what)));
         let steps = self.tune.iter().map(|t| &t.step);
         problems.extend(self.ladder_faults(self.ladder.iter().chain(steps)));
         if self.files.iter().filter(|f| f.entry).count() != 1 {
@@ -290,6 +293,8 @@ impl Preset {
         }
         let fields = self.memory.iter().flat_map(|m| &m.fields);
         all.extend(fields.map(|(field, text)| (field.as_str(), text.as_str())));
+        let thumb = self.memory.iter().flat_map(|m| &m.rule_of_thumb);
+        all.extend(thumb.map(|t| ("rule_of_thumb", t.expr.as_str())));
         all.extend(self.formulas.iter().flat_map(Formulas::expressions));
         if let Some(c) = &self.checkpoint {
             all.push(("checkpoint", &c.written_when));

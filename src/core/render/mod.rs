@@ -49,7 +49,7 @@ pub struct RenderedFile {
     pub entry: bool,
 }
 
-/// Renders all files of an attempt from `templates` (name to text).
+/// Renders those files of an attempt that have a template, from `templates` (name to text).
 ///
 /// # Errors
 /// The first template that cannot be rendered, with its line.
@@ -64,10 +64,11 @@ pub fn render(
     preset
         .files
         .iter()
-        .map(|file| {
+        .filter_map(|file| Some((file, file.template.as_ref()?)))
+        .map(|(file, template)| {
             Ok(RenderedFile {
                 name: file.name.clone(),
-                text: templates::render(&env, &file.template, &context)?,
+                text: templates::render(&env, template, &context)?,
                 entry: file.entry,
             })
         })

@@ -73,6 +73,8 @@ fn push(words: &mut Words, spelling: &Spelling, value: &Value) {
             }
         }
         Spelling::Env(name) => words.env.push((name.clone(), value.to_string())),
+        // It is no word: it stands in a file.
+        Spelling::Yaml(_) => {}
     }
 }
 

@@ -12,6 +12,7 @@ use crate::core::ladder::{
     Decision, Footing, Outlook, Past, Policy, ascend, check_answers, climb, predict,
 };
 use crate::core::memory::{Estimate, Profile, Spec, Unknown, estimate, spec_of};
+use crate::core::patch::{Original, copies};
 use crate::core::recipe::{
     ClusterFacts, Layer, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
 };
@@ -53,6 +54,9 @@ pub struct Inputs {
     pub risk: f64,
     /// Templates by name.
     pub templates: BTreeMap<String, String>,
+    /// Files of the user's of which attempts get a copy, by their names in the preset.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub originals: BTreeMap<String, Original>,
     /// Name of the cluster profile.
     pub cluster: Option<String>,
     /// The memory profile of the preset, where it names one.
@@ -296,15 +300,22 @@ impl Request {
     /// The files of an attempt.
     ///
     /// # Errors
-    /// As `shape`, and templates that cannot be rendered.
+    /// As `shape`, templates that cannot be rendered, and values that cannot be written into a copy.
     pub fn render(
         &self,
         rungs: &[Layer],
         place: &AttemptPlace,
     ) -> Result<Vec<RenderedFile>, Refusal> {
         let shape = self.shape(rungs)?;
-        render(&self.preset, &shape, &self.inputs.templates, place)
-            .map_err(|e: TemplateError| Problem::new(e.to_string()).into())
+        let mut files = render(&self.preset, &shape, &self.inputs.templates, place)
+            .map_err(|e: TemplateError| Problem::new(e.to_string()))?;
+        let copies = copies(&self.preset, &shape, &self.inputs.originals)?;
+        files.extend(copies.into_iter().map(|(name, text)| RenderedFile {
+            name,
+            text,
+            entry: false,
+        }));
+        Ok(files)
     }
 
     /// The resolved recipe.

@@ -20,6 +20,7 @@ mod relay;
 mod request;
 mod run;
 mod start;
+mod thumb;
 mod tune;
 mod verdict;
 mod watch;
@@ -39,6 +40,7 @@ pub use relay::{NextLook, Turn, next_look};
 pub use request::{Limits, Supervision};
 pub use run::Run;
 pub use start::{Ground, Start};
+pub use thumb::Thumb;
 pub use tune::Basis;
 
 #[cfg(test)]

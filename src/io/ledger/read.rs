@@ -159,7 +159,13 @@ impl Reader {
         let Some(epoch) = self.reading.records.last().map(|r| r.epoch) else {
             return true;
         };
-        while record.epoch > epoch && self.reading.records.last().is_some_and(|r| r.seq >= record.seq) {
+        while record.epoch > epoch
+            && self
+                .reading
+                .records
+                .last()
+                .is_some_and(|r| r.seq >= record.seq)
+        {
             self.reading.records.pop();
             self.offsets.pop();
         }

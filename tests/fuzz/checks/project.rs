@@ -197,6 +197,7 @@ fn project(framework: &Framework, document: &Document) {
         risk: RISK,
         memory_profile: None,
         templates: LIBRARY.templates().unwrap(),
+        originals: std::collections::BTreeMap::new(),
         cluster: None,
         cluster_facts: facts,
         dataset: None,

@@ -37,7 +37,7 @@ pub fn grpo(set: &[String]) -> Stack {
     let templates = file
         .files
         .iter()
-        .map(|f| (f.template.clone(), words.to_owned()));
+        .filter_map(|f| Some((f.template.clone()?, words.to_owned())));
     let templates = templates.collect();
     let preset = Preset::assemble(file, sets.to_vec(), None).unwrap();
     let mut layer = Layer::new(LayerKind::Flags);

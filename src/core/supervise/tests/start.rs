@@ -68,6 +68,7 @@ pub(super) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         one_rung: true,
         risk: RISK,
         templates: BTreeMap::from([("job.sh.j2".to_owned(), text.to_owned())]),
+        originals: BTreeMap::new(),
         cluster: None,
         memory_profile: None,
         cluster_facts: ClusterFacts::default(),

@@ -1,0 +1,56 @@
+//! Files of the user's of which attempts get a copy: found by the knobs that name them, and read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::print::Failure;
+use crate::core::memory::naming;
+use crate::core::patch::{Original, layer};
+use crate::core::recipe::{Layer, Origin, Preset, Scalar};
+use crate::io::files::read_text;
+
+/// Largest file that is copied, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Reads the files that a preset copies, and puts what they say below all layers.
+pub fn read(
+    folder: &Path,
+    preset: &Preset,
+    layers: &mut Vec<Layer>,
+) -> Result<BTreeMap<String, Original>, Failure> {
+    let mut originals = BTreeMap::new();
+    for file in &preset.files {
+        let named = file
+            .copy
+            .as_ref()
+            .and_then(|knob| path(preset, layers, knob));
+        let Some((path, origin)) = named else {
+            continue;
+        };
+        let text = read_text(&folder.join(&path), MAX_FILE).map_err(|e| {
+            let knob = file.copy.as_deref().unwrap_or_default();
+            let mut failure = Failure::new(5, e.to_string());
+            if let Some(origin) = &origin {
+                failure = failure.at(origin);
+            }
+            failure.hint(format!("{knob} names the file, below {}", folder.display()))
+        })?;
+        originals.insert(file.name.clone(), Original { path, text });
+    }
+    let said = layer(preset, &originals)?;
+    if !said.settings.is_empty() {
+        layers.insert(0, said);
+    }
+    Ok(originals)
+}
+
+/// The path that a knob holds, and where it was given.
+fn path(preset: &Preset, layers: &[Layer], knob: &str) -> Option<(String, Option<Origin>)> {
+    if let Some(named) = naming(preset, layers, knob) {
+        return Some((named.name, Some(named.origin)));
+    }
+    match &preset.knob(knob)?.default {
+        Some(Scalar::Text(path)) => Some((path.clone(), None)),
+        _ => None,
+    }
+}

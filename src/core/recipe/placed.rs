@@ -1,0 +1,106 @@
+//! Knobs that stand in a YAML file: which file, where in it, and what a preset may say about that.
+
+use serde::{Deserialize, Serialize};
+
+use super::knob::{Knob, Spelling};
+use super::preset::FileSpec;
+use super::value::Kind;
+
+/// Where in a YAML file a value stands.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct YamlPlace {
+    /// Name of one of the preset's files that are copies.
+    pub file: String,
+    /// Keys from the top, with dots between; items of lists by their number, from 0; a key with a dot in it in
+    /// double quotes: `trainer.models.0."a.b"`.
+    pub path: String,
+    /// What becomes of a value for which the file has no key.
+    #[serde(default)]
+    pub missing: Missing,
+}
+
+/// What becomes of a value for which the file has no key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// The key is added to its mapping: the program knows it and has a default.
+    #[default]
+    Add,
+    /// It is refused: the program knows the key only where the file has it.
+    Refuse,
+}
+
+impl YamlPlace {
+    /// The keys of the path.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = vec![String::new()];
+        let mut quoted = false;
+        for c in self.path.chars() {
+            match c {
+                '"' => quoted = !quoted,
+                '.' if !quoted => keys.push(String::new()),
+                c => keys
+                    .iter_mut()
+                    .next_back()
+                    .into_iter()
+                    .for_each(|k| k.push(c)),
+            }
+        }
+        keys
+    }
+}
+
+/// What is wrong with a preset's files, and with knobs that stand in one.
+pub(super) fn faults(files: &[FileSpec], knobs: &[Knob]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for file in files {
+        let name = &file.name;
+        match (&file.template, &file.copy) {
+            (Some(_), None) => {}
+            (None, Some(_)) if file.entry => {
+                faults.push(format!("file {name} is a copy, and the entry is a script"))
+            }
+            (None, Some(knob)) => {
+                let named = knobs.iter().find(|k| k.name == *knob);
+                if named.is_none_or(|k| k.kind != Kind::Text) {
+                    faults.push(format!("file {name}: copy names a knob that holds a path, a text; there is no such knob {knob}"));
+                }
+            }
+            _ => faults.push(format!("file {name} has either a template or a copy")),
+        }
+    }
+    for knob in knobs {
+        let spellings = knob.by_version.iter().filter_map(|v| v.spelling.as_ref());
+        for spelling in spellings.chain(&knob.spelling) {
+            let Spelling::Yaml(place) = spelling else {
+                continue;
+            };
+            let copied = files
+                .iter()
+                .any(|f| f.name == place.file && f.copy.is_some());
+            if !copied {
+                faults.push(format!(
+                    "{}: {} is no file of the preset with `copy`",
+                    knob.name, place.file
+                ));
+            }
+            if place.keys().iter().any(String::is_empty) || place.path.matches('"').count() % 2 == 1
+            {
+                faults.push(format!(
+                    "{}: `{}` is no path of keys",
+                    knob.name, place.path
+                ));
+            }
+            if matches!(knob.kind, Kind::List | Kind::Map) {
+                faults.push(format!(
+                    "{}: only single values can stand in a file, not {}",
+                    knob.name,
+                    knob.kind.noun()
+                ));
+            }
+        }
+    }
+    faults
+}

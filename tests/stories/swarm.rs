@@ -1,0 +1,235 @@
+//! The example `swarm`: a trainer that is told by a YAML file, of which each attempt gets a changed copy.
+
+use super::place::Place;
+
+const FILE: &str = "rgym_exp/config/rg-swarm.yaml";
+
+/// The lines of the attempt's copy that differ from the user's file, and what they are there.
+fn changed(place: &Place, attempt: u32) -> Vec<(String, String)> {
+    let copy = place.read(&format!(
+        ".oomctl/runs/rl-swarm-1/attempt-{attempt}/rg-swarm.yaml"
+    ));
+    let file = place.read(FILE);
+    assert_eq!(file.lines().count(), copy.lines().count(), "{copy}");
+    let both = file.lines().zip(copy.lines());
+    let differ = both.filter(|(a, b)| a != b);
+    differ.map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
+}
+
+fn pair(from: &str, to: &str) -> (String, String) {
+    (from.to_owned(), to.to_owned())
+}
+
+/// The same line with another value.
+fn becomes(line: &str, from: &str, to: &str) -> (String, String) {
+    pair(line, &line.replacen(from, to, 1))
+}
+
+const ACCUMULATION: &str = "  gradient_accumulation_steps: 4   # forwards per optimizer step";
+const MINIBATCH: &str = "      minibatch_size: 16     # answers per forward";
+const SAMPLES: &str = "    num_train_samples: 8     # prompts of a round";
+
+#[test]
+fn it_dies_of_memory_and_gets_a_copy_of_its_file_with_smaller_batches_until_it_fits() {
+    let place = Place::example_named("swarm");
+    let before = place.read(FILE);
+    let done = place
+        .run(&["submit", "--backend", "local", "--watch"])
+        .ends(0);
+    insta::assert_snapshot!(place.steady(&done.told()));
+    assert_eq!(place.read(FILE), before, "the user's file is never written");
+    assert_eq!(changed(&place, 1), []);
+    assert_eq!(
+        changed(&place, 2),
+        [
+            becomes(ACCUMULATION, "4", "8"),
+            becomes(MINIBATCH, "16", "8")
+        ]
+    );
+    assert_eq!(
+        changed(&place, 3),
+        [
+            becomes(ACCUMULATION, "4", "16"),
+            becomes(MINIBATCH, "16", "4")
+        ]
+    );
+    let diff = place.read(".oomctl/runs/rl-swarm-1/attempt-2/changes.diff");
+    assert!(
+        diff.contains(
+            "-      minibatch_size: 16     # answers per forward\n+      minibatch_size: 8 "
+        ),
+        "{diff}"
+    );
+    let why = place
+        .run(&["explain", "minibatch_size", "--run", "rl-swarm-1"])
+        .ends(0);
+    why.says(&["halve-minibatch", "rgym_exp/config/rg-swarm.yaml:31"]);
+    // The trainer says which file it was given.
+    let log = place.run(&["logs", "rl-swarm-1"]);
+    let told = format!("{}{}", log.out, log.err);
+    assert!(
+        told.contains("attempt-3/rg-swarm.yaml") || log.code != 0,
+        "{told}"
+    );
+}
+
+#[test]
+fn a_key_that_the_file_lacks_is_added_in_its_mapping_or_refused() {
+    let place = Place::example_named("swarm");
+    let copy = |set: &str| {
+        let done = place.run(&["render", "--set", set, "--to", "out"]).ends(0);
+        drop(done);
+        place.read("out/rg-swarm.yaml")
+    };
+    let file = place.read(FILE);
+    let added = "      minibatch_size: 16     # answers per forward\n      max_new_tokens: 128\n";
+    let line = format!("{MINIBATCH}\n");
+    assert_eq!(copy("max_new_tokens=128"), file.replace(&line, added));
+    // The released trainer has `dtype`; this file is one of those that have `fp16`.
+    let refused = place.run(&["render", "--set", "dtype=bfloat16"]).ends(5);
+    refused.says(&[
+        "dtype has no place in rgym_exp/config/rg-swarm.yaml: without a key training.dtype",
+    ]);
+}
+
+#[test]
+fn a_file_that_cannot_be_edited_is_refused_with_its_line() {
+    let place = Place::example_named("swarm");
+    let file = place.read(FILE);
+    place.write(
+        FILE,
+        &file.replace(SAMPLES, &format!("{SAMPLES}\n    num_train_samples: 4")),
+    );
+    place.run(&["plan"]).ends(5).says(&[
+        "`num_train_samples` is given twice, here and in line 35",
+        "rgym_exp/config/rg-swarm.yaml:36:5",
+    ]);
+    place.write(
+        FILE,
+        &file.replace("num_train_samples: 8", "num_train_samples: eight"),
+    );
+    place.run(&["plan"]).ends(5).says(&[
+        "num_train_samples: expected a whole number, got `eight`",
+        "rgym_exp/config/rg-swarm.yaml:35:24",
+    ]);
+    let done = place.run(&["plan", "--set", "config=other.yaml"]).ends(5);
+    done.says(&["other.yaml", "config names the file"]);
+}
+
+#[test]
+fn more_forwards_without_smaller_ones_are_refused_for_they_save_nothing() {
+    let place = Place::example_named("swarm");
+    let done = place
+        .run(&["plan", "--set", "gradient_accumulation_steps=8"])
+        .ends(5);
+    done.says(&[
+        "8 forwards of 16 answers are more than a round has (64)",
+        "4 forwards of 16, or 8 of 8, would fit",
+    ]);
+}
+
+#[test]
+fn the_allocators_variable_is_spelled_for_the_version_and_clashes_are_refused() {
+    let place = Place::example_named("swarm");
+    let environment = |more: &[&str]| {
+        let mut words = vec![
+            "render",
+            "--set",
+            "allocator_conf=expandable_segments:True",
+            "--to",
+            "out",
+        ];
+        words.extend(more);
+        place.run(&words).ends(0);
+        place.read("out/environment.sh")
+    };
+    for (version, name) in [
+        (None, "PYTORCH_CUDA_ALLOC_CONF"),
+        (Some("torch_version=2.9.1"), "PYTORCH_CUDA_ALLOC_CONF"),
+        (Some("torch_version=2.10.0+cu128"), "PYTORCH_ALLOC_CONF"),
+        (Some("torch_version=3.0"), "PYTORCH_ALLOC_CONF"),
+    ] {
+        let more: Vec<&str> = version.into_iter().flat_map(|v| ["--set", v]).collect();
+        let text = environment(&more);
+        let line = format!("export {name}=expandable_segments:True\n");
+        assert!(text.contains(&line), "{version:?}\n{text}");
+        assert!(text.contains("export CUDA_LAUNCH_BLOCKING=0\n"), "{text}");
+    }
+    let clash = [
+        "plan",
+        "--set",
+        "allocator_conf=expandable_segments:True",
+        "--set",
+        "vllm_sleeps=true",
+    ];
+    place.run(&clash).ends(5).says(&[
+        "clashes with the sleep mode of vLLM",
+        "max_split_size_mb:512",
+    ]);
+}
+
+#[test]
+fn a_smaller_model_is_taken_only_where_that_is_allowed_and_the_gpu_is_small() {
+    let place = Place::example_named("swarm");
+    let ladder = |more: &[&str]| {
+        let mut words = vec!["plan", "--set", "model.path=Qwen/Qwen2.5-1.5B-Instruct"];
+        words.extend(more);
+        place.run(&words).ends(0).out
+    };
+    let step = "  Qwen/Qwen2.5-1.5B-Instruct -> Gensyn/Qwen2.5-0.5B-Instruct";
+    assert!(!ladder(&[]).contains(step));
+    let allowed = ladder(&["--set", "allow=[smaller-model]"]);
+    assert!(allowed.contains(step), "{allowed}");
+    let large = ladder(&[
+        "--set",
+        "allow=[smaller-model]",
+        "--set",
+        "gpu_memory=79.2GiB",
+    ]);
+    assert!(!large.contains(step), "{large}");
+}
+
+#[test]
+fn the_rule_of_thumb_stands_beside_the_memory_model() {
+    let place = Place::example_named("swarm");
+    let gpu = "gpu_memory=80000000000";
+    let done = place
+        .run(&["estimate", "--set", gpu, "--json"])
+        .ends(0)
+        .json();
+    let thumb = &done["rule_of_thumb"];
+    // (80 - 2) / (1.5 * 2.5) is 20.8.
+    assert_eq!(
+        (thumb["knob"].as_str(), thumb["by_rule"].as_i64()),
+        (Some("minibatch_size"), Some(20))
+    );
+    let model = thumb["by_model"].as_i64().unwrap();
+    // The model's own answer fits, and one more does not.
+    let fits = |batch: i64| {
+        let batch = format!("minibatch_size={batch}");
+        let words = [
+            "estimate",
+            "--json",
+            "--set",
+            gpu,
+            "--set",
+            &batch,
+            "--set",
+            "gradient_accumulation_steps=1",
+        ];
+        place.run(&words).ends(0).json()["fits_probability"]
+            .as_f64()
+            .unwrap()
+            >= 0.9
+    };
+    assert!(fits(model) && !fits(model + 1), "{model}");
+    let text = place.run(&["estimate", "--set", gpu]).ends(0);
+    let beside = format!(
+        "minibatch_size {model} at most ({:+} beside the rule)",
+        model - 20
+    );
+    text.says(&[
+        "minibatch_size 20 by (total - overhead) / (model * 2.5)",
+        &beside,
+    ]);
+}
