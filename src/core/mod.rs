@@ -12,6 +12,7 @@ pub mod launch;
 pub mod learn;
 pub mod measure;
 pub mod memory;
+pub mod patch;
 pub mod recipe;
 pub mod render;
 pub mod supervise;

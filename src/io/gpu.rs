@@ -265,6 +265,7 @@ impl<'d> Meter<'d> {
             total_bytes: memory(&device)?.total,
             used_bytes: Bytes(0),
             own_bytes: None,
+            pid: None,
             utilization_percent: None,
         };
         Ok(Self {
@@ -291,13 +292,14 @@ impl<'d> Meter<'d> {
         let memory = memory(&self.device).ok()?;
         self.reading.used_bytes = memory.used;
         self.free = memory.free;
-        let held: Vec<u64> = processes(&self.device)
-            .unwrap_or_default()
-            .iter()
-            .filter(|p| ours(p.pid))
-            .filter_map(|p| p.used_bytes.map(|b| b.0))
-            .collect();
+        let mut all = processes(&self.device).unwrap_or_default();
+        all.retain(|p| ours(p.pid));
+        let held: Vec<u64> = all.iter().filter_map(|p| Some(p.used_bytes?.0)).collect();
         self.reading.own_bytes = (!held.is_empty()).then(|| Bytes(held.iter().sum()));
+        self.reading.pid = match all.as_slice() {
+            [one] => Some(one.pid),
+            _ => None,
+        };
         let rates = self.device.utilization_rates().ok();
         self.reading.utilization_percent = rates.map(|r| r.gpu);
         Some(&self.reading)

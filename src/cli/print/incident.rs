@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::explanation::with_patch;
 use super::memory_bar::memory_bar;
 use super::run_view::evidence;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::diagnose::{Class, Evidence, EvidenceRole, Frame, Incident, Tri, sanitize};
 use crate::core::job::JobStatus;
+use crate::core::supervise::Explanation;
 use crate::core::units::Bytes;
 
 /// Lines of evidence and of consequences that are shown.
@@ -61,6 +63,8 @@ pub struct IncidentView {
     notes: Vec<String>,
     /// Lines around the root, with their numbers.
     pub context: Vec<(u64, String)>,
+    /// Why one GPU of a process that drives several is full, for attempts of a run.
+    pub explanation: Option<Explanation>,
 }
 
 impl IncidentView {
@@ -102,6 +106,7 @@ impl IncidentView {
             consequences: i.consequences.clone(),
             notes: i.notes.clone(),
             context: Vec::new(),
+            explanation: None,
         }
     }
 
@@ -128,6 +133,10 @@ impl IncidentView {
             for text in texts {
                 line(&mut out, name, text);
             }
+        }
+        if let Some(explanation) = &self.explanation {
+            out.push('\n');
+            out.push_str(&with_patch(explanation));
         }
         out
     }

@@ -397,7 +397,7 @@ pub(super) const TABLE: &[Signature] = &[
     },
     Signature {
         id: "torch_replica",
-        literals: &[" in replica "],
+        literals: &["Error in replica "],
         pattern: Some(r"Caught \w+ in replica \d+ on device \d+"),
         pool: "none: names the copy of the model in which something failed",
         source: "PyTorch nn/parallel/parallel_apply.py and _utils.py (ExceptionWrapper), 1.1 to 2.9",
