@@ -15,7 +15,7 @@ use nvml_wrapper::sys_exports::field_id::{
 use nvml_wrapper::{Device, Nvml};
 
 use crate::core::device::{
-    Gpu, Health, Machine, Memory, MigDevice, Process, Throttle, Unavailable,
+    Gpu, Health, Machine, Memory, MigDevice, Pci, Process, Throttle, Unavailable,
 };
 use crate::core::measure::Reading;
 use crate::core::units::Bytes;
@@ -45,6 +45,7 @@ fn gpu(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
     let device = nvml.device_by_index(index)?;
     let (parts, held) = (parts(&device), processes(&device));
     Ok(Gpu {
+        pci: pci(&device),
         processes_known: held.is_some(),
         utilization_percent: device.utilization_rates().ok().map(|rates| rates.gpu),
         temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
@@ -56,6 +57,15 @@ fn gpu(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
         processes: held.unwrap_or_default(),
         mig: parts.map(|parts| parts.iter().filter_map(|d| mig_device(d).ok()).collect()),
         ..Gpu::bare(index, &device.uuid()?, &device.name()?, memory(&device)?)
+    })
+}
+
+fn pci(device: &Device<'_>) -> Option<Pci> {
+    let told = device.pci_info().ok()?;
+    Some(Pci {
+        domain: told.domain,
+        bus: told.bus,
+        device: told.device,
     })
 }
 
