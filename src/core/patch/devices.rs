@@ -36,7 +36,7 @@ pub struct DataParallel {
 /// What one script says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// Every call of `DataParallel`.
+    /// The calls of `DataParallel`, the first 16.
     pub data_parallel: Vec<DataParallel>,
     /// It makes one process a GPU: `DistributedDataParallel`, or a library that does (`Accelerator`, `fully_shard`).
     pub is_distributed: bool,
@@ -53,6 +53,10 @@ const DISTRIBUTED: [&str; 6] = [
     "Accelerator",
     "LOCAL_RANK",
 ];
+/// Most calls of a script that are looked at.
+const CALLS: usize = 16;
+/// Most tokens of a call's arguments.
+const ARGUMENTS: usize = 2_000;
 /// The class.
 const CLASS: &str = "DataParallel";
 /// The list of GPUs that CUDA shows.
@@ -67,7 +71,7 @@ impl Script {
         let calls = (0..tokens.len()).filter_map(|at| call(text, &tokens, at, &names));
         let distributed = |t: &Token<'_>| DISTRIBUTED.contains(&t.text);
         Self {
-            data_parallel: calls.collect(),
+            data_parallel: calls.take(CALLS).collect(),
             is_distributed: tokens.iter().any(distributed),
             visible: visible(&tokens),
         }
@@ -138,7 +142,7 @@ fn call(text: &str, tokens: &[Token<'_>], at: usize, names: &[&str]) -> Option<D
 /// The arguments of a call, as ranges of tokens; the last ends at the closing bracket.
 fn arguments(tokens: &[Token<'_>], start: usize) -> Option<Vec<(usize, usize)>> {
     let (mut all, mut from, mut depth) = (Vec::new(), start, 0_usize);
-    for (at, token) in tokens.iter().enumerate().skip(start) {
+    for (at, token) in tokens.iter().enumerate().skip(start).take(ARGUMENTS) {
         match token.text {
             _ if token.kind == Kind::Text => {}
             "(" | "[" | "{" => depth += 1,
