@@ -104,7 +104,7 @@ fn nonblocking(path: &Path) -> std::io::Result<File> {
 
 /// When this kernel started, to the second.
 fn boot() -> Option<Timestamp> {
-    let since = SignedDuration::from_secs(rustix::system::sysinfo().uptime.into());
+    let since = SignedDuration::from_secs(rustix::system::sysinfo().uptime);
     Timestamp::now().checked_sub(since).ok()
 }
 

@@ -112,6 +112,18 @@ fn the_proposed_change_applies_and_is_python() {
 }
 
 #[test]
+fn every_rung_of_the_preset_is_described() {
+    let preset = include_str!("../../presets/data-parallel.yaml");
+    let page = include_str!("../../docs/data-parallel.md");
+    let rungs = preset.lines().filter_map(|l| l.strip_prefix("  - rung: "));
+    let rungs: Vec<&str> = rungs.collect();
+    assert!(rungs.len() > 5, "{rungs:?}");
+    for rung in rungs {
+        assert!(page.contains(&format!("`{rung}`")), "{rung}");
+    }
+}
+
+#[test]
 fn torchrun_around_the_script_with_data_parallel_is_refused() {
     let place = example();
     let words = [
