@@ -45,6 +45,13 @@ def visible():
     return 4 if listed is None else len([word for word in listed.split(",") if word])
 
 
+def foreign(device):
+    """What somebody else holds on a GPU that the program sees: SIM_FOREIGN_GIB on the machine's first."""
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+    first = device == 0 and listed.split(",")[0] == "0"
+    return float(os.environ.get("SIM_FOREIGN_GIB", "0")) if first else 0.0
+
+
 def activations(args):
     return 0.34 * args.max_prompt_length / 1024 * (0.5 if args.fp16 else 1.0)
 
@@ -62,11 +69,14 @@ OutOfMemoryError.__module__ = "torch"
 
 def allocate(device, held, asked):
     """Fails as PyTorch 2.5 does where a GPU cannot hold so much."""
-    if held + asked <= TOTAL:
+    others = foreign(device)
+    free = TOTAL - others - held
+    if asked <= free:
         return
+    stranger = f"Process 77 has {others:.2f} GiB memory in use. " if others else ""
     raise OutOfMemoryError(
         f"CUDA out of memory. Tried to allocate {asked:.2f} GiB. GPU {device} has a total capacity of {TOTAL} GiB of "
-        f"which {max(TOTAL - held, 0.01):.2f} GiB is free. Including non-PyTorch memory, this process has "
+        f"which {max(free, 0.01):.2f} GiB is free. {stranger}Including non-PyTorch memory, this process has "
         f"{min(held, TOTAL):.2f} GiB memory in use. Of the allocated memory {held - CONTEXT:.2f} GiB is allocated by "
         "PyTorch, and 120.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large "
         "try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."

@@ -111,6 +111,28 @@ fn the_proposed_change_applies_and_is_python() {
     );
 }
 
+/// Attempts on the same GPUs come first: whoever holds the memory may have gone.
+#[test]
+fn a_gpu_on_which_somebody_else_holds_memory_is_left_out_in_the_end() {
+    let mut place = example();
+    place.set("SIM_FOREIGN_GIB", "4");
+    let words = ["ddp_script=null", "output_device=null", "batch_size=16"];
+    let words = words.map(|word| ["--set", word]);
+    let done = watched(&place, words.as_flattened());
+    done.says(&[
+        "climb      leave-out-gpu",
+        "left_out  [] -> [0]",
+        "succeeded",
+    ]);
+    assert_eq!(
+        done.err
+            .matches("again      the same configuration")
+            .count(),
+        2
+    );
+    assert!(log(&place, 4).contains("step 3/3"));
+}
+
 #[test]
 fn every_rung_of_the_preset_is_described() {
     let preset = include_str!("../../presets/data-parallel.yaml");
@@ -124,7 +146,7 @@ fn every_rung_of_the_preset_is_described() {
 }
 
 #[test]
-fn torchrun_around_the_script_with_data_parallel_is_refused() {
+fn torchrun_around_the_script_with_data_parallel_and_gpus_that_are_not_there_are_refused() {
     let place = example();
     let words = [
         "submit",
@@ -136,6 +158,28 @@ fn torchrun_around_the_script_with_data_parallel_is_refused() {
         .run(&words)
         .ends(5)
         .says(&["starts it once for each GPU"]);
+    for (set, said) in [
+        (
+            "left_out=0,7",
+            "left_out names places that are not among 4 GPUs",
+        ),
+        ("left_out=0,1,2,3", "4 of 4 GPUs are left out"),
+        (
+            "output_device=4",
+            "output_device 4 is not one of 4 visible GPUs",
+        ),
+        ("ddp=true", "no script for it is named"),
+    ] {
+        let unset = [
+            "submit",
+            "--dry-run",
+            "--set",
+            "ddp_script=null",
+            "--set",
+            set,
+        ];
+        place.run(&unset).ends(5).says(&[said]);
+    }
 }
 
 #[test]
