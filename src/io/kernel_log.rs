@@ -154,3 +154,51 @@ fn tail(path: &Path, clock: &Clock, last: &mut Vec<Xid>) -> Result<(), String> {
         .for_each(|line| note(line, clock, last));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    fn codes(machine: &Machine) -> Vec<u32> {
+        machine.xids.iter().map(|xid| xid.code).collect()
+    }
+
+    /// Datagrams are read as records are: one a call, and none that blocks.
+    #[test]
+    fn records_are_read_as_they_come_and_none_is_waited_for() {
+        let (kernel, ours) = UnixDatagram::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let source = Source::Buffer(File::from(OwnedFd::from(ours)));
+        let mut log = KernelLog::of(Ok(source), boot());
+        let mut machine = Machine::default();
+        let send = |text: &str| kernel.send(text.as_bytes()).unwrap();
+        send("6,1,5,-;nvidia: loading\n");
+        send(
+            "4,2,9000000,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=7\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n",
+        );
+        log.describe(&mut machine);
+        assert_eq!(codes(&machine), [31]);
+        assert!(machine.xids[0].at.is_some() && machine.kernel_log_error.is_none());
+        send("4,3,9000001,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n");
+        log.describe(&mut machine);
+        assert_eq!(codes(&machine), [79]);
+    }
+
+    #[test]
+    fn of_a_file_the_end_counts_and_a_missing_one_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kern.log");
+        let old = "NVRM: Xid (PCI:0000:01:00): 31, pid=7\n";
+        let filler = "x\n".repeat(usize::try_from(TAIL).unwrap() / 2);
+        let new = "NVRM: Xid (PCI:0000:02:00): 48, pid=8\n";
+        std::fs::write(&path, format!("{old}{filler}{new}")).unwrap();
+        let mut machine = Machine::default();
+        KernelLog::copy(&path).describe(&mut machine);
+        assert_eq!(codes(&machine), [48]);
+        KernelLog::copy(&dir.path().join("gone")).describe(&mut machine);
+        assert!(machine.xids.is_empty() && machine.kernel_log_error.is_some());
+    }
+}

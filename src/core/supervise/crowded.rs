@@ -106,7 +106,9 @@ pub fn explain(
             crowded.gpu, crowded.peak_bytes, crowded.total_bytes, crowded.next_bytes
         ));
     }
-    lines.extend(model.map(numbers));
+    // The model takes the outputs to be gathered on the first GPU.
+    let on_the_first = incident.device_index.unwrap_or(0) == 0;
+    lines.extend(model.filter(|_| on_the_first).map(numbers));
     lines.extend(
         read.iter()
             .filter_map(|(named, script)| devices(named, script)),
