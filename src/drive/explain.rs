@@ -27,7 +27,7 @@ pub fn explained(
         .scripts(rungs)
         .into_iter()
         .filter_map(|path| {
-            let text = read_text(&intent.workdir().join(&path), SCRIPT_MAX).ok()?;
+            let text = script(&intent.workdir().join(&path))?;
             Some(ScriptText { path, text })
         })
         .collect();
@@ -37,6 +37,12 @@ pub fn explained(
         intent.replicas(rungs).as_ref(),
         &scripts,
     )
+}
+
+/// The text of a script; what is no file would have to be waited for.
+fn script(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok().filter(|path| path.is_file())?;
+    read_text(&path, SCRIPT_MAX).ok()
 }
 
 /// Saves the proposed changes in the folder of the attempt; the script itself is left as it is.

@@ -134,6 +134,31 @@ fn a_gpu_on_which_somebody_else_holds_memory_is_left_out_in_the_end() {
 }
 
 #[test]
+fn the_plan_has_the_remedies_in_the_order_of_their_worth() {
+    let place = example();
+    let order = |more: &[&str]| {
+        let words: Vec<&str> = ["plan"].iter().chain(more).copied().collect();
+        let told = place.run(&words).ends(0).out;
+        let names = [
+            "distributed",
+            "output-device",
+            "halve-batch",
+            "shorter-prompts",
+            "half-precision",
+        ];
+        let taken = told.split("Not used:").next().unwrap().to_owned();
+        let at = |name: &'static str| Some((taken.find(&format!("  {name}  "))?, name));
+        let mut found: Vec<_> = names.into_iter().filter_map(at).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
+    };
+    let rest = ["halve-batch", "shorter-prompts", "half-precision"];
+    assert_eq!(order(&[]), [&["distributed"][..], &rest].concat());
+    let without = order(&["--set", "ddp_script=null"]);
+    assert_eq!(without, [&["output-device"][..], &rest].concat());
+}
+
+#[test]
 fn every_rung_of_the_preset_is_described() {
     let preset = include_str!("../../presets/data-parallel.yaml");
     let page = include_str!("../../docs/data-parallel.md");
