@@ -106,18 +106,23 @@ fn said(out: &Output, code: i32, what: &str) -> String {
     text
 }
 
-fn example() -> tempfile::TempDir {
+/// A folder with the project file of the example that a document is about.
+fn example(document: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let project = root().join("examples/diamonds-grpo/oomctl.yaml");
+    let name = match document {
+        "docs/data-parallel.md" => "data-parallel",
+        _ => "diamonds-grpo",
+    };
+    let project = root().join(format!("examples/{name}/oomctl.yaml"));
     fs::copy(project, dir.path().join("oomctl.yaml")).unwrap();
     dir
 }
 
 #[test]
 fn every_command_line_parses_and_cheap_ones_run() {
-    let folder = example();
     let (mut parsed, mut run) = (0, 0);
     for (path, text) in documents() {
+        let folder = example(&path);
         for line in command_lines(&text) {
             let mut words = words(&line);
             let what = format!("{path}: {line}");

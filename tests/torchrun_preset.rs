@@ -11,6 +11,7 @@ mod harness;
 use harness::{files, preset, set, shape, templates};
 use oomctl::core::ladder::{Decision, Footing, Policy, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer};
+use oomctl::core::render::RenderedFile;
 
 fn rungs(assignments: &[&str]) -> Vec<String> {
     let preset = preset("torchrun", None);
@@ -71,6 +72,11 @@ fn flags_and_switches_are_handed_to_the_script() {
         job.contains("torchrun --standalone --nproc_per_node=2 \"${program[@]}\""),
         "{job}"
     );
+    shells_take(&files);
+}
+
+/// The rendered scripts are bash, and shellcheck finds nothing.
+fn shells_take(files: &[RenderedFile]) {
     let dir = tempfile::tempdir().unwrap();
     for file in files {
         let path = dir.path().join(&file.name);
@@ -89,6 +95,40 @@ fn flags_and_switches_are_handed_to_the_script() {
                 Err(_) => assert!(std::env::var_os("CI").is_none(), "{} is missing", tool[0]),
             }
         }
+    }
+}
+
+/// The preset for scripts with one process on several GPUs, which goes over to torchrun.
+#[test]
+fn the_scripts_of_data_parallel_are_bash_before_and_after_it() {
+    let preset = preset("data-parallel", None);
+    for words in [
+        vec!["left_out=0"],
+        vec!["ddp=true", "ddp_script=train ddp.py", "left_out=1,3"],
+        vec![
+            "ddp=true",
+            "ddp_script=ddp.py",
+            "container_image=a.sqsh",
+            "container_runtime=pyxis",
+        ],
+    ] {
+        let all = [
+            vec![
+                "script=train.py",
+                "batch_size=8",
+                "args=[\"--data\",\"a b\"]",
+            ],
+            words,
+        ]
+        .concat();
+        let shape = shape(&preset, &[set(&preset, &all)], &ClusterFacts::default()).unwrap();
+        let files = files(&preset, &shape);
+        assert!(
+            files[0].text.contains("--data\n  'a b'\n  --batch_size\n"),
+            "{}",
+            files[0].text
+        );
+        shells_take(&files);
     }
 }
 

@@ -11,7 +11,9 @@ use std::path::Path;
 
 use oomctl_fuzz::seeds;
 
-const TARGETS: [&str; 6] = ["log", "message", "slurm", "project", "template", "ledger"];
+const TARGETS: [&str; 8] = [
+    "log", "message", "slurm", "project", "template", "ledger", "kernel_log", "script",
+];
 
 fn main() -> io::Result<()> {
     for target in TARGETS {

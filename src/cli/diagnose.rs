@@ -1,5 +1,6 @@
 //! `oomctl diagnose`: what killed this job, with the line that proves it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -52,7 +53,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let mut answers = Vec::new();
     for group in &groups {
-        answers.push(answer(group, &signatures)?);
+        answers.push(answer(&project.folder, group, &signatures)?);
     }
     let code = answers.iter().map(|(i, _)| code(i)).max().unwrap_or(0);
     if args.json {
@@ -70,6 +71,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// What is said about one group.
 fn answer(
+    project: &Path,
     group: &Group,
     signatures: &[UserSignature],
 ) -> Result<(Incident, IncidentView), Failure> {
@@ -84,6 +86,7 @@ fn answer(
     if let Some(root) = incident.evidence.first() {
         view.context = logs::around(root);
     }
+    view.explanation = logs::why(project, group, &incident);
     Ok((incident, view))
 }
 

@@ -4,6 +4,7 @@ mod free;
 mod here;
 mod job;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
     /// Wait until a GPU has so much free memory (MiB, or 40GiB), and print its UUID
-    #[arg(long, value_name = "MIB", value_parser = mib, conflicts_with = "watch")]
+    #[arg(long, value_name = "MIB", value_parser = free::size, conflicts_with = "watch")]
     wait: Option<Bytes>,
     /// Wait at most so long
     #[arg(long, value_name = "TIME", default_value = "60m", value_parser = parse_duration_s, requires = "wait")]
@@ -31,6 +32,9 @@ pub struct Args {
     /// The GPUs on every node of this Slurm job
     #[arg(long, value_name = "ID", conflicts_with_all = ["watch", "wait"])]
     job: Option<String>,
+    /// Read Xids from this copy of the kernel's log instead of the machine's own
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["wait", "job"])]
+    kernel_log: Option<PathBuf>,
     /// Print one JSON document; with --watch one a line
     #[arg(long)]
     json: bool,
@@ -45,19 +49,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn mib(text: &str) -> Result<Bytes, String> {
-    if text.bytes().all(|b| b.is_ascii_digit()) {
-        return Bytes::parse(&format!("{text}MiB"));
-    }
-    Bytes::parse(text)
-}
-
 /// Runs `oomctl gpus`. A machine without a driver has no GPUs, which is an answer.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(job) = &args.job {
         return job::show(job, args.json);
     }
-    let mut looks = match Looks::open() {
+    let mut looks = match Looks::open(args.kernel_log.as_deref()) {
         Ok(looks) => looks,
         Err(e @ GpuError::NoDriver(_)) if args.wait.is_some() => {
             return Err(free::none(&e));
@@ -79,6 +76,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let of_project = here::advice(&machine);
     let mut view = view(machine, None, Some(&me));
     view.advice.extend(of_project);
+    if !args.json {
+        here::no_xids(&view.machine);
+    }
     show(&view, args.json)
 }
 

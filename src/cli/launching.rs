@@ -6,6 +6,7 @@ use super::load::{self, Project};
 use super::print::Failure;
 use crate::core::config::{from_environment, from_flags, parse_knob_set, parse_preset};
 use crate::core::launch::{Given, Launch};
+use crate::core::units::{Bytes, parse_duration_s};
 use crate::io::library::Shelf;
 use crate::io::program::Ears;
 
@@ -33,7 +34,7 @@ pub struct Options {
     #[arg(long, value_name = "SIZE")]
     claim: Option<String>,
     /// Longest time that a GPU is waited for [default: 60m]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = time)]
     wait: Option<String>,
     /// Time between two looks while waiting [default: 30s]
     #[arg(long, value_name = "DURATION")]
@@ -50,6 +51,17 @@ pub struct Options {
     /// Allow a rung that is off otherwise (repeatable): smaller-lora-rank, fewer-workers
     #[arg(long, value_name = "RUNG")]
     allow: Vec<String>,
+}
+
+/// Reads how long is waited. `oomctl gpus` has an option of the same name that takes a size.
+fn time(text: &str) -> Result<String, String> {
+    match parse_duration_s(text) {
+        Err(_) if Bytes::parse(text).is_ok() => Err(format!(
+            "this is a size; --wait takes how long is waited for a GPU (60m), and --min-gpu-memory {text} how much it needs"
+        )),
+        // What is no time otherwise is told like the value of any knob.
+        _ => Ok(text.to_owned()),
+    }
 }
 
 impl Options {

@@ -8,12 +8,15 @@ use serde::Serialize;
 use super::args::Configuration;
 use super::load;
 use super::logs;
+use super::print::explanation::with_patch;
 use super::print::outcome::{cannot_fit, smallest_request};
 use super::print::plan_view::step_text;
 use super::print::{self, DIM, Failure, NAME, Paint};
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Expectation, Past, Shortfall, Skipped, Step};
-use crate::core::supervise::Request;
+use crate::core::measure::Measured;
+use crate::core::supervise::{Explanation, Request};
+use crate::drive::explained;
 
 #[derive(Serialize)]
 struct View {
@@ -25,6 +28,8 @@ struct View {
     expects: Option<Expectation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shortfall: Option<Shortfall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<Explanation>,
 }
 
 impl View {
@@ -47,6 +52,7 @@ impl View {
             skipped,
             expects,
             shortfall,
+            explanation: None,
         }
     }
 }
@@ -65,7 +71,11 @@ pub fn run(
     };
     let incident = group.diagnose(&project.signatures()?)?;
     let decision = request.ascend(&[], Past::default(), Some(&incident), 1)?;
-    let view = View::new(incident, decision);
+    let explanation = explained(request, &[], &incident, &Measured::default());
+    let view = View {
+        explanation,
+        ..View::new(incident, decision)
+    };
     if json {
         print::json(&view)?;
     } else {
@@ -108,6 +118,9 @@ fn text(view: &View) -> String {
     for skipped in &view.skipped {
         let line = format!("not taken: {}: {}", skipped.rung, skipped.reason);
         let _ = writeln!(out, "  {}", Paint(DIM, &line));
+    }
+    if let Some(explanation) = &view.explanation {
+        let _ = write!(out, "\n{}", with_patch(explanation));
     }
     out
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::load;
 use super::print::{self, DIM, Failure, NAME, Paint};
 use crate::core::config::Document;
+use crate::core::recipe::nearest;
 use crate::io::library::{Library, Shelf};
 
 const SHELVES: [Shelf; 6] = [
@@ -69,13 +70,26 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn show(library: &Library, name: &str) -> Result<ExitCode, Failure> {
-    let shelf = SHELVES
-        .into_iter()
-        .find(|s| library.names(*s).iter().any(|n| n == name))
-        .unwrap_or(Shelf::Presets);
+    let holds = |shelf: &Shelf| library.names(*shelf).iter().any(|n| n == name);
+    let Some(shelf) = SHELVES.into_iter().find(holds) else {
+        return Err(none_of(library, name));
+    };
     let source = library.get(shelf, name)?;
     print::data(&source.text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Nothing on any shelf has that name.
+fn none_of(library: &Library, name: &str) -> Failure {
+    let nouns = SHELVES.map(Shelf::noun);
+    let (last, others) = nouns.split_last().unwrap_or((&"preset", &[]));
+    let what = format!("there is no {} or {last} named {name:?}", others.join(", "));
+    let known: Vec<String> = SHELVES.iter().flat_map(|s| library.names(*s)).collect();
+    let hint = match nearest(name, known.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean {near}?"),
+        None => "`oomctl presets` lists all of them".to_owned(),
+    };
+    Failure::new(5, what).hint(hint)
 }
 
 fn entry(library: &Library, shelf: Shelf, name: String) -> Result<Entry, Failure> {

@@ -7,7 +7,7 @@ use super::launching::{self, Options, signals, visible};
 use super::print::launch_view::{self, Teller, View};
 use super::print::{self, Failure};
 use super::run_queue;
-use crate::drive::launch::{Job, Machine, launch};
+use crate::drive::launch::{Job, LaunchError, Machine, launch};
 
 /// Folder, below the working directory, where attempts are recorded.
 const RECORDS: &str = ".oomctl/run";
@@ -64,7 +64,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         records: Some(records()),
         ears: &ears,
     };
-    let summary = launch(&job, &mut machine, &mut teller)?;
+    let summary = match launch(&job, &mut machine, &mut teller) {
+        Err(error @ LaunchError::Start { .. }) if json => {
+            let why = error.to_string();
+            let failure = Failure::from(error);
+            print::json(&View::not_started(why, failure.code()))?;
+            return Err(failure);
+        }
+        summary => summary?,
+    };
     launch_view::close(&summary);
     let code = summary.exit_code;
     if json {

@@ -1,31 +1,35 @@
 //! Looking at GPUs again and again: to show them, and to wait for a free one.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::sources::{Sources, Wake};
 use crate::core::device::{Card, Choice, History, Machine, choose};
 use crate::core::units::Bytes;
 use crate::io::gpu::{Driver, GpuError};
+use crate::io::kernel_log::KernelLog;
 use crate::io::owners::Owners;
 
 /// Time between two words about it.
 const WORD: Duration = Duration::from_secs(60);
 
-/// The driver, and what it takes to say whose the processes are.
+/// The driver, and what it takes to say whose the processes are and what went wrong before.
 pub struct Looks {
     driver: Driver,
     owners: Owners,
+    log: KernelLog,
 }
 
 impl Looks {
-    /// Opens the driver.
+    /// Opens the driver; the kernel's log is this machine's, or a copy of it.
     ///
     /// # Errors
     /// Where there is no driver, or it refuses.
-    pub fn open() -> Result<Self, GpuError> {
+    pub fn open(kernel_log: Option<&Path>) -> Result<Self, GpuError> {
         Ok(Self {
             driver: Driver::open()?,
             owners: Owners::new(),
+            log: kernel_log.map_or_else(KernelLog::open, KernelLog::copy),
         })
     }
 
@@ -36,6 +40,7 @@ impl Looks {
     pub fn look(&mut self) -> Result<Machine, GpuError> {
         let mut machine = self.driver.look()?;
         self.owners.describe(&mut machine);
+        self.log.describe(&mut machine);
         Ok(machine)
     }
 

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::DriveError;
+use super::explain::{explained, save};
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
+use crate::core::diagnose::Incident;
 use crate::core::measure::Measured;
 use crate::core::supervise::{
     Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide, lesson,
@@ -186,6 +188,9 @@ impl Handle {
                 });
                 let learned = match &record.fact {
                     Fact::Decided { attempt, .. } => self.learn(*attempt),
+                    Fact::Diagnosed {
+                        attempt, incident, ..
+                    } => self.explain(*attempt, incident, observer),
                     _ => Ok(()),
                 };
                 if let Err(error) = self.projections(&record.fact).and(learned) {
@@ -251,6 +256,27 @@ impl Handle {
         });
         let text = format!("{verdict:#}\n");
         Ok(write_atomic(&path, text.as_bytes(), Access::Private)?)
+    }
+
+    /// Tells why one GPU is full while the others are not, and saves what could be changed in the script.
+    fn explain(
+        &self,
+        attempt: u32,
+        incident: &Incident,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError> {
+        let intent = self.run.intent.as_ref();
+        let rungs = self.run.history.rungs();
+        let Some(explanation) = explained(intent, &rungs, incident, &self.measured()) else {
+            return Ok(());
+        };
+        let saved = save(&self.folder, attempt, &explanation)?;
+        observer.notice(&Notice::Explained {
+            run: self.name(),
+            explanation: &explanation,
+            saved: saved.as_deref(),
+        });
+        Ok(())
     }
 
     /// Writes down what an attempt taught, for later runs of the project.

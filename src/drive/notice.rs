@@ -1,9 +1,11 @@
 //! What the drive tells whoever started it. It prints nothing itself.
 
+use std::path::Path;
+
 use super::DriveError;
 use crate::core::diagnose::{Class, Progress};
 use crate::core::job::JobStatus;
-use crate::core::supervise::{Attempt, LogLook, Record};
+use crate::core::supervise::{Attempt, Explanation, LogLook, Record};
 
 /// Something to tell.
 #[derive(Debug)]
@@ -54,6 +56,15 @@ pub enum Notice<'a> {
         run: &'a str,
         /// Of which family.
         class: Class,
+    },
+    /// Why one GPU of a process that drives several is full.
+    Explained {
+        /// The run.
+        run: &'a str,
+        /// What was found.
+        explanation: &'a Explanation,
+        /// Where changes of the script are proposed.
+        saved: Option<&'a Path>,
     },
     /// Something does not work for the moment; it is tried again.
     Trouble {

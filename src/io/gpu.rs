@@ -15,7 +15,7 @@ use nvml_wrapper::sys_exports::field_id::{
 use nvml_wrapper::{Device, Nvml};
 
 use crate::core::device::{
-    Gpu, Health, Machine, Memory, MigDevice, Process, Throttle, Unavailable,
+    Gpu, Health, Machine, Memory, MigDevice, Pci, Process, Throttle, Unavailable,
 };
 use crate::core::measure::Reading;
 use crate::core::units::Bytes;
@@ -45,6 +45,7 @@ fn gpu(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
     let device = nvml.device_by_index(index)?;
     let (parts, held) = (parts(&device), processes(&device));
     Ok(Gpu {
+        pci: pci(&device),
         processes_known: held.is_some(),
         utilization_percent: device.utilization_rates().ok().map(|rates| rates.gpu),
         temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
@@ -56,6 +57,15 @@ fn gpu(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
         processes: held.unwrap_or_default(),
         mig: parts.map(|parts| parts.iter().filter_map(|d| mig_device(d).ok()).collect()),
         ..Gpu::bare(index, &device.uuid()?, &device.name()?, memory(&device)?)
+    })
+}
+
+fn pci(device: &Device<'_>) -> Option<Pci> {
+    let told = device.pci_info().ok()?;
+    Some(Pci {
+        domain: told.domain,
+        bus: told.bus,
+        device: told.device,
     })
 }
 
@@ -265,6 +275,7 @@ impl<'d> Meter<'d> {
             total_bytes: memory(&device)?.total,
             used_bytes: Bytes(0),
             own_bytes: None,
+            pid: None,
             utilization_percent: None,
         };
         Ok(Self {
@@ -291,13 +302,14 @@ impl<'d> Meter<'d> {
         let memory = memory(&self.device).ok()?;
         self.reading.used_bytes = memory.used;
         self.free = memory.free;
-        let held: Vec<u64> = processes(&self.device)
-            .unwrap_or_default()
-            .iter()
-            .filter(|p| ours(p.pid))
-            .filter_map(|p| p.used_bytes.map(|b| b.0))
-            .collect();
+        let mut all = processes(&self.device).unwrap_or_default();
+        all.retain(|p| ours(p.pid));
+        let held: Vec<u64> = all.iter().filter_map(|p| Some(p.used_bytes?.0)).collect();
         self.reading.own_bytes = (!held.is_empty()).then(|| Bytes(held.iter().sum()));
+        self.reading.pid = match all.as_slice() {
+            [one] => Some(one.pid),
+            _ => None,
+        };
         let rates = self.device.utilization_rates().ok();
         self.reading.utilization_percent = rates.map(|r| r.gpu);
         Some(&self.reading)

@@ -15,6 +15,7 @@ pub mod fits;
 pub mod follow;
 pub mod gpu;
 pub mod hub;
+pub mod kernel_log;
 pub mod ledger;
 pub mod library;
 pub mod owners;

@@ -301,6 +301,7 @@ mod tests {
             total_bytes: Bytes(80),
             used_bytes: Bytes(60),
             own_bytes: None,
+            pid: None,
             utilization_percent: None,
         }
     }

@@ -14,8 +14,17 @@ use crate::mutate;
 use crate::seeds::{self, Seeds};
 
 /// What `OOMCTL_FUZZ_TARGET` may name: the targets here, and the one beside the follower.
-const TARGETS: [&str; 8] = [
-    "log", "message", "slurm", "project", "template", "ledger", "printed", "follower",
+const TARGETS: [&str; 10] = [
+    "log",
+    "message",
+    "slurm",
+    "project",
+    "template",
+    "ledger",
+    "kernel_log",
+    "script",
+    "printed",
+    "follower",
 ];
 /// Seconds for each target where nothing else is asked for.
 const SECONDS: u64 = 3;

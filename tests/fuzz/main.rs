@@ -51,6 +51,16 @@ fn a_ledger_never_says_more_than_was_written() {
 }
 
 #[test]
+fn a_kernels_log_gives_what_stands_in_it() {
+    campaign::run("kernel_log", checks::kernel_log::check);
+}
+
+#[test]
+fn a_script_is_read_with_places_that_are_in_it() {
+    campaign::run("script", checks::script::check);
+}
+
+#[test]
 fn the_program_prints_no_control_character_of_a_log() {
     let folder = tempfile::tempdir().unwrap();
     campaign::run("printed", |log: &[u8]| printed::check(folder.path(), log));

@@ -23,6 +23,8 @@ pub fn of(target: &str) -> Seeds {
         "project" => (&PROJECT_FOLDERS, &PROJECTS, &PROJECT_WORDS),
         "template" => (&[("templates/torchrun", "j2")], &TEMPLATES, &TEMPLATE_WORDS),
         "ledger" => (&[("tests/fixtures", "jsonl")], &LEDGERS, &LEDGER_WORDS),
+        "kernel_log" => (&[], &KERNEL_LOGS, &KERNEL_LOG_WORDS),
+        "script" => (&[("examples/data-parallel", "py")], &SCRIPTS, &SCRIPT_WORDS),
         other => panic!("there is no target {other}"),
     };
     let mut inputs: Vec<Vec<u8>> = own.iter().map(|text| text.as_bytes().to_vec()).collect();
@@ -328,4 +330,51 @@ const LEDGER_WORDS: [&str; 24] = [
     "[[[[[[[[",
     "\\ud800",
     "}\n{",
+];
+
+const KERNEL_LOGS: [&str; 3] = [
+    "4,1203,86400000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python, GPU has fallen off the bus.\n",
+    "Nov 20 14:03:07 node7 kernel: [ 12.5] NVRM: Xid (PCI:0000:04:00 GPU-I:05): 94, pid=7194, Contained: SM (0x1).\n",
+    "[Fri Nov 20 14:03:00 2026] NVRM: Xid (0000:01:00): 13, 0005 00000000\n2026-11-20T14:03:00,5+02:00 NVRM: Xid (PCI:0000:af:00): 45, pid=1\n",
+];
+const KERNEL_LOG_WORDS: [&str; 12] = [
+    "NVRM: Xid (",
+    "PCI:0000:3b:00",
+    "PCI:ffffffff:ff:ff",
+    "): ",
+    "79, ",
+    "4294967296, ",
+    "4,1203,18446744073709551615,-;",
+    "[ 99999999999999999999.0] ",
+    "[Fri Feb 30 25:03:00 9999] ",
+    "Feb 29 14:03:00 ",
+    "9999-12-31T23:59:59+00:00 ",
+    "\n",
+];
+
+const SCRIPTS: [&str; 2] = [
+    "import os\nfrom torch.nn import DataParallel as DP\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\nnet = DP(net, list(range(2)), torch.device(\"cuda:1\"))\n",
+    "def main():\n    model = torch.nn.DataParallel(  # all\n        build(args), device_ids=[0, 1, 2],\n    )\n",
+];
+const SCRIPT_WORDS: [&str; 20] = [
+    "DataParallel(",
+    "nn.DataParallel(net, ",
+    "device_ids=[0, 1]",
+    "output_device=1",
+    "range(4)",
+    "list(",
+    "**options",
+    ")",
+    "(",
+    "]",
+    "'''",
+    "\"",
+    "r'",
+    "\\\n",
+    "#",
+    " = ",
+    "\n    ",
+    "import DataParallel as DP\n",
+    "os.environ['CUDA_VISIBLE_DEVICES'] = ",
+    "\u{e4}",
 ];

@@ -7,7 +7,7 @@
 //! init error=9                                                       every nvmlInit fails with this code
 //! gpu uuid=GPU-a name=H100_80GB total_mib=81559 used_mib=512 util=97 temp=60 mig=1     `_` is a blank
 //! gpu uuid=GPU-a name=H100 error=4                                   cannot be opened
-//! gpu … power_w=300 reserved_mib=600 ecc=1 ecc_all=4 rows=2 pending=1 failed=1 throttle=64
+//! gpu … pci=0000:3b:00 power_w=300 reserved_mib=600 ecc=1 ecc_all=4 rows=2 pending=1 failed=1 throttle=64
 //! old                                                                a driver before 510: no second memory call, no third list
 //! part gpu=0 uuid=MIG-a name=H100-1g total_mib=9728 used_mib=12      a MIG device of that GPU
 //! process gpu=0 pid=4711 used_mib=500                                without used_mib: the driver does not tell
@@ -285,6 +285,37 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperature(
     to: *mut c_uint,
 ) -> c_int {
     unsafe { put_number(handle, "temp", to) }
+}
+
+#[repr(C)]
+pub struct nvmlPciInfo_t {
+    busIdLegacy: [c_char; 16],
+    domain: c_uint,
+    bus: c_uint,
+    device: c_uint,
+    pciDeviceId: c_uint,
+    pciSubSystemId: c_uint,
+    busId: [c_char; 32],
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(handle: Handle, to: *mut nvmlPciInfo_t) -> c_int {
+    let line = line_of(handle).map(|(line, ..)| line);
+    let Some(place) = line.and_then(|line| line.words.get("pci").cloned()) else {
+        return NOT_SUPPORTED;
+    };
+    let mut parts = place.split(':').map(|part| c_uint::from_str_radix(part, 16).unwrap_or(0));
+    let mut part = || parts.next().unwrap_or(0);
+    let told = nvmlPciInfo_t {
+        busIdLegacy: [0; 16],
+        domain: part(),
+        bus: part(),
+        device: part(),
+        pciDeviceId: 0,
+        pciSubSystemId: 0,
+        busId: [0; 32],
+    };
+    unsafe { put(to, told) }
 }
 
 #[unsafe(no_mangle)]

@@ -194,6 +194,74 @@ fn described(value: &Value, page: &str) {
 }
 
 #[test]
+fn the_last_xid_of_each_gpu_is_shown_with_what_it_means() {
+    let gpus = Gpus::new(&[
+        &h100("GPU-a", 0, "pci=0000:3b:00"),
+        &h100("GPU-b", 0, "pci=0000:af:00"),
+    ]);
+    let mut place = seeing(&gpus);
+    place.set("TZ", "UTC");
+    place.write(
+        "kernel.log",
+        "2026-11-20T09:00:00+00:00 gpu07 kernel: NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python, Ch 00000008\n\
+         2026-11-20T14:03:07+00:00 gpu07 kernel: NVRM: Xid (PCI:0000:3b:00): 48, pid='<unknown>', DBE at partition 3\n\
+         2026-11-20T14:03:08+00:00 gpu07 kernel: NVRM: Xid (PCI:0000:3b:00): 45, pid=4711, Ch 00000010\n\
+         2026-11-20T15:00:00+00:00 gpu07 kernel: NVRM: Xid (PCI:0000:af:00): 13, pid=99, Graphics \x1b[31mException\n\
+         2026-11-20T15:01:00+00:00 gpu07 kernel: NVRM: Xid (PCI:0000:d8:00): 79, GPU has fallen off the bus.\n",
+    );
+    let told = place.run(&["gpus", "--kernel-log", "kernel.log"]).ends(0);
+    told.says(&[
+        "GPU 0 had Xid 48 (2026-11-20 14:03 UTC): memory error that could not be\ncorrected",
+        "nvidia-smi -q -i GPU-a",
+        "GPU 1 had Xid 13 (2026-11-20 15:00 UTC): a kernel of a program failed",
+        "the GPU at 0000:d8:00 had Xid 79 (2026-11-20 15:01 UTC): the GPU has fallen off",
+    ]);
+    assert!(
+        !told.out.contains("Xid 45") && !told.out.contains('\u{1b}'),
+        "{}",
+        told.out
+    );
+    let json = place
+        .run(&["gpus", "--json", "--kernel-log", "kernel.log"])
+        .ends(0)
+        .json();
+    let xid = &json["xids"][0];
+    assert_eq!(
+        (&xid["code"], &xid["gpu"], &xid["origin"]),
+        (&48.into(), &0.into(), &"hardware".into())
+    );
+    assert_eq!(
+        (&xid["pci"], &xid["at"]),
+        (&"0000:3b:00".into(), &"2026-11-20T14:03:07Z".into())
+    );
+    described(&json, include_str!("../../docs/gpus.md"));
+}
+
+#[test]
+fn a_kernel_log_that_cannot_be_read_is_told_once_and_is_no_error() {
+    let gpus = Gpus::new(&[&h100("GPU-a", 0, "")]);
+    let place = seeing(&gpus);
+    let told = place.run(&["gpus", "--kernel-log", "gone.log"]).ends(0);
+    assert_eq!(
+        told.err.matches("Xids are not shown").count(),
+        1,
+        "{}",
+        told.err
+    );
+    assert!(!told.out.contains("Xid"), "{}", told.out);
+    let json = place
+        .run(&["gpus", "--json", "--kernel-log", "gone.log"])
+        .ends(0);
+    assert_eq!(json.err, "");
+    assert!(
+        json.json()["kernel_log_error"]
+            .as_str()
+            .unwrap()
+            .contains("gone.log")
+    );
+}
+
+#[test]
 fn an_old_driver_counts_what_it_keeps_for_itself_as_used() {
     let gpus = Gpus::new(&[
         "old",

@@ -117,6 +117,10 @@ fn what_does_not_die_of_memory_is_not_run_again_and_the_exit_code_is_the_program
         "--knob accum=",
     ]);
     run(&place, &[], "./gone.sh").ends(127).says(&["./gone.sh"]);
+    let told = run(&place, &["--json"], "./gone.sh").ends(127).json();
+    assert_eq!(told["exit_code"], 127);
+    let why = told["outcome"]["not_started"]["why"].as_str().unwrap();
+    assert!(why.starts_with("cannot start ./gone.sh"), "{why}");
     std::fs::set_permissions(
         place.path("train.sh"),
         std::fs::Permissions::from_mode(0o600),
@@ -187,7 +191,11 @@ fn when_no_gpu_comes_free_in_time_the_cpu_is_used_or_the_program_is_not_run() {
     let gpus = Gpus::new(&[&gpu("GPU-a", 80_000)]);
     let place = place(&gpus);
     let none = run(&place, &["--wait", "0s", "--allow-cpu=false"], COMMAND).ends(8);
-    none.says(&["no GPU had 3.91 GiB available"]);
+    none.says(&[
+        "no GPU had 3.91 GiB available within 0 s: GPU 0 has 1.88 GiB",
+        "hint: the program was not run. `oomctl gpus` shows",
+        "--allow-cpu lets it run without",
+    ]);
     assert!(!place.has("argv.1"));
     run(&place, &["--wait", "0s"], COMMAND).ends(0);
     assert_eq!(place.read("gpu.1"), "");
@@ -201,6 +209,19 @@ fn when_no_gpu_comes_free_in_time_the_cpu_is_used_or_the_program_is_not_run() {
     run(&place, &options, COMMAND)
         .ends(8)
         .says(&["the largest has 80.00 GiB"]);
+}
+
+#[test]
+fn a_size_in_place_of_a_time_is_told_with_the_option_that_takes_it() {
+    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
+    let place = place(&gpus);
+    run(&place, &["--wait", "20GiB"], COMMAND)
+        .ends(2)
+        .says(&["this is a size", "--min-gpu-memory 20GiB"]);
+    for time in ["60m", "12h", "1-00:00:00"] {
+        let told = place.run(&["gpus", "--wait", time]).ends(2);
+        told.says(&["this is a time", &format!("--timeout {time}")]);
+    }
 }
 
 #[test]

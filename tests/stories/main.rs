@@ -7,6 +7,7 @@
 
 mod bad_configuration;
 mod crash;
+mod data_parallel;
 mod diagnose;
 mod dimensions;
 mod endings;

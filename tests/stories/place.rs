@@ -115,10 +115,7 @@ impl Place {
     /// A copy of the example, whose trainer hurries.
     pub fn example() -> Self {
         let mut place = Self::bare();
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/diamonds-grpo");
-        copy(&from, &place.root);
-        let yaml = place.read("oomctl.yaml");
-        place.write("oomctl.yaml", &format!("{yaml}\n{QUICK}"));
+        place.copy_project(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/diamonds-grpo"));
         place.set("SIM_STEP_S", "0.01");
         place.set("SIM_START_S", "0.05");
         place.set("SIM_NCCL_NOISE", "0");
@@ -129,10 +126,15 @@ impl Place {
     pub fn example_named(name: &str) -> Self {
         let place = Self::bare();
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-        copy(&examples.join(name), &place.root);
-        let yaml = place.read("oomctl.yaml");
-        place.write("oomctl.yaml", &format!("{yaml}\n{QUICK}"));
+        place.copy_project(&examples.join(name));
         place
+    }
+
+    /// Copies a project to here, and shortens its supervision times.
+    pub fn copy_project(&self, from: &Path) {
+        copy(from, &self.root);
+        let yaml = self.read("oomctl.yaml");
+        self.write("oomctl.yaml", &format!("{yaml}\n{QUICK}"));
     }
 
     /// Sets a variable of every later call.

@@ -14,6 +14,7 @@ const ATTEMPT: &str = ".oomctl/runs/weaver-1/attempt-1";
 const TRAINER: &str = r#"#!/bin/bash
 echo $$ >pid
 while [[ ! -s go ]]; do sleep 0.02; done
+if [[ -e last-words ]]; then cat last-words >&2; fi
 exit "$(<go)"
 "#;
 
@@ -109,6 +110,37 @@ fn the_peak_of_a_job_is_in_its_samples_its_ledger_and_its_status_and_no_sampler_
     let status = place.run(&["status", "weaver-1", "--json"]).ends(0).json();
     let attempt = &status["runs"][0]["attempts"][0];
     assert_eq!(attempt["measured"]["gpus"], *measured);
+}
+
+/// The log of an optimizer shows no frame that tells of one process on several GPUs; the samples do.
+#[test]
+fn one_process_that_fills_one_of_its_gpus_is_told_by_its_samples() {
+    let gpus = Gpus::new(&[&gpu("GPU-a", 1_024), &gpu("GPU-b", 1_024)]);
+    let place = project(&gpus, "");
+    submit(&place);
+    let pid = place.read("pid").trim().to_owned();
+    gpus.are(&[
+        &gpu("GPU-a", 81_000),
+        &gpu("GPU-b", 30_720),
+        &format!("process gpu=0 pid={pid} used_mib=80500"),
+        &format!("process gpu=1 pid={pid} used_mib=30000"),
+    ]);
+    place.wait_for("the peak", || {
+        let full = |s: &Value| s["gpus"][0]["peak_bytes"] == 81_000_u64 << 20;
+        samples(&place).iter().any(full)
+    });
+    place.write(
+        "last-words",
+        "Traceback (most recent call last):\n  File \"/w/train.py\", line 9, in main\n    optimizer.step()\n\
+         torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of \
+         79.18 GiB of which 1.00 GiB is free.\n",
+    );
+    place.write("go", "1");
+    let watched = place.run(&["watch", "weaver-1"]);
+    watched.says(&[
+        "why        one process drives all GPUs: it gathers their outputs on the first",
+        "measured: GPU 0 at 79.10 GiB of 80.00 GiB, the other one at most at 30.00 GiB, all held by one process",
+    ]);
 }
 
 #[test]

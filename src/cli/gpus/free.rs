@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::super::print::{self, Failure};
 use super::{signalled, signals};
-use crate::core::units::Bytes;
+use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, Patience, Waited, wait_for};
 use crate::io::cards::Cards;
 use crate::io::claims::Claims;
@@ -29,6 +29,20 @@ struct FreeView<'a> {
     name: &'a str,
     total_bytes: Bytes,
     free_bytes: Bytes,
+}
+
+/// Reads the memory that is waited for: MiB, or a size with its unit. `oomctl run` has an option of the same name that
+/// takes a time, and `60m` would be both.
+pub fn size(text: &str) -> Result<Bytes, String> {
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        return Bytes::parse(&format!("{text}MiB"));
+    }
+    if parse_duration_s(text).is_ok() {
+        return Err(format!(
+            "this is a time; --wait takes the free memory that is waited for (40GiB), and --timeout {text} how long"
+        ));
+    }
+    Bytes::parse(text)
 }
 
 /// There is no driver to wait for.

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use super::super::args::Configuration;
 use super::super::load::{self, PROJECT_FILE, Project};
+use super::super::print;
 use super::super::runs;
 use crate::core::device::{Advice, Machine, fragmented, too_small};
 use crate::core::units::{Bytes, GIB};
@@ -25,6 +26,15 @@ pub fn advice(machine: &Machine) -> Vec<Advice> {
         last_out_of_memory(&project),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// Says that the kernel's log cannot be read, where that is so: mostly it takes root.
+pub fn no_xids(machine: &Machine) {
+    if let Some(why) = &machine.kernel_log_error {
+        print::talk(&format!(
+            "Xids are not shown, for the kernel's log cannot be read ({why}); with a copy of it: --kernel-log FILE"
+        ));
+    }
 }
 
 /// The job as it would be submitted from here needs more than a GPU of this machine has.

@@ -2,6 +2,7 @@
 
 mod around;
 mod targets;
+mod why;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use crate::core::supervise::LogEnd;
 
 pub use around::around;
 pub use targets::{meant, paired};
+pub use why::why;
 
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;

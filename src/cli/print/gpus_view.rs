@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::bars::{bar, fitted, sparkline};
 use super::style::{BAD, DIM, NAME, Paint, WARN};
 use crate::core::device::{
-    Advice, Gpu, History, Life, Machine, Memory, Process, Trouble, Unavailable,
+    Advice, Gpu, History, Life, Machine, Memory, Origin, Process, Trouble, Unavailable, Xid,
 };
 
 /// Widest line.
@@ -82,6 +82,11 @@ impl GpusView {
                 "No GPUs: {why}. Is this a login node? `oomctl gpus --job JOBID` looks at those of a job."
             );
             out.extend(wrapped(&said));
+        }
+        let programs = |xid: &&Xid| !matches!(xid.origin, Origin::Hardware | Origin::Driver);
+        let xids = machine.xids.iter().filter(programs);
+        for xid in xids {
+            out.extend(wrapped(&xid.to_string()));
         }
         if !self.advice.is_empty() {
             out.push(String::new());

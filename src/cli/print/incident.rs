@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::explanation::with_patch;
 use super::memory_bar::memory_bar;
 use super::run_view::evidence;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::diagnose::{Class, Evidence, EvidenceRole, Frame, Incident, Tri, sanitize};
 use crate::core::job::JobStatus;
+use crate::core::supervise::Explanation;
 use crate::core::units::Bytes;
 
 /// Lines of evidence and of consequences that are shown.
@@ -48,6 +50,7 @@ pub struct IncidentView {
     reserved_unallocated_bytes: Option<Bytes>,
     co_tenant: Option<Bytes>,
     fragmentation: bool,
+    data_parallel: bool,
     step: Option<u64>,
     first_step: Option<bool>,
     exception: Option<String>,
@@ -60,6 +63,8 @@ pub struct IncidentView {
     notes: Vec<String>,
     /// Lines around the root, with their numbers.
     pub context: Vec<(u64, String)>,
+    /// Why one GPU of a process that drives several is full, for attempts of a run.
+    pub explanation: Option<Explanation>,
 }
 
 impl IncidentView {
@@ -89,6 +94,7 @@ impl IncidentView {
             reserved_unallocated_bytes: i.reserved_unallocated_bytes,
             co_tenant: i.co_tenant_bytes,
             fragmentation: i.fragmentation,
+            data_parallel: i.data_parallel,
             step: i.step,
             first_step: i.first_step,
             exception: i.exception.clone(),
@@ -100,6 +106,7 @@ impl IncidentView {
             consequences: i.consequences.clone(),
             notes: i.notes.clone(),
             context: Vec::new(),
+            explanation: None,
         }
     }
 
@@ -126,6 +133,10 @@ impl IncidentView {
             for text in texts {
                 line(&mut out, name, text);
             }
+        }
+        if let Some(explanation) = &self.explanation {
+            out.push('\n');
+            out.push_str(&with_patch(explanation));
         }
         out
     }

@@ -195,6 +195,15 @@ pub struct View {
 }
 
 impl View {
+    /// The view of a program that could not be started.
+    pub fn not_started(why: String, exit_code: u8) -> Self {
+        Self::new(Summary {
+            outcome: Outcome::NotStarted { why },
+            exit_code,
+            attempts: Vec::new(),
+        })
+    }
+
     /// The view of a summary.
     pub fn new(summary: Summary) -> Self {
         Self {
@@ -227,6 +236,14 @@ pub fn close(summary: &Summary) {
                 );
                 super::talk(&lines("oomctl", &text));
             }
+        }
+        Outcome::NoGpu { .. } => {
+            let text = format!(
+                "{} the program was not run. `oomctl gpus` shows what GPUs this machine has and who holds them; \
+                 --allow-cpu lets it run without, --wait waits longer; on a login node it needs a job (srun, sbatch)",
+                Paint(WARN, "hint:")
+            );
+            super::talk(&lines("oomctl", &text));
         }
         _ => {}
     }

@@ -2,6 +2,7 @@
 
 mod bars;
 pub mod estimate_view;
+pub mod explanation;
 mod failure;
 pub mod gpus_view;
 mod incident;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::explanation::explained;
 use super::measured;
 use super::outcome::reason;
 use super::run_view::{change_lines, evidence, total};
@@ -359,6 +360,11 @@ impl Observer for Story {
             Notice::Resumed { run, look } => self.resumed(run, look),
             Notice::Progress { run, progress } => self.progress(run, progress),
             Notice::Fatal { run, class } => self.fatal(run, *class),
+            Notice::Explained {
+                run,
+                explanation,
+                saved,
+            } => self.say(run, &explained(explanation, *saved)),
             Notice::Trouble { run, what } => {
                 let text = format!("{} {what}", Paint(WARN, "trouble:"));
                 self.line(run.unwrap_or(""), &text);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::xid::{Pci, Xid};
 use crate::core::units::Bytes;
 
 /// The GPUs of one machine.
@@ -15,6 +16,12 @@ pub struct Machine {
     /// GPUs that are counted and cannot be opened: those of other jobs inside a device cgroup, broken ones.
     #[serde(default)]
     pub unavailable: Vec<Unavailable>,
+    /// The last Xid of each GPU in the kernel's log.
+    #[serde(default)]
+    pub xids: Vec<Xid>,
+    /// Why that log cannot be read.
+    #[serde(default)]
+    pub kernel_log_error: Option<String>,
 }
 
 /// A GPU that cannot be opened.
@@ -38,6 +45,9 @@ pub struct Gpu {
     pub uuid: String,
     /// Product name.
     pub name: String,
+    /// Where it is on the bus, as the kernel's log calls it.
+    #[serde(default)]
+    pub pci: Option<Pci>,
     /// Its memory.
     #[serde(flatten)]
     pub memory: Memory,
@@ -206,6 +216,7 @@ impl Gpu {
             index,
             uuid: uuid.to_owned(),
             name: name.to_owned(),
+            pci: None,
             memory,
             utilization_percent: None,
             temperature_c: None,

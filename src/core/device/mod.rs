@@ -9,6 +9,8 @@ mod gpu;
 mod history;
 mod owner;
 mod visible;
+mod xid;
+mod xid_table;
 
 pub use advice::{Advice, Trouble, advise, fragmented, too_small};
 pub use choice::{Card, Choice, choose};
@@ -18,3 +20,5 @@ pub use gpu::{
 pub use history::History;
 pub use owner::{command_line, slurm_job, user_name};
 pub use visible::{Visible, visible};
+pub use xid::{Clock, Pci, Xid};
+pub use xid_table::Origin;

@@ -31,6 +31,20 @@ pub(crate) const ADVICE: &[Advice] = &[
         source: "PyTorch docs, notes/cuda; verl docs, perf/perf_tuning",
     },
     Advice {
+        kind: "torch_replica",
+        helps: &[
+            "DistributedDataParallel, one process a GPU: nothing is gathered on the first. It takes a script that is written for it",
+            "output_device of DataParallel on a GPU with room; the loss inside forward(), so that scalars are gathered and not logits",
+            "where somebody else holds memory of the first GPU: CUDA_VISIBLE_DEVICES without it",
+            "then a smaller batch, shorter prompts, half precision",
+        ],
+        worse: &[
+            "torchrun around a script that uses DataParallel: every process would use all GPUs",
+            "more GPUs with a batch that grows with them: the first gathers the outputs of all",
+        ],
+        source: "PyTorch docs, nn.DataParallel and notes/cuda (use DistributedDataParallel instead)",
+    },
+    Advice {
         kind: "vllm_sampler_warmup",
         helps: &[
             "fewer concurrent sequences (max_num_seqs)",

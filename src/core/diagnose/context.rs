@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::frame::{Frame, Shape};
 use super::phase::{self, Found};
 use super::prefix::{Line, Printer};
+use super::replicas;
 
 /// Frames of one traceback that are remembered, the heaviest of a longer one included.
 const FRAMES: usize = 48;
@@ -49,6 +50,9 @@ pub(crate) struct Stream {
     /// The innermost frame, and the innermost of the user's own code.
     innermost: Option<Frame>,
     users: Option<Frame>,
+    /// A frame of [`super::replicas`] stands in the traceback.
+    #[serde(default)]
+    replicas: bool,
 }
 
 /// Lines of source that a notebook or a box shows for one frame.
@@ -63,6 +67,7 @@ impl Stream {
                 self.frames.clear();
             }
             (self.innermost, self.users) = (None, None);
+            self.replicas = false;
             self.source = None;
             self.chained = false;
             self.open = true;
@@ -100,7 +105,9 @@ impl Stream {
         if line.number > self.latest + STALE_LINES {
             self.frames.clear();
             (self.innermost, self.users) = (None, None);
+            self.replicas = false;
         }
+        self.replicas |= replicas::in_frame(&frame);
         self.leave_the_optimizer(&frame.canonical());
         // A frame and its source can be glued into one line.
         let found = phase::in_frame(body, Some(&frame)).or_else(|| phase::in_frame(body, None));
@@ -163,6 +170,11 @@ impl Stream {
         (number <= self.latest + STALE_LINES)
             .then(|| self.users.as_ref().or(self.innermost.as_ref()))
             .flatten()
+    }
+
+    /// Does one process drive several GPUs, by the frames around line `number`?
+    pub(crate) fn is_of_replicas(&self, number: u64) -> bool {
+        self.replicas && number <= self.latest + STALE_LINES
     }
 
     /// A source line whose frame was lost among the lines of other ranks.

@@ -60,6 +60,9 @@ pub(crate) struct Event {
     pub frame: Option<Frame>,
     /// It is the last line of a traceback.
     pub in_traceback: bool,
+    /// The frames are those of one process that drives several GPUs.
+    #[serde(default)]
+    pub replicas: bool,
     /// The project's own signature, where it is one.
     pub user: Option<Arc<UserSignature>>,
     /// Steps finished when it happened.
@@ -107,6 +110,7 @@ impl Event {
             ambient: None,
             frame: None,
             in_traceback: false,
+            replicas: false,
             user: None,
             step: None,
             handled: signature.handled,

@@ -142,6 +142,9 @@ pub struct Incident {
     /// Reserved-but-unallocated is at least the request.
     #[serde(default)]
     pub fragmentation: bool,
+    /// One process drives several GPUs (`nn.DataParallel`), by its frames or its warnings.
+    #[serde(default)]
+    pub data_parallel: bool,
     /// Training step at which it died, where the log shows steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
@@ -196,6 +199,7 @@ impl Incident {
             reserved_unallocated_bytes: None,
             co_tenant_bytes: None,
             fragmentation: false,
+            data_parallel: false,
             step: None,
             first_step: None,
             exception: None,

@@ -26,6 +26,7 @@ mod phase;
 mod prefix;
 mod progress;
 mod reader;
+mod replicas;
 mod scanner;
 mod scheduler;
 mod sieve;

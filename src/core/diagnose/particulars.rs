@@ -4,9 +4,10 @@ use super::advice;
 use super::clean::clip;
 use super::events::Event;
 use super::figures::Figures;
-use super::incident::{EvidenceRole, Incident};
+use super::incident::{Class, EvidenceRole, Incident};
 use super::kind;
 use super::prefix::body_of;
+use super::replicas;
 use super::signatures::UserSignature;
 use super::tenants;
 use super::verdict::{Findings, is_memory};
@@ -52,7 +53,11 @@ pub(super) fn program(incident: &mut Incident, root: &Event) {
 pub(super) fn advise(incident: &mut Incident) {
     let root = incident.evidence.first();
     let root = root.filter(|e| matches!(e.role, EvidenceRole::Root | EvidenceRole::Survived));
-    let signature = root.map_or("", |e| e.signature.as_str());
+    let signature = match root {
+        Some(_) if incident.data_parallel && incident.class == Class::GpuOom => replicas::ADVICE,
+        Some(root) => root.signature.as_str(),
+        None => "",
+    };
     let Some(advice) = advice::of(signature, &incident.kind) else {
         return;
     };

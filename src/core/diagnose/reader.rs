@@ -321,6 +321,7 @@ impl Reader<'_> {
         let around = self.text.context.stream(line.printer).and_then(|stream| {
             event.in_traceback = std::mem::take(&mut stream.open);
             event.frame = stream.place(line.number).cloned();
+            event.replicas = stream.is_of_replicas(line.number);
             stream.phase(line.number)
         });
         event.phase = own.into_iter().chain(around).max_by_key(|f| f.weight);

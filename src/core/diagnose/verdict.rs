@@ -7,6 +7,7 @@ use super::incident::{Class, Evidence, EvidenceRole, Incident, Progress};
 use super::kind;
 use super::particulars::{advise, as_the_project_says, figures, program, survived_figures};
 use super::phase::{self, Found, LOOP};
+use super::replicas;
 use super::scheduler;
 use super::signatures::{Role, weight};
 use super::tenants::Ours;
@@ -227,6 +228,7 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
     }
     steps(&mut incident, findings);
     program(&mut incident, root);
+    incident.data_parallel = findings.events().any(replicas::tells);
     incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];
     for event in same.iter().take(CONFIRMATIONS) {
         let evidence = findings.evidence(event, EvidenceRole::Confirmation);

@@ -214,6 +214,7 @@ mod tests {
             name: "A100".to_owned(),
             peak_bytes: Bytes::from_gib(gib),
             own_peak_bytes: None,
+            pid: None,
             total_bytes: Bytes::from_gib(79.18),
         };
         Measured::new(vec![gpu], Vec::new())

@@ -2,10 +2,12 @@
 //!
 //! Rule: nothing is measured here. Readings and bytes of logs are handed in; lines and peaks come out.
 
+mod crowded;
 mod figures;
 mod peaks;
 mod recorder;
 
+pub use crowded::Crowded;
 pub use figures::{Figure, FigurePattern, FigureSpec, Figures, Overlap, Quantity};
 pub use peaks::{GpuPeak, Measured};
 pub use recorder::{FILE_MAX, LINE_MAX, Reading, Recorder, Sample, last_sample};

@@ -25,6 +25,9 @@ pub struct GpuPeak {
     /// Most bytes that processes of the job held, where the driver tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_peak_bytes: Option<Bytes>,
+    /// The process of the job that held it at last, where it was one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// Capacity in bytes, as the driver reports it.
     pub total_bytes: Bytes,
 }
@@ -40,6 +43,7 @@ impl GpuPeak {
             name: gpu.reading.name,
             peak_bytes: gpu.peak_bytes,
             own_peak_bytes: gpu.own_peak_bytes,
+            pid: gpu.reading.pid,
             total_bytes: gpu.reading.total_bytes,
         })
     }
@@ -101,6 +105,7 @@ mod tests {
             name: "A100".to_owned(),
             peak_bytes: Bytes(peak),
             own_peak_bytes: own.map(Bytes),
+            pid: None,
             total_bytes: Bytes(100),
         }
     }

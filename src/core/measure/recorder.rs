@@ -40,6 +40,9 @@ pub struct Reading {
     /// Bytes that processes of the job hold, where the driver tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_bytes: Option<Bytes>,
+    /// The process of the job that holds memory of it, where it is one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// Share of the last sampling period in which a kernel ran, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilization_percent: Option<u32>,
@@ -136,6 +139,8 @@ impl Recorder {
         gpu.reading.total_bytes = reading.total_bytes;
         gpu.reading.used_bytes = reading.used_bytes;
         gpu.reading.own_bytes = own;
+        // What held the memory is still of interest when it has ended.
+        gpu.reading.pid = reading.pid.or(gpu.reading.pid.filter(|_| own.is_none()));
         gpu.reading.utilization_percent = reading.utilization_percent;
     }
 
@@ -203,6 +208,7 @@ mod tests {
             total_bytes: Bytes(80 * GIB),
             used_bytes: Bytes(used_bytes),
             own_bytes: Some(Bytes(used_bytes)),
+            pid: Some(4711),
             utilization_percent: Some(97),
         }
     }

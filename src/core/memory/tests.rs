@@ -292,3 +292,19 @@ fn bytes_per_logit_may_depend_on_the_precision_and_on_tensor_parallelism() {
     assert!(off(logits(serde_json::json!({ "precision": "hf_fp16" })), 9.0) < 1e-9);
     assert!(off(logits(serde_json::json!({ "tp": 2, "gpus": 2 })), 10.0) < 1e-9);
 }
+
+#[test]
+fn of_one_process_on_several_gpus_only_the_first_holds_optimizer_and_outputs() {
+    let profile = Profile::default();
+    let job = serde_json::json!({ "sharding": "dp", "dp": 4, "gpus": 4, "precision": "fp32" });
+    let spec = row(job.clone()).spec(&profile).unwrap();
+    let told = replicas(&spec, &profile).unwrap();
+    assert!(off(told.first_bytes, of(job).peak_bytes) < 1e-9);
+    assert!(told.other_bytes < told.first_bytes - 8.0 * 7e9, "{told:?}");
+    assert!(
+        told.only_first.iter().any(|t| t.name == "optimizer"),
+        "{told:?}"
+    );
+    let many = row(serde_json::json!({ "sharding": "ddp", "dp": 4, "gpus": 4 }));
+    assert_eq!(replicas(&many.spec(&profile).unwrap(), &profile), None);
+}

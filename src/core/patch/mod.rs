@@ -2,14 +2,17 @@
 //!
 //! Rule: a value is changed where its bytes stand and nowhere else; what is computed is said to be, and never
 //! guessed. Text comes in and text leaves; what was written is read again, and refused where it does not say exactly
-//! what was meant.
+//! what was meant. What would have to change in a user's program is a proposal, a unified diff; nothing writes to it.
 
 mod adopt;
 mod copies;
+mod devices;
 mod edit;
 pub mod hydra;
 mod knobs;
 mod launchers;
+mod proposal;
+mod python;
 mod resources;
 mod sbatch;
 pub mod settings;
@@ -21,9 +24,11 @@ pub mod yaml;
 
 pub use adopt::{Adoption, Given, Patch};
 pub use copies::{Original, copies, edits, layer};
+pub use devices::{DataParallel, Literal, Script};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
+pub use proposal::{Proposal, propose};
 pub use resources::Ask;
 pub use sbatch::{Directive, directives, wins};
 pub use stack::{Stack, StackKnob, recognise};

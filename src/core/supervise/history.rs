@@ -103,7 +103,8 @@ impl Attempt {
     }
 
     /// Layers that what follows from this attempt puts on the stack.
-    pub(super) fn layers(&self) -> Vec<Layer> {
+    #[must_use]
+    pub fn layers(&self) -> Vec<Layer> {
         if let Some(Verdict::Again { layer, .. }) = &self.verdict {
             return layer.as_deref().cloned().into_iter().collect();
         }

@@ -9,6 +9,7 @@ use crate::core::diagnose::{Incident, ProgressPattern, UserSignature};
 use crate::core::ladder::{Decision, Past};
 use crate::core::learn::{Job, Rung};
 use crate::core::measure::FigurePattern;
+use crate::core::memory::Replicas;
 use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Setting, Value};
 use crate::core::render::{AttemptPlace, RenderedFile};
 
@@ -72,6 +73,16 @@ pub trait Intent {
     /// # Errors
     /// When it is no legal configuration.
     fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal>;
+
+    /// What one process that drives several GPUs takes of the first and of the others, where that can be told.
+    fn replicas(&self, _rungs: &[Layer]) -> Option<Replicas> {
+        None
+    }
+
+    /// Python files that the configuration with these rungs names, relative to the working directory.
+    fn scripts(&self, _rungs: &[Layer]) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The files of an attempt.
     ///
@@ -158,6 +169,14 @@ impl Intent for Request {
 
     fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal> {
         Request::resources(self, rungs)
+    }
+
+    fn replicas(&self, rungs: &[Layer]) -> Option<Replicas> {
+        Request::replicas(self, rungs)
+    }
+
+    fn scripts(&self, rungs: &[Layer]) -> Vec<String> {
+        Request::scripts(self, rungs)
     }
 
     fn render(&self, rungs: &[Layer], at: &AttemptPlace) -> Result<Vec<RenderedFile>, Refusal> {

@@ -5,6 +5,7 @@
 //! Rule: closed enums in and out; no clock, no file. `now` is an argument.
 
 mod action;
+mod crowded;
 mod decide;
 mod due;
 mod environment;
@@ -26,6 +27,7 @@ mod verdict;
 mod watch;
 
 pub use action::Action;
+pub use crowded::{Explanation, ScriptText, explain};
 pub use decide::decide;
 pub use due::{due, next_due};
 pub use environment::{Split, split};

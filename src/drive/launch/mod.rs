@@ -115,6 +115,11 @@ pub enum Outcome {
     },
     /// Somebody ended it.
     Signalled,
+    /// The program could not be started.
+    NotStarted {
+        /// Why.
+        why: String,
+    },
     /// No GPU was to be had, and the CPU is not allowed.
     NoGpu {
         /// Why.

@@ -148,7 +148,8 @@ impl Machine {
             }
             let (need, waited) = (attempt.need, start.elapsed());
             if waited >= limit {
-                let why = format!("no GPU had {need} available within {}", words(limit));
+                let found = available(&seen.cards);
+                let why = format!("no GPU had {need} available within {}{found}", words(limit));
                 return Ok(Place::Nowhere { why });
             }
             listener.news(&News::Waiting {
@@ -257,6 +258,18 @@ fn pass_time(inbox: &Inbox, until: Instant) -> Option<i32> {
             Some(Event::Freed) | None => return None,
             Some(_) => {}
         }
+    }
+}
+
+/// What each GPU has for a program, as the end of a sentence.
+fn available(cards: &[Card]) -> String {
+    /// GPUs that are named.
+    const NAMED: usize = 8;
+    let one = |card: &Card| format!("GPU {} has {}", card.gpu, card.available());
+    let all: Vec<String> = cards.iter().take(NAMED).map(one).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(": {}", all.join(", ")),
     }
 }
 

@@ -4,10 +4,12 @@
 //! test suite and the wrappers for libFuzzer in `fuzz/` run the same code.
 
 pub mod allocations;
+pub mod kernel_log;
 pub mod ledger;
 pub mod log;
 pub mod message;
 pub mod project;
 pub mod random;
+pub mod script;
 pub mod slurm;
 pub mod template;

@@ -91,7 +91,10 @@ fn reason(program: &Program<'_>, index: u32, fullest: &Held<'_>) -> (String, Str
                 "{} serves all of them, as DataParallel does, which gathers outputs on the first",
                 named(one)
             ),
-            format!("torchrun --nproc_per_node={} SCRIPT    # with DistributedDataParallel", program.len()),
+            format!(
+                "torchrun --nproc_per_node={} SCRIPT    # one written for DistributedDataParallel",
+                program.len()
+            ),
         ),
         _ if strays > 0 => (
             format!("{strays} processes of the other GPUs hold memory of this one too"),

@@ -4,6 +4,8 @@
 //! "XID Errors".
 
 use super::super::gpu::{Gpu, Machine, Throttle};
+use super::super::xid::Xid;
+use super::super::xid_table::Origin;
 use super::{Advice, Trouble, about};
 
 /// Where the kernel tells why a GPU was lost.
@@ -22,7 +24,32 @@ pub(super) fn of(machine: &Machine) -> Vec<Advice> {
         });
     let faulty = machine.gpus.iter().filter_map(memory_errors);
     let slow = machine.gpus.iter().filter_map(throttled);
-    lost.chain(faulty).chain(slow).collect()
+    let told = machine.xids.iter().filter_map(|xid| fault(machine, xid));
+    lost.chain(faulty).chain(told).chain(slow).collect()
+}
+
+/// An Xid that no program is to blame for.
+fn fault(machine: &Machine, xid: &Xid) -> Option<Advice> {
+    let gpu = machine.gpus.iter().find(|gpu| Some(gpu.index) == xid.gpu);
+    let command = match (xid.origin, gpu) {
+        (Origin::Program | Origin::Follows | Origin::Unknown, _) => return None,
+        (Origin::Driver, Some(gpu)) => {
+            format!(
+                "nvidia-smi --gpu-reset -i {}    # when nothing runs on it",
+                gpu.uuid
+            )
+        }
+        (Origin::Hardware, Some(gpu)) => {
+            format!("nvidia-smi -q -i {}    # for the administrators", gpu.uuid)
+        }
+        (_, None) => KERNEL_LOG.to_owned(),
+    };
+    Some(Advice {
+        kind: Trouble::Xid,
+        gpus: xid.gpu.into_iter().collect(),
+        text: xid.to_string(),
+        command,
+    })
 }
 
 fn memory_errors(gpu: &Gpu) -> Option<Advice> {

@@ -39,6 +39,8 @@ pub enum Trouble {
     Lost,
     /// Memory errors that could not be corrected, or rows that could not be replaced.
     Ecc,
+    /// An Xid in the kernel's log that no program is to blame for.
+    Xid,
     /// Clocks that are held down by heat or power.
     Throttled,
     /// Memory held by a process that does not exist, or by nobody that can be seen.

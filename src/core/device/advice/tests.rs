@@ -275,7 +275,7 @@ fn one_process_for_several_gpus_is_told_from_ranks() {
     );
     assert_eq!(
         command,
-        "torchrun --nproc_per_node=3 SCRIPT    # with DistributedDataParallel"
+        "torchrun --nproc_per_node=3 SCRIPT    # one written for DistributedDataParallel"
     );
 }
 

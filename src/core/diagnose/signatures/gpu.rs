@@ -3,7 +3,7 @@
 //! A bare message counts where it stands alone or behind the name of an exception, never inside a
 //! sentence, a script or a configuration.
 
-use super::{CAUSE, Signature, weight};
+use super::{ADVICE, CAUSE, Signature, weight};
 use crate::core::diagnose::incident::Tri;
 
 const DEVICE: &str = "device, caching allocator";
@@ -394,6 +394,31 @@ pub(super) const TABLE: &[Signature] = &[
         source: "TensorFlow core/common_runtime/gpu, 1.x to 2.x",
         example: "tensorflow.python.framework.errors_impl.InternalError: Dst tensor is not initialized.",
         ..CAUSE
+    },
+    Signature {
+        id: "torch_replica",
+        literals: &["Error in replica "],
+        pattern: Some(r"Caught \w+ in replica \d+ on device \d+"),
+        pool: "none: names the copy of the model in which something failed",
+        source: "PyTorch nn/parallel/parallel_apply.py and _utils.py (ExceptionWrapper), 1.1 to 2.9",
+        example: "torch.OutOfMemoryError: Caught OutOfMemoryError in replica 0 on device 0.",
+        ..ADVICE
+    },
+    Signature {
+        id: "torch_replica_scalars",
+        literals: &["Was asked to gather along dimension 0"],
+        pool: "none: says that one process gathers what all GPUs computed",
+        source: "PyTorch nn/parallel/_functions.py (Gather), 0.4 to 2.9",
+        example: "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/_functions.py:70: UserWarning: Was asked to gather along dimension 0, but all input tensors were scalars; will instead unsqueeze and return a vector.",
+        ..ADVICE
+    },
+    Signature {
+        id: "torch_replica_imbalance",
+        literals: &["There is an imbalance between your GPUs"],
+        pool: "device: GPUs of different sizes in one process",
+        source: "PyTorch nn/parallel/data_parallel.py (_check_balance), 0.4 to 2.9",
+        example: "    There is an imbalance between your GPUs. You may want to exclude GPU 1 which",
+        ..ADVICE
     },
     Signature {
         id: "paddle_oom",

@@ -17,6 +17,7 @@ fn seen(gib: f64) -> Measured {
         name: "H100".to_owned(),
         peak_bytes: Bytes::from_gib(gib),
         own_peak_bytes: None,
+        pid: None,
         total_bytes: Bytes::from_gib(80.0),
     };
     Measured::new(vec![gpu], Vec::new())

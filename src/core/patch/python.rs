@@ -1,0 +1,183 @@
+//! Python text to tokens: as much of the grammar as it takes to find calls, imports and assignments.
+//!
+//! Source: the Python language reference, "Lexical analysis". Indentation is not needed and not read.
+
+/// Largest script that is read, in bytes; what stands behind is not looked at.
+pub(super) const LONGEST: usize = 1 << 20;
+/// Most tokens of a script.
+const MOST: usize = 200_000;
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A name or a keyword.
+    Name,
+    /// A number.
+    Number,
+    /// A string without prefix and quotes; `f` and `b` strings are [`Kind::Other`].
+    Text,
+    /// The end of a logical line.
+    End,
+    /// An operator, a delimiter, or what is none of these.
+    Other,
+}
+
+/// A token, with its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token<'t> {
+    pub kind: Kind,
+    /// The text; of a string what stands between its quotes.
+    pub text: &'t str,
+    /// Byte at which it begins, and the one behind it.
+    pub from: usize,
+    pub to: usize,
+}
+
+impl Token<'_> {
+    pub(super) fn is(&self, text: &str) -> bool {
+        self.kind != Kind::Text && self.text == text
+    }
+}
+
+/// The tokens of a text. A bracket holds lines together; a text that ends inside a string ends there.
+pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut end = text.len().min(LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let text = &text[..end];
+    let mut found = Vec::new();
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        if found.len() == MOST {
+            break;
+        }
+        let (kind, length) = next(rest);
+        let token = |kind, text| Token {
+            kind,
+            text,
+            from: at,
+            to: at + length,
+        };
+        match (kind, rest.as_bytes()[0]) {
+            (None, b'\n') if depth == 0 => found.push(token(Kind::End, &rest[..1])),
+            (None, _) => {}
+            (Some(kind), first) => {
+                depth = match first {
+                    b'(' | b'[' | b'{' => depth + 1,
+                    b')' | b']' | b'}' => depth.saturating_sub(1),
+                    _ => depth,
+                };
+                let shown = match kind {
+                    Kind::Text => inside(&rest[..length]),
+                    _ => &rest[..length],
+                };
+                found.push(token(kind, shown));
+            }
+        }
+        at += length;
+    }
+    found
+}
+
+/// Kind and length of what a text begins with; no kind for blanks, comments and line ends.
+fn next(rest: &str) -> (Option<Kind>, usize) {
+    let first = rest.chars().next().unwrap_or('\n');
+    let run = |keep: fn(char) -> bool| rest.find(|c| !keep(c)).unwrap_or(rest.len());
+    match first {
+        '#' => (None, rest.find('\n').unwrap_or(rest.len())),
+        '\\' if rest.starts_with("\\\n") => (None, 2),
+        '\n' => (None, 1),
+        c if c.is_whitespace() => (None, c.len_utf8()),
+        '"' | '\'' => (Some(Kind::Text), string(rest)),
+        c if c.is_ascii_digit() => (
+            Some(Kind::Number),
+            run(|c| c.is_alphanumeric() || c == '_' || c == '.'),
+        ),
+        c if c.is_alphabetic() || c == '_' => {
+            let name = run(|c| c.is_alphanumeric() || c == '_');
+            if name > 2 || !rest[name..].starts_with(['"', '\'']) {
+                return (Some(Kind::Name), name);
+            }
+            let plain = matches!(&rest[..name], "r" | "R" | "u" | "U");
+            let kind = if plain { Kind::Text } else { Kind::Other };
+            (Some(kind), name + string(&rest[name..]))
+        }
+        c => (Some(Kind::Other), c.len_utf8()),
+    }
+}
+
+/// Length of the string that a text begins with.
+fn string(rest: &str) -> usize {
+    let quote = &rest[..1];
+    let triple = quote.repeat(3);
+    let (quote, long) = match rest.starts_with(&triple) {
+        true => (triple.as_str(), true),
+        false => (quote, false),
+    };
+    let mut at = quote.len();
+    while let Some(inner) = rest.get(at..).filter(|inner| !inner.is_empty()) {
+        if inner.starts_with(quote) {
+            return at + quote.len();
+        }
+        let mut chars = inner.chars();
+        match chars.next() {
+            Some('\n') if !long => return at,
+            Some('\\') => at += 1 + chars.next().map_or(0, char::len_utf8),
+            Some(c) => at += c.len_utf8(),
+            None => break,
+        }
+    }
+    rest.len()
+}
+
+/// A string without its prefix and its quotes.
+fn inside(text: &str) -> &str {
+    let bare = text.trim_start_matches(|c: char| c.is_alphabetic());
+    for quote in ["\"\"\"", "'''", "\"", "'"] {
+        if let Some(rest) = bare.strip_prefix(quote) {
+            return rest.strip_suffix(quote).unwrap_or(rest);
+        }
+    }
+    bare
+}
+
+/// Line and column, both from 1, of a byte; columns count characters.
+pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (line, before[start..].chars().count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<&str> {
+        tokens(text).iter().map(|t| t.text).collect()
+    }
+
+    #[test]
+    fn strings_comments_and_continued_lines_are_what_python_takes_them_for() {
+        assert_eq!(
+            texts("a = f(1, 'x # no', # c\n  [2])\nb"),
+            [
+                "a", "=", "f", "(", "1", ",", "x # no", ",", "[", "2", "]", ")", "\n", "b"
+            ]
+        );
+        assert_eq!(
+            texts("\"\"\"DataParallel(\n\"\"\"\nx"),
+            ["DataParallel(\n", "\n", "x"]
+        );
+        assert_eq!(texts("r'a\\'b' f'{x}'"), ["a\\'b", "f'{x}'"]);
+        assert_eq!(texts("x \\\n y"), ["x", "y"]);
+        assert_eq!(texts("'open\ny"), ["open", "\n", "y"]);
+        assert_eq!(texts("'\\"), ["\\"]);
+    }
+
+    #[test]
+    fn places_are_lines_and_columns_of_characters() {
+        assert_eq!(place("a\nöb", 4), (2, 2));
+    }
+}

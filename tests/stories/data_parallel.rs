@@ -1,0 +1,224 @@
+//! The example `data-parallel`: one process on four GPUs dies on the first; with a script for torchrun that is named,
+//! and without one.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use super::place::{Done, Place};
+
+const WATCH: [&str; 4] = ["submit", "--backend", "local", "--watch"];
+
+fn example() -> Place {
+    let mut place = Place::bare();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data-parallel");
+    place.copy_project(&from);
+    place.set("SIM_STEP_S", "0.01");
+    place
+}
+
+fn watched(place: &Place, more: &[&str]) -> Done {
+    let words: Vec<&str> = WATCH.iter().chain(more).copied().collect();
+    place.run(&words).ends(0)
+}
+
+fn log(place: &Place, attempt: u32) -> String {
+    place.read(&format!(
+        ".oomctl/runs/data-parallel-1/attempt-{attempt}/slurm.out"
+    ))
+}
+
+#[test]
+fn the_named_script_for_torchrun_is_taken_with_the_programs_arguments_and_fits() {
+    let place = example();
+    // The port that everybody takes first is held by somebody else, this test or another program.
+    let _held = TcpListener::bind(("0.0.0.0", 29_500));
+    let done = watched(&place, &[]);
+    done.says(&[
+        "GPU 0 ran out of memory in forward",
+        "why        one process drives all GPUs (run_experiment.py:11:13, nn.DataParallel): it gathers their outputs on the first",
+        "only the first holds replica outputs",
+        "proposed for the script, not applied: ",
+        "climb      distributed: one process a GPU",
+        "the effective batch stays 32, 8 a GPU",
+        "succeeded",
+    ]);
+    let told = log(&place, 2);
+    assert!(told.contains("simulated torchrun: 4 processes"), "{told}");
+    assert!(!told.contains("at port 29500"), "{told}");
+    let experiment = "simulated trainer: run_experiment_ddp.py sst2 entropy gpt2-medium 8 shots";
+    assert_eq!(told.matches(experiment).count(), 4, "{told}");
+}
+
+#[test]
+fn without_a_script_for_torchrun_the_outputs_are_gathered_elsewhere_and_then_the_batch_is_halved() {
+    let place = example();
+    let done = watched(&place, &["--set", "ddp_script=null"]);
+    done.says(&[
+        "climb      output-device: gather the outputs on the last GPU",
+        "GPU 3 ran out of memory in forward",
+        "batch_size  32 -> 16",
+        "succeeded",
+    ]);
+    assert!(!done.err.contains("climb      distributed"), "{}", done.err);
+    assert!(log(&place, 3).contains("simulated trainer: run_experiment.py"));
+}
+
+#[test]
+fn a_change_of_the_script_is_proposed_and_the_script_left_as_it_is() {
+    let place = example();
+    let before = place.read("run_experiment.py");
+    watched(&place, &[]);
+    let saved = place.read(".oomctl/runs/data-parallel-1/attempt-1/proposal.diff");
+    let line = "+    model = torch.nn.parallel.DistributedDataParallel(model.to(local_rank), device_ids=[local_rank])";
+    assert!(saved.contains(line), "{saved}");
+    assert_eq!(place.read("run_experiment.py"), before);
+    assert!(!place.has(".oomctl/runs/data-parallel-1/attempt-2/proposal.diff"));
+    let told = place.run(&["diagnose", "data-parallel-1"]).ends(0);
+    told.says(&[
+        "why        one process drives all GPUs",
+        line,
+        "torchrun around a script that uses DataParallel",
+    ]);
+    let after = ["plan", "--after", "logs/slurm-1.err"];
+    place
+        .run(&after)
+        .ends(0)
+        .says(&["distributed", "why        one process", line]);
+    let json = place
+        .run(&["diagnose", "--json", "logs/slurm-1.err"])
+        .ends(0)
+        .json();
+    assert_eq!(json["files"][0]["data_parallel"], true);
+}
+
+/// `patch` takes what is proposed, and Python takes what comes of it.
+#[test]
+fn the_proposed_change_applies_and_is_python() {
+    let place = example();
+    watched(&place, &[]);
+    let patch = ".oomctl/runs/data-parallel-1/attempt-1/proposal.diff";
+    let mut shell = std::process::Command::new("sh");
+    shell.args([
+        "-c",
+        &format!("git apply {patch} && python3 -m py_compile run_experiment.py"),
+    ]);
+    place.at_home(&mut shell);
+    Done::from(shell.output().unwrap()).ends(0);
+    assert!(
+        place
+            .read("run_experiment.py")
+            .contains("torch.distributed.init_process_group")
+    );
+}
+
+/// Attempts on the same GPUs come first: whoever holds the memory may have gone.
+#[test]
+fn a_gpu_on_which_somebody_else_holds_memory_is_left_out_in_the_end() {
+    let mut place = example();
+    place.set("SIM_FOREIGN_GIB", "4");
+    let words = ["ddp_script=null", "output_device=null", "batch_size=16"];
+    let words = words.map(|word| ["--set", word]);
+    let done = watched(&place, words.as_flattened());
+    done.says(&[
+        "climb      leave-out-gpu",
+        "left_out  [] -> [0]",
+        "succeeded",
+    ]);
+    assert_eq!(
+        done.err
+            .matches("again      the same configuration")
+            .count(),
+        2
+    );
+    assert!(log(&place, 4).contains("step 3/3"));
+}
+
+#[test]
+fn the_plan_has_the_remedies_in_the_order_of_their_worth() {
+    let place = example();
+    let order = |more: &[&str]| {
+        let words: Vec<&str> = ["plan"].iter().chain(more).copied().collect();
+        let told = place.run(&words).ends(0).out;
+        let names = [
+            "distributed",
+            "output-device",
+            "halve-batch",
+            "shorter-prompts",
+            "half-precision",
+        ];
+        let taken = told.split("Not used:").next().unwrap().to_owned();
+        let at = |name: &'static str| Some((taken.find(&format!("  {name}  "))?, name));
+        let mut found: Vec<_> = names.into_iter().filter_map(at).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
+    };
+    let rest = ["halve-batch", "shorter-prompts", "half-precision"];
+    assert_eq!(order(&[]), [&["distributed"][..], &rest].concat());
+    let without = order(&["--set", "ddp_script=null"]);
+    assert_eq!(without, [&["output-device"][..], &rest].concat());
+}
+
+#[test]
+fn every_rung_of_the_preset_is_described() {
+    let preset = include_str!("../../presets/data-parallel.yaml");
+    let page = include_str!("../../docs/data-parallel.md");
+    let rungs = preset.lines().filter_map(|l| l.strip_prefix("  - rung: "));
+    let rungs: Vec<&str> = rungs.collect();
+    assert!(rungs.len() > 5, "{rungs:?}");
+    for rung in rungs {
+        assert!(page.contains(&format!("`{rung}`")), "{rung}");
+    }
+}
+
+#[test]
+fn torchrun_around_the_script_with_data_parallel_and_gpus_that_are_not_there_are_refused() {
+    let place = example();
+    let words = [
+        "submit",
+        "--dry-run",
+        "--set",
+        "ddp_script=run_experiment.py",
+    ];
+    place
+        .run(&words)
+        .ends(5)
+        .says(&["starts it once for each GPU"]);
+    for (set, said) in [
+        (
+            "left_out=0,7",
+            "left_out names places that are not among 4 GPUs",
+        ),
+        ("left_out=0,1,2,3", "4 of 4 GPUs are left out"),
+        (
+            "output_device=4",
+            "output_device 4 is not one of 4 visible GPUs",
+        ),
+        ("ddp=true", "no script for it is named"),
+    ] {
+        let unset = [
+            "submit",
+            "--dry-run",
+            "--set",
+            "ddp_script=null",
+            "--set",
+            set,
+        ];
+        place.run(&unset).ends(5).says(&[said]);
+    }
+}
+
+#[test]
+fn a_gpu_that_is_left_out_is_taken_from_the_list_of_the_job() {
+    let mut place = example();
+    place.set("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c,GPU-d");
+    place.write(
+        "run_experiment.py",
+        "import os\nprint('sees', os.environ['CUDA_VISIBLE_DEVICES'])\n",
+    );
+    watched(&place, &["--set", "left_out=0,2"]);
+    assert!(
+        log(&place, 1).contains("sees GPU-b,GPU-d"),
+        "{}",
+        log(&place, 1)
+    );
+}
