@@ -42,20 +42,31 @@ impl RunFolder {
         })
     }
 
-    /// Makes the folder of a new run with its request and its environment, before any fact.
+    /// Makes the folder of a new run, with nothing in it.
     ///
     /// # Errors
-    /// When it cannot be written, or belongs to somebody else.
-    pub fn create(&self, inputs: &str, environment: &Environment) -> Result<(), DriveError> {
-        make_private_dir(&self.dir)?;
-        write_atomic(&self.inputs(), inputs.as_bytes(), Access::Private)?;
+    /// When it cannot be made, or belongs to somebody else.
+    pub fn make(&self) -> Result<(), DriveError> {
+        Ok(make_private_dir(&self.dir)?)
+    }
+
+    /// Writes down the environment and then the request, which makes it a run: whatever else a run needs must be there
+    /// before.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn fill(&self, inputs: &str, environment: &Environment) -> Result<(), DriveError> {
         let text =
             serde_json::to_string_pretty(environment).map_err(|e| DriveError::Unreadable {
                 path: self.environment_file(),
                 why: e.to_string(),
             })?;
         write_atomic(&self.environment_file(), text.as_bytes(), Access::Private)?;
-        Ok(())
+        Ok(write_atomic(
+            &self.inputs(),
+            inputs.as_bytes(),
+            Access::Private,
+        )?)
     }
 
     /// Refuses a folder that is not ours.

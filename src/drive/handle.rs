@@ -40,7 +40,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Makes a new run: its folder, request and environment, then its ledger with the first fact.
+    /// Makes a new run: its folder, an empty ledger, environment and request, then the first fact. Killed before the
+    /// request is there, it has left no run; after that, one that can be taken up.
     ///
     /// # Errors
     /// When there is one of that name, or its folder cannot be written.
@@ -56,8 +57,9 @@ impl Handle {
                 run: intent.run().to_owned(),
             });
         }
-        folder.create(inputs, environment)?;
+        folder.make()?;
         let ledger = Ledger::create(folder.dir())?;
+        folder.fill(inputs, environment)?;
         let mut handle = Self::new(folder, intent, ledger, &[], now);
         handle.created(now)?;
         Ok(handle)

@@ -1,5 +1,6 @@
 //! oomctl killed with SIGKILL, anywhere: the next watch goes on, and every attempt has exactly one job.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -129,4 +130,42 @@ fn killed_by_the_kernel_at_any_byte_that_it_writes() {
         }
     });
     assert!(killed.into_inner() > 5);
+}
+
+#[test]
+fn a_submission_killed_before_its_first_fact_is_taken_up_and_disturbs_no_other_run() {
+    let place = weaver::project("knobs: { threads: 2 }");
+    place.run(&["submit", "--backend", "local"]).ends(0);
+    let killed = place.path(".oomctl/runs/weaver-2");
+    std::fs::create_dir(&killed).unwrap();
+    std::fs::set_permissions(&killed, PermissionsExt::from_mode(0o700)).unwrap();
+    let of = |name: &str| place.read(&format!(".oomctl/runs/weaver-1/{name}"));
+    // Killed with the ledger made and nothing else: there is no run yet, and its name is free.
+    std::fs::write(killed.join("ledger.jsonl"), "").unwrap();
+    std::fs::write(killed.join("environment.json"), of("environment.json")).unwrap();
+    let listed = place.run(&["status"]).ends(0).out;
+    assert!(!listed.contains("weaver-2"), "{listed}");
+    let again = ["submit", "--backend", "local", "--run", "weaver-2"];
+    place.run(&again).ends(0);
+    // Killed with the request there: a run without a fact.
+    let third = place.path(".oomctl/runs/weaver-3");
+    std::fs::rename(&killed, &third).unwrap();
+    for entry in std::fs::read_dir(&third).unwrap() {
+        let path = entry.unwrap().path();
+        let kept = path.ends_with("inputs.json") || path.ends_with("environment.json");
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else if !kept {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let inputs = std::fs::read_to_string(third.join("inputs.json")).unwrap();
+    std::fs::write(
+        third.join("inputs.json"),
+        inputs.replace("weaver-2", "weaver-3"),
+    )
+    .unwrap();
+    std::fs::write(third.join("ledger.jsonl"), "").unwrap();
+    place.run(&["status"]).ends(0);
+    place.run(&["watch", "weaver-3"]).ends(0);
 }

@@ -100,24 +100,24 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Makes the ledger of a new run. `dir` must exist and have none.
+    /// Makes the ledger of a new run. `dir` must exist; an empty ledger in it was left by somebody who was killed.
     ///
     /// # Errors
-    /// When one is there, or the folder cannot be written.
+    /// When one with facts is there, or the folder cannot be written.
     pub fn create(dir: &Path) -> Result<Self, LedgerError> {
         let claim = Claim::take(dir, Takeover::IfDead)?;
         let path = dir.join(LEDGER_FILE);
         let file = OpenOptions::new()
             .read(true)
             .append(true)
-            .create_new(true)
+            .create(true)
             .mode(0o600)
             .custom_flags(no_follow())
             .open(&path)
-            .map_err(|e| match e.kind() {
-                std::io::ErrorKind::AlreadyExists => LedgerError::Exists { path: path.clone() },
-                _ => io_error("create", &path)(e).into(),
-            })?;
+            .map_err(io_error("create", &path))?;
+        if disk::length(&file, &path).map_err(io_error("look at", &path))? > 0 {
+            return Err(LedgerError::Exists { path });
+        }
         sync_dir(dir)?;
         Ok(Self {
             path,
