@@ -82,7 +82,7 @@ fn dry_run(request: &Request, project: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// Makes the run on disk: inputs, environment, first fact.
-fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
+pub(super) fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
     let folder = RunFolder::of(&runs::runs_dir(project), name)?;
     let inputs = serde_json::to_string_pretty(request.inputs())
         .map_err(|e| Failure::new(5, format!("cannot write down the request: {e}")))?;

@@ -10,6 +10,7 @@ mod measured;
 mod memory_bar;
 pub mod outcome;
 pub mod plan_view;
+pub mod probe_view;
 pub mod queue_view;
 pub mod run_view;
 mod screen;

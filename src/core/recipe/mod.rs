@@ -11,6 +11,7 @@ mod knob;
 mod layer;
 mod named;
 mod preset;
+mod probe;
 mod problem;
 mod resolve;
 mod shape;
@@ -27,6 +28,7 @@ pub use preset::{
     Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, Move, NumberOrExpr,
     PresetFile, Rule, RuleStage, RungSpec, Tuning, Useless, strongest_effect,
 };
+pub use probe::ProbeSpec;
 pub use problem::{Place, Problem, Refusal, nearest};
 pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};
 pub use shape::{Shape, breaks, knobs_in, knobs_of, scope_of};

@@ -13,6 +13,7 @@ use super::preset::{
     Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule,
     RungSpec, Tuning,
 };
+use super::probe::ProbeSpec;
 use super::problem::{Problem, Refusal, nearest};
 use crate::core::measure::{FigurePattern, FigureSpec};
 
@@ -40,6 +41,8 @@ pub struct Preset {
     pub ladder: Vec<RungSpec>,
     /// What makes a job that fits faster.
     pub tune: Vec<Tuning>,
+    /// What makes a job short.
+    pub probe: Option<ProbeSpec>,
     /// Files of an attempt.
     pub files: Vec<FileSpec>,
     /// Patterns that find training progress.
@@ -117,6 +120,7 @@ impl Preset {
             rules,
             ladder,
             tune: file.tune,
+            probe: file.probe,
             files: file.files,
             progress: file.progress,
             measures: file.measures,
@@ -213,6 +217,8 @@ impl Preset {
             let texts = std::iter::once(&rule.message).chain(&rule.hint);
             problems.extend(self.long_texts(texts, &rule.name));
         }
+        let probe = self.probe.iter().flat_map(|p| p.faults(self));
+        problems.extend(probe.map(|what| self.fault(&what)));
         let steps = self.tune.iter().map(|t| &t.step);
         problems.extend(self.ladder_faults(self.ladder.iter().chain(steps)));
         if self.files.iter().filter(|f| f.entry).count() != 1 {

@@ -80,6 +80,7 @@ pub(super) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         project: "/work".to_owned(),
         sbatch: Vec::new(),
         command: Vec::new(),
+        probe: None,
         signatures: Vec::new(),
     };
     Request::new(inputs).unwrap()
