@@ -31,7 +31,7 @@ use serde::Serialize;
 
 pub use failure::Failure;
 pub use incident::IncidentView;
-pub use screen::Screen;
+pub use screen::{Screen, columns};
 pub use style::{DIM, NAME, Paint};
 
 /// Does the terminal's locale show more than ASCII?

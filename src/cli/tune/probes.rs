@@ -106,7 +106,7 @@ impl Tuning<'_> {
     fn found(&self, basis: &Basis, short: &Short<'_>) -> Result<Vec<Trial>, Failure> {
         let folder = &self.project.folder;
         let stem = format!("{}-", stem(self.of));
-        let numbered = |name: &str| Some(name.strip_prefix(&stem)?.parse::<u32>().ok()?);
+        let numbered = |name: &str| name.strip_prefix(&stem)?.parse::<u32>().ok();
         let mut found = Vec::new();
         for name in runs::names(folder) {
             let Some(number) = numbered(&name) else {

@@ -5,6 +5,7 @@
 
 mod ascend;
 mod climb;
+mod cost;
 mod decision;
 mod engine_room;
 mod fill;
@@ -25,6 +26,7 @@ mod tune;
 
 pub use ascend::{Outlook, Past, Tried, ascend};
 pub use climb::{Footing, Policy, climb};
+pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, Shortfall, Skipped, Step};
 pub use forecast::{Forecast, Peak};
 pub use incident::check_answers;

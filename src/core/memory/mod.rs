@@ -11,6 +11,7 @@ mod estimate;
 mod factors;
 mod phases;
 mod profile;
+mod room;
 mod row;
 mod spec;
 mod states;
@@ -28,6 +29,7 @@ pub use estimate::{Estimate, PhaseEstimate, estimate, expected_fill, need, sprea
 pub use factors::Factors;
 pub use phases::{Phase, PhaseTerms, phases};
 pub use profile::{Profile, Profiles};
+pub use room::{Room, SAFE};
 pub use row::{Row, Unknown};
 pub use spec::{
     Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,

@@ -9,7 +9,7 @@ use crate::core::recipe::Value;
 use crate::core::supervise::{Basis, Request};
 use crate::core::units::Bytes;
 
-fn seen(gib: f64) -> Measured {
+pub(super) fn seen(gib: f64) -> Measured {
     let gpu = GpuPeak {
         node: "n1".to_owned(),
         gpu: 0,
@@ -22,7 +22,7 @@ fn seen(gib: f64) -> Measured {
     Measured::new(vec![gpu], Vec::new())
 }
 
-fn basis(measured: Measured, memory: Memory) -> Basis {
+pub(super) fn basis(measured: Measured, memory: Memory) -> Basis {
     Basis {
         rungs: Vec::new(),
         fits: true,
@@ -33,7 +33,7 @@ fn basis(measured: Measured, memory: Memory) -> Basis {
     }
 }
 
-fn asked() -> Request {
+pub(super) fn asked() -> Request {
     request(
         "r",
         &[("micro", Value::Int(4)), ("offload", Value::Bool(true))],
