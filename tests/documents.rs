@@ -20,7 +20,14 @@ use oomctl::core::supervise::{Budget, Cause, Fact, Outcome};
 use source::{files, root};
 
 /// Commands that need no run and no file besides the example's: these are run as they stand.
-const RUN: [&str; 5] = ["plan", "render", "explain", "presets", "submit --dry-run"];
+const RUN: [&str; 6] = [
+    "plan",
+    "render",
+    "explain",
+    "presets",
+    "submit --dry-run",
+    "tune diamonds-seed0 --dry-run",
+];
 
 /// Every document that is about the program, as (path, text).
 fn documents() -> Vec<(String, String)> {

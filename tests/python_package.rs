@@ -59,3 +59,56 @@ fn it_asks_the_driver_and_passes_over_a_gpu_that_cannot_be_opened() {
         passes(command);
     }
 }
+
+/// The script that measures on a GPU has none here: that it can be read and says what it would measure is all
+/// that is known of it.
+#[test]
+fn what_would_be_measured_on_a_gpu_is_told_without_one() {
+    let Some(_) = unittest("python3") else {
+        return;
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gpu/measure.py");
+    let folder = tempfile::tempdir().unwrap();
+    let python = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command
+            .args(arguments)
+            .env("PYTHONPYCACHEPREFIX", folder.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    python(&["-m", "py_compile", script]);
+    let grid = python(&[script, "--dry-run"]);
+    let rows: Vec<serde_json::Value> = grid
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let ids: std::collections::BTreeSet<&str> =
+        rows.iter().filter_map(|r| r["id"].as_str()).collect();
+    assert!(
+        rows.len() > 100 && ids.len() == rows.len(),
+        "{} rows",
+        rows.len()
+    );
+    // They are bare specifications as they stand.
+    let table = folder.path().join("grid.jsonl");
+    std::fs::write(&table, &grid).unwrap();
+    let mut oomctl = Command::new(env!("CARGO_BIN_EXE_oomctl"));
+    let told = oomctl
+        .arg("estimate")
+        .arg("--jsonl")
+        .arg(&table)
+        .output()
+        .unwrap();
+    assert!(told.status.success());
+    assert_eq!(told.stdout.split(|b| *b == b'\n').count() - 1, rows.len());
+    let first: serde_json::Value =
+        serde_json::from_slice(told.stdout.split(|b| *b == b'\n').next().unwrap()).unwrap();
+    assert!(
+        first["predicted_peak_gib"]
+            .as_f64()
+            .is_some_and(|gib| gib > 0.0)
+    );
+}

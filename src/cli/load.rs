@@ -178,6 +178,7 @@ pub fn request_in(
         project: folder,
         sbatch: sbatch.to_vec(),
         command: std::env::args().collect(),
+        probe: None,
         signatures: signatures::of(doc)?,
         memory_profile: memory_profile(project, &stack.preset)?,
         preset: stack.source,

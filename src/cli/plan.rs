@@ -15,6 +15,9 @@ pub struct Args {
     /// Show the decision after this failure instead: a log file, the id of a job, or a run
     #[arg(long, value_name = "LOG|JOBID|RUN")]
     after: Option<String>,
+    /// Also show the memory of every phase, a column each (by itself where the terminal is wide enough)
+    #[arg(long, conflicts_with = "after")]
+    phases: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -31,7 +34,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.json {
         print::json(&view)?;
     } else {
-        print::data(&view.text())?;
+        let columns = match args.phases {
+            true => usize::MAX,
+            false => print::columns().unwrap_or(0),
+        };
+        print::data(&view.text(columns))?;
     }
     Ok(ExitCode::SUCCESS)
 }

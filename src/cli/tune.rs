@@ -1,16 +1,17 @@
 //! `oomctl tune`: from a configuration that fits, the fastest that still does.
 
+mod from;
+mod probes;
+mod write;
+
 use std::process::ExitCode;
 
 use super::args::Configuration;
-use super::print::tune_view::{From, View};
+use super::print::tune_view::View;
 use super::print::{self, Failure};
-use super::{climbing, learned, load, runs};
+use super::{climbing, load};
 use crate::core::config::Document;
-use crate::core::learn::Memory;
-use crate::core::measure::Measured;
-use crate::core::supervise::{Basis, Ground, Outcome, Request};
-use crate::io::fits;
+use crate::core::supervise::{Basis, Request};
 
 /// Exit code for a preset without steps.
 const CONFIGURATION: u8 = 5;
@@ -28,6 +29,8 @@ pub struct Args {
     /// Also take steps that change training
     #[arg(long)]
     allow_training_changes: bool,
+    #[command(flatten)]
+    probes: probes::Probing,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -35,11 +38,13 @@ pub struct Args {
 
 /// Runs `oomctl tune`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let (mut request, basis, from) = basis(args)?;
-    if args.configuration.risk.is_some() {
+    let flags = &args.configuration;
+    let project = load::project(flags.config.as_deref())?;
+    let (mut request, basis, from) = from::basis(&project, args.from.as_deref(), flags)?;
+    if flags.risk.is_some() {
         // Also of a run that was submitted with another one.
         let none = Document::parse(load::PROJECT_FILE, "")?;
-        request = request.with_risk(climbing::risk(&args.configuration, &none)?);
+        request = request.with_risk(climbing::risk(flags, &none)?);
     }
     let preset = request.preset();
     if preset.tune.is_empty() {
@@ -48,15 +53,24 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Err(Failure::new(CONFIGURATION, what).hint(hint));
     }
     let before = request.judged(&basis)?;
-    let risk = request.inputs().risk;
-    if let Some(before) = before
-        .as_ref()
-        .filter(|b| !basis.fits && b.fits_probability < risk)
-    {
-        let p = before.fits_probability;
-        let what = format!("what is asked for is not expected to fit (probability {p:.2})");
-        let hint = "`oomctl plan` shows what would; `oomctl tune RUN` starts from a run that fits";
-        return Err(Failure::new(DOES_NOT_FIT, what).hint(hint));
+    if let Some(before) = before.as_ref().filter(|_| !basis.fits) {
+        must_fit(&request, &basis, before.fits_probability)?;
+    }
+    if let Some(steps) = args.probes.probe_steps {
+        let of = match (&from, &args.from) {
+            (Some(from), _) => from.run.clone(),
+            (None, Some(name)) => name.clone(),
+            (None, None) => load::stem(&project, flags)?,
+        };
+        let tuning = probes::Tuning {
+            args: &args.probes,
+            project: &project,
+            request: &request,
+            of: &of,
+            changes_training: args.allow_training_changes,
+            json: args.json,
+        };
+        return tuning.run(basis, steps);
     }
     let tuned = request.tune(&basis, args.allow_training_changes)?;
     let view = View::new(&request, &basis, from, before, tuned)?;
@@ -68,74 +82,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where to start: the run that is named, or what would be submitted.
-fn basis(args: &Args) -> Result<(Request, Basis, Option<From>), Failure> {
-    let project = load::project(args.configuration.config.as_deref())?;
-    let memory = fits::read(&fits::file_of(&project.folder))?;
-    let mut flags = args.configuration.clone();
-    if let Some(name) = &args.from {
-        match runs::find(&project.folder, name) {
-            Ok(stored) => return of_run(&stored, memory),
-            Err(unknown) => {
-                flags.dataset = Some(name.clone());
-                // Neither: what was meant is more likely to be a run.
-                if load::request_in(&project, &flags, "tune", &[]).is_err() {
-                    return Err(unknown);
-                }
-            }
-        }
+/// What is tuned must be expected to fit.
+fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), Failure> {
+    if probability >= request.inputs().risk {
+        return Ok(());
     }
-    let (request, start) = learned::request_in(&project, &flags, "tune", &[])?;
-    let start = start.filter(|s| matches!(s.ground, Ground::Fits | Ground::FitsAsAsked));
-    let entry = start.map(|s| s.because);
-    // The peak of a larger job is not this one's.
-    let job = request.job(&[]).ok();
-    let same = entry.as_ref().filter(|e| job.as_ref() == Some(&e.job));
-    if let Some(stored) = same.and_then(|e| runs::find(&project.folder, &e.run).ok()) {
-        let last = stored.history.attempt().map(|a| a.number);
-        // The run itself knows more: what its earlier attempts died of.
-        if last == same.map(|e| e.attempt) {
-            return of_run(&stored, memory);
-        }
+    let what = format!("what is asked for is not expected to fit (probability {probability:.2})");
+    let mut hint =
+        "`oomctl plan` shows what would; `oomctl tune RUN` starts from a run that fits".to_owned();
+    if let Some(elsewhere) = request.elsewhere(basis) {
+        hint = format!("{}; {hint}", elsewhere.describe());
     }
-    let basis = Basis {
-        rungs: Vec::new(),
-        fits: entry.is_some(),
-        measured: same.map_or_else(Measured::default, |e| e.measured.clone()),
-        died: Vec::new(),
-        memory,
-    };
-    let from = entry.map(|e| From::new(&e.run, e.attempt, &basis.measured));
-    Ok((request, basis, from))
-}
-
-fn of_run(
-    stored: &runs::Stored,
-    memory: Memory,
-) -> Result<(Request, Basis, Option<From>), Failure> {
-    let history = &stored.history;
-    let run = &history.run;
-    let fitted = |number| {
-        let known = memory.entries().iter();
-        known
-            .clone()
-            .any(|e| e.fitted() && e.run == *run && e.attempt == number)
-    };
-    let last = history
-        .attempt()
-        .filter(|a| history.outcome == Some(Outcome::Succeeded) || fitted(a.number));
-    let Some(attempt) = last else {
-        let what = format!("the last attempt of {run} is not known to fit");
-        let hint = "a run that succeeded, or trained for a while, is what tuning starts from";
-        return Err(Failure::new(DOES_NOT_FIT, what).hint(hint));
-    };
-    let basis = Basis {
-        rungs: history.rungs(),
-        fits: true,
-        measured: attempt.measured.clone(),
-        died: history.tried(),
-        memory,
-    };
-    let from = From::new(run, attempt.number, &basis.measured);
-    Ok((runs::request(&stored.folder)?, basis, Some(from)))
+    Err(Failure::new(DOES_NOT_FIT, what).hint(hint))
 }

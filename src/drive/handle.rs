@@ -308,10 +308,12 @@ impl Handle {
 
     /// What the present attempt was measured to need: by the samplers on its nodes, and in its logs.
     pub(super) fn measured(&self) -> Measured {
-        let figures = self.logs.as_ref().map(AttemptLogs::figures);
+        let logs = self.logs.as_ref();
+        let figures = logs.map(AttemptLogs::figures).unwrap_or_default();
+        let steps_ms = logs.map(AttemptLogs::steps_ms).unwrap_or_default();
         let attempt = self.run.history.attempt();
         let gpus = attempt.map_or_else(Vec::new, |a| peaks(&self.folder.attempt(a.number)));
-        Measured::new(gpus, figures.unwrap_or_default())
+        Measured::new(gpus, figures).with_steps(steps_ms)
     }
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from . import checkpoints, messages, rules
 from .memory import CONTEXT_GIB, GIB, NCCL_GIB, Memory, Need
 from .overrides import OverrideError, compose
+from .pace import step_seconds
 from .setup import read_setup
 
 BANNER = "[simulated trainer] no GPU is used; memory is computed, messages are in the real formats of verl, vLLM and PyTorch"
@@ -243,7 +244,7 @@ class Story:
             if need.total_gib + self.switches.foreign_gib > self.memory.card_gib:
                 self._die_of(need)
         self.seconds += self.switches.step_s
-        self._say(self._task() + messages.step_line(self.step, self._metrics()))
+        self._say(self._task() + messages.step_line(self.step, self._metrics(first)))
         self._bar()
         self._save()
 
@@ -309,13 +310,13 @@ class Story:
         self.sleep(HOST_HOLD_S)
         raise Died(f"took {target} MiB of host memory and nobody minded: no memory limit is enforced here")
 
-    def _metrics(self):
+    def _metrics(self, first):
         setup, peak = self.setup, max(self.memory.phases()[1:-1], key=lambda need: need.allocated_gib)
         tokens = setup.samples * self.memory.tokens(
             1, 0 if not setup.dynamic else setup.prompt + setup.response
         )
         score = 0.31 + 0.5 * (1 - 0.93**self.step) + self.chance.uniform(-0.01, 0.01)
-        pace = 40 + 0.02 * setup.samples
+        pace = step_seconds(setup, first)
         return {
             "global_seqlen/mean": round(tokens / setup.gpus, 1),
             "actor/entropy": round(0.42 * 0.97**self.step, 6),

@@ -8,7 +8,7 @@ use super::sources_view::Sources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, Failure, NAME, Paint};
 use crate::core::ladder::Decision;
-use crate::core::memory::{Estimate, Phase, Profile, TERMS, Term};
+use crate::core::memory::{Estimate, Phase, Profile, Room, SAFE, TERMS, Term};
 use crate::core::recipe::{Layer, Role, Value};
 use crate::core::supervise::{Request, Thumb};
 use crate::core::units::GIB;
@@ -19,8 +19,6 @@ const SCHEMA_VERSION: u32 = 1;
 const WIDTH: usize = 30;
 /// Rungs that are tried for the smallest change that fits.
 const MOST_RUNGS: u32 = 24;
-/// Probability to fit that the smallest change must have.
-const SAFE: f64 = 0.9;
 
 /// GiB with three digits after the point.
 fn gib(bytes: f64) -> f64 {
@@ -282,12 +280,7 @@ fn thumb_line(out: &mut String, thumb: &Thumb) {
 }
 
 fn verdict(fits: Option<f64>) -> &'static str {
-    match fits {
-        None => "unknown",
-        Some(p) if p >= SAFE => "fits",
-        Some(p) if p > 1.0 - SAFE => "tight",
-        Some(_) => "does not fit",
-    }
+    fits.map_or("unknown", |p| Room::of(p).describe())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "GPUs of a node")]

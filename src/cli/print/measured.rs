@@ -17,6 +17,15 @@ pub fn peak(measured: &Measured) -> Option<String> {
     Some(format!("{peak:.1} GiB {what}"))
 }
 
+/// The same in GiB.
+pub fn peak_gib(measured: &Measured) -> Option<f64> {
+    let said = [Quantity::GpuReserved, Quantity::GpuAllocated];
+    let figure = |wanted| measured.figures.iter().find(move |f| f.measure == wanted);
+    let gpu = measured.fullest().map(|gpu| gpu.peak_bytes);
+    let said = || said.into_iter().find_map(figure).map(|f| f.peak_bytes);
+    gpu.or_else(said).map(|bytes| bytes.gib())
+}
+
 /// The GPU that was fullest, where there were several.
 pub fn place(measured: &Measured) -> Option<String> {
     let gpu = measured.fullest().filter(|_| measured.gpus.len() > 1)?;

@@ -11,6 +11,7 @@ mod measured;
 mod memory_bar;
 pub mod outcome;
 pub mod plan_view;
+pub mod probe_view;
 pub mod queue_view;
 pub mod run_view;
 mod screen;
@@ -31,7 +32,7 @@ use serde::Serialize;
 
 pub use failure::Failure;
 pub use incident::IncidentView;
-pub use screen::Screen;
+pub use screen::{Screen, columns};
 pub use style::{DIM, NAME, Paint};
 
 /// Does the terminal's locale show more than ASCII?

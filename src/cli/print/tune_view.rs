@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{DIM, Failure, NAME, Paint, measured};
-use crate::core::ladder::{Faster, Judgement, Skipped, Tuned};
+use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
 use crate::core::supervise::{Basis, Request};
@@ -13,7 +13,8 @@ use crate::core::supervise::{Basis, Request};
 /// The attempt that tuning starts from.
 #[derive(Serialize)]
 pub struct From {
-    run: String,
+    /// Its run.
+    pub run: String,
     attempt: u32,
     peak: Option<String>,
 }
@@ -34,9 +35,11 @@ impl From {
 pub struct View {
     schema_version: u32,
     from: Option<From>,
+    /// A run that fitted elsewhere, and why that does not count.
+    not_counted: Option<String>,
     before: Option<Judgement>,
     steps: Vec<Faster>,
-    not_taken: Vec<Skipped>,
+    not_taken: Vec<Untaken>,
     time_saved: f64,
     command: Option<Vec<String>>,
 }
@@ -59,6 +62,7 @@ impl View {
         Ok(Self {
             schema_version: 1,
             from,
+            not_counted: request.elsewhere(basis).map(|e| e.describe()),
             before,
             steps: tuned.steps,
             not_taken: tuned.skipped,
@@ -80,21 +84,28 @@ impl View {
             }
             None => "From what would be submitted, of which nothing was measured:\n\n".to_owned(),
         };
+        if let Some(not_counted) = &self.not_counted {
+            let _ = writeln!(out, "  {}\n", Paint(DIM, not_counted));
+        }
         out.push_str(&self.table());
-        if let Some(last) = self.steps.last() {
+        if let Some(then) = self.steps.last().and_then(|s| s.then.as_ref()) {
             let _ = writeln!(
                 out,
                 "\n{}expected, probability to fit {:.2} ({}), about {:.0} % less time a step",
-                self.peaks(&last.then),
-                last.then.fits_probability,
-                last.then.ground,
+                self.peaks(then),
+                then.fits_probability,
+                then.ground,
                 self.time_saved * 100.0
             );
         } else {
             out.push_str("no step saves time and is expected to fit\n");
         }
         for skipped in &self.not_taken {
-            let line = format!("not taken: {}: {}", skipped.rung, skipped.reason);
+            let what = match skipped.lap {
+                1 => format!("not taken: {}", skipped.rung),
+                lap => format!("not taken a {} time: {}", ordinal(lap), skipped.rung),
+            };
+            let line = format!("{what}: {}", skipped.reason);
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }
         if let Some(command) = &self.command {
@@ -119,12 +130,12 @@ impl View {
                     c.knob.clone(),
                     change,
                     if first {
-                        peak(&faster.then)
+                        peak(faster.then.as_ref())
                     } else {
                         String::new()
                     },
                     if first {
-                        format!("{:.2}", faster.then.fits_probability)
+                        odds(faster.then.as_ref())
                     } else {
                         String::new()
                     },
@@ -163,10 +174,25 @@ impl View {
     }
 }
 
-fn peak(judgement: &Judgement) -> String {
-    judgement
-        .peak_gib
-        .map_or_else(|| "unknown".to_owned(), |gib| format!("{gib:.1} GiB"))
+fn peak(judgement: Option<&Judgement>) -> String {
+    let gib = judgement.and_then(|j| j.peak_gib);
+    gib.map_or_else(|| "unknown".to_owned(), |gib| format!("{gib:.1} GiB"))
+}
+
+fn odds(judgement: Option<&Judgement>) -> String {
+    judgement.map_or_else(
+        || "unknown".to_owned(),
+        |j| format!("{:.2}", j.fits_probability),
+    )
+}
+
+/// `second`, `third`, `4th`; no step has 21 laps.
+fn ordinal(lap: u32) -> String {
+    match lap {
+        2 => "second".to_owned(),
+        3 => "third".to_owned(),
+        n => format!("{n}th"),
+    }
 }
 
 fn saves(faster: &Faster) -> String {
@@ -177,8 +203,13 @@ fn saves(faster: &Faster) -> String {
     format!("{:.1} %{change}", faster.gain * 100.0)
 }
 
+/// What steps change, in their order.
+pub fn changes_of(steps: &[Faster]) -> Vec<&Change> {
+    steps.iter().flat_map(|s| &s.step.changes).collect()
+}
+
 /// The words that submit a configuration.
-fn command(
+pub fn command(
     request: &Request,
     layers: &[crate::core::recipe::Layer],
 ) -> Result<Vec<String>, Failure> {
@@ -205,7 +236,7 @@ fn command(
 }
 
 /// The same for a shell.
-fn quoted(words: &[String]) -> String {
+pub fn quoted(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/+@%".contains(c);
     let quote = |word: &String| match word.chars().all(plain) {
         true => word.clone(),

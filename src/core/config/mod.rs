@@ -5,12 +5,14 @@
 
 mod assignments;
 mod document;
+mod edit;
 mod error;
 mod node;
 mod preset_text;
 
 pub use assignments::{from_environment, from_flags, variable};
 pub use document::{Document, Given, LadderEntry};
+pub use edit::{knobs_yaml, set_knobs};
 pub use error::ConfigError;
 pub use node::{Content, Key, MAX_FILE, Node};
 pub use preset_text::{merge_ladder, parse_data, parse_knob_set, parse_preset};

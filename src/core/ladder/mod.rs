@@ -5,6 +5,7 @@
 
 mod ascend;
 mod climb;
+mod cost;
 mod decision;
 mod engine_room;
 mod evidence;
@@ -16,6 +17,7 @@ mod incident;
 mod moves;
 mod observed;
 mod predict;
+pub mod probe;
 mod reach;
 mod search;
 mod shortfall;
@@ -25,9 +27,10 @@ mod tune;
 
 pub use ascend::{Outlook, Past, Tried, ascend};
 pub use climb::{Footing, Policy, climb};
+pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, Shortfall, Skipped, Step};
 pub use forecast::{Forecast, Peak};
 pub use incident::check_answers;
 pub use observed::Observed;
 pub use predict::predict;
-pub use tune::{Faster, Judgement, Tuned, tune};
+pub use tune::{Candidate, Faster, Judgement, Tuned, Untaken, candidates, tune};

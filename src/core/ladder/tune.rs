@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::climb::{Footing, climb};
-use super::decision::{Decision, Skipped, Step};
+use super::decision::{Decision, Step};
 use crate::core::recipe::{Layer, Refusal, RungSpec, Tuning};
 
 /// Configurations that are looked at, at most.
@@ -34,8 +34,39 @@ pub struct Faster {
     pub gain: f64,
     /// Where that comes from.
     pub because: String,
-    /// What is expected with it and those before it.
-    pub then: Judgement,
+    /// What is expected with it and those before it, where anything is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub then: Option<Judgement>,
+}
+
+/// A step that is not taken, or not once more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Untaken {
+    /// Its name.
+    pub rung: String,
+    /// The lap that is not taken, from 1.
+    pub lap: u32,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// A combination of steps that may be tried.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Candidate {
+    /// The steps, in the order in which they are put on the stack.
+    pub steps: Vec<Faster>,
+    /// Share of a training step's time that is expected to be left.
+    pub time: f64,
+    /// Probability to fit, where anything is known.
+    pub fits_probability: Option<f64>,
+}
+
+impl Candidate {
+    /// Names of its steps, a name for each lap.
+    #[must_use]
+    pub fn taken(&self) -> Vec<String> {
+        self.steps.iter().map(|s| s.step.rung.clone()).collect()
+    }
 }
 
 /// The fastest configuration that was found.
@@ -43,8 +74,8 @@ pub struct Faster {
 pub struct Tuned {
     /// The steps, in the order in which they are put on the stack.
     pub steps: Vec<Faster>,
-    /// Steps that are not taken, with reasons.
-    pub skipped: Vec<Skipped>,
+    /// Steps that are not taken, or not once more, with reasons.
+    pub skipped: Vec<Untaken>,
     /// Share of a training step's time that is expected to be left.
     pub time: f64,
 }
@@ -61,16 +92,7 @@ pub fn tune(
     risk: f64,
     judge: &dyn Fn(&[Layer]) -> Option<Judgement>,
 ) -> Result<Tuned, Refusal> {
-    let mut search = Search {
-        footing,
-        risk,
-        judge,
-        looks: LOOKS_MAX,
-        best: Tuned {
-            time: 1.0,
-            ..Tuned::default()
-        },
-    };
+    let mut search = Search::new(footing, risk, judge);
     search.descend(tunings, &mut Vec::new(), 1.0)?;
     let mut best = std::mem::take(&mut search.best);
     search.complete(tunings, &mut best)?;
@@ -81,11 +103,36 @@ pub fn tune(
             .filter(|s| s.step.rung == t.step.rung)
             .count()
     };
-    let open = tunings.iter().filter(|t| taken(t) < t.step.laps as usize);
-    for tuning in open.collect::<Vec<_>>() {
-        best.skipped.extend(search.why_not(tuning, &layers)?);
+    let laps = tunings.iter().map(|t| (t, taken(t)));
+    let open = laps.filter(|(t, taken)| *taken < t.step.laps as usize);
+    for (tuning, taken) in open.collect::<Vec<_>>() {
+        let reason = search.why_not(tuning, &layers)?;
+        best.skipped.extend(reason.map(|reason| Untaken {
+            rung: tuning.step.rung.clone(),
+            lap: u32::try_from(taken + 1).unwrap_or(u32::MAX),
+            reason,
+        }));
     }
     Ok(best)
+}
+
+/// All combinations of steps that fit with a probability of at least `odds`, and those of which nothing is
+/// known.
+///
+/// # Errors
+/// As `tune`.
+pub fn candidates(
+    footing: &Footing<'_>,
+    tunings: &[Tuning],
+    odds: f64,
+    judge: &dyn Fn(&[Layer]) -> Option<Judgement>,
+) -> Result<Vec<Candidate>, Refusal> {
+    let mut search = Search {
+        blind: true,
+        ..Search::new(footing, odds, judge)
+    };
+    search.descend(tunings, &mut Vec::new(), 1.0)?;
+    Ok(search.all)
 }
 
 fn with(footing: &Footing<'_>, steps: &[Faster]) -> Vec<Layer> {
@@ -97,11 +144,33 @@ struct Search<'a> {
     footing: &'a Footing<'a>,
     risk: f64,
     judge: &'a dyn Fn(&[Layer]) -> Option<Judgement>,
+    /// Steps of which nothing is known are looked at too.
+    blind: bool,
     looks: u32,
     best: Tuned,
+    all: Vec<Candidate>,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(
+        footing: &'a Footing<'a>,
+        risk: f64,
+        judge: &'a dyn Fn(&[Layer]) -> Option<Judgement>,
+    ) -> Self {
+        Self {
+            footing,
+            risk,
+            judge,
+            blind: false,
+            looks: LOOKS_MAX,
+            best: Tuned {
+                time: 1.0,
+                ..Tuned::default()
+            },
+            all: Vec::new(),
+        }
+    }
+
     /// Tries each number of laps of the first tuning, and for each all combinations of the others.
     fn descend(
         &mut self,
@@ -113,6 +182,13 @@ impl Search<'_> {
             if time < self.best.time {
                 self.best.time = time;
                 self.best.steps.clone_from(taken);
+            }
+            if let Some(last) = taken.last().filter(|_| self.blind) {
+                self.all.push(Candidate {
+                    time,
+                    fits_probability: last.then.as_ref().map(|j| j.fits_probability),
+                    steps: taken.clone(),
+                });
             }
             return Ok(());
         };
@@ -165,7 +241,7 @@ impl Search<'_> {
         &mut self,
         spec: &RungSpec,
         layers: &[Layer],
-    ) -> Result<Result<(Step, Judgement), String>, Refusal> {
+    ) -> Result<Result<(Step, Option<Judgement>), String>, Refusal> {
         if self.looks == 0 {
             return Ok(Err("too many combinations to look at".to_owned()));
         }
@@ -188,8 +264,9 @@ impl Search<'_> {
         let mut layers = layers.to_vec();
         layers.push(step.layer.clone());
         Ok(match (self.judge)(&layers) {
+            None if self.blind => Ok((step, None)),
             None => Err("nothing is known of the memory that it would take".to_owned()),
-            Some(then) if then.fits_probability >= self.risk => Ok((step, then)),
+            Some(then) if then.fits_probability >= self.risk => Ok((step, Some(then))),
             Some(then) => Err(format!(
                 "would fit with a probability of {:.2} ({})",
                 then.fits_probability, then.ground
@@ -198,13 +275,10 @@ impl Search<'_> {
     }
 
     /// Why no more of a tuning is taken, on top of all that is.
-    fn why_not(&mut self, tuning: &Tuning, layers: &[Layer]) -> Result<Option<Skipped>, Refusal> {
+    fn why_not(&mut self, tuning: &Tuning, layers: &[Layer]) -> Result<Option<String>, Refusal> {
         self.looks = self.looks.max(1);
         let more = self.attempt(&tuning.step, layers)?;
-        Ok(more.err().map(|reason| Skipped {
-            rung: tuning.step.rung.clone(),
-            reason,
-        }))
+        Ok(more.err())
     }
 }
 

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::entry::Entry;
 use super::job::Job;
 
+/// Most differences between two jobs of which one is told beside the other.
+const DIFFERENCES_MAX: usize = 3;
+
 /// Entries that do not contradict each other, in the order of time. Of two that do, the later one stands.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
@@ -60,6 +63,63 @@ impl Memory {
     pub fn fitted(&self, job: &Job) -> Option<&Entry> {
         let mut latest = self.entries.iter().rev();
         latest.find(|e| e.fitted() && job.within(&e.job))
+    }
+}
+
+/// Evidence that does not count: a job of the same preset that fitted, but on another backend, GPU or stack.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Elsewhere<'a> {
+    /// The attempt that fitted.
+    pub entry: &'a Entry,
+    /// What is different: name, its value there, its value here.
+    pub differs: Vec<(String, String, String)>,
+}
+
+impl Elsewhere<'_> {
+    /// In a sentence.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let shown = |value: &String| match value.is_empty() {
+            true => "none".to_owned(),
+            false => value.clone(),
+        };
+        let differs = self.differs.iter().map(|(name, there, here)| {
+            let (there, here) = (shown(there), shown(here));
+            format!("{name} {there}, here {here}")
+        });
+        let differs: Vec<String> = differs.collect();
+        format!(
+            "run {}, attempt {}, fitted with {}, and what fits there need not fit here: it does not count",
+            self.entry.run,
+            self.entry.attempt,
+            differs.join("; ")
+        )
+    }
+}
+
+impl Memory {
+    /// The latest attempt that fitted and says nothing of this job, because they differ in something other than
+    /// sizes; of several the one that differs least.
+    #[must_use]
+    pub fn fitted_elsewhere(&self, job: &Job) -> Option<Elsewhere<'_>> {
+        let differs = |entry: &Entry| -> Vec<(String, String, String)> {
+            let names: BTreeSet<&String> = job.same.keys().chain(entry.job.same.keys()).collect();
+            let value = |of: &Job, name: &String| of.same.get(name).cloned().unwrap_or_default();
+            names
+                .into_iter()
+                .map(|n| (n.clone(), value(&entry.job, n), value(job, n)))
+                .filter(|(_, there, here)| there != here)
+                .collect()
+        };
+        let preset = |of: &Job| of.same.get("preset").cloned();
+        let mut fitted: Vec<&Entry> = self.entries.iter().rev().filter(|e| e.fitted()).collect();
+        fitted.retain(|e| preset(&e.job) == preset(job));
+        let all = fitted.into_iter().map(|entry| Elsewhere {
+            entry,
+            differs: differs(entry),
+        });
+        all.filter(|e| (1..=DIFFERENCES_MAX).contains(&e.differs.len()))
+            .min_by_key(|e| e.differs.len())
     }
 }
 

@@ -13,4 +13,4 @@ mod tests;
 
 pub use entry::{ENTRY_VERSION, End, Entry, Moved, Rung};
 pub use job::Job;
-pub use memory::Memory;
+pub use memory::{Elsewhere, Memory};

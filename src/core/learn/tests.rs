@@ -106,3 +106,31 @@ proptest! {
         prop_assert_eq!(anew.entries(), memory.entries());
     }
 }
+
+#[test]
+fn what_fitted_elsewhere_is_told_with_what_differs() {
+    let at = |backend: &str, gpu: &str| {
+        let mut job = job("a", [4, 2]);
+        for (name, value) in [("backend", backend), ("gpu_memory", gpu)] {
+            job.same.insert(name.to_owned(), value.to_owned());
+        }
+        job
+    };
+    let memory = Memory::new(vec![
+        entry(1, at("local", "80G"), true),
+        entry(2, at("local", "40G"), true),
+        entry(3, job("b", [9, 9]), true),
+    ]);
+    let elsewhere = memory.fitted_elsewhere(&at("slurm", "80G")).unwrap();
+    assert_eq!(elsewhere.entry.id, "1");
+    assert_eq!(
+        elsewhere.describe(),
+        "run r, attempt 1, fitted with backend local, here slurm, and what fits there need not fit here: it does not count"
+    );
+    assert!(
+        memory
+            .fitted_elsewhere(&at("local", "80G"))
+            .is_some_and(|e| e.entry.id == "2")
+    );
+    assert_eq!(memory.fitted_elsewhere(&job("c", [1, 1])), None);
+}

@@ -1,4 +1,5 @@
-//! Figures of memory that a program prints about itself. What they look like is data of the preset.
+//! Figures of memory, and times of steps, that a program prints about itself. What they look like is data of
+//! the preset.
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,10 @@ use crate::core::units::Bytes;
 const SEAM: usize = 256;
 /// Figures of this size or more are misprints: 64 TiB.
 const ABSURD: u64 = 1 << 46;
+/// Most steps whose times are kept: the first ones, so that two jobs can be compared step by step.
+const STEPS_MAX: usize = 16;
+/// A step of this many milliseconds or more is a misprint: more than a week.
+const LONGEST_MS: f64 = 1e9;
 
 /// What a figure is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -20,6 +25,8 @@ pub enum Quantity {
     GpuReserved,
     /// Host memory in use on a node, everybody's.
     HostUsed,
+    /// Time that one training step took.
+    StepTime,
 }
 
 impl Quantity {
@@ -30,6 +37,7 @@ impl Quantity {
             Self::GpuAllocated => "allocated",
             Self::GpuReserved => "reserved",
             Self::HostUsed => "of host memory",
+            Self::StepTime => "a step",
         }
     }
 }
@@ -42,7 +50,7 @@ pub struct FigureSpec {
     pub measure: Quantity,
     /// Regular expression with the group `value`; what it matches is at most 256 bytes long.
     pub pattern: String,
-    /// Unit of the value (`GiB`, `MiB`, `GB`), whatever the program calls it.
+    /// Unit of the value (`GiB`, `MiB`, `GB`; of a time `s` or `ms`), whatever the program calls it.
     pub unit: String,
     /// Project, file and version in which the unit was read.
     #[serde(default)]
@@ -64,8 +72,16 @@ impl FigurePattern {
     /// What is wrong with pattern or unit, in words.
     pub fn new(spec: &FigureSpec) -> Result<Self, String> {
         let unit = &spec.unit;
-        Bytes::parse(&format!("1{unit}"))
-            .map_err(|_| format!("`{unit}` is not a unit of memory (GiB, MiB, GB)"))?;
+        match spec.measure {
+            Quantity::StepTime if unit != "s" && unit != "ms" => {
+                return Err(format!("`{unit}` is not a unit of time (s, ms)"));
+            }
+            Quantity::StepTime => {}
+            _ => {
+                Bytes::parse(&format!("1{unit}"))
+                    .map_err(|_| format!("`{unit}` is not a unit of memory (GiB, MiB, GB)"))?;
+            }
+        }
         let regex = RegexBuilder::new(&spec.pattern)
             .size_limit(1 << 20)
             .build()
@@ -88,6 +104,23 @@ impl FigurePattern {
             Bytes::parse(&format!("{value}{}", self.unit)).ok()
         });
         values.filter(|b| b.0 > 0 && b.0 < ABSURD).max()
+    }
+
+    /// Times in milliseconds, with where the match begins and where its value ends.
+    fn times(&self, text: &[u8]) -> impl Iterator<Item = (usize, usize, u64)> {
+        let factor = if self.unit == "ms" { 1.0 } else { 1_000.0 };
+        self.regex.captures_iter(text).filter_map(move |found| {
+            let value = found.name("value").filter(|v| v.end() < text.len())?;
+            let number: f64 = std::str::from_utf8(value.as_bytes()).ok()?.parse().ok()?;
+            let plausible = Some((number * factor).round());
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "within bounds that are looked at"
+            )]
+            let ms = plausible.filter(|ms| (1.0..LONGEST_MS).contains(ms))? as u64;
+            Some((found.get(0)?.start(), value.end(), ms))
+        })
     }
 }
 
@@ -122,11 +155,12 @@ impl Overlap {
     }
 }
 
-/// The largest figures that the logs of an attempt showed.
+/// The largest figures that the logs of an attempt showed, and the times of its first steps.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
     patterns: Vec<FigurePattern>,
     found: Vec<Figure>,
+    steps_ms: Vec<u64>,
 }
 
 impl Figures {
@@ -135,16 +169,17 @@ impl Figures {
     pub fn new(patterns: Vec<FigurePattern>) -> Self {
         Self {
             patterns,
-            found: Vec::new(),
+            ..Self::default()
         }
     }
 
-    /// With figures that were found before, and no pattern yet.
+    /// With figures and times of steps that were found before, and no pattern yet.
     #[must_use]
-    pub fn found(found: Vec<Figure>) -> Self {
+    pub fn found(found: Vec<Figure>, steps_ms: Vec<u64>) -> Self {
         Self {
             patterns: Vec::new(),
             found,
+            steps_ms,
         }
     }
 
@@ -159,17 +194,37 @@ impl Figures {
         if self.patterns.is_empty() {
             return;
         }
+        // What begins with the read may have begun before it.
+        let whole = overlap.0.last().is_none_or(|last| *last == b'\n');
         if !overlap.0.is_empty() {
             let mut seam = overlap.0.clone();
             seam.extend_from_slice(&data[..data.len().min(SEAM)]);
             self.scan(&seam);
+            // Of the rest each time was taken already, or will be.
+            let before = overlap.0.len();
+            let across = |start| start < before || start == before && !whole;
+            self.scan_times(&seam, |start, end| across(start) && end >= before);
         }
         self.scan(data);
+        self.scan_times(data, |start, _| start > 0 || whole);
         overlap.keep(data);
     }
 
+    /// Takes the times of steps whose places count.
+    fn scan_times(&mut self, text: &[u8], counts: impl Fn(usize, usize) -> bool) {
+        let patterns = self.patterns.iter();
+        for pattern in patterns.filter(|p| p.measure == Quantity::StepTime) {
+            let room = STEPS_MAX.saturating_sub(self.steps_ms.len());
+            if room > 0 {
+                let times = pattern.times(text).filter(|(s, e, _)| counts(*s, *e));
+                self.steps_ms.extend(times.map(|(_, _, ms)| ms).take(room));
+            }
+        }
+    }
+
     fn scan(&mut self, text: &[u8]) {
-        for pattern in &self.patterns {
+        let patterns = self.patterns.iter();
+        for pattern in patterns.filter(|p| p.measure != Quantity::StepTime) {
             let Some(peak_bytes) = pattern.largest(text) else {
                 continue;
             };
@@ -190,6 +245,12 @@ impl Figures {
         let mut peaks = self.found.clone();
         peaks.sort_by_key(|f| f.measure);
         peaks
+    }
+
+    /// Milliseconds that each of the first steps took, in the order in which they were printed.
+    #[must_use]
+    pub fn steps_ms(&self) -> &[u64] {
+        &self.steps_ms
     }
 }
 
@@ -258,11 +319,40 @@ mod tests {
         }
     }
 
+    const STEPS: &str = "step:1 - timing_s/step:61.5 - a:1\nstep:2 - timing_s/step:40.25\n\
+        step:3 - timing_s/step:0 - timing_s/step:nan\nstep:4 - timing_s/step:40.25\n";
+
+    #[test]
+    fn each_step_counts_once_wherever_a_log_is_cut() {
+        let of = || {
+            let time = pattern(Quantity::StepTime, r"timing_s/step:(?P<value>[\d.]+)", "s");
+            Figures::new(vec![time.unwrap()])
+        };
+        for first in 0..STEPS.len() {
+            for second in first..STEPS.len() {
+                let (mut figures, mut overlap) = (of(), Overlap::default());
+                for part in [&STEPS[..first], &STEPS[first..second], &STEPS[second..]] {
+                    figures.feed(&mut overlap, part.as_bytes());
+                }
+                let cut = format!("cut at {first} and {second}");
+                assert_eq!(figures.steps_ms(), [61_500, 40_250, 40_250], "{cut}");
+                assert_eq!(figures.peaks(), [], "{cut}");
+            }
+        }
+        let mut long = of();
+        for _ in 0..100 {
+            long.feed(&mut Overlap::default(), STEPS.as_bytes());
+        }
+        assert_eq!(long.steps_ms().len(), STEPS_MAX);
+    }
+
     #[test]
     fn a_pattern_without_a_value_or_with_no_unit_of_memory_is_refused() {
         let of = |text: &str, unit: &str| pattern(Quantity::HostUsed, text, unit).unwrap_err();
         assert!(of("used (", "GiB").contains("unclosed group"));
         assert!(of(r"used (\d+)", "GiB").contains("no group `value`"));
         assert!(of(r"used (?P<value>\d+)", "steps").contains("not a unit of memory"));
+        let time = pattern(Quantity::StepTime, r"took (?P<value>\d+)", "GiB");
+        assert!(time.unwrap_err().contains("not a unit of time"));
     }
 }

@@ -1,4 +1,5 @@
-//! What a job was measured to need: samples of its GPUs, figures in its logs, and the peaks of both.
+//! What a job was measured to need: samples of its GPUs, figures and times of steps in its logs, and the peaks of
+//! these.
 //!
 //! Rule: nothing is measured here. Readings and bytes of logs are handed in; lines and peaks come out.
 

@@ -64,6 +64,9 @@ pub struct Measured {
     /// The largest figures in its logs.
     #[serde(default)]
     pub figures: Vec<Figure>,
+    /// Milliseconds that each of its first steps took, as its log says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps_ms: Vec<u64>,
 }
 
 impl Measured {
@@ -77,13 +80,40 @@ impl Measured {
         gpus.sort_by(|a, b| b.fuller(a));
         gpus.truncate(GPUS_MAX);
         gpus.sort_by(|a, b| (&a.node, a.gpu, &a.uuid).cmp(&(&b.node, b.gpu, &b.uuid)));
-        Self { gpus, figures }
+        Self {
+            gpus,
+            figures,
+            steps_ms: Vec::new(),
+        }
+    }
+
+    /// The same with the times of its first steps.
+    #[must_use]
+    pub fn with_steps(self, steps_ms: Vec<u64>) -> Self {
+        Self { steps_ms, ..self }
+    }
+
+    /// Seconds of a usual step among the first `most`: the middle one, without the first, which warms up, where
+    /// there are others.
+    #[must_use]
+    pub fn step_s(&self, most: usize) -> Option<f64> {
+        let steps = &self.steps_ms[..self.steps_ms.len().min(most)];
+        let mut usual = steps
+            .get(1..)
+            .filter(|s| !s.is_empty())
+            .unwrap_or(steps)
+            .to_vec();
+        usual.sort_unstable();
+        let middle = *usual.get(usual.len() / 2)?;
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds of a step")]
+        let seconds = middle as f64 / 1_000.0;
+        Some(seconds)
     }
 
     /// Was nothing measured?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.gpus.is_empty() && self.figures.is_empty()
+        self.gpus.is_empty() && self.figures.is_empty() && self.steps_ms.is_empty()
     }
 
     /// The GPU that was fullest.
@@ -125,6 +155,16 @@ mod tests {
             .collect();
         assert_eq!(places, [("n1", 0), ("n1", 1), ("n2", 0)]);
         assert_eq!(measured.fullest().map(|g| g.gpu), Some(1));
+    }
+
+    #[test]
+    fn a_usual_step_is_none_that_warms_up_unless_there_is_no_other() {
+        let of = |steps: &[u64], most| Measured::default().with_steps(steps.to_vec()).step_s(most);
+        let first = [90_000, 40_000, 44_000, 41_000, 99_000];
+        assert_eq!(of(&first, 4), Some(41.0));
+        assert_eq!(of(&first, 1), Some(90.0));
+        assert_eq!(of(&[], 4), None);
+        assert_eq!(of(&first, 0), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod factors;
 mod phases;
 mod profile;
 mod replicas;
+mod room;
 mod row;
 mod spec;
 mod states;
@@ -30,6 +31,7 @@ pub use factors::Factors;
 pub use phases::{Phase, PhaseTerms, phases};
 pub use profile::{Profile, Profiles};
 pub use replicas::{Replicas, replicas};
+pub use room::{Room, SAFE};
 pub use row::{Row, Unknown};
 pub use spec::{
     Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,

@@ -12,6 +12,7 @@ mod layer;
 mod named;
 mod placed;
 mod preset;
+mod probe;
 mod problem;
 mod resolve;
 mod shape;
@@ -30,6 +31,7 @@ pub use preset::{
     PresetFile, Recognise, Rule, RuleOfThumb, RuleStage, RungSpec, Tuning, Useless,
     strongest_effect,
 };
+pub use probe::ProbeSpec;
 pub use problem::{Place, Problem, Refusal, nearest};
 pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};
 pub use shape::{Shape, breaks, knobs_in, knobs_of, scope_of};

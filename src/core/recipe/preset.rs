@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::formulas::Formulas;
 use super::knob::{Effect, Knob, Role, Scalar};
+use super::probe::ProbeSpec;
 use crate::core::measure::FigureSpec;
 
 /// A preset file, as written.
@@ -42,10 +43,13 @@ pub struct PresetFile {
     /// What makes a job that fits faster, for more memory.
     #[serde(default)]
     pub tune: Vec<Tuning>,
+    /// What makes a job short, so that it can try a configuration.
+    #[serde(default)]
+    pub probe: Option<ProbeSpec>,
     /// Regular expressions with a group `step` and perhaps `total`, which find training progress.
     #[serde(default)]
     pub progress: Vec<String>,
-    /// Figures of memory that the framework prints about itself.
+    /// Figures of memory and times of steps that the framework prints about itself.
     #[serde(default)]
     pub measures: Vec<FigureSpec>,
     /// What is known about checkpoints.

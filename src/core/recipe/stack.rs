@@ -14,6 +14,7 @@ use super::preset::{
     Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule,
     RungSpec, Tuning,
 };
+use super::probe::ProbeSpec;
 use super::problem::{Problem, Refusal, nearest};
 use crate::core::measure::{FigurePattern, FigureSpec};
 
@@ -41,6 +42,8 @@ pub struct Preset {
     pub ladder: Vec<RungSpec>,
     /// What makes a job that fits faster.
     pub tune: Vec<Tuning>,
+    /// What makes a job short.
+    pub probe: Option<ProbeSpec>,
     /// Files of an attempt.
     pub files: Vec<FileSpec>,
     /// Patterns that find training progress.
@@ -118,6 +121,7 @@ impl Preset {
             rules,
             ladder,
             tune: file.tune,
+            probe: file.probe,
             files: file.files,
             progress: file.progress,
             measures: file.measures,
@@ -216,6 +220,8 @@ impl Preset {
         }
         let of_files = placed::faults(&self.files, &self.knobs);
         problems.extend(of_files.iter().map(|what| self.fault(what)));
+        let probe = self.probe.iter().flat_map(|p| p.faults(self));
+        problems.extend(probe.map(|what| self.fault(&what)));
         let steps = self.tune.iter().map(|t| &t.step);
         problems.extend(self.ladder_faults(self.ladder.iter().chain(steps)));
         if self.files.iter().filter(|f| f.entry).count() != 1 {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::probe::ProbeOf;
 use super::request::{Limits, Supervision};
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::{Incident, UserSignature};
@@ -85,6 +86,9 @@ pub struct Inputs {
     pub signatures: Vec<UserSignature>,
     /// The command line that made the run.
     pub command: Vec<String>,
+    /// What it is a probe of, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeOf>,
 }
 
 /// Probability to fit that is asked for by default.

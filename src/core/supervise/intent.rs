@@ -68,6 +68,11 @@ pub trait Intent {
         Vec::new()
     }
 
+    /// Is it a short job that only tries a configuration?
+    fn is_probe(&self) -> bool {
+        false
+    }
+
     /// What the configuration with these rungs costs.
     ///
     /// # Errors
@@ -165,6 +170,10 @@ impl Intent for Request {
 
     fn learned(&self) -> Vec<Rung> {
         self.learned_rungs()
+    }
+
+    fn is_probe(&self) -> bool {
+        self.inputs().probe.is_some()
     }
 
     fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal> {

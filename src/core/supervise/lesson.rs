@@ -15,13 +15,14 @@ const STEPS: u64 = 10;
 const SECONDS: i64 = 600;
 
 /// The lesson of an attempt that is over and diagnosed: it fitted, or a GPU was too small for it. `None` for
-/// everything else, and for jobs that oomctl did not configure.
+/// everything else, and for jobs that oomctl did not configure. A probe that fits is no lesson: a few steps
+/// without a checkpoint are less than what is said to be known.
 #[must_use]
 pub fn lesson(run: &Run, number: u32) -> Option<Entry> {
     let history = &run.history;
     let attempt = history.attempts.iter().find(|a| a.number == number)?;
     let id = attempt.token.as_ref()?.0.clone();
-    let end = end(attempt)?;
+    let end = end(attempt).filter(|e| *e != End::Fitted || !run.intent.is_probe())?;
     let before = || history.attempts.iter().take_while(|a| a.number < number);
     let rungs: Vec<Layer> = before().flat_map(Attempt::layers).collect();
     let steps = before().flat_map(Attempt::steps);
@@ -86,5 +87,6 @@ fn fullest(measured: &Measured) -> Measured {
     Measured {
         gpus: measured.fullest().cloned().into_iter().collect(),
         figures: measured.figures.clone(),
+        steps_ms: measured.steps_ms.clone(),
     }
 }

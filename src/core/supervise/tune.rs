@@ -1,8 +1,9 @@
 //! The fastest configuration that still fits, from one that does.
 
 use super::inputs::Request;
+use super::probe::{Trial, TrialEnd};
 use crate::core::ladder::{Footing, Judgement, Observed, Policy, Tried, Tuned, tune};
-use crate::core::learn::{Job, Memory};
+use crate::core::learn::{Elsewhere, Job, Memory};
 use crate::core::measure::Measured;
 use crate::core::recipe::{Layer, LayerKind, Origin, Refusal, Value};
 
@@ -22,6 +23,41 @@ pub struct Basis {
     pub died: Vec<Tried>,
     /// What the project learned.
     pub memory: Memory,
+    /// Probes on top of it, in the order in which they were made.
+    pub trials: Vec<Trial>,
+}
+
+/// The configuration that was looked at last, and what it was measured to need.
+struct Seen<'a> {
+    rungs: Vec<Layer>,
+    fits: bool,
+    measured: &'a Measured,
+}
+
+impl Basis {
+    /// The latest probe that fitted and was measured; else the configuration that is started from.
+    fn seen(&self) -> Seen<'_> {
+        let told = |m: &Measured| !(m.gpus.is_empty() && m.figures.is_empty());
+        let mut latest = self.trials.iter().rev();
+        let fitted = latest.find(|t| t.end == TrialEnd::Fitted && told(&t.measured));
+        match fitted {
+            Some(trial) => Seen {
+                rungs: self.with(trial),
+                fits: true,
+                measured: &trial.measured,
+            },
+            None => Seen {
+                rungs: self.rungs.clone(),
+                fits: self.fits,
+                measured: &self.measured,
+            },
+        }
+    }
+
+    /// Layers of the rungs and steps that a probe had.
+    fn with(&self, trial: &Trial) -> Vec<Layer> {
+        self.rungs.iter().chain(&trial.layers).cloned().collect()
+    }
 }
 
 impl Request {
@@ -32,14 +68,22 @@ impl Request {
     /// The configuration is itself not legal.
     pub fn tune(&self, basis: &Basis, changes_training: bool) -> Result<Tuned, Refusal> {
         let judge = self.judges(basis)?;
-        let footing = Footing {
+        let footing = self.tuning_footing(basis, changes_training);
+        tune(&footing, &self.preset().tune, self.inputs().risk, &judge)
+    }
+
+    pub(super) fn tuning_footing<'a>(
+        &'a self,
+        basis: &'a Basis,
+        changes_training: bool,
+    ) -> Footing<'a> {
+        Footing {
             policy: match changes_training {
                 true => Policy::Ladder,
                 false => Policy::SameMath,
             },
             ..self.footing(&basis.rungs, 0)
-        };
-        tune(&footing, &self.preset().tune, self.inputs().risk, &judge)
+        }
     }
 
     /// What is expected of the configuration that is started from; `None` where nothing is known.
@@ -50,37 +94,41 @@ impl Request {
         Ok(self.judges(basis)?(&basis.rungs))
     }
 
-    /// What says how likely a configuration is to fit: an earlier run, else measured peak and memory model,
-    /// else, where there is no model, that memory grows no faster than the sizes.
-    fn judges<'a>(
+    /// What fitted of the same preset and says nothing here, where nothing else is known to fit.
+    #[must_use]
+    pub fn elsewhere<'a>(&self, basis: &'a Basis) -> Option<Elsewhere<'a>> {
+        let job = self.job(&basis.rungs).ok().filter(|_| !basis.fits)?;
+        basis.memory.fitted_elsewhere(&job)
+    }
+
+    /// What says how likely a configuration is to fit: a probe or an earlier run, else measured peak and memory
+    /// model, else, where there is no model, that memory grows no faster than the sizes.
+    pub(super) fn judges<'a>(
         &'a self,
         basis: &'a Basis,
     ) -> Result<impl Fn(&[Layer]) -> Option<Judgement> + 'a, Refusal> {
-        let asked = self.job(&basis.rungs)?;
-        let profile = self.profile();
-        let mut observed = profile
-            .zip(self.spec(&basis.rungs))
-            .and_then(|(p, spec)| Observed::new(&spec, p, basis.fits, &basis.measured));
-        if let Some(observed) = &mut observed {
-            for tried in &basis.died {
-                if let Some(spec) = self.spec(&tried.rungs) {
-                    observed.learn(&spec, &tried.incident);
-                }
-            }
-        }
+        let seen = basis.seen();
+        let asked = self.job(&seen.rungs)?;
+        let observed = self.observed(basis, &seen);
+        let probed = self.probed(basis);
         Ok(move |layers: &[Layer]| {
             let job = self.job(layers).ok()?;
+            if probed.iter().any(|(fits, p)| !fits && p.within(&job)) {
+                return Some(certain(0.0, "a probe died of it"));
+            }
             if basis.memory.failed(&job).is_some() {
                 return Some(certain(0.0, "failed in an earlier run"));
             }
             let expected = match &observed {
                 Some(observed) => Some(observed.judge(&self.spec(layers)?)),
-                None => bound(&basis.measured, &asked, &job),
+                None => bound(seen.measured, &asked, &job),
             };
-            if basis.memory.fitted(&job).is_none() {
-                return expected;
-            }
-            let known = certain(1.0, "fitted in an earlier run");
+            let ground = match probed.iter().any(|(fits, p)| *fits && job.within(p)) {
+                true => "a probe fitted",
+                false if basis.memory.fitted(&job).is_some() => "fitted in an earlier run",
+                false => return expected,
+            };
+            let known = certain(1.0, ground);
             Some(match expected {
                 Some(expected) => Judgement {
                     fits_probability: known.fits_probability,
@@ -90,6 +138,32 @@ impl Request {
                 None => known,
             })
         })
+    }
+
+    /// What was measured, with what the attempts that died say of it.
+    fn observed(&self, basis: &Basis, seen: &Seen<'_>) -> Option<Observed<'_>> {
+        let spec = self.spec(&seen.rungs)?;
+        let mut observed = Observed::new(&spec, self.profile()?, seen.fits, seen.measured)?;
+        let died = basis.died.iter().map(|d| (d.rungs.clone(), &d.incident));
+        let probes = basis.trials.iter().filter_map(|t| match &t.end {
+            TrialEnd::OutOfMemory(incident) => Some((basis.with(t), &**incident)),
+            _ => None,
+        });
+        for (rungs, incident) in died.chain(probes) {
+            if let Some(spec) = self.spec(&rungs) {
+                observed.learn(&spec, incident);
+            }
+        }
+        Some(observed)
+    }
+
+    /// The jobs of the probes, and whether they fitted.
+    fn probed(&self, basis: &Basis) -> Vec<(bool, Job)> {
+        let jobs = basis.trials.iter().filter_map(|trial| {
+            let fits = trial.tested()?.fitted;
+            Some((fits, self.job(&basis.with(trial)).ok()?))
+        });
+        jobs.collect()
     }
 
     /// The settings that lead from the project's files to a configuration, as `--set` takes them: what rungs,

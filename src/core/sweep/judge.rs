@@ -3,9 +3,9 @@
 use minijinja::Value as Jinja;
 
 use super::axis::Sweep;
-use super::model::{Model, Room};
+use super::model::Model;
 use super::nodes::{Cell, Nodes};
-use crate::core::memory::Profile;
+use crate::core::memory::{Profile, Room};
 use crate::core::recipe::expr::{Scope, to_jinja};
 use crate::core::recipe::{
     ClusterFacts, Kind, Knob, Preset, Problem, Recipe, Refusal, Rule, Value, add_ambient, bounds,

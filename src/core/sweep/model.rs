@@ -3,16 +3,12 @@
 use std::collections::HashMap;
 
 use super::nodes::{Cell, Nodes};
-use crate::core::memory::{Profile, Spec, estimate, spec_from};
+use crate::core::memory::{Profile, Room, Spec, estimate, spec_from};
 use crate::core::recipe::{Formulas, MemoryFields};
 
 /// Share of a GPU over which a formula's result is called tight: the context, the allocator's rounding and what
 /// the formulas leave out.
 const TIGHT: f64 = 0.9;
-/// Probability to fit over which an estimate fits.
-const SAFE: f64 = 0.9;
-/// Probability to fit under which an estimate does not fit.
-const HOPELESS: f64 = 0.1;
 
 /// Memory of one cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,14 +21,6 @@ pub(super) struct Need {
     pub gpu: Option<f64>,
     /// How surely it fits; `None` where the GPU is unknown.
     pub room: Option<Room>,
-}
-
-/// How surely a cell fits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
-    Fits,
-    Tight,
-    TooLarge,
 }
 
 type Term = (String, usize);
@@ -250,11 +238,7 @@ fn by_profile(
         phases.push(word);
         phases.len() - 1
     });
-    let room = estimate.fits_probability.map(|p| match p {
-        p if p >= SAFE => Room::Fits,
-        p if p > HOPELESS => Room::Tight,
-        _ => Room::TooLarge,
-    });
+    let room = estimate.fits_probability.map(Room::of);
     Ok(Need {
         bytes: estimate.peak_bytes,
         phase,

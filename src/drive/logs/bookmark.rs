@@ -60,6 +60,9 @@ pub struct Bookmark<S> {
     /// The largest figures that they showed.
     #[serde(default)]
     pub figures: Vec<Figure>,
+    /// Milliseconds that each of the first steps took.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps_ms: Vec<u64>,
     /// What was understood of them.
     pub scanner: S,
 }

@@ -135,7 +135,7 @@ impl AttemptLogs {
             }
         });
         let mut logs = Self::of(logs.collect(), scanner);
-        logs.readers.figures = Figures::found(kept.figures);
+        logs.readers.figures = Figures::found(kept.figures, kept.steps_ms);
         logs.take_stock(followers);
         logs.mark.told = logs.told();
         logs.resumed = true;
@@ -165,6 +165,11 @@ impl AttemptLogs {
     /// The largest figures so far.
     pub fn figures(&self) -> Vec<Figure> {
         self.readers.figures.peaks()
+    }
+
+    /// Milliseconds that each of the first steps took.
+    pub fn steps_ms(&self) -> Vec<u64> {
+        self.readers.figures.steps_ms().to_vec()
     }
 
     /// Did an earlier process read a part of these logs?
@@ -269,6 +274,7 @@ impl AttemptLogs {
                 part,
                 logs: logs.collect(),
                 figures: self.figures(),
+                steps_ms: self.steps_ms(),
                 scanner: &self.readers.scanner,
             },
         );

@@ -210,6 +210,7 @@ fn project(framework: &Framework, document: &Document) {
         sbatch: Vec::new(),
         signatures: Vec::new(),
         command: Vec::new(),
+        probe: None,
     };
     match Request::new(inputs) {
         Ok(request) => climbed(&request),

@@ -1,6 +1,7 @@
 //! Tests of the supervisor: tables of single decisions, and a simulated world.
 
 pub(crate) mod double;
+mod probe;
 mod start;
 mod table;
 mod tune;

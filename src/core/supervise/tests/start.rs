@@ -24,6 +24,8 @@ knobs:
   - { name: length, role: sequence_length, type: int, default: 1024, effect: changes-training, spelling: { flag: --length }, doc: d }
   - { name: offload, role: param_offload, type: bool, default: false, spelling: { switch: --offload }, doc: d }
   - { name: gpus, role: gpus_per_node, type: int, default: 1, effect: resources, spelling: { flag: --gpus }, doc: d }
+  - { name: stop, type: int, effect: changes-training, spelling: { flag: --stop }, doc: d }
+  - { name: save, type: int, default: 10, effect: resources, spelling: { flag: --save }, doc: d }
   - { name: mem, role: host_memory, type: size, default: 64G, effect: resources, spelling: { flag: --mem }, doc: d }
 rules:
   - { name: micro-divides, must: prompts % micro == 0, message: 'x', stage: step, source: toy }
@@ -35,6 +37,7 @@ ladder:
 tune:
   - { gain: 0.1, because: b, step: { rung: stay, title: t, when: offload, moves: [{ knob: offload, to: false }] } }
   - { gain: 0.08, because: b, step: { rung: thicker, title: t, moves: [{ knob: micro, times: 2 }], laps: 5 } }
+probe: { steps: stop, set: { save: -1 } }
 ";
 
 /// The request of `run`, with values of the project file and of the command line.
@@ -81,6 +84,7 @@ pub(super) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         project: "/work".to_owned(),
         sbatch: Vec::new(),
         command: Vec::new(),
+        probe: None,
         signatures: Vec::new(),
     };
     Request::new(inputs).unwrap()

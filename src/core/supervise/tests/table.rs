@@ -813,13 +813,11 @@ fn a_job_of_somebody_else_can_be_watched() {
 
 #[test]
 fn what_was_measured_is_a_fact_before_the_diagnosis_and_nothing_is_no_fact() {
-    let measured = Measured {
-        gpus: Vec::new(),
-        figures: vec![Figure {
-            measure: Quantity::GpuReserved,
-            peak_bytes: Bytes(60 << 30),
-        }],
+    let figure = Figure {
+        measure: Quantity::GpuReserved,
+        peak_bytes: Bytes(60 << 30),
     };
+    let measured = Measured::new(Vec::new(), vec![figure]);
     for (measured, facts) in [
         (measured, &["measured", "diagnosed", "decided"][..]),
         (Measured::default(), &["diagnosed", "decided"][..]),

@@ -1,0 +1,96 @@
+//! Where tuning starts: a run that fits, or what would be submitted.
+
+use super::super::args::Configuration;
+use super::super::print::Failure;
+use super::super::print::tune_view::From;
+use super::super::{learned, load, runs};
+use super::DOES_NOT_FIT;
+use crate::core::learn::Memory;
+use crate::core::measure::Measured;
+use crate::core::supervise::{Basis, Ground, Outcome, Request};
+use crate::io::fits;
+
+/// Where to start: the run that is named, or what would be submitted.
+pub fn basis(
+    project: &load::Project,
+    named: Option<&str>,
+    flags: &Configuration,
+) -> Result<(Request, Basis, Option<From>), Failure> {
+    let memory = fits::read(&fits::file_of(&project.folder))?;
+    let mut flags = flags.clone();
+    if let Some(name) = named {
+        match runs::find(&project.folder, name) {
+            Ok(stored) => return of_run(&stored, memory),
+            Err(unknown) => {
+                flags.dataset = Some(name.to_owned());
+                // Neither: what was meant is more likely to be a run.
+                if load::request_in(project, &flags, "tune", &[]).is_err() {
+                    return Err(unknown);
+                }
+            }
+        }
+    }
+    let (request, start) = learned::request_in(project, &flags, "tune", &[])?;
+    let start = start.filter(|s| matches!(s.ground, Ground::Fits | Ground::FitsAsAsked));
+    let entry = start.map(|s| s.because);
+    // The peak of a larger job is not this one's.
+    let job = request.job(&[]).ok();
+    let same = entry.as_ref().filter(|e| job.as_ref() == Some(&e.job));
+    if let Some(stored) = same.and_then(|e| runs::find(&project.folder, &e.run).ok()) {
+        let last = stored.history.attempt().map(|a| a.number);
+        // The run itself knows more: what its earlier attempts died of.
+        if last == same.map(|e| e.attempt) {
+            return of_run(&stored, memory);
+        }
+    }
+    let basis = Basis {
+        rungs: Vec::new(),
+        fits: entry.is_some(),
+        measured: same.map_or_else(Measured::default, |e| e.measured.clone()),
+        died: Vec::new(),
+        memory,
+        trials: Vec::new(),
+    };
+    let from = entry.map(|e| From::new(&e.run, e.attempt, &basis.measured));
+    Ok((request, basis, from))
+}
+
+fn of_run(
+    stored: &runs::Stored,
+    memory: Memory,
+) -> Result<(Request, Basis, Option<From>), Failure> {
+    let history = &stored.history;
+    let run = &history.run;
+    let request = runs::request(&stored.folder)?;
+    if let Some(probe) = &request.inputs().probe {
+        let what = format!(
+            "{run} is a short job that tried a configuration of {}",
+            probe.of
+        );
+        return Err(Failure::new(2, what).hint(format!("`oomctl tune {}`", probe.of)));
+    }
+    let fitted = |number| {
+        let known = memory.entries().iter();
+        known
+            .clone()
+            .any(|e| e.fitted() && e.run == *run && e.attempt == number)
+    };
+    let last = history
+        .attempt()
+        .filter(|a| history.outcome == Some(Outcome::Succeeded) || fitted(a.number));
+    let Some(attempt) = last else {
+        let what = format!("the last attempt of {run} is not known to fit");
+        let hint = "a run that succeeded, or trained for a while, is what tuning starts from";
+        return Err(Failure::new(DOES_NOT_FIT, what).hint(hint));
+    };
+    let basis = Basis {
+        rungs: history.rungs(),
+        fits: true,
+        measured: attempt.measured.clone(),
+        died: history.tried(),
+        memory,
+        trials: Vec::new(),
+    };
+    let from = From::new(run, attempt.number, &basis.measured);
+    Ok((request, basis, Some(from)))
+}

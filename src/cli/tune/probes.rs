@@ -1,0 +1,233 @@
+//! `oomctl tune --probe-steps`: short jobs that find the fastest configuration that fits.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::super::print::probe_view::{Asked, View};
+use super::super::print::story::Story;
+use super::super::print::{self, Failure};
+use super::super::{load, new_run, render, runs};
+use super::write;
+use crate::core::config::from_flags;
+use crate::core::ladder::Candidate;
+use crate::core::ladder::probe::{Bounds, Next, Stop, next};
+use crate::core::recipe::{Layer, LayerKind};
+use crate::core::supervise::{Basis, Request, Short, Trial, TrialEnd};
+use crate::drive::{End, Handle, Sources, Until, drive};
+use crate::io::ledger::Takeover;
+
+/// Characters of the name of what is tuned in the names of its probes.
+const STEM_MAX: usize = 40;
+
+/// Options about probes.
+#[derive(Debug, clap::Args)]
+pub struct Probing {
+    /// Find it with short jobs of N training steps each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub probe_steps: Option<u32>,
+    /// Short jobs, at most, those of earlier calls included
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "probe_steps")]
+    max_probes: usize,
+    /// Set a knob in the short jobs only (repeatable): time_limit=20m
+    #[arg(long, value_name = "KNOB=VALUE", requires = "probe_steps")]
+    probe_set: Vec<String>,
+    /// Write the values into the project file
+    #[arg(long, requires = "probe_steps")]
+    write: bool,
+    /// Show the next short job, and submit nothing
+    #[arg(long, requires = "probe_steps", conflicts_with = "write")]
+    dry_run: bool,
+}
+
+/// What is tuned, and how.
+pub struct Tuning<'a> {
+    pub args: &'a Probing,
+    pub project: &'a load::Project,
+    pub request: &'a Request,
+    /// The run, dataset or preset.
+    pub of: &'a str,
+    pub changes_training: bool,
+    pub json: bool,
+}
+
+impl Tuning<'_> {
+    /// Probes until nothing more is worth it, then shows the fastest.
+    pub fn run(&self, mut basis: Basis, steps: u32) -> Result<ExitCode, Failure> {
+        let set = self.set()?;
+        let command: Vec<String> = std::env::args().collect();
+        let short = Short {
+            of: self.of,
+            steps,
+            set: &set,
+            command: &command,
+        };
+        let bounds = Bounds {
+            risk: self.request.inputs().risk,
+            probes_max: self.args.max_probes,
+        };
+        basis.trials = self.found(&basis, &short)?;
+        let stop = loop {
+            if let Some(open) = basis.trials.iter().position(|t| t.end == TrialEnd::Open) {
+                let trial = self.finish(&basis.trials[open].run)?;
+                basis.trials[open] = match trial {
+                    Ok(trial) => trial,
+                    Err(code) => return Ok(code),
+                };
+                if let Some(stop) = failed(&basis.trials[open]) {
+                    return Err(stop);
+                }
+                continue;
+            }
+            let candidates = self.request.candidates(&basis, self.changes_training)?;
+            let asked = Asked::new(&basis, &short);
+            match next(&candidates, &asked.tested, bounds) {
+                Next::Stop(stop) => break stop,
+                Next::Probe(i) if self.args.dry_run => {
+                    return self.show(&basis, &candidates[i], &short);
+                }
+                Next::Probe(i) => {
+                    let trial = self.start(&basis, &candidates[i], &short)?;
+                    basis.trials.push(trial);
+                }
+            }
+        };
+        self.tell(&basis, &short, stop)
+    }
+
+    /// What is set in the probes besides, above the rungs.
+    fn set(&self) -> Result<Vec<Layer>, Failure> {
+        let mut layer = from_flags(self.request.preset(), &self.args.probe_set, &[])?;
+        layer.kind = LayerKind::Rung;
+        Ok(vec![layer])
+    }
+
+    /// The probes of earlier calls. Those that failed for another reason than memory say nothing and are made
+    /// again.
+    fn found(&self, basis: &Basis, short: &Short<'_>) -> Result<Vec<Trial>, Failure> {
+        let folder = &self.project.folder;
+        let stem = format!("{}-", stem(self.of));
+        let numbered = |name: &str| name.strip_prefix(&stem)?.parse::<u32>().ok();
+        let mut found = Vec::new();
+        for name in runs::names(folder) {
+            let Some(number) = numbered(&name) else {
+                continue;
+            };
+            let stored = runs::open(folder, &name)?;
+            let request = runs::request(&stored.folder)?;
+            if self.request.is_probed_by(basis, short, &request) {
+                let trial = Trial::of(request.inputs(), &stored.history);
+                found.extend(trial.map(|t| (number, t)));
+            }
+        }
+        found.retain(|(_, t)| failed(t).is_none());
+        found.sort_by_key(|(number, _)| *number);
+        Ok(found.into_iter().map(|(_, trial)| trial).collect())
+    }
+
+    /// Writes a probe down; it is submitted when it is finished.
+    fn start(
+        &self,
+        basis: &Basis,
+        candidate: &Candidate,
+        short: &Short<'_>,
+    ) -> Result<Trial, Failure> {
+        let folder = &self.project.folder;
+        let name = runs::new_name(folder, &stem(self.of))?;
+        let request = self.request.probe(basis, candidate, short, &name)?;
+        drop(new_run::create(folder, &name, request)?);
+        print::talk(&format!("probe {name}: {}", candidate.taken().join(", ")));
+        trial(folder, &name)
+    }
+
+    /// Drives a probe to its end. The exit code where a signal came first.
+    fn finish(&self, name: &str) -> Result<Result<Trial, ExitCode>, Failure> {
+        let folder = &self.project.folder;
+        let stored = runs::open(folder, name)?;
+        let request = runs::request(&stored.folder)?;
+        let backend = request.inputs().backend.clone();
+        let now = jiff::Timestamp::now();
+        let handle = Handle::open(stored.folder, Box::new(request), Takeover::IfDead, now)?;
+        let mut supervisor = runs::supervisor(&backend, folder);
+        supervisor.add(handle);
+        let sources = Sources::signals()
+            .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+        let mut story = Story::new(false);
+        let end = drive(&mut supervisor, Until::Finished, &sources, &mut story);
+        story.close();
+        if let Some(error) = supervisor.runs().find_map(Handle::error) {
+            return Err(error.into());
+        }
+        if let End::Detached { signal } = end {
+            let job = supervisor
+                .runs()
+                .find_map(|h| h.history().attempt()?.job.clone());
+            let job = job.map_or_else(String::new, |j| format!(", job {}", j.id));
+            print::talk(&format!(
+                "detached; probe {name}{job} goes on. The same command takes up again, `oomctl cancel {name}` ends it"
+            ));
+            return Ok(Err(ExitCode::from(128 + u8::try_from(signal).unwrap_or(2))));
+        }
+        drop(supervisor);
+        trial(folder, name).map(Ok)
+    }
+
+    /// The next probe, of which nothing is submitted.
+    fn show(
+        &self,
+        basis: &Basis,
+        candidate: &Candidate,
+        short: &Short<'_>,
+    ) -> Result<ExitCode, Failure> {
+        let folder = &self.project.folder;
+        let name = runs::new_name(folder, &stem(self.of))?;
+        let request = self.request.probe(basis, candidate, short, &name)?;
+        let place = render::preview(&folder.display().to_string(), &request.inputs().backend);
+        let files = request.render(&[], &place)?;
+        let next = Asked::new(basis, short).next(&name, candidate);
+        if self.json {
+            print::json(&next)?;
+        } else {
+            print::data(&format!("{}{}", next.text(), render::text(&files)))?;
+        }
+        print::talk("dry run: nothing was submitted");
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<ExitCode, Failure> {
+        let view = View::new(self.request, &Asked::new(basis, short), stop)?;
+        if self.json {
+            print::json(&view)?;
+        } else {
+            print::data(&view.text())?;
+        }
+        if self.args.write {
+            write::write(self.project, self.request.preset(), view.values())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A probe that is on disk.
+fn trial(project: &Path, name: &str) -> Result<Trial, Failure> {
+    let stored = runs::open(project, name)?;
+    let request = runs::request(&stored.folder)?;
+    Trial::of(request.inputs(), &stored.history)
+        .ok_or_else(|| Failure::new(7, format!("{name} is no probe")))
+}
+
+/// What stops the search: a probe that failed for another reason than memory.
+fn failed(trial: &Trial) -> Option<Failure> {
+    let TrialEnd::Failed { reason } = &trial.end else {
+        return None;
+    };
+    let run = &trial.run;
+    let what = format!("probe {run} says nothing of its configuration: {reason}");
+    let hint = format!("`oomctl status {run}` shows more; the same command makes it again");
+    Some(Failure::new(1, what).hint(hint))
+}
+
+/// What the names of the probes of something begin with.
+fn stem(of: &str) -> String {
+    let of: String = of.chars().take(STEM_MAX).collect();
+    format!("{of}-probe")
+}

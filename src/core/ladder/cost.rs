@@ -1,0 +1,197 @@
+//! What a lap of a rung costs in speed, after what its preset states.
+
+use std::collections::BTreeMap;
+
+use super::decision::Step;
+use crate::core::recipe::{Kind, Move, Preset, RungSpec, Value};
+
+/// Share of its speed that a job loses by each of some steps, all that there are of a ladder, from 0 to below 1;
+/// `None` for one whose rung does not say.
+///
+/// What is stated is for a usual lap. A rung that divides a size (`times: 0.5`) makes a step of more passes, each of
+/// which costs a fixed time for its kernels and gathers; each halving doubles that time, so that the first lap costs
+/// least and the last most. Together the laps cost what as many usual ones do. A rung that moves by an amount
+/// (`plus: -0.2`) costs in proportion to what is left to move, everything else what is stated.
+#[must_use]
+pub fn costs(preset: &Preset, ladder: &[RungSpec], steps: &[&Step]) -> Vec<Option<f64>> {
+    let mut ways: BTreeMap<&str, Way> = BTreeMap::new();
+    let rungs = steps
+        .iter()
+        .map(|s| ladder.iter().find(|r| r.rung == s.rung));
+    let laps: Vec<Option<Lap>> = rungs
+        .zip(steps)
+        .map(|(rung, step)| Some(Lap::of(preset, rung?, step)))
+        .collect();
+    for (lap, step) in laps.iter().zip(steps) {
+        if let Some(Lap::Divided { factor, laps }) = lap {
+            let way = ways.entry(&step.rung).or_default();
+            way.factor *= factor;
+            way.laps += laps;
+        }
+    }
+    let cost = |(lap, step): (&Option<Lap>, &&Step)| {
+        let slower = ladder.iter().find(|r| r.rung == step.rung)?.slower?;
+        Some(match lap.as_ref()? {
+            Lap::Divided { factor, .. } => ways.get_mut(step.rung.as_str())?.next(slower, *factor),
+            Lap::Portion(portion) => 1.0 - (1.0 - slower).powf(*portion),
+        })
+    };
+    laps.iter().zip(steps).map(cost).collect()
+}
+
+/// What a step moves of what its rung says.
+enum Lap {
+    /// Sizes became so many times smaller, which is so many laps of the rung.
+    Divided { factor: f64, laps: f64 },
+    /// A share of what the rung moves, at most 1.
+    Portion(f64),
+}
+
+impl Lap {
+    fn of(preset: &Preset, rung: &RungSpec, step: &Step) -> Self {
+        let leading = || rung.moves.iter().filter(|m| !m.along);
+        let divided = leading().filter_map(|m| {
+            let times = m.times.filter(|t| *t > 0.0 && *t < 1.0)?;
+            let factor = moved(preset, m, step)
+                .into_iter()
+                .map(|(from, to)| from / to);
+            let factor = largest(factor)?.max(1.0);
+            Some((factor, factor.ln() / -times.ln()))
+        });
+        if let Some((factor, laps)) = divided.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            return Self::Divided { factor, laps };
+        }
+        let portions = leading().filter_map(|m| {
+            let whole = m.plus.filter(|plus| *plus != 0.0)?;
+            let moved = moved(preset, m, step).into_iter();
+            largest(moved.map(|(from, to)| (to - from) / whole))
+        });
+        Self::Portion(largest(portions).map_or(1.0, |p| p.clamp(0.0, 1.0)))
+    }
+}
+
+/// All laps of a rung that divides, one after the other.
+struct Way {
+    /// How many times smaller the sizes are at its end.
+    factor: f64,
+    /// Laps until then.
+    laps: f64,
+    /// How many times as many passes there are by now.
+    passes: f64,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self {
+            factor: 1.0,
+            laps: 0.0,
+            passes: 1.0,
+        }
+    }
+}
+
+impl Way {
+    /// What the next lap costs.
+    fn next(&mut self, slower: f64, factor: f64) -> f64 {
+        if self.factor <= 1.0 {
+            return slower;
+        }
+        // Time of a step of so many passes; at the end that of as many usual laps.
+        let fixed = ((1.0 - slower).powf(-self.laps) - 1.0) / (self.factor - 1.0);
+        let time = |passes: f64| 1.0 + fixed * (passes - 1.0);
+        let before = self.passes;
+        self.passes *= factor;
+        1.0 - time(before) / time(self.passes)
+    }
+}
+
+/// The numbers that a move changed in a step, before and after.
+fn moved(preset: &Preset, step: &Move, of: &Step) -> Vec<(f64, f64)> {
+    let its = |knob: &str| match (&step.role, &step.knob) {
+        (Some(role), _) => preset.knob(knob).is_some_and(|k| k.role == Some(*role)),
+        (None, name) => name.as_deref() == Some(knob),
+    };
+    let changes = of.changes.iter().filter(|c| its(&c.knob));
+    let number = |value: &Value| value.number(Kind::Float);
+    changes
+        .filter_map(|c| Some((number(&c.from)?, number(&c.to)?)))
+        .collect()
+}
+
+fn largest(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    numbers.filter(|n| n.is_finite()).max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::config::parse_preset;
+    use crate::core::ladder::Change;
+    use crate::core::recipe::{Effect, Layer, LayerKind};
+
+    const PRESET: &str = "
+preset: toy
+summary: a made-up framework
+files: [{ name: job.sh, template: job.sh.j2, entry: true }]
+knobs:
+  - { name: micro, role: micro_batch, type: int, default: 16, doc: d }
+  - { name: share, role: rollout_memory_fraction, type: float, default: 0.6, doc: d }
+  - { name: offload, role: param_offload, type: bool, default: false, doc: d }
+ladder:
+  - { rung: thin, title: t, slower: 0.1, laps: 9, moves: [{ role: micro_batch, times: 0.5 }] }
+  - { rung: less, title: t, slower: 0.19, laps: 9, moves: [{ knob: share, plus: -0.2, floor: 0.1 }] }
+  - { rung: away, title: t, slower: 0.3, moves: [{ role: param_offload, to: true }] }
+  - { rung: free, title: t, moves: [{ knob: micro, to: 1 }] }
+";
+
+    fn step(rung: &str, knob: &str, from: Value, to: Value) -> Step {
+        Step {
+            rung: rung.to_owned(),
+            title: String::new(),
+            changes: vec![Change {
+                knob: knob.to_owned(),
+                from,
+                to,
+                effect: Effect::SameMath,
+            }],
+            effect: Effect::SameMath,
+            notes: Vec::new(),
+            reshards: false,
+            layer: Layer::new(LayerKind::Rung),
+        }
+    }
+
+    /// In thousandths.
+    fn told(steps: &[Step]) -> Vec<Option<f64>> {
+        let preset = Preset::assemble(parse_preset("toy.yaml", PRESET).unwrap(), Vec::new(), None);
+        let preset = preset.unwrap();
+        let steps: Vec<&Step> = steps.iter().collect();
+        let costs = costs(&preset, &preset.ladder, &steps);
+        let thousandths = |cost: f64| (cost * 1_000.0).round();
+        costs.into_iter().map(|c| c.map(thousandths)).collect()
+    }
+
+    fn halve(from: i64, to: i64) -> Step {
+        step("thin", "micro", Value::Int(from), Value::Int(to))
+    }
+
+    #[test]
+    fn each_halving_costs_more_than_the_one_before_and_all_what_is_stated() {
+        let all = told(&[halve(16, 8), halve(8, 4), halve(4, 2)]);
+        // 1 / 0.9 ** 3 is 1.372, so that a step takes 1, 1.053, 1.159 and 1.372.
+        assert_eq!(all, [Some(50.0), Some(92.0), Some(155.0)]);
+        assert_eq!(told(&[halve(16, 8)]), [Some(100.0)]);
+        // A quarter at once is two laps.
+        assert_eq!(told(&[halve(16, 4)]), [Some(190.0)]);
+    }
+
+    #[test]
+    fn half_of_the_way_costs_half_and_a_switch_what_is_stated() {
+        let less = |from, to| step("less", "share", Value::Float(from), Value::Float(to));
+        let all = told(&[less(0.6, 0.4), less(0.4, 0.3)]);
+        assert_eq!(all, [Some(190.0), Some(100.0)]);
+        let away = step("away", "offload", Value::Bool(false), Value::Bool(true));
+        let free = step("free", "micro", Value::Int(16), Value::Int(1));
+        assert_eq!(told(&[away, free]), [Some(300.0), None]);
+    }
+}
