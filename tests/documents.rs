@@ -113,11 +113,27 @@ fn example() -> tempfile::TempDir {
     dir
 }
 
+/// The folder of the example whose trainer is told by a YAML file.
+fn swarm() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("rgym_exp/config");
+    fs::create_dir_all(&config).unwrap();
+    let from = root().join("examples/swarm");
+    fs::copy(from.join("oomctl.yaml"), dir.path().join("oomctl.yaml")).unwrap();
+    let file = "rg-swarm.yaml";
+    fs::copy(from.join("rgym_exp/config").join(file), config.join(file)).unwrap();
+    dir
+}
+
 #[test]
 fn every_command_line_parses_and_cheap_ones_run() {
-    let folder = example();
+    let (diamonds, swarm) = (example(), swarm());
     let (mut parsed, mut run) = (0, 0);
     for (path, text) in documents() {
+        let folder = match path.as_str() {
+            "docs/swarm.md" => &swarm,
+            _ => &diamonds,
+        };
         for line in command_lines(&text) {
             let mut words = words(&line);
             let what = format!("{path}: {line}");
@@ -165,6 +181,37 @@ fn links_lead_somewhere() {
             assert!(folder.join(&found[1]).exists(), "{path}: {}", &found[1]);
         }
     }
+}
+
+#[test]
+fn the_page_about_yaml_files_says_what_the_program_does() {
+    let (text, folder) = (document("docs/swarm.md"), swarm());
+    let preset = fs::read_to_string(root().join("presets/rl-swarm.yaml")).unwrap();
+    for rung in parse_preset("rl-swarm.yaml", &preset).unwrap().ladder {
+        assert!(
+            text.contains(&format!("| `{}` |", rung.rung)),
+            "{}",
+            rung.rung
+        );
+    }
+    let run = |line: &str, code: i32| said(&oomctl(folder.path(), &words(line)), code, line);
+    let quoted: Vec<&str> = text.lines().collect();
+    for (line, code) in [
+        ("oomctl estimate", 0),
+        ("oomctl plan --set gradient_accumulation_steps=8", 5),
+    ] {
+        let told = run(line, code);
+        let shown = told
+            .lines()
+            .filter(|l| quoted.iter().any(|q| !q.is_empty() && l.starts_with(q)));
+        assert!(shown.count() > 0, "{line}\n{told}");
+    }
+    // The answers as flags make a file that can be planned with.
+    fs::remove_file(folder.path().join("oomctl.yaml")).unwrap();
+    let lines = command_lines(&text);
+    let init = lines.iter().find(|l| l.contains("init --preset")).unwrap();
+    run(init, 0);
+    assert!(run("oomctl explain fp16", 0).contains("fp16 = true"));
 }
 
 #[test]
