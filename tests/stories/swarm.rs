@@ -233,3 +233,44 @@ fn the_rule_of_thumb_stands_beside_the_memory_model() {
         &beside,
     ]);
 }
+
+#[test]
+fn a_model_that_the_program_chooses_is_not_known_and_replaced_only_by_a_name() {
+    let place = Place::example_named("swarm");
+    let file = place.read(FILE);
+    let own = "pretrained_model_name_or_path: Qwen/Qwen2.5-0.5B-Instruct";
+    let chosen = "pretrained_model_name_or_path: ${oc.env:MODEL_NAME, ${gpu_model_choice:${large},${small}}} ";
+    place.write(FILE, &file.replace(own, chosen));
+    place.run(&["estimate"]).ends(5);
+    place.run(&["render", "--to", "out"]).ends(0);
+    assert_eq!(place.read("out/rg-swarm.yaml"), place.read(FILE));
+    let named = [
+        "render",
+        "--set",
+        "model.path=Qwen/Qwen2.5-0.5B-Instruct",
+        "--to",
+        "out",
+    ];
+    place.run(&named).ends(0);
+    assert_eq!(
+        place.read("out/rg-swarm.yaml"),
+        file.replace(own, &format!("{own} "))
+    );
+}
+
+#[test]
+fn a_program_started_here_gets_no_copies_and_that_is_said() {
+    let place = Place::example_named("swarm");
+    let words = [
+        "run",
+        "--preset",
+        "rl-swarm",
+        "--",
+        "python3",
+        "simulated_swarm.py",
+    ];
+    place.run(&words).ends(5).says(&[
+        "preset rl-swarm gives each attempt a copy of rg-swarm.yaml",
+        "oomctl submit --backend local --watch",
+    ]);
+}

@@ -45,6 +45,7 @@ pub fn answered(folder: &Path, preset: Option<&str>, set: &[String]) -> Result<S
             Some(Role::MicroBatch | Role::TrainBatch) if knob.required => {
                 draft.assume(&knob.name, "1")?
             }
+            Some(Role::ModelVariant) if is_known(&draft, knob) => {}
             Some(Role::ModelVariant) => ask_once(&mut draft, knob, &knob.doc, "")?,
             _ if knob.required => ask_once(&mut draft, knob, &knob.doc, "")?,
             _ => {}
@@ -169,6 +170,12 @@ fn ask_files(draft: &mut Draft, file: &PresetFile) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Does a file or a default give it?
+fn is_known(draft: &Draft, knob: &Knob) -> bool {
+    let recipe = draft.request().ok().and_then(|r| r.recipe(&[]).ok());
+    recipe.is_some_and(|r| !r.value(&knob.name).is_null())
 }
 
 /// A knob that is not settled yet; no answer leaves one unset that need not be given.
