@@ -274,3 +274,25 @@ fn a_program_started_here_gets_no_copies_and_that_is_said() {
         "oomctl submit --backend local --watch",
     ]);
 }
+
+#[test]
+fn no_key_is_added_to_a_configuration_whose_class_would_refuse_it() {
+    let place = Place::example_named("swarm");
+    let file = place.read(FILE);
+    let (own, fp16) = (
+        "genrl.trainer.grpo_trainer.GRPOTrainerConfig",
+        "fp16: ${training.fp16}",
+    );
+    // As releases before 0.6 have it.
+    let file = file
+        .replace(own, "trl.trainer.GRPOConfig")
+        .replace(fp16, "bf16: false");
+    let file = file.replace(
+        "  fp16: false                # weights in half precision\n",
+        "",
+    );
+    place.write(FILE, &file);
+    let plan = place.run(&["plan"]).ends(0).out;
+    assert!(!plan.contains("shorter-answers  halve"), "{plan}");
+    assert!(plan.contains("trainer_bf16  false -> true"), "{plan}");
+}
