@@ -64,21 +64,13 @@ fn it_dies_of_memory_and_gets_a_copy_of_its_file_with_smaller_batches_until_it_f
         .run(&["explain", "minibatch_size", "--run", "rl-swarm-1"])
         .ends(0);
     why.says(&["halve-minibatch", "rgym_exp/config/rg-swarm.yaml:31"]);
-    // The trainer says which file it was given.
-    let log = place.run(&["logs", "rl-swarm-1"]);
-    let told = format!("{}{}", log.out, log.err);
-    assert!(
-        told.contains("attempt-3/rg-swarm.yaml") || log.code != 0,
-        "{told}"
-    );
 }
 
 #[test]
 fn a_key_that_the_file_lacks_is_added_in_its_mapping_or_refused() {
     let place = Place::example_named("swarm");
     let copy = |set: &str| {
-        let done = place.run(&["render", "--set", set, "--to", "out"]).ends(0);
-        drop(done);
+        place.run(&["render", "--set", set, "--to", "out"]).ends(0);
         place.read("out/rg-swarm.yaml")
     };
     let file = place.read(FILE);
