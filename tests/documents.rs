@@ -113,15 +113,19 @@ fn said(out: &Output, code: i32, what: &str) -> String {
     text
 }
 
-/// A folder with the project file of the example that a document is about.
+/// A folder with what commands read of the example that a document is about.
 fn example(document: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let name = match document {
-        "docs/data-parallel.md" => "data-parallel",
-        _ => "diamonds-grpo",
+    let (name, more) = match document {
+        "docs/data-parallel.md" => ("data-parallel", None),
+        "docs/swarm.md" => ("swarm", Some("rgym_exp/config/rg-swarm.yaml")),
+        _ => ("diamonds-grpo", None),
     };
-    let project = root().join(format!("examples/{name}/oomctl.yaml"));
-    fs::copy(project, dir.path().join("oomctl.yaml")).unwrap();
+    for file in ["oomctl.yaml"].into_iter().chain(more) {
+        let to = dir.path().join(file);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(root().join("examples").join(name).join(file), to).unwrap();
+    }
     dir
 }
 
@@ -177,6 +181,38 @@ fn links_lead_somewhere() {
             assert!(folder.join(&found[1]).exists(), "{path}: {}", &found[1]);
         }
     }
+}
+
+#[test]
+fn the_page_about_yaml_files_says_what_the_program_does() {
+    let name = "docs/swarm.md";
+    let (text, folder) = (document(name), example(name));
+    let preset = fs::read_to_string(root().join("presets/rl-swarm.yaml")).unwrap();
+    for rung in parse_preset("rl-swarm.yaml", &preset).unwrap().ladder {
+        assert!(
+            text.contains(&format!("| `{}` |", rung.rung)),
+            "{}",
+            rung.rung
+        );
+    }
+    let run = |line: &str, code: i32| said(&oomctl(folder.path(), &words(line)), code, line);
+    let quoted: Vec<&str> = text.lines().collect();
+    for (line, code) in [
+        ("oomctl estimate", 0),
+        ("oomctl plan --set gradient_accumulation_steps=8", 5),
+    ] {
+        let told = run(line, code);
+        let shown = told
+            .lines()
+            .filter(|l| quoted.iter().any(|q| !q.is_empty() && l.starts_with(q)));
+        assert!(shown.count() > 0, "{line}\n{told}");
+    }
+    // The answers as flags make a file that can be planned with.
+    fs::remove_file(folder.path().join("oomctl.yaml")).unwrap();
+    let lines = command_lines(&text);
+    let init = lines.iter().find(|l| l.contains("init --preset")).unwrap();
+    run(init, 0);
+    assert!(run("oomctl explain fp16", 0).contains("fp16 = true"));
 }
 
 #[test]

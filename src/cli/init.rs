@@ -1,4 +1,7 @@
-//! `oomctl init`: a commented starter file.
+//! `oomctl init`: a project file to begin with, commented, or from answers.
+
+mod asking;
+mod draft;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,6 +9,7 @@ use std::process::ExitCode;
 use super::load::PROJECT_FILE;
 use super::print::{self, Failure};
 use crate::io::files::{Access, write_atomic};
+use draft::Draft;
 
 /// The starter file; a test loads it.
 pub const STARTER: &str = include_str!("../../templates/starter.yaml");
@@ -16,6 +20,15 @@ pub struct Args {
     /// Folder to write oomctl.yaml into
     #[arg(default_value = ".")]
     folder: PathBuf,
+    /// Look at the GPUs of this machine, ask for preset, precision and batch, and write what was answered
+    #[arg(long)]
+    interactive: bool,
+    /// Write a file for this preset instead of the commented one
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// Give a knob a value in it (repeatable)
+    #[arg(long = "set", value_name = "KNOB=VALUE", requires = "preset")]
+    set: Vec<String>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -24,12 +37,28 @@ pub struct Args {
 /// Runs `oomctl init`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let path = args.folder.join(PROJECT_FILE);
-    if path.exists() && !args.force {
+    if path.exists() && !args.force && !args.interactive {
         let what = format!("{} exists already", path.display());
         return Err(Failure::new(5, what).hint("`oomctl init --force` replaces it"));
     }
-    write_atomic(&path, STARTER.as_bytes(), Access::Shared)?;
+    let text = match &args.preset {
+        _ if args.interactive => {
+            let asks_first = path.exists() && !args.force;
+            let text = asking::answered(&args.folder, args.preset.as_deref(), &args.set)?;
+            if !asking::wanted(&path, &text, asks_first)? {
+                print::talk("nothing was written");
+                return Ok(ExitCode::SUCCESS);
+            }
+            text
+        }
+        Some(preset) => Draft::new(&args.folder, preset, &args.set)?.checked()?,
+        None => STARTER.to_owned(),
+    };
+    write_atomic(&path, text.as_bytes(), Access::Shared)?;
     print::data(&path.display().to_string())?;
-    print::talk("next: edit it, then `oomctl plan` and `oomctl submit`");
+    print::talk(match args.preset.is_some() || args.interactive {
+        true => "next: `oomctl plan` and `oomctl submit`",
+        false => "next: edit it, then `oomctl plan` and `oomctl submit`",
+    });
     Ok(ExitCode::SUCCESS)
 }

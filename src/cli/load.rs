@@ -88,6 +88,18 @@ pub fn project(given: Option<&Path>) -> Result<Project, Failure> {
     })
 }
 
+/// A project in `folder` that has no file yet.
+pub fn empty(folder: &Path) -> Result<Project, Failure> {
+    let here = std::env::current_dir()
+        .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
+    let folder = here.join(folder);
+    Ok(Project {
+        library: Library::new(Some(&folder)),
+        folder,
+        document: Document::parse(PROJECT_FILE, "")?,
+    })
+}
+
 impl Project {
     /// Messages that only this project's program prints.
     pub fn signatures(&self) -> Result<Vec<UserSignature>, Failure> {

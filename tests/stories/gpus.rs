@@ -12,7 +12,7 @@ use super::place::{Place, install};
 use super::weaver;
 
 /// A folder in which these GPUs are seen.
-fn seeing(gpus: &Gpus) -> Place {
+pub fn seeing(gpus: &Gpus) -> Place {
     let mut place = Place::bare();
     for (name, value) in gpus.variables() {
         place.set(name, &value);
@@ -23,7 +23,7 @@ fn seeing(gpus: &Gpus) -> Place {
     place
 }
 
-fn h100(uuid: &str, used_mib: u32, more: &str) -> String {
+pub fn h100(uuid: &str, used_mib: u32, more: &str) -> String {
     format!("gpu uuid={uuid} name=NVIDIA_H100_80GB_HBM3 total_mib=81559 used_mib={used_mib} {more}")
 }
 
@@ -411,7 +411,7 @@ fn watching_as_json_is_a_document_a_line() {
 }
 
 /// The two ends of a new terminal: ours, and that of a program.
-fn terminal() -> (OwnedFd, OwnedFd) {
+pub fn terminal() -> (OwnedFd, OwnedFd) {
     let (mut ours, mut theirs) = (0, 0);
     let size = libc::winsize {
         ws_row: 24,

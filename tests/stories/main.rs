@@ -16,6 +16,7 @@ mod gpus;
 #[path = "../verl/harness.rs"]
 mod harness;
 mod hostile;
+mod interactive;
 mod killed_watch;
 mod launch;
 mod launch_queue;

@@ -64,21 +64,13 @@ fn it_dies_of_memory_and_gets_a_copy_of_its_file_with_smaller_batches_until_it_f
         .run(&["explain", "minibatch_size", "--run", "rl-swarm-1"])
         .ends(0);
     why.says(&["halve-minibatch", "rgym_exp/config/rg-swarm.yaml:31"]);
-    // The trainer says which file it was given.
-    let log = place.run(&["logs", "rl-swarm-1"]);
-    let told = format!("{}{}", log.out, log.err);
-    assert!(
-        told.contains("attempt-3/rg-swarm.yaml") || log.code != 0,
-        "{told}"
-    );
 }
 
 #[test]
 fn a_key_that_the_file_lacks_is_added_in_its_mapping_or_refused() {
     let place = Place::example_named("swarm");
     let copy = |set: &str| {
-        let done = place.run(&["render", "--set", set, "--to", "out"]).ends(0);
-        drop(done);
+        place.run(&["render", "--set", set, "--to", "out"]).ends(0);
         place.read("out/rg-swarm.yaml")
     };
     let file = place.read(FILE);
@@ -232,4 +224,67 @@ fn the_rule_of_thumb_stands_beside_the_memory_model() {
         "minibatch_size 20 by (total - overhead) / (model * 2.5)",
         &beside,
     ]);
+}
+
+#[test]
+fn a_model_that_the_program_chooses_is_not_known_and_replaced_only_by_a_name() {
+    let place = Place::example_named("swarm");
+    let file = place.read(FILE);
+    let own = "pretrained_model_name_or_path: Qwen/Qwen2.5-0.5B-Instruct";
+    let chosen = "pretrained_model_name_or_path: ${oc.env:MODEL_NAME, ${gpu_model_choice:${large},${small}}} ";
+    place.write(FILE, &file.replace(own, chosen));
+    place.run(&["estimate"]).ends(5);
+    place.run(&["render", "--to", "out"]).ends(0);
+    assert_eq!(place.read("out/rg-swarm.yaml"), place.read(FILE));
+    let named = [
+        "render",
+        "--set",
+        "model.path=Qwen/Qwen2.5-0.5B-Instruct",
+        "--to",
+        "out",
+    ];
+    place.run(&named).ends(0);
+    assert_eq!(
+        place.read("out/rg-swarm.yaml"),
+        file.replace(own, &format!("{own} "))
+    );
+}
+
+#[test]
+fn a_program_started_here_gets_no_copies_and_that_is_said() {
+    let place = Place::example_named("swarm");
+    let words = [
+        "run",
+        "--preset",
+        "rl-swarm",
+        "--",
+        "python3",
+        "simulated_swarm.py",
+    ];
+    place.run(&words).ends(5).says(&[
+        "preset rl-swarm gives each attempt a copy of rg-swarm.yaml",
+        "oomctl submit --backend local --watch",
+    ]);
+}
+
+#[test]
+fn no_key_is_added_to_a_configuration_whose_class_would_refuse_it() {
+    let place = Place::example_named("swarm");
+    let file = place.read(FILE);
+    let (own, fp16) = (
+        "genrl.trainer.grpo_trainer.GRPOTrainerConfig",
+        "fp16: ${training.fp16}",
+    );
+    // As releases before 0.6 have it.
+    let file = file
+        .replace(own, "trl.trainer.GRPOConfig")
+        .replace(fp16, "bf16: false");
+    let file = file.replace(
+        "  fp16: false                # weights in half precision\n",
+        "",
+    );
+    place.write(FILE, &file);
+    let plan = place.run(&["plan"]).ends(0).out;
+    assert!(!plan.contains("shorter-answers  halve"), "{plan}");
+    assert!(plan.contains("trainer_bf16  false -> true"), "{plan}");
 }

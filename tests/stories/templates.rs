@@ -134,6 +134,25 @@ fn what_is_rendered_is_good_shell() {
         place.run(&arguments).ends(0);
         all.extend(scripts(&place, &to));
     }
+    let swarm = Place::example_named("swarm");
+    for (n, shape) in [
+        &[][..],
+        &[
+            "--set",
+            "allocator_conf=max_split_size_mb:512",
+            "--set",
+            "args=[a b, $c]",
+        ],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let to = format!("swarm{n}");
+        let mut arguments = vec!["render", "--backend", "slurm", "--to", &to];
+        arguments.extend(*shape);
+        swarm.run(&arguments).ends(0);
+        all.extend(scripts(&swarm, &to));
+    }
     assert!(all.len() > 30, "{}", all.len());
     for script in &all {
         let done = Command::new("bash").arg("-n").arg(script).output().unwrap();
@@ -157,5 +176,8 @@ fn what_is_rendered_is_good_shell() {
 
 fn scripts(place: &Place, folder: &str) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(place.path(folder)).unwrap();
-    entries.map(|e| e.unwrap().path()).collect()
+    let files = entries.map(|e| e.unwrap().path());
+    files
+        .filter(|f| f.extension().is_none_or(|e| e != "yaml"))
+        .collect()
 }

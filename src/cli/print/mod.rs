@@ -84,6 +84,12 @@ pub fn talk(text: &str) {
     ));
 }
 
+/// Asks the person at the terminal: the answer comes on the same line.
+pub fn prompt(text: &str) {
+    let mut err = anstream::stderr().lock();
+    drop(write!(err, "{}", terminal_safe(text)).and_then(|()| err.flush()));
+}
+
 /// Text without what could drive a terminal: of all control characters only line ends, tabs and
 /// colours pass. Logs, schedulers and configuration files are data, whoever wrote them.
 fn terminal_safe(text: &str) -> String {

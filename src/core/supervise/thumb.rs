@@ -82,22 +82,32 @@ impl Request {
         Some(good)
     }
 
-    /// A layer with another value; how often gradients are accumulated bears on rules and not on memory.
-    fn with(&self, knob: &str, value: i64) -> Layer {
-        let setting = |value| Setting {
+    /// A layer that tries a whole value for a knob.
+    #[must_use]
+    pub fn trial(knob: &str, value: i64) -> Layer {
+        let setting = Setting {
             value: Value::Int(value),
             origin: Origin::Computed {
-                expr: "a batch that is tried".to_owned(),
+                expr: "a value that is tried".to_owned(),
             },
         };
         let mut layer = Layer::new(LayerKind::Rung);
-        let accumulation = self.preset().with_role(Role::GradAccumulation);
-        let known =
-            accumulation.filter(|k| self.recipe(&[]).is_ok_and(|r| !r.value(&k.name).is_null()));
+        layer.settings.insert(knob.to_owned(), setting);
         layer
-            .settings
-            .extend(known.map(|k| (k.name.clone(), setting(1))));
-        layer.settings.insert(knob.to_owned(), setting(value));
+    }
+
+    /// The same for a batch; how often gradients are accumulated bears on rules and not on memory.
+    fn with(&self, knob: &str, value: i64) -> Layer {
+        let mut layer = Self::trial(knob, value);
+        let recipe = self.recipe(&[]);
+        for other in self.preset().with_role(Role::GradAccumulation) {
+            if recipe
+                .as_ref()
+                .is_ok_and(|r| !r.value(&other.name).is_null())
+            {
+                layer.settings.extend(Self::trial(&other.name, 1).settings);
+            }
+        }
         layer
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::axis::{Axis, Place, Sweep};
 use super::numbers::number;
 use super::repair::{Change, Repair};
+use crate::core::patch::yaml;
 use crate::core::recipe::Value;
 
 /// Applies the changes of a repair to the text of the sweep's file.
@@ -131,9 +132,7 @@ fn written(value: &Value, exponent: bool) -> String {
         (true, Value::Float(x)) => exponent_of(*x),
         #[expect(clippy::cast_precision_loss, reason = "an end of a range")]
         (true, Value::Int(x)) => exponent_of(*x as f64),
-        // YAML 1.1 takes a number with an exponent but no point for text.
-        (_, Value::Float(x)) => format!("{x:?}"),
-        _ => value.to_string(),
+        _ => yaml::written(value).unwrap_or_else(|| value.to_string()),
     }
 }
 

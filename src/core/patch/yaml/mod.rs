@@ -149,6 +149,12 @@ impl Yaml {
     }
 }
 
+/// A value as a scalar of YAML that Python reads as it is meant; `None` for lists and maps.
+#[must_use]
+pub fn written(value: &Value) -> Option<String> {
+    scalar::Scalar::of(value, ScalarStyle::Plain).map(|s| s.written)
+}
+
 /// Mappings merged into one another that are followed.
 const MERGES: usize = 8;
 

@@ -260,6 +260,8 @@ fn what_cannot_be_changed_alone_is_refused_with_its_line() {
 struct Written {
     text: String,
     values: Vec<(Vec<String>, Range<usize>)>,
+    /// Paths of its mappings.
+    maps: Vec<Vec<String>>,
 }
 
 /// What a generated file holds.
@@ -325,6 +327,7 @@ impl Written {
                 self.text.push('\n');
             }
             Tree::Flow(leaves) => {
+                self.maps.push(path.to_vec());
                 self.text.push_str(" {");
                 for (at, leaf) in leaves.iter().enumerate() {
                     self.text.push_str(if at > 0 { ", " } else { "" });
@@ -342,6 +345,9 @@ impl Written {
                 self.text.push('\n');
             }
             Tree::Map(children) | Tree::List(children) => {
+                if matches!(tree, Tree::Map(_)) {
+                    self.maps.push(path.to_vec());
+                }
                 self.text.push_str(remark);
                 self.text.push('\n');
                 for (at, child) in children.iter().enumerate() {
@@ -408,6 +414,30 @@ proptest! {
         }
         let parsed: Result<serde_json::Value, _> = serde_yaml::from_str(text);
         prop_assert!(parsed.is_ok(), "{text}");
+    }
+
+    #[test]
+    fn whatever_the_file_one_key_is_added_and_no_other_byte_changes(
+        children in prop::collection::vec(tree(), 1..5),
+        noise in prop::collection::vec(0_usize..100, 1..20),
+        pick in any::<prop::sample::Index>(),
+        value in value(),
+    ) {
+        let mut written = Written::default();
+        written.node(&Tree::Map(children), 0, &[], &mut noise.iter().copied().cycle());
+        let mut path = written.maps[pick.index(written.maps.len())].clone();
+        path.push("added".to_owned());
+        let yaml = Yaml::parse("f.yaml", &written.text).unwrap();
+        let new = yaml.set(&path, &value).unwrap();
+        // All that was there is there still, around one piece that is new.
+        let (old, text) = (written.text.as_bytes(), new.text().as_bytes());
+        let before = old.iter().zip(text).take_while(|(a, b)| a == b).count();
+        let behind = old.iter().rev().zip(text.iter().rev()).take_while(|(a, b)| a == b).count();
+        prop_assert!(text.len() > old.len() && before + behind >= old.len(), "{}\n{}", written.text, new.text());
+        prop_assert!(new.get(&path).unwrap().is_some());
+        for (other, _) in &written.values {
+            prop_assert_eq!(new.get(other).unwrap().unwrap().text, yaml.get(other).unwrap().unwrap().text);
+        }
     }
 
     #[test]

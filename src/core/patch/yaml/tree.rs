@@ -125,8 +125,8 @@ impl Node {
 
     /// The node with an anchor.
     pub(super) fn anchored(&self, anchor: usize) -> Option<&Self> {
-        let all = self.all().into_iter();
-        all.filter(|n| anchor != 0 && n.anchor == anchor).last()
+        let mut all = self.all().into_iter();
+        all.find(|n| anchor != 0 && n.anchor == anchor)
     }
 
     /// The same content, wherever it stands.

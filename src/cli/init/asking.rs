@@ -1,0 +1,279 @@
+//! The questions of `oomctl init --interactive`. Nothing is written here: who stops answering leaves nothing behind.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use super::super::known::GPU_MEMORY;
+use super::super::load;
+use super::super::print::{self, Failure};
+use super::draft::Draft;
+use crate::core::config::parse_preset;
+use crate::core::memory::Unknown;
+use crate::core::recipe::{Knob, PresetFile, Role, Scalar, Value};
+use crate::core::supervise::Request;
+use crate::io::gpu::Driver;
+use crate::io::library::{Library, Shelf};
+
+/// Batches below the computed one that are tried for a legal one.
+const MOST_TRIED: i64 = 4_096;
+
+/// The text of a project file for `folder`, from what the user answers. `set` is settled already.
+pub fn answered(folder: &Path, preset: Option<&str>, set: &[String]) -> Result<String, Failure> {
+    if !std::io::stdin().is_terminal() {
+        let what = "standard input is no terminal, so there is nobody to ask";
+        let hint =
+            "drop --interactive, or give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
+        return Err(Failure::new(2, what).hint(hint));
+    }
+    let memory = show_gpus();
+    let preset = match preset {
+        Some(name) => name.to_owned(),
+        None => ask_preset(&load::empty(folder)?.library, folder)?,
+    };
+    let mut draft = Draft::new(folder, &preset, set)?;
+    let file = draft.preset()?;
+    ask_files(&mut draft, &file)?;
+    let request = draft.request()?;
+    let knobs = &request.preset().knobs;
+    if let Some(knob) = knobs.iter().find(|k| k.name == GPU_MEMORY) {
+        let question = "Memory of the GPU that the job will have, such as 24GiB; nothing where that is not known.";
+        ask_once(&mut draft, knob, question, memory.as_deref().unwrap_or(""))?;
+    }
+    for knob in knobs {
+        match knob.role {
+            // It is asked for when everything is known that it depends on.
+            Some(Role::MicroBatch | Role::TrainBatch) if knob.required => {
+                draft.assume(&knob.name, "1")?
+            }
+            Some(Role::ModelVariant) if is_known(&draft, knob) => {}
+            Some(Role::ModelVariant) => ask_once(&mut draft, knob, &knob.doc, "")?,
+            _ if knob.required => ask_once(&mut draft, knob, &knob.doc, "")?,
+            _ => {}
+        }
+    }
+    ask_precision(&mut draft)?;
+    ask_batch(&mut draft)?;
+    draft.checked()
+}
+
+/// Shows the file, and asks whether it is to be written.
+pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, Failure> {
+    print::talk(&format!("\n{text}"));
+    let (question, default) = match exists {
+        true => ("exists already; replace it with this?", "n"),
+        false => ("write this?", "y"),
+    };
+    loop {
+        match ask(&format!("{}: {question} y or n", path.display()), default)?.as_str() {
+            "y" | "Y" | "yes" => return Ok(true),
+            "n" | "N" | "no" => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+/// One line of answer; an empty one is the default.
+fn ask(question: &str, default: &str) -> Result<String, Failure> {
+    print::prompt(&match default {
+        "" => format!("{question}: "),
+        default => format!("{question} [{default}]: "),
+    });
+    let mut line = String::new();
+    match std::io::stdin().read_line(&mut line) {
+        Ok(1..) => {}
+        Ok(0) => {
+            return Err(Failure::new(
+                2,
+                "no answer was given, and nothing was written",
+            ));
+        }
+        Err(e) => {
+            return Err(Failure::new(
+                2,
+                format!("standard input: {e}; nothing was written"),
+            ));
+        }
+    }
+    let answer = line.trim();
+    Ok(if answer.is_empty() { default } else { answer }.to_owned())
+}
+
+/// Shows the GPUs of this machine; the memory of the smallest one, as a knob takes it.
+fn show_gpus() -> Option<String> {
+    let machine = match Driver::open().and_then(|d| d.look()) {
+        Ok(machine) if !machine.gpus.is_empty() => machine,
+        Ok(_) => {
+            print::talk("no GPU can be seen on this machine");
+            return None;
+        }
+        Err(e) => {
+            print::talk(&format!("no GPU is known: {e}"));
+            return None;
+        }
+    };
+    for gpu in &machine.gpus {
+        let (total, free) = (gpu.memory.total.gib(), gpu.memory.free.gib());
+        print::talk(&format!(
+            "GPU {}  {}  {free:.1} of {total:.1} GiB free",
+            gpu.index, gpu.name
+        ));
+    }
+    let smallest = machine.gpus.iter().map(|g| g.memory.total.0).min()?;
+    Some(format!("{}MiB", smallest >> 20))
+}
+
+/// The preset: by default one whose file lies here.
+fn ask_preset(library: &Library, folder: &Path) -> Result<String, Failure> {
+    let mut default = library.default_preset().to_owned();
+    let names = library.names(Shelf::Presets);
+    for name in &names {
+        let source = library.get(Shelf::Presets, name)?;
+        let file = parse_preset(&source.path, &source.text)?;
+        print::talk(&format!("preset {name:<10}  {}", file.summary));
+        let mut copied = file
+            .files
+            .iter()
+            .filter_map(|f| default_path(&file, f.copy.as_ref()?));
+        if copied.any(|path| folder.join(path).is_file()) {
+            default.clone_from(name);
+        }
+    }
+    loop {
+        let name = ask("preset", &default)?;
+        if names.contains(&name) {
+            return Ok(name);
+        }
+        print::talk(&format!("there is no preset named {name:?}"));
+    }
+}
+
+fn default_path(file: &PresetFile, knob: &str) -> Option<String> {
+    match &file.knobs.iter().find(|k| k.name == *knob)?.default {
+        Some(Scalar::Text(path)) => Some(path.clone()),
+        _ => None,
+    }
+}
+
+/// The files that the preset copies, where they are not where it expects them.
+fn ask_files(draft: &mut Draft, file: &PresetFile) -> Result<(), Failure> {
+    for knob in file.files.iter().filter_map(|f| f.copy.as_ref()) {
+        let path = default_path(file, knob).unwrap_or_default();
+        if draft.folder().join(&path).is_file() && !path.is_empty() || draft.has(knob) {
+            continue;
+        }
+        loop {
+            let path = ask(&format!("{knob} (there is no {path} here)"), "")?;
+            match draft.set(knob, &path, |_| Ok(())) {
+                Ok(()) => break,
+                Err(failure) => drop(failure.report()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Does a file or a default give it?
+fn is_known(draft: &Draft, knob: &Knob) -> bool {
+    let recipe = draft.request().ok().and_then(|r| r.recipe(&[]).ok());
+    recipe.is_some_and(|r| !r.value(&knob.name).is_null())
+}
+
+/// A knob that is not settled yet; no answer leaves one unset that need not be given.
+fn ask_once(draft: &mut Draft, knob: &Knob, question: &str, default: &str) -> Result<(), Failure> {
+    if draft.has(&knob.name) {
+        return Ok(());
+    }
+    loop {
+        let answer = ask(&format!("{question}\n{}", knob.name), default)?;
+        if answer.is_empty() && !knob.required {
+            return Ok(());
+        }
+        match draft.set(&knob.name, &answer, |_| Ok(())) {
+            Ok(()) if !answer.is_empty() => return Ok(()),
+            Ok(()) => draft.unset(&knob.name),
+            Err(failure) => drop(failure.report()),
+        }
+    }
+}
+
+/// A knob that has a value; another one only where the whole is legal with it.
+fn ask_legal(draft: &mut Draft, knob: &Knob, present: &str, default: &str) -> Result<(), Failure> {
+    let choices = match knob.choices.join(", ") {
+        none if none.is_empty() => String::new(),
+        choices => format!(" ({choices})"),
+    };
+    loop {
+        let answer = ask(&format!("{}\n{}{choices}", knob.doc, knob.name), default)?;
+        if answer == present {
+            return Ok(());
+        }
+        let legal = |request: &Request| Ok(request.shape(&[]).map(drop)?);
+        match draft.set(&knob.name, &answer, legal) {
+            Ok(()) => return Ok(()),
+            Err(failure) => drop(failure.report()),
+        }
+    }
+}
+
+fn ask_precision(draft: &mut Draft) -> Result<(), Failure> {
+    let request = draft.request()?;
+    let recipe = request.recipe(&[])?;
+    let mut knobs = request.preset().with_role(Role::Precision);
+    let Some(knob) = knobs.find(|k| !recipe.value(&k.name).is_null() && !draft.has(&k.name)) else {
+        return Ok(());
+    };
+    let present = recipe.value(&knob.name).to_string();
+    ask_legal(draft, knob, &present, &present)
+}
+
+/// The batch, with what the memory model and the rule of thumb say of it.
+fn ask_batch(draft: &mut Draft) -> Result<(), Failure> {
+    let request = draft.request()?;
+    let recipe = request.recipe(&[])?;
+    let preset = request.preset();
+    let thumb = request.thumb();
+    let by_thumb = thumb.as_ref().and_then(|t| preset.knob(&t.knob));
+    let by_role = [Role::MicroBatch, Role::TrainBatch].into_iter();
+    let by_role = by_role.flat_map(|role| preset.with_role(role));
+    let mut candidates = by_thumb.into_iter().chain(by_role);
+    let Some(knob) = candidates.find(|k| matches!(recipe.value(&k.name), Value::Int(_))) else {
+        return Ok(());
+    };
+    if draft.has(&knob.name) && !draft.assumes(&knob.name) {
+        return Ok(());
+    }
+    let present = recipe.value(&knob.name).to_string();
+    if let Some(thumb) = &thumb {
+        print::talk(&format!(
+            "rule of thumb: {} {} by {}",
+            thumb.knob, thumb.by_rule, thumb.formula
+        ));
+    }
+    let by_model = request.largest(&knob.name);
+    print::talk(&match (by_model, request.estimate(&[])) {
+        (Some(0), _) => format!(
+            "memory model: no {} fits with probability {}",
+            knob.name,
+            request.inputs().risk
+        ),
+        (Some(batch), _) => format!("memory model: {} {batch} at most", knob.name),
+        (None, Some(Err(Unknown { field, why }))) => {
+            format!("memory model: no answer, {field} {why}")
+        }
+        (None, _) => "memory model: no answer".to_owned(),
+    });
+    let computed = match by_model {
+        Some(batch) => Some(batch.max(1)),
+        None => thumb.map(|t| t.by_rule),
+    };
+    let default = computed.and_then(|most| legal(&request, &knob.name, most));
+    let default = default.map_or_else(|| present.clone(), |batch| batch.to_string());
+    ask_legal(draft, knob, &present, &default)
+}
+
+/// The largest legal batch up to `most`.
+fn legal(request: &Request, knob: &str, most: i64) -> Option<i64> {
+    let least = most.saturating_sub(MOST_TRIED).max(1);
+    let mut batches = (least..=most).rev();
+    batches.find(|batch| request.shape(&[Request::trial(knob, *batch)]).is_ok())
+}

@@ -1,0 +1,149 @@
+//! A project file that is being put together.
+
+use std::path::{Path, PathBuf};
+
+use super::super::args::Configuration;
+use super::super::load::{self, Project};
+use super::super::print::Failure;
+use crate::core::config::parse_preset;
+use crate::core::patch::yaml::written;
+use crate::core::recipe::{PresetFile, Value};
+use crate::core::supervise::Request;
+use crate::io::library::Shelf;
+
+/// Name of the run of a request that is never submitted.
+const RUN: &str = "init";
+
+/// A preset and the values that were chosen so far.
+pub struct Draft {
+    project: Project,
+    flags: Configuration,
+    /// Knobs that must have some value until they are asked for.
+    assumed: Vec<String>,
+}
+
+impl Draft {
+    /// Nothing but the preset and these values (`KNOB=VALUE`), for a project in `folder`.
+    pub fn new(folder: &Path, preset: &str, set: &[String]) -> Result<Self, Failure> {
+        let flags = Configuration {
+            preset: Some(preset.to_owned()),
+            set: set.to_vec(),
+            ..Configuration::default()
+        };
+        let project = load::empty(folder)?;
+        Ok(Self {
+            project,
+            flags,
+            assumed: Vec::new(),
+        })
+    }
+
+    /// The preset as it is written.
+    pub fn preset(&self) -> Result<PresetFile, Failure> {
+        let name = self.flags.preset.as_deref().unwrap_or_default();
+        let source = self.project.library.get(Shelf::Presets, name)?;
+        Ok(parse_preset(&source.path, &source.text)?)
+    }
+
+    /// The folder of the project.
+    pub fn folder(&self) -> PathBuf {
+        self.project.folder.clone()
+    }
+
+    /// The configuration as it would be with this file.
+    pub fn request(&self) -> Result<Request, Failure> {
+        load::request_in(&self.project, &self.flags, RUN, &[])
+    }
+
+    /// Gives a knob a value; `legal` is asked whether that will do, and where not it is taken back.
+    pub fn set(
+        &mut self,
+        knob: &str,
+        value: &str,
+        legal: impl Fn(&Request) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.flags.set.push(format!("{knob}={value}"));
+        let done = self.request().and_then(|request| legal(&request));
+        if done.is_err() {
+            self.flags.set.pop();
+        }
+        done
+    }
+
+    /// Was it given a value?
+    pub fn has(&self, knob: &str) -> bool {
+        let mut names = self.flags.set.iter().filter_map(|s| s.split_once('='));
+        names.any(|(name, _)| name.trim() == knob)
+    }
+
+    /// Gives a knob a value until it is asked for, unless it has one.
+    pub fn assume(&mut self, knob: &str, value: &str) -> Result<(), Failure> {
+        if self.has(knob) {
+            return Ok(());
+        }
+        self.assumed.push(knob.to_owned());
+        self.set(knob, value, |_| Ok(()))
+    }
+
+    /// Has it only a value that was assumed?
+    pub fn assumes(&self, knob: &str) -> bool {
+        self.assumed.iter().any(|k| k == knob)
+    }
+
+    /// Takes the values of a knob back.
+    pub fn unset(&mut self, knob: &str) {
+        let of = |set: &String| {
+            set.split_once('=')
+                .is_some_and(|(name, _)| name.trim() == knob)
+        };
+        self.flags.set.retain(|s| !of(s));
+    }
+
+    /// The text of the file, when the configuration is legal.
+    pub fn checked(&self) -> Result<String, Failure> {
+        self.request()?.shape(&[])?;
+        self.text()
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> Result<String, Failure> {
+        let request = self.request()?;
+        let preset = request.preset();
+        let mut text = format!(
+            "# Written by `oomctl init`. `oomctl explain KNOB` tells where a value comes from, `oomctl plan` shows the ladder.\n\
+             preset: {}\n",
+            preset.name
+        );
+        let mut lines: Vec<String> = Vec::new();
+        for set in &self.flags.set {
+            let (name, value) = set.split_once('=').unwrap_or((set, ""));
+            let Some(knob) = preset.knob(name.trim()) else {
+                continue;
+            };
+            let value = knob.kind.parse(value).unwrap_or(Value::Null);
+            lines.retain(|l| !l.starts_with(&format!("  {}:", knob.name)));
+            lines.push(format!("  {}: {}\n", knob.name, inline(&value)));
+        }
+        if !lines.is_empty() {
+            text.push_str("\nknobs:\n");
+            text.extend(lines);
+        }
+        Ok(text)
+    }
+}
+
+/// A value in one line of YAML.
+fn inline(value: &Value) -> String {
+    let text = |t: &String| written(&Value::Text(t.clone())).unwrap_or_default();
+    match value {
+        Value::List(items) => format!(
+            "[{}]",
+            items.iter().map(text).collect::<Vec<_>>().join(", ")
+        ),
+        Value::Map(map) => {
+            let entries = map.iter().map(|(k, v)| format!("{}: {}", text(k), text(v)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        single => written(single).unwrap_or_default(),
+    }
+}
