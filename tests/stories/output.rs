@@ -50,6 +50,23 @@ fn the_starter_file_loads_and_every_line_that_is_switched_on_does_too() {
 }
 
 #[test]
+fn a_name_that_nothing_has_is_told_for_all_that_can_be_shown() {
+    let place = Place::bare();
+    place.run(&["presets", "torchrn"]).ends(5).says(&[
+        "there is no preset, dataset profile, cluster profile, knob set, model table or GPU table named \"torchrn\"",
+        "did you mean torchrun?",
+    ]);
+    place
+        .run(&["presets", "something-else-entirely"])
+        .ends(5)
+        .says(&["`oomctl presets` lists all of them"]);
+    place
+        .run(&["presets", "slurm"])
+        .ends(0)
+        .says(&["set: slurm"]);
+}
+
+#[test]
 fn presets_are_listed_and_shown() {
     let place = Place::bare();
     let mut text = place.run(&["presets"]).ends(0).out;
