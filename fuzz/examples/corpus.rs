@@ -11,7 +11,9 @@ use std::path::Path;
 
 use oomctl_fuzz::seeds;
 
-const TARGETS: [&str; 6] = ["log", "message", "slurm", "project", "template", "ledger"];
+const TARGETS: [&str; 7] = [
+    "log", "message", "slurm", "script", "project", "template", "ledger",
+];
 
 fn main() -> io::Result<()> {
     for target in TARGETS {

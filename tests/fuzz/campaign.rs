@@ -14,8 +14,8 @@ use crate::mutate;
 use crate::seeds::{self, Seeds};
 
 /// What `OOMCTL_FUZZ_TARGET` may name: the targets here, and the one beside the follower.
-const TARGETS: [&str; 8] = [
-    "log", "message", "slurm", "project", "template", "ledger", "printed", "follower",
+const TARGETS: [&str; 9] = [
+    "log", "message", "slurm", "script", "project", "template", "ledger", "printed", "follower",
 ];
 /// Seconds for each target where nothing else is asked for.
 const SECONDS: u64 = 3;

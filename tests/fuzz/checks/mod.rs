@@ -9,5 +9,6 @@ pub mod log;
 pub mod message;
 pub mod project;
 pub mod random;
+pub mod script;
 pub mod slurm;
 pub mod template;
