@@ -180,9 +180,7 @@ impl View {
             }
         }
         for knob in &self.appended {
-            let line = format!(
-                "{knob} is given behind all others, because it is not changed where it stands"
-            );
+            let line = format!("{knob} is given behind all others, where it wins");
             let _ = writeln!(out, "{line}");
         }
         if let Some(diff) = &self.diff {
