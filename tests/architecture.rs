@@ -1,5 +1,5 @@
 //! The direction of imports: `main → cli → drive → io → core`, and inside core
-//! `report → {supervise, launch} → learn → {ladder, sweep} → {memory, config, render, patch} → {recipe, diagnose, device} → measure → {job, units}`.
+//! `report → {supervise, launch, adopt} → learn → {ladder, sweep} → {memory, config, render, patch} → {recipe, diagnose, device} → measure → {job, units}`.
 //! Nothing imports to the left, siblings in braces do not import each other, and there are no loops.
 
 #![allow(
@@ -19,7 +19,7 @@ const ROOMS: [&str; 5] = ["main", "cli", "drive", "io", "core"];
 /// The parts of core, leftmost first; each part of a row may import from the rows after it.
 const CORE: [&[&str]; 8] = [
     &["report"],
-    &["supervise", "launch"],
+    &["supervise", "launch", "adopt"],
     &["learn"],
     &["ladder", "sweep"],
     &["memory", "config", "render", "patch"],

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use oomctl_fuzz::seeds;
 
-const TARGETS: [&str; 8] = [
-    "log", "message", "slurm", "project", "template", "ledger", "kernel_log", "script",
+const TARGETS: [&str; 9] = [
+    "log", "message", "slurm", "project", "template", "ledger", "kernel_log", "python", "script",
 ];
 
 fn main() -> io::Result<()> {

@@ -8,6 +8,7 @@
     reason = "reads what the user asked for: arguments, environment, working directory"
 )]
 
+mod adopt;
 mod args;
 mod cancel;
 mod climbing;
@@ -98,6 +99,8 @@ enum Command {
     Estimate(estimate::Args),
     /// Show the ladder from here, rung by rung, with what each would change
     Plan(plan::Args),
+    /// Show what is understood of a job script of your own, and the patch that the first rung would be
+    Adopt(adopt::Args),
     /// Say which cells of a sweep cannot fit, before the first one runs
     Sweep(sweep::Args),
     /// From a run that fits, propose the fastest configuration that still does
@@ -150,6 +153,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Render(args) => render::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Adopt(args) => adopt::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -3,6 +3,7 @@
 //! Rule: no files, processes, clock, environment, randomness or threads. Data in, data out; `now` is
 //! an argument.
 
+pub mod adopt;
 pub mod config;
 pub mod device;
 pub mod diagnose;

@@ -33,6 +33,8 @@ pub enum Shelf {
     Models,
     /// Tables of the capacities of GPUs.
     Gpus,
+    /// Programs that start other programs.
+    Launchers,
 }
 
 impl Shelf {
@@ -46,6 +48,7 @@ impl Shelf {
             Self::Memory => "memory",
             Self::Models => "models",
             Self::Gpus => "gpus",
+            Self::Launchers => "launchers",
         }
     }
 
@@ -60,6 +63,7 @@ impl Shelf {
             Self::Memory => "memory profile",
             Self::Models => "model table",
             Self::Gpus => "GPU table",
+            Self::Launchers => "table of launchers",
         }
     }
 }

@@ -36,6 +36,11 @@ fn no_answer_of_slurm_becomes_more_than_it_says() {
 }
 
 #[test]
+fn a_script_is_read_to_its_end_and_changed_in_one_place() {
+    campaign::run("script", checks::script::check);
+}
+
+#[test]
 fn a_configuration_is_taken_or_refused_with_its_place() {
     campaign::run("project", checks::project::check);
 }
@@ -57,7 +62,7 @@ fn a_kernels_log_gives_what_stands_in_it() {
 
 #[test]
 fn a_script_is_read_with_places_that_are_in_it() {
-    campaign::run("script", checks::script::check);
+    campaign::run("python", checks::python::check);
 }
 
 #[test]

@@ -20,11 +20,12 @@ pub fn of(target: &str) -> Seeds {
         "log" | "printed" => (&[("tests/diagnosis", "log")], &LOGS, &LOG_WORDS),
         "message" => (&[], &MESSAGES, &MESSAGE_WORDS),
         "slurm" => (&[], &ANSWERS, &ANSWER_WORDS),
+        "script" => (&[("tests/adopt/sets", "txt")], &[], &SCRIPT_WORDS),
         "project" => (&PROJECT_FOLDERS, &PROJECTS, &PROJECT_WORDS),
         "template" => (&[("templates/torchrun", "j2")], &TEMPLATES, &TEMPLATE_WORDS),
         "ledger" => (&[("tests/fixtures", "jsonl")], &LEDGERS, &LEDGER_WORDS),
         "kernel_log" => (&[], &KERNEL_LOGS, &KERNEL_LOG_WORDS),
-        "script" => (&[("examples/data-parallel", "py")], &SCRIPTS, &SCRIPT_WORDS),
+        "python" => (&[("examples/data-parallel", "py")], &PYTHON, &PYTHON_WORDS),
         other => panic!("there is no target {other}"),
     };
     let mut inputs: Vec<Vec<u8>> = own.iter().map(|text| text.as_bytes().to_vec()).collect();
@@ -352,11 +353,11 @@ const KERNEL_LOG_WORDS: [&str; 12] = [
     "\n",
 ];
 
-const SCRIPTS: [&str; 2] = [
+const PYTHON: [&str; 2] = [
     "import os\nfrom torch.nn import DataParallel as DP\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\nnet = DP(net, list(range(2)), torch.device(\"cuda:1\"))\n",
     "def main():\n    model = torch.nn.DataParallel(  # all\n        build(args), device_ids=[0, 1, 2],\n    )\n",
 ];
-const SCRIPT_WORDS: [&str; 20] = [
+const PYTHON_WORDS: [&str; 20] = [
     "DataParallel(",
     "nn.DataParallel(net, ",
     "device_ids=[0, 1]",
@@ -377,4 +378,47 @@ const SCRIPT_WORDS: [&str; 20] = [
     "import DataParallel as DP\n",
     "os.environ['CUDA_VISIBLE_DEVICES'] = ",
     "\u{e4}",
+];
+
+const SCRIPT_WORDS: [&str; 40] = [
+    "python3 -m verl.trainer.main_ppo \\\n",
+    "torchrun train.py --batch_size 32 ",
+    "data.train_batch_size=",
+    "--batch_size=",
+    "$BS",
+    "${BS:-32}",
+    "${BS:=",
+    "\"${ARGS[@]}\"",
+    "ARGS=(",
+    "ARGS+=(",
+    "BS=32\n",
+    "BS=$BS$BS\n",
+    "export BS\n",
+    "\"$@\"",
+    "bash run.sh ",
+    "source run.sh\n",
+    "bash -c '",
+    "eval \"",
+    "<<EOF\n",
+    "\nEOF\n",
+    "<<-'X'\n",
+    "cat > conf.json ",
+    "if x; then\n",
+    "else\n",
+    "fi\n",
+    "for x in 1 2; do\n",
+    "while [[ $# -gt 0 ]]; do\n",
+    "done\n",
+    "case $1 in\n",
+    "*) ",
+    ";;\n",
+    "esac\n",
+    "f() {\n",
+    "}\n",
+    "$(",
+    "`",
+    "\\\n",
+    "#SBATCH --mem=64G\n",
+    "#SBATCH --gres=gpu:4\n",
+    "shift\n",
 ];

@@ -5,6 +5,7 @@
     reason = "tests touch files, processes and the clock"
 )]
 
+mod adopting;
 mod bad_configuration;
 mod crash;
 mod data_parallel;

@@ -1,5 +1,6 @@
 //! The only place that writes to the terminal: data to stdout, talk to stderr.
 
+pub mod adopt_view;
 mod bars;
 pub mod estimate_view;
 pub mod explanation;

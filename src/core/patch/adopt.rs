@@ -108,11 +108,10 @@ impl<'a> Adoption<'a> {
             for (name, value) in wishes {
                 match self.stack.and_then(|s| s.knob(name)) {
                     None => missing.push(refused(name, "the program has no such knob")),
-                    Some(knob) if !self.sure && find(&self.reading, call, knob).is_none() => {
-                        let why = "the script does not give it, and whether the program knows it is not known";
-                        missing.push(refused(name, why));
-                    }
-                    Some(knob) => known.push((knob, value)),
+                    Some(knob) => match self.unclear(call, knob) {
+                        Some(why) => missing.push(refused(name, &why)),
+                        None => known.push((knob, value)),
+                    },
                 }
             }
             problems.extend(missing);
@@ -160,6 +159,18 @@ impl<'a> Adoption<'a> {
         };
         self.verify(&patch, wishes)?;
         Ok(patch)
+    }
+
+    /// Why a knob that a call does not give cannot be given to it.
+    fn unclear(&self, call: &Call, knob: &StackKnob) -> Option<String> {
+        if find(&self.reading, call, knob).is_some() {
+            return None;
+        }
+        if let Some(path) = call.unread.first() {
+            return Some(format!("{path} may give it, which is not read"));
+        }
+        let why = "the script does not give it, and whether the program knows it is not known";
+        (!self.sure).then(|| why.to_owned())
     }
 
     /// Reads the patched texts again and compares.

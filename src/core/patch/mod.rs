@@ -18,6 +18,8 @@ mod sbatch;
 pub mod settings;
 pub mod shell;
 mod stack;
+#[cfg(test)]
+mod tests;
 mod traced;
 mod walk;
 pub mod yaml;

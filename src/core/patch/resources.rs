@@ -92,7 +92,9 @@ fn gpus(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, S
                 "gpus" => number("nodes").map(|nodes| count * nodes),
                 "gpus-per-task" => {
                     let tasks = number("ntasks-per-node").filter(|n| *n > 0);
-                    tasks.filter(|n| count % n == 0).map(|n| count / n)
+                    tasks
+                        .filter(|n| count.is_multiple_of(*n))
+                        .map(|n| count / n)
                 }
                 _ => Some(count),
             };

@@ -177,7 +177,8 @@ impl Part {
 /// A text with its origins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traced {
-    parts: Vec<Part>,
+    // Shared, because the variables of a script are copied wherever it branches.
+    parts: Rc<Vec<Part>>,
 }
 
 impl Traced {
@@ -201,11 +202,11 @@ impl Traced {
             exact: true,
         };
         Self {
-            parts: vec![Part {
+            parts: Rc::new(vec![Part {
                 text: text.to_owned(),
                 from,
                 via: Vec::new(),
-            }],
+            }]),
         }
     }
 
@@ -218,11 +219,11 @@ impl Traced {
             exact: false,
         };
         Self {
-            parts: vec![Part {
+            parts: Rc::new(vec![Part {
                 text: text.to_owned(),
                 from,
                 via: Vec::new(),
-            }],
+            }]),
         }
     }
 
@@ -230,11 +231,11 @@ impl Traced {
     #[must_use]
     pub fn computed(code: &str, span: Span, why: Why) -> Self {
         Self {
-            parts: vec![Part {
+            parts: Rc::new(vec![Part {
                 text: code.to_owned(),
                 from: From::Computed { span, why },
                 via: Vec::new(),
-            }],
+            }]),
         }
     }
 
@@ -287,7 +288,7 @@ impl Traced {
     pub fn push(&mut self, other: &Self) {
         let parts = self.parts.len() + other.parts.len();
         if parts <= MAX_PARTS && self.len() + other.len() <= MAX_BYTES {
-            self.parts.extend(other.parts.iter().cloned());
+            Rc::make_mut(&mut self.parts).extend(other.parts.iter().cloned());
         } else if let Some(span) = self.place() {
             *self = Self::computed("", span, Why::TooLong);
         }
@@ -298,7 +299,7 @@ impl Traced {
     pub fn slice(&self, start: usize, end: usize) -> Self {
         let mut parts = Vec::new();
         let mut at = 0;
-        for part in &self.parts {
+        for part in self.parts.iter() {
             let (from, to) = (at, at + part.text.len());
             at = to;
             let inside = from < end && to > start;
@@ -309,13 +310,15 @@ impl Traced {
                 parts.extend(part.slice(a, b.max(a)));
             }
         }
-        Self { parts }
+        Self {
+            parts: Rc::new(parts),
+        }
     }
 
     /// The same in another pair of quotes.
     #[must_use]
     pub fn quoted(mut self, inner: Quote) -> Self {
-        for part in &mut self.parts {
+        for part in Rc::make_mut(&mut self.parts) {
             if let From::Literal { quote, .. } = &mut part.from {
                 *quote = quote.around(inner);
             }
@@ -327,7 +330,7 @@ impl Traced {
     #[must_use]
     pub fn used(mut self, name: &str, span: Span, quote: Quote) -> Self {
         let whole: Rc<str> = self.text().into();
-        for part in &mut self.parts {
+        for part in Rc::make_mut(&mut self.parts) {
             let here = Use {
                 name: name.to_owned(),
                 span,

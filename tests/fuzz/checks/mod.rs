@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod log;
 pub mod message;
 pub mod project;
+pub mod python;
 pub mod random;
 pub mod script;
 pub mod slurm;

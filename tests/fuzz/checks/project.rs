@@ -1,7 +1,6 @@
 //! Configuration as people write it: project files, profiles, presets, knob sets, assignments. Whatever
 //! it holds is either a configuration or refused with the place of the fault.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use oomctl::core::config::{

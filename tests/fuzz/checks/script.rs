@@ -1,37 +1,93 @@
-//! Python text: every place that is told is in it, and a proposed change is a change of it.
+//! A script that somebody submits, or something that only looks like one: it is read to its end, and a patch
+//! changes what it says and nothing else.
 
-use oomctl::core::patch::{Script, propose};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use oomctl::core::patch::{
+    Adoption, Ask, Given, Launchers, Stack, State, Submission, directives, hydra, settings, shell,
+};
+use oomctl::core::recipe::{PresetFile, Value};
 
 use super::allocations::within;
 
-/// Bytes that reading may take, beside a multiple of the input: tokens, and a text with its changes.
-const MOST_MEMORY: usize = 2 << 20;
-/// Bytes for each byte of the script.
-const MOST_TIMES: usize = 512;
+/// Bytes that a script may become, beside a multiple of its own length: a variable is used again and again.
+const MOST_MEMORY: usize = 512 << 20;
+
+static LAUNCHERS: LazyLock<Launchers> = LazyLock::new(|| {
+    let text = include_str!("../../../presets/launchers/known.yaml");
+    serde_yaml::from_str(text).unwrap()
+});
+
+static STACKS: LazyLock<Vec<Stack>> = LazyLock::new(|| {
+    let texts = [
+        include_str!("../../../presets/verl-grpo.yaml"),
+        include_str!("../../../presets/torchrun.yaml"),
+    ];
+    let read = |text: &str| Stack::of(&serde_yaml::from_str::<PresetFile>(text).unwrap());
+    texts.into_iter().map(read).collect()
+});
 
 pub fn check(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    within(MOST_MEMORY + MOST_TIMES * text.len(), || read(&text));
+    // Both are made before what is held is counted.
+    let known = (LazyLock::force(&LAUNCHERS), LazyLock::force(&STACKS));
+    within(MOST_MEMORY, || {
+        words(&text);
+        adoption(&text, known.0, known.1);
+    });
 }
 
-fn read(text: &str) {
-    let script = Script::read(text);
-    for call in &script.data_parallel {
-        let line = text.split('\n').nth(call.line - 1).unwrap();
-        let rest: String = line.chars().skip(call.column - 1).collect();
-        let first = call
-            .name
-            .split(|c: char| c == '.' || c.is_whitespace())
-            .next();
-        assert!(rest.starts_with(first.unwrap()), "{call:?} in {line:?}");
-        assert!(text.contains(&call.module), "{call:?}");
+/// Every byte that a reader names stands in the text.
+fn words(text: &str) {
+    let script = shell::read(text);
+    assert!(script.faults.iter().all(|at| *at <= text.len()));
+    for line in text.lines().take(50) {
+        if let Some(read) = hydra::read(line) {
+            assert!(read.value.is_none_or(|at| line.get(at).is_some()));
+        }
+        for format in [settings::Format::Json, settings::Format::Toml] {
+            let found = format.find(text, line);
+            assert!(found.is_none_or(|entry| text.get(entry.bytes).is_some()));
+        }
     }
-    for proposal in propose("train.py", text, &script) {
+}
+
+fn adoption(text: &str, launchers: &Launchers, stacks: &[Stack]) {
+    let mut files = BTreeMap::from([("a.sh".to_owned(), text.to_owned())]);
+    // Scripts that call each other, and themselves.
+    for part in ["run.sh", "conf.json"] {
+        files.insert(part.to_owned(), text.to_owned());
+    }
+    let submission = Submission {
+        script: "a.sh".to_owned(),
+        args: vec!["--x".to_owned(), "1".to_owned()],
+        ..Submission::default()
+    };
+    let adoption = Adoption::read(Given {
+        submission: &submission,
+        files: &files,
+        launchers,
+        stacks,
+    });
+    let sources = &adoption.reading.sources;
+    for directive in directives(&adoption.reading) {
+        let source = &sources[directive.span.file].text;
         assert!(
-            proposal
-                .patch
-                .starts_with("--- a/train.py\n+++ b/train.py\n"),
-            "{proposal:?}"
+            source
+                .get(directive.span.start..directive.span.end)
+                .is_some()
         );
+    }
+    let _ = adoption.change(&[], &[Ask::Memory("7G".to_owned()), Ask::GpusPerNode(3)]);
+    for (knob, found) in adoption.knobs().into_iter().take(3) {
+        let State::Known(Value::Int(old)) = found.state else {
+            continue;
+        };
+        let new = Value::Int(old.wrapping_add(1).max(1));
+        if let Ok(patch) = adoption.change(&[(&knob.name, new)], &[]) {
+            let pairs = patch.before.iter().zip(&patch.after);
+            assert!(pairs.filter(|(old, new)| old != new).count() <= 1);
+        }
     }
 }

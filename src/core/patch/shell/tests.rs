@@ -147,7 +147,6 @@ fn what_is_no_shell_is_a_fault_and_ends() {
         "((",
         "a ((b",
         "[[ a",
-        "a(",
         "<",
         "`",
     ] {

@@ -40,6 +40,9 @@ impl Fields {
         for part in text.parts() {
             let end = start + part.text.len();
             if let From::Computed { .. } = part.from {
+                if part.text.starts_with([' ', '\t', '\n']) {
+                    self.end();
+                }
                 self.push(&text.slice(start, end));
                 // Code outside quotes may be no word or several.
                 self.maybe = true;

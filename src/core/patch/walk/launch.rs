@@ -27,6 +27,9 @@ pub struct Call {
     pub folder: Option<String>,
     /// Files of settings among the words: the path, and what is in it.
     pub settings: Vec<(String, Traced)>,
+    /// Files of settings among the words that were not given, or whose format is not read: what they say is not
+    /// known.
+    pub unread: Vec<String>,
     /// Where the command begins, for a variable before it; None where it stands in several places.
     pub start: Option<Span>,
     /// Where further words are put; None where the command stands in several places.
@@ -219,13 +222,14 @@ impl Walker<'_> {
                 variables.insert(name.clone(), text.clone());
             }
         }
-        let settings = self.settings(&chain.words, doc);
+        let (settings, unread) = self.settings(&chain.words, doc);
         let bytes = doc.traced.slice(command.start, command.start + 1);
         let start = bytes
             .stretch()
             .filter(|(_, quote, via)| *quote == Quote::Raw && via.is_empty());
         let call = Call {
             settings,
+            unread,
             start: start.map(|(span, ..)| span),
             target,
             args: chain.at,
@@ -240,17 +244,18 @@ impl Walker<'_> {
 }
 
 impl Walker<'_> {
-    /// The files of settings that words name, in their order.
-    fn settings(&mut self, words: &[Arg], doc: &Doc) -> Vec<(String, Traced)> {
-        let mut found: Vec<(String, Traced)> = Vec::new();
+    /// The files of settings that words name, in their order; and those of which nothing is known.
+    fn settings(&mut self, words: &[Arg], doc: &Doc) -> (Vec<(String, Traced)>, Vec<String>) {
+        let (mut found, mut unread) = (Vec::new(), Vec::new());
         for word in words {
             let text = word.text.text();
             let start = text.find('=').map_or(0, |at| at + 1);
             let value = word.text.slice(start, text.len());
-            if Format::of(&text).is_none() {
+            let Some(format) = Format::of(&text) else {
                 continue;
-            }
+            };
             let Some(path) = self.resolved(&value, doc) else {
+                unread.push(text);
                 continue;
             };
             let made = self.out.created.get(&path).cloned();
@@ -259,13 +264,15 @@ impl Walker<'_> {
                 Some(Traced::file(file, &self.out.sources[file].text))
             });
             match content {
-                Some(content) => found.push((path, content)),
+                Some(content) if format.is_read() => found.push((path, content)),
+                Some(_) => unread.push(path),
                 None => {
+                    unread.push(path.clone());
                     self.out.wanted.insert(path);
                 }
             }
         }
-        found
+        (found, unread)
     }
 }
 

@@ -1,0 +1,230 @@
+//! What `oomctl adopt` shows: what a script says, what it computes, and the patch for other values.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::run_view::change_lines;
+use super::{DIM, NAME, Paint};
+use crate::core::adopt::Own;
+use crate::core::ladder::{Decision, Step};
+use crate::core::patch::{Adoption, Patch, Reading, Refused, Span, State, directives};
+use crate::core::recipe::Value;
+
+/// A knob and the value that it is to have.
+pub type Wish<'t> = (&'t str, Value);
+
+/// What is understood of a script.
+#[derive(Serialize)]
+pub struct View {
+    schema_version: u32,
+    preset: Option<String>,
+    knobs: Vec<Knob>,
+    options: Vec<Given>,
+    /// Files that the scripts name and that could not be read.
+    missing: Vec<String>,
+    /// Places at which something stands that is no shell as far as is known.
+    not_understood: Vec<String>,
+    rungs: Vec<Step>,
+    /// Values that the patch gives behind all others, because they are not changed where they stand.
+    appended: Vec<String>,
+    diff: Option<String>,
+    /// What stands in the way of a patch.
+    problems: Vec<String>,
+}
+
+/// A knob as a script gives it.
+#[derive(Serialize)]
+struct Knob {
+    knob: String,
+    /// None where it is not known.
+    value: Option<Value>,
+    /// Why it is not known, and where.
+    unknown: Option<String>,
+    place: String,
+    /// It is given only under a condition.
+    conditional: bool,
+}
+
+/// An option of sbatch as a script gives it.
+#[derive(Serialize)]
+struct Given {
+    option: String,
+    value: Option<String>,
+    place: String,
+}
+
+/// The view, with the patch for some values or else for the first rung.
+pub fn view(adoption: &Adoption<'_>, own: Option<&Own>, wishes: &[Wish<'_>]) -> View {
+    let reading = &adoption.reading;
+    let options = directives(reading).into_iter().map(|d| Given {
+        option: d.option,
+        value: d.value.map(|v| v.text()),
+        place: place(reading, Some(d.span)),
+    });
+    let mut view = View {
+        schema_version: 1,
+        preset: adoption.stack.map(|s| s.name.clone()),
+        knobs: knobs(adoption),
+        options: options.collect(),
+        missing: reading.wanted.iter().cloned().collect(),
+        not_understood: reading
+            .faults
+            .iter()
+            .map(|f| place(reading, Some(*f)))
+            .collect(),
+        rungs: Vec::new(),
+        appended: Vec::new(),
+        diff: None,
+        problems: Vec::new(),
+    };
+    match own {
+        _ if !wishes.is_empty() => view.take(adoption.change(wishes, &[])),
+        Some(own) => view.climb(adoption, own),
+        None => {}
+    }
+    view
+}
+
+fn knobs(adoption: &Adoption<'_>) -> Vec<Knob> {
+    let reading = &adoption.reading;
+    let knob = |(knob, found): (&crate::core::patch::StackKnob, crate::core::patch::Found)| {
+        let place_of = place(reading, found.place());
+        let (value, unknown) = match found.state {
+            State::Known(value) => (Some(value), None),
+            State::Text(text) => (None, Some(format!("{text}, which the program resolves"))),
+            State::Computed(span, why) => {
+                let at = place(reading, Some(span));
+                (None, Some(format!("{} ({at})", why.describe())))
+            }
+        };
+        Knob {
+            knob: knob.name.clone(),
+            conditional: found.maybe && value.is_some(),
+            value,
+            unknown,
+            place: place_of,
+        }
+    };
+    adoption.knobs().into_iter().map(knob).collect()
+}
+
+/// `file:line` of some bytes.
+fn place(reading: &Reading, span: Option<Span>) -> String {
+    let source = span.and_then(|s| Some((reading.sources.get(s.file)?, s)));
+    let Some((source, span)) = source else {
+        return String::new();
+    };
+    if span.file < crate::core::patch::SCRIPT {
+        return source.path.clone();
+    }
+    let before = source.text.get(..span.start).unwrap_or_default();
+    format!("{}:{}", source.path, before.matches('\n').count() + 1)
+}
+
+impl View {
+    fn climb(&mut self, adoption: &Adoption<'_>, own: &Own) {
+        match own.next(&[]) {
+            Ok(Decision::Climb { steps, .. }) => {
+                self.take(own.patched(adoption, &steps));
+                self.rungs = steps;
+            }
+            Ok(Decision::Exhausted { skipped, .. }) => {
+                let lines = skipped.iter().map(|s| format!("{}: {}", s.rung, s.reason));
+                self.problems.extend(lines);
+            }
+            Err(refusal) => self
+                .problems
+                .extend(refusal.0.iter().map(ToString::to_string)),
+        }
+    }
+
+    fn take(&mut self, patch: Result<Patch, Vec<Refused>>) {
+        match patch {
+            Ok(patch) => {
+                self.diff = Some(patch.diff());
+                self.appended = patch.appended.into_iter().collect();
+            }
+            Err(refused) => {
+                let lines = refused.into_iter().map(|r| match r.knob.is_empty() {
+                    true => r.why,
+                    false => format!("{}: {}", r.knob, r.why),
+                });
+                self.problems.extend(lines);
+            }
+        }
+    }
+
+    /// The view for people.
+    pub fn text(&self) -> String {
+        let mut out = match &self.preset {
+            Some(preset) => format!("recognised as {}\n", Paint(NAME, preset)),
+            None => "no preset knows what this script starts\n".to_owned(),
+        };
+        self.values(&mut out);
+        for missing in &self.missing {
+            let _ = writeln!(out, "not there: {missing}");
+        }
+        for place in &self.not_understood {
+            let _ = writeln!(out, "not understood: {place}");
+        }
+        for step in &self.rungs {
+            let _ = writeln!(
+                out,
+                "\nfirst rung: {}, {}",
+                Paint(NAME, &step.rung),
+                step.title
+            );
+            for line in change_lines(&step.changes) {
+                let _ = writeln!(out, "  {line}");
+            }
+        }
+        for knob in &self.appended {
+            let line = format!("{knob} is given behind all others, where it wins");
+            let _ = writeln!(out, "{line}");
+        }
+        if let Some(diff) = &self.diff {
+            let _ = write!(out, "\n{diff}");
+        }
+        if !self.problems.is_empty() {
+            out.push_str("\nno patch:\n");
+        }
+        for problem in &self.problems {
+            let _ = writeln!(out, "  {problem}");
+        }
+        out
+    }
+
+    fn values(&self, out: &mut String) {
+        let names = self.knobs.iter().map(|k| k.knob.len());
+        let names = names.chain(self.options.iter().map(|o| o.option.len() + 2));
+        let width = names.max().unwrap_or(0);
+        for knob in &self.knobs {
+            let value = match (&knob.value, &knob.unknown) {
+                (Some(value), _) => value.to_string(),
+                (None, unknown) => unknown.clone().unwrap_or_default(),
+            };
+            let condition = if knob.conditional {
+                ", under a condition"
+            } else {
+                ""
+            };
+            let place = format!("{}{condition}", knob.place);
+            let _ = writeln!(
+                out,
+                "  {:<width$}  {value}  {}",
+                knob.knob,
+                Paint(DIM, &place)
+            );
+        }
+        for given in &self.options {
+            let name = format!("--{}", given.option);
+            let value = given.value.as_deref().unwrap_or_default();
+            let _ = writeln!(
+                out,
+                "  {name:<width$}  {value}  {}",
+                Paint(DIM, &given.place)
+            );
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Scripts of the user's own: what is understood of them, and the first rung as a patch.
+
+use super::place::Place;
+
+const SUBMIT: &str = "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --mem=64G\nDATA=$1\nexport BS=${BS:-256}\nbash run.sh \"$DATA\"\n";
+const RUN: &str = "python3 -m verl.trainer.main_ppo data.train_files=/d/$1.parquet \\\n  data.train_batch_size=$BS \\\n  actor_rollout_ref.actor.ppo_mini_batch_size=64 \\\n  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 \\\n  actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=4 \\\n  actor_rollout_ref.rollout.gpu_memory_utilization=$(cat share)\n";
+
+#[test]
+fn a_script_is_understood_and_its_first_rung_is_a_patch() {
+    let place = Place::bare();
+    place.write("submit.slurm", SUBMIT);
+    place.write("run.sh", RUN);
+    let done = place.run(&["adopt", "submit.slurm", "gems"]).ends(0);
+    done.says(&[
+        "recognised as verl-grpo",
+        "/d/gems.parquet",
+        "submit.slurm:5",
+        "is computed there (run.sh:6)",
+        "first rung: halve-batches",
+        "-export BS=${BS:-256}",
+        "+export BS=${BS:-128}",
+        "+  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\",
+    ]);
+    let view = place
+        .run(&["adopt", "--json", "submit.slurm", "gems"])
+        .ends(0)
+        .json();
+    assert_eq!(view["schema_version"], 1);
+    let options = view["options"].as_array().unwrap();
+    assert_eq!(options[1]["value"], "64G");
+    assert_eq!(place.read("submit.slurm"), SUBMIT);
+}
+
+#[test]
+fn a_value_that_is_computed_is_given_where_it_wins() {
+    let place = Place::bare();
+    place.write("submit.slurm", SUBMIT);
+    place.write("run.sh", RUN);
+    let set = "gpu_memory_utilization=0.5";
+    let done = place.run(&["adopt", "--set", set, "submit.slurm"]).ends(0);
+    done.says(&[
+        "gpu_memory_utilization is given behind all others, where it wins",
+        "+  actor_rollout_ref.rollout.gpu_memory_utilization=0.5",
+    ]);
+    let wrong = ["adopt", "--set", "no_such_knob=1", "submit.slurm"];
+    place
+        .run(&wrong)
+        .ends(5)
+        .says(&["no knob named no_such_knob"]);
+    place.run(&["adopt", "nowhere.slurm"]).ends(5);
+}
+
+#[test]
+fn what_is_missing_and_what_is_no_shell_is_said() {
+    let place = Place::bare();
+    place.write(
+        "a.py",
+        "#!/usr/bin/env python3\n#SBATCH --mem=1G\nprint('it(\n",
+    );
+    place
+        .run(&["adopt", "a.py"])
+        .ends(0)
+        .says(&["no preset knows", "not understood: a.py:"]);
+    place.write(
+        "b.sh",
+        "source env.sh\npython3 -m verl.trainer.main_ppo data.train_batch_size=8\n",
+    );
+    place
+        .run(&["adopt", "b.sh"])
+        .ends(0)
+        .says(&["not there: env.sh"]);
+}
