@@ -23,7 +23,9 @@ impl Anchor {
     /// The time when the machine has been up for so long.
     pub(super) fn at(&self, uptime: Duration) -> Timestamp {
         let passed = SignedDuration::try_from(uptime.saturating_sub(self.uptime));
-        self.wall.checked_add(passed.unwrap_or(SignedDuration::MAX)).unwrap_or(self.wall)
+        self.wall
+            .checked_add(passed.unwrap_or(SignedDuration::MAX))
+            .unwrap_or(self.wall)
     }
 }
 

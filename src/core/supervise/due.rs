@@ -95,9 +95,8 @@ fn drain(run: &Run, attempt: &Attempt) -> (Timestamp, Action) {
     let looked = run.watch.drained;
     let from = looked.map_or(attempt.ended_at, |(_, last)| Some(last));
     let from = from.and_then(|at| after(at, supervision.drain_s.max(u64::from(looked.is_some()))));
-    let waited = looked.is_some_and(|(first, last)| {
-        seconds(first, last) >= signed(supervision.late_logs_s)
-    });
+    let waited =
+        looked.is_some_and(|(first, last)| seconds(first, last) >= signed(supervision.late_logs_s));
     let action = Action::Drain {
         attempt: attempt.number,
         last: waited || !text_decides(attempt.status.as_ref()),

@@ -79,7 +79,9 @@ fn is_over(run: &Run, status: &JobStatus) -> bool {
     let heard = last.is_some_and(|last| last.state == status.state);
     // Heard by this process: the clock of the one that wrote the fact down may have been another.
     let since = watch.said_since.filter(|_| heard);
-    let stands_s = since.zip(watch.answered).map(|(since, asked)| seconds(since, asked));
+    let stands_s = since
+        .zip(watch.answered)
+        .map(|(since, asked)| seconds(since, asked));
     !may_requeue(&status.state)
         || stands_s.is_some_and(|s| s >= signed(run.intent.supervision().settle_s))
 }

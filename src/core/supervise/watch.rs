@@ -97,7 +97,10 @@ impl Watch {
             Event::Polled { status, .. } => {
                 self.poll.answered(now);
                 self.answered = Some(now);
-                let same = self.last_status.as_ref().is_some_and(|s| s.state == status.state);
+                let same = self
+                    .last_status
+                    .as_ref()
+                    .is_some_and(|s| s.state == status.state);
                 self.said_since = self.said_since.filter(|_| same).or(Some(now));
                 self.last_status = Some(status.clone());
                 self.ends_before_poll = std::mem::take(&mut self.ends_at_poll);

@@ -296,7 +296,9 @@ impl AttemptLogs {
 
     /// Are they all where nobody writes over a network, so that what there is to see can be seen?
     pub fn are_local(&self, followers: &Followers) -> bool {
-        self.logs.iter().all(|log| followers.is_local(&log.followed))
+        self.logs
+            .iter()
+            .all(|log| followers.is_local(&log.followed))
     }
 
     /// Why the job ended: reads to the end, and takes a last line without newline for complete where no

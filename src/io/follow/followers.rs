@@ -115,11 +115,17 @@ impl Followers {
         if let Some(local) = crate::io::trial::with(|_| false) {
             return local;
         }
-        let Some(entry) = self.entries.get(followed.file as usize).and_then(Option::as_ref) else {
+        let Some(entry) = self
+            .entries
+            .get(followed.file as usize)
+            .and_then(Option::as_ref)
+        else {
             return false;
         };
         let path = &entry.record.path;
-        let ask = || self.calls.is_network(path) && path.parent().is_none_or(|p| self.calls.is_network(p));
+        let ask = || {
+            self.calls.is_network(path) && path.parent().is_none_or(|p| self.calls.is_network(p))
+        };
         !entry.record.network.unwrap_or_else(ask)
     }
 

@@ -1,4 +1,4 @@
-//! Tests of the supervisor: tables of single decisions, and a simulated world.
+//! Tests of the supervisor: tables of single decisions.
 
 pub(crate) mod double;
 mod start;

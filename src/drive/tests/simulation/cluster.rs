@@ -59,9 +59,14 @@ impl Cluster {
                 text += &squeue_line(job, now);
             }
         }
-        for id in self.reused.iter().filter(|id| ids.contains(&id.to_string())) {
+        for id in self
+            .reused
+            .iter()
+            .filter(|id| ids.contains(&id.to_string()))
+        {
             let submitted = at(now - 40).as_second();
-            text += &format!("{id}|{id}|RUNNING|0|{submitted}|{submitted}|N/A|node3|None||another\n");
+            text +=
+                &format!("{id}|{id}|RUNNING|0|{submitted}|{submitted}|N/A|node3|None||another\n");
         }
         if now < self.lies && text.is_empty() && ids.len() > 1 {
             text.push_str("12|12|RUNN");
@@ -91,10 +96,16 @@ impl Cluster {
             return answer(0, scontrol_text(job, now), "");
         }
         if self.reused.iter().any(|r| r.to_string() == id) {
-            let text = format!("JobId={id} JobName=another\n   UserId=o(1001)\n   JobState=RUNNING Reason=None Dependency=(null)\n");
+            let text = format!(
+                "JobId={id} JobName=another\n   UserId=o(1001)\n   JobState=RUNNING Reason=None Dependency=(null)\n"
+            );
             return answer(0, text, "");
         }
-        answer(1, String::new(), "slurm_load_jobs error: Invalid job id specified")
+        answer(
+            1,
+            String::new(),
+            "slurm_load_jobs error: Invalid job id specified",
+        )
     }
 
     /// scancel, which leaves jobs with another name alone.
@@ -106,8 +117,11 @@ impl Cluster {
             return None;
         }
         let (id, err) = (job.id, job.err.clone());
-        self.words.retain(|(at, path, _)| *at <= now || *path != err);
-        let text = format!("slurmstepd-node1: error: *** JOB {id} ON node1 CANCELLED AT 2026-11-21T01:57:33 ***\n");
+        self.words
+            .retain(|(at, path, _)| *at <= now || *path != err);
+        let text = format!(
+            "slurmstepd-node1: error: *** JOB {id} ON node1 CANCELLED AT 2026-11-21T01:57:33 ***\n"
+        );
         if before.state(now) == JobState::Running {
             self.words.push((now, err, text.into_bytes()));
         }
@@ -124,7 +138,10 @@ impl Cluster {
         due.sort_by_key(|(at, _, _)| *at);
         for (_, path, bytes) in due {
             use std::io::Write;
-            let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+            let file = std::fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(&path);
             file.unwrap().write_all(&bytes).unwrap();
         }
     }
@@ -139,14 +156,20 @@ impl Cluster {
         self.jobs.iter().rev().find(|j| !j.trace)
     }
 
-    pub fn add_words(&mut self, job: &Job, tear: impl Fn(usize) -> Option<(usize, i64)>, twice: bool) {
+    pub fn add_words(
+        &mut self,
+        job: &Job,
+        tear: impl Fn(usize) -> Option<(usize, i64)>,
+        twice: bool,
+    ) {
         for (at, to_err, text) in job.words() {
             let path = if to_err { &job.err } else { &job.out };
             let bytes = text.into_bytes();
             let at = at + job.late;
             if let Some((cut, pause)) = tear(bytes.len()) {
                 self.words.push((at, path.clone(), bytes[..cut].to_vec()));
-                self.words.push((at + pause, path.clone(), bytes[cut..].to_vec()));
+                self.words
+                    .push((at + pause, path.clone(), bytes[cut..].to_vec()));
                 continue;
             }
             if twice && job.fate != Fate::Survives {
@@ -172,10 +195,7 @@ fn times(job: &Job, now: i64) -> (String, String) {
         false => "Unknown".to_owned(),
     };
     let over = job.state(now).stage() == Stage::Ended;
-    (
-        shown(now >= job.starts, job.starts),
-        shown(over, job.stops),
-    )
+    (shown(now >= job.starts, job.starts), shown(over, job.stops))
 }
 
 fn reason(job: &Job) -> &'static str {

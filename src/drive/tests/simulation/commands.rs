@@ -17,19 +17,35 @@ pub fn call(world: &World, call: &Call) -> Answer {
     }
     world.risk();
     let program = call.program.file_name().unwrap().to_string_lossy();
-    let words: Vec<String> = call.arguments.iter().map(|w| w.to_string_lossy().into()).collect();
+    let words: Vec<String> = call
+        .arguments
+        .iter()
+        .map(|w| w.to_string_lossy().into())
+        .collect();
     let answer = match program.as_ref() {
         "sbatch" => sbatch(world, &words),
         "sacct" => sacct(world, &words),
         _ => controller(world, &program, &words),
     };
-    world.tell(|| format!("{program}: {:?} {:?} {:?}", answer.end, answer.stdout.lines().next().unwrap_or(""), answer.stderr));
+    world.tell(|| {
+        format!(
+            "{program}: {:?} {:?} {:?}",
+            answer.end,
+            answer.stdout.lines().next().unwrap_or(""),
+            answer.stderr
+        )
+    });
     world.risk();
     answer
 }
 
 fn ended(end: End) -> Answer {
-    Answer { end, stdout: String::new(), stderr: String::new(), cut: false }
+    Answer {
+        end,
+        stdout: String::new(),
+        stderr: String::new(),
+        cut: false,
+    }
 }
 
 fn after<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
@@ -38,7 +54,9 @@ fn after<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
 }
 
 fn value<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
-    words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('='))
+    words
+        .iter()
+        .find_map(|w| w.strip_prefix(name)?.strip_prefix('='))
 }
 
 fn list(text: Option<&str>) -> Vec<String> {
@@ -52,7 +70,11 @@ fn silence(world: &World) -> Option<Answer> {
         return None;
     }
     world.pass(18);
-    Some(answer(1, String::new(), "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"))
+    Some(answer(
+        1,
+        String::new(),
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+    ))
 }
 
 fn controller(world: &World, program: &str, words: &[String]) -> Answer {
@@ -67,7 +89,10 @@ fn controller(world: &World, program: &str, words: &[String]) -> Answer {
     match program {
         "squeue" => {
             let names = list(after(words, "-n"));
-            world.cluster.borrow().squeue(&list(after(words, "-j")), &names, now)
+            world
+                .cluster
+                .borrow()
+                .squeue(&list(after(words, "-j")), &names, now)
         }
         "scontrol" => world.cluster.borrow().scontrol(words.last().unwrap(), now),
         "scancel" => scancel(world, words),
@@ -82,7 +107,10 @@ fn sacct(world: &World, words: &[String]) -> Answer {
     }
     let names = list(value(words, "--name"));
     let now = world.now.get();
-    world.cluster.borrow().sacct(&list(after(words, "-j")), &names, now)
+    world
+        .cluster
+        .borrow()
+        .sacct(&list(after(words, "-j")), &names, now)
 }
 
 fn scancel(world: &World, words: &[String]) -> Answer {
@@ -91,9 +119,14 @@ fn scancel(world: &World, words: &[String]) -> Answer {
     let ended = world.cluster.borrow_mut().scancel(id, name, now);
     if let Some(job) = ended {
         let history = history(world);
-        let asked = history.as_ref().is_some_and(|h| h.cancel.is_some() || h.budget.is_some());
+        let asked = history
+            .as_ref()
+            .is_some_and(|h| h.cancel.is_some() || h.budget.is_some());
         if !asked && !matches!(job.fate, Fate::Hangs) {
-            world.broke(format!("job {} was cancelled, which nobody wanted: {:?}", job.id, job.fate));
+            world.broke(format!(
+                "job {} was cancelled, which nobody wanted: {:?}",
+                job.id, job.fate
+            ));
         }
     }
     answer(0, String::new(), "")
@@ -106,7 +139,10 @@ fn history(world: &World) -> Option<History> {
 
 fn sbatch(world: &World, words: &[String]) -> Answer {
     let script = std::fs::read_to_string(words.last().unwrap()).unwrap_or_default();
-    let micro = script.split("micro=").nth(1).and_then(|m| m.trim().parse().ok());
+    let micro = script
+        .split("micro=")
+        .nth(1)
+        .and_then(|m| m.trim().parse().ok());
     let order = Order {
         token: value(words, "--job-name").unwrap().to_owned(),
         out: PathBuf::from(value(words, "--output").unwrap()),
@@ -114,7 +150,8 @@ fn sbatch(world: &World, words: &[String]) -> Answer {
         micro: micro.unwrap_or(0),
     };
     check_order(world, &order);
-    let timed_out = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation";
+    let timed_out =
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation";
     let now = world.now.get();
     if world.cluster.borrow().silent > now {
         if world.below(2) == 1 {
@@ -129,7 +166,11 @@ fn sbatch(world: &World, words: &[String]) -> Answer {
     let lost = world.strikes(Fault::LostAnswers, 350);
     if !lost {
         let id = accept(world, order);
-        let banner = if world.has(Fault::LostAnswers) { "Welcome to the cluster\n" } else { "" };
+        let banner = if world.has(Fault::LostAnswers) {
+            "Welcome to the cluster\n"
+        } else {
+            ""
+        };
         return answer(0, format!("{banner}{id}\n"), "");
     }
     let accepted = world.below(2) == 1;
@@ -156,9 +197,10 @@ fn refuse(world: &World, order: Order) -> Answer {
     let mut job = job(world, order);
     job.trace = true;
     (job.starts, job.stops, job.gone) = (job.submitted, job.submitted, job.submitted);
-    job.end = JobState::Failed;
+    (job.end, job.fate) = (JobState::Failed, Fate::Bug);
     world.cluster.borrow_mut().jobs.push(job);
-    let text = "sbatch: error: Batch job submission failed: Requested node configuration is not available";
+    let text =
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available";
     if world.strikes(Fault::LostAnswers, 300) {
         return ended(End::TimedOut);
     }
@@ -171,14 +213,23 @@ fn check_order(world: &World, order: &Order) {
     let cluster = world.cluster.borrow();
     let token = &order.token;
     if let Some(job) = cluster.jobs.iter().find(|j| j.is_alive(now)) {
-        world.broke(format!("{token} is submitted beside job {} ({})", job.id, job.token));
+        world.broke(format!(
+            "{token} is submitted beside job {} ({})",
+            job.id, job.token
+        ));
     }
     let mut accepted = cluster.jobs.iter().filter(|j| !j.trace);
     if accepted.any(|j| j.token == *token && !j.lost) {
         world.broke(format!("{token} is submitted again"));
     }
-    if let Some(job) = cluster.last().filter(|j| j.end == JobState::Completed && !j.lost && !cluster.no_accounts) {
-        world.broke(format!("{token} is submitted after job {} did the work", job.id));
+    if let Some(job) = cluster
+        .last()
+        .filter(|j| j.end == JobState::Completed && !j.lost && !cluster.no_accounts)
+    {
+        world.broke(format!(
+            "{token} is submitted after job {} did the work",
+            job.id
+        ));
     }
     if world.facts.cancelled.get() {
         world.broke(format!("{token} is submitted after a user cancelled"));
@@ -190,24 +241,40 @@ fn check_order(world: &World, order: &Order) {
         world.broke(format!("{token} is submitted without a ledger"));
         return;
     };
-    let intended = history.attempt().is_some_and(|a| a.token.as_ref().is_some_and(|t| t.0 == *token));
+    let intended = history
+        .attempt()
+        .is_some_and(|a| a.token.as_ref().is_some_and(|t| t.0 == *token));
     if !intended || history.outcome.is_some() {
-        world.broke(format!("{token} is submitted and the ledger does not say so"));
+        world.broke(format!(
+            "{token} is submitted and the ledger does not say so"
+        ));
     }
     let limits = &world.double.limits;
     if history.attempts.len() > limits.attempts as usize {
-        world.broke(format!("{token} is submitted beyond {} attempts", limits.attempts));
+        world.broke(format!(
+            "{token} is submitted beyond {} attempts",
+            limits.attempts
+        ));
     }
     // What the scheduler forgot counts for nobody.
     let known = !cluster.no_accounts && !cluster.jobs.iter().any(|j| j.lost);
     let hours = cluster.gpu_seconds(now) as f64 / 3_600.0;
-    if known && limits.gpu_hours.is_some_and(|limit| hours > limit + 0.001) && !world.has(Fault::Lies) {
+    if known
+        && limits.gpu_hours.is_some_and(|limit| hours > limit + 0.001)
+        && !world.has(Fault::Lies)
+    {
         world.broke(format!("{token} is submitted after {hours:.2} GPU-hours"));
     }
-    let evidence = cluster.jobs.iter().filter(|j| j.fate.is_gpu_oom() && !j.trace).count();
+    let evidence = cluster
+        .jobs
+        .iter()
+        .filter(|j| j.fate.is_gpu_oom() && !j.trace)
+        .count();
     let rungs = (32 / order.micro.max(1)).trailing_zeros() as usize;
     if order.micro == 0 || rungs > evidence {
-        world.broke(format!("{token} has {rungs} rungs after {evidence} failures"));
+        world.broke(format!(
+            "{token} has {rungs} rungs after {evidence} failures"
+        ));
     }
 }
 
@@ -226,7 +293,12 @@ fn job(world: &World, order: Order) -> Job {
         fate: Fate::Works,
         phase: 0,
         submitted: now,
-        visible: now + if world.has(Fault::LostAnswers) { world.seconds(20) } else { 0 },
+        visible: now
+            + if world.has(Fault::LostAnswers) {
+                world.seconds(20)
+            } else {
+                0
+            },
         starts: now,
         stops: now,
         gone: now,
@@ -234,8 +306,16 @@ fn job(world: &World, order: Order) -> Job {
         restarts: 0,
         requeue: None,
         used: 0,
-        lag: if world.has(Fault::Lag) { world.seconds(300) } else { 0 },
-        late: if world.has(Fault::LateLogs) { world.seconds(90) } else { 0 },
+        lag: if world.has(Fault::Lag) {
+            world.seconds(300)
+        } else {
+            0
+        },
+        late: if world.has(Fault::LateLogs) {
+            world.seconds(90)
+        } else {
+            0
+        },
         cancelled: false,
         trace: false,
         lost: false,
@@ -248,12 +328,20 @@ fn job(world: &World, order: Order) -> Job {
 pub fn accept(world: &World, order: Order) -> u64 {
     let now = world.now.get();
     if let Some(job) = world.cluster.borrow().jobs.iter().find(|j| j.is_alive(now)) {
-        world.broke(format!("{} is a second live job beside {}", order.token, job.id));
+        world.broke(format!(
+            "{} is a second live job beside {}",
+            order.token, job.id
+        ));
     }
     world.facts.accepted.borrow_mut().push(order.token.clone());
     let job = job(world, order);
     let id = job.id;
-    world.tell(|| format!("job {id} will go: {:?}, {} to {}, late {}, lag {}", job.fate, job.starts, job.stops, job.late, job.lag));
+    world.tell(|| {
+        format!(
+            "job {id} will go: {:?}, {} to {}, late {}, lag {}",
+            job.fate, job.starts, job.stops, job.late, job.lag
+        )
+    });
     print(world, &job);
     world.cluster.borrow_mut().jobs.push(job);
     id
@@ -294,7 +382,12 @@ pub fn plan(world: &World, job: &mut Job, from: i64) {
 pub fn print(world: &World, job: &Job) {
     let torn = world.has(Fault::TornLogs);
     let tear = |length: usize| {
-        (torn && world.below(2) == 1).then(|| (world.below(u32::try_from(length).unwrap()) as usize, world.seconds(4)))
+        (torn && world.below(2) == 1).then(|| {
+            (
+                world.below(u32::try_from(length).unwrap()) as usize,
+                world.seconds(4),
+            )
+        })
     };
     let twice = torn && world.below(4) == 3;
     world.cluster.borrow_mut().add_words(job, tear, twice);

@@ -26,7 +26,8 @@ pub struct Disk {
     /// No space is left until then.
     pub full: i64,
     pending: Vec<Pending>,
-    lengths: HashMap<(usize, PathBuf), (u64, i64)>,
+    /// What each host wrote itself, for a mistake that trusts it.
+    lengths: HashMap<(usize, PathBuf), u64>,
     there: HashMap<(usize, PathBuf), (bool, i64)>,
     listings: HashMap<(usize, PathBuf), (Vec<OsString>, i64)>,
 }
@@ -38,7 +39,7 @@ impl Disk {
             Change::Append(path, _) => {
                 self.remember(host, path, true);
                 let key = (host, path.to_owned());
-                if let Some((seen, _)) = self.lengths.get_mut(&key) {
+                if let Some(seen) = self.lengths.get_mut(&key) {
                     *seen += room as u64;
                 }
             }
@@ -52,7 +53,8 @@ impl Disk {
                 }
             }
             Change::SyncDir(dir) => {
-                self.pending.retain(|p| p.appended || p.path.parent() != Some(dir));
+                self.pending
+                    .retain(|p| p.appended || p.path.parent() != Some(dir));
             }
             Change::MakeDir(path) => self.forget(host, path),
         }
@@ -67,7 +69,11 @@ impl Disk {
     }
 
     fn remember(&mut self, host: usize, path: &Path, appended: bool) {
-        if self.pending.iter().any(|p| p.path == path && p.host == host && p.appended == appended) {
+        if self
+            .pending
+            .iter()
+            .any(|p| p.path == path && p.host == host && p.appended == appended)
+        {
             return;
         }
         self.pending.push(Pending {
@@ -90,7 +96,12 @@ impl Disk {
             .partition::<Vec<_>, _>(|p| p.host == host);
         self.pending = kept;
         for pending in lost.into_iter().rev() {
-            let Pending { path, before, appended, .. } = pending;
+            let Pending {
+                path,
+                before,
+                appended,
+                ..
+            } = pending;
             if !appended {
                 if choose(2) == 1 {
                     let _ = match before {
@@ -102,7 +113,9 @@ impl Disk {
             }
             let before = before.unwrap_or_default();
             let Ok(now) = fs::read(&path) else { continue };
-            let Some(tail) = now.strip_prefix(&before[..]) else { continue };
+            let Some(tail) = now.strip_prefix(&before[..]) else {
+                continue;
+            };
             let cut = choose(u32::try_from(tail.len() + 1).unwrap()) as usize;
             let mut left = now[..now.len() - cut].to_vec();
             if choose(4) == 3 {
@@ -121,24 +134,33 @@ impl Disk {
         self.listings.retain(|(h, _), _| *h != host);
     }
 
-    pub fn length(&mut self, host: usize, path: &Path, real: u64, old: bool, now: i64, bug: Option<Bug>) -> u64 {
-        let seen = self.lengths.entry((host, path.to_owned())).or_insert((real, now));
-        let fresh = now - seen.1 > CACHE_S || !old;
-        if fresh && bug != Some(Bug::NoOwner) {
-            *seen = (real, now);
+    pub fn length(&mut self, host: usize, path: &Path, real: u64, bug: Option<Bug>) -> u64 {
+        let seen = self.lengths.entry((host, path.to_owned())).or_insert(real);
+        if bug != Some(Bug::NoOwner) {
+            *seen = real;
         }
-        seen.0
+        *seen
     }
 
     pub fn is_there(&mut self, host: usize, path: &Path, real: bool, old: bool, now: i64) -> bool {
-        let seen = self.there.entry((host, path.to_owned())).or_insert((real, now));
+        let seen = self
+            .there
+            .entry((host, path.to_owned()))
+            .or_insert((real, now));
         if now - seen.1 > CACHE_S || !old {
             *seen = (real, now);
         }
         seen.0
     }
 
-    pub fn names(&mut self, host: usize, dir: &Path, real: &[OsString], old: bool, now: i64) -> Vec<OsString> {
+    pub fn names(
+        &mut self,
+        host: usize,
+        dir: &Path,
+        real: &[OsString],
+        old: bool,
+        now: i64,
+    ) -> Vec<OsString> {
         let seen = self.listings.entry((host, dir.to_owned()));
         let seen = seen.or_insert_with(|| (real.to_vec(), now));
         if now - seen.1 > CACHE_S || !old {

@@ -7,7 +7,11 @@ use crate::core::job::{JobState, Stage};
 /// A message of PyTorch 2.9 (c10/cuda/CUDACachingAllocator.cpp) as a program prints it that dies of it in
 /// one of its phases.
 const OOM: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.10 GiB memory in use. Of the allocated memory 77.00 GiB is allocated by PyTorch, and 500.00 MiB is reserved by PyTorch but unallocated.\n";
-const PLACES: [&str; 3] = ["loss.backward()", "self.compute_log_prob(batch)", "self.generate_sequences(prompts)"];
+const PLACES: [&str; 3] = [
+    "loss.backward()",
+    "self.compute_log_prob(batch)",
+    "self.generate_sequences(prompts)",
+];
 
 /// How a job goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +104,11 @@ impl Job {
     }
 
     pub fn gpu_seconds(&self, now: i64) -> i64 {
-        let end = if self.hangs() { now } else { self.stops.min(now) };
+        let end = if self.hangs() {
+            now
+        } else {
+            self.stops.min(now)
+        };
         self.used + 4 * (end - self.starts).max(0)
     }
 

@@ -57,11 +57,17 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Lives through the stories of these seeds, several at a time. Returns how many ended how, and the first
 /// that were broken.
-fn live(seeds: std::ops::Range<u64>, bug: Option<Bug>, most: usize) -> (BTreeMap<String, u64>, Vec<(u64, Told)>) {
+fn live(
+    seeds: std::ops::Range<u64>,
+    bug: Option<Bug>,
+    most: usize,
+) -> (BTreeMap<String, u64>, Vec<(u64, Told)>) {
     let next = AtomicU64::new(seeds.start);
     let ends: Mutex<BTreeMap<String, u64>> = Mutex::default();
     let broken: Mutex<Vec<(u64, Told)>> = Mutex::default();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(16);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -73,7 +79,13 @@ fn live(seeds: std::ops::Range<u64>, bug: Option<Bug>, most: usize) -> (BTreeMap
                     }
                     let told = tell(base.path(), Tape::new(seed), bug, false);
                     match (&told.broken, &told.outcome) {
-                        (None, Some(outcome)) => *ends.lock().unwrap().entry(outcome.word().to_owned()).or_default() += 1,
+                        (None, Some(outcome)) => {
+                            *ends
+                                .lock()
+                                .unwrap()
+                                .entry(outcome.word().to_owned())
+                                .or_default() += 1
+                        }
                         _ => broken.lock().unwrap().push((seed, told)),
                     }
                 }
@@ -88,7 +100,14 @@ fn live(seeds: std::ops::Range<u64>, bug: Option<Bug>, most: usize) -> (BTreeMap
 /// The shortest story that is broken in the same way.
 fn shortest(told: &Told, bug: Option<Bug>) -> Told {
     let base = base();
-    let kind = |told: &Told| told.broken.as_ref().map(|b| b.chars().filter(|c| !c.is_ascii_digit()).take(24).collect::<String>());
+    let kind = |told: &Told| {
+        told.broken.as_ref().map(|b| {
+            b.chars()
+                .filter(|c| !c.is_ascii_digit())
+                .take(24)
+                .collect::<String>()
+        })
+    };
     let wanted = kind(told);
     let short = shrink(told.tape.clone(), SHRINK_TRIES, |tape| {
         kind(&tell(base.path(), Tape::again(tape.to_vec()), bug, false)) == wanted
@@ -124,7 +143,15 @@ fn nothing_is_lost_or_doubled_in_thousands_of_bad_days() {
     if let Some((seed, told)) = broken.first() {
         panic!("{}", report(*seed, told));
     }
-    for word in ["succeeded", "failed", "exhausted", "refused", "retries_spent", "budget_spent", "cancelled"] {
+    for word in [
+        "succeeded",
+        "failed",
+        "exhausted",
+        "refused",
+        "retries_spent",
+        "budget_spent",
+        "cancelled",
+    ] {
         assert!(ends.contains_key(word), "no run was {word}: {ends:?}");
     }
 }
@@ -133,8 +160,13 @@ fn nothing_is_lost_or_doubled_in_thousands_of_bad_days() {
 fn every_planted_mistake_is_found() {
     for bug in Bug::ALL {
         let (_, broken) = live(0..SEEDS_PLANTED, Some(bug), 1);
-        let (seed, told) = broken.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
-        println!("{bug:?}: seed {seed}: {}", told.broken.as_deref().unwrap_or(""));
+        let (seed, told) = broken
+            .first()
+            .unwrap_or_else(|| panic!("{bug:?} was not found"));
+        println!(
+            "{bug:?}: seed {seed}: {}",
+            told.broken.as_deref().unwrap_or("")
+        );
     }
 }
 

@@ -30,7 +30,9 @@ struct Ear<'a>(&'a World);
 impl Observer for Ear<'_> {
     fn notice(&mut self, notice: &Notice<'_>) {
         match notice {
-            Notice::Fact { record, .. } => self.0.tell(|| format!("fact {} {:?}", record.seq, record.fact)),
+            Notice::Fact { record, .. } => self
+                .0
+                .tell(|| format!("fact {} {:?}", record.seq, record.fact)),
             Notice::SetAside { why, .. } => self.0.tell(|| format!("set aside: {why}")),
             Notice::Trouble { what, .. } => self.0.tell(|| format!("trouble: {what}")),
             _ => {}
@@ -62,13 +64,25 @@ impl World {
         let pid = self.pids.get();
         let started = u64::from(pid) * 10;
         self.hosts.borrow_mut()[host].alive.insert(pid, started);
-        let mut process = Process { host, pid, dead: false };
+        let mut process = Process {
+            host,
+            pid,
+            dead: false,
+        };
         let world = Rc::clone(self);
         self.tell(|| format!("login{} begins {pid}", host + 1));
-        let supervisor = self.as_process(&mut process, || world.open(host, takeover)).flatten();
+        let supervisor = self
+            .as_process(&mut process, || world.open(host, takeover))
+            .flatten();
         match supervisor {
             Some(supervisor) if !process.dead => {
-                let seat = Seat { supervisor, process, next: self.now.get(), paused: 0, checked: 0 };
+                let seat = Seat {
+                    supervisor,
+                    process,
+                    next: self.now.get(),
+                    paused: 0,
+                    checked: 0,
+                };
                 self.seats.borrow_mut()[host] = Some(seat);
             }
             _ => {
@@ -108,7 +122,12 @@ impl World {
             Ok(handle) => handle,
             Err(error) => {
                 self.tell(|| format!("cannot open: {error}"));
-                if matches!(error, crate::drive::DriveError::Ledger(crate::io::ledger::LedgerError::Damaged { .. })) {
+                if matches!(
+                    error,
+                    crate::drive::DriveError::Ledger(
+                        crate::io::ledger::LedgerError::Damaged { .. }
+                    )
+                ) {
                     self.broke(format!("{error}"));
                 }
                 return None;
@@ -116,7 +135,12 @@ impl World {
         };
         if self.bug == Some(Bug::NoEpoch) {
             let epoch = handle.run.history.epoch;
-            handle.run.history.attempts.iter_mut().for_each(|a| a.ready_epoch = epoch);
+            handle
+                .run
+                .history
+                .attempts
+                .iter_mut()
+                .for_each(|a| a.ready_epoch = epoch);
         }
         let clock: Clock = {
             let world = Rc::clone(self);
@@ -125,7 +149,10 @@ impl World {
             Box::new(move || anchor.at(uptime(&world)))
         };
         let slurm = Slurm::with_path(self.root.with_file_name("bin")).inheriting(Vec::new());
-        let scheduler = Planted { right: slurm, bug: self.bug };
+        let scheduler = Planted {
+            right: slurm,
+            bug: self.bug,
+        };
         let mut supervisor = Supervisor::new(Box::new(scheduler), clock);
         supervisor.add(handle);
         Some(supervisor)
@@ -133,7 +160,9 @@ impl World {
 
     /// One turn of the supervisor on a host.
     pub fn turn(&self, host: usize) {
-        let Some(mut seat) = self.seats.borrow_mut()[host].take() else { return };
+        let Some(mut seat) = self.seats.borrow_mut()[host].take() else {
+            return;
+        };
         if seat.paused > self.now.get() {
             self.seats.borrow_mut()[host] = Some(seat);
             return;
@@ -155,7 +184,11 @@ impl World {
 
     /// The process ends, by itself or not.
     pub fn end(&self, seat: Seat, killed: bool) {
-        let Seat { supervisor, mut process, .. } = seat;
+        let Seat {
+            supervisor,
+            mut process,
+            ..
+        } = seat;
         process.dead |= killed;
         let (host, pid) = (process.host, process.pid);
         self.as_process(&mut process, move || {
@@ -167,7 +200,9 @@ impl World {
 
     /// Memory is what the ledger says.
     fn check_memory(&self, seat: &mut Seat) {
-        let Some(handle) = seat.supervisor.runs().next() else { return };
+        let Some(handle) = seat.supervisor.runs().next() else {
+            return;
+        };
         if handle.history().seq < seat.checked + 8 {
             return;
         }

@@ -48,7 +48,10 @@ pub fn tell(base: &Path, tape: Tape, bug: Option<Bug>, lines: bool) -> Told {
         broken: world.broken.borrow().clone(),
         outcome,
         tape: world.tape.borrow().values.clone(),
-        lines: world.told.as_ref().map_or_else(Vec::new, |t| t.borrow().clone()),
+        lines: world
+            .told
+            .as_ref()
+            .map_or_else(Vec::new, |t| t.borrow().clone()),
     }
 }
 
@@ -76,7 +79,10 @@ impl World {
             }
             self.pass(self.step());
         }
-        self.broke(format!("the run neither ends nor goes on: {}", self.standing()));
+        self.broke(format!(
+            "the run neither ends nor goes on: {}",
+            self.standing()
+        ));
         None
     }
 
@@ -99,7 +105,11 @@ impl World {
             self.begin(self.below(2) as usize, Takeover::IfDead);
         } else if empty(1) && self.strikes(Fault::Second, 60) {
             let forced = self.below(4) == 3;
-            let takeover = if forced { Takeover::Forced } else { Takeover::IfDead };
+            let takeover = if forced {
+                Takeover::Forced
+            } else {
+                Takeover::IfDead
+            };
             self.begin(1, takeover);
         }
         if self.strikes(Fault::Pause, 20) {
@@ -113,7 +123,13 @@ impl World {
     /// Seconds to the next turn: when something is due, or later.
     fn step(&self) -> i64 {
         let now = self.now.get();
-        let next = self.seats.borrow().iter().flatten().map(|s| s.next - now).min();
+        let next = self
+            .seats
+            .borrow()
+            .iter()
+            .flatten()
+            .map(|s| s.next - now)
+            .min();
         let late = [0, 0, 3, 30][self.below(4) as usize];
         next.unwrap_or(20).clamp(1, 120) + late
     }
@@ -127,7 +143,11 @@ impl World {
         self.requeue();
         let thawed = {
             let mut cluster = self.cluster.borrow_mut();
-            if cluster.silent > now { Vec::new() } else { std::mem::take(&mut cluster.frozen) }
+            if cluster.silent > now {
+                Vec::new()
+            } else {
+                std::mem::take(&mut cluster.frozen)
+            }
         };
         for order in thawed {
             accept(self, order);
@@ -145,8 +165,12 @@ impl World {
         }
         if self.strikes(Fault::LostJobs, 20) {
             let mut cluster = self.cluster.borrow_mut();
-            let fresh = |j: &&mut super::job::Job| now - j.submitted < 5 && now < j.starts && !j.trace;
-            if let Some(id) = cluster.jobs.last_mut().filter(fresh).map(|j| { j.lost = true; j.id }) {
+            let fresh =
+                |j: &&mut super::job::Job| now - j.submitted < 5 && now < j.starts && !j.trace;
+            if let Some(id) = cluster.jobs.last_mut().filter(fresh).map(|j| {
+                j.lost = true;
+                j.id
+            }) {
                 cluster.next_id = id;
                 cluster.words.clear();
             }
@@ -192,12 +216,26 @@ impl World {
             }
             return;
         }
-        let history = read(self.folder().dir()).ok().map(|r| History::replay(&r.records));
+        let history = read(self.folder().dir())
+            .ok()
+            .map(|r| History::replay(&r.records));
         // Once a hanging job is ours to cancel, a user's cancellation cannot be told from ours.
-        let known = history.as_ref().and_then(History::attempt).is_some_and(|a| !a.stalled);
+        let known = history
+            .as_ref()
+            .and_then(History::attempt)
+            .is_some_and(|a| !a.stalled);
         let mut cluster = self.cluster.borrow_mut();
-        let Some(job) = cluster.last().cloned().filter(|j| known && j.is_alive(now) && j.fate != Fate::Hangs) else { return };
-        if cluster.scancel(&job.id.to_string(), &job.token, now).is_some() {
+        let Some(job) = cluster
+            .last()
+            .cloned()
+            .filter(|j| known && j.is_alive(now) && j.fate != Fate::Hangs)
+        else {
+            return;
+        };
+        if cluster
+            .scancel(&job.id.to_string(), &job.token, now)
+            .is_some()
+        {
             self.facts.cancelled.set(true);
             drop(cluster);
             self.tell(|| format!("a user cancels job {}", job.id));
@@ -216,7 +254,12 @@ impl World {
         job.restarts += 1;
         job.submitted = now;
         plan(self, &mut job, now + 121);
-        self.tell(|| format!("job {} is requeued: {:?}, {} to {}", job.id, job.fate, job.starts, job.stops));
+        self.tell(|| {
+            format!(
+                "job {} is requeued: {:?}, {} to {}",
+                job.id, job.fate, job.starts, job.stops
+            )
+        });
         print(self, &job);
         let mut cluster = self.cluster.borrow_mut();
         if let Some(old) = cluster.jobs.iter_mut().find(|j| j.token == job.token) {
@@ -232,7 +275,11 @@ impl World {
     fn standing(&self) -> String {
         let history = self.history();
         let phase = history.as_ref().map(History::phase);
-        format!("{phase:?} at {} s, {:?}", self.now.get(), self.cluster.borrow().last())
+        format!(
+            "{phase:?} at {} s, {:?}",
+            self.now.get(),
+            self.cluster.borrow().last()
+        )
     }
 
     /// How the run ended, once nobody works on it and nothing is under way.
@@ -262,7 +309,10 @@ impl World {
             self.broke(format!("{} attempts", history.attempts.len()));
         }
         let Some(last) = cluster.last() else {
-            let good = matches!(outcome, Outcome::Refused { .. } | Outcome::Cancelled { .. } | Outcome::BudgetSpent { .. });
+            let good = matches!(
+                outcome,
+                Outcome::Refused { .. } | Outcome::Cancelled { .. } | Outcome::BudgetSpent { .. }
+            );
             if !good {
                 self.broke(format!("{outcome:?} without a job"));
             }
@@ -272,8 +322,12 @@ impl World {
         let forgotten = cluster.no_accounts || last.lost;
         let right = match outcome {
             Outcome::Succeeded => last.end == JobState::Completed,
-            Outcome::Exhausted { .. } => last.fate.is_gpu_oom() && history.steps().count() == self.double.rungs,
-            Outcome::Cancelled { .. } => self.facts.cancelled.get() || self.folder().cancel_requested().is_some(),
+            Outcome::Exhausted { .. } => {
+                last.fate.is_gpu_oom() && history.steps().count() == self.double.rungs
+            }
+            Outcome::Cancelled { .. } => {
+                self.facts.cancelled.get() || self.folder().cancel_requested().is_some()
+            }
             Outcome::Failed { .. } => forgotten || matches!(last.fate, Fate::Bug | Fate::HostOom),
             Outcome::RetriesSpent { cause, .. } => match cause {
                 Cause::NodeFailure => last.fate == Fate::NodeFails,
@@ -286,8 +340,9 @@ impl World {
             Outcome::Configuration { .. } => false,
         };
         if !right {
-            self.broke(format!("the run ended as {outcome:?}, and its last job was {last:?}"));
+            self.broke(format!(
+                "the run ended as {outcome:?}, and its last job was {last:?}"
+            ));
         }
     }
 }
-

@@ -54,7 +54,11 @@ fn splitmix(state: &mut u64) -> u64 {
 
 /// The shortest tape that this finds for which `fails` still holds: the end is cut off, then ever smaller
 /// chunks are left out or made harmless.
-pub fn shrink(mut values: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
+pub fn shrink(
+    mut values: Vec<u32>,
+    tries: usize,
+    mut fails: impl FnMut(&[u32]) -> bool,
+) -> Vec<u32> {
     let mut left = tries;
     let mut attempt = |candidate: &[u32]| {
         left = left.saturating_sub(1);

@@ -112,31 +112,32 @@ pub struct Checked {
 impl World {
     pub fn new(tape: Tape, root: PathBuf, bug: Option<Bug>, told: bool) -> Rc<Self> {
         let mut tape = tape;
-        let faults = tape.below(1 << FAULTS) & tape.below(1 << FAULTS) | tape.below(1 << FAULTS) & tape.below(1 << FAULTS);
+        let faults = tape.below(1 << FAULTS) & tape.below(1 << FAULTS)
+            | tape.below(1 << FAULTS) & tape.below(1 << FAULTS);
         Rc::new_cyclic(|me| {
-        let world = Self {
-            me: me.clone(),
-            faults,
-            now: Cell::new(0),
-            quiet: Cell::new(false),
-            cluster: RefCell::default(),
-            disk: RefCell::default(),
-            hosts: RefCell::default(),
-            running: RefCell::default(),
-            seats: RefCell::default(),
-            pids: Cell::new(100),
-            double: double(&mut tape, faults & 1 << Fault::Budgets as u32 != 0, &root),
-            bug,
-            root,
-            broken: RefCell::default(),
-            told: told.then(RefCell::default),
-            facts: Checked::default(),
-            tape: RefCell::new(tape),
-        };
-        world.facts.needs.set(world.below(5));
-        world.cluster.borrow_mut().next_id = 10;
-        world.cluster.borrow_mut().no_accounts = world.has(Fault::NoAccounts);
-        world
+            let world = Self {
+                me: me.clone(),
+                faults,
+                now: Cell::new(0),
+                quiet: Cell::new(false),
+                cluster: RefCell::default(),
+                disk: RefCell::default(),
+                hosts: RefCell::default(),
+                running: RefCell::default(),
+                seats: RefCell::default(),
+                pids: Cell::new(100),
+                double: double(&mut tape, faults & 1 << Fault::Budgets as u32 != 0, &root),
+                bug,
+                root,
+                broken: RefCell::default(),
+                told: told.then(RefCell::default),
+                facts: Checked::default(),
+                tape: RefCell::new(tape),
+            };
+            world.facts.needs.set(world.below(5));
+            world.cluster.borrow_mut().next_id = 10;
+            world.cluster.borrow_mut().no_accounts = world.has(Fault::NoAccounts);
+            world
         })
     }
 
@@ -160,8 +161,13 @@ impl World {
 
     pub fn tell(&self, what: impl FnOnce() -> String) {
         if let Some(told) = &self.told {
-            let who = self.running.borrow().last().map_or_else(String::new, |p| format!(" [login{} {}]", p.host + 1, p.pid));
-            told.borrow_mut().push(format!("{:>6}{who} {}", self.now.get(), what()));
+            let who = self
+                .running
+                .borrow()
+                .last()
+                .map_or_else(String::new, |p| format!(" [login{} {}]", p.host + 1, p.pid));
+            told.borrow_mut()
+                .push(format!("{:>6}{who} {}", self.now.get(), what()));
         }
     }
 
@@ -205,7 +211,9 @@ impl World {
 
     /// The present process is killed, or its host goes down, if that is the day for it.
     pub fn risk(&self) {
-        let Some(process) = self.process() else { return };
+        let Some(process) = self.process() else {
+            return;
+        };
         if self.strikes(Fault::Crash, 2) {
             self.crash(process.host);
             self.die();
@@ -237,7 +245,8 @@ fn double(tape: &mut Tape, budgets: bool, root: &Path) -> Double {
     };
     if budgets {
         double.limits.attempts = 12 - tape.below(11);
-        double.limits.wall_time_s = (tape.below(3) == 2).then(|| 1_800 + u64::from(tape.below(7_200)));
+        double.limits.wall_time_s =
+            (tape.below(3) == 2).then(|| 1_800 + u64::from(tape.below(7_200)));
         double.limits.gpu_hours = (tape.below(3) == 2).then(|| f64::from(1 + tape.below(8)) / 10.0);
     }
     double.supervision.time_limit_retries = tape.below(2);
@@ -250,7 +259,9 @@ impl Trial for World {
             Change::Append(_, bytes) => bytes,
             _ => 0,
         };
-        let Some(process) = self.process() else { return Ok(all) };
+        let Some(process) = self.process() else {
+            return Ok(all);
+        };
         if process.dead {
             return Err(io::Error::other("killed"));
         }
@@ -268,9 +279,7 @@ impl Trial for World {
         }
         let full = self.disk.borrow().full > self.now.get();
         let room = match change {
-            Change::Append(_, bytes) if full => {
-                self.below(u32::try_from(bytes).unwrap()) as usize
-            }
+            Change::Append(_, bytes) if full => self.below(u32::try_from(bytes).unwrap()) as usize,
             Change::Replace(_) | Change::Link(_) | Change::MakeDir(_) if full => {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -279,7 +288,9 @@ impl Trial for World {
             }
             _ => all,
         };
-        self.disk.borrow_mut().change(process.host, change, room, self.bug);
+        self.disk
+            .borrow_mut()
+            .change(process.host, change, room, self.bug);
         if full && room == 0 && all > 0 {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -287,7 +298,9 @@ impl Trial for World {
     }
 
     fn length(&self, path: &Path, real: u64) -> u64 {
-        let Some(process) = self.process() else { return real };
+        let Some(process) = self.process() else {
+            return real;
+        };
         if process.dead {
             return real;
         }
@@ -298,23 +311,31 @@ impl Trial for World {
         if self.process().is_some_and(|p| p.dead) {
             self.die();
         }
-        let old = self.strikes(Fault::Caches, 500);
-        let now = self.now.get();
-        self.disk.borrow_mut().length(process.host, path, real, old, now, self.bug)
+        self.disk
+            .borrow_mut()
+            .length(process.host, path, real, self.bug)
     }
 
     fn is_there(&self, path: &Path, real: bool) -> bool {
-        let Some(process) = self.process() else { return real };
+        let Some(process) = self.process() else {
+            return real;
+        };
         let old = self.strikes(Fault::Caches, 500);
         let now = self.now.get();
-        self.disk.borrow_mut().is_there(process.host, path, real, old, now)
+        self.disk
+            .borrow_mut()
+            .is_there(process.host, path, real, old, now)
     }
 
     fn names(&self, dir: &Path, real: &[OsString]) -> Vec<OsString> {
-        let Some(process) = self.process() else { return real.to_vec() };
+        let Some(process) = self.process() else {
+            return real.to_vec();
+        };
         let old = self.strikes(Fault::Caches, 500);
         let now = self.now.get();
-        self.disk.borrow_mut().names(process.host, dir, real, old, now)
+        self.disk
+            .borrow_mut()
+            .names(process.host, dir, real, old, now)
     }
 
     fn file_time(&self) -> io::Result<SystemTime> {
@@ -324,7 +345,11 @@ impl Trial for World {
 
     fn process(&self) -> Owner {
         let process = self.running.borrow().last().cloned();
-        let process = process.unwrap_or(Process { host: 0, pid: 1, dead: false });
+        let process = process.unwrap_or(Process {
+            host: 0,
+            pid: 1,
+            dead: false,
+        });
         let hosts = self.hosts.borrow();
         let host = &hosts[process.host];
         Owner {
