@@ -5,6 +5,7 @@
 //! Rule: closed enums in and out; no clock, no file. `now` is an argument.
 
 mod action;
+mod again;
 mod decide;
 mod due;
 mod environment;

@@ -141,7 +141,12 @@ impl Reader {
             self.push(record, line);
             return Ok(());
         }
-        self.fence(&record);
+        if matches!(
+            record.fact,
+            Fact::OwnerChanged { .. } | Fact::TornTail { .. }
+        ) {
+            self.fence(&record);
+        }
         let last = self.reading.records.last();
         if last == Some(&record) {
             // The same write, sent twice by the file system.
@@ -162,8 +167,8 @@ impl Reader {
     }
 
     /// A writer that stood still while another took the run over may find its last write done when it goes
-    /// on. Nothing that it wrote after its successor read the ledger counts: that one goes on where its own
-    /// reading ended.
+    /// on. Nothing that it wrote after its successor read the ledger counts: the first word of that one goes on
+    /// where its own reading ended.
     fn fence(&mut self, record: &Record) {
         let beaten = |r: &Record| r.epoch < record.epoch && r.seq >= record.seq;
         while self.reading.records.last().is_some_and(beaten) {

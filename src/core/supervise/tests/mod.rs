@@ -2,5 +2,6 @@
 
 pub(crate) mod double;
 mod start;
+mod stop;
 mod table;
 mod tune;

@@ -250,6 +250,10 @@ fn double(tape: &mut Tape, budgets: bool, root: &Path) -> Double {
         double.limits.gpu_hours = (tape.below(3) == 2).then(|| f64::from(1 + tape.below(8)) / 10.0);
     }
     double.supervision.time_limit_retries = tape.below(2);
+    double.resumes = tape.below(2) == 1;
+    if tape.below(2) == 1 {
+        double.supervision.stall_s = 120;
+    }
     double
 }
 
