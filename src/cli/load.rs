@@ -333,14 +333,25 @@ fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {
 /// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
 /// on its own disk.
 fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure> {
-    const COUNTS: [&str; 4] = [
+    const PLAIN: [&str; 7] = [
         "node_failure_retries",
         "preemption_retries",
         "time_limit_retries",
         "co_tenant_retries",
+        "late_oom_retries",
+        "resubmit",
+        "stall_cancel",
     ];
-    const DURATIONS: [&str; 5] = ["poll", "poll_max", "hang_grace", "settle", "drain"];
-    let mut supervision: Supervision = doc.section("supervision", &COUNTS, &DURATIONS)?;
+    const DURATIONS: [&str; 7] = [
+        "poll",
+        "poll_max",
+        "hang_grace",
+        "settle",
+        "drain",
+        "late_logs",
+        "stall",
+    ];
+    let mut supervision: Supervision = doc.section("supervision", &PLAIN, &DURATIONS)?;
     let asked = |key: &str| doc.get("supervision").is_some_and(|n| n.has(key));
     if backend == "local" {
         if !asked("poll") {

@@ -27,6 +27,8 @@ struct Desk {
     cancelled: Vec<JobId>,
     polls: usize,
     silent: bool,
+    /// The scheduler forgot every job.
+    forgot: bool,
     /// Run folder that another process takes over while the submission is under way.
     steal: Option<PathBuf>,
 }
@@ -86,6 +88,15 @@ impl Scheduler for Fake {
             return Err(NoAnswer {
                 command: "squeue".to_owned(),
                 detail: "no answer after 20 s".to_owned(),
+            });
+        }
+        if desk.forgot {
+            let purged = |job: &JobRef| {
+                JobStatus::bare(job.id.clone(), JobState::Unknown("PURGED".to_owned()))
+            };
+            return Ok(Poll {
+                jobs: jobs.iter().map(purged).collect(),
+                vanished: jobs.iter().map(|job| job.id.clone()).collect(),
             });
         }
         let known = desk.jobs.iter().map(|(_, status)| status.clone());
@@ -204,6 +215,19 @@ fn outcome(supervisor: &Supervisor) -> Option<Outcome> {
 
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn a_job_that_the_scheduler_forgot_is_over() {
+    let mut project = Project::new();
+    let mut supervisor = project.supervisor([project.create(project.double())]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 20);
+    project.fake.desk().forgot = true;
+    project.pass(&mut supervisor, 60);
+    let ended = outcome(&supervisor);
+    assert!(matches!(ended, Some(Outcome::Failed { .. })), "{ended:?}");
 }
 
 #[test]

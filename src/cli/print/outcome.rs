@@ -102,6 +102,7 @@ fn again(cause: Cause) -> &'static str {
         Cause::CoTenant => {
             "another process holds the GPU: tell the site, or keep away from the node"
         }
+        Cause::LateOom => "take the next rung by hand, or raise `supervision: late_oom_retries`",
     }
 }
 

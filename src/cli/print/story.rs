@@ -146,11 +146,16 @@ impl Story {
                 let text = format!("attempt {attempt}  restarted by the scheduler ({restarts})");
                 self.say(run, &text);
             }
-            Fact::Stalled { attempt, quiet_s } => {
+            Fact::Stalled {
+                attempt,
+                quiet_s,
+                saved_gpu_seconds,
+            } => self.say(run, &hangs(*attempt, *quiet_s, *saved_gpu_seconds)),
+            Fact::Idle { attempt, idle_s } => {
                 let text = format!(
-                    "attempt {attempt}  {} out of memory, and nothing has moved for {quiet_s} s; \
-                     cancelling the job so that the other ranks do not hold the GPUs",
-                    Paint(WARN, "hangs:")
+                    "attempt {attempt}  {} no progress for {idle_s} s; nothing is done about it \
+                     unless `supervision: stall_cancel` says so",
+                    Paint(WARN, "idle:")
                 );
                 self.say(run, &text);
             }
@@ -327,6 +332,20 @@ fn wrap(line: &str) -> String {
         .subsequent_indent(INDENT)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::fill(line, options)
+}
+
+/// A job that is ended because it hangs, and what that saves.
+fn hangs(attempt: u32, quiet_s: u64, saved_gpu_seconds: Option<u64>) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "hours for people")]
+    let hours = saved_gpu_seconds.map(|s| s as f64 / 3_600.0);
+    let saved = hours.map_or_else(String::new, |hours| {
+        format!(": up to {hours:.1} GPU-hours until its time limit")
+    });
+    format!(
+        "attempt {attempt}  {} nothing has moved for {quiet_s} s; cancelling the job so that it does \
+         not hold the GPUs{saved}",
+        Paint(WARN, "hangs:")
+    )
 }
 
 impl Observer for Story {

@@ -135,9 +135,11 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
     }
 }
 
-/// Is there a line in the logs that says why the job failed?
+/// Is there a line in the logs that says why the job failed? One that nobody knows may be the first of a
+/// message whose rest is to come.
 fn in_the_text(incident: &Incident) -> bool {
-    incident.fatal && incident.evidence.iter().any(|e| !e.file.is_empty())
+    let known = incident.fatal && incident.kind != "other";
+    known && incident.evidence.iter().any(|e| !e.file.is_empty())
 }
 
 /// What was found under a token: the lowest id is kept, every other must go. Duplicates are noted

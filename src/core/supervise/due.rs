@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::action::Action;
-use super::follow_up::{after, seconds, signed, stalled_at};
+use super::follow_up::{after, idle_at, seconds, signed, stalled_at};
 use super::history::{Attempt, Phase, part};
 use super::run::Run;
 use super::verdict::text_decides;
@@ -172,7 +172,7 @@ fn alarms(run: &Run, now: Timestamp) -> Vec<Timestamp> {
     let Some(attempt) = run.history.attempt().filter(|_| run.phase() == Phase::Live) else {
         return Vec::new();
     };
-    let mut moments = Vec::new();
+    let mut moments = Vec::from_iter(idle_at(run, attempt).filter(|at| *at > now));
     if run.history.budget.is_some() {
         return moments;
     }

@@ -164,6 +164,16 @@ pub enum Fact {
         attempt: u32,
         /// Seconds without progress.
         quiet_s: u64,
+        /// GPU-seconds that it would have held until its time limit, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saved_gpu_seconds: Option<u64>,
+    },
+    /// A running job has shown no progress for long. Nothing follows from it, unless that is asked for.
+    Idle {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Seconds without progress.
+        idle_s: u64,
     },
     /// A bound of the run was reached while a job was alive.
     BudgetSpent {
@@ -238,6 +248,7 @@ impl Fact {
         "state_seen",
         "restarted",
         "stalled",
+        "idle",
         "budget_spent",
         "cancel_requested",
         "cancel_sent",

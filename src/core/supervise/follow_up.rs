@@ -58,14 +58,59 @@ fn live(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<Fact> {
     }
     // The job must have been seen running after the grace time: somebody else may have cancelled it
     // since the last poll, and that is no stall.
-    let quiet_s = stalled_at(run, attempt)
-        .filter(|at| run.watch.answered.is_some_and(|seen| *at <= seen))
+    let seen = |at: &Timestamp| run.watch.answered.is_some_and(|seen| *at <= seen);
+    if let Some(since) = stalled_at(run, attempt)
+        .filter(seen)
         .and(run.watch.quiet_since)
-        .map(|since| seconds(since, now))?;
-    Some(Fact::Stalled {
+    {
+        return Some(stalled(run, attempt, since, now));
+    }
+    let idle_since = run.watch.moved_at?;
+    idle_at(run, attempt).filter(seen)?;
+    if attempt.idle_s.is_some() {
+        return Some(stalled(run, attempt, idle_since, now));
+    }
+    Some(Fact::Idle {
         attempt: attempt.number,
-        quiet_s: u64::try_from(quiet_s).unwrap_or(0),
+        idle_s: passed(idle_since, now),
     })
+}
+
+/// The job hangs and is ended; what that saves.
+fn stalled(run: &Run, attempt: &Attempt, since: Timestamp, now: Timestamp) -> Fact {
+    let started = attempt.status.as_ref().and_then(|s| s.started);
+    let limit = run.intent.resources(&run.history.rungs());
+    let limit = limit.ok().and_then(|r| r.time_limit_s);
+    let left = started
+        .zip(limit)
+        .map(|(started, limit)| limit.saturating_sub(passed(started, now)));
+    Fact::Stalled {
+        attempt: attempt.number,
+        quiet_s: passed(since, now),
+        saved_gpu_seconds: left.map(|left| left.saturating_mul(attempt.gpus)),
+    }
+}
+
+/// Seconds from `a` to `b`, 0 when the clock went back.
+fn passed(a: Timestamp, b: Timestamp) -> u64 {
+    u64::try_from(seconds(a, b)).unwrap_or(0)
+}
+
+/// Is the job's end ours already, or asked for?
+fn ends(run: &Run, attempt: &Attempt) -> bool {
+    attempt.stalled || run.history.cancel.is_some() || run.history.budget.is_some()
+}
+
+/// When a running job without progress is told of, or, where that is asked for, ended; `None` for neither.
+pub(super) fn idle_at(run: &Run, attempt: &Attempt) -> Option<Timestamp> {
+    let supervision = run.intent.supervision();
+    let status = attempt.status.as_ref();
+    let running = status.is_some_and(|s| s.state == JobState::Running);
+    let told = attempt.idle_s.is_some() && !supervision.stall_cancel;
+    if supervision.stall_s == 0 || !running || told || ends(run, attempt) {
+        return None;
+    }
+    after(run.watch.moved_at?, supervision.stall_s)
 }
 
 /// Is the job really over? A node failure, a preemption or a failed boot can still be followed by a
@@ -120,8 +165,7 @@ pub(super) fn stalled_at(run: &Run, attempt: &Attempt) -> Option<Timestamp> {
         .status
         .as_ref()
         .is_some_and(|s| s.state.stage() == Stage::Running);
-    let wanted = attempt.stalled || run.history.cancel.is_some() || run.history.budget.is_some();
-    if !memory || !running || wanted {
+    if !memory || !running || ends(run, attempt) {
         return None;
     }
     after(

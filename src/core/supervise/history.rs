@@ -52,8 +52,10 @@ pub struct Attempt {
     pub log_starts: Vec<LogEnd>,
     /// Logs of a job that oomctl did not submit.
     pub logs: Vec<PathBuf>,
-    /// True when we ended it for an OOM that left it hanging.
+    /// True when we ended it because it hung.
     pub stalled: bool,
+    /// Seconds for which it has shown no progress, when that is long.
+    pub idle_s: Option<u64>,
     /// True when the scheduler took our cancellation.
     pub cancel_sent: bool,
     /// When it was over.
@@ -92,6 +94,7 @@ impl Attempt {
             log_starts: Vec::new(),
             logs: Vec::new(),
             stalled: false,
+            idle_s: None,
             cancel_sent: false,
             ended_at: None,
             gpu_seconds: 0.0,
@@ -371,9 +374,11 @@ fn apply_to_attempt(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.gpu_seconds += gpu_seconds;
             attempt.log_starts.clone_from(logs);
             attempt.stalled = false;
+            attempt.idle_s = None;
             attempt.cancel_sent = false;
         }
         Fact::Stalled { .. } => attempt.stalled = true,
+        Fact::Idle { idle_s, .. } => attempt.idle_s = Some(*idle_s),
         Fact::CancelSent { .. } => attempt.cancel_sent = true,
         Fact::Ended {
             status,

@@ -11,6 +11,7 @@ use crate::core::learn::{Job, Rung};
 use crate::core::measure::FigurePattern;
 use crate::core::memory::Replicas;
 use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Setting, Value};
+use crate::core::recipe::{Shape, expr};
 use crate::core::render::{AttemptPlace, RenderedFile};
 
 /// What a run was asked to do.
@@ -56,6 +57,11 @@ pub trait Intent {
     /// The layer that keeps attempt number `attempt` away from these nodes; `None` where the stack has no knob for that.
     fn exclude(&self, _rungs: &[Layer], _nodes: &[String], _attempt: u32) -> Option<Layer> {
         None
+    }
+
+    /// Does a later attempt go on from a checkpoint of one with these rungs?
+    fn resumes(&self, _rungs: &[Layer]) -> bool {
+        false
     }
 
     /// What decides about the memory of the configuration with these rungs, where that can be told.
@@ -162,6 +168,17 @@ impl Intent for Request {
             .settings
             .insert(knob.name.clone(), Setting { value, origin });
         Some(layer)
+    }
+
+    fn resumes(&self, rungs: &[Layer]) -> bool {
+        let Some(checkpoint) = &self.preset().checkpoint else {
+            return false;
+        };
+        let written = |shape: &Shape| {
+            let env = self.preset().env();
+            expr::holds(env, &checkpoint.written_when, shape.scope()).unwrap_or(false)
+        };
+        self.shape(rungs).is_ok_and(|shape| written(&shape))
     }
 
     fn job(&self, rungs: &[Layer]) -> Option<Job> {

@@ -5,6 +5,7 @@
 //! Rule: closed enums in and out; no clock, no file. `now` is an argument.
 
 mod action;
+mod again;
 mod crowded;
 mod decide;
 mod due;

@@ -18,6 +18,8 @@ pub enum Cause {
     TimeLimit,
     /// Somebody else's process held the GPU's memory.
     CoTenant,
+    /// GPU memory ran out only after many steps, and there is a checkpoint to go on from.
+    LateOom,
 }
 
 impl std::fmt::Display for Cause {
@@ -27,6 +29,7 @@ impl std::fmt::Display for Cause {
             Self::Preemption => "preemption",
             Self::TimeLimit => "time limit",
             Self::CoTenant => "another process on the GPU",
+            Self::LateOom => "an out-of-memory at a late step",
         })
     }
 }

@@ -52,6 +52,14 @@ pub struct Supervision {
     pub time_limit_retries: u32,
     /// Unchanged resubmissions on another node when another process held the GPU.
     pub co_tenant_retries: u32,
+    /// Unchanged resubmissions, from the checkpoint, when GPU memory ran out only after many steps.
+    pub late_oom_retries: u32,
+    /// False for a job that must not run twice: whatever ends it, it is not submitted again.
+    pub resubmit: bool,
+    /// Seconds without progress of a running job after which that is told; 0 for never.
+    pub stall_s: u64,
+    /// Is such a job cancelled besides?
+    pub stall_cancel: bool,
 }
 
 impl Default for Supervision {
@@ -59,7 +67,7 @@ impl Default for Supervision {
         Self {
             poll_s: 15,
             poll_max_s: 120,
-            hang_grace_s: 120,
+            hang_grace_s: 60,
             settle_s: 30,
             drain_s: 5,
             late_logs_s: 90,
@@ -67,6 +75,10 @@ impl Default for Supervision {
             preemption_retries: 10,
             time_limit_retries: 0,
             co_tenant_retries: 2,
+            late_oom_retries: 1,
+            resubmit: true,
+            stall_s: 1_800,
+            stall_cancel: false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What follows from an attempt that has ended: the one table of the supervisor.
 
-use super::follow_up::may_requeue;
+use super::again;
 use super::history::Attempt;
 use super::outcome::{Cause, Outcome, Verdict};
 use super::run::Run;
@@ -24,10 +24,16 @@ pub fn verdict(run: &Run, attempt: &Attempt) -> Verdict {
         return end(outcome);
     }
     if let Some(incident) = memory_incident(status, incident) {
+        if !run.intent.supervision().resubmit {
+            return end(Outcome::Failed {
+                reason: reason(attempt, status, Some(&incident)),
+                skipped: Vec::new(),
+            });
+        }
         return answer(run, attempt, status, &incident);
     }
-    match status.and_then(|s| retry_cause(&s.state).map(|cause| (s, cause))) {
-        Some((status, cause)) => retry(run, status, cause),
+    match status.and_then(|s| again::cause(&s.state).map(|cause| (s, cause))) {
+        Some((status, cause)) => again::retry(run, attempt, status, cause),
         None => end(Outcome::Failed {
             reason: reason(attempt, status, incident),
             skipped: Vec::new(),
@@ -129,22 +135,14 @@ fn answer(
     status: Option<&JobStatus>,
     incident: &Incident,
 ) -> Verdict {
-    let rungs = run.history.rungs();
-    let retries = run.intent.supervision().co_tenant_retries;
-    if of_others(incident) && run.history.retries(Cause::CoTenant) < retries {
-        let mut nodes = run.history.excluded_nodes();
-        nodes.extend(status.iter().flat_map(|s| s.nodes.iter().cloned()));
-        nodes.sort();
-        nodes.dedup();
-        return Verdict::Again {
-            cause: Cause::CoTenant,
-            layer: run
-                .intent
-                .exclude(&rungs, &nodes, attempt.number + 1)
-                .map(Box::new),
-            exclude: nodes,
+    if let Some(cause) = again::before_a_rung(run, attempt, incident) {
+        let nodes = match cause {
+            Cause::CoTenant => status.map_or(&[][..], |s| &s.nodes),
+            _ => &[],
         };
+        return again::again(run, attempt, cause, nodes);
     }
+    let rungs = run.history.rungs();
     let past = Past {
         earlier: &run.history.tried(),
         peaks: &Peak::of(&attempt.measured),
@@ -184,42 +182,17 @@ pub(super) fn of_others(incident: &Incident) -> bool {
     }
 }
 
-/// States that say nothing about the configuration.
-fn retry_cause(state: &JobState) -> Option<Cause> {
-    match state {
-        JobState::Timeout | JobState::Deadline => Some(Cause::TimeLimit),
-        JobState::Preempted => Some(Cause::Preemption),
-        state if may_requeue(state) => Some(Cause::NodeFailure),
-        _ => None,
-    }
-}
-
-fn retry(run: &Run, status: &JobStatus, cause: Cause) -> Verdict {
-    let supervision = run.intent.supervision();
-    let allowed = match cause {
-        _ if status.state == JobState::Deadline => 0,
-        Cause::TimeLimit => supervision.time_limit_retries,
-        Cause::Preemption => supervision.preemption_retries,
-        Cause::NodeFailure => supervision.node_failure_retries,
-        Cause::CoTenant => supervision.co_tenant_retries,
-    };
-    let used = run.history.retries(cause);
-    if used < allowed {
-        return Verdict::Again {
-            cause,
-            exclude: Vec::new(),
-            layer: None,
-        };
-    }
-    end(Outcome::RetriesSpent {
-        cause,
-        state: status.state.clone(),
-        retries: used,
-    })
-}
-
 /// Why a run failed, in one line.
 fn reason(attempt: &Attempt, status: Option<&JobStatus>, incident: Option<&Incident>) -> String {
+    if attempt.idle_s.is_some()
+        && attempt.stalled
+        && incident.is_none_or(|i| i.class == Class::NotOom)
+    {
+        let idle_s = attempt.idle_s.unwrap_or(0);
+        return format!(
+            "no progress for {idle_s} s, and `supervision: stall_cancel` ends such a job"
+        );
+    }
     let proof = incident
         .filter(|i| i.kind != "no_failure")
         .and_then(|i| i.evidence.first().map(|e| (i, e)));

@@ -55,6 +55,8 @@ pub(super) struct Watch {
     pub fatal: Option<Class>,
     pub quiet_since: Option<Timestamp>,
     pub progress: Option<Progress>,
+    /// When training was last seen to go on; before any progress was seen, when a log last grew.
+    pub moved_at: Option<Timestamp>,
     /// When the logs of the ended job were first and last looked at in vain.
     pub drained: Option<(Timestamp, Timestamp)>,
 }
@@ -68,6 +70,7 @@ impl Watch {
             Fact::Restarted { .. } => {
                 self.fatal = None;
                 self.quiet_since = None;
+                self.moved_at = None;
                 self.cancel = Question::default();
             }
             Fact::SubmitAbsent { .. } | Fact::SubmitUnclear { .. } => {
@@ -122,6 +125,7 @@ impl Watch {
 
     fn look(&mut self, look: &LogLook, now: Timestamp) {
         self.logs_read = Some(now);
+        let grew = self.log_ends != look.ends;
         self.log_ends.clone_from(&look.ends);
         let earlier = self.ends_at_poll.iter_mut();
         for end in earlier.chain(&mut self.ends_before_poll) {
@@ -132,6 +136,9 @@ impl Watch {
         let moved = look.progress.is_some() && look.progress != self.progress;
         if moved {
             self.progress.clone_from(&look.progress);
+        }
+        if moved || self.moved_at.is_none() || (grew && self.progress.is_none()) {
+            self.moved_at = Some(now);
         }
         self.fatal = look.fatal;
         match (look.fatal, self.quiet_since) {

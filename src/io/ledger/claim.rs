@@ -103,8 +103,10 @@ impl Claim {
                     let _ = disk::remove_file(&file_of(dir, owner.epoch));
                     continue;
                 }
-                if let Some(last) = last {
-                    let _ = disk::remove_file(&file_of(dir, last));
+                // All of them: an owner that was killed here may have left the one that it replaced, who
+                // would not notice that there was yet another after it.
+                for epoch in epochs(dir)?.into_iter().filter(|e| *e < owner.epoch) {
+                    let _ = disk::remove_file(&file_of(dir, epoch));
                 }
                 return Ok(Self {
                     dir: dir.to_owned(),
@@ -177,15 +179,17 @@ fn file_of(dir: &Path, epoch: u64) -> PathBuf {
 
 /// The highest epoch that has an owner file.
 fn highest(dir: &Path) -> Result<Option<u64>, LedgerError> {
-    let mut highest = None;
-    for name in disk::names(dir).map_err(io_error("read", dir))? {
-        let epoch = name
-            .to_str()
-            .and_then(|n| n.strip_prefix("owner-")?.strip_suffix(".json"))
-            .and_then(|n| n.parse::<u64>().ok());
-        highest = highest.max(epoch);
-    }
-    Ok(highest)
+    Ok(epochs(dir)?.into_iter().max())
+}
+
+/// The epochs that have an owner file.
+fn epochs(dir: &Path) -> Result<Vec<u64>, LedgerError> {
+    let names = disk::names(dir).map_err(io_error("read", dir))?;
+    let epoch = |name: &std::ffi::OsString| {
+        let number = name.to_str()?.strip_prefix("owner-")?;
+        number.strip_suffix(".json")?.parse().ok()
+    };
+    Ok(names.iter().filter_map(epoch).collect())
 }
 
 /// The owner of an epoch; `None` when its file went away in between.
@@ -401,6 +405,19 @@ mod tests {
         assert!(second.holds());
         drop(first);
         assert!(second.holds(), "a late release changes nothing");
+    }
+
+    #[test]
+    fn whoever_was_replaced_twice_notices_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Claim::take(dir.path(), Takeover::IfDead).unwrap();
+        // Its successor was killed before it could clear up.
+        let mut dead = myself(2);
+        dead.started += 1;
+        plant(dir.path(), &dead);
+        let third = Claim::take(dir.path(), Takeover::IfDead).unwrap();
+        assert_eq!(third.epoch(), 3);
+        assert!(third.holds() && !first.holds());
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Ledger {
             .custom_flags(no_follow())
             .open(&path)
             .map_err(io_error("create", &path))?;
-        if disk::length(&file, &path).map_err(io_error("look at", &path))? > 0 {
+        if disk::length(&path).map_err(io_error("look at", &path))? > 0 {
             return Err(LedgerError::Exists { path });
         }
         sync_dir(dir)?;
@@ -171,6 +171,7 @@ impl Ledger {
             host: owner.host.clone(),
             pid: owner.pid,
         };
+        records.extend(ledger.seal(now)?);
         records.push(ledger.append(&changed, now)?);
         Ok((ledger, records))
     }
@@ -192,15 +193,29 @@ impl Ledger {
                 path: self.path.clone(),
             });
         }
+        self.seal(now)?;
+        self.write(fact, now, "")
+    }
+
+    /// Seals half a record at the end: the one that was there when the ledger was opened, or one of an
+    /// owner before us.
+    fn seal(&mut self, now: Timestamp) -> Result<Option<Record>, LedgerError> {
         let behind = self.behind()?;
         let torn = match self.torn.take() {
-            Some(Torn { offset, .. }) => Some((offset, self.end - offset)),
-            None => behind.map(|torn| (torn.offset, torn.length)),
+            Some(Torn { offset, .. }) => Torn {
+                offset,
+                length: self.end - offset,
+            },
+            None => match behind {
+                Some(torn) => torn,
+                None => return Ok(None),
+            },
         };
-        if let Some((offset, length)) = torn {
-            self.write(&Fact::TornTail { offset, length }, now, "\n")?;
-        }
-        self.write(fact, now, "")
+        let fact = Fact::TornTail {
+            offset: torn.offset,
+            length: torn.length,
+        };
+        self.write(&fact, now, "\n").map(Some)
     }
 
     fn write(&mut self, fact: &Fact, now: Timestamp, seal: &str) -> Result<Record, LedgerError> {
@@ -253,7 +268,7 @@ impl Ledger {
         let taken = || LedgerError::TakenOver {
             dir: self.claim.dir().to_owned(),
         };
-        let length = disk::length(&self.file, &self.path);
+        let length = disk::length(&self.path);
         let length = length.map_err(io_error("look at", &self.path))?;
         let more = length.checked_sub(self.end).ok_or_else(taken)?;
         if more > BEHIND_MAX || !self.claim.holds() {

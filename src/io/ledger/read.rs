@@ -52,6 +52,8 @@ struct Line<'a> {
 
 /// What a line is.
 enum Kind {
+    /// What seals a tail that is none any more.
+    Empty,
     Record(Box<Record>),
     Newer,
     Bad(String),
@@ -99,6 +101,7 @@ struct Reader {
 impl Reader {
     fn line(&mut self, line: &Line) -> Result<(), (u64, String)> {
         match classify(line.bytes) {
+            Kind::Empty => Ok(()),
             Kind::Record(record) => self.record(*record, line),
             Kind::Newer => {
                 self.damage()?;
@@ -117,6 +120,14 @@ impl Reader {
     }
 
     fn record(&mut self, record: Record, line: &Line) -> Result<(), (u64, String)> {
+        if self
+            .reading
+            .records
+            .last()
+            .is_some_and(|last| record.epoch < last.epoch)
+        {
+            return Ok(());
+        }
         if let Fact::TornTail { offset, length } = record.fact
             && offset
                 .checked_add(length)
@@ -130,8 +141,11 @@ impl Reader {
             self.push(record, line);
             return Ok(());
         }
-        if !self.fence(&record) {
-            return Ok(());
+        if matches!(
+            record.fact,
+            Fact::OwnerChanged { .. } | Fact::TornTail { .. }
+        ) {
+            self.fence(&record);
         }
         let last = self.reading.records.last();
         if last == Some(&record) {
@@ -152,24 +166,15 @@ impl Reader {
         self.offsets.push(line.offset);
     }
 
-    /// Does the record count? A writer that stood still while another took the run over may find its last
-    /// write done when it goes on. Nothing that it wrote after its successor read the ledger counts: that
-    /// one goes on where its own reading ended. False for what comes from a replaced owner.
-    fn fence(&mut self, record: &Record) -> bool {
-        let Some(epoch) = self.reading.records.last().map(|r| r.epoch) else {
-            return true;
-        };
-        while record.epoch > epoch
-            && self
-                .reading
-                .records
-                .last()
-                .is_some_and(|r| r.seq >= record.seq)
-        {
+    /// A writer that stood still while another took the run over may find its last write done when it goes
+    /// on. Nothing that it wrote after its successor read the ledger counts: the first word of that one goes on
+    /// where its own reading ended.
+    fn fence(&mut self, record: &Record) {
+        let beaten = |r: &Record| r.epoch < record.epoch && r.seq >= record.seq;
+        while self.reading.records.last().is_some_and(beaten) {
             self.reading.records.pop();
             self.offsets.pop();
         }
-        record.epoch >= epoch
     }
 
     /// Forgets everything from `offset` on: a later writer found it torn and sealed it.
@@ -216,6 +221,7 @@ pub(super) fn behind(bytes: &[u8], offset: u64, epoch: u64) -> Result<Option<Tor
     let mut at = offset;
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         match line.strip_suffix(b"\n").map(classify) {
+            Some(Kind::Empty) => {}
             Some(Kind::Record(record)) if record.epoch < epoch => {}
             Some(Kind::Record(_) | Kind::Newer) => return Err(()),
             Some(Kind::Bad(_)) | None => {
@@ -231,6 +237,9 @@ pub(super) fn behind(bytes: &[u8], offset: u64, epoch: u64) -> Result<Option<Tor
 }
 
 fn classify(line: &[u8]) -> Kind {
+    if line.is_empty() {
+        return Kind::Empty;
+    }
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
         Err(e) => return Kind::Bad(format!("not a record ({e})")),

@@ -342,3 +342,75 @@ fn the_ledger_of_version_1_is_read() {
     assert_eq!(history.steps().count(), 1);
     assert_eq!(history.outcome.unwrap().exit_code(), 9);
 }
+
+/// A line as an owner of this epoch would write it.
+fn line(seq: u64, epoch: u64, fact: Fact) -> Vec<u8> {
+    let record = Record {
+        v: LEDGER_VERSION,
+        seq,
+        at: at(50),
+        epoch,
+        fact,
+    };
+    let mut line = serde_json::to_vec(&record).unwrap();
+    line.push(b'\n');
+    line
+}
+
+fn late(dir: &Path, bytes: &[u8]) {
+    let path = dir.join(LEDGER_FILE);
+    let mut file = OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+#[test]
+fn what_a_replaced_owner_writes_late_counts_for_nobody_and_stops_nobody() {
+    let stray = line(6, 1, Fact::SubmitAbsent { attempt: 1 });
+    let half = &stray[..stray.len() / 2];
+    let sealed = [b"\n", &stray[..]].concat();
+    for late_bytes in [&stray[..], half, &sealed] {
+        let (dir, _) = written();
+        let (mut ledger, records) = Ledger::open(dir.path(), Takeover::Forced, at(60)).unwrap();
+        late(dir.path(), late_bytes);
+        ledger.still_ours().unwrap();
+        let after = ledger
+            .append(&Fact::SubmitAbsent { attempt: 2 }, at(61))
+            .unwrap();
+        let again = ledger
+            .append(&Fact::SubmitAbsent { attempt: 3 }, at(62))
+            .unwrap();
+        drop(ledger);
+        let read = read(dir.path()).unwrap().records;
+        let ours = |r: &&Record| !matches!(r.fact, Fact::TornTail { .. });
+        let kept: Vec<&Record> = read.iter().filter(ours).collect();
+        let expected: Vec<&Record> = records.iter().chain([&after, &again]).collect();
+        assert_eq!(kept, expected);
+        Ledger::open(dir.path(), Takeover::IfDead, at(70)).unwrap();
+    }
+}
+
+#[test]
+fn a_record_that_came_between_the_reading_and_the_first_word_of_the_next_owner_does_not_count() {
+    let (dir, _) = written();
+    late(dir.path(), &line(6, 1, Fact::SubmitAbsent { attempt: 1 }));
+    let changed = Fact::OwnerChanged {
+        host: "login2".to_owned(),
+        pid: 7,
+    };
+    late(dir.path(), &line(6, 2, changed.clone()));
+    let records = read(dir.path()).unwrap().records;
+    assert_eq!(records.len(), 6);
+    assert_eq!(records[5].fact, changed);
+}
+
+#[test]
+fn what_a_later_owner_wrote_ends_our_part() {
+    let (dir, _) = written();
+    let (mut ledger, _) = Ledger::open(dir.path(), Takeover::Forced, at(60)).unwrap();
+    late(dir.path(), &line(7, 9, Fact::SubmitAbsent { attempt: 1 }));
+    let error = ledger.append(&Fact::SubmitAbsent { attempt: 1 }, at(61));
+    assert!(
+        matches!(error, Err(LedgerError::TakenOver { .. })),
+        "{error:?}"
+    );
+}

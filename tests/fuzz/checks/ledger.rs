@@ -84,6 +84,13 @@ fn prefix(reading: &Reading, input: &[u8], random: &mut Random) {
     let early = parse(&input[..cut]).unwrap_or_else(|(line, why)| {
         panic!("the first {cut} bytes are damaged in line {line}: {why}")
     });
+    // The first word of a new owner, which did not read what the one before it wrote at last.
+    let fences = |record: &&Record| matches!(record.fact, Fact::OwnerChanged { .. });
+    let last = early.records.last().map_or(0, |record| record.seq);
+    let mut words = reading.records.iter().filter(fences);
+    if words.any(|word| word.seq <= last && !early.records.contains(word)) {
+        return;
+    }
     assert!(
         reading.records.starts_with(&early.records),
         "the first {cut} bytes say something else"

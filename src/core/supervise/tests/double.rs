@@ -24,6 +24,9 @@ pub(crate) struct Double {
     pub workdir: std::path::PathBuf,
     /// The configuration with so many rungs is refused.
     pub illegal_at: Option<usize>,
+    /// A later attempt goes on from a checkpoint.
+    pub resumes: bool,
+    pub time_limit_s: Option<u64>,
 }
 
 impl Double {
@@ -37,6 +40,8 @@ impl Double {
             options: Vec::new(),
             workdir: "/work".into(),
             illegal_at: None,
+            resumes: false,
+            time_limit_s: None,
         }
     }
 }
@@ -123,6 +128,10 @@ impl Intent for Double {
         Some(layer)
     }
 
+    fn resumes(&self, _rungs: &[Layer]) -> bool {
+        self.resumes
+    }
+
     fn job(&self, rungs: &[Layer]) -> Option<Job> {
         let micro = 32_u8 >> rungs.len();
         Some(Job {
@@ -135,7 +144,7 @@ impl Intent for Double {
         Ok(Resources {
             gpus: 4,
             nodes: 1,
-            time_limit_s: None,
+            time_limit_s: self.time_limit_s,
         })
     }
 

@@ -1,7 +1,8 @@
-//! Tests of the supervisor: tables of single decisions, and a simulated world.
+//! Tests of the supervisor: tables of single decisions.
 
 pub(crate) mod double;
 mod probe;
 mod start;
+mod stop;
 mod table;
 mod tune;

@@ -14,18 +14,21 @@ use crate::core::supervise::{
 use crate::core::units::Bytes;
 
 /// A run with a ledger in memory.
-struct Bench {
-    run: Run,
+pub(super) struct Bench {
+    pub(super) run: Run,
     records: Vec<Record>,
     epoch: u64,
+    /// Its attempts die of GPU memory.
+    pub(super) oom: bool,
 }
 
 impl Bench {
-    fn new(double: Double) -> Self {
+    pub(super) fn new(double: Double) -> Self {
         let mut bench = Self {
             run: Run::new(Box::new(double), &[]),
             records: Vec::new(),
             epoch: 1,
+            oom: false,
         };
         bench.write(
             Fact::Created {
@@ -50,7 +53,7 @@ impl Bench {
     }
 
     /// Hands an event in and everything that follows; gives the facts.
-    fn feed(&mut self, event: &Event, second: i64) -> Vec<Fact> {
+    pub(super) fn feed(&mut self, event: &Event, second: i64) -> Vec<Fact> {
         let now = at(second);
         self.run.observe(event, now);
         let mut all = Vec::new();
@@ -67,7 +70,7 @@ impl Bench {
         }
     }
 
-    fn prepared(&mut self, attempt: u32, second: i64) -> Vec<Fact> {
+    pub(super) fn prepared(&mut self, attempt: u32, second: i64) -> Vec<Fact> {
         let event = Event::Prepared {
             attempt,
             token: token(attempt),
@@ -79,7 +82,7 @@ impl Bench {
     }
 
     /// A run whose first attempt is job 17 and runs since second 10.
-    fn running(double: Double) -> Self {
+    pub(super) fn running(double: Double) -> Self {
         let mut bench = Self::new(double);
         bench.prepared(1, 1);
         bench.feed(&accepted(1), 2);
@@ -130,7 +133,7 @@ fn token(attempt: u32) -> Token {
     Token(format!("oomctl-r1-{attempt}-0badcafe"))
 }
 
-fn accepted(attempt: u32) -> Event {
+pub(super) fn accepted(attempt: u32) -> Event {
     Event::Accepted {
         attempt,
         id: JobId((16 + attempt).to_string()),
@@ -138,7 +141,7 @@ fn accepted(attempt: u32) -> Event {
     }
 }
 
-fn status(state: JobState) -> JobStatus {
+pub(super) fn status(state: JobState) -> JobStatus {
     JobStatus {
         nodes: vec!["node1".to_owned()],
         started: Some(at(10)),
@@ -146,7 +149,7 @@ fn status(state: JobState) -> JobStatus {
     }
 }
 
-fn polled(status: JobStatus) -> Event {
+pub(super) fn polled(status: JobStatus) -> Event {
     Event::Polled { attempt: 1, status }
 }
 
@@ -513,7 +516,9 @@ fn a_refused_rung_ends_the_run_and_is_named() {
 
 #[test]
 fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
-    let mut bench = Bench::running(Double::new(3));
+    let mut double = Double::new(3);
+    double.supervision.hang_grace_s = 120;
+    let mut bench = Bench::running(double);
     let look = |step| Event::LogsRead {
         attempt: 1,
         look: LogLook {
@@ -542,7 +547,8 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
         facts,
         [Fact::Stalled {
             attempt: 1,
-            quiet_s: 120
+            quiet_s: 120,
+            saved_gpu_seconds: None,
         }]
     );
     let cancels = due(&bench.run, at(220))

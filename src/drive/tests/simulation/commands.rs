@@ -197,7 +197,7 @@ fn refuse(world: &World, order: Order) -> Answer {
     let mut job = job(world, order);
     job.trace = true;
     (job.starts, job.stops, job.gone) = (job.submitted, job.submitted, job.submitted);
-    job.end = JobState::Failed;
+    (job.end, job.fate) = (JobState::Failed, Fate::Bug);
     world.cluster.borrow_mut().jobs.push(job);
     let text =
         "sbatch: error: Batch job submission failed: Requested node configuration is not available";

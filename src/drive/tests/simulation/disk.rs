@@ -26,7 +26,8 @@ pub struct Disk {
     /// No space is left until then.
     pub full: i64,
     pending: Vec<Pending>,
-    lengths: HashMap<(usize, PathBuf), (u64, i64)>,
+    /// What each host wrote itself, for a mistake that trusts it.
+    lengths: HashMap<(usize, PathBuf), u64>,
     there: HashMap<(usize, PathBuf), (bool, i64)>,
     listings: HashMap<(usize, PathBuf), (Vec<OsString>, i64)>,
 }
@@ -38,7 +39,7 @@ impl Disk {
             Change::Append(path, _) => {
                 self.remember(host, path, true);
                 let key = (host, path.to_owned());
-                if let Some((seen, _)) = self.lengths.get_mut(&key) {
+                if let Some(seen) = self.lengths.get_mut(&key) {
                     *seen += room as u64;
                 }
             }
@@ -133,24 +134,12 @@ impl Disk {
         self.listings.retain(|(h, _), _| *h != host);
     }
 
-    pub fn length(
-        &mut self,
-        host: usize,
-        path: &Path,
-        real: u64,
-        old: bool,
-        now: i64,
-        bug: Option<Bug>,
-    ) -> u64 {
-        let seen = self
-            .lengths
-            .entry((host, path.to_owned()))
-            .or_insert((real, now));
-        let fresh = now - seen.1 > CACHE_S || !old;
-        if fresh && bug != Some(Bug::NoOwner) {
-            *seen = (real, now);
+    pub fn length(&mut self, host: usize, path: &Path, real: u64, bug: Option<Bug>) -> u64 {
+        let seen = self.lengths.entry((host, path.to_owned())).or_insert(real);
+        if bug != Some(Bug::NoOwner) {
+            *seen = real;
         }
-        seen.0
+        *seen
     }
 
     pub fn is_there(&mut self, host: usize, path: &Path, real: bool, old: bool, now: i64) -> bool {

@@ -138,8 +138,10 @@ impl Job {
         let bar = |step: u32| format!("  1%|          | {step}/1000 [00:10<10:00,  1.00s/it]\n");
         let (from, long) = (self.starts, self.stops - self.starts);
         let mut words = vec![(from + 1, false, "loading the model\n".to_owned())];
+        // The last phase is one that comes late.
+        let first = if self.phase == 2 { 106 } else { 6 };
         for part in 1..4_u32 {
-            words.push((from + long * i64::from(part) / 5, true, bar(part + 6)));
+            words.push((from + long * i64::from(part) / 5, true, bar(part + first)));
         }
         let place = PLACES[self.phase % PLACES.len()];
         let oom = format!(
@@ -150,8 +152,8 @@ impl Job {
             Fate::Survives => {
                 let middle = from + long * 3 / 5;
                 words.push((middle, true, oom));
-                for step in 10..14_u32 {
-                    words.push((middle + i64::from(step) - 8, true, bar(step)));
+                for step in 4..8_u32 {
+                    words.push((middle + i64::from(step) - 2, true, bar(step + first)));
                 }
             }
             Fate::GpuOom | Fate::Hangs => words.push((self.stops, true, oom)),

@@ -250,6 +250,10 @@ fn double(tape: &mut Tape, budgets: bool, root: &Path) -> Double {
         double.limits.gpu_hours = (tape.below(3) == 2).then(|| f64::from(1 + tape.below(8)) / 10.0);
     }
     double.supervision.time_limit_retries = tape.below(2);
+    double.resumes = tape.below(2) == 1;
+    if tape.below(2) == 1 {
+        double.supervision.stall_s = 120;
+    }
     double
 }
 
@@ -311,11 +315,9 @@ impl Trial for World {
         if self.process().is_some_and(|p| p.dead) {
             self.die();
         }
-        let old = self.strikes(Fault::Caches, 500);
-        let now = self.now.get();
         self.disk
             .borrow_mut()
-            .length(process.host, path, real, old, now, self.bug)
+            .length(process.host, path, real, self.bug)
     }
 
     fn is_there(&self, path: &Path, real: bool) -> bool {

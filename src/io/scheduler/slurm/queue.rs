@@ -20,6 +20,8 @@ const LOOKUPS_PER_POLL: usize = 32;
 /// A job of which queue and accounting were silent is vanished when they still are this much later.
 /// sacct of 22.05 shows a job up to 5 s late, 6 s after an outage of slurmdbd.
 const SILENCE: SignedDuration = SignedDuration::from_secs(15);
+/// So long after its end a job has no processes any more, whatever its epilogue does.
+const FORGOTTEN: SignedDuration = SignedDuration::from_secs(3_600);
 /// How long sacct is not asked for mere detail after it did not answer.
 const ACCOUNTING_REST: SignedDuration = SignedDuration::from_secs(120);
 
@@ -243,7 +245,7 @@ impl Slurm {
         for job in left {
             let record = records.of(job);
             if let Some(record) = record.filter(|r| r.status.state.stage() == Stage::Ended) {
-                self.known(job, record.status.clone(), poll);
+                self.settle_told(job, &record.status, now, lookups, poll);
                 continue;
             }
             if !controller_alone && !self.is_long_silent(job, now) {
@@ -263,6 +265,33 @@ impl Slurm {
                 Ok(_) if clean => self.silent(job, now, poll),
                 Ok(_) | Err(_) => {}
             }
+        }
+    }
+
+    /// sacct says how a job ended, at times before its last processes have. Soon after that end the
+    /// controller, which still knows the job, has the last word.
+    fn settle_told(
+        &mut self,
+        job: &JobRef,
+        told: &JobStatus,
+        now: Timestamp,
+        lookups: &mut usize,
+        poll: &mut Poll,
+    ) {
+        let long_ago = |end: Timestamp| now.duration_since(end) > FORGOTTEN;
+        if told.ended.is_some_and(long_ago) {
+            return self.known(job, told.clone(), poll);
+        }
+        if *lookups == 0 {
+            return;
+        }
+        *lookups -= 1;
+        match self.control(job) {
+            Ok(Some(control)) if is_of(&control.record, job) => {
+                self.known(job, control.record.status, poll);
+            }
+            Ok(_) => self.known(job, told.clone(), poll),
+            Err(_) => {}
         }
     }
 

@@ -1,0 +1,142 @@
+//! Another attempt with the same configuration: after what, how often, away from which nodes.
+
+use super::follow_up::may_requeue;
+use super::history::{Attempt, History};
+use super::outcome::{Cause, Outcome, Verdict};
+use super::run::Run;
+use super::verdict::of_others;
+use crate::core::diagnose::{Class, Incident};
+use crate::core::job::{JobState, JobStatus};
+
+/// Steps after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
+/// then, and what was too much is a rare batch or memory in pieces.
+const LATE_STEPS: u64 = 20;
+/// Failures of attempts that ran on a node after which it is kept away from.
+const BAD_NODE_FAILURES: usize = 2;
+
+/// States that say nothing about the configuration.
+pub(super) fn cause(state: &JobState) -> Option<Cause> {
+    match state {
+        JobState::Timeout | JobState::Deadline => Some(Cause::TimeLimit),
+        JobState::Preempted => Some(Cause::Preemption),
+        state if may_requeue(state) => Some(Cause::NodeFailure),
+        _ => None,
+    }
+}
+
+/// The reason to try once more before a rung is climbed, where there is one: the memory was held by others,
+/// or it ran out only late, and there is a checkpoint to go on from.
+pub(super) fn before_a_rung(run: &Run, attempt: &Attempt, incident: &Incident) -> Option<Cause> {
+    let supervision = run.intent.supervision();
+    let left = |cause, retries| run.history.retries(cause) < retries;
+    if of_others(incident) && left(Cause::CoTenant, supervision.co_tenant_retries) {
+        return Some(Cause::CoTenant);
+    }
+    let gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
+    let done = attempt
+        .progress
+        .as_ref()
+        .is_some_and(|p| p.step >= LATE_STEPS);
+    let late = gpu && done && run.intent.resumes(&run.history.rungs());
+    (late && left(Cause::LateOom, supervision.late_oom_retries)).then_some(Cause::LateOom)
+}
+
+/// Once more, away from these nodes and those that were bad before.
+pub(super) fn again(run: &Run, attempt: &Attempt, cause: Cause, nodes: &[String]) -> Verdict {
+    if nodes.is_empty() {
+        return Verdict::Again {
+            cause,
+            exclude: Vec::new(),
+            layer: None,
+        };
+    }
+    let mut exclude = run.history.excluded_nodes();
+    exclude.extend(nodes.iter().cloned());
+    exclude.sort();
+    exclude.dedup();
+    let rungs = run.history.rungs();
+    let layer = run.intent.exclude(&rungs, &exclude, attempt.number + 1);
+    Verdict::Again {
+        cause,
+        layer: layer.map(Box::new),
+        exclude,
+    }
+}
+
+/// What follows from an end that says nothing about the configuration.
+pub(super) fn retry(run: &Run, attempt: &Attempt, status: &JobStatus, cause: Cause) -> Verdict {
+    let supervision = run.intent.supervision();
+    let allowed = match cause {
+        _ if status.state == JobState::Deadline || !supervision.resubmit => 0,
+        Cause::TimeLimit if no_further(&run.history) => 0,
+        Cause::TimeLimit => supervision.time_limit_retries,
+        Cause::Preemption => supervision.preemption_retries,
+        Cause::NodeFailure => supervision.node_failure_retries,
+        Cause::CoTenant => supervision.co_tenant_retries,
+        Cause::LateOom => supervision.late_oom_retries,
+    };
+    let used = run.history.retries(cause);
+    if used < allowed {
+        let nodes = match cause {
+            Cause::NodeFailure => bad_nodes(&run.history),
+            _ => Vec::new(),
+        };
+        return again(run, attempt, cause, &nodes);
+    }
+    Verdict::End {
+        outcome: Outcome::RetriesSpent {
+            cause,
+            state: status.state.clone(),
+            retries: used,
+        },
+    }
+}
+
+/// Did this attempt come no further than the one before, which reached its time limit too? Then the next
+/// one would not either: nothing is resumed, or one step takes longer than the limit.
+fn no_further(history: &History) -> bool {
+    let mut last = history.attempts.iter().rev();
+    let (Some(present), Some(before)) = (last.next(), last.next()) else {
+        return false;
+    };
+    let timed_out = matches!(
+        before.verdict,
+        Some(Verdict::Again {
+            cause: Cause::TimeLimit,
+            ..
+        })
+    );
+    let step = |a: &Attempt| a.progress.as_ref().map(|p| p.step);
+    timed_out
+        && step(present)
+            .zip(step(before))
+            .is_some_and(|(now, then)| now <= then)
+}
+
+/// Nodes on which attempts failed again and again with their node. The scheduler does not say which of a
+/// job's nodes it was: it must have been in all of these attempts, while others of theirs were not.
+fn bad_nodes(history: &History) -> Vec<String> {
+    let failed = |a: &&Attempt| {
+        let state = a.status.as_ref().map(|s| &s.state);
+        state.is_some_and(|state| cause(state) == Some(Cause::NodeFailure))
+    };
+    let failures: Vec<&[String]> = history
+        .attempts
+        .iter()
+        .filter(failed)
+        .filter_map(|a| a.status.as_ref().map(|s| &s.nodes[..]))
+        .collect();
+    let Some(last) = failures.last() else {
+        return Vec::new();
+    };
+    let times = |node: &String| failures.iter().filter(|nodes| nodes.contains(node)).count();
+    let bad: Vec<String> = last
+        .iter()
+        .filter(|n| times(n) >= BAD_NODE_FAILURES)
+        .cloned()
+        .collect();
+    if last.len() > 1 && bad.len() == last.len() {
+        return Vec::new();
+    }
+    bad
+}
