@@ -196,6 +196,10 @@ fn exit_codes_are_those_of_the_code() {
         Outcome::BudgetSpent {
             budget: Budget::Attempts { limit: 1 },
         },
+        Outcome::Pruned {
+            by: String::new(),
+            reason: String::new(),
+        },
         Outcome::Cancelled { by: None },
     ];
     for outcome in outcomes {

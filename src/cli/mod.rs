@@ -35,6 +35,7 @@ mod status;
 mod submit;
 mod sweep;
 mod sweep_source;
+mod sweeps;
 mod tune;
 mod watch;
 
@@ -95,7 +96,7 @@ enum Command {
     Estimate(estimate::Args),
     /// Show the ladder from here, rung by rung, with what each would change
     Plan(plan::Args),
-    /// Say which cells of a sweep cannot fit, before the first one runs
+    /// Check, mend and run a sweep: which cells cannot fit, and the others each as a run
     Sweep(sweep::Args),
     /// From a run that fits, propose the fastest configuration that still does
     Tune(tune::Args),

@@ -14,7 +14,7 @@ use crate::core::supervise::{Limits, Request, split};
 use crate::drive::{End, Environment, Handle, RunFolder, Sources, Supervisor, Until, drive};
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.
-const PATIENCE_S: u64 = 90;
+pub(super) const PATIENCE_S: u64 = 90;
 
 /// Arguments of `submit`.
 #[derive(Debug, clap::Args)]
@@ -82,7 +82,7 @@ fn dry_run(request: &Request, project: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// Makes the run on disk: inputs, environment, first fact.
-fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
+pub(super) fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
     let folder = RunFolder::of(&runs::runs_dir(project), name)?;
     let inputs = serde_json::to_string_pretty(request.inputs())
         .map_err(|e| Failure::new(5, format!("cannot write down the request: {e}")))?;

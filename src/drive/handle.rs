@@ -31,6 +31,8 @@ pub struct Handle {
     pub(super) unmarked: bool,
     /// The number by which the followers know the run's logs.
     pub(super) group: u64,
+    /// Others of its sweep go first.
+    pub(super) held: bool,
     /// Why this process no longer works on the run, when it does not.
     pub(super) error: Option<DriveError>,
     pub(super) beat: Timestamp,
@@ -96,6 +98,7 @@ impl Handle {
             logs: None,
             unmarked: false,
             group: 0,
+            held: false,
             error: None,
             beat: now,
             mailbox: None,
@@ -154,12 +157,18 @@ impl Handle {
         self.error.is_none() && self.run.phase() != Phase::Finished
     }
 
-    /// Has its present attempt a job, or is it over?
-    pub(super) fn has_job(&self) -> bool {
-        matches!(
-            self.run.phase(),
-            Phase::Live | Phase::Draining | Phase::Judging | Phase::Closing | Phase::Finished
-        )
+    /// Is there anything that may be done for it now?
+    pub(super) fn is_active(&self) -> bool {
+        self.is_open() && !self.held
+    }
+
+    /// Has its present attempt a job, is it over, or must it wait for others?
+    pub(super) fn is_settled(&self) -> bool {
+        self.held
+            || matches!(
+                self.run.phase(),
+                Phase::Live | Phase::Draining | Phase::Judging | Phase::Closing | Phase::Finished
+            )
     }
 
     /// Hands an event in and writes down what follows from it, until nothing does.

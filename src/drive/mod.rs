@@ -7,6 +7,7 @@
     reason = "the loop reads the clock and starts the threads that feed it"
 )]
 
+mod flock;
 mod folder;
 pub mod gpus;
 mod handle;
@@ -29,6 +30,7 @@ use crate::core::supervise::Phase;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, Owner, owner};
 
+pub use flock::SweepRecord;
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use notice::{Notice, Observer, Silent};
@@ -98,7 +100,7 @@ impl DriveError {
 pub enum Until {
     /// Every run is over.
     Finished,
-    /// Every run has a job or is over; or this long after the start, for a scheduler that does not
+    /// Every run has a job, is over, or waits for others of its sweep; or this long after the start, for a scheduler that does not
     /// say whether it accepted.
     Submitted {
         /// Seconds.
@@ -187,7 +189,7 @@ fn wait(
 fn reached(supervisor: &Supervisor, until: Until) -> bool {
     match until {
         Until::Finished => supervisor.runs().all(|h| !h.is_open()),
-        Until::Submitted { .. } => supervisor.runs().all(|h| !h.is_open() || h.has_job()),
+        Until::Submitted { .. } => supervisor.runs().all(|h| !h.is_open() || h.is_settled()),
     }
 }
 

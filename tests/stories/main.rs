@@ -30,6 +30,7 @@ mod probe;
 mod running;
 mod slurm;
 mod storage;
+mod sweep_submit;
 mod sweeps;
 mod templates;
 mod tuning;

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::estimate_view::phase_name;
 use super::run_view::change_lines;
 use super::{DIM, Failure, NAME, Paint, start_view};
 use crate::core::ladder::{Decision, Policy, Skipped, Step};
@@ -182,7 +181,7 @@ fn text(view: &View) -> String {
 
 /// Expected memory before and after a rung.
 fn memory_text(before: &Memory, after: &Memory) -> String {
-    let phase = phase_name(after.phase);
+    let phase = after.phase.name();
     let chance = after
         .fits_probability
         .map_or_else(String::new, |p| format!(", probability to fit {p:.2}"));

@@ -68,6 +68,9 @@ fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<O
         });
     }
     let cancelled = status.filter(|s| s.state == JobState::Cancelled)?;
+    if let Some(outcome) = run.history.pruned() {
+        return Some(outcome);
+    }
     (!attempt.stalled).then(|| Outcome::Cancelled {
         by: cancelled.cancelled_by.clone(),
     })

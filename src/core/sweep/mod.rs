@@ -13,17 +13,19 @@ mod model;
 mod nodes;
 mod numbers;
 mod repair;
+mod select;
 mod span;
 #[cfg(test)]
 mod tests;
 mod wandb;
 
-pub use axis::{Axis, Method, Place, Sweep, SweepFault};
+pub use axis::{Axis, Method, Place, Sweep, SweepFault, Words};
 pub use blame::{Blame, Bound, Culprit};
 pub use cells::{Cells, MOST_CELLS};
 pub use edit::apply;
 pub use judge::{Brief, Detail, Judge, Verdict};
 pub use repair::{Change, Footing, Repair, repair};
+pub use select::{Choice, Chosen, Order, Selection, Selector, cell_layer, select};
 
 use crate::core::config::{Content, Node};
 

@@ -540,6 +540,7 @@ impl World {
                     "seed {seed}"
                 );
             }
+            Outcome::Pruned { .. } => panic!("seed {seed}: there is no other run"),
             Outcome::Configuration { reason } => panic!("seed {seed}: {reason}"),
         }
     }

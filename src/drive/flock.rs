@@ -1,0 +1,151 @@
+//! Runs that belong together: how a sweep lies on disk, and what its runs are told of each other.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::DriveError;
+use super::notice::Observer;
+use super::supervisor::Supervisor;
+use crate::core::learn::Memory;
+use crate::core::supervise::{Event, Flock, History, lessons, prune};
+use crate::io::files::{Access, check_run_name, make_private_dir, read_text, write_atomic};
+
+/// The format of a sweep's record that this version writes.
+const RECORD_VERSION: u32 = 1;
+/// Largest record, in bytes.
+const RECORD_MAX: u64 = 16 * 1024 * 1024;
+
+/// A sweep that was submitted: `.oomctl/sweeps/<sweep>/sweep.json`. Written before anything of it is submitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepRecord {
+    schema_version: u32,
+    /// Its name.
+    pub sweep: String,
+    /// Its runs.
+    pub flock: Flock,
+}
+
+impl SweepRecord {
+    /// The record of a new sweep.
+    #[must_use]
+    pub fn new(sweep: &str, flock: Flock) -> Self {
+        Self {
+            schema_version: RECORD_VERSION,
+            sweep: sweep.to_owned(),
+            flock,
+        }
+    }
+
+    /// The folder of the sweep `name` of a project, whether it exists or not.
+    ///
+    /// # Errors
+    /// When `name` cannot be the name of a sweep.
+    pub fn folder(project: &Path, name: &str) -> Result<PathBuf, DriveError> {
+        check_run_name(name)?;
+        Ok(project.join(".oomctl/sweeps").join(name))
+    }
+
+    /// Writes it down.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, project: &Path) -> Result<(), DriveError> {
+        let folder = Self::folder(project, &self.sweep)?;
+        make_private_dir(&folder)?;
+        let path = folder.join("sweep.json");
+        let text = serde_json::to_string_pretty(self).map_err(|e| unreadable(&path, &e))?;
+        Ok(write_atomic(&path, text.as_bytes(), Access::Private)?)
+    }
+
+    /// The sweep of this name; `None` where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or was written by a newer version.
+    pub fn read(project: &Path, name: &str) -> Result<Option<Self>, DriveError> {
+        let Ok(folder) = Self::folder(project, name) else {
+            return Ok(None);
+        };
+        let path = folder.join("sweep.json");
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = read_text(&path, RECORD_MAX)?;
+        let record: Self = serde_json::from_str(&text).map_err(|e| unreadable(&path, &e))?;
+        if record.schema_version > RECORD_VERSION {
+            return Err(DriveError::Unreadable {
+                path,
+                why: "written by a newer oomctl".to_owned(),
+            });
+        }
+        Ok(Some(record))
+    }
+}
+
+fn unreadable(path: &Path, error: &serde_json::Error) -> DriveError {
+    DriveError::Unreadable {
+        path: path.to_owned(),
+        why: error.to_string(),
+    }
+}
+
+impl Supervisor {
+    /// Says that runs belong together. They are added by themselves.
+    pub fn gather(&mut self, record: SweepRecord) {
+        self.flocks.push(record.flock);
+    }
+
+    /// Are there runs that belong together?
+    #[must_use]
+    pub fn is_sweep(&self) -> bool {
+        !self.flocks.is_empty()
+    }
+
+    /// Looks which runs must wait for others.
+    pub(super) fn hold(&mut self) {
+        for flock in &self.flocks {
+            let known: BTreeMap<&str, &History> = self
+                .runs
+                .values()
+                .filter(|h| h.error.is_none())
+                .map(|h| (h.name(), h.history()))
+                .collect();
+            let held = flock.held(&known);
+            for name in &flock.runs {
+                if let Some(handle) = self.runs.get_mut(name) {
+                    handle.held = held.contains(name);
+                }
+            }
+        }
+    }
+
+    /// Tells the runs that have not begun what became of others, whenever something did.
+    pub(super) fn prune(&mut self, observer: &mut dyn Observer) {
+        let members = || self.flocks.iter().flat_map(|f| &f.runs);
+        let attempts = members().filter_map(|name| self.runs.get(name));
+        let attempts = attempts.flat_map(|h| &h.history().attempts);
+        let decided = attempts.filter(|a| a.verdict.is_some()).count();
+        if decided == self.decided {
+            return;
+        }
+        self.decided = decided;
+        let mut doomed = Vec::new();
+        for flock in &self.flocks {
+            let runs = || flock.runs.iter().filter_map(|name| self.runs.get(name));
+            let memory = Memory::new(runs().flat_map(|h| lessons(&h.run)).collect());
+            if memory.entries().iter().all(|e| e.fitted()) {
+                continue;
+            }
+            for handle in runs().filter(|h| h.is_open()) {
+                let run = &handle.run;
+                let why = prune(run.intent.as_ref(), &run.history, &memory);
+                doomed.extend(why.map(|why| (handle.name().to_owned(), why)));
+            }
+        }
+        let now = self.now();
+        for (name, (by, reason)) in doomed {
+            self.hand_in(&name, &Event::Doomed { by, reason }, now, observer);
+        }
+    }
+}
