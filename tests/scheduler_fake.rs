@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use oomctl::core::job::{ExitStatus, JobId, JobRef, JobState, Token};
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
-use oomctl::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+use oomctl::io::scheduler::{Scheduler, Submission, SubmitAnswer, Tasks};
 
 const TOKEN: &str = "oomctl-grpo-1-00c0ffee";
 
@@ -120,8 +120,53 @@ impl Site {
             environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             options: Vec::new(),
             time_limit_s: None,
+            tasks: None,
         }
     }
+}
+
+#[test]
+fn an_array_is_one_submission_whose_logs_lie_in_a_folder_for_each_task() {
+    let site = Site::new();
+    site.answers("sbatch", 0, "17\n", "");
+    let at = site.folder.path().join("100%/array-1");
+    fs::create_dir_all(at.join("0")).unwrap();
+    let submission = Submission {
+        stdout: at.join("0/slurm.out"),
+        stderr: at.join("0/slurm.err"),
+        tasks: Some(Tasks {
+            indices: "0-3,7".to_owned(),
+            at_once: Some(2),
+            folder: at.clone(),
+        }),
+        ..site.submission()
+    };
+    let answer = site.slurm().submit(&submission, now(0));
+    assert!(
+        matches!(answer, SubmitAnswer::Accepted { .. }),
+        "{answer:?}"
+    );
+    let words = &site.calls("sbatch")[0];
+    assert!(words.contains(&"--array=0-3,7%2".to_owned()), "{words:?}");
+    let folder = at.display().to_string().replace('%', "%%");
+    assert!(
+        words.contains(&format!("--output={folder}/%a/slurm.out")),
+        "{words:?}"
+    );
+    // A task is cancelled by its id, under the array's name.
+    let token = Token(TOKEN.to_owned());
+    let task = JobRef {
+        token: Some(token.task(7)),
+        ..ours("17_7")
+    };
+    site.slurm().cancel(&task).unwrap();
+    assert_eq!(
+        site.calls("scancel")[0],
+        [format!("--name={TOKEN}"), "17_7".to_owned()]
+    );
+    site.slurm().find(&[token.task(7)], now(0)).unwrap();
+    let asked = &site.calls("squeue")[0];
+    assert!(asked.contains(&format!("{TOKEN},{TOKEN}_7")), "{asked:?}");
 }
 
 fn now(seconds: i64) -> Timestamp {

@@ -58,8 +58,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match supervisor {
         Some((_, mut supervisor)) => {
             sweeps
-                .into_iter()
-                .for_each(|sweep| supervisor.gather(sweep));
+                .iter()
+                .for_each(|sweep| supervisor.gather(&project.folder, sweep));
             follow(supervisor, args.json)
         }
         None => Ok(ExitCode::SUCCESS),

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::DriveError;
 use super::notice::Observer;
+use super::prepare::new_token;
 use super::supervisor::Supervisor;
+use crate::core::job::Token;
 use crate::core::learn::Memory;
 use crate::core::supervise::{Event, Flock, History, lessons, prune};
 use crate::io::files::{Access, check_run_name, make_private_dir, read_text, write_atomic};
@@ -25,16 +27,46 @@ pub struct SweepRecord {
     pub sweep: String,
     /// Its runs.
     pub flock: Flock,
+    /// Its job arrays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrays: Vec<ArrayRecord>,
+}
+
+/// A job array of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayRecord {
+    /// The name under which it can be found again.
+    pub token: Token,
+    /// Its runs: the first attempt of each is the task with the run's number, from 0.
+    pub runs: Vec<String>,
+    /// How many tasks may run at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<usize>,
+}
+
+impl ArrayRecord {
+    /// An array of these runs of a sweep.
+    ///
+    /// # Errors
+    /// When the system has no random bytes for its token.
+    pub fn new(sweep: &str, runs: Vec<String>, at_once: Option<usize>) -> Result<Self, DriveError> {
+        Ok(Self {
+            token: new_token(sweep, 1)?,
+            runs,
+            at_once,
+        })
+    }
 }
 
 impl SweepRecord {
     /// The record of a new sweep.
     #[must_use]
-    pub fn new(sweep: &str, flock: Flock) -> Self {
+    pub fn new(sweep: &str, flock: Flock, arrays: Vec<ArrayRecord>) -> Self {
         Self {
             schema_version: RECORD_VERSION,
             sweep: sweep.to_owned(),
             flock,
+            arrays,
         }
     }
 
@@ -91,9 +123,10 @@ fn unreadable(path: &Path, error: &serde_json::Error) -> DriveError {
 }
 
 impl Supervisor {
-    /// Says that runs belong together. They are added by themselves.
-    pub fn gather(&mut self, record: SweepRecord) {
-        self.flocks.push(record.flock);
+    /// Says that runs which were added are a sweep of this project.
+    pub fn gather(&mut self, project: &Path, record: &SweepRecord) {
+        self.take_arrays(project, record);
+        self.flocks.push(record.flock.clone());
     }
 
     /// Are there runs that belong together?

@@ -8,6 +8,7 @@ use super::DriveError;
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
+use crate::core::job::Token;
 use crate::core::measure::Measured;
 use crate::core::supervise::{
     Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide, lesson,
@@ -33,6 +34,8 @@ pub struct Handle {
     pub(super) group: u64,
     /// Others of its sweep go first.
     pub(super) held: bool,
+    /// The token of its first attempt, where that is a task of a job array.
+    pub(super) task: Option<Token>,
     /// Why this process no longer works on the run, when it does not.
     pub(super) error: Option<DriveError>,
     pub(super) beat: Timestamp,
@@ -99,6 +102,7 @@ impl Handle {
             unmarked: false,
             group: 0,
             held: false,
+            task: None,
             error: None,
             beat: now,
             mailbox: None,
@@ -155,6 +159,12 @@ impl Handle {
     /// Is there anything left to do for it here?
     pub(super) fn is_open(&self) -> bool {
         self.error.is_none() && self.run.phase() != Phase::Finished
+    }
+
+    /// Is its present attempt a task of a job array that this process submits?
+    pub(super) fn is_task(&self) -> bool {
+        let token = self.run.history.attempt().and_then(|a| a.token.as_ref());
+        self.task.is_some() && token == self.task.as_ref()
     }
 
     /// Is there anything that may be done for it now?

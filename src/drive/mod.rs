@@ -7,6 +7,7 @@
     reason = "the loop reads the clock and starts the threads that feed it"
 )]
 
+mod arrays;
 mod flock;
 mod folder;
 pub mod gpus;
@@ -30,7 +31,7 @@ use crate::core::supervise::Phase;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, Owner, owner};
 
-pub use flock::SweepRecord;
+pub use flock::{ArrayRecord, SweepRecord};
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use notice::{Notice, Observer, Silent};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 
 use super::DriveError;
+use super::arrays::Array;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::turn::{Hands, housekeeping, one_by_one};
@@ -18,7 +19,7 @@ pub type Clock = Box<dyn Fn() -> Timestamp>;
 
 /// Many runs, one scheduler, and one follower of all their logs.
 pub struct Supervisor {
-    hands: Hands,
+    pub(super) hands: Hands,
     clock: Clock,
     pub(super) runs: BTreeMap<String, Handle>,
     /// The runs by the numbers that the followers know.
@@ -26,6 +27,7 @@ pub struct Supervisor {
     /// True while the scheduler gives no answers, so that it is said once.
     silent: bool,
     pub(super) flocks: Vec<Flock>,
+    pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
     pub(super) decided: usize,
 }
@@ -51,6 +53,7 @@ impl Supervisor {
             groups: Vec::new(),
             silent: false,
             flocks: Vec::new(),
+            arrays: Vec::new(),
             decided: 0,
         }
     }
@@ -103,6 +106,7 @@ impl Supervisor {
                 what: &what,
             });
         }
+        self.submit_arrays(observer);
         self.find(observer);
         self.poll(observer);
         self.prune(observer);
@@ -341,7 +345,7 @@ impl Supervisor {
 }
 
 /// Stops working on a run in this process. The run itself is not over.
-fn set_aside(handle: &mut Handle, error: DriveError, observer: &mut dyn Observer) {
+pub(super) fn set_aside(handle: &mut Handle, error: DriveError, observer: &mut dyn Observer) {
     observer.notice(&Notice::SetAside {
         run: handle.name(),
         why: &error,

@@ -392,7 +392,7 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
     project.fake.desk().silent = true;
     let double = project.double();
     let mut handle = project.create(double);
-    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1).unwrap();
+    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None).unwrap();
     handle.feed(&event, at(0), &mut Silent).unwrap();
     fs::write(project.attempt(1).join("job.sbatch"), "rm -rf ~\n").unwrap();
     let mut supervisor = project.supervisor([handle]);
@@ -409,7 +409,7 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
 fn whoever_was_taken_over_after_the_intent_does_not_submit() {
     let mut project = Project::new();
     let mut handle = project.create(project.double());
-    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1).unwrap();
+    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None).unwrap();
     handle.feed(&event, at(0), &mut Silent).unwrap();
     let other = Ledger::open(handle.folder.dir(), Takeover::Forced, at(1)).unwrap();
     let mut supervisor = project.supervisor([handle]);

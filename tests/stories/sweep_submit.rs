@@ -1,6 +1,7 @@
 //! The cells of a sweep, each as a run of its own.
 
 use super::place::{Done, Place};
+use super::slurm::Slurm;
 use super::sweeps::path_star;
 use super::weaver;
 
@@ -171,4 +172,223 @@ fn a_parameter_that_would_not_get_to_the_program_is_told_before_anything_is_subm
         .ends(5)
         .says(&["hands nothing over that it has no knob for: seed"]);
     assert!(!place.has(".oomctl"));
+}
+
+/// A loom before a scripted Slurm, and a sweep of six cells: two of each number of threads.
+fn looms(place: &mut Place) -> Slurm {
+    let sweep =
+        "method: grid\nparameters:\n  threads: {values: [1, 2, 8]}\n  dye: {values: [red, blue]}\n";
+    place.write("sweep.yaml", sweep);
+    Slurm::before(place)
+}
+
+/// The jobs of the runs of the sweep, by run: one for each attempt.
+fn jobs(place: &Place, runs: usize) -> Vec<Vec<String>> {
+    let of = |n: usize| {
+        let facts = place.facts(&format!("sweep-1.{n}"));
+        let jobs = facts.iter().filter(|f| f["fact"] == "submitted");
+        jobs.map(|f| f["job"]["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    (1..=runs).map(of).collect()
+}
+
+#[test]
+fn cells_are_tasks_of_one_array_and_what_dies_of_memory_goes_on_as_a_job_of_its_own() {
+    let mut place = weaver::project("");
+    let slurm = looms(&mut place);
+    let sweep = [
+        "sweep",
+        "submit",
+        "sweep.yaml",
+        "--watch",
+        "--max-running",
+        "2",
+    ];
+    let done = place.run(&sweep).ends(0);
+    done.says(&["6 runs in 1 job array, 2 at a time", "6 runs: 6 succeeded"]);
+    let calls = slurm.calls("sbatch");
+    assert_eq!(
+        calls.len(),
+        5,
+        "one array, and two rungs for each of two cells: {calls:?}"
+    );
+    assert!(calls[0].contains("--array=0-5%2"), "{}", calls[0]);
+    let jobs = jobs(&place, 6);
+    assert_eq!(jobs[..4], [["101_0"], ["101_1"], ["101_2"], ["101_3"]]);
+    assert_eq!((jobs[4][0].as_str(), jobs[4].len()), ("101_4", 3));
+    assert_eq!((jobs[5][0].as_str(), jobs[5].len()), ("101_5", 3));
+    assert!(
+        jobs.iter()
+            .flat_map(|j| &j[1..])
+            .all(|id| !id.contains('_')),
+        "{jobs:?}"
+    );
+    // Each task's log is its run's.
+    let log = place.read(".oomctl/runs/sweep-1.1/attempt-1/slurm.out");
+    assert!(log.contains("woven 3 of 3"), "{log}");
+    let evidence = place.read(".oomctl/runs/sweep-1.6/attempt-1/slurm.err");
+    assert!(evidence.contains("OutOfMemoryError"), "{evidence}");
+}
+
+#[test]
+fn more_cells_than_an_array_may_have_are_several_arrays_of_the_same_resources() {
+    let mut place = weaver::project("");
+    let slurm = looms(&mut place);
+    slurm.tell("array-size", "4\n");
+    let dry = place
+        .run(&["sweep", "submit", "sweep.yaml", "--dry-run"])
+        .ends(0);
+    dry.says(&[
+        "6 runs in 2 job arrays of 4, 2 tasks",
+        "SLURM_ARRAY_TASK_ID",
+        "sweep-1.6",
+    ]);
+    assert!(slurm.calls("sbatch").is_empty());
+    let done = place
+        .run(&["sweep", "submit", "sweep.yaml", "--max-running", "3"])
+        .ends(0);
+    done.says(&["6 runs in 2 job arrays of 4, 2 tasks, 1 of each at a time"]);
+    let calls = slurm.calls("sbatch");
+    assert!(
+        calls[0].contains("--array=0-3%1") && calls[1].contains("--array=0-1%1"),
+        "{calls:?}"
+    );
+    // What asks for other resources is in another array.
+    let cells = [
+        "sweep",
+        "submit",
+        "threads=1",
+        "mem=4G,8G",
+        "dye=red,blue",
+        "--dry-run",
+    ];
+    place
+        .run(&cells)
+        .ends(0)
+        .says(&["4 runs in 2 job arrays of 2, 2 tasks"]);
+    // Without arrays each cell is a job.
+    slurm.tell("array-size", "0\n");
+    let done = place.run(&[
+        "sweep",
+        "submit",
+        "sweep.yaml",
+        "--cell",
+        "threads=1",
+        "--run",
+        "apart",
+    ]);
+    done.ends(0);
+    assert!(
+        slurm.calls("sbatch")[2..]
+            .iter()
+            .all(|c| !c.contains("--array"))
+    );
+    assert_eq!(slurm.calls("sbatch").len(), 4);
+}
+
+#[test]
+fn an_array_whose_answer_is_lost_is_found_again_and_not_submitted_twice() {
+    let mut place = weaver::project("");
+    let slurm = looms(&mut place);
+    slurm.tell("mute", "");
+    let cells = ["--cell", "threads=1,2"];
+    let sweep = [&["sweep", "submit", "sweep.yaml", "--watch"][..], &cells].concat();
+    let done = place.run(&sweep).ends(0);
+    done.says(&[
+        "unclear:",
+        "found again by its token",
+        "4 runs: 4 succeeded",
+    ]);
+    assert_eq!(slurm.calls("sbatch").len(), 1);
+    assert_eq!(
+        jobs(&place, 4),
+        [["101_0"], ["101_1"], ["101_2"], ["101_3"]]
+    );
+}
+
+#[test]
+fn an_array_that_was_never_accepted_is_submitted_once_more_and_a_refused_one_is_not() {
+    let mut place = weaver::project("");
+    let slurm = looms(&mut place);
+    slurm.tell(
+        "refuse",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
+    );
+    let submit = place.start(&[
+        "sweep",
+        "submit",
+        "sweep.yaml",
+        "--cell",
+        "threads=1",
+        "--watch",
+    ]);
+    place.wait_for_fact("sweep-1.2", "submit_unclear");
+    slurm.forget("refuse");
+    let done = submit.end().ends(0);
+    done.says(&["2 runs: 2 succeeded"]);
+    let calls = slurm.calls("sbatch");
+    assert!(
+        calls.len() == 2 && calls.iter().all(|c| c.contains("--array=0-1 ")),
+        "{calls:?}"
+    );
+    slurm.tell("refuse", "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n");
+    let refused = place.run(&[
+        "sweep",
+        "submit",
+        "sweep.yaml",
+        "--cell",
+        "threads=1",
+        "--run",
+        "no",
+    ]);
+    refused
+        .ends(4)
+        .says(&["2 runs: 2 refused", "Invalid account"]);
+}
+
+#[test]
+fn a_submission_that_is_killed_is_taken_up_by_watch_without_a_second_array() {
+    for moment in ["before", "after"] {
+        let mut place = weaver::project("");
+        let slurm = looms(&mut place);
+        slurm.tell(&format!("{moment}.1"), "");
+        let submit = place.start(&["sweep", "submit", "sweep.yaml", "--cell", "threads=2"]);
+        slurm.tell("victim", &submit.pid().to_string());
+        let mut child = submit.child;
+        child.wait().unwrap();
+        let done = place.run(&["watch", "sweep-1"]).ends(0);
+        done.says(&["2 runs: 2 succeeded"]);
+        let ids = jobs(&place, 2);
+        assert_eq!(ids, [["101_0"], ["101_1"]], "{moment}");
+        assert_eq!(slurm.calls("sbatch").len(), 1, "{moment}");
+    }
+}
+
+#[test]
+fn a_larger_cell_that_still_waits_is_taken_out_of_the_queue() {
+    let mut place = path_star();
+    place.set("SIM_STEP_S", "0");
+    place.set("SIM_GPU_GIB", "2.5");
+    let slurm = Slurm::before(&mut place);
+    slurm.tell("state.3", "PENDING 0:0");
+    let sweep = [
+        "graph_vocab_size=10000,1000000,1500000",
+        "eval_batch_size=256",
+    ];
+    let done = submit(&place, &sweep, &[]).ends(3);
+    done.says(&[
+        "3 runs in 1 job array",
+        "3 runs: 1 exhausted, 1 pruned, 1 succeeded",
+    ]);
+    let cancelled = slurm.calls("scancel");
+    assert!(
+        cancelled
+            .iter()
+            .any(|c| c.ends_with("101_2") && !c.contains("_2 ")),
+        "{cancelled:?}"
+    );
+    let facts = place.facts("sweep-1.3");
+    let last = facts.last().unwrap();
+    assert_eq!(last["outcome"]["pruned"]["by"], "sweep-1.2", "{last}");
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, GOOD, WARN};
 use super::sweep_view::{gib, word};
-use super::{DIM, NAME, Paint};
+use super::{DIM, Paint};
 use crate::core::sweep::{Chosen, Judge, Selection, Sweep, Verdict};
 
 /// Cells that are shown of each kind.
@@ -31,9 +31,8 @@ pub struct View {
 impl View {
     /// What becomes of each cell.
     pub fn new(
-        name: &str,
+        head: &str,
         runs: &[String],
-        at_once: Option<usize>,
         sweep: &Sweep,
         judge: &Judge<'_>,
         selection: &Selection,
@@ -55,13 +54,8 @@ impl View {
                 rule: rule.map_or(String::new(), |r| format!(" ({r})")),
             }
         };
-        let at_once = at_once.map_or(String::new(), |n| format!(", {n} at a time"));
         Self {
-            head: format!(
-                "sweep {}: {} runs{at_once}",
-                Paint(NAME, name),
-                selection.run.len()
-            ),
+            head: head.to_owned(),
             names: varies.iter().map(|a| sweep.axes[*a].name.clone()).collect(),
             run: runs
                 .iter()

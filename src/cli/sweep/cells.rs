@@ -5,13 +5,16 @@ use std::path::Path;
 use super::super::print::Failure;
 use super::super::sweep_source::Loaded;
 use super::super::{render, runs, submit, sweeps};
-use crate::core::render::RenderedFile;
+use crate::core::render::{RenderedFile, directives, dispatcher};
 use crate::core::supervise::{Flock, Limits, Request};
-use crate::core::sweep::{Judge, Selection, cell_layer};
-use crate::drive::{Supervisor, SweepRecord};
+use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
+use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 
 /// Runs that one sweep may have: each is a folder, and an open file while it is watched.
 const MOST_RUNS: usize = 900;
+
+/// Exit code when no script can be made.
+const CONFIGURATION: u8 = 5;
 
 /// The runs of a sweep, before there is anything of them on disk.
 pub struct Plan {
@@ -21,6 +24,8 @@ pub struct Plan {
     pub requests: Vec<Request>,
     /// How many may be under way at a time.
     pub at_once: Option<usize>,
+    /// The job arrays that they are submitted as, by their numbers; none where each is a job of its own.
+    pub arrays: Vec<Vec<usize>>,
     backend: String,
 }
 
@@ -52,18 +57,54 @@ impl Plan {
             let layer = cell_layer(&loaded.sweep, judge, &chosen.cell, &loaded.path);
             requests.push(base.cell(&format!("{name}.{number:0width$}"), layer));
         }
-        let plan = Self {
+        let mut plan = Self {
             name: name.to_owned(),
             at_once: match (max_running, backend.as_str()) {
                 (Some(most), _) => usize::try_from(most).ok(),
                 (None, "local") => Some(1),
                 (None, _) => None,
             },
+            arrays: Vec::new(),
             requests,
             backend,
         };
-        plan.check(project, loaded)?;
+        let scripts = plan.check(project, loaded)?;
+        plan.arrays = plan.in_arrays(project, &scripts);
         Ok(plan)
+    }
+
+    /// The arrays, where the scheduler has any and there is more than one cell. Cells that ask for the same of it are
+    /// tasks of one.
+    fn in_arrays(&self, project: &Path, scripts: &[String]) -> Vec<Vec<usize>> {
+        if scripts.len() < 2 {
+            return Vec::new();
+        }
+        let Some(most) = runs::scheduler(&self.backend, project).array_limit() else {
+            return Vec::new();
+        };
+        let asks: Vec<String> = scripts.iter().map(|s| directives(s).join("\n")).collect();
+        arrays(&asks, most)
+    }
+
+    /// What is to be submitted, in one line.
+    pub fn head(&self) -> String {
+        let sizes: Vec<String> = self.arrays.iter().map(|a| a.len().to_string()).collect();
+        let arrays = match sizes.as_slice() {
+            [] => String::new(),
+            [_] => " in 1 job array".to_owned(),
+            all => format!(" in {} job arrays of {} tasks", all.len(), all.join(", ")),
+        };
+        let share = |n: usize| share(n, self.arrays.len());
+        let at_once = match (self.at_once, self.arrays.len()) {
+            (None, _) => String::new(),
+            (Some(n), 0 | 1) => format!(", {n} at a time"),
+            (Some(n), _) => format!(", {} of each at a time", share(n)),
+        };
+        format!(
+            "sweep {}: {} runs{arrays}{at_once}",
+            self.name,
+            self.requests.len()
+        )
     }
 
     /// The names of its runs, in order.
@@ -72,13 +113,16 @@ impl Plan {
         names.collect()
     }
 
-    /// Looks whether every parameter gets to the program.
-    fn check(&self, project: &Path, loaded: &Loaded) -> Result<(), Failure> {
+    /// Looks whether a script can be made of each cell, and whether every parameter gets to the program. The scripts.
+    fn check(&self, project: &Path, loaded: &Loaded) -> Result<Vec<String>, Failure> {
+        let mut scripts = Vec::new();
         for request in &self.requests {
-            self.files(project, request)?;
+            let files = self.files(project, request)?;
+            let entry = files.into_iter().find(|f| f.entry);
+            scripts.push(entry.map_or_else(String::new, |f| f.text));
         }
         let Some(first) = self.requests.first() else {
-            return Ok(());
+            return Ok(scripts);
         };
         let Some(layer) = first
             .inputs()
@@ -86,7 +130,7 @@ impl Plan {
             .last()
             .filter(|l| !l.overrides.is_empty())
         else {
-            return Ok(());
+            return Ok(scripts);
         };
         let mut bare = layer.clone();
         let words: Vec<String> = bare.overrides.drain(..).map(|o| o.key).collect();
@@ -98,9 +142,9 @@ impl Plan {
                 words.join(", ")
             );
             let hint = "give the preset a knob for it, or put `overrides` into its template";
-            return Err(Failure::new(5, what).hint(hint));
+            return Err(Failure::new(CONFIGURATION, what).hint(hint));
         }
-        Ok(())
+        Ok(scripts)
     }
 
     fn files(&self, project: &Path, request: &Request) -> Result<Vec<RenderedFile>, Failure> {
@@ -108,12 +152,32 @@ impl Plan {
         Ok(request.render(&[], &place)?)
     }
 
-    /// The script of the first cell, to look at.
+    /// The scripts of the arrays and the files of the first cell, to look at.
     pub fn scripts(&self, project: &Path) -> Result<String, Failure> {
-        let Some(first) = self.requests.first() else {
-            return Ok(String::new());
-        };
-        Ok(render::text(&self.files(project, first)?))
+        let mut text = String::new();
+        for (number, array) in (1..).zip(&self.arrays) {
+            let Some(first) = array.first().and_then(|cell| self.requests.get(*cell)) else {
+                continue;
+            };
+            let files = self.files(project, first)?;
+            let Some(entry) = files.iter().find(|f| f.entry) else {
+                continue;
+            };
+            let folder = SweepRecord::folder(project, &self.name)?.join(format!("array-{number}"));
+            let folder = folder.display().to_string();
+            let script = dispatcher(&self.name, &directives(&entry.text), &folder, &entry.name);
+            let script = script.map_err(|what| Failure::new(CONFIGURATION, what))?;
+            let last = array.len().saturating_sub(1);
+            text.push_str(&format!(
+                "#### array {number}, tasks 0-{last} (submitted)\n{script}\n"
+            ));
+        }
+        if let Some(first) = self.requests.first() {
+            let name = &first.inputs().run;
+            let files = render::text(&self.files(project, first)?);
+            text.push_str(&format!("#### of {name}:\n{files}"));
+        }
+        Ok(text)
     }
 
     /// Makes every run, then the record of the sweep. Nothing is submitted before all of it is on disk.
@@ -123,17 +187,25 @@ impl Plan {
             let what = format!("a sweep or run `{}` exists already", self.name);
             return Err(Failure::new(2, what).hint("name another one with --run"));
         }
+        let names = self.names();
+        let mut records = Vec::new();
+        for array in &self.arrays {
+            let runs = array.iter().map(|cell| names[*cell].clone()).collect();
+            let at_once = self.at_once.map(|n| share(n, self.arrays.len()));
+            records.push(ArrayRecord::new(&self.name, runs, at_once)?);
+        }
         let flock = Flock {
-            runs: self.names(),
-            at_once: self.at_once,
+            runs: names,
+            // Slurm itself holds the tasks of an array back.
+            at_once: self.at_once.filter(|_| records.is_empty()),
         };
         for request in self.requests {
             let name = request.inputs().run.clone();
             supervisor.add(submit::create(project, &name, request)?);
         }
-        let record = SweepRecord::new(&self.name, flock);
+        let record = SweepRecord::new(&self.name, flock, records);
         record.write(project)?;
-        supervisor.gather(record.clone());
+        supervisor.gather(project, &record);
         Ok((supervisor, record))
     }
 }

@@ -90,9 +90,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         args.attempts,
     )?;
     let view = View::new(
-        &plan.name,
+        &plan.head(),
         &plan.names(),
-        plan.at_once,
         &loaded.sweep,
         &judge,
         &selection,

@@ -3,6 +3,7 @@
 //! Rule: a sweep comes in as text and leaves as text; every verdict is a pure function of the sweep, the
 //! preset and the layers below it.
 
+mod arrays;
 mod axis;
 mod blame;
 mod cells;
@@ -19,6 +20,7 @@ mod span;
 mod tests;
 mod wandb;
 
+pub use arrays::{arrays, indices, share};
 pub use axis::{Axis, Method, Place, Sweep, SweepFault, Words};
 pub use blame::{Blame, Bound, Culprit};
 pub use cells::{Cells, MOST_CELLS};
