@@ -1,14 +1,14 @@
 //! Runs whose first attempts are tasks of one job array: one submission for all of them, and an answer for each.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jiff::Timestamp;
 
 use super::DriveError;
-use super::flock::SweepRecord;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::perform::{SCRIPT_MAX, submission};
+use super::record::{Array, SweepRecord};
 use super::supervisor::Supervisor;
 use crate::core::job::{JobId, Token};
 use crate::core::render::{directives, dispatcher};
@@ -16,17 +16,6 @@ use crate::core::supervise::{Action, Event, Phase, due};
 use crate::core::sweep::indices;
 use crate::io::files::{Access, link, make_private_dir, read_text, write_atomic};
 use crate::io::scheduler::{Submission, SubmitAnswer, Tasks};
-
-/// An array of a sweep that is in the hands of this process.
-pub(super) struct Array {
-    sweep: String,
-    /// Where its script is, and a link for each task.
-    folder: PathBuf,
-    token: Token,
-    /// The runs by the indices of their tasks.
-    runs: Vec<String>,
-    at_once: Option<usize>,
-}
 
 /// A task that is to be submitted.
 struct Task {

@@ -18,6 +18,7 @@ mod look;
 mod notice;
 mod perform;
 mod prepare;
+mod record;
 mod sources;
 mod supervisor;
 mod turn;
@@ -31,10 +32,10 @@ use crate::core::supervise::Phase;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, Owner, owner};
 
-pub use flock::{ArrayRecord, SweepRecord};
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use notice::{Notice, Observer, Silent};
+pub use record::{ArrayRecord, SweepRecord};
 pub use sources::{Sources, Wake};
 pub use supervisor::{Clock, Supervisor};
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 
 use super::DriveError;
-use super::arrays::Array;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
+use super::record::Array;
 use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::job::{JobId, JobRef, JobStatus, Stage, Token};
 use crate::core::supervise::{Action, Event, Flock, Phase, Sighting, due, next_due};
@@ -270,6 +270,8 @@ impl Supervisor {
         let attempt = wanted.attempt;
         let id = &wanted.of.id;
         let event = match (answer, status) {
+            // What is last known of a job that is gone is no word on it.
+            (Ok(poll), _) if poll.vanished.contains(id) => Event::Vanished { attempt },
             (_, Some(status)) => {
                 self.before_status(&wanted.run, status, now, observer);
                 Event::Polled {
@@ -277,7 +279,6 @@ impl Supervisor {
                     status: status.clone(),
                 }
             }
-            (Ok(poll), None) if poll.vanished.contains(id) => Event::Vanished { attempt },
             _ => Event::PollUnanswered { attempt },
         };
         self.hand_in(&wanted.run, &event, now, observer);

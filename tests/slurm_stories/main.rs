@@ -24,3 +24,4 @@ mod queue;
 mod refusals;
 #[path = "../slurm/script.rs"]
 mod script;
+mod sweeps;

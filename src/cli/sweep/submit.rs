@@ -21,7 +21,7 @@ const CONFIGURATION: u8 = 5;
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Name of the sweep; by default its file's, with a number. Its runs are called NAME.1, NAME.2, …
+    /// Name of the sweep; by default its file's, with a number. Its runs are called NAME.1, NAME.2 and so on
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
     /// Only cells with this value, or one of these (repeatable)

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::double::{Double, at};
+use super::double::{Double, at, nothing};
 use super::start::{Project, request};
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
+use crate::core::measure::Measured;
 use crate::core::recipe::Value;
 use crate::core::supervise::{
     Action, Event, Fact, Flock, History, Outcome, Record, Request, Run, decide, due,
@@ -114,6 +115,30 @@ fn a_doomed_cell_that_waits_is_cancelled_and_one_that_runs_is_left_alone() {
     let mut unclear = run(vec![intended(), unclear]);
     assert_eq!(follow(&mut unclear, &doomed()), None);
     assert!(unclear.history.pruned.is_some());
+}
+
+#[test]
+fn a_pruned_task_of_which_no_trace_is_left_was_pruned_and_did_not_fail() {
+    let vanishes = |facts: Vec<Fact>| {
+        let mut run = run(facts);
+        follow(&mut run, &Event::Vanished { attempt: 1 });
+        let drained = Event::Drained {
+            attempt: 1,
+            incident: Box::new(nothing()),
+            progress: None,
+            measured: Measured::default(),
+        };
+        follow(&mut run, &drained)
+    };
+    let pruned_fact = Fact::Pruned {
+        by: "s.1".to_owned(),
+        reason: "as large".to_owned(),
+    };
+    let begun = || vec![intended(), submitted(), seen(JobState::Pending)];
+    let asked = [begun(), vec![pruned_fact, Fact::CancelSent { attempt: 1 }]].concat();
+    assert!(pruned(vanishes(asked)));
+    let lost = vanishes(begun());
+    assert!(matches!(lost, Some(Outcome::Failed { .. })), "{lost:?}");
 }
 
 #[test]
