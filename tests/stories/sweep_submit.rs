@@ -392,3 +392,33 @@ fn a_larger_cell_that_still_waits_is_taken_out_of_the_queue() {
     let last = facts.last().unwrap();
     assert_eq!(last["outcome"]["pruned"]["by"], "sweep-1.2", "{last}");
 }
+
+#[test]
+fn a_cell_that_is_watched_alone_after_a_kill_is_a_job_of_its_own_and_the_others_an_array() {
+    let mut place = weaver::project("");
+    let slurm = looms(&mut place);
+    let lost =
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";
+    slurm.tell("refuse", lost);
+    let words = ["sweep", "submit", "sweep.yaml", "--cell", "threads=1,2"];
+    let submit = place.start(&words);
+    place.wait_for_fact("sweep-1.4", "submit_unclear");
+    submit.kill();
+    slurm.forget("refuse");
+    place
+        .run(&["watch", "sweep-1.2"])
+        .ends(0)
+        .says(&["succeeded"]);
+    place
+        .run(&["watch", "sweep-1"])
+        .ends(0)
+        .says(&["4 runs: 4 succeeded"]);
+    let calls = slurm.calls("sbatch");
+    assert_eq!(calls.len(), 3, "{calls:?}");
+    assert!(
+        !calls[1].contains("--array") && calls[2].contains("--array=0,2-3 "),
+        "{calls:?}"
+    );
+    let jobs = jobs(&place, 4);
+    assert_eq!(jobs, [["102_0"], ["101"], ["102_2"], ["102_3"]]);
+}

@@ -148,7 +148,8 @@ impl Plan {
     }
 
     fn files(&self, project: &Path, request: &Request) -> Result<Vec<RenderedFile>, Failure> {
-        let place = render::preview(&project.display().to_string(), &self.backend);
+        let mut place = render::preview(&project.display().to_string(), &self.backend);
+        place.run.clone_from(&request.inputs().run);
         Ok(request.render(&[], &place)?)
     }
 

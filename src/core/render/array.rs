@@ -2,13 +2,43 @@
 
 use super::quote::{comment, shell_word};
 
-/// The lines of a script that sbatch reads: `#SBATCH` before the first command.
+/// Options that a submission is given on the command line, which beats the script: `--job-name` and the like.
+const GIVEN: [&str; 13] = [
+    "--job-name",
+    "-J",
+    "--comment",
+    "--output",
+    "-o",
+    "--error",
+    "-e",
+    "--chdir",
+    "-D",
+    "--array",
+    "-a",
+    "--open-mode",
+    "--export",
+];
+
+/// What a script asks of sbatch: its lines with `#SBATCH` before the first command, without those that a submission
+/// decides itself.
 #[must_use]
 pub fn directives(script: &str) -> Vec<&str> {
     let before = script
         .lines()
         .take_while(|l| l.is_empty() || l.starts_with('#'));
-    before.filter(|l| l.starts_with("#SBATCH")).collect()
+    let asks = before.filter(|line| {
+        let option = line.strip_prefix("#SBATCH").map(str::trim);
+        option.is_some_and(|o| !is_given(o))
+    });
+    asks.collect()
+}
+
+fn is_given(option: &str) -> bool {
+    let name = option.split(['=', ' ', '\t']).next().unwrap_or(option);
+    let short = |given: &str| {
+        !given.starts_with("--") && !name.starts_with("--") && name.starts_with(given)
+    };
+    GIVEN.iter().any(|given| name == *given || short(given))
 }
 
 /// The script of an array whose tasks take what `directives` ask for. `folder` has for each task, under its index,
@@ -41,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_sbatch_would_not_read_is_not_asked_for_again() {
-        let script = "#!/bin/bash\n#SBATCH --mem=4G\n\n# A remark.\n#SBATCH --gres=gpu:1\nset -e\n#SBATCH --mem=9G\n";
+        let script = "#!/bin/bash\n#SBATCH --mem=4G\n#SBATCH --job-name=a\n#SBATCH -oa.out\n\n# A remark.\n#SBATCH --gres=gpu:1\nset -e\n#SBATCH --mem=9G\n";
         let asked = directives(script);
         assert_eq!(asked, ["#SBATCH --mem=4G", "#SBATCH --gres=gpu:1"]);
         let text = dispatcher("s-1", &asked, "/a b/array-1", "job.sbatch").unwrap();
