@@ -139,10 +139,11 @@ fn every_command_line_parses_and_cheap_ones_run() {
             let what = format!("{path}: {line}");
             let own_example = path == "docs/presets.md" && line.contains("batch_size");
             let refused = line.contains("tensor_model_parallel_size=8");
+            let sweep = words[0] == "sweep";
             let cheap = |c: &str| c.split(' ').all(|w| words.iter().any(|x| x == w));
             // Those of a run or a log that only the reader has.
             let theirs = line.contains("--run ") || line.contains("--after ");
-            if !own_example && !theirs && RUN.iter().any(|c| cheap(c)) {
+            if !own_example && !theirs && !sweep && RUN.iter().any(|c| cheap(c)) {
                 said(
                     &oomctl(folder.path(), &words),
                     if refused { 5 } else { 0 },
@@ -158,6 +159,34 @@ fn every_command_line_parses_and_cheap_ones_run() {
         }
     }
     assert!(parsed > 30 && run > 8, "{parsed} parsed, {run} run");
+}
+
+/// The page on sweeps is one session in the folder of its example.
+#[test]
+fn the_commands_of_the_page_on_sweeps_run_one_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = root().join("examples/path-star");
+    for (path, text) in files("examples/path-star", &["yaml", "j2", "py"]) {
+        let path = root().join(path);
+        let to = folder.path().join(path.strip_prefix(&example).unwrap());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::write(to, text).unwrap();
+    }
+    let mut run = 0;
+    for line in command_lines(&document("docs/sweeps.md")) {
+        let out = oomctl(folder.path(), &words(&line));
+        let code = if line.contains("check sweep.yaml") {
+            3
+        } else {
+            0
+        };
+        let text = said(&out, code, &line);
+        if line.contains("--watch") {
+            assert!(text.contains("10 runs: 10 succeeded"), "{text}");
+        }
+        run += 1;
+    }
+    assert!(run >= 9, "{run}");
 }
 
 #[test]
@@ -243,6 +272,10 @@ fn exit_codes_are_those_of_the_code() {
         },
         Outcome::BudgetSpent {
             budget: Budget::Attempts { limit: 1 },
+        },
+        Outcome::Pruned {
+            by: String::new(),
+            reason: String::new(),
         },
         Outcome::Cancelled { by: None },
     ];

@@ -54,6 +54,7 @@ impl Place {
             environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
             options: Vec::new(),
             time_limit_s: None,
+            tasks: None,
         }
     }
 

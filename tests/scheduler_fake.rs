@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use oomctl::core::job::{ExitStatus, JobId, JobRef, JobState, Token};
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
-use oomctl::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+use oomctl::io::scheduler::{Poll, Scheduler, Submission, SubmitAnswer, Tasks};
 
 const TOKEN: &str = "oomctl-grpo-1-00c0ffee";
 
@@ -120,8 +120,53 @@ impl Site {
             environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             options: Vec::new(),
             time_limit_s: None,
+            tasks: None,
         }
     }
+}
+
+#[test]
+fn an_array_is_one_submission_whose_logs_lie_in_a_folder_for_each_task() {
+    let site = Site::new();
+    site.answers("sbatch", 0, "17\n", "");
+    let at = site.folder.path().join("100%/array-1");
+    fs::create_dir_all(at.join("0")).unwrap();
+    let submission = Submission {
+        stdout: at.join("0/slurm.out"),
+        stderr: at.join("0/slurm.err"),
+        tasks: Some(Tasks {
+            indices: "0-3,7".to_owned(),
+            at_once: Some(2),
+            folder: at.clone(),
+        }),
+        ..site.submission()
+    };
+    let answer = site.slurm().submit(&submission, now(0));
+    assert!(
+        matches!(answer, SubmitAnswer::Accepted { .. }),
+        "{answer:?}"
+    );
+    let words = &site.calls("sbatch")[0];
+    assert!(words.contains(&"--array=0-3,7%2".to_owned()), "{words:?}");
+    let folder = at.display().to_string().replace('%', "%%");
+    assert!(
+        words.contains(&format!("--output={folder}/%a/slurm.out")),
+        "{words:?}"
+    );
+    // A task is cancelled by its id, under the array's name.
+    let token = Token(TOKEN.to_owned());
+    let task = JobRef {
+        token: Some(token.task(7)),
+        ..ours("17_7")
+    };
+    site.slurm().cancel(&task).unwrap();
+    assert_eq!(
+        site.calls("scancel")[0],
+        [format!("--name={TOKEN}"), "17_7".to_owned()]
+    );
+    site.slurm().find(&[token.task(7)], now(0)).unwrap();
+    let asked = &site.calls("squeue")[0];
+    assert!(asked.contains(&format!("{TOKEN},{TOKEN}_7")), "{asked:?}");
 }
 
 fn now(seconds: i64) -> Timestamp {
@@ -684,6 +729,43 @@ fn without_accounting_scontrol_tells_of_a_job_and_a_purged_one_is_vanished() {
     assert_eq!(
         slurm.poll(&[ours("9")], now(40)).unwrap().vanished,
         [JobId("9".into())]
+    );
+}
+
+#[test]
+fn a_task_of_an_array_that_is_cancelled_while_it_waits_leaves_no_trace_and_is_cancelled() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    let task = JobRef {
+        token: Some(Token(TOKEN.to_owned()).task(3)),
+        ..ours("17_3")
+    };
+    let row = format!("17_3|17|PENDING|0|1795235000|N/A|N/A||Resources|{TOKEN}|{TOKEN}\n");
+    site.answers("squeue", 0, &row, "");
+    let jobs = [task];
+    assert_eq!(
+        slurm.poll(&jobs, now(0)).unwrap().jobs[0].state,
+        JobState::Pending
+    );
+    // The others of the array are known still.
+    site.answers("squeue", 0, "", "");
+    site.answers("scontrol", 1, "Job 17_3 not found\n", "");
+    assert_eq!(slurm.poll(&jobs, now(5)).unwrap(), Poll::default());
+    let poll = slurm.poll(&jobs, now(25)).unwrap();
+    assert_eq!(
+        (poll.jobs[0].state.clone(), poll.vanished.len()),
+        (JobState::Cancelled, 0)
+    );
+    // Without accounting it may as well have run and been forgotten.
+    let mut plain = site.slurm();
+    site.answers("sacct", 1, "", "Slurm accounting storage is disabled\n");
+    site.answers("squeue", 0, &row, "");
+    plain.poll(&jobs, now(0)).unwrap();
+    site.answers("squeue", 0, "", "");
+    plain.poll(&jobs, now(5)).unwrap();
+    assert_eq!(
+        plain.poll(&jobs, now(25)).unwrap().vanished,
+        [JobId("17_3".to_owned())]
     );
 }
 

@@ -129,6 +129,7 @@ impl Place {
             environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             time_limit_s: None,
+            tasks: None,
         }
     }
 

@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use super::print::story::Story;
 use super::print::{self, Failure};
-use super::{load, runs};
+use super::{load, runs, sweeps};
 use crate::drive::{CancelAnswer, Handle, Sources, Until, drive, request_cancel};
 use crate::io::ledger::Takeover;
 
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Runs, by name or by the id of one of their jobs
-    #[arg(required = true, value_name = "JOBID|RUN")]
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name
+    #[arg(required = true, value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Project file; by default the nearest oomctl.yaml, walking up from here
     #[arg(long, value_name = "FILE")]
@@ -22,7 +22,8 @@ pub struct Args {
 /// Runs `oomctl cancel`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
-    for wanted in &args.runs {
+    let (names, _) = sweeps::expand(&project, &args.runs)?;
+    for wanted in &names {
         let stored = runs::find(&project, wanted)?;
         let name = stored.history.run.clone();
         let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));

@@ -39,6 +39,7 @@ mod status;
 mod submit;
 mod sweep;
 mod sweep_source;
+mod sweeps;
 mod tune;
 mod watch;
 
@@ -101,7 +102,7 @@ enum Command {
     Plan(plan::Args),
     /// Show what is understood of a job script of your own, and the patch that the first rung would be
     Adopt(adopt::Args),
-    /// Say which cells of a sweep cannot fit, before the first one runs
+    /// Check, mend and run a sweep: which cells cannot fit, and the others each as a run
     Sweep(sweep::Args),
     /// From a run that fits, propose the fastest configuration that still does
     Tune(tune::Args),

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::args::Configuration;
 use super::load;
 use super::logs;
+use super::print::estimate_view::phase_name;
 use super::print::explanation::with_patch;
 use super::print::outcome::{cannot_fit, smallest_request};
 use super::print::plan_view::step_text;
@@ -111,7 +112,7 @@ fn text(view: &View) -> String {
             out,
             "\nthen {:.1} GiB are expected ({}), probability to fit {:.2}",
             expects.peak_bytes.gib(),
-            expects.phase.replace('_', " "),
+            phase_name(&expects.phase),
             expects.fits_probability
         );
     }

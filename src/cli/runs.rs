@@ -40,6 +40,11 @@ pub fn names(project: &Path) -> Vec<String> {
 
 /// A name for a new run: `<stem>-<n>` with the first number that is free.
 pub fn new_name(project: &Path, stem: &str) -> Result<String, Failure> {
+    free_name(stem, |name| runs_dir(project).join(name).exists())
+}
+
+/// `<stem>-<n>` with the first number that is not taken.
+pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, Failure> {
     let clean = |c: char| {
         if c.is_ascii_alphanumeric() || "._-".contains(c) {
             c
@@ -50,7 +55,7 @@ pub fn new_name(project: &Path, stem: &str) -> Result<String, Failure> {
     let stem: String = stem.chars().map(clean).take(48).collect();
     (1..MOST_RUNS)
         .map(|n| format!("{stem}-{n}"))
-        .find(|name| !runs_dir(project).join(name).exists())
+        .find(|name| !is_taken(name))
         .ok_or_else(|| Failure::new(5, "too many runs of one name; give one with --run"))
 }
 

@@ -10,6 +10,7 @@ use super::load;
 use super::print::run_view::{RunView, document, list, run_view};
 use super::print::{self, Failure};
 use super::runs::{self, Stored};
+use super::sweeps;
 use crate::core::job::{JobRef, JobStatus};
 use crate::core::measure::Measured;
 use crate::core::supervise::Phase;
@@ -18,8 +19,8 @@ use crate::io::probe::peaks;
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Runs, by name or by the id of one of their jobs; all by default
-    #[arg(value_name = "JOBID|RUN")]
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; all by default
+    #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Project file; by default the nearest oomctl.yaml, walking up from here
     #[arg(long, value_name = "FILE")]
@@ -44,7 +45,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
     } else {
-        for wanted in &args.runs {
+        let (names, _) = sweeps::expand(&project, &args.runs)?;
+        for wanted in &names {
             stored.push(runs::find(&project, wanted)?);
         }
     }
@@ -53,7 +55,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
         print::json(&document(&views))?;
-    } else if args.runs.is_empty() {
+    } else if args.runs.is_empty() || views.len() > args.runs.len() {
         print::data(&list(&views))?;
     } else {
         for view in &views {

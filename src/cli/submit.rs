@@ -13,7 +13,7 @@ use crate::core::supervise::{Limits, Request};
 use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive};
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.
-const PATIENCE_S: u64 = 90;
+pub(super) const PATIENCE_S: u64 = 90;
 
 /// Arguments of `submit`.
 #[derive(Debug, clap::Args)]

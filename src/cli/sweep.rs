@@ -1,5 +1,8 @@
 //! `oomctl sweep`: which cells of a sweep cannot fit, which value is to blame, and a sweep that runs.
 
+mod cells;
+mod submit;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,6 +32,8 @@ enum Command {
     Check(CheckArgs),
     /// Write a sweep whose cells all run: values dropped or capped, comments kept
     Fix(FixArgs),
+    /// Run every cell that can fit, each as a run of its own: as job arrays of Slurm, or on this machine
+    Submit(submit::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -57,11 +62,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Check(args) => check(args),
         Command::Fix(args) => fix(args),
+        Command::Submit(args) => submit::run(args),
     }
 }
 
 fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let loaded = load(&args.source)?;
+    let loaded = load(&args.source, &[])?;
     let requested = args.requested.as_deref().map(Bytes::parse).transpose();
     let requested = requested.map_err(|what| Failure::new(2, format!("--requested: {what}")))?;
     let footing = loaded.footing();
@@ -92,7 +98,7 @@ fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 }
 
 fn fix(args: &FixArgs) -> Result<ExitCode, Failure> {
-    let loaded = load(&args.source)?;
+    let loaded = load(&args.source, &[])?;
     let repair = sweep::repair(&loaded.footing(), &loaded.sweep, loaded.set.clone())?;
     if let Some(left) = &repair.left {
         let what = format!(

@@ -20,7 +20,7 @@ pub struct Source {
     #[arg(required = true, value_name = "FILE|KEY=VALUES")]
     sweep: Vec<String>,
     #[command(flatten)]
-    configuration: Configuration,
+    pub configuration: Configuration,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -40,6 +40,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The request without the sweep.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
     /// What lies below the sweep.
     pub fn footing(&self) -> Footing<'_> {
         Footing {
@@ -51,9 +56,9 @@ impl Loaded {
     }
 }
 
-/// Reads the sweep, and what lies below it.
-pub fn load(source: &Source) -> Result<Loaded, Failure> {
-    let request = load::request(&source.configuration, "sweep", &[])?;
+/// Reads the sweep, and what lies below it. `sbatch` are options for Slurm.
+pub fn load(source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
+    let request = load::request(&source.configuration, "sweep", sbatch)?;
     let (path, text, given) = match source.sweep.as_slice() {
         [file] if !file.contains('=') => {
             let text = read_text(Path::new(file), MOST_BYTES)

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use super::print::run_view::{RunView, run_view};
+use super::print::run_view::{RunView, list, run_view, summary};
 use super::print::story::Story;
 use super::print::{self, Failure};
-use super::{load, relay, runs};
+use super::{load, relay, runs, sweeps};
 use crate::core::supervise::Outcome;
 use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
 use crate::io::ledger::Takeover;
@@ -13,8 +13,8 @@ use crate::io::ledger::Takeover;
 /// Arguments of `watch`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Runs, by name or by the id of one of their jobs
-    #[arg(required = true, value_name = "JOBID|RUN")]
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name
+    #[arg(required = true, value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Project file; by default the nearest oomctl.yaml, walking up from here
     #[arg(long, value_name = "FILE")]
@@ -45,7 +45,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Takeover::IfDead
     };
     let mut supervisor: Option<(String, Supervisor)> = None;
-    for wanted in &args.runs {
+    let (names, sweeps) = sweeps::expand(&project.folder, &args.runs)?;
+    for wanted in &names {
         let stored = runs::find(&project.folder, wanted)?;
         let request = runs::request(&stored.folder)?;
         let backend = request.inputs().backend.clone();
@@ -64,14 +65,18 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         )?);
     }
     match supervisor {
-        Some((_, supervisor)) if args.once => until(
-            supervisor,
-            Until::Settled {
-                patience_s: relay::PATIENCE_S,
-            },
-            args.json,
-        ),
-        Some((_, supervisor)) => follow(supervisor, args.json),
+        Some((_, mut supervisor)) => {
+            sweeps
+                .iter()
+                .for_each(|sweep| supervisor.gather(&project.folder, sweep));
+            let until_when = match args.once {
+                true => Until::Settled {
+                    patience_s: relay::PATIENCE_S,
+                },
+                false => Until::Finished,
+            };
+            until(supervisor, until_when, args.json)
+        }
         None => Ok(ExitCode::SUCCESS),
     }
 }
@@ -87,7 +92,24 @@ fn until(mut supervisor: Supervisor, until: Until, json: bool) -> Result<ExitCod
     let mut story = Story::new(supervisor.runs().count() > 1);
     let end = drive(&mut supervisor, until, &sources, &mut story);
     story.close();
+    if supervisor.is_sweep() {
+        let code = result(&supervisor, end, json, &|_| Ok(()))?;
+        if !json {
+            print::data(&run_list(&supervisor))?;
+        }
+        return Ok(code);
+    }
     result(&supervisor, end, json, &|view| print::data(&view.text()))
+}
+
+/// A line for each run, and how many of them ended how.
+pub fn run_list(supervisor: &Supervisor) -> String {
+    let now = jiff::Timestamp::now();
+    let views: Vec<RunView> = supervisor
+        .runs()
+        .map(|h| run_view(h.history(), now))
+        .collect();
+    format!("{}{}", list(&views), summary(&views))
 }
 
 /// Prints what has become of the runs, and gives the exit code: that of the first run that did not

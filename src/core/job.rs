@@ -18,10 +18,30 @@ impl std::fmt::Display for JobId {
 }
 
 /// The name that travels with a job (job name and comment) so that it can be found again when the
-/// answer to its submission was lost: `oomctl-<run>-<attempt>-<8 hex>`, only `[A-Za-z0-9._-]`.
+/// answer to its submission was lost: `oomctl-<run>-<attempt>-<8 hex>`, only `[A-Za-z0-9._-]`; for a task of a
+/// job array, which travels under the array's, with `_<index>` behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(pub String);
+
+impl Token {
+    /// The token of a task of the job array that has this one: `<token>_<index>`, as Slurm writes the task's id.
+    #[must_use]
+    pub fn task(&self, index: u32) -> Self {
+        Self(format!("{}_{index}", self.0))
+    }
+
+    /// For the token of a task of an array, that of the array, and the task's index.
+    #[must_use]
+    pub fn array(&self) -> Option<(Self, u32)> {
+        let (array, index) = self.0.rsplit_once('_')?;
+        let (_, random) = array.rsplit_once('-')?;
+        let hex = random.len() == 8 && random.bytes().all(|b| b.is_ascii_hexdigit());
+        let plain = index.bytes().all(|b| b.is_ascii_digit());
+        let index = index.parse().ok().filter(|_| hex && plain)?;
+        Some((Self(array.to_owned()), index))
+    }
+}
 
 impl std::fmt::Display for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -222,6 +242,25 @@ impl JobStatus {
             ended: None,
             expected_start: None,
             cancelled_by: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A run may be called anything: only what was made of an array's token is a task's.
+        #[test]
+        fn the_token_of_a_task_leads_back_to_its_array(
+            run in "[A-Za-z0-9][A-Za-z0-9._-]{0,20}(_[0-9]{1,3})?", attempt in 1_u32..9, random in "[0-9a-f]{8}", index in 0_u32..5_000,
+        ) {
+            let token = Token(format!("oomctl-{run}-{attempt}-{random}"));
+            prop_assert_eq!(token.array(), None);
+            prop_assert_eq!(token.task(index).array(), Some((token, index)));
         }
     }
 }

@@ -10,6 +10,7 @@ use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
 use crate::core::diagnose::Incident;
+use crate::core::job::Token;
 use crate::core::measure::Measured;
 use crate::core::supervise::{
     Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide, lesson,
@@ -33,6 +34,10 @@ pub struct Handle {
     pub(super) unmarked: bool,
     /// The number by which the followers know the run's logs.
     pub(super) group: u64,
+    /// Others of its sweep go first.
+    pub(super) held: bool,
+    /// The token of its first attempt, where that is a task of a job array.
+    pub(super) task: Option<Token>,
     /// Why this process no longer works on the run, when it does not.
     pub(super) error: Option<DriveError>,
     pub(super) beat: Timestamp,
@@ -100,6 +105,8 @@ impl Handle {
             logs: None,
             unmarked: false,
             group: 0,
+            held: false,
+            task: None,
             error: None,
             beat: now,
             mailbox: None,
@@ -158,17 +165,29 @@ impl Handle {
         self.error.is_none() && self.run.phase() != Phase::Finished
     }
 
-    /// Is there nothing left to do for it but to wait for its job?
-    pub(super) fn is_settled(&self) -> bool {
-        !self.is_open() || self.run.waits_for_its_job()
+    /// Is its present attempt a task of a job array that this process submits?
+    pub(super) fn is_task(&self) -> bool {
+        let token = self.run.history.attempt().and_then(|a| a.token.as_ref());
+        self.task.is_some() && token == self.task.as_ref()
     }
 
-    /// Has its present attempt a job, or is it over?
-    pub(super) fn has_job(&self) -> bool {
-        matches!(
-            self.run.phase(),
-            Phase::Live | Phase::Draining | Phase::Judging | Phase::Closing | Phase::Finished
-        )
+    /// Is there anything that may be done for it now?
+    pub(super) fn is_active(&self) -> bool {
+        self.is_open() && !self.held
+    }
+
+    /// Is there nothing left to do for it but to wait for its job, or for others?
+    pub(super) fn is_settled(&self) -> bool {
+        !self.is_active() || self.run.waits_for_its_job()
+    }
+
+    /// Has its present attempt a job, is it over, or must it wait for others?
+    pub(super) fn is_under_way(&self) -> bool {
+        self.held
+            || matches!(
+                self.run.phase(),
+                Phase::Live | Phase::Draining | Phase::Judging | Phase::Closing | Phase::Finished
+            )
     }
 
     /// Hands an event in and writes down what follows from it, until nothing does.

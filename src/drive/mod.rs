@@ -7,7 +7,9 @@
     reason = "the loop reads the clock and starts the threads that feed it"
 )]
 
+mod arrays;
 mod explain;
+mod flock;
 mod folder;
 pub mod gpus;
 mod handle;
@@ -17,6 +19,7 @@ mod look;
 mod notice;
 mod perform;
 mod prepare;
+mod record;
 mod sources;
 mod steady;
 mod supervisor;
@@ -35,6 +38,7 @@ pub use explain::explained;
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use notice::{Notice, Observer, Silent};
+pub use record::{ArrayRecord, SweepRecord};
 pub use sources::{Sources, Wake};
 pub use steady::steady;
 pub use supervisor::{Clock, Supervisor};
@@ -102,7 +106,7 @@ impl DriveError {
 pub enum Until {
     /// Every run is over.
     Finished,
-    /// Every run has a job or is over; or this long after the start, for a scheduler that does not
+    /// Every run has a job, is over, or waits for others of its sweep; or this long after the start, for a scheduler that does not
     /// say whether it accepted.
     Submitted {
         /// Seconds.
@@ -196,7 +200,7 @@ fn wait(
 fn reached(supervisor: &Supervisor, until: Until) -> bool {
     match until {
         Until::Finished => supervisor.runs().all(|h| !h.is_open()),
-        Until::Submitted { .. } => supervisor.runs().all(|h| !h.is_open() || h.has_job()),
+        Until::Submitted { .. } => supervisor.runs().all(|h| !h.is_open() || h.is_under_way()),
         Until::Settled { .. } => supervisor.runs().all(Handle::is_settled),
     }
 }

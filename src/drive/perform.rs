@@ -13,7 +13,7 @@ use crate::io::ledger::Ledger;
 use crate::io::scheduler::{Scheduler, Submission, SubmitAnswer};
 
 /// Largest entry script, in bytes. Slurm's own limit is 4 MiB (`max_script_size` in slurm.conf(5)).
-const SCRIPT_MAX: u64 = 4 * 1024 * 1024;
+pub(super) const SCRIPT_MAX: u64 = 4 * 1024 * 1024;
 
 /// Submits an attempt. The last thing before the scheduler is asked is to look whether the run is
 /// still ours.
@@ -72,7 +72,7 @@ fn asks_for_more(run: &Run, attempt: &Attempt) -> bool {
 }
 
 /// What is handed to the scheduler for an attempt whose files are written.
-fn submission(
+pub(super) fn submission(
     run: &Run,
     folder: &RunFolder,
     attempt: &Attempt,
@@ -93,6 +93,7 @@ fn submission(
         environment: environment(folder)?,
         options: run.intent.options().to_vec(),
         time_limit_s: limit.ok().and_then(|r| r.time_limit_s),
+        tasks: None,
     })
 }
 

@@ -19,7 +19,7 @@ use crate::io::probe::program;
 const COMPARE_MAX: u64 = 4 * 1024 * 1024;
 
 /// Writes the files of an attempt. Safe to repeat: until its intent is a fact the attempt does not
-/// exist, and its folder is simply written again.
+/// exist, and its folder is simply written again. `task` is its token where it is a task of a job array.
 ///
 /// # Errors
 /// When the folder cannot be written.
@@ -28,13 +28,17 @@ pub fn prepare(
     folder: &RunFolder,
     backend: &str,
     attempt: u32,
+    task: Option<&Token>,
 ) -> Result<Event, DriveError> {
     let dir = folder.attempt(attempt);
     make_private_dir(&dir)?;
     let place = AttemptPlace {
         run: run.history.run.clone(),
         number: attempt,
-        token: new_token(&run.history.run, attempt)?,
+        token: match task {
+            Some(token) => token.0.clone(),
+            None => new_token(&run.history.run, attempt)?.0,
+        },
         dir: text_of(&dir)?,
         workdir: text_of(run.intent.workdir())?,
         backend: backend.to_owned(),
@@ -149,9 +153,12 @@ pub fn sha256(bytes: &[u8]) -> String {
 
 /// `oomctl-<run>-<attempt>-<8 hex>`: the random part tells two attempts apart that were prepared by
 /// two processes of which one was killed before it wrote the intent down.
-fn new_token(run: &str, attempt: u32) -> Result<String, DriveError> {
+///
+/// # Errors
+/// When the system has no random bytes.
+pub fn new_token(run: &str, attempt: u32) -> Result<Token, DriveError> {
     let hex: String = random()?.iter().map(|b| format!("{b:02x}")).collect();
-    Ok(format!("oomctl-{run}-{attempt}-{hex}"))
+    Ok(Token(format!("oomctl-{run}-{attempt}-{hex}")))
 }
 
 fn random() -> Result<[u8; 4], DriveError> {

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use super::DriveError;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
+use super::record::Array;
 use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::job::{JobId, JobRef, JobStatus, Stage, Token};
-use crate::core::supervise::{Action, Event, Phase, Sighting, due, next_due};
+use crate::core::supervise::{Action, Event, Flock, Phase, Sighting, due, next_due};
 use crate::io::follow::{Followers, Look, Waiter};
 use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler};
 
@@ -18,13 +19,17 @@ pub type Clock = Box<dyn Fn() -> Timestamp>;
 
 /// Many runs, one scheduler, and one follower of all their logs.
 pub struct Supervisor {
-    hands: Hands,
+    pub(super) hands: Hands,
     clock: Clock,
-    runs: BTreeMap<String, Handle>,
+    pub(super) runs: BTreeMap<String, Handle>,
     /// The runs by the numbers that the followers know.
     groups: Vec<String>,
     /// True while the scheduler gives no answers, so that it is said once.
     silent: bool,
+    pub(super) flocks: Vec<Flock>,
+    pub(super) arrays: Vec<Array>,
+    /// How many attempts were decided upon when it was last asked which runs need not be started.
+    pub(super) decided: usize,
 }
 
 /// A job to be asked about, or a token to be looked for.
@@ -47,6 +52,9 @@ impl Supervisor {
             runs: BTreeMap::new(),
             groups: Vec::new(),
             silent: false,
+            flocks: Vec::new(),
+            arrays: Vec::new(),
+            decided: 0,
         }
     }
 
@@ -87,8 +95,10 @@ impl Supervisor {
         self.each_open(observer, |_, handle, now, observer| {
             housekeeping(handle, now, observer)
         });
-        self.each_open(observer, |hands, handle, now, observer| {
-            one_by_one(hands, handle, now, observer)
+        self.hold();
+        self.each_open(observer, |hands, handle, now, observer| match handle.held {
+            true => Ok(()),
+            false => one_by_one(hands, handle, now, observer),
         });
         for what in self.hands.followers.notices() {
             observer.notice(&Notice::Trouble {
@@ -96,8 +106,11 @@ impl Supervisor {
                 what: &what,
             });
         }
+        self.submit_arrays(observer);
         self.find(observer);
         self.poll(observer);
+        self.prune(observer);
+        self.hold();
         self.wake_up()
     }
 
@@ -143,7 +156,7 @@ impl Supervisor {
         let now = self.now();
         self.runs
             .values()
-            .filter(|h| h.is_open())
+            .filter(|h| h.is_active())
             .map(|h| next_due(&h.run, now).unwrap_or(now))
             .min()
     }
@@ -299,7 +312,13 @@ impl Supervisor {
         }
     }
 
-    fn hand_in(&mut self, run: &str, event: &Event, now: Timestamp, observer: &mut dyn Observer) {
+    pub(super) fn hand_in(
+        &mut self,
+        run: &str,
+        event: &Event,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) {
         if let Some(handle) = self.runs.get_mut(run).filter(|h| h.is_open())
             && let Err(error) = handle.feed(event, now, observer)
         {
@@ -327,7 +346,7 @@ impl Supervisor {
 }
 
 /// Stops working on a run in this process. The run itself is not over.
-fn set_aside(handle: &mut Handle, error: DriveError, observer: &mut dyn Observer) {
+pub(super) fn set_aside(handle: &mut Handle, error: DriveError, observer: &mut dyn Observer) {
     observer.notice(&Notice::SetAside {
         run: handle.name(),
         why: &error,

@@ -8,7 +8,7 @@ mod simulation;
 use super::*;
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::supervise::tests::double::{Double, at};
-use crate::core::supervise::{Fact, Outcome};
+use crate::core::supervise::{Fact, Flock, Outcome};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
@@ -27,8 +27,6 @@ struct Desk {
     cancelled: Vec<JobId>,
     polls: usize,
     silent: bool,
-    /// The scheduler forgot every job.
-    forgot: bool,
     /// Run folder that another process takes over while the submission is under way.
     steal: Option<PathBuf>,
 }
@@ -90,20 +88,14 @@ impl Scheduler for Fake {
                 detail: "no answer after 20 s".to_owned(),
             });
         }
-        if desk.forgot {
-            let purged = |job: &JobRef| {
-                JobStatus::bare(job.id.clone(), JobState::Unknown("PURGED".to_owned()))
-            };
-            return Ok(Poll {
-                jobs: jobs.iter().map(purged).collect(),
-                vanished: jobs.iter().map(|job| job.id.clone()).collect(),
-            });
-        }
         let known = desk.jobs.iter().map(|(_, status)| status.clone());
         let asked = |status: &JobStatus| jobs.iter().any(|job| job.id == status.id);
+        let jobs: Vec<JobStatus> = known.filter(asked).collect();
+        // As Slurm does: what was last known of a job that is gone comes with the word that it is.
+        let gone = jobs.iter().filter(|s| s.state == purged());
         Ok(Poll {
-            jobs: known.filter(asked).collect(),
-            vanished: Vec::new(),
+            vanished: gone.map(|s| s.id.clone()).collect(),
+            jobs,
         })
     }
 
@@ -114,6 +106,10 @@ impl Scheduler for Fake {
         jobs.for_each(|(_, status)| status.state = JobState::Cancelled);
         Ok(())
     }
+}
+
+fn purged() -> JobState {
+    JobState::Unknown("PURGED".to_owned())
 }
 
 /// Notes what it is told.
@@ -218,16 +214,69 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
-fn a_job_that_the_scheduler_forgot_is_over() {
+fn a_job_that_the_scheduler_surely_forgot_is_over_and_its_log_says_how() {
     let mut project = Project::new();
-    let mut supervisor = project.supervisor([project.create(project.double())]);
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
-    project.fake.desk().forgot = true;
+    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.fake.set(0, purged());
+    project.pass(&mut supervisor, 60);
+    assert_eq!(project.fake.desk().submissions.len(), 2);
+    project.fake.set(1, purged());
     project.pass(&mut supervisor, 60);
     let ended = outcome(&supervisor);
     assert!(matches!(ended, Some(Outcome::Failed { .. })), "{ended:?}");
+}
+
+#[test]
+fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
+    let mut project = Project::new();
+    let names = ["s.1", "s.2", "s.3"];
+    let doubles = names.map(|name| Double {
+        name: name.to_owned(),
+        ..project.double()
+    });
+    let handles = doubles.map(|double| project.create(double));
+    let mut supervisor = project.supervisor(handles);
+    let runs: Vec<String> = names.map(str::to_owned).into();
+    let array = ArrayRecord::new("s", runs.clone(), Some(2)).unwrap();
+    let token = array.token.clone();
+    let flock = Flock {
+        runs,
+        at_once: None,
+    };
+    let record = SweepRecord::new("s", flock, vec![array]);
+    record.write(project.root.path()).unwrap();
+    let read = SweepRecord::read(project.root.path(), "s").unwrap();
+    assert_eq!(read.as_ref(), Some(&record));
+    supervisor.gather(project.root.path(), &record);
+    // One that is cancelled before is not among them.
+    project.folder("s.2").request_cancel("me").unwrap();
+    project.pass(&mut supervisor, 1);
+    assert_eq!(project.notes.0, Vec::<String>::new());
+    let submission = project.fake.desk().submissions[0].clone();
+    let tasks = submission.tasks.clone().unwrap();
+    assert_eq!((tasks.indices.as_str(), tasks.at_once), ("0,2", Some(2)));
+    assert_eq!(submission.token, token);
+    let script = tasks.folder.join("2/job.sbatch");
+    assert_eq!(
+        text(&script),
+        text(&project.folder("s.3").attempt(1).join("job.sbatch"))
+    );
+    let ids: Vec<_> = supervisor
+        .runs()
+        .map(|h| {
+            let job = h.history().attempt().and_then(|a| a.job.clone());
+            job.map(|j| (j.id.0, j.token.unwrap()))
+        })
+        .collect();
+    assert_eq!(ids[0], Some(("100_0".to_owned(), token.task(0))));
+    assert_eq!(ids[1], None);
+    assert_eq!(ids[2], Some(("100_2".to_owned(), token.task(2))));
+    assert_eq!(project.fake.desk().submissions.len(), 1);
 }
 
 #[test]
@@ -418,7 +467,7 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
     project.fake.desk().silent = true;
     let double = project.double();
     let mut handle = project.create(double);
-    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1).unwrap();
+    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None).unwrap();
     handle.feed(&event, at(0), &mut Silent).unwrap();
     fs::write(project.attempt(1).join("job.sbatch"), "rm -rf ~\n").unwrap();
     let mut supervisor = project.supervisor([handle]);
@@ -435,7 +484,7 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
 fn whoever_was_taken_over_after_the_intent_does_not_submit() {
     let mut project = Project::new();
     let mut handle = project.create(project.double());
-    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1).unwrap();
+    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None).unwrap();
     handle.feed(&event, at(0), &mut Silent).unwrap();
     let other = Ledger::open(handle.folder.dir(), Takeover::Forced, at(1)).unwrap();
     let mut supervisor = project.supervisor([handle]);

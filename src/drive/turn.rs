@@ -77,8 +77,17 @@ fn perform_one(
     let event = match action {
         Action::Prepare { attempt } => {
             perform::environment(&handle.folder)?;
-            prepare::prepare(&handle.run, &handle.folder, scheduler.name(), *attempt)?
+            let task = handle.task.as_ref().filter(|_| *attempt == 1);
+            prepare::prepare(
+                &handle.run,
+                &handle.folder,
+                scheduler.name(),
+                *attempt,
+                task,
+            )?
         }
+        // Submitted with the others of its array.
+        Action::Submit { .. } if handle.is_task() => return Ok(()),
         Action::Submit { .. } => {
             let Handle {
                 run,

@@ -5,13 +5,14 @@ use std::process::{Command, Output};
 
 /// The script.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/cluster");
-/// How the plain cluster differs: one node, no accounting, ended jobs forgotten after two seconds.
-const PLAIN: [(&str, &str); 5] = [
+/// How the plain cluster differs: one node, no accounting, ended jobs forgotten after two seconds, small arrays.
+const PLAIN: [(&str, &str); 6] = [
     ("CLUSTER_ACCT", "none"),
     ("CLUSTER_NAME", "plain"),
     ("CLUSTER_NODE_NAME", "plain"),
     ("CLUSTER_NODES", "1"),
     ("CLUSTER_MIN_JOB_AGE", "2"),
+    ("CLUSTER_EXTRA", "MaxArraySize=4"),
 ];
 
 /// Runs the script for the whole cluster or the plain one, which lies beside it and 400 ports above.

@@ -25,3 +25,4 @@ mod refusals;
 mod relay;
 #[path = "../slurm/script.rs"]
 mod script;
+mod sweeps;

@@ -34,6 +34,7 @@ mod running;
 mod slurm;
 mod storage;
 mod swarm;
+mod sweep_submit;
 mod sweeps;
 mod templates;
 mod tuning;

@@ -8,7 +8,7 @@ use super::place::{Place, install};
 /// Common to all: where things are, and no file size limit, for a story may have set one for oomctl.
 const HEAD: &str = "#!/bin/bash\nF=@F@\nulimit -S -f unlimited\nprintf '%s\\n' \"$*\" >>$F/$(/usr/bin/basename \"$0\").calls\n";
 
-/// `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
+/// `array-size` is what arrays are limited to, `mute` loses the next answer. `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
 /// does not run; `before.N` and `after.N` kill the process named in `victim` around the moment at which
 /// attempt N is accepted.
 const SBATCH: &str = r#"
@@ -18,6 +18,7 @@ for word; do case $word in
   --chdir=*) folder=${word#*=} ;;
   --output=*) out=${word#*=} ;;
   --error=*) err=${word#*=} ;;
+  --array=*) array=${word#*=} ;;
   *) script=$word ;;
 esac; done
 attempt=${name%-*}; attempt=${attempt##*-}
@@ -29,25 +30,38 @@ kill_victim() {
 }
 kill_victim before
 exec 9>$F/lock; flock 9
-n=$(ls $F/jobs | wc -l); n=$((n + 1)); id=$((100 + n))
-now=$(date +%s)
-mkdir $F/new
-echo "$name" >$F/new/name
-echo "$now" >$F/new/submit
-mv $F/new $F/jobs/$id
-state=COMPLETED code=0:0
-if [ -e $F/state.$n ]; then
-  read -r state code <$F/state.$n
+first=$(($(ls $F/jobs | wc -l) + 101))
+# One job: its id, and where it is a task of an array, its index.
+job() {
+  id=$1
+  n=$(($(ls $F/jobs | wc -l) + 1))
+  now=$(date +%s)
+  mkdir $F/new
+  echo "$name" >$F/new/name
+  echo "$now" >$F/new/submit
+  mv $F/new $F/jobs/$id
+  state=COMPLETED code=0:0
+  if [ -e $F/state.$n ]; then
+    read -r state code <$F/state.$n
+  else
+    (cd "$folder" && SLURM_JOB_ID=$id SLURM_ARRAY_TASK_ID=$2 bash "$script" >>"${out/\%a/$2}" 2>>"${err/\%a/$2}" 9>&-)
+    rc=$?
+    ((rc == 0)) || { state=FAILED; code=$rc:0; }
+  fi
+  echo "$state" >$F/jobs/$id/state
+  echo "$code" >$F/jobs/$id/code
+}
+if [ -n "${array:-}" ]; then
+  for range in $(echo "${array%\%*}" | tr , ' '); do
+    for task in $(seq "${range%-*}" "${range#*-}"); do job "${first}_$task" "$task"; done
+  done
 else
-  cd "$folder" && SLURM_JOB_ID=$id bash "$script" >>"$out" 2>>"$err" 9>&-
-  rc=$?
-  ((rc == 0)) || { state=FAILED; code=$rc:0; }
+  job "$first" ""
 fi
-echo "$state" >$F/jobs/$id/state
-echo "$code" >$F/jobs/$id/code
 kill_victim after
 flock -u 9
-echo $id
+[ ! -e $F/mute ] || { mv $F/mute $F/muted; echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1; }
+echo $first
 "#;
 
 const SQUEUE: &str = r#"
@@ -61,6 +75,7 @@ done
 
 const SCONTROL: &str = r#"
 for word; do id=$word; done
+[ $id != config ] || { echo "MaxArraySize            = $(<$F/array-size)"; exit; }
 d=$F/jobs/$id
 [ -d $d ] || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
 echo "JobId=$id JobName=$(<$d/name)"
@@ -100,6 +115,7 @@ impl Slurm {
         };
         fs::create_dir(slurm.path("jobs")).unwrap();
         fs::create_dir(slurm.path("bin")).unwrap();
+        slurm.tell("array-size", "1001\n");
         for (name, body) in [
             ("sbatch", SBATCH),
             ("squeue", SQUEUE),

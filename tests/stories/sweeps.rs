@@ -5,11 +5,12 @@ use std::fs;
 use super::place::Place;
 
 /// The example of the case from the field.
-fn path_star() -> Place {
+pub fn path_star() -> Place {
     let place = Place::bare();
     for name in [
         "oomctl.yaml",
         "sweep.yaml",
+        "train.py",
         "presets/path-star.yaml",
         "templates/path-star/job.sbatch.j2",
     ] {

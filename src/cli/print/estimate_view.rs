@@ -172,7 +172,7 @@ impl View {
             self.phase_line(&mut out, phase, unicode);
         }
         if let Some(fullest) = self.phases.iter().find(|p| p.phase == self.phase) {
-            let _ = writeln!(out, "\n{} is", phase_name(self.phase));
+            let _ = writeln!(out, "\n{} is", self.phase.name());
             for term in &fullest.terms {
                 let formula = TERMS.iter().find(|t| t.name == term.name);
                 let formula = formula.map_or("", |t| t.formula);
@@ -198,7 +198,7 @@ impl View {
         let _ = writeln!(
             out,
             "  {:<15} {} {:>6.1} GiB  {}",
-            phase_name(phase.phase),
+            phase.phase.name(),
             Paint(style, &bar),
             phase.gib,
             Paint(DIM, &interval)
@@ -319,19 +319,10 @@ fn remedy(request: &Request) -> Result<Option<Remedy>, Failure> {
     Ok(None)
 }
 
-/// A phase in the words of messages.
-pub fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Load => "load",
-        Phase::Rollout => "rollout",
-        Phase::OldLogprob => "old log-prob",
-        Phase::RefLogprob => "ref log-prob",
-        Phase::Forward => "forward",
-        Phase::Backward => "backward",
-        Phase::OptimizerStep => "optimizer step",
-        Phase::WakeUp => "wake up",
-        Phase::Checkpoint => "checkpoint",
-    }
+/// A phase in the words of messages, from its word in JSON.
+pub fn phase_name(word: &str) -> String {
+    let phase = serde_json::from_value::<Phase>(word.into());
+    phase.map_or_else(|_| word.replace('_', " "), |p| p.name().to_owned())
 }
 
 /// A bar of the GPU: filled up to the share, with a mark where it goes beyond.

@@ -21,6 +21,7 @@ pub mod start_view;
 pub mod story;
 mod style;
 pub mod sweep_fix_view;
+pub mod sweep_submit_view;
 mod sweep_text;
 pub mod sweep_view;
 pub mod tune_view;

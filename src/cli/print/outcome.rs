@@ -1,5 +1,6 @@
 //! How a run ended, in words, and what to do next.
 
+use super::estimate_view::phase_name;
 use crate::core::ladder::Shortfall;
 use crate::core::supervise::{Budget, Cause, History, Outcome};
 
@@ -20,6 +21,7 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
             "{cause}, after {retries} resubmissions of the same configuration"
         )),
         Outcome::BudgetSpent { budget } => Some(format!("the limit of {budget} is reached")),
+        Outcome::Pruned { reason, .. } => Some(reason.clone()),
         Outcome::Cancelled { by } => Some(match by {
             Some(by) => format!("by {by}"),
             None => "not by oomctl".to_owned(),
@@ -40,7 +42,7 @@ pub fn cannot_fit(shortfall: &Shortfall) -> String {
          probability to fit {:.2}",
         shortfall.least_bytes.gib(),
         shortfall.gpus,
-        shortfall.phase.replace('_', " "),
+        phase_name(&shortfall.phase),
         shortfall.gpu_bytes.gib(),
         shortfall.fits_probability
     )
@@ -82,6 +84,9 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
         }),
         Outcome::Failed { .. } => Some(evidence(history)),
         Outcome::RetriesSpent { cause, .. } => Some(again(*cause).to_owned()),
+        Outcome::Pruned { by, .. } => Some(format!(
+            "`oomctl status {by}` shows the run that failed; `oomctl sweep submit --cell` submits a cell alone"
+        )),
         Outcome::Configuration { .. } | Outcome::Cancelled { .. } | Outcome::Succeeded => None,
     }
 }

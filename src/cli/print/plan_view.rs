@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::estimate_view::phase_name;
 use super::run_view::change_lines;
 use super::{DIM, Failure, NAME, Paint, start_view};
 use crate::core::ladder::{Decision, Policy, Skipped, Step, costs};
@@ -237,7 +236,7 @@ impl View {
         let heads: Vec<(Phase, &str)> = now
             .phases
             .iter()
-            .map(|p| (p.phase, phase_name(p.phase)))
+            .map(|p| (p.phase, p.phase.name()))
             .collect();
         let mut out = format!("{:>3}  {:<first$}", "", "");
         for (_, head) in &heads {
@@ -267,13 +266,13 @@ fn memory_text(before: &Memory, after: &Memory) -> String {
         .map_or_else(String::new, |p| format!(", probability to fit {p:.2}"));
     let was = match before.phase == after.phase {
         true => String::new(),
-        false => format!(" ({})", phase_name(before.phase)),
+        false => format!(" ({})", before.phase.name()),
     };
     format!(
         "memory {:.0}{was} -> {:.0} GiB ({}{chance})",
         before.peak_gib,
         after.peak_gib,
-        phase_name(after.phase)
+        after.phase.name()
     )
 }
 

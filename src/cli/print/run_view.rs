@@ -1,5 +1,6 @@
 //! A run as text and as JSON, from one view.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
@@ -341,6 +342,19 @@ pub fn list(views: &[RunView]) -> String {
         );
     }
     out
+}
+
+/// How many runs stand how, in one line.
+pub fn summary(views: &[RunView]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for view in views {
+        *counts.entry(&view.state).or_default() += 1;
+    }
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(state, n)| format!("{n} {state}"))
+        .collect();
+    format!("{} runs: {}\n", views.len(), counts.join(", "))
 }
 
 /// `42s`, `3m 05s`, `2h 04m`, `3d 02h`.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::estimate_view::phase_name;
 use super::explanation::explained;
 use super::measured;
 use super::outcome::reason;
@@ -285,7 +286,7 @@ fn expectation(expects: &Expectation) -> String {
     let text = format!(
         "then {:.0} GiB are expected ({}), probability to fit {:.2}",
         expects.peak_bytes.gib(),
-        expects.phase.replace('_', " "),
+        phase_name(&expects.phase),
         expects.fits_probability
     );
     Paint(DIM, &text).to_string()

@@ -13,7 +13,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// Findings that are worked out and shown.
 const FINDINGS: usize = 12;
 
-fn gib(bytes: f64) -> f64 {
+pub(super) fn gib(bytes: f64) -> f64 {
     (bytes / GIB * 100.0).round() / 100.0
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::estimate_view::phase_name;
 use super::{DIM, Failure, NAME, Paint, measured};
 use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
 use crate::core::measure::Measured;
@@ -165,7 +166,7 @@ impl View {
     fn peaks(&self, after: &Judgement) -> String {
         let before = self.before.as_ref().and_then(|b| b.peak_gib);
         let phase = after.phase.as_ref();
-        let phase = phase.map_or_else(String::new, |p| format!(" ({})", p.replace('_', " ")));
+        let phase = phase.map_or_else(String::new, |p| format!(" ({})", phase_name(p)));
         match (before, after.peak_gib) {
             (Some(before), Some(after)) => format!("peak {before:.1} -> {after:.1} GiB{phase} "),
             (None, Some(after)) => format!("peak {after:.1} GiB{phase} "),

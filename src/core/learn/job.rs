@@ -12,7 +12,8 @@ pub struct Job {
     /// What must be equal for two jobs to be compared, by name: model, stack, GPUs, and knobs of which it is
     /// not known which way they go.
     pub same: BTreeMap<String, String>,
-    /// Sizes by knob; the larger, the more memory. A switch that saves memory is 0 when it is on.
+    /// Sizes by knob; the larger, the more memory. A switch that saves memory is 0 when it is on. Where the
+    /// preset has formulas, the bytes of each of their terms, by `phase: term`, in place of the knobs that they read.
     pub sizes: BTreeMap<String, f64>,
 }
 
@@ -27,14 +28,17 @@ impl Job {
             ("cluster".to_owned(), cluster.unwrap_or_default().to_owned()),
             ("backend".to_owned(), backend.to_owned()),
         ]);
-        for given in &shape.recipe().overrides {
+        // Of what no knob describes it is not known which way it goes, unless the preset's own formulas say all.
+        let unknown = shape.recipe().overrides.iter();
+        for given in unknown.filter(|_| preset.formulas.is_none()) {
             same.insert(format!("override {}", given.key), given.value.clone());
         }
         let mut sizes = BTreeMap::new();
-        let read = read_by_the_model(preset);
+        formulas(preset, shape, &mut same, &mut sizes);
+        let (read, counted) = (read_by_the_model(preset), read_by_formulas(preset));
         for knob in &preset.knobs {
             let value = shape.recipe().value(&knob.name);
-            if !is_handed_over(preset, shape, knob) {
+            if !is_handed_over(preset, shape, knob) || counted.contains(&knob.name) {
                 continue;
             }
             if let Some(size) = size(knob, value) {
@@ -62,6 +66,43 @@ impl Job {
 fn read_by_the_model(preset: &Preset) -> BTreeSet<String> {
     let fields = preset.memory.iter().flat_map(|m| m.fields.values());
     knobs_in(preset, fields.map(String::as_str))
+}
+
+/// The knobs that a preset's own formulas read.
+fn read_by_formulas(preset: &Preset) -> BTreeSet<String> {
+    let formulas = preset.formulas.iter();
+    let texts = formulas.flat_map(|f| {
+        let terms = f.phases.iter().flat_map(|p| &p.terms);
+        let bytes = terms.map(|t| t.bytes.as_str());
+        bytes.chain([f.gpu_bytes.as_str()])
+    });
+    knobs_in(preset, texts)
+}
+
+/// What a preset's own formulas say: the terms are sizes, the GPU must be the same. A term that is no number can
+/// be compared with nothing but itself.
+fn formulas(
+    preset: &Preset,
+    shape: &Shape,
+    same: &mut BTreeMap<String, String>,
+    sizes: &mut BTreeMap<String, f64>,
+) {
+    let Some(formulas) = &preset.formulas else {
+        return;
+    };
+    let value = |text: &str| expr::evaluate(preset.env(), text, shape.scope());
+    let number = |text: &str| f64::try_from(value(text).ok()?).ok();
+    let gpu = value(&formulas.gpu_bytes).map(|v| v.to_string());
+    same.insert("gpu_bytes".to_owned(), gpu.unwrap_or_default());
+    for phase in &formulas.phases {
+        for term in &phase.terms {
+            let name = format!("{}: {}", phase.phase, term.term);
+            match number(&term.bytes).filter(|bytes| bytes.is_finite()) {
+                Some(bytes) => sizes.insert(name, bytes).map(|_| ()),
+                None => same.insert(name, term.bytes.clone()).map(|_| ()),
+            };
+        }
+    }
 }
 
 /// False for a knob without a value, and for one whose value follows from those of others.
@@ -125,6 +166,8 @@ fn decides(preset: &Preset, knob: &Knob, read: &BTreeSet<String>) -> bool {
         None => match knob.effect {
             Effect::SameMath => true,
             Effect::Resources => false,
+            // A preset's own formulas say all.
+            Effect::ChangesTraining if preset.formulas.is_some() => false,
             Effect::ChangesTraining => preset.memory.is_none() || knob.spelling.is_none(),
         },
     }

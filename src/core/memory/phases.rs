@@ -1,6 +1,6 @@
 //! The phases of a job as lists of terms.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::activations::{Activations, activations, fuller_stage, layer, logits};
 use super::engine;
@@ -11,7 +11,7 @@ use super::terms::{Kind, Term};
 use crate::core::units::GIB;
 
 /// A part of a job with its own peak of memory, in the words of a diagnosis where there is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Weights are read and placed.
@@ -40,6 +40,22 @@ impl Phase {
     pub fn word(self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
         value.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The same in tables and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Rollout => "rollout",
+            Self::OldLogprob => "old log-prob",
+            Self::RefLogprob => "ref log-prob",
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::OptimizerStep => "optimizer step",
+            Self::WakeUp => "wake up",
+            Self::Checkpoint => "checkpoint",
+        }
     }
 }
 

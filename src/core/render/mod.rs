@@ -3,6 +3,7 @@
 //! Rule: only a shape is rendered; every value that reaches a shell is quoted, every name in a
 //! template must exist.
 
+mod array;
 mod quote;
 mod templates;
 mod words;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::recipe::{Preset, Shape, expr};
 
+pub use array::{directives, dispatcher};
 pub use quote::{comment, hydra_value, sbatch_word, shell_word};
 pub use templates::TemplateError;
 pub use words::{Words, words};

@@ -150,6 +150,13 @@ pub enum Event {
         /// Who.
         by: String,
     },
+    /// Another run of the sweep shows that this one would fail.
+    Doomed {
+        /// The run that failed.
+        by: String,
+        /// Why that says it, in one line.
+        reason: String,
+    },
     /// The scheduler took a cancellation.
     CancelTaken {
         /// Number of the attempt.

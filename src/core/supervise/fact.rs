@@ -185,6 +185,13 @@ pub enum Fact {
         /// Who, as far as known.
         by: String,
     },
+    /// The run is not to be started: another one of its sweep shows that it would fail.
+    Pruned {
+        /// The run that failed.
+        by: String,
+        /// Why that says it, in one line.
+        reason: String,
+    },
     /// The scheduler took our cancellation of the job.
     CancelSent {
         /// Number of the attempt.
@@ -251,6 +258,7 @@ impl Fact {
         "idle",
         "budget_spent",
         "cancel_requested",
+        "pruned",
         "cancel_sent",
         "ended",
         "measured",

@@ -20,6 +20,9 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
                 by: history.cancel.clone(),
             })
         }
+        Phase::Preparing(_) | Phase::Submitting if history.pruned.is_some() => {
+            history.pruned().and_then(finished)
+        }
         Phase::Preparing(number) => before_attempt(run, number, now)
             .and_then(|budget| finished(Outcome::BudgetSpent { budget })),
         Phase::Refused => {

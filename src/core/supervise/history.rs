@@ -139,6 +139,8 @@ pub struct History {
     pub attempts: Vec<Attempt>,
     /// Who asked for the end of the run.
     pub cancel: Option<String>,
+    /// The run which shows that this one would fail, and why.
+    pub pruned: Option<(String, String)>,
     /// The bound that was reached while a job was alive.
     pub budget: Option<Budget>,
     /// How the run ended.
@@ -284,6 +286,7 @@ impl History {
             Fact::Intended { .. } | Fact::Attached { .. } => self.begin(record),
             Fact::BudgetSpent { budget } => self.budget = Some(budget.clone()),
             Fact::CancelRequested { by } => self.cancel = Some(by.clone()),
+            Fact::Pruned { by, reason } => self.pruned = Some((by.clone(), reason.clone())),
             Fact::Finished { outcome } => self.outcome = Some(outcome.clone()),
             fact => {
                 if let Some(attempt) = self.attempts.last_mut() {

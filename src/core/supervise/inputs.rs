@@ -159,6 +159,15 @@ impl Request {
         &self.inputs
     }
 
+    /// The same request for a run of another name, with a further layer: a cell of a sweep.
+    #[must_use]
+    pub fn cell(&self, run: &str, layer: Layer) -> Self {
+        let mut cell = self.clone();
+        run.clone_into(&mut cell.inputs.run);
+        cell.inputs.layers.push(layer);
+        cell
+    }
+
     /// The same request with other bounds.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {

@@ -7,7 +7,7 @@ use super::inputs::{Request, Resources};
 use super::request::{Limits, Supervision};
 use crate::core::diagnose::{Incident, ProgressPattern, UserSignature};
 use crate::core::ladder::{Decision, Past};
-use crate::core::learn::{Job, Rung};
+use crate::core::learn::{Entry, Job, Memory, Rung};
 use crate::core::measure::FigurePattern;
 use crate::core::memory::Replicas;
 use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Setting, Value};
@@ -66,6 +66,11 @@ pub trait Intent {
 
     /// What decides about the memory of the configuration with these rungs, where that can be told.
     fn job(&self, _rungs: &[Layer]) -> Option<Job> {
+        None
+    }
+
+    /// What says that neither it nor anything that its ladder leads to can fit; `None` where that is not known.
+    fn doomed(&self, _memory: &Memory) -> Option<Entry> {
         None
     }
 
@@ -183,6 +188,10 @@ impl Intent for Request {
 
     fn job(&self, rungs: &[Layer]) -> Option<Job> {
         Request::job(self, rungs).ok()
+    }
+
+    fn doomed(&self, memory: &Memory) -> Option<Entry> {
+        Request::doomed(self, memory)
     }
 
     fn learned(&self) -> Vec<Rung> {

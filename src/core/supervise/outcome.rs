@@ -150,6 +150,13 @@ pub enum Outcome {
         /// Which.
         budget: Budget,
     },
+    /// It was not run: its memory is surely no smaller than that of another one, which failed.
+    Pruned {
+        /// The run that failed.
+        by: String,
+        /// Why that says it, in one line.
+        reason: String,
+    },
     /// Somebody cancelled it.
     Cancelled {
         /// Who, where known.
@@ -165,7 +172,7 @@ impl Outcome {
         match self {
             Self::Succeeded => 0,
             Self::Failed { .. } => 1,
-            Self::Exhausted { .. } => 3,
+            Self::Exhausted { .. } | Self::Pruned { .. } => 3,
             Self::Refused { .. } => 4,
             Self::Configuration { .. } => 5,
             Self::RetriesSpent { .. } => 6,
@@ -185,6 +192,7 @@ impl Outcome {
             Self::Configuration { .. } => "configuration",
             Self::RetriesSpent { .. } => "retries_spent",
             Self::BudgetSpent { .. } => "budget_spent",
+            Self::Pruned { .. } => "pruned",
             Self::Cancelled { .. } => "cancelled",
         }
     }

@@ -237,7 +237,7 @@ fn rung_of(layer: &Layer) -> String {
     rungs.next().unwrap_or_default().to_owned()
 }
 
-fn incident(end: &End) -> Incident {
+pub(super) fn incident(end: &End) -> Incident {
     match end {
         End::Failed { kind, phase } => Incident {
             phase: phase.clone(),

@@ -86,6 +86,11 @@ fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<O
             budget: budget.clone(),
         });
     }
+    // We cancel what is pruned only while it waits. Of such a task of a job array nothing may be left to be asked.
+    let gone = attempt.cancel_sent && status.is_none_or(|s| s.state == JobState::Cancelled);
+    if let Some(outcome) = run.history.pruned().filter(|_| gone) {
+        return Some(outcome);
+    }
     let cancelled = status.filter(|s| s.state == JobState::Cancelled)?;
     (!attempt.stalled).then(|| Outcome::Cancelled {
         by: cancelled.cancelled_by.clone(),

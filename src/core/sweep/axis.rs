@@ -61,11 +61,22 @@ impl Axis {
     }
 }
 
+/// How a parameter that no knob describes is written for the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    /// `--name=value`, as an agent of W&B does with `${args}`.
+    Dashed,
+    /// `name=value`, as Hydra does, and W&B with `${args_no_hyphens}`.
+    Bare,
+}
+
 /// A sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
     /// How cells are chosen.
     pub method: Method,
+    /// How parameters are written for the program.
+    pub words: Words,
     /// Parameters in the order of the file, none of them empty.
     pub axes: Vec<Axis>,
 }
@@ -90,9 +101,13 @@ const MOST_AXES: usize = 256;
 
 impl Sweep {
     /// A sweep of these axes.
-    pub(super) fn new(method: Method, axes: Vec<Axis>) -> Result<Self, String> {
+    pub(super) fn new(method: Method, words: Words, axes: Vec<Axis>) -> Result<Self, String> {
         match axes.len() {
-            0..=MOST_AXES => Ok(Self { method, axes }),
+            0..=MOST_AXES => Ok(Self {
+                method,
+                words,
+                axes,
+            }),
             n => Err(format!(
                 "the sweep has {n} parameters; the limit is {MOST_AXES}"
             )),

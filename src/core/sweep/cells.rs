@@ -62,7 +62,7 @@ impl Cells {
 }
 
 /// The numbers of combination `index`, the last axis running fastest.
-fn digits(sizes: &[u64], mut index: u64) -> Vec<u64> {
+pub(super) fn digits(sizes: &[u64], mut index: u64) -> Vec<u64> {
     let mut numbers = vec![0; sizes.len()];
     for (number, size) in numbers.iter_mut().zip(sizes).rev() {
         *number = index % size;

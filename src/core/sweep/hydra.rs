@@ -4,7 +4,7 @@
 //! left out, `interval(a,b)`, and `shuffle`, `sort` and `tag` around them; `glob` needs the files of a
 //! configuration group, which are not read here.
 
-use super::axis::{Axis, File, Method, Place, Sweep, SweepFault, scalar};
+use super::axis::{Axis, File, Method, Place, Sweep, SweepFault, Words, scalar};
 use super::span::{Span, Spread};
 use crate::core::config::{ConfigError, Content, Key, Node};
 use crate::core::recipe::Value;
@@ -52,7 +52,7 @@ pub(super) fn from_file(file: &File<'_>, entries: &[(Key, Node)]) -> Result<Swee
             ..Axis::listed(bare(&key.name).to_owned(), values, places)
         });
     }
-    Sweep::new(Method::Grid, axes).map_err(|what| file.fault(1, 1, what))
+    Sweep::new(Method::Grid, Words::Bare, axes).map_err(|what| file.fault(1, 1, what))
 }
 
 pub(super) fn from_overrides(overrides: &[String]) -> Result<Sweep, SweepFault> {
@@ -71,7 +71,8 @@ pub(super) fn from_overrides(overrides: &[String]) -> Result<Sweep, SweepFault> 
             ..Axis::listed(bare(key).to_owned(), values, Vec::new())
         });
     }
-    Sweep::new(Method::Grid, axes).map_err(|what| ConfigError::plain("the overrides", what))
+    Sweep::new(Method::Grid, Words::Bare, axes)
+        .map_err(|what| ConfigError::plain("the overrides", what))
 }
 
 /// A key without the marks that add it.

@@ -172,6 +172,12 @@ impl<'a> Judge<'a> {
         self.rules[number].rule
     }
 
+    /// The name of the rule of this number; `None` for a knob's own bounds.
+    #[must_use]
+    pub fn rule_name(&self, number: usize) -> Option<&'a str> {
+        self.rules.get(number).map(|r| r.rule.name.as_str())
+    }
+
     /// The knob that an axis sets.
     #[must_use]
     pub fn knob(&self, axis: usize) -> Option<&'a Knob> {

@@ -3,6 +3,7 @@
 //! Rule: a sweep comes in as text and leaves as text; every verdict is a pure function of the sweep, the
 //! preset and the layers below it.
 
+mod arrays;
 mod axis;
 mod blame;
 mod cells;
@@ -13,17 +14,20 @@ mod model;
 mod nodes;
 mod numbers;
 mod repair;
+mod select;
 mod span;
 #[cfg(test)]
 mod tests;
 mod wandb;
 
-pub use axis::{Axis, Method, Place, Sweep, SweepFault};
+pub use arrays::{arrays, indices, share};
+pub use axis::{Axis, Method, Place, Sweep, SweepFault, Words};
 pub use blame::{Blame, Bound, Culprit};
 pub use cells::{Cells, MOST_CELLS};
 pub use edit::apply;
 pub use judge::{Brief, Detail, Judge, Verdict};
 pub use repair::{Change, Footing, Repair, repair};
+pub use select::{Choice, Chosen, Order, Selection, Selector, cell_layer, select};
 
 use crate::core::config::{Content, Node};
 

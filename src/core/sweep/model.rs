@@ -233,9 +233,9 @@ fn by_profile(
     cell: &Cell,
 ) -> Result<Need, String> {
     let estimate = estimate(&spec(nodes, fields, profile, cell)?, profile);
-    let word = estimate.phase.word();
-    let phase = phases.iter().position(|p| *p == word).unwrap_or_else(|| {
-        phases.push(word);
+    let name = estimate.phase.name();
+    let phase = phases.iter().position(|p| p == name).unwrap_or_else(|| {
+        phases.push(name.to_owned());
         phases.len() - 1
     });
     let room = estimate.fits_probability.map(Room::of);

@@ -10,7 +10,7 @@ use crate::core::recipe::{
 const SWEEP: &str = include_str!("../../../examples/path-star/sweep.yaml");
 const GIB: f64 = 1_073_741_824.0;
 
-fn preset() -> Preset {
+pub(super) fn preset() -> Preset {
     let file = include_str!("../../../examples/path-star/presets/path-star.yaml");
     let set = include_str!("../../../presets/sets/slurm.yaml");
     let file = parse_preset("path-star.yaml", file).unwrap();
@@ -32,7 +32,7 @@ fn layer(kind: LayerKind, values: &[(&str, Value)]) -> Layer {
     layer
 }
 
-fn below(preset: &Preset) -> (Layer, Recipe) {
+pub(super) fn below(preset: &Preset) -> (Layer, Recipe) {
     let gpu = Value::Text("15.48GiB".to_owned());
     let layer = layer(LayerKind::Project, &[("gpu_memory", gpu)]);
     let recipe = resolve(

@@ -5,7 +5,7 @@
 //! of e), `log_uniform_values`, `q_log_uniform`, `q_log_uniform_values`, `inv_log_uniform`,
 //! `inv_log_uniform_values`, `normal`, `q_normal`, `log_normal`, `q_log_normal`; nested `parameters`.
 
-use super::axis::{Axis, File, Method, Place, Sweep, SweepFault, Upper, scalar};
+use super::axis::{Axis, File, Method, Place, Sweep, SweepFault, Upper, Words, scalar};
 use super::span::{Span, Spread, three_sigma};
 use crate::core::config::{Content, Key, Node};
 use crate::core::recipe::{Value, nearest};
@@ -37,7 +37,21 @@ pub(super) fn from_file(file: &File<'_>, entries: &Entries) -> Result<Sweep, Swe
     };
     let mut axes = Vec::new();
     collect(file, parameters, "", 0, &mut axes)?;
-    Sweep::new(method, axes).map_err(|what| file.fault(1, 1, what))
+    Sweep::new(method, words(entries), axes).map_err(|what| file.fault(1, 1, what))
+}
+
+/// How the sweep's own command takes its parameters; without one as `${args}`.
+fn words(entries: &Entries) -> Words {
+    let command = get(entries, "command").map(|node| &node.content);
+    let Some(Content::List(parts)) = command else {
+        return Words::Dashed;
+    };
+    let bare =
+        |part: &Node| matches!(&part.content, Content::Scalar(t) if t == "${args_no_hyphens}");
+    match parts.iter().any(bare) {
+        true => Words::Bare,
+        false => Words::Dashed,
+    }
 }
 
 fn method(file: &File<'_>, node: &Node) -> Result<Method, SweepFault> {

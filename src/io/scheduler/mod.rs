@@ -31,6 +31,20 @@ pub struct Submission {
     pub options: Vec<String>,
     /// Wall-clock limit of the job in seconds, where the backend itself must enforce it (local).
     pub time_limit_s: Option<u64>,
+    /// The tasks, where it is a job array. Then the logs are those of the first task, and those of the others lie
+    /// in the folders beside it.
+    pub tasks: Option<Tasks>,
+}
+
+/// The tasks of a job array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tasks {
+    /// Their indices, as Slurm writes them: `0-3,7`.
+    pub indices: String,
+    /// How many may run at a time.
+    pub at_once: Option<usize>,
+    /// A folder in which each task has one of its own, named by its index.
+    pub folder: PathBuf,
 }
 
 /// The answer to a submission.
@@ -120,6 +134,11 @@ pub trait Scheduler: Send {
     /// # Errors
     /// `NoAnswer` when the scheduler did not answer; the job may still run.
     fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer>;
+
+    /// How many tasks one job array may have; `None` where there are no arrays, or that cannot be told.
+    fn array_limit(&mut self) -> Option<usize> {
+        None
+    }
 
     /// When a submission could start, in the scheduler's own words, without submitting it
     /// (`sbatch --test-only`). `None` where the scheduler cannot tell.

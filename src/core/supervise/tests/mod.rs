@@ -1,6 +1,7 @@
 //! Tests of the supervisor: tables of single decisions.
 
 pub(crate) mod double;
+mod flock;
 mod probe;
 mod start;
 mod stop;

@@ -99,20 +99,20 @@ fn with_policy(request: &Request, policy: Policy) -> Request {
 }
 
 /// What a project knows, and the GPUs that it has.
-struct Project {
+pub(super) struct Project {
     entries: Vec<Entry>,
     gpu: i64,
 }
 
 impl Project {
-    fn with(gpu: i64) -> Self {
+    pub(super) fn with(gpu: i64) -> Self {
         Self {
             entries: Vec::new(),
             gpu,
         }
     }
 
-    fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> Memory {
         Memory::new(self.entries.clone())
     }
 
@@ -137,10 +137,15 @@ impl Project {
             Some(start) => asked.starting(start),
             None => asked,
         };
+        self.run_as_asked(&request)
+    }
+
+    /// The same, whatever earlier runs taught.
+    pub(super) fn run_as_asked(&mut self, request: &Request) -> Option<u32> {
         let mut taken: Vec<Layer> = Vec::new();
         let mut rungs = request.learned();
         for attempt in 1..=20 {
-            let fits = self.fits(&request, &taken);
+            let fits = self.fits(request, &taken);
             let end = match fits {
                 true => End::Fitted,
                 false => End::Failed {
@@ -148,7 +153,7 @@ impl Project {
                     phase: "backward".to_owned(),
                 },
             };
-            self.note(&request, &taken, &rungs, attempt, end);
+            self.note(request, &taken, &rungs, attempt, end);
             if fits {
                 return Some(attempt);
             }

@@ -337,7 +337,7 @@ impl World {
             },
             Outcome::BudgetSpent { .. } => self.has(Fault::Budgets),
             Outcome::Refused { .. } => self.facts.refused.get(),
-            Outcome::Configuration { .. } => false,
+            Outcome::Configuration { .. } | Outcome::Pruned { .. } => false,
         };
         if !right {
             self.broke(format!(

@@ -124,7 +124,11 @@ pub(super) fn no_answer(command: &str, answer: &Answer) -> NoAnswer {
 
 /// Slurm's message for an id that it does not know (any more). The controller did answer.
 pub(super) fn says_unknown_id(answer: &Answer) -> bool {
-    matches!(answer.end, End::Exited(_)) && answer.stderr.contains("Invalid job id specified")
+    // The second: scontrol of a task of an array that others of are still known (22.05), on standard output.
+    let unknown = answer.stderr.contains("Invalid job id specified");
+    let no_task =
+        answer.stdout.starts_with("Job ") && answer.stdout.trim_end().ends_with(" not found");
+    matches!(answer.end, End::Exited(_)) && (unknown || no_task)
 }
 
 /// `-M cluster`, where a job is on a named one.

@@ -1,6 +1,8 @@
 //! Jobs by their token: the queue knows a job as soon as it is accepted, accounting longer than the
 //! queue.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::{Found, NoAnswer};
@@ -49,11 +51,13 @@ impl Slurm {
         tokens: &[Token],
         since: Timestamp,
     ) -> Result<Vec<Record>, NoAnswer> {
-        let names = tokens
+        // A task of an array is found under the array's name, or its own where it was submitted alone.
+        let arrays = tokens
             .iter()
-            .map(|token| token.0.as_str())
-            .collect::<Vec<_>>()
-            .join(",");
+            .filter_map(Token::array)
+            .map(|(array, _)| array);
+        let names: BTreeSet<String> = tokens.iter().cloned().chain(arrays).map(|t| t.0).collect();
+        let names = names.into_iter().collect::<Vec<_>>().join(",");
         let mut arguments = on_cluster(cluster);
         arguments.extend(
             ["-h", "-a", "-r", "-t", "all", "--me", "-O", SQUEUE_FIELDS].map(str::to_owned),

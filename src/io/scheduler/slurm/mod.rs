@@ -163,7 +163,11 @@ impl Scheduler for Slurm {
             });
         }
         let mut arguments = on_cluster(job.cluster.as_deref());
-        arguments.extend(job.token.as_ref().map(|token| format!("--name={token}")));
+        let name = job
+            .token
+            .as_ref()
+            .map(|token| parse::job_name(&job.id, token));
+        arguments.extend(name.map(|name| format!("--name={name}")));
         arguments.push(job.id.0.clone());
         let answer = self.clients.query("scancel", &arguments);
         let over = [
@@ -176,6 +180,16 @@ impl Scheduler for Slurm {
             End::Exited(_) if ended => Ok(()),
             _ => Err(no_answer("scancel", &answer)),
         }
+    }
+
+    /// `MaxArraySize` of slurm.conf: the largest index is one less. 0 switches arrays off.
+    fn array_limit(&mut self) -> Option<usize> {
+        let arguments = ["show", "config"].map(str::to_owned);
+        let answer = self.clients.query("scontrol", &arguments);
+        let most = answer
+            .is_clean()
+            .then(|| parse::read_array_limit(&answer.stdout));
+        most.flatten().filter(|most| *most > 1)
     }
 
     fn forecast(&mut self, submission: &Submission) -> Option<String> {

@@ -41,8 +41,31 @@ impl Record {
     /// True when the job carries the token as its name or its comment.
     #[must_use]
     pub fn carries(&self, token: &Token) -> bool {
-        self.name == token.0 || self.comment.as_deref() == Some(token.0.as_str())
+        let has = |token: &Token| {
+            self.name == token.0 || self.comment.as_deref() == Some(token.0.as_str())
+        };
+        has(token) || array_of(&self.status.id, token).is_some_and(|array| has(&array))
     }
+}
+
+/// The token under which a task of an array travels, for the id and the token of that task.
+fn array_of(id: &JobId, token: &Token) -> Option<Token> {
+    let (array, index) = token.array()?;
+    let (_, task) = id.0.rsplit_once('_')?;
+    (task == index.to_string()).then_some(array)
+}
+
+/// The name of the job with this id and this token.
+pub(super) fn job_name(id: &JobId, token: &Token) -> Token {
+    array_of(id, token).unwrap_or_else(|| token.clone())
+}
+
+/// `MaxArraySize` in what `scontrol show config` prints.
+#[must_use]
+pub fn read_array_limit(text: &str) -> Option<usize> {
+    let mut fields = text.lines().filter_map(|line| line.split_once('='));
+    let (_, value) = fields.find(|(name, _)| name.trim() == "MaxArraySize")?;
+    value.trim().parse().ok()
 }
 
 /// True for something that Slurm prints as a job id: `4711`, `17_3`, `17_[3-6%2]`, `28+0`.

@@ -59,6 +59,27 @@ fn array_tasks_are_found_by_both_of_their_ids() {
 }
 
 #[test]
+fn a_task_of_an_array_carries_the_arrays_token_under_its_own_index_only() {
+    let array = Token("oomctl-s-1-1-00ff00ff".into());
+    let text = "17_3|20|RUNNING|0|1|1|1|n|None|(null)|oomctl-s-1-1-00ff00ff\n21|21|PENDING|0|1|1|1||None|(null)|oomctl-s-1-1-00ff00ff_4\n";
+    let [task, alone] = &read_squeue(text)[..] else {
+        panic!()
+    };
+    assert!(task.carries(&array.task(3)) && !task.carries(&array.task(4)));
+    // One whose array was never accepted may be a job of its own.
+    assert!(alone.carries(&array.task(4)) && !alone.carries(&array.task(3)));
+    assert_eq!(job_name(&task.status.id, &array.task(3)), array);
+    assert_eq!(job_name(&alone.status.id, &array.task(4)), array.task(4));
+}
+
+#[test]
+fn the_limit_of_arrays_stands_in_the_configuration() {
+    let text = "Configuration data as of 2026-11-21T01:00:00\nMaxArraySize            = 1001\nMaxDBDMsgs              = 20020\n";
+    assert_eq!(read_array_limit(text), Some(1001));
+    assert_eq!(read_array_limit("slurm_load_ctl_conf error\n"), None);
+}
+
+#[test]
 fn a_cancelled_job_in_sacct_says_who_did_it() {
     let text = "2|2|CANCELLED by 1000|0:0|0:0|1795235178|1795235178|1795235206|node[1-2]|None|tok-1|tok-1\n2.batch|2.batch|CANCELLED|0:15||1795235178|1795235178|1795235207|node1|||batch\n";
     let records = read_sacct(text);

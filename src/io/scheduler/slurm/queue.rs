@@ -248,10 +248,11 @@ impl Slurm {
                 self.settle_told(job, &record.status, now, lookups, poll);
                 continue;
             }
+            let untraced = !controller_alone && records.of(job).is_none();
             if !controller_alone && !self.is_long_silent(job, now) {
                 // A live state in sacct of a job that the queue does not show is a leftover, or the queue
                 // left it out: before it is given up the controller is asked for it alone.
-                self.silent(job, now, poll);
+                self.silent(job, now, untraced, poll);
                 continue;
             }
             if *lookups == 0 {
@@ -262,7 +263,7 @@ impl Slurm {
                 Ok(Some(control)) if is_of(&control.record, job) => {
                     self.known(job, control.record.status, poll);
                 }
-                Ok(_) if clean => self.silent(job, now, poll),
+                Ok(_) if clean => self.silent(job, now, untraced, poll),
                 Ok(_) | Err(_) => {}
             }
         }
@@ -321,8 +322,10 @@ impl Slurm {
         since.is_some_and(|since| now.duration_since(since) >= SILENCE)
     }
 
-    /// Everybody answered and nobody knows the job. Only when that lasts is it vanished.
-    fn silent(&mut self, job: &JobRef, now: Timestamp, poll: &mut Poll) {
+    /// Everybody answered and nobody knows the job. Only when that lasts is it vanished. A task of an array that is
+    /// cancelled while it waits leaves no trace in queue or accounting (22.05), and one that ran does; `untraced` says
+    /// that the accounting has none.
+    fn silent(&mut self, job: &JobRef, now: Timestamp, untraced: bool, poll: &mut Poll) {
         let memory = self.memory.entry(key(job)).or_default();
         let since = *memory.silent_since.get_or_insert(now);
         if now.duration_since(since) < SILENCE {
@@ -332,6 +335,13 @@ impl Slurm {
             .last
             .take()
             .unwrap_or_else(|| JobStatus::bare(job.id.clone(), JobState::Unknown(String::new())));
+        let waited = status.state.stage() == Stage::Waiting && status.restarts == 0;
+        if untraced && waited && job.id.0.contains('_') && !memory.reused {
+            status.state = JobState::Cancelled;
+            self.memory.remove(&key(job));
+            poll.jobs.push(status);
+            return;
+        }
         status.state = JobState::Unknown("PURGED".to_owned());
         if memory.reused {
             status.reason = Some("the id now belongs to another job".to_owned());

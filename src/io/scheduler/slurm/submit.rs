@@ -21,7 +21,7 @@ const NOT_OURS: [(&str, &str); 6] = [
     ),
     (
         "array",
-        "one run is one job; submit an array's tasks as runs",
+        "one run is one job; `oomctl sweep submit` makes arrays of runs",
     ),
     ("help", "no job would be submitted"),
     ("version", "no job would be submitted"),
@@ -68,13 +68,28 @@ fn arguments(submission: &Submission, test_only: bool) -> Vec<String> {
         format!("--job-name={}", submission.token),
         format!("--comment={}", submission.token),
         format!("--chdir={}", submission.workdir.display()),
-        format!("--output={}", escape(&submission.stdout)),
-        format!("--error={}", escape(&submission.stderr)),
+        format!("--output={}", log(submission, &submission.stdout)),
+        format!("--error={}", log(submission, &submission.stderr)),
         "--open-mode=append".to_owned(),
         "--export=ALL".to_owned(),
-        submission.script.display().to_string(),
     ]);
+    if let Some(tasks) = &submission.tasks {
+        let at_once = tasks.at_once.map_or(String::new(), |n| format!("%{n}"));
+        words.push(format!("--array={}{at_once}", tasks.indices));
+    }
+    words.push(submission.script.display().to_string());
     words
+}
+
+/// A log as sbatch takes it: of an array, that of each task in its own folder.
+fn log(submission: &Submission, path: &Path) -> String {
+    match (&submission.tasks, path.file_name()) {
+        (Some(tasks), Some(name)) => {
+            let name = escape(Path::new(name));
+            format!("{}/%a/{name}", escape(&tasks.folder))
+        }
+        _ => escape(path),
+    }
 }
 
 /// A path as an sbatch file name pattern that means exactly this path.

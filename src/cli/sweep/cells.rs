@@ -1,0 +1,221 @@
+//! The cells of a sweep as runs: their names, their requests, and their folders.
+
+use std::path::Path;
+
+use super::super::print::Failure;
+use super::super::sweep_source::Loaded;
+use super::super::{new_run, render, runs, sweeps};
+use crate::core::render::{RenderedFile, directives, dispatcher};
+use crate::core::supervise::{Flock, Limits, Request};
+use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
+use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
+
+/// Runs that one sweep may have: each is a folder, and an open file while it is watched.
+const MOST_RUNS: usize = 900;
+
+/// Exit code when no script can be made.
+const CONFIGURATION: u8 = 5;
+
+/// The runs of a sweep, before there is anything of them on disk.
+pub struct Plan {
+    /// Name of the sweep.
+    pub name: String,
+    /// A request for each cell that is run, in order.
+    pub requests: Vec<Request>,
+    /// How many may be under way at a time.
+    pub at_once: Option<usize>,
+    /// The job arrays that they are submitted as, by their numbers; none where each is a job of its own.
+    pub arrays: Vec<Vec<usize>>,
+    backend: String,
+}
+
+impl Plan {
+    /// Makes a request of each cell, and looks whether a script can be made of it.
+    pub fn new(
+        project: &Path,
+        name: &str,
+        loaded: &Loaded,
+        judge: &Judge<'_>,
+        selection: &Selection,
+        max_running: Option<u32>,
+        attempts: Option<u32>,
+    ) -> Result<Self, Failure> {
+        let cells = selection.run.len();
+        if cells > MOST_RUNS {
+            let what = format!("{cells} cells would run; the limit is {MOST_RUNS}");
+            return Err(Failure::new(2, what).hint("--limit or --cell choose some of them"));
+        }
+        let mut base = loaded.request().clone();
+        if let Some(attempts) = attempts {
+            let limits = base.inputs().limits.clone();
+            base = base.with_limits(Limits { attempts, ..limits });
+        }
+        let backend = base.inputs().backend.clone();
+        let width = cells.to_string().len();
+        let mut requests = Vec::new();
+        for (number, chosen) in (1..).zip(&selection.run) {
+            let layer = cell_layer(&loaded.sweep, judge, &chosen.cell, &loaded.path);
+            requests.push(base.cell(&format!("{name}.{number:0width$}"), layer));
+        }
+        let mut plan = Self {
+            name: name.to_owned(),
+            at_once: match (max_running, backend.as_str()) {
+                (Some(most), _) => usize::try_from(most).ok(),
+                (None, "local") => Some(1),
+                (None, _) => None,
+            },
+            arrays: Vec::new(),
+            requests,
+            backend,
+        };
+        let scripts = plan.check(project, loaded)?;
+        plan.arrays = plan.in_arrays(project, &scripts);
+        Ok(plan)
+    }
+
+    /// The arrays, where the scheduler has any and there is more than one cell. Cells that ask for the same of it are
+    /// tasks of one.
+    fn in_arrays(&self, project: &Path, scripts: &[String]) -> Vec<Vec<usize>> {
+        if scripts.len() < 2 {
+            return Vec::new();
+        }
+        let Some(most) = runs::scheduler(&self.backend, project).array_limit() else {
+            return Vec::new();
+        };
+        let asks: Vec<String> = scripts.iter().map(|s| directives(s).join("\n")).collect();
+        arrays(&asks, most)
+    }
+
+    /// What is to be submitted, in one line.
+    pub fn head(&self) -> String {
+        let sizes: Vec<String> = self.arrays.iter().map(|a| a.len().to_string()).collect();
+        let arrays = match sizes.as_slice() {
+            [] => String::new(),
+            [_] => " in 1 job array".to_owned(),
+            all => format!(" in {} job arrays of {} tasks", all.len(), all.join(", ")),
+        };
+        let share = |n: usize| share(n, self.arrays.len());
+        let at_once = match (self.at_once, self.arrays.len()) {
+            (None, _) => String::new(),
+            (Some(n), 0 | 1) => format!(", {n} at a time"),
+            (Some(n), _) => format!(", {} of each at a time", share(n)),
+        };
+        format!(
+            "sweep {}: {} runs{arrays}{at_once}",
+            self.name,
+            self.requests.len()
+        )
+    }
+
+    /// The names of its runs, in order.
+    pub fn names(&self) -> Vec<String> {
+        let names = self.requests.iter().map(|r| r.inputs().run.clone());
+        names.collect()
+    }
+
+    /// Looks whether a script can be made of each cell, and whether every parameter gets to the program. The scripts.
+    fn check(&self, project: &Path, loaded: &Loaded) -> Result<Vec<String>, Failure> {
+        let mut scripts = Vec::new();
+        for request in &self.requests {
+            let files = self.files(project, request)?;
+            let entry = files.into_iter().find(|f| f.entry);
+            scripts.push(entry.map_or_else(String::new, |f| f.text));
+        }
+        let Some(first) = self.requests.first() else {
+            return Ok(scripts);
+        };
+        let Some(layer) = first
+            .inputs()
+            .layers
+            .last()
+            .filter(|l| !l.overrides.is_empty())
+        else {
+            return Ok(scripts);
+        };
+        let mut bare = layer.clone();
+        let words: Vec<String> = bare.overrides.drain(..).map(|o| o.key).collect();
+        let without = loaded.request().cell(&first.inputs().run, bare);
+        if self.files(project, &without)? == self.files(project, first)? {
+            let what = format!(
+                "preset {} hands nothing over that it has no knob for: {}",
+                first.preset().name,
+                words.join(", ")
+            );
+            let hint = "give the preset a knob for it, or put `overrides` into its template";
+            return Err(Failure::new(CONFIGURATION, what).hint(hint));
+        }
+        Ok(scripts)
+    }
+
+    fn files(&self, project: &Path, request: &Request) -> Result<Vec<RenderedFile>, Failure> {
+        let mut place = render::preview(&project.display().to_string(), &self.backend);
+        place.run.clone_from(&request.inputs().run);
+        Ok(request.render(&[], &place)?)
+    }
+
+    /// The scripts of the arrays and the files of the first cell, to look at.
+    pub fn scripts(&self, project: &Path) -> Result<String, Failure> {
+        let mut text = String::new();
+        for (number, array) in (1..).zip(&self.arrays) {
+            let Some(first) = array.first().and_then(|cell| self.requests.get(*cell)) else {
+                continue;
+            };
+            let files = self.files(project, first)?;
+            let Some(entry) = files.iter().find(|f| f.entry) else {
+                continue;
+            };
+            let folder = SweepRecord::folder(project, &self.name)?.join(format!("array-{number}"));
+            let folder = folder.display().to_string();
+            let script = dispatcher(&self.name, &directives(&entry.text), &folder, &entry.name);
+            let script = script.map_err(|what| Failure::new(CONFIGURATION, what))?;
+            let last = array.len().saturating_sub(1);
+            text.push_str(&format!(
+                "#### array {number}, tasks 0-{last} (submitted)\n{script}\n"
+            ));
+        }
+        if let Some(first) = self.requests.first() {
+            let name = &first.inputs().run;
+            let files = render::text(&self.files(project, first)?);
+            text.push_str(&format!("#### of {name}:\n{files}"));
+        }
+        Ok(text)
+    }
+
+    /// Makes every run, then the record of the sweep. Nothing is submitted before all of it is on disk.
+    pub fn create(self, project: &Path) -> Result<(Supervisor, SweepRecord), Failure> {
+        let mut supervisor = runs::supervisor(&self.backend, project);
+        if sweeps::is_taken(project, &self.name) {
+            let what = format!("a sweep or run `{}` exists already", self.name);
+            return Err(Failure::new(2, what).hint("name another one with --run"));
+        }
+        let names = self.names();
+        let mut records = Vec::new();
+        for array in &self.arrays {
+            let runs = array.iter().map(|cell| names[*cell].clone()).collect();
+            let at_once = self.at_once.map(|n| share(n, self.arrays.len()));
+            records.push(ArrayRecord::new(&self.name, runs, at_once)?);
+        }
+        let flock = Flock {
+            runs: names,
+            // Slurm itself holds the tasks of an array back.
+            at_once: self.at_once.filter(|_| records.is_empty()),
+        };
+        for request in self.requests {
+            let name = request.inputs().run.clone();
+            supervisor.add(new_run::create(project, &name, request)?);
+        }
+        let record = SweepRecord::new(&self.name, flock, records);
+        record.write(project)?;
+        supervisor.gather(project, &record);
+        Ok((supervisor, record))
+    }
+}
+
+/// A name for a new sweep: that of its file, or `sweep`, with the first number that is free.
+pub fn new_name(project: &Path, loaded: &Loaded) -> Result<String, Failure> {
+    let file = Path::new(&loaded.path)
+        .file_stem()
+        .filter(|_| loaded.text.is_some());
+    let stem = file.and_then(|s| s.to_str()).unwrap_or("sweep");
+    runs::free_name(stem, |name| sweeps::is_taken(project, name))
+}

@@ -1,0 +1,302 @@
+//! Which cells of a sweep are run, in which order, and what each of them sets.
+
+use super::axis::{Method, Sweep, Words};
+use super::cells::{MOST_CELLS, digits};
+use super::judge::{Brief, Judge, Verdict};
+use super::nodes::Cell;
+use crate::core::recipe::{Layer, LayerKind, Origin, Override, Setting, Value};
+
+/// In which order cells begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As the sweep lists them, the last parameter running fastest.
+    AsWritten,
+    /// Those of which the least memory is expected first; those of which nothing is known last.
+    SmallestFirst,
+}
+
+/// Values that a cell must have: one of them for each parameter that is named.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selector {
+    /// The parameter.
+    pub name: String,
+    /// Its values, as they are written.
+    pub values: Vec<String>,
+}
+
+/// Which cells are wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// All of these must hold.
+    pub selectors: Vec<Selector>,
+    /// In which order.
+    pub order: Order,
+    /// At most so many.
+    pub limit: Option<usize>,
+    /// Cells that do not fit, too.
+    pub force: bool,
+}
+
+/// A cell with the verdict on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chosen {
+    /// The numbers of its values.
+    pub cell: Cell,
+    /// The verdict.
+    pub brief: Brief,
+}
+
+/// What becomes of the cells of a sweep.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Selection {
+    /// Those to run, in order.
+    pub run: Vec<Chosen>,
+    /// Those that break a rule or cannot fit.
+    pub refused: Vec<Chosen>,
+    /// How many more would run but for the limit.
+    pub beyond: usize,
+}
+
+/// Chooses the cells to run.
+///
+/// # Errors
+/// A sweep that has no list of cells, or too many; a selector for a parameter or a value that it does not have.
+pub fn select(sweep: &Sweep, judge: &mut Judge<'_>, choice: &Choice) -> Result<Selection, String> {
+    let drawn = sweep.axes.iter().find(|a| a.sampled);
+    if let Some(axis) = drawn {
+        return Err(format!(
+            "{} is a range, of which cells are drawn; list its values",
+            axis.name
+        ));
+    }
+    if sweep.method == Method::Bayes {
+        return Err("the method `bayes` needs the result of a cell to choose the next one; `method: grid` runs every cell".to_owned());
+    }
+    let all = sweep.cells();
+    if all > MOST_CELLS {
+        return Err(format!(
+            "the sweep has {all} cells; {MOST_CELLS} are looked at, at most"
+        ));
+    }
+    let wanted = wanted(sweep, judge, &choice.selectors)?;
+    let sizes: Vec<u64> = sweep.axes.iter().map(|a| a.values.len() as u64).collect();
+    let mut selection = Selection::default();
+    for index in 0..all {
+        let numbers = digits(&sizes, index).into_iter();
+        let cell: Cell = numbers
+            .map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+            .collect();
+        if !cell
+            .iter()
+            .zip(&wanted)
+            .all(|(n, wanted)| wanted.is_empty() || wanted.contains(n))
+        {
+            continue;
+        }
+        let brief = judge.brief(&cell);
+        let refused = match brief.verdict {
+            Verdict::BreaksRule => true,
+            Verdict::DoesNotFit => !choice.force,
+            Verdict::Fits | Verdict::Tight | Verdict::Unknown => false,
+        };
+        let chosen = Chosen { cell, brief };
+        match refused {
+            true => selection.refused.push(chosen),
+            false => selection.run.push(chosen),
+        }
+    }
+    if choice.order == Order::SmallestFirst {
+        let bytes = |c: &Chosen| c.brief.bytes.unwrap_or(f64::INFINITY);
+        selection.run.sort_by(|a, b| bytes(a).total_cmp(&bytes(b)));
+    }
+    let limit = choice.limit.unwrap_or(usize::MAX);
+    selection.beyond = selection.run.len().saturating_sub(limit);
+    selection.run.truncate(limit);
+    Ok(selection)
+}
+
+/// The numbers of the values that are wanted of each axis; none where all are.
+fn wanted(
+    sweep: &Sweep,
+    judge: &Judge<'_>,
+    selectors: &[Selector],
+) -> Result<Vec<Vec<u32>>, String> {
+    let mut wanted = vec![Vec::new(); sweep.axes.len()];
+    for selector in selectors {
+        let Some(axis) = sweep.axis(&selector.name) else {
+            let names: Vec<&str> = sweep.axes.iter().map(|a| a.name.as_str()).collect();
+            return Err(format!(
+                "the sweep has no parameter {}; it has {}",
+                selector.name,
+                names.join(", ")
+            ));
+        };
+        for text in &selector.values {
+            let numbers = (0_u32..).zip(&sweep.axes[axis].values);
+            let same = |(n, value): &(u32, &Value)| {
+                value.to_string() == *text || judge.value(axis, *n).to_string() == *text
+            };
+            let Some((number, _)) = numbers.into_iter().find(same) else {
+                let known: Vec<String> = sweep.axes[axis]
+                    .values
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect();
+                return Err(format!(
+                    "{} is never {text}; it is {}",
+                    selector.name,
+                    known.join(", ")
+                ));
+            };
+            wanted[axis].push(number);
+        }
+    }
+    Ok(wanted)
+}
+
+/// What a cell sets: knobs, and words for the parameters that no knob describes. `path` is the sweep's file.
+#[must_use]
+pub fn cell_layer(sweep: &Sweep, judge: &Judge<'_>, cell: &[u32], path: &str) -> Layer {
+    let mut layer = Layer::new(LayerKind::Sweep);
+    for (at, axis) in sweep.axes.iter().enumerate() {
+        let number = usize::try_from(cell[at]).unwrap_or(usize::MAX);
+        let value = judge.value(at, cell[at]).clone();
+        let place = axis.places.get(number);
+        let origin = Origin::File {
+            path: path.to_owned(),
+            line: place.map_or(1, |p| p.line),
+            column: place.map_or(1, |p| p.column),
+        };
+        match judge.knob(at) {
+            Some(knob) => {
+                layer
+                    .settings
+                    .insert(knob.name.clone(), Setting { value, origin });
+            }
+            None => layer.overrides.push(Override {
+                key: match sweep.words {
+                    Words::Dashed => format!("--{}", axis.name),
+                    Words::Bare => axis.name.clone(),
+                },
+                value: value.to_string(),
+                origin,
+            }),
+        }
+    }
+    layer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{below, preset};
+    use super::*;
+    use crate::core::recipe::ClusterFacts;
+    use crate::core::sweep::parse;
+
+    const TEXT: &str = "parameters:\n  graph_d: {values: [1000, 250, 4000]}\n  graph_vocab_size: {values: [1000000, 10000, 10000000]}\n  eval_batch_size: {value: 256}\n  seed: {values: [0, 1]}\n";
+
+    /// The cells that are run and those that are refused, as their values.
+    fn chosen(text: &str, choice: &Choice) -> Result<(Vec<String>, Vec<String>), String> {
+        let preset = preset();
+        let (_, recipe) = below(&preset);
+        let sweep = parse("s.yaml", text).unwrap();
+        let cluster = ClusterFacts::default();
+        let mut judge = Judge::new(&preset, &recipe, &cluster, None, &sweep).unwrap();
+        let selection = select(&sweep, &mut judge, choice)?;
+        let show = |c: &Chosen| {
+            let layer = cell_layer(&sweep, &judge, &c.cell, "s.yaml");
+            let value = |name: &str| layer.settings[name].value.to_string();
+            let words: Vec<String> = layer
+                .overrides
+                .iter()
+                .map(|o| format!("{}={}", o.key, o.value))
+                .collect();
+            format!(
+                "{} {} {}",
+                value("graph_d"),
+                value("graph_vocab_size"),
+                words.join(" ")
+            )
+        };
+        Ok((
+            selection.run.iter().map(show).collect(),
+            selection.refused.iter().map(show).collect(),
+        ))
+    }
+
+    fn choice(selectors: &[(&str, &[&str])], order: Order, force: bool) -> Choice {
+        let selector = |(name, values): &(&str, &[&str])| Selector {
+            name: (*name).to_owned(),
+            values: values.iter().map(|v| (*v).to_owned()).collect(),
+        };
+        Choice {
+            selectors: selectors.iter().map(selector).collect(),
+            order,
+            limit: None,
+            force,
+        }
+    }
+
+    #[test]
+    fn what_breaks_a_rule_is_never_run_and_what_does_not_fit_only_by_force() {
+        let one = [("seed", ["1"].as_slice())];
+        let (run, refused) = chosen(TEXT, &choice(&one, Order::AsWritten, false)).unwrap();
+        assert_eq!(
+            run,
+            [
+                "1000 1000000 --seed=1",
+                "1000 10000 --seed=1",
+                "250 1000000 --seed=1",
+                "250 10000 --seed=1",
+                "4000 1000000 --seed=1"
+            ]
+        );
+        assert_eq!(refused.len(), 4, "{refused:?}");
+        assert!(refused.contains(&"4000 10000 --seed=1".to_owned()));
+        let (run, refused) = chosen(TEXT, &choice(&one, Order::AsWritten, true)).unwrap();
+        assert_eq!((run.len(), refused.len()), (8, 1));
+    }
+
+    #[test]
+    fn the_smallest_begin_first_and_a_limit_cuts_the_last() {
+        let mut choice = choice(
+            &[("graph_d", &["250", "1000"])],
+            Order::SmallestFirst,
+            false,
+        );
+        choice.limit = Some(3);
+        let (run, _) = chosen(TEXT, &choice).unwrap();
+        assert_eq!(
+            run,
+            [
+                "250 10000 --seed=0",
+                "250 10000 --seed=1",
+                "1000 10000 --seed=0"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_sweep_without_a_list_of_cells_and_a_selector_for_nothing_are_refused() {
+        let fails = |text: &str, selectors: &[(&str, &[&str])]| {
+            chosen(text, &choice(selectors, Order::AsWritten, false)).unwrap_err()
+        };
+        assert!(fails(TEXT, &[("depth", &["1"])]).contains("it has graph_d, graph_vocab_size"));
+        assert!(fails(TEXT, &[("seed", &["7"])]).contains("seed is never 7; it is 0, 1"));
+        assert!(
+            fails(
+                "method: random\nparameters:\n  seed: {min: 0, max: 100000}\n",
+                &[]
+            )
+            .contains("seed is a range")
+        );
+        assert!(fails("method: bayes\nparameters:\n  seed: {value: 1}\n", &[]).contains("bayes"));
+    }
+
+    #[test]
+    fn words_for_the_program_are_those_of_an_agent_or_of_hydra() {
+        let bare = format!("command: [\"${{program}}\", \"${{args_no_hyphens}}\"]\n{TEXT}");
+        let (run, _) = chosen(&bare, &choice(&[], Order::AsWritten, false)).unwrap();
+        assert!(run[0].ends_with(" seed=0"), "{run:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! How a sweep lies on disk: its runs, and the job arrays that their first attempts are tasks of.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::DriveError;
+use super::prepare::new_token;
+use crate::core::job::Token;
+use crate::core::supervise::Flock;
+use crate::io::files::{Access, check_run_name, make_private_dir, read_text, write_atomic};
+
+/// The format of a sweep's record that this version writes.
+const RECORD_VERSION: u32 = 1;
+/// Largest record, in bytes.
+const RECORD_MAX: u64 = 16 * 1024 * 1024;
+
+/// A sweep that was submitted: `.oomctl/sweeps/<sweep>/sweep.json`. Written before anything of it is submitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepRecord {
+    schema_version: u32,
+    /// Its name.
+    pub sweep: String,
+    /// Its runs.
+    pub flock: Flock,
+    /// Its job arrays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrays: Vec<ArrayRecord>,
+}
+
+/// A job array of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayRecord {
+    /// The name under which it can be found again.
+    pub token: Token,
+    /// Its runs: the first attempt of each is the task with the run's number, from 0.
+    pub runs: Vec<String>,
+    /// How many tasks may run at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<usize>,
+}
+
+impl ArrayRecord {
+    /// An array of these runs of a sweep.
+    ///
+    /// # Errors
+    /// When the system has no random bytes for its token.
+    pub fn new(sweep: &str, runs: Vec<String>, at_once: Option<usize>) -> Result<Self, DriveError> {
+        Ok(Self {
+            token: new_token(sweep, 1)?,
+            runs,
+            at_once,
+        })
+    }
+}
+
+impl SweepRecord {
+    /// The record of a new sweep.
+    #[must_use]
+    pub fn new(sweep: &str, flock: Flock, arrays: Vec<ArrayRecord>) -> Self {
+        Self {
+            schema_version: RECORD_VERSION,
+            sweep: sweep.to_owned(),
+            flock,
+            arrays,
+        }
+    }
+
+    /// The folder of the sweep `name` of a project, whether it exists or not.
+    ///
+    /// # Errors
+    /// When `name` cannot be the name of a sweep.
+    pub fn folder(project: &Path, name: &str) -> Result<PathBuf, DriveError> {
+        check_run_name(name)?;
+        Ok(project.join(".oomctl/sweeps").join(name))
+    }
+
+    /// Writes it down.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, project: &Path) -> Result<(), DriveError> {
+        let folder = Self::folder(project, &self.sweep)?;
+        make_private_dir(&folder)?;
+        let path = folder.join("sweep.json");
+        let text = serde_json::to_string_pretty(self).map_err(|e| unreadable(&path, &e))?;
+        Ok(write_atomic(&path, text.as_bytes(), Access::Private)?)
+    }
+
+    /// The sweep of this name; `None` where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or was written by a newer version.
+    pub fn read(project: &Path, name: &str) -> Result<Option<Self>, DriveError> {
+        let Ok(folder) = Self::folder(project, name) else {
+            return Ok(None);
+        };
+        let path = folder.join("sweep.json");
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = read_text(&path, RECORD_MAX)?;
+        let record: Self = serde_json::from_str(&text).map_err(|e| unreadable(&path, &e))?;
+        if record.schema_version > RECORD_VERSION {
+            return Err(DriveError::Unreadable {
+                path,
+                why: "written by a newer oomctl".to_owned(),
+            });
+        }
+        Ok(Some(record))
+    }
+}
+
+fn unreadable(path: &Path, error: &serde_json::Error) -> DriveError {
+    DriveError::Unreadable {
+        path: path.to_owned(),
+        why: error.to_string(),
+    }
+}
+
+/// An array of a sweep that is in the hands of this process.
+pub(super) struct Array {
+    pub(super) sweep: String,
+    /// Where its script is, and a link for each task.
+    pub(super) folder: PathBuf,
+    pub(super) token: Token,
+    /// The runs by the indices of their tasks.
+    pub(super) runs: Vec<String>,
+    pub(super) at_once: Option<usize>,
+}
