@@ -501,7 +501,7 @@ fn a_hanging_job_is_cancelled_and_the_run_goes_on() {
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
-    project.pass(&mut supervisor, 100);
+    project.pass(&mut supervisor, 50);
     assert!(
         project.fake.desk().cancelled.is_empty(),
         "not before the grace time"

@@ -178,7 +178,7 @@ pub fn sync_dir(path: &Path) -> Result<(), FileError> {
     } else {
         path
     };
-    Ok(disk::sync_dir(path).map_err(io_error("synchronise", path))?)
+    disk::sync_dir(path).map_err(io_error("synchronise", path))
 }
 
 /// Writes a file whole: under another name in the same folder, synchronised, renamed, and the folder

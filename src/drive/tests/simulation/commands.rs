@@ -294,7 +294,7 @@ fn job(world: &World, order: Order) -> Job {
         phase: 0,
         submitted: now,
         visible: now
-            + if world.has(Fault::LostAnswers) {
+            + if world.has(Fault::LostAnswers) && !world.has(Fault::Lies) {
                 world.seconds(20)
             } else {
                 0

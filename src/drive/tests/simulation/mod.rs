@@ -4,7 +4,8 @@
 //! turn (`seat`) and at the end (`story`).
 //!
 //! The world keeps to what is promised of it: sbatch's message is dealt with within 20 s of a lost answer
-//! or sits in a controller that answers nothing else; squeue leaves jobs out for at most 25 s; caches are at
+//! or sits in a controller that answers nothing else; squeue leaves a job out for at most 25 s at a time, and
+//! shows it for a minute in between; caches are at
 //! most 60 s old, and an open shows what is there; nobody is stopped between the look at the owner's own file and
 //! the start of sbatch.
 

@@ -160,7 +160,9 @@ impl World {
             let long = [120, 600, 10_800][self.below(3) as usize];
             self.cluster.borrow_mut().silent = now + self.seconds(long);
         }
-        if self.strikes(Fault::Lies, 40) {
+        // Not again and again: what it leaves out is seen in between.
+        let honest = now > self.cluster.borrow().lies + 60;
+        if honest && self.strikes(Fault::Lies, 40) {
             self.cluster.borrow_mut().lies = now + self.seconds(25);
         }
         if self.strikes(Fault::LostJobs, 20) {
