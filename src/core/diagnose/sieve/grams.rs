@@ -1,10 +1,10 @@
 //! Long needles by sampling: one look at every eighth place.
 //!
 //! A needle of at least [`LONG`] bytes covers, wherever it stands, one whole gram of [`GRAM`] bytes that
-//! begins at a multiple of [`STRIDE`]. So only those places are looked at: eight bytes are loaded, the gram
-//! is hashed, and one byte of a table is read. Where it is not zero it must hold the mark of the gram with
-//! the two bytes behind it, and then the needle is compared. The window of [`LONG`] bytes that stands for a
-//! needle is the one whose grams are the least like ordinary text.
+//! begins at a multiple of [`STRIDE`]. So only those places are looked at. `marks` says which of them may
+//! hold a gram and the two bytes behind it; of these, the ones are kept that the two bytes before allow;
+//! then the eight bytes on either side are compared, and then the needle. The window of [`LONG`] bytes that
+//! stands for a needle is the one whose grams are the least like ordinary text.
 
 use super::marks::{GRAM, GROUP, GROUPS, Marks, STRIDE, hash};
 use super::ordinary::{commonness, likeness};
