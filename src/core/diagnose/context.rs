@@ -264,11 +264,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Takes a line; returns what it is and its printer's traceback.
-    pub(crate) fn take(&mut self, line: &Line) -> (Part, &mut Stream) {
-        for marker in phase::in_ambient(&line.text) {
+    /// Takes a line with the markers of [`phase::AMBIENT`] in it; returns what it is and its printer's
+    /// traceback.
+    pub(crate) fn take(&mut self, line: &Line, markers: &[u8]) -> (Part, &mut Stream) {
+        for marker in markers {
             self.read |= 1 << marker;
-            self.announce(marker, line.number);
+            self.announce(*marker, line.number);
         }
         let at = self.streams.iter().position(|s| s.printer == line.printer);
         let mut stream = at.map(|at| self.streams.remove(at)).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! What happened in the logs of one attempt, in order: failures, what followed, what was survived.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -215,7 +216,8 @@ fn clip_message(text: &str, at: usize) -> String {
 /// The events of all files, at most [`EVENTS`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Events {
-    list: Vec<Event>,
+    /// The first to be forgotten stand in front.
+    list: VecDeque<Event>,
     seen: u64,
 }
 
@@ -253,7 +255,7 @@ impl Events {
             // Most of thousands of logs have one or none.
             self.list.reserve_exact(1);
         }
-        self.list.push(event);
+        self.list.push_back(event);
     }
 
     fn mark(&mut self, source: usize, change: impl Fn(&mut Event)) {

@@ -4,60 +4,15 @@
 //! notice that rollout has begun. They are noted, and looked at when a line is read or the block ends.
 //! What is read, and what is known afterwards, does not depend on how the bytes were cut.
 
-use std::sync::{Arc, LazyLock};
-
 use super::events::Events;
+use super::incident::Progress;
 use super::lines::{Block, Piece, Sink, WINDOW};
 use super::prefix::Line;
-use super::progress::ProgressPattern;
+use super::progress::{self, Patterns};
 use super::reader::{Reader, SourceText};
-use super::sieve::{BUILT_IN, Bar, Found, Hit, SIEVE, Shown, What};
+use super::sieve::{Bar, Found, Hit, SIEVE, Shown, What};
 use super::signatures::UserTable;
 use super::tenants::Ours;
-
-/// The progress patterns, and what is known about them.
-#[derive(Debug)]
-pub(super) struct Patterns {
-    /// The more trusted ones first.
-    pub list: Vec<ProgressPattern>,
-    /// Where the built-in ones stand in the list.
-    built_in: [usize; BUILT_IN],
-    /// Those of others, which the sieve does not know.
-    others: Vec<usize>,
-}
-
-impl Patterns {
-    /// A project's patterns, and the built-in ones behind them where they are not among them. Shared by those
-    /// who have none of their own: there are thousands of scanners.
-    pub(super) fn of(given: &[ProgressPattern]) -> Arc<Self> {
-        static BUILT_IN: LazyLock<Arc<Patterns>> = LazyLock::new(|| Arc::new(Patterns::new(&[])));
-        if given.is_empty() {
-            Arc::clone(&BUILT_IN)
-        } else {
-            Arc::new(Self::new(given))
-        }
-    }
-
-    fn new(given: &[ProgressPattern]) -> Self {
-        let known = ProgressPattern::built_in();
-        let shared = |given: &ProgressPattern| known.iter().find(|p| p.same(given)).cloned();
-        let mut list: Vec<ProgressPattern> = Vec::with_capacity(given.len() + known.len());
-        list.extend(given.iter().map(|p| shared(p).unwrap_or_else(|| p.clone())));
-        for pattern in &known {
-            if !list.iter().any(|p| p.same(pattern)) {
-                list.push(pattern.clone());
-            }
-        }
-        let place = |number: usize| list.iter().position(|p| p.same(&known[number]));
-        let built_in = std::array::from_fn(|number| place(number).unwrap_or(usize::MAX));
-        let others = (0..list.len()).filter(|i| !built_in.contains(i)).collect();
-        Self {
-            list,
-            built_in,
-            others,
-        }
-    }
-}
 
 /// What one file's bytes go through.
 pub(super) struct Pass<'a> {
@@ -83,7 +38,7 @@ struct Cursor<'f> {
     /// The latest line is known up to here.
     noted: usize,
     /// A line that shows progress and need not be looked at yet.
-    bar: Option<usize>,
+    bar: Option<(usize, Shown)>,
     /// The latest announcement of a phase.
     ambient: Option<(u8, usize)>,
 }
@@ -102,6 +57,18 @@ impl<'f> Cursor<'f> {
     /// Number of the line that a byte stands in.
     fn line(&self, block: &Block<'_>, at: usize) -> u64 {
         block.line + self.found.newlines_before(block.bytes, at) as u64
+    }
+
+    /// How many bars a line has that show progress or may.
+    fn bars(&self, block: &Block<'_>, start: usize, end: usize) -> usize {
+        let hits = &self.found.hits;
+        let first = hits.partition_point(|hit| hit.at < start);
+        let of_line = hits[first..].iter().take_while(|hit| hit.at < end);
+        let bars = of_line.filter(|hit| match hit.what {
+            What::Progress(bar) => bar.shown(block.bytes, hit.at) != Shown::Nothing,
+            _ => false,
+        });
+        bars.count()
     }
 }
 
@@ -142,9 +109,9 @@ impl Sink for Pass<'_> {
         if self.naive {
             return self.naive_piece(piece);
         }
-        let mut found = Found::default();
+        let mut found = std::mem::take(self.found);
         SIEVE.search(piece.bytes, |_| true, &mut found);
-        let hits = found.hits;
+        let hits = &found.hits;
         let seen = Seen {
             read: hits.iter().any(|hit| self.wants(hit.what)),
             progress: hits.iter().any(|hit| match hit.what {
@@ -156,6 +123,7 @@ impl Sink for Pass<'_> {
                 _ => None,
             }),
         };
+        *self.found = found;
         self.see(piece, &seen);
     }
 }
@@ -200,7 +168,7 @@ impl Pass<'_> {
             let line = Line::read(piece);
             let patterns = self.patterns;
             let mut reader = self.reader();
-            reader.progress(&line, &patterns.list);
+            reader.progress(&line, piece.bytes, &patterns.list);
             reader.read(&line);
             return;
         }
@@ -211,7 +179,7 @@ impl Pass<'_> {
         if seen.progress || others.any(|p| p.may_match(piece.bytes)) {
             let line = Line::read(piece);
             let patterns = self.patterns;
-            self.reader().progress(&line, &patterns.list);
+            self.reader().progress(&line, piece.bytes, &patterns.list);
         }
     }
 
@@ -275,6 +243,7 @@ impl Pass<'_> {
             pattern,
             step,
             initial,
+            ..
         } = shown
             && let Some(latest) = self.text.track.latest_pattern()
         {
@@ -287,25 +256,50 @@ impl Pass<'_> {
                 && ((!initial && self.text.track.is_at(step))
                     || self.events.all_survived(self.source))
             {
-                cursor.bar = Some(at);
+                cursor.bar = Some((at, shown));
                 return;
             }
         }
         self.catch_up(block, cursor);
-        self.progress_line(block, cursor, at);
+        self.progress_line(block, cursor, at, shown);
     }
 
-    fn progress_line(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>, at: usize) {
+    /// Takes a line with a bar that shows this. Where it is the only one in the line, all is known already.
+    fn progress_line(
+        &mut self,
+        block: &Block<'_>,
+        cursor: &mut Cursor<'_>,
+        at: usize,
+        shown: Shown,
+    ) {
         let (start, end) = block.line_at(at);
-        let number = cursor.line(block, start);
-        let patterns = self.patterns;
         if end - start >= WINDOW {
             // A giant line is read in windows, here and in pieces alike.
             self.line(block, cursor, at);
             return;
         }
-        for piece in block.pieces(start, end, number) {
-            self.reader().progress(&Line::read(piece), &patterns.list);
+        let alone = cursor.bars(block, start, end) == 1;
+        let patterns = self.patterns;
+        match shown {
+            Shown::Step {
+                pattern,
+                step,
+                total,
+                ..
+            } if alone && patterns.others.is_empty() => {
+                let line = &block.bytes[start..end];
+                let progress = Progress { step, total };
+                let pattern = patterns.built_in[pattern];
+                let known = progress::Shown::known(pattern, progress, line);
+                self.reader().shown(known, line);
+            }
+            _ => {
+                let number = cursor.line(block, start);
+                for piece in block.pieces(start, end, number) {
+                    let line = Line::read(piece);
+                    self.reader().progress(&line, piece.bytes, &patterns.list);
+                }
+            }
         }
     }
 
@@ -315,8 +309,8 @@ impl Pass<'_> {
             let number = cursor.line(block, at);
             self.text.context.announce(marker, number);
         }
-        if let Some(at) = cursor.bar.take() {
-            self.progress_line(block, cursor, at);
+        if let Some((at, shown)) = cursor.bar.take() {
+            self.progress_line(block, cursor, at, shown);
         }
     }
 

@@ -93,8 +93,8 @@ impl Line {
             offset: piece.offset,
             number: piece.line,
             printer: Printer {
-                rank: number_after(&RANK, prefix),
-                pid: number_after(&PID, prefix),
+                rank: number_after(&RANK, "ank", prefix),
+                pid: number_after(&PID, "pid=", prefix),
             },
             level: level_of(prefix),
             stamp: stamp_of(prefix),
@@ -148,7 +148,11 @@ fn compiled(pattern: &str) -> Regex {
         .expect("a constant of this file, compiled by every test that reads a line")
 }
 
-fn number_after<T: std::str::FromStr>(pattern: &Regex, text: &str) -> Option<T> {
+/// The number that a pattern finds; `word` stands in whatever it matches.
+fn number_after<T: std::str::FromStr>(pattern: &Regex, word: &str, text: &str) -> Option<T> {
+    if !text.contains(word) {
+        return None;
+    }
     pattern.captures(text)?.get(1)?.as_str().parse().ok()
 }
 
@@ -174,11 +178,17 @@ pub(crate) fn rank_in(text: &str) -> Option<u32> {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         compiled(r"\[[Rr]ank ?(\d+)\]|\brank=(\d+)|\blocalRank (\d+)|\blocal_rank: (\d+) \(pid")
     });
+    if !text.contains("ank") {
+        return None;
+    }
     let last = NAMED.captures_iter(text).last()?;
     last.iter().skip(1).flatten().next()?.as_str().parse().ok()
 }
 
 fn stamp_of(prefix: &str) -> Option<Stamp> {
+    if !prefix.contains(':') {
+        return None;
+    }
     let found = DATE.captures(prefix)?;
     let number = |i: usize| -> Option<u64> { found.get(i)?.as_str().parse().ok() };
     let base = if found.get(2).is_some() { 2 } else { 8 };

@@ -119,6 +119,50 @@ impl ProgressPattern {
     }
 }
 
+/// The progress patterns, and what is known about them.
+#[derive(Debug)]
+pub(super) struct Patterns {
+    /// The more trusted ones first.
+    pub list: Vec<ProgressPattern>,
+    /// Where the built-in ones stand in the list.
+    pub(super) built_in: [usize; sieve::BUILT_IN],
+    /// Those of others, which the sieve does not know.
+    pub(super) others: Vec<usize>,
+}
+
+impl Patterns {
+    /// A project's patterns, and the built-in ones behind them where they are not among them. Shared by those
+    /// who have none of their own: there are thousands of scanners.
+    pub(super) fn of(given: &[ProgressPattern]) -> Arc<Self> {
+        static BUILT_IN: LazyLock<Arc<Patterns>> = LazyLock::new(|| Arc::new(Patterns::new(&[])));
+        if given.is_empty() {
+            Arc::clone(&BUILT_IN)
+        } else {
+            Arc::new(Self::new(given))
+        }
+    }
+
+    fn new(given: &[ProgressPattern]) -> Self {
+        let known = ProgressPattern::built_in();
+        let shared = |given: &ProgressPattern| known.iter().find(|p| p.same(given)).cloned();
+        let mut list: Vec<ProgressPattern> = Vec::with_capacity(given.len() + known.len());
+        list.extend(given.iter().map(|p| shared(p).unwrap_or_else(|| p.clone())));
+        for pattern in &known {
+            if !list.iter().any(|p| p.same(pattern)) {
+                list.push(pattern.clone());
+            }
+        }
+        let place = |number: usize| list.iter().position(|p| p.same(&known[number]));
+        let built_in = std::array::from_fn(|number| place(number).unwrap_or(usize::MAX));
+        let others = (0..list.len()).filter(|i| !built_in.contains(i)).collect();
+        Self {
+            list,
+            built_in,
+            others,
+        }
+    }
+}
+
 /// One line's progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shown {
@@ -129,6 +173,20 @@ pub(crate) struct Shown {
     pub initial: bool,
 }
 
+/// What only a bar that was not redrawn yet holds.
+const INITIAL: &str = "[00:00<?";
+
+impl Shown {
+    /// What is known of a line without asking the pattern.
+    pub(crate) fn known(pattern: usize, progress: Progress, line: &[u8]) -> Self {
+        Self {
+            pattern,
+            progress,
+            initial: memchr::memmem::find(line, INITIAL.as_bytes()).is_some(),
+        }
+    }
+}
+
 /// The most trusted pattern that the line matches.
 pub(crate) fn shown(patterns: &[ProgressPattern], body: &str) -> Option<Shown> {
     patterns.iter().enumerate().find_map(|(pattern, p)| {
@@ -136,7 +194,7 @@ pub(crate) fn shown(patterns: &[ProgressPattern], body: &str) -> Option<Shown> {
         Some(Shown {
             pattern,
             progress,
-            initial: body.contains("[00:00<?"),
+            initial: body.contains(INITIAL),
         })
     })
 }

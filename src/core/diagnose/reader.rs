@@ -14,7 +14,7 @@ use super::frame::Frame;
 use super::lines::windows;
 use super::phase::{self, Found};
 use super::prefix::{Level, Line, Stamp, level_of, rank_in};
-use super::progress::{ProgressPattern, Track, shown};
+use super::progress::{ProgressPattern, Shown, Track, shown};
 use super::sieve::SIEVE;
 use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
 use super::tenants::Ours;
@@ -32,8 +32,9 @@ pub(super) struct SourceText {
     line_before: Vec<u8>,
     /// In boxes, these two: most of thousands of logs have neither.
     pending: Option<Box<Pending>>,
-    /// The latest line that showed progress.
-    pub(super) progress_line: String,
+    /// First bytes of the latest line that showed progress.
+    #[serde(with = "super::kept::bytes")]
+    pub(super) progress_line: Vec<u8>,
     /// The rank in torchrun's summary.
     pub(super) summary_rank: Option<u32>,
     /// An earlier run of the same job wrote to this file.
@@ -104,7 +105,8 @@ impl Reader<'_> {
     /// Takes a line that could matter, or that a line before asked for.
     pub(super) fn read(&mut self, line: &Line) {
         self.surroundings(line);
-        let (part, stream) = self.text.context.take(line);
+        let held = SIEVE.held(&line.text);
+        let (part, stream) = self.text.context.take(line, &held.markers);
         let in_traceback = stream.open;
         match part {
             Part::Head => self.traceback(line),
@@ -115,8 +117,8 @@ impl Reader<'_> {
             Part::Code => self.late_frame(line),
             Part::Plain => {}
         }
-        let failed =
-            (part != Part::Code && self.users(line)) || self.signatures(line, part, in_traceback);
+        let failed = (part != Part::Code && self.users(line))
+            || self.signatures(line, part, in_traceback, &held.entries);
         if !failed && part == Part::Plain {
             self.exception(line, in_traceback);
         }
@@ -125,14 +127,21 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes a line that may show progress.
-    pub(super) fn progress(&mut self, line: &Line, patterns: &[ProgressPattern]) {
-        let Some(shown) = shown(patterns, line.body()) else {
-            return;
-        };
+    /// Takes a line that may show progress; `raw` is the same with its prefix, as it stands in the log.
+    pub(super) fn progress(&mut self, line: &Line, raw: &[u8], patterns: &[ProgressPattern]) {
+        if let Some(shown) = shown(patterns, line.body()) {
+            self.shown(shown, raw);
+        }
+    }
+
+    /// Takes what a line shows.
+    pub(super) fn shown(&mut self, shown: Shown, raw: &[u8]) {
         let (step, anew) = (shown.progress.step, shown.initial);
         if self.text.track.take(shown) {
-            self.text.progress_line = super::clean::clip(line.body().trim());
+            self.text.progress_line.clear();
+            self.text
+                .progress_line
+                .extend_from_slice(&raw[..raw.len().min(LAST_LINE)]);
             self.text.unfinished = None;
             self.text.said = None;
             self.events.progress(self.source, step, anew);
@@ -190,12 +199,17 @@ impl Reader<'_> {
         }
     }
 
-    /// Asks the tables. True when a failure was found.
-    fn signatures(&mut self, line: &Line, part: Part, in_traceback: bool) -> bool {
+    /// Asks the tables, of which the line holds these literals. True when a failure was found.
+    fn signatures(
+        &mut self,
+        line: &Line,
+        part: Part,
+        in_traceback: bool,
+        literals: &[(usize, usize)],
+    ) -> bool {
         let mut failure = None;
         let (mut advice, mut handled) = (None, None);
-        let literals = SIEVE.entries(&line.text);
-        for (index, at) in &literals {
+        for (index, at) in literals {
             let (index, entry) = (*index, &COMPILED[*index]);
             let Some(found) = entry.find(&line.text, *at, line.body_at, line.own) else {
                 continue;
@@ -232,7 +246,7 @@ impl Reader<'_> {
         if part != Part::Code && self.continued(line) {
             return true;
         }
-        self.wait(line, part, &literals);
+        self.wait(line, part, literals);
         if let Some((signature, at)) = advice {
             self.events
                 .push(Event::new(signature, self.source, line, at));

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::job::JobStatus;
 
-use super::clean::sanitize;
+use super::clean::{clip, sanitize};
 use super::events::{Event, Events};
 use super::incident::{Incident, Progress};
 use super::lines::Splitter;
-use super::pass::{Pass, Patterns};
-use super::progress::{ProgressPattern, Track};
+use super::pass::Pass;
+use super::prefix::body_of;
+use super::progress::{Patterns, ProgressPattern, Track};
 use super::reader::{LAST_LINE, SourceText};
 use super::sieve::Found;
 use super::signatures::{UserSignature, UserTable};
@@ -245,9 +246,9 @@ impl Scanner {
             .sources
             .iter()
             .filter(|s| s.text.track.progress().is_some());
-        shown
-            .min_by_key(|s| s.text.track.trust())
-            .map(|s| s.text.progress_line.clone())
+        let latest = shown.min_by_key(|s| s.text.track.trust())?;
+        let line = sanitize(&latest.text.progress_line);
+        Some(clip(body_of(&line).trim()))
     }
 
     /// The most trusted source's progress; how many steps there are may stand in another one.
@@ -271,9 +272,7 @@ impl Scanner {
             };
             (!line.is_empty()).then(|| sanitize(&line[..line.len().min(LAST_LINE)]))
         });
-        latest
-            .map(|l| super::clean::clip(l.trim()))
-            .unwrap_or_default()
+        latest.map(|l| clip(l.trim())).unwrap_or_default()
     }
 
     /// One file's splitter, and what its lines go through.

@@ -230,13 +230,6 @@ pub(crate) fn leaves_the_optimizer(line: &str) -> bool {
     line.ends_with("in closure") || line.contains("closure()") || line.contains("in _wrap_closure")
 }
 
-/// The markers of [`AMBIENT`] that an ordinary line holds.
-pub(crate) fn in_ambient(line: &str) -> impl Iterator<Item = u8> {
-    let rows = (0_u8..).zip(AMBIENT);
-    rows.filter(|(_, row)| row.needles.iter().any(|n| line.contains(n)))
-        .map(|(marker, _)| marker)
-}
-
 /// The phase of a marker of [`AMBIENT`].
 pub(crate) fn announced(marker: u8) -> Found {
     let row = &AMBIENT[usize::from(marker).min(AMBIENT.len() - 1)];

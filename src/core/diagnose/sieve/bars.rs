@@ -49,11 +49,12 @@ pub(crate) enum Shown {
     Nothing,
     /// The pattern has to be asked.
     Perhaps,
-    /// The built-in pattern of this number matches and gives this step. `initial` as the bar is drawn
-    /// before anything was done.
+    /// The built-in pattern of this number matches and gives these. `initial` as the bar is drawn before
+    /// anything was done.
     Step {
         pattern: usize,
         step: u64,
+        total: Option<u64>,
         initial: bool,
     },
 }
@@ -136,6 +137,7 @@ fn step(text: &[u8], start: usize) -> Shown {
         Some(number) if ahead.text(b" - ") => Shown::Step {
             pattern: STEP,
             step: number,
+            total: None,
             initial: false,
         },
         _ => {
@@ -169,6 +171,7 @@ fn percent(text: &[u8], at: usize) -> Shown {
         Some(step) if slash && total.is_some() && ahead.text(b" [") => Shown::Step {
             pattern,
             step,
+            total,
             initial: ahead.text(b"00:00<?"),
         },
         _ => {
@@ -234,6 +237,7 @@ fn column(text: &[u8], last: usize) -> Shown {
     let at = last + 1;
     let head = &text[at.saturating_sub(NEAR)..at];
     let digits = head.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let total = Ahead(&head[head.len() - digits..]).number();
     let plain = head[..head.len() - digits].iter().rev();
     let blanks = plain.take_while(|b| **b == b' ').count();
     let before = head[..head.len() - digits - blanks].last();
@@ -258,6 +262,7 @@ fn column(text: &[u8], last: usize) -> Shown {
         (None | Some(b' ' | b'\n' | b'\r'), Some(step)) if word.len() < NEAR => Shown::Step {
             pattern: ITERATION,
             step,
+            total,
             initial: false,
         },
         _ => Shown::Perhaps,

@@ -1,31 +1,16 @@
 //! Long needles by sampling: one look at every eighth place.
 //!
 //! A needle of at least [`LONG`] bytes covers, wherever it stands, one whole gram of [`GRAM`] bytes that
-//! begins at a multiple of [`STRIDE`]. So only those places are looked at: eight bytes are loaded, the gram
-//! is hashed, and one byte of a table is read. Where it is not zero it must hold the mark of the gram with
-//! the two bytes behind it, and then the needle is compared. The window of [`LONG`] bytes that stands for a
-//! needle is the one whose grams are the least like ordinary text.
+//! begins at a multiple of [`STRIDE`]. So only those places are looked at. `marks` says which of them may
+//! hold a gram and the two bytes behind it; of these, the ones are kept that the two bytes before allow;
+//! then the eight bytes on either side are compared, and then the needle. The window of [`LONG`] bytes that
+//! stands for a needle is the one whose grams are the least like ordinary text.
 
+use super::marks::{GRAM, GROUP, GROUPS, Marks, STRIDE, hash};
 use super::ordinary::{commonness, likeness};
-
-/// Bytes between two places that are looked at.
-const STRIDE: usize = 8;
-
-/// Bytes of a gram.
-const GRAM: usize = 6;
 
 /// Shortest needle that cannot slip through between two places.
 pub(crate) const LONG: usize = STRIDE + GRAM - 1;
-
-/// Bits of a hash: a table of 128 KiB. Whole bytes, for taking a bit out of one costs more than the larger
-/// table does.
-const BITS: u32 = 17;
-
-/// Marks of a gram behind which the needle ends too soon.
-const ANY: u8 = u8::MAX;
-
-/// Places that are asked together whether any of them holds a gram.
-const LANES: usize = 4;
 
 /// Where a gram stands in a needle, with the bytes of the needle around it.
 #[derive(Debug, Clone, Copy)]
@@ -74,28 +59,36 @@ impl Place {
 
 /// A set of long needles.
 pub(super) struct Grams {
-    /// By hash: the marks of the grams, 0 for none.
-    table: Box<[u8; 1 << BITS]>,
+    marks: Marks,
     /// By gram.
     places: Vec<Place>,
     /// First of `places` by the low bits of the hash, to find a gram without a search.
     starts: Vec<u16>,
+    /// By the same: the marks of the two bytes before the grams.
+    before: Box<[u16; SLOTS]>,
     needles: Vec<&'static [u8]>,
 }
 
 impl Grams {
     /// `needles` are at least [`LONG`] bytes each, and fewer than 4,096.
     pub(super) fn new(needles: Vec<&'static [u8]>) -> Self {
-        let mut table = Box::new([0; 1 << BITS]);
+        let mut marks = Marks::new();
         let mut places = Vec::new();
         for (needle, bytes) in needles.iter().enumerate() {
             let from = rarest_window(bytes);
             for at in from..from + STRIDE {
                 let place = Place::new(needle, bytes, at);
-                let whole = place.ahead.mask == u64::MAX;
-                table[hash(place.ahead.bytes)] |= if whole { mark(place.ahead.bytes) } else { ANY };
+                marks.add(place.ahead.bytes, place.ahead.mask == u64::MAX);
                 places.push(place);
             }
+        }
+        let mut before = Box::new([0; SLOTS]);
+        for place in &places {
+            let at = usize::from(place.at);
+            let pair = at
+                .checked_sub(2)
+                .and_then(|at| needles[usize::from(place.needle)][at..].first_chunk());
+            before[slot(place.ahead.bytes)] |= pair.map_or(u16::MAX, |pair| mark_before(*pair));
         }
         places.sort_by_key(|p| (slot(p.ahead.bytes), p.needle));
         let starts = (0..=SLOTS).map(|s| places.partition_point(|p| slot(p.ahead.bytes) < s));
@@ -103,82 +96,50 @@ impl Grams {
             .map(|n| u16::try_from(n).unwrap_or(u16::MAX))
             .collect();
         Self {
-            table,
+            marks,
             places,
             starts,
+            before,
             needles,
         }
     }
 
     /// Calls `hit` with the needle and its place for every occurrence, in the order of the grams found.
     pub(super) fn find(&self, text: &[u8], hit: &mut impl FnMut(u16, usize)) {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("bmi2") {
-            // SAFETY: the processor has BMI2.
-            unsafe { self.find_with_bmi2(text, hit) };
-            return;
-        }
-        self.find_anywhere(text, hit);
-    }
-
-    /// The same code, compiled for shifts by a variable count, which the oldest processors lack.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "bmi2")]
-    fn find_with_bmi2(&self, text: &[u8], hit: &mut impl FnMut(u16, usize)) {
-        self.find_anywhere(text, hit);
-    }
-
-    #[inline(always)]
-    fn find_anywhere(&self, text: &[u8], hit: &mut impl FnMut(u16, usize)) {
-        const STEP: usize = STRIDE * LANES;
-        let (steps, _) = text.as_chunks::<STEP>();
-        let mut kept = [(0, 0); 64];
-        for (number, steps) in steps.chunks(64).enumerate() {
-            let mut found: u64 = 0;
-            for (step, bytes) in steps.iter().enumerate() {
-                let (words, _) = bytes.as_chunks::<STRIDE>();
-                let mut any = 0;
-                for word in words {
-                    any |= self.table[hash(u64::from_le_bytes(*word))];
-                }
-                found |= u64::from(any != 0) << step;
-            }
+        let mut masks = [0; GROUPS];
+        let mut likely = [0; GROUPS * GROUP / STRIDE + AHEAD];
+        for (number, part) in text.chunks(GROUP * GROUPS).enumerate() {
+            let masks = &mut masks[..part.len() / GROUP];
+            self.marks.look(part, masks);
+            let marked = places(masks, &mut likely);
             // What is only likely is sorted out without a branch on it.
             let mut count = 0;
-            while found != 0 {
-                let step = found.trailing_zeros() as usize;
-                found &= found - 1;
-                let lanes = self.lanes(&steps[step]);
-                kept[count] = ((number * 64 + step) * STEP, lanes);
-                count += usize::from(lanes != 0);
+            for place in 0..marked {
+                let at = number * GROUP * GROUPS + usize::from(likely[place]) * STRIDE;
+                likely[count] = likely[place];
+                count += usize::from(self.may_follow(text, at));
             }
-            for (at, lanes) in &kept[..count] {
-                let mut lanes = *lanes;
-                while lanes != 0 {
-                    let lane = lanes.trailing_zeros() as usize;
-                    lanes &= lanes - 1;
-                    self.compare(text, at + lane * STRIDE, hit);
-                }
+            for place in &likely[..count] {
+                let at = number * GROUP * GROUPS + usize::from(*place) * STRIDE;
+                self.compare(text, at, hit);
             }
         }
-        let mut at = steps.len() * STEP;
+        let mut at = text.len() / GROUP * GROUP;
         while at + GRAM <= text.len() {
-            self.compare(text, at, hit);
+            if self.marks.may_be(word_at(text, Some(at))) {
+                self.compare(text, at, hit);
+            }
             at += STRIDE;
         }
     }
 
-    /// The places of a step whose gram may be one of ours, a bit for each.
+    /// May one of our grams stand at a place, behind these bytes?
     #[inline(always)]
-    fn lanes(&self, step: &[u8]) -> u32 {
-        let (words, _) = step.as_chunks::<STRIDE>();
-        let mut lanes = 0;
-        for (lane, word) in words.iter().enumerate() {
-            let word = u64::from_le_bytes(*word);
-            let entry = self.table[hash(word)];
-            lanes |= u32::from(entry & mark(word) != 0) << lane;
-        }
-        lanes
+    fn may_follow(&self, text: &[u8], at: usize) -> bool {
+        let slot = slot(word_at(text, Some(at)));
+        let pair = text[at.saturating_sub(2)..].first_chunk();
+        let mark = pair.map_or(u16::MAX, |pair| mark_before(*pair));
+        (at == 0) | (self.before[slot] & mark != 0)
     }
 
     /// Compares the needles that hold the gram at a place.
@@ -201,6 +162,29 @@ impl Grams {
     }
 }
 
+/// Places that are written down of every mask, whether it has them or not.
+const AHEAD: usize = 2;
+
+/// Writes down the numbers of the bits that are set, and returns how many there are.
+fn places(masks: &[u64], places: &mut [u16]) -> usize {
+    let mut count = 0;
+    for (group, mask) in (0_u16..).zip(masks) {
+        let end = count + mask.count_ones() as usize;
+        let mut mask = *mask;
+        let mut next = |place: &mut u16| {
+            *place = group * 64 + mask.trailing_zeros() as u16;
+            mask &= mask.wrapping_sub(1);
+        };
+        // Most masks have no more: this leaves nothing to guess.
+        places[count..][..AHEAD].iter_mut().for_each(&mut next);
+        if end > count + AHEAD {
+            places[count + AHEAD..end].iter_mut().for_each(next);
+        }
+        count = end;
+    }
+    count
+}
+
 /// The eight bytes from a place on, zeros where the text has none.
 fn word_at(text: &[u8], at: Option<usize>) -> u64 {
     let rest = at.and_then(|at| text.get(at..)).unwrap_or_default();
@@ -217,21 +201,10 @@ fn slot(word: u64) -> usize {
     hash(word) & (SLOTS - 1)
 }
 
-/// An odd number without a pattern.
-const SPREAD: u64 = 0xc4cc_b560_b5d4_a61d;
-
-/// The hash of the first [`GRAM`] bytes of a word.
+/// One bit that tells two bytes from most others.
 #[inline(always)]
-fn hash(word: u64) -> usize {
-    // What a gram does not use falls out at the top.
-    const OF_GRAM: u64 = SPREAD << (64 - 8 * GRAM);
-    (word.wrapping_mul(OF_GRAM) >> (64 - BITS)) as usize
-}
-
-/// One bit that tells a word from most others whose grams share a slot.
-#[inline(always)]
-fn mark(word: u64) -> u8 {
-    1 << (word.wrapping_mul(SPREAD) >> 61)
+fn mark_before(pair: [u8; 2]) -> u16 {
+    1 << (u16::from_le_bytes(pair).wrapping_mul(0x9e37) >> 12)
 }
 
 /// Start of the window of [`LONG`] bytes that ordinary text resembles least.

@@ -11,6 +11,7 @@
 mod bars;
 mod grams;
 mod joints;
+mod marks;
 mod needles;
 mod ordinary;
 mod quads;
@@ -25,7 +26,7 @@ use super::clean::unescaped;
 use grams::Grams;
 use joints::{Joints, gap_end};
 use needles::{Needle, needles};
-use short::Short;
+use short::{Short, Wanted};
 
 /// What a place means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,15 @@ impl Found {
     }
 }
 
+/// What stands in a line, in the order of the tables.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// The signatures of which it has a literal, each with the first place of one.
+    pub entries: Vec<(usize, usize)>,
+    /// The phases that it announces: indices into [`super::phase::AMBIENT`].
+    pub markers: Vec<u8>,
+}
+
 /// All needles, ready to be looked for.
 pub(crate) struct Sieve {
     long: Vec<Needle>,
@@ -96,10 +106,7 @@ impl Sieve {
     /// wanted. The text begins at the beginning of a line or of a window of one.
     pub(crate) fn search(&self, text: &[u8], wants: impl Fn(Bar) -> bool, found: &mut Found) {
         let Found { hits, before, .. } = found;
-        let wanted = |what| match what {
-            What::Progress(bar) => wants(bar),
-            _ => true,
-        };
+        let wanted = Wanted::bars(wants);
         hits.clear();
         before.clear();
         self.grams.find(text, &mut |needle, at| {
@@ -107,9 +114,9 @@ impl Sieve {
             hits.push(Hit { at, what });
         });
         let from_grams = hits.len();
-        let newlines = self.short.find(text, before, |at| {
+        let newlines = self.short.find(text, before, wanted, |at| {
             for (needle, from) in self.short.at(text, at) {
-                if wanted(needle.what) {
+                if wanted.has(needle.what) {
                     hits.push(Hit {
                         at: from,
                         what: needle.what,
@@ -160,34 +167,39 @@ impl Sieve {
         self.grams.find(&closed, &mut |needle, from| {
             across(&self.long[usize::from(needle)], from)
         });
-        self.short.find(&closed, &mut Vec::new(), |at| {
-            self.short
-                .at(&closed, at)
-                .for_each(|(needle, from)| across(needle, from));
-            at + 1
-        });
+        self.short
+            .find(&closed, &mut Vec::new(), Wanted::all(), |at| {
+                self.short
+                    .at(&closed, at)
+                    .for_each(|(needle, from)| across(needle, from));
+                at + 1
+            });
         joined
     }
 
-    /// The signatures of which a literal stands in a text, each with the first place of one, in order.
-    pub(crate) fn entries(&self, text: &str) -> Vec<(usize, usize)> {
+    /// What a text that is read holds, as it stands.
+    pub(crate) fn held(&self, text: &str) -> Held {
         let text = text.as_bytes();
-        let mut found: Vec<(usize, usize)> = Vec::new();
+        let mut held = Held::default();
         let mut note = |needle: &Needle, at: usize| {
-            found.extend(needle.entries.iter().map(|entry| (usize::from(*entry), at)));
+            let entries = needle.entries.iter();
+            held.entries
+                .extend(entries.map(|entry| (usize::from(*entry), at)));
+            held.markers.extend(needle.marker);
         };
         self.grams.find(text, &mut |needle, at| {
             note(&self.long[usize::from(needle)], at)
         });
-        self.short.find(text, &mut Vec::new(), |at| {
+        self.short.find(text, &mut Vec::new(), Wanted::all(), |at| {
             for (needle, from) in self.short.at(text, at) {
                 note(needle, from);
             }
             at + 1
         });
-        found.sort_unstable();
-        found.dedup_by_key(|(entry, _)| *entry);
-        found
+        held.entries.sort_unstable();
+        held.entries.dedup_by_key(|(entry, _)| *entry);
+        held.markers.sort_unstable();
+        held
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Needle {
     pub what: What,
     /// Signatures of which it is a literal.
     pub entries: Vec<u16>,
+    /// The phase that it announces: an index into [`AMBIENT`].
+    pub marker: Option<u8>,
 }
 
 /// A frame as pytest prints it: `train.py:12: in main`. Its parts are too ordinary to be needles.
@@ -27,7 +29,11 @@ pub(super) fn needles() -> Vec<Needle> {
             text: text.as_bytes(),
             what,
             entries: Vec::new(),
+            marker: None,
         });
+        if let What::Ambient(marker) = what {
+            needle.marker = Some(marker);
+        }
         if what == What::Read {
             needle.what = what;
         }

@@ -95,12 +95,12 @@ impl Sets {
     /// are told apart, not only their halves.
     fn cost(&self, exact: bool) -> u64 {
         let of_bytes = |[low, high]: [u128; 2]| -> u64 {
-            let bytes = bits(low).chain(bits(high).map(|b| b | 128));
+            let bytes = values(low).chain(values(high).map(|b| b | 128));
             bytes.map(commonness).sum()
         };
         let of_halves = |[low, high]: [u16; 2]| -> u64 {
             let low = u128::from(low);
-            let bytes = bits(high.into()).flat_map(|h| bits(low).map(move |l| h << 4 | l));
+            let bytes = values(high.into()).flat_map(|h| values(low).map(move |l| h << 4 | l));
             bytes.map(commonness).sum()
         };
         if exact {
@@ -112,13 +112,23 @@ impl Sets {
 }
 
 /// The bits that are set, the lowest first.
-fn bits(mut set: u128) -> impl Iterator<Item = u8> {
+#[inline(always)]
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        let bit = u8::try_from(set.trailing_zeros()).ok();
-        let bit = bit.filter(|_| set != 0)?;
+        let bit = set.trailing_zeros() as usize;
+        if set == 0 {
+            return None;
+        }
         set &= set - 1;
         Some(bit)
     })
+}
+
+/// The values of a set of byte values or halves of them.
+fn values(set: u128) -> impl Iterator<Item = u8> {
+    let halves = [(set as u64, 0), ((set >> 64) as u64, 64)];
+    let values = halves.map(|(half, from)| bits(half).map(move |bit| from + bit as u8));
+    values.into_iter().flatten()
 }
 
 /// Puts quads together until [`GROUPS`] are left, always the two that let the least more through.
@@ -186,32 +196,39 @@ impl Quads {
     }
 
     /// Calls `hit` with the place of every quad, and of the byte before an escape sequence that may split a
-    /// message, in order, some others among them; returns how many newlines there are. `hit` answers with
-    /// the next place that it wants to hear of. A text that begins with an escape sequence begins a line.
+    /// message, in order, some others among them; returns how many newlines there are. `keep` says of a place
+    /// whether it could be wanted, at next to no cost and without a branch, for most could not. `hit` answers
+    /// with the next place that it wants to hear of. A text that begins with an escape sequence begins a line.
+    #[inline(always)]
     pub(super) fn find(
         &self,
         text: &[u8],
         before: &mut Vec<usize>,
+        keep: impl Fn(usize) -> bool,
         mut hit: impl FnMut(usize) -> usize,
     ) -> usize {
-        const STEPS: usize = STRETCH / STEP;
         let (mut from, mut at, mut newlines) = (0, 0, 0);
-        let mut masks = [0; STEPS];
+        let mut masks = [0; STRETCH / STEP];
         loop {
             let left = (text.len() - at).saturating_sub(WIDTH - 1) / STEP;
-            let masks = &mut masks[..left.min(STEPS)];
-            let Some(more) = self.tables.look(&text[at..], masks) else {
+            let masks = &mut masks[..left.min(STRETCH / STEP)];
+            let Some(seen) = self.tables.look(&text[at..], masks) else {
                 break;
             };
             if masks.is_empty() {
                 break;
             }
             before.push(newlines);
-            newlines += more;
-            for (step, mask) in masks.iter_mut().enumerate() {
-                while *mask != 0 {
-                    let place = at + step * STEP + mask.trailing_zeros() as usize;
-                    *mask &= *mask - 1;
+            newlines += seen.newlines;
+            let mut kept = 0;
+            for step in bits(seen.found) {
+                let places = bits(masks[step]).filter(|place| keep(at + step * STEP + place));
+                masks[step] = places.fold(0, |places, place| places | 1 << place);
+                kept |= u64::from(masks[step] != 0) << step;
+            }
+            for step in bits(kept) {
+                for place in bits(masks[step]) {
+                    let place = at + step * STEP + place;
                     if place >= from {
                         from = hit(place);
                     }
@@ -226,7 +243,7 @@ impl Quads {
             newlines += memchr::memchr_iter(b'\n', stretch).count();
         }
         while at < text.len() {
-            if at >= from && self.may_begin(text, at) {
+            if at >= from && self.may_begin(text, at) && keep(at) {
                 from = hit(at);
             }
             at += 1;

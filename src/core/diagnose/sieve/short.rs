@@ -2,7 +2,8 @@
 
 use super::needles::{Needle, PYTEST_FRAME, pytest_frame};
 use super::ordinary::{commonness, is_ordinary};
-use super::quads::{Quad, Quads, WIDTH};
+use super::quads::{ESCAPE, Quad, Quads, WIDTH};
+use super::{Bar, What};
 
 /// A set of short needles.
 pub(super) struct Short {
@@ -12,6 +13,43 @@ pub(super) struct Short {
     places: Vec<Place>,
     /// First of `places` by that hash.
     starts: [u8; SLOTS + 1],
+    /// For each choice of bars, by the same hash: the marks of the third bytes of the quads that are wanted.
+    thirds: [[u32; SLOTS]; Wanted::ALL + 1],
+}
+
+/// Which needles are wanted: a bit for each kind of bar. All others always are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted(usize);
+
+impl Wanted {
+    const ALL: usize = 7;
+
+    /// Whatever there is.
+    pub(super) fn all() -> Self {
+        Self(Self::ALL)
+    }
+
+    /// The needles that are no bars, and the bars that are wanted.
+    pub(super) fn bars(wants: impl Fn(Bar) -> bool) -> Self {
+        let bars = [Bar::Step, Bar::Percent, Bar::Column].into_iter();
+        Self(bars.filter(|bar| wants(*bar)).map(Self::bit).sum())
+    }
+
+    fn bit(bar: Bar) -> usize {
+        match bar {
+            Bar::Step => 1,
+            Bar::Percent => 2,
+            Bar::Column => 4,
+            Bar::Other => 0,
+        }
+    }
+
+    pub(super) fn has(self, what: What) -> bool {
+        match what {
+            What::Progress(bar) => self.0 & Self::bit(bar) != 0,
+            What::Read | What::Ambient(_) => true,
+        }
+    }
 }
 
 /// Values of the hash of two bytes.
@@ -37,6 +75,17 @@ impl Place {
             at: small(at),
         }
     }
+
+    /// One bit that tells the third byte from most others; all where it may be any.
+    fn third(&self) -> u32 {
+        let [_, _, third, _] = self.quad.to_le_bytes();
+        let [_, _, known, _] = self.mask.to_le_bytes();
+        if known == 0 {
+            u32::MAX
+        } else {
+            1 << (third & 31)
+        }
+    }
 }
 
 impl Short {
@@ -52,6 +101,14 @@ impl Short {
         places.sort_by_key(|place| slot(place.quad));
         let before = |s| places.partition_point(|place| slot(place.quad) < s);
         let starts = std::array::from_fn(|s| u8::try_from(before(s)).unwrap_or(u8::MAX));
+        let mut thirds = [[0; SLOTS]; Wanted::ALL + 1];
+        for (wanted, thirds) in thirds.iter_mut().enumerate() {
+            for place in &places {
+                if Wanted(wanted).has(needles[usize::from(place.needle)].what) {
+                    thirds[slot(place.quad)] |= place.third();
+                }
+            }
+        }
         // What else is taken out of lines; `Quads` itself knows escape sequences.
         quads.push([Some(0), None, None, None]);
         quads.push([Some(b'^'), Some(b'['), Some(b'['), None]);
@@ -60,26 +117,33 @@ impl Short {
             quads: Quads::new(quads),
             places,
             starts,
+            thirds,
         }
     }
 
-    /// Calls `each` with every place where a needle or a gap may begin, in order, and returns how many
-    /// newlines there are; see [`Quads::find`].
+    /// Calls `each` with every place where a needle that is wanted or a gap may begin, in order, and returns
+    /// how many newlines there are; see [`Quads::find`].
+    #[inline(always)]
     pub(super) fn find(
         &self,
         text: &[u8],
         before: &mut Vec<usize>,
+        wanted: Wanted,
         each: impl FnMut(usize) -> usize,
     ) -> usize {
-        self.quads.find(text, before, each)
+        let thirds = &self.thirds[wanted.0];
+        let keep = |at: usize| {
+            let quad = quad_at(text, at);
+            let [first, second, third, _] = quad.to_le_bytes();
+            let needle = thirds[slot(quad)] >> (third & 31) & 1 == 1;
+            needle | (first == 0) | (first == b'^') | (second == ESCAPE)
+        };
+        self.quads.find(text, before, keep, each)
     }
 
     /// The needles whose quad stands at a place: each with where it begins.
     pub(super) fn at(&self, text: &[u8], at: usize) -> impl Iterator<Item = (&Needle, usize)> {
-        let quad = match text[at..].first_chunk() {
-            Some(quad) => u32::from_le_bytes(*quad),
-            None => u32::from_le_bytes([0, 1, 2, 3].map(|i| *text.get(at + i).unwrap_or(&b'\n'))),
-        };
+        let quad = quad_at(text, at);
         let slot = slot(quad);
         let range = usize::from(self.starts[slot])..usize::from(self.starts[slot + 1]);
         self.places[range].iter().filter_map(move |place| {
@@ -92,6 +156,15 @@ impl Short {
             let fits = needle.text != PYTEST_FRAME.as_bytes() || pytest_frame(rest);
             fits.then_some((needle, from))
         })
+    }
+}
+
+/// The four bytes from a place on, line ends where the text has none.
+#[inline(always)]
+fn quad_at(text: &[u8], at: usize) -> u32 {
+    match text[at..].first_chunk() {
+        Some(quad) => u32::from_le_bytes(*quad),
+        None => u32::from_le_bytes([0, 1, 2, 3].map(|i| *text.get(at + i).unwrap_or(&b'\n'))),
     }
 }
 

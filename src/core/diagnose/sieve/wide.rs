@@ -39,10 +39,10 @@ impl Tables {
     }
 
     /// Looks at the first `steps` times [`STEP`] places of a text, behind which stand the bytes that the last
-    /// quad needs: a mask for each step with a bit for each place that may begin a quad. Returns the newlines
-    /// among the places; `None` where the processor cannot.
+    /// quad needs: a mask for each step, at most 64, with a bit for each place that may begin a quad. `None`
+    /// where the processor cannot.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn look(&self, text: &[u8], steps: &mut [u64]) -> Option<usize> {
+    pub(super) fn look(&self, text: &[u8], steps: &mut [u64]) -> Option<Seen> {
         use std::arch::is_x86_feature_detected as has;
         if Self::tell_bytes() {
             // SAFETY: the processor has what the function is compiled for.
@@ -56,9 +56,18 @@ impl Tables {
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn look(&self, _: &[u8], _: &mut [u64]) -> Option<usize> {
+    pub(super) fn look(&self, _: &[u8], _: &mut [u64]) -> Option<Seen> {
         None
     }
+}
+
+/// What a look has seen besides the places.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// A bit for each step that has a place.
+    pub found: u64,
+    /// Newlines in all steps.
+    pub newlines: usize,
 }
 
 /// Places that one mask is about.
@@ -71,19 +80,19 @@ mod avx512 {
         _mm512_permutex2var_epi8, _mm512_set1_epi8, _mm512_test_epi8_mask,
     };
 
-    use super::{STEP, WIDTH};
+    use super::{STEP, Seen, WIDTH};
 
     /// A table of 128 bytes.
     type Table = [__m512i; 2];
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,popcnt")]
-    pub(super) fn look(bytes: &[[u8; 128]; WIDTH], text: &[u8], steps: &mut [u64]) -> usize {
+    pub(super) fn look(bytes: &[[u8; 128]; WIDTH], text: &[u8], steps: &mut [u64]) -> Seen {
         let tables: [Table; WIDTH] =
             std::array::from_fn(|i| [0, STEP].map(|half| load(&bytes[i], half)));
         let look_up = |table: &Table, v| _mm512_permutex2var_epi8(table[0], v, table[1]);
         let seven_bits = _mm512_set1_epi8(127);
         let newline = _mm512_set1_epi8(b'\n'.cast_signed());
-        let mut newlines = 0;
+        let mut seen = Seen::default();
         for (step, mask) in steps.iter_mut().enumerate() {
             let text = &text[step * STEP..][..STEP + WIDTH - 1];
             let first = load(text, 0);
@@ -92,9 +101,10 @@ mod avx512 {
             let c = look_up(&tables[2], load(text, 2));
             let d = look_up(&tables[3], load(text, 3));
             *mask = _mm512_test_epi8_mask(_mm512_and_si512(a, b), _mm512_and_si512(c, d));
-            newlines += _mm512_cmpeq_epi8_mask(first, newline).count_ones() as usize;
+            seen.found |= u64::from(*mask != 0) << step;
+            seen.newlines += _mm512_cmpeq_epi8_mask(first, newline).count_ones() as usize;
         }
-        newlines
+        seen
     }
 
     #[target_feature(enable = "avx512f")]
@@ -115,23 +125,24 @@ mod avx2 {
     };
 
     use super::super::quads::{ESCAPE, WIDTH};
-    use super::STEP;
+    use super::{STEP, Seen};
 
     /// Bytes of a vector.
     const HALF: usize = STEP / 2;
 
     #[target_feature(enable = "avx2,popcnt")]
-    pub(super) fn look(halves: &[[u8; 16]; 2 * WIDTH], text: &[u8], steps: &mut [u64]) -> usize {
+    pub(super) fn look(halves: &[[u8; 16]; 2 * WIDTH], text: &[u8], steps: &mut [u64]) -> Seen {
         let tables = std::array::from_fn(|i| twice(&halves[i]));
-        let mut newlines = 0;
+        let mut seen = Seen::default();
         for (step, mask) in steps.iter_mut().enumerate() {
             let at = step * STEP;
             let (near, near_ends) = places(&tables, text, at);
             let (far, far_ends) = places(&tables, text, at + HALF);
             *mask = u64::from(near) | u64::from(far) << HALF;
-            newlines += (near_ends.count_ones() + far_ends.count_ones()) as usize;
+            seen.found |= u64::from(*mask != 0) << step;
+            seen.newlines += (near_ends.count_ones() + far_ends.count_ones()) as usize;
         }
-        newlines
+        seen
     }
 
     /// One bit for each of the 32 places from `at` on that may begin a quad, and for each newline.
@@ -206,25 +217,27 @@ mod tests {
             let newlines = text[..looked].iter().filter(|b| **b == b'\n').count();
             for counted in quads.tables().both(&text, &mut steps) {
                 let (steps, ends) = counted;
-                prop_assert_eq!(ends, newlines);
+                prop_assert_eq!(ends.newlines, newlines);
                 let found = |at: &usize| steps[at / STEP] >> (at % STEP) & 1 == 1;
                 prop_assert!(wanted.iter().all(found));
+                let any = |(step, mask): (usize, &u64)| (ends.found >> step & 1 == 1) == (*mask != 0);
+                prop_assert!(steps.iter().enumerate().all(any));
             }
         }
     }
 
     impl Tables {
-        /// The masks and newlines by each way that this processor has.
-        fn both(&self, text: &[u8], steps: &mut [u64]) -> Vec<(Vec<u64>, usize)> {
+        /// The masks and what else is seen, by each way that this processor has.
+        fn both(&self, text: &[u8], steps: &mut [u64]) -> Vec<(Vec<u64>, Seen)> {
             let mut all = Vec::new();
-            if let Some(newlines) = self.look(text, steps) {
-                all.push((steps.to_vec(), newlines));
+            if let Some(seen) = self.look(text, steps) {
+                all.push((steps.to_vec(), seen));
             }
             use std::arch::is_x86_feature_detected as has;
             if has!("avx2") && has!("popcnt") {
                 // SAFETY: the processor has what the function is compiled for.
-                let newlines = unsafe { avx2::look(&self.halves, text, steps) };
-                all.push((steps.to_vec(), newlines));
+                let seen = unsafe { avx2::look(&self.halves, text, steps) };
+                all.push((steps.to_vec(), seen));
             }
             all
         }
