@@ -198,7 +198,7 @@ knobs:
             "knobs: { micro: 4 }\n",
             "knobs: 4\n",
             "knobs:\n  micro:\n    4\n",
-            "knobs:\n  micro: &a 4\n  share: *a\n",
+            "knobs:\n  words: [a,\n    b]\n",
         ] {
             assert!(set(text).is_err(), "{text}");
         }
