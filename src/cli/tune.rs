@@ -65,6 +65,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         let tuning = probes::Tuning {
             args: &args.probes,
             project: &project,
+            config: flags.config.as_deref(),
             request: &request,
             of: &of,
             changes_training: args.allow_training_changes,

@@ -204,6 +204,10 @@ fn an_interrupted_search_names_its_job_and_goes_on_with_it() {
         "detached; probe weaver-1-probe-1, job ",
         "`oomctl cancel weaver-1-probe-1` ends it",
     ]);
+    place
+        .run(&[&search[..], &["--dry-run"]].concat())
+        .ends(0)
+        .says(&["probe weaver-1-probe-1 is not over"]);
     place.write("go", "");
     place
         .run(&search)

@@ -43,6 +43,8 @@ pub struct Probing {
 pub struct Tuning<'a> {
     pub args: &'a Probing,
     pub project: &'a load::Project,
+    /// The project file, where it is not the nearest one.
+    pub config: Option<&'a Path>,
     pub request: &'a Request,
     /// The run, dataset or preset.
     pub of: &'a str,
@@ -68,6 +70,13 @@ impl Tuning<'_> {
         basis.trials = self.found(&basis, &short)?;
         let stop = loop {
             if let Some(open) = basis.trials.iter().position(|t| t.end == TrialEnd::Open) {
+                if self.args.dry_run {
+                    let run = &basis.trials[open].run;
+                    print::talk(&format!(
+                        "probe {run} is not over, and what comes next depends on it"
+                    ));
+                    return Ok(ExitCode::SUCCESS);
+                }
                 let trial = self.finish(&basis.trials[open].run)?;
                 basis.trials[open] = match trial {
                     Ok(trial) => trial,
@@ -161,9 +170,12 @@ impl Tuning<'_> {
             let job = supervisor
                 .runs()
                 .find_map(|h| h.history().attempt()?.job.clone());
-            let job = job.map_or_else(String::new, |j| format!(", job {}", j.id));
+            let left = match job {
+                Some(job) => format!("probe {name}, job {}, goes on", job.id),
+                None => format!("probe {name} is written down and was not submitted"),
+            };
             print::talk(&format!(
-                "detached; probe {name}{job} goes on. The same command takes up again, `oomctl cancel {name}` ends it"
+                "detached; {left}. The same command takes up again, `oomctl cancel {name}` ends it"
             ));
             return Ok(Err(ExitCode::from(128 + u8::try_from(signal).unwrap_or(2))));
         }
@@ -201,7 +213,11 @@ impl Tuning<'_> {
             print::data(&view.text())?;
         }
         if self.args.write {
-            write::write(self.project, self.request.preset(), view.values())?;
+            let file = self.config.map_or_else(
+                || self.project.folder.join(load::PROJECT_FILE),
+                Path::to_owned,
+            );
+            write::write(&file, self.request.preset(), view.values())?;
         }
         Ok(ExitCode::SUCCESS)
     }

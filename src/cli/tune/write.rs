@@ -1,6 +1,7 @@
 //! The proposed values put into the project file.
 
-use super::super::load;
+use std::path::Path;
+
 use super::super::print::{self, Failure};
 use crate::core::config::set_knobs;
 use crate::core::recipe::{Preset, Value};
@@ -11,27 +12,22 @@ const FILE_MAX: u64 = 1 << 20;
 /// Exit code for a file that cannot be edited.
 const CONFIGURATION: u8 = 5;
 
-/// Writes values into the project's file, or says what to write by hand.
-pub fn write(
-    project: &load::Project,
-    preset: &Preset,
-    values: &[(String, Value)],
-) -> Result<(), Failure> {
+/// Writes values into a project's file, or says what to write by hand.
+pub fn write(path: &Path, preset: &Preset, values: &[(String, Value)]) -> Result<(), Failure> {
     if values.is_empty() {
         print::talk("nothing to write");
         return Ok(());
     }
-    let path = project.folder.join(load::PROJECT_FILE);
     let shown = path.display().to_string();
     let text = match path.exists() {
-        true => read_text(&path, FILE_MAX)?,
+        true => read_text(path, FILE_MAX)?,
         false => String::new(),
     };
     let text = set_knobs(&shown, &text, preset, values).map_err(|what| {
         Failure::new(CONFIGURATION, format!("{shown} is left as it was: {what}"))
             .hint("paste the lines under `knobs:`")
     })?;
-    replace(&path, text.as_bytes())?;
+    replace(path, text.as_bytes())?;
     print::talk(&format!("wrote {} values into {shown}", values.len()));
     Ok(())
 }

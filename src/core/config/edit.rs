@@ -67,7 +67,7 @@ fn ended(text: &str) -> String {
     }
 }
 
-/// Changes the lines of the knobs that are there, and adds the others above the first.
+/// Changes the lines of the knobs that are there, and adds the others above the first and the remarks on it.
 fn put(
     text: &str,
     entries: &[(Key, Node)],
@@ -96,7 +96,9 @@ fn put(
             }
         }
     }
-    lines.splice(at..at, added);
+    let remark = |line: &&String| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let top = at - lines[..at].iter().rev().take_while(remark).count();
+    lines.splice(top..top, added);
     Ok(lines.join("\n"))
 }
 
@@ -178,8 +180,8 @@ knobs:
     fn values_that_are_there_are_changed_and_others_added() {
         let before = "# mine\npreset: toy\nknobs:\n    # why\n    actor.micro: 4  # was 8\n    share: 0.5\nbackend: local\n";
         let after = set(before).unwrap();
-        let expected = "# mine\npreset: toy\nknobs:\n    # why\n    limit: \"01:30:00\"\n    \
-            words: [\"a b\", \"on\"]\n    actor.micro: 16 # was 8\n    share: 0.7\nbackend: local\n";
+        let expected = "# mine\npreset: toy\nknobs:\n    limit: \"01:30:00\"\n    \
+            words: [\"a b\", \"on\"]\n    # why\n    actor.micro: 16 # was 8\n    share: 0.7\nbackend: local\n";
         assert_eq!(after.replace("16  #", "16 #"), expected);
         assert_eq!(set(&after).unwrap(), after);
     }
@@ -198,7 +200,7 @@ knobs:
             "knobs: { micro: 4 }\n",
             "knobs: 4\n",
             "knobs:\n  micro:\n    4\n",
-            "knobs:\n  micro: &a 4\n  share: *a\n",
+            "knobs:\n  words: [a,\n    b]\n",
         ] {
             assert!(set(text).is_err(), "{text}");
         }

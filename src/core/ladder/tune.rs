@@ -6,8 +6,9 @@ use super::climb::{Footing, climb};
 use super::decision::{Decision, Step};
 use crate::core::recipe::{Layer, Refusal, RungSpec, Tuning};
 
-/// Configurations that are looked at, at most.
+/// Configurations that are looked at, at most, and those that are kept for what fits on top of the best.
 const LOOKS_MAX: u32 = 1_024;
+const LOOKS_ON_TOP: u32 = 64;
 
 /// What is expected of a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -132,6 +133,8 @@ pub fn candidates(
         ..Search::new(footing, odds, judge)
     };
     search.descend(tunings, &mut Vec::new(), 1.0)?;
+    let mut best = std::mem::take(&mut search.best);
+    search.complete(tunings, &mut best)?;
     Ok(search.all)
 }
 
@@ -183,13 +186,7 @@ impl<'a> Search<'a> {
                 self.best.time = time;
                 self.best.steps.clone_from(taken);
             }
-            if let Some(last) = taken.last().filter(|_| self.blind) {
-                self.all.push(Candidate {
-                    time,
-                    fits_probability: last.then.as_ref().map(|j| j.fits_probability),
-                    steps: taken.clone(),
-                });
-            }
+            self.note(taken, time);
             return Ok(());
         };
         let before = taken.len();
@@ -213,9 +210,21 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// Keeps a combination as one that may be tried.
+    fn note(&mut self, steps: &[Faster], time: f64) {
+        if let Some(last) = steps.last().filter(|_| self.blind) {
+            self.all.push(Candidate {
+                steps: steps.to_vec(),
+                time,
+                fits_probability: last.then.as_ref().map(|j| j.fits_probability),
+            });
+        }
+    }
+
     /// Puts on top what fits there all the same: what is known of a larger configuration can allow a step that
-    /// looked too large alone.
+    /// looked too large alone, and there can be too many combinations to look at all.
     fn complete(&mut self, tunings: &[Tuning], best: &mut Tuned) -> Result<(), Refusal> {
+        self.looks = self.looks.max(LOOKS_ON_TOP);
         for tuning in tunings {
             loop {
                 let layers = with(self.footing, &best.steps);
@@ -231,6 +240,7 @@ impl<'a> Search<'a> {
                     because: tuning.because.clone(),
                     then,
                 });
+                self.note(&best.steps, best.time);
             }
         }
         Ok(())

@@ -161,7 +161,6 @@ impl Request {
         let steps = candidate.steps.iter().map(|s| s.step.layer.clone());
         inputs.layers.extend(steps);
         inputs.layers.push(spec.layer(preset, short.steps));
-        inputs.layers.extend(short.set.iter().cloned());
         inputs.probe = Some(ProbeOf {
             of: short.of.to_owned(),
             steps: short.steps,
@@ -173,9 +172,26 @@ impl Request {
         inputs.command = short.command.to_vec();
         inputs.ladder = Vec::new();
         inputs.one_rung = true;
-        let request = Self::new(inputs)?;
-        request.shape(&[])?;
-        Ok(request)
+        Self::new(inputs)?.with_set(short.set)
+    }
+
+    /// A probe in which something else is set.
+    fn with_set(self, set: &[Layer]) -> Result<Self, Refusal> {
+        let job = self.job(&[])?;
+        let mut probe = self;
+        probe.layers_mut().extend(set.iter().cloned());
+        if probe.job(&[])? == job {
+            return Ok(probe);
+        }
+        let given = set.iter().flat_map(|l| &l.settings);
+        let given: Vec<String> = given.map(|(k, s)| format!("{k}={}", s.value)).collect();
+        let what = format!(
+            "with {} a short job takes other memory than the job that it is about, and would say nothing of it",
+            given.join(" ")
+        );
+        Err(Problem::new(what)
+            .hint("set there what ends or places the job: time_limit, partition")
+            .into())
     }
 
     /// Is a run a probe of this configuration, with as many steps?

@@ -2,10 +2,12 @@
 
 use super::double::{at, incident, nothing};
 use super::tune::{asked, basis, seen};
+use crate::core::config::from_flags;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::job::{JobId, JobState, JobStatus, Token};
 use crate::core::learn::Memory;
 use crate::core::measure::Measured;
+use crate::core::recipe::{Layer, LayerKind};
 use crate::core::supervise::{
     Basis, Fact, History, Outcome, Record, Request, Short, Trial, TrialEnd,
 };
@@ -127,6 +129,29 @@ fn a_probe_is_known_again_by_its_configuration_and_its_steps() {
     let longer = super::start::request("r", &[], &["length=600"]);
     assert!(!longer.is_probed_by(&start, &short(), &probe));
     assert!(!asked().is_probed_by(&start, &short(), &asked()));
+}
+
+#[test]
+fn what_is_set_in_a_probe_besides_must_not_change_what_it_takes() {
+    let start = unmeasured();
+    let all = asked().candidates(&start, false).unwrap();
+    let with = |text: &str| {
+        let set = from_flags(asked().preset(), &[text.to_owned()], &[]).unwrap();
+        let set = [Layer {
+            kind: LayerKind::Rung,
+            ..set
+        }];
+        let short = Short {
+            set: &set,
+            ..short()
+        };
+        asked().probe(&start, &all[0], &short, "r-probe-1")
+    };
+    let longer = with("mem=128G").unwrap();
+    let recipe = longer.recipe(&[]).unwrap();
+    assert_eq!(recipe.value("mem").to_string(), "128G");
+    let refusal = with("length=64").unwrap_err().to_string();
+    assert!(refusal.contains("would say nothing of it"), "{refusal}");
 }
 
 #[test]
