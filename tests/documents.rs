@@ -151,8 +151,11 @@ fn every_command_line_parses_and_cheap_ones_run() {
                 );
                 run += 1;
             }
-            // Behind a `--` it would be the program's.
-            words.truncate(words.iter().position(|w| w == "--").unwrap_or(words.len()));
+            // Behind a `--` it would be the program's, and behind a script the script's.
+            let script =
+                |w: &String| words[0] == "adopt" && w.contains(".s") && !w.starts_with('-');
+            let end = words.iter().position(|w| w == "--" || script(w));
+            words.truncate(end.unwrap_or(words.len()));
             words.push("--help".to_owned());
             said(&oomctl(folder.path(), &words), 0, &what);
             parsed += 1;

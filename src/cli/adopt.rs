@@ -34,12 +34,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// The script, and what stands behind it on sbatch's command line, which is the script's
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "SCRIPT"
-    )]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     script: Vec<String>,
 }
 

@@ -25,6 +25,8 @@ pub struct View {
     missing: Vec<String>,
     /// Places at which something stands that is no shell as far as is known.
     not_understood: Vec<String>,
+    /// The scripts are longer, or call each other deeper, than is followed.
+    cut: bool,
     rungs: Vec<Step>,
     /// Values that the patch gives behind all others, because they are not changed where they stand.
     appended: Vec<String>,
@@ -73,6 +75,7 @@ pub fn view(adoption: &Adoption<'_>, own: Option<&Own>, wishes: &[Wish<'_>]) -> 
             .iter()
             .map(|f| place(reading, Some(*f)))
             .collect(),
+        cut: reading.cut,
         rungs: Vec::new(),
         appended: Vec::new(),
         diff: None,
@@ -167,6 +170,9 @@ impl View {
         }
         for place in &self.not_understood {
             let _ = writeln!(out, "not understood: {place}");
+        }
+        if self.cut {
+            out.push_str("the scripts are longer, or call each other deeper, than is followed\n");
         }
         for step in &self.rungs {
             let _ = writeln!(
