@@ -296,7 +296,7 @@ impl Search<'_> {
         let short = |c: &Candidate| c.filled.fits < risk;
         found.sort_by(|a, b| {
             let (x, y) = (short(a), short(b));
-            let likelier = || b.filled.fits.total_cmp(&a.filled.fits);
+            let likelier = || b.filled.order().total_cmp(&a.filled.order());
             x.cmp(&y).then_with(|| match x {
                 true => likelier(),
                 false => a.cost.total_cmp(&b.cost),
