@@ -45,6 +45,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
+    /// From an attempt on GPUs of `total` bytes.
     pub fn new(
         spec: &Spec,
         incident: &Incident,

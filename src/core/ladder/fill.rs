@@ -41,12 +41,13 @@ pub(super) struct Filled {
 impl Filled {
     /// The surer, the larger.
     pub fn order(&self) -> f64 {
-        if self.fits < LIKELY {
-            self.near * LIKELY
-        } else {
-            self.fits
-        }
+        order(self.fits, || self.near)
     }
+}
+
+/// What orders values by how sure they are: the probability, and where that is small, how near they come.
+fn order(fits: f64, near: impl FnOnce() -> f64) -> f64 {
+    if fits < LIKELY { near() * LIKELY } else { fits }
 }
 
 /// Looks for values under a forecast.
@@ -168,11 +169,11 @@ impl<'a> Filler<'a> {
                 surest = Some((least, given, numbers));
             }
         }
-        // Where it is likely all the same, what does not matter stays as it is.
+        // Where it is an attempt at best, what does not matter stays as it is.
         let surest = surest.filter(|_| cheapest.is_none());
-        let surest = surest.map(|(least, given, numbers)| match least.fits >= LIKELY {
-            true => self.raise(&least, &given, &numbers, least.fits * ALMOST),
-            false => least,
+        let surest = surest.map(|(least, given, numbers)| {
+            let bound = least.order() * ALMOST;
+            self.raise(&least, &given, &numbers, bound)
         });
         cheapest.into_iter().chain(surest).collect()
     }
@@ -302,7 +303,8 @@ impl<'a> Filler<'a> {
         order.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
         #[expect(clippy::cast_precision_loss, reason = "a few knobs")]
         let parts = |i: usize| (i + 1) as f64 / order.len() as f64;
-        let bound = |i| least.fits - (least.fits - risk) * parts(i);
+        let sure = least.order();
+        let bound = |i| sure - (sure - risk) * parts(i);
         let all = order.iter().chain(&order).copied().enumerate();
         let shared = all.map(|(i, n)| (n, if i < order.len() { bound(i) } else { risk }));
         let shared: Vec<(&Number, f64)> = shared.collect();
@@ -324,44 +326,47 @@ impl<'a> Filler<'a> {
     /// Numbers from their least, one after the other, each as large as it may be with a probability.
     fn raised(&mut self, least: &Filled, given: &Filled, order: &[(&Number, f64)]) -> Filled {
         let mut values = least.values.clone();
-        let mut fits = least.fits;
         for (number, bound) in order {
-            fits = self.largest(&mut values, number, *bound).unwrap_or(fits);
+            self.largest(&mut values, number, *bound);
         }
+        let fits = self.fits(&values);
+        let near = if fits < LIKELY {
+            self.near(&values)
+        } else {
+            fits
+        };
         let lost = order.iter().map(|(n, _)| (n.knob.as_str(), *n));
         let lost: BTreeMap<&str, &Number> = lost.collect();
         let of = |n: &&Number| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
         Filled {
             fits,
-            near: fits,
+            near,
             loss: given.loss + lost.values().map(of).sum::<f64>(),
             values,
         }
     }
 
-    /// Sets a number to its largest value that fits with a probability, and says with which it then does;
-    /// `None` where the value that it has is the largest.
-    fn largest(
-        &mut self,
-        values: &mut BTreeMap<String, Value>,
-        number: &Number,
-        bound: f64,
-    ) -> Option<f64> {
-        let has = values.get(&number.knob)?.clone();
-        let (mut high, mut found) = (number.values.iter().position(|v| *v == has)?, None);
+    /// Sets a number to its largest value that is as sure as `bound`, in the order of `Filled::order`.
+    fn largest(&mut self, values: &mut BTreeMap<String, Value>, number: &Number, bound: f64) {
+        let has = values.get(&number.knob);
+        let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
+            return;
+        };
         let mut low = 0;
         while low < high {
             let middle = usize::midpoint(low, high);
             values.insert(number.knob.clone(), number.values[middle].clone());
-            let fits = self.fits(values);
-            if fits >= bound {
-                (high, found) = (middle, Some(fits));
+            let sure = match bound < LIKELY {
+                true => self.near(values) * LIKELY,
+                false => self.fits(values),
+            };
+            if sure >= bound {
+                high = middle;
             } else {
                 low = middle + 1;
             }
         }
         values.insert(number.knob.clone(), number.values[high].clone());
-        found
     }
 }
 

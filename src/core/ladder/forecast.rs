@@ -27,8 +27,8 @@ const FORWARD_SPREAD: f64 = 0.35;
 const MISSING: f64 = 0.05;
 /// One guess in so many has a loss in fp32, whose logits take this much more; those of the others take less.
 const UPCAST: u32 = 4;
-const UPCAST_LOGITS: f64 = 1.35;
-const PLAIN_LOGITS: f64 = 0.7;
+const UPCAST_LOGITS: f64 = 1.45;
+const PLAIN_LOGITS: f64 = 0.75;
 /// One guess in so many has an optimizer without temporaries.
 const FUSED_OPTIMIZER: u32 = 4;
 /// Spread of an engine's share against that of states: it takes what it is given, within its own rounding.
@@ -104,6 +104,7 @@ pub(super) struct Need {
 }
 
 impl Need {
+    /// A phase as it is from the second step on.
     pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
         let forward_only = matches!(phase.phase, Phase::OldLogprob | Phase::RefLogprob);
         let mut sums = [0.0; KINDS];

@@ -146,7 +146,7 @@ pub const TERMS: &[About] = &[
     about(
         "sync buffers",
         "2 x the buffer through which new weights go to the engine",
-        "verl, bucketed_weight_transfer.py",
+        "bucketed_weight_transfer.py of the stack; its copy on the other side",
     ),
     about(
         "reference policy",
