@@ -5,8 +5,6 @@ use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::Spec;
 use crate::core::units::GIB;
 
-/// Sequences whose logits the engine's first forward pass samples from.
-const SAMPLED: f64 = 256.0;
 /// Bytes per logit of these.
 const LOGIT: f64 = 10.0;
 /// Bytes outside PyTorch that the engine counts into its share.
@@ -14,6 +12,12 @@ const OUTSIDE: f64 = 0.6 * GIB;
 /// Standard deviation of what is not counted, in bytes, and of its activations, relatively.
 const SPREAD: f64 = 0.5 * GIB;
 const ACTIVATION_SPREAD: f64 = 0.3;
+
+/// Part of a step that is rollout.
+const ROLLOUT: f64 = 0.4;
+/// Sequences at a time with which an engine is half as fast as it can be: reading its weights is what takes
+/// the time.
+const AT_ONCE: f64 = 32.0;
 
 /// What is known of the room that is left in a share, in standard deviations of the need.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,17 +60,53 @@ impl EngineRoom {
     }
 }
 
+/// Loss of speed, as a logarithm, of an engine whose cache holds fewer sequences than before; 0 where that is unknown.
+pub(super) fn loss(before: &Spec, after: &Spec) -> f64 {
+    let (Some(before), Some(after)) = (sequences(before), sequences(after)) else {
+        return 0.0;
+    };
+    let time = |sequences: f64| 1.0 + AT_ONCE / sequences.max(1.0);
+    (1.0 - ROLLOUT + ROLLOUT * time(after) / time(before)).ln()
+}
+
+/// Longest sequences that the cache of an engine holds, up to those that it takes at a time.
+fn sequences(spec: &Spec) -> Option<f64> {
+    let (rollout, total) = (spec.rollout.as_ref()?, spec.gpu_bytes?);
+    let need = Need::of(spec)?;
+    let cache = total * rollout.memory_fraction - need.bytes + need.cache;
+    Some((cache / need.cache.max(1.0)).min(rollout.sequences))
+}
+
 /// What a share leaves beside weights, activations and the cache of one sequence, over the standard deviation
 /// of the need; `None` without an engine.
 fn room(spec: &Spec) -> Option<f64> {
     let (rollout, total) = (spec.rollout.as_ref()?, spec.gpu_bytes?);
-    let (m, tp) = (&spec.model, rollout.tensor_parallel);
-    let layer = 2.0 * (4.0 * m.hidden + (2.0 * m.ffn + m.heads * m.head_dim) / tp);
-    let activations = rollout.batched_tokens * layer + SAMPLED * m.vocab * LOGIT / tp;
-    let cache = rollout.context * m.layers * 2.0 * m.kv_heads * m.head_dim * 2.0 / tp;
-    let need = 2.0 * m.params / tp + activations + cache + OUTSIDE;
-    let spread = SPREAD.hypot(activations * ACTIVATION_SPREAD);
-    Some((total * rollout.memory_fraction - need) / spread)
+    let need = Need::of(spec)?;
+    Some((total * rollout.memory_fraction - need.bytes) / need.spread)
+}
+
+/// What an engine needs at least, in bytes.
+struct Need {
+    bytes: f64,
+    /// Of it the cache of one sequence.
+    cache: f64,
+    /// Standard deviation.
+    spread: f64,
+}
+
+impl Need {
+    fn of(spec: &Spec) -> Option<Self> {
+        let rollout = spec.rollout.as_ref()?;
+        let (m, tp) = (&spec.model, rollout.tensor_parallel);
+        let layer = 2.0 * (4.0 * m.hidden + (2.0 * m.ffn + m.heads * m.head_dim) / tp);
+        let activations = rollout.batched_tokens * layer + rollout.sequences * m.vocab * LOGIT / tp;
+        let cache = rollout.context * m.layers * 2.0 * m.kv_heads * m.head_dim * 2.0 / tp;
+        Some(Self {
+            bytes: 2.0 * m.params / tp + activations + cache + OUTSIDE,
+            cache,
+            spread: SPREAD.hypot(activations * ACTIVATION_SPREAD),
+        })
+    }
 }
 
 /// The logistic curve with standard deviation 1.

@@ -6,6 +6,12 @@ use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};
 use crate::core::units::{Bytes, GIB};
 
+/// Doubt in bytes in figures and formulas.
+const DOUBT: f64 = 0.5 * GIB;
+/// Likelihood that is left where the formulas of a phase do not hold.
+const MISFIT: f64 = 0.02;
+/// Likelihood that is left for what contradicts the failure itself.
+const IMPOSSIBLE: f64 = 0.01;
 /// Doubt in bytes in what lies outside the allocator, which the message's figures give to a page.
 const OUTSIDE_DOUBT: f64 = 0.15 * GIB;
 /// Relative doubt in the tokens that a request for logits gives.
@@ -13,11 +19,15 @@ const TOKENS_DOUBT: f64 = 0.01;
 /// Likelihood of a request under a guess that does not explain it, against one that does: it may have been
 /// for anything.
 const UNEXPLAINED: f64 = 0.15;
+/// Share of the tokens that a limit allows, which a micro batch can have.
+const POSSIBLE: std::ops::RangeInclusive<f64> = 0.05..=1.02;
 /// Bytes of a logit, in 16 bits and in fp32.
 const LOGIT: [f64; 2] = [2.0, 4.0];
 
 /// What one attempt tells.
 pub(super) struct Evidence {
+    /// Bytes of the GPU.
+    total: f64,
     /// The most that was ever in use.
     most: f64,
     /// Phases that passed, with the bytes that were seen in them.
@@ -31,10 +41,11 @@ pub(super) struct Evidence {
     /// What lay outside the allocator of the program that died, in bytes.
     outside: Option<f64>,
     /// The request that failed over the same for all logits that the limit allows, at each width of a logit.
-    logits: Vec<f64>,
+    logits: [Option<f64>; 2],
 }
 
 impl Evidence {
+    /// From an attempt on GPUs of `total` bytes.
     pub fn new(
         spec: &Spec,
         incident: &Incident,
@@ -42,7 +53,10 @@ impl Evidence {
         profile: &Profile,
         total: f64,
     ) -> Self {
-        let told = fatal_phases(incident);
+        let told = match wants_gpu(incident) {
+            true => fatal_phases(incident),
+            false => &[],
+        };
         let all: Vec<PhaseTerms> = phases(spec, profile);
         let first = all.iter().position(|p| told.contains(&p.phase));
         let seen = |phase: Phase| {
@@ -79,6 +93,7 @@ impl Evidence {
         let fatal = reached.first().filter(|_| !told.is_empty());
         let logits = fatal.map(|p| requested_logits(spec, incident, p.phase));
         Self {
+            total,
             most: whole.map(|p| bytes(p.bytes)).fold(total, f64::min),
             passed,
             fatal: reached.iter().map(needs).collect(),
@@ -89,39 +104,61 @@ impl Evidence {
         }
     }
 
-    /// How well a guess explains it, from 0 to 1, with so many bytes of doubt.
-    pub fn weigh(&self, guess: &Guess, doubt: f64) -> f64 {
+    /// How well a guess explains it, as the logarithm of a likelihood.
+    pub fn explained(&self, guess: &Guess) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {
             let need = need.bytes(guess);
-            let seen = seen.map_or(1.0, |seen| bell((need - seen) / doubt));
-            seen * curve((self.most - need) / doubt)
+            let seen = seen.map_or(1.0, |seen| bell((need - seen) / DOUBT));
+            mixed(seen * curve((self.most - need) / DOUBT)).ln()
         });
-        let died = self.fatal.iter().map(|need| need.bytes(guess));
-        let died = died.reduce(f64::max);
-        let died = died.map_or(1.0, |need| curve((need - self.least) / doubt));
-        passed.product::<f64>() * died * self.explains(guess)
+        let died = self.died(guess);
+        let died = died.map_or(0.0, |need| curve((need - self.least) / DOUBT).ln());
+        passed.sum::<f64>() + died + self.figures(guess)
+    }
+
+    /// What cannot be otherwise: what ran out of memory needs more than there is. A little is left, for the formulas
+    /// may miss something that no guess has.
+    pub fn allows(&self, guess: &Guess) -> f64 {
+        match self.died(guess) {
+            Some(need) if need <= self.total => IMPOSSIBLE,
+            _ => 1.0,
+        }
+    }
+
+    /// Bytes of the fullest of the phases in which it died.
+    fn died(&self, guess: &Guess) -> Option<f64> {
+        let needs = self.fatal.iter().map(|need| need.bytes(guess));
+        needs.reduce(f64::max)
     }
 
     /// How well a guess explains the message's figures.
-    fn explains(&self, guess: &Guess) -> f64 {
-        let Some(need) = self.fatal.first() else {
-            return 1.0;
+    fn figures(&self, guess: &Guess) -> f64 {
+        let Some(need) = self.fatal.first().filter(|_| self.told) else {
+            return 0.0;
         };
-        let known = self.outside.filter(|_| self.told);
-        let outside = known.map_or(1.0, |seen| {
+        let outside = self.outside.map_or(1.0, |seen| {
             let part = |kind: Kind| need.sums[kind as usize] * guess.kinds[kind as usize];
             let expected = part(Kind::Outside) + part(Kind::Engine) + guess.constant;
-            bell((expected - seen) / OUTSIDE_DOUBT)
+            mixed(bell((expected - seen) / OUTSIDE_DOUBT))
         });
         let filled = need.filled(guess);
-        let tokens = self.logits.iter();
-        let tokens = tokens.map(|of| bell((of / filled - 1.0) / TOKENS_DOUBT));
-        let tokens = match self.logits.is_empty() {
-            true => 1.0,
-            false => tokens.fold(UNEXPLAINED, f64::max),
+        let widths = match guess.upcast {
+            true => LOGIT.len(),
+            false => 1,
         };
-        outside * tokens
+        let asked = self.logits.iter().take(widths).flatten();
+        let asked = asked.map(|share| bell((share / filled - 1.0) / TOKENS_DOUBT));
+        let tokens = match self.logits.iter().flatten().next() {
+            None => 1.0,
+            Some(_) => asked.fold(UNEXPLAINED, f64::max),
+        };
+        outside.ln() + tokens.ln()
     }
+}
+
+/// A likelihood that leaves room for what no guess has.
+fn mixed(likelihood: f64) -> f64 {
+    MISFIT + (1.0 - MISFIT) * likelihood
 }
 
 /// Whether more memory of the GPU would have helped: an engine that finds its own share too small says nothing
@@ -145,7 +182,7 @@ fn outside(incident: &Incident) -> Option<f64> {
 
 /// The request that failed as a share of all logits that the limit of its phase allows, at each width of a logit where
 /// that can be: the tokens of a micro batch stand in it. None where it is as large as a matrix of embeddings.
-fn requested_logits(spec: &Spec, incident: &Incident, phase: Phase) -> Vec<f64> {
+fn requested_logits(spec: &Spec, incident: &Incident, phase: Phase) -> [Option<f64>; 2] {
     let rollout = spec.rollout.as_ref();
     let limit = match phase {
         Phase::OldLogprob => rollout.map_or(0.0, |r| r.logprob_tokens),
@@ -153,18 +190,14 @@ fn requested_logits(spec: &Spec, incident: &Incident, phase: Phase) -> Vec<f64> 
         Phase::Forward | Phase::Backward => spec.tokens(),
         _ => 0.0,
     };
-    let Some(requested) = incident.requested_bytes.map(bytes) else {
-        return Vec::new();
-    };
+    let requested = incident.requested_bytes.map_or(0.0, bytes);
     let row = spec.model.vocab / spec.tensor_parallel;
     let matrices = [1.0, 2.0, 4.0, 8.0].map(|width| width * row * spec.model.hidden);
     let weights = matrices.iter().any(|m| (requested / m - 1.0).abs() < 0.01);
-    let share = |width: &f64| requested / (width * row * limit);
-    let possible = |share: &f64| (0.05..=1.02).contains(share);
-    match weights || limit <= 0.0 {
-        true => Vec::new(),
-        false => LOGIT.iter().map(share).filter(possible).collect(),
-    }
+    LOGIT.map(|width| {
+        let share = requested / (width * row * limit.max(1.0));
+        Some(share).filter(|share| !weights && POSSIBLE.contains(share))
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ascend::{Told, View, host_factor};
-use super::engine_room::EngineRoom;
+use super::engine_room::{self, EngineRoom};
 use super::forecast::Forecast;
 use super::gauge::Gauge;
 use super::host::{HostNeed, Node, in_map};
@@ -18,8 +18,8 @@ const MOST_SWITCHES: usize = 8;
 const MOST_COMBINATIONS: usize = 32;
 /// Probability with which a rollout engine must start with a smaller share.
 const ENGINE_STARTS: f64 = 0.95;
-/// Probability below which no value is worth more than another.
-const HOPELESS: f64 = 0.01;
+/// Probability below which nothing is given up for speed, and the guesses are too few to tell one from another.
+const LIKELY: f64 = 0.5;
 /// Part of the best probability with which values count as no less sure.
 const ALMOST: f64 = 0.97;
 /// Share of host memory that a job asks for beyond what it is expected to need.
@@ -34,6 +34,20 @@ pub(super) struct Filled {
     pub fits: f64,
     /// Loss of speed against the values that were given, as a logarithm.
     pub loss: f64,
+    /// How near it comes where it is not likely to fit, from 0 to 1.
+    near: f64,
+}
+
+impl Filled {
+    /// The surer, the larger.
+    pub fn order(&self) -> f64 {
+        order(self.fits, || self.near)
+    }
+}
+
+/// What orders values by how sure they are: the probability, and where that is small, how near they come.
+fn order(fits: f64, near: impl FnOnce() -> f64) -> f64 {
+    if fits < LIKELY { near() * LIKELY } else { fits }
 }
 
 /// Looks for values under a forecast.
@@ -91,13 +105,17 @@ impl<'a> Filler<'a> {
         let Some(spec) = self.gauge.spec(values) else {
             return 0.0;
         };
+        let others = self.host_fits(&spec, values) * self.engine.fits(&spec);
         let profile = self.view.outlook.profile;
-        let gpu = self.forecast.fits(&spec, profile).unwrap_or(0.0);
-        let host = self.node.limit(in_map(values)).map_or(1.0, |limit| {
+        others * self.forecast.fits(&spec, profile).unwrap_or(0.0)
+    }
+
+    fn host_fits(&self, spec: &Spec, values: &BTreeMap<String, Value>) -> f64 {
+        self.node.limit(in_map(values)).map_or(1.0, |limit| {
             let gpus = self.node.gpus(in_map(values));
-            HostNeed::of(&spec, gpus, profile).fits(limit, self.host_factor)
-        });
-        gpu * host * self.engine.fits(&spec)
+            let need = HostNeed::of(spec, gpus, self.view.outlook.profile);
+            need.fits(limit, self.host_factor)
+        })
     }
 
     /// The filling that costs least and fits with probability `risk`, and the one that fits best; nothing
@@ -128,11 +146,12 @@ impl<'a> Filler<'a> {
             }
             let free = |n: &&Number| switches.iter().all(|s| s.knob != n.knob);
             let free = numbers.iter().filter(free);
-            let numbers: Vec<Number> = free.map(|n| self.for_engine(n, &values)).collect();
+            let numbers: Vec<Number> = free.map(|n| self.priced(n, &values)).collect();
             let given = Filled {
                 fits: self.fits(&values),
                 values,
                 loss,
+                near: 0.0,
             };
             if given.fits >= risk {
                 cheapest = Some(given);
@@ -145,35 +164,60 @@ impl<'a> Filler<'a> {
                     cheapest = Some(raised);
                 }
             }
-            if surest.as_ref().is_none_or(|(s, _, _)| least.fits > s.fits) {
+            let surer = |(s, _, _): &(Filled, Filled, Vec<Number>)| least.order() > s.order();
+            if cheapest.is_none() && surest.as_ref().is_none_or(surer) {
                 surest = Some((least, given, numbers));
             }
         }
         // Where it is an attempt at best, what does not matter stays as it is.
         let surest = surest.filter(|_| cheapest.is_none());
-        let surest = surest.map(|(least, given, numbers)| match least.fits > HOPELESS {
-            true => self.raise(&least, &given, &numbers, least.fits * ALMOST),
-            false => least,
+        let surest = surest.map(|(least, given, numbers)| {
+            let bound = least.order() * ALMOST;
+            self.raise(&least, &given, &numbers, bound)
         });
         cheapest.into_iter().chain(surest).collect()
     }
 
-    /// A share of the GPU for a rollout engine, without the values that are too small for the engine.
-    fn for_engine(&mut self, number: &Number, values: &BTreeMap<String, Value>) -> Number {
-        let preset = self.view.footing.preset;
-        let knob = preset.knob(&number.knob);
-        if knob.and_then(|k| k.role) != Some(Role::RolloutMemoryFraction) {
-            return number.clone();
+    /// A number with what its values cost; of an engine's share those that are too small for it are left out.
+    fn priced(&mut self, number: &Number, values: &BTreeMap<String, Value>) -> Number {
+        let knob = self.view.footing.preset.knob(&number.knob);
+        let number = number.clone();
+        let spec = self.gauge.spec(values);
+        let (Some(role), Some(spec)) = (knob.and_then(|k| k.role), spec) else {
+            return number;
+        };
+        let rollout = spec.rollout.as_ref();
+        match role {
+            Role::RolloutMemoryFraction => self.for_engine(number, &spec, values),
+            Role::MicroBatch | Role::TokenBudget => number.of_tokens(spec.tokens()),
+            Role::LogprobMicroBatch => {
+                let tokens = rollout.map_or(spec.tokens(), |r| r.logprob_tokens);
+                number.of_tokens(tokens)
+            }
+            _ => number,
         }
+    }
+
+    fn for_engine(
+        &mut self,
+        mut number: Number,
+        present: &Spec,
+        values: &BTreeMap<String, Value>,
+    ) -> Number {
         let mut trial = values.clone();
-        let mut number = number.clone();
-        let enough = number.values.partition_point(|value| {
+        let mut own = Vec::new();
+        for value in &number.values {
             trial.insert(number.knob.clone(), value.clone());
-            let spec = self.gauge.spec(&trial);
-            spec.is_some_and(|spec| self.engine.fits(&spec) >= ENGINE_STARTS)
-        });
-        number.values.truncate(enough.max(1));
-        number
+            let Some(spec) = self.gauge.spec(&trial) else {
+                break;
+            };
+            if !own.is_empty() && self.engine.fits(&spec) < ENGINE_STARTS {
+                break;
+            }
+            own.push((value.clone(), engine_room::loss(present, &spec)));
+        }
+        number.values.truncate(own.len().max(1));
+        number.priced(own)
     }
 
     /// The values of a number that break no rule beside the others; `None` where it cannot go down.
@@ -229,60 +273,100 @@ impl<'a> Filler<'a> {
             let last = number.values.last().cloned().unwrap_or(Value::Null);
             values.insert(number.knob.clone(), last);
         }
+        let fits = self.fits(&values);
         Filled {
-            fits: self.fits(&values),
+            fits,
+            near: if fits < LIKELY {
+                self.near(&values)
+            } else {
+                fits
+            },
             loss: given.loss + loss(numbers, &values),
             values,
         }
     }
 
-    /// Numbers as large as they may be, from their least: the one that costs most first. Each gets an equal
-    /// part of the doubt that is allowed, then what is left of it.
+    /// How near these values come to fitting, host and engine included.
+    fn near(&mut self, values: &BTreeMap<String, Value>) -> f64 {
+        let Some(spec) = self.gauge.spec(values) else {
+            return 0.0;
+        };
+        let near = self.forecast.near(&spec, self.view.outlook.profile);
+        near * self.host_fits(&spec, values) * self.engine.fits(&spec)
+    }
+
+    /// Numbers as large as they may be, from their least. Each gets an equal part of the doubt that is allowed, then
+    /// what is left of it, the one that costs most first; or one of them gets as much as it can use.
     fn raise(&mut self, least: &Filled, given: &Filled, numbers: &[Number], risk: f64) -> Filled {
         let mut order: Vec<&Number> = numbers.iter().collect();
         let cost = |n: &Number| n.values.last().map_or(0.0, |v| n.loss(v));
         order.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
-        let mut values = least.values.clone();
-        let mut fits = least.fits;
         #[expect(clippy::cast_precision_loss, reason = "a few knobs")]
         let parts = |i: usize| (i + 1) as f64 / order.len() as f64;
-        for (i, number) in order.iter().enumerate() {
-            let bound = least.fits - (least.fits - risk) * parts(i);
-            fits = self.largest(&mut values, number, bound).unwrap_or(fits);
+        let sure = least.order();
+        let bound = |i| sure - (sure - risk) * parts(i);
+        let all = order.iter().chain(&order).copied().enumerate();
+        let shared = all.map(|(i, n)| (n, if i < order.len() { bound(i) } else { risk }));
+        let shared: Vec<(&Number, f64)> = shared.collect();
+        let mut best = self.raised(least, given, &shared);
+        for first in order.iter().filter(|n| cost(n) > 0.0) {
+            if best.loss <= given.loss {
+                break;
+            }
+            let rest = order.iter().filter(|n| n.knob != first.knob);
+            let all = std::iter::once(first).chain(rest).map(|n| (*n, risk));
+            let other = self.raised(least, given, &all.collect::<Vec<_>>());
+            if other.loss < best.loss {
+                best = other;
+            }
         }
-        for number in &order {
-            fits = self.largest(&mut values, number, risk).unwrap_or(fits);
+        best
+    }
+
+    /// Numbers from their least, one after the other, each as large as it may be with a probability.
+    fn raised(&mut self, least: &Filled, given: &Filled, order: &[(&Number, f64)]) -> Filled {
+        let mut values = least.values.clone();
+        for (number, bound) in order {
+            self.largest(&mut values, number, *bound);
         }
+        let fits = self.fits(&values);
+        let near = if fits < LIKELY {
+            self.near(&values)
+        } else {
+            fits
+        };
+        let lost = order.iter().map(|(n, _)| (n.knob.as_str(), *n));
+        let lost: BTreeMap<&str, &Number> = lost.collect();
+        let of = |n: &&Number| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
         Filled {
             fits,
-            loss: given.loss + loss(numbers, &values),
+            near,
+            loss: given.loss + lost.values().map(of).sum::<f64>(),
             values,
         }
     }
 
-    /// Sets a number to its largest value that fits with a probability, and says with which it then does;
-    /// `None` where the value that it has is the largest.
-    fn largest(
-        &mut self,
-        values: &mut BTreeMap<String, Value>,
-        number: &Number,
-        bound: f64,
-    ) -> Option<f64> {
-        let has = values.get(&number.knob)?.clone();
-        let (mut high, mut found) = (number.values.iter().position(|v| *v == has)?, None);
+    /// Sets a number to its largest value that is as sure as `bound`, in the order of `Filled::order`.
+    fn largest(&mut self, values: &mut BTreeMap<String, Value>, number: &Number, bound: f64) {
+        let has = values.get(&number.knob);
+        let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
+            return;
+        };
         let mut low = 0;
         while low < high {
             let middle = usize::midpoint(low, high);
             values.insert(number.knob.clone(), number.values[middle].clone());
-            let fits = self.fits(values);
-            if fits >= bound {
-                (high, found) = (middle, Some(fits));
+            let sure = match bound < LIKELY {
+                true => self.near(values) * LIKELY,
+                false => self.fits(values),
+            };
+            if sure >= bound {
+                high = middle;
             } else {
                 low = middle + 1;
             }
         }
         values.insert(number.knob.clone(), number.values[high].clone());
-        found
     }
 }
 

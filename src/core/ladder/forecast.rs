@@ -17,14 +17,20 @@ const GUESSES: u32 = 4096;
 const FEWER: u32 = 512;
 /// Guesses that must carry weight after an attempt; below, the evidence is taken as less sharp.
 const LEAST_EFFECTIVE: f64 = 24.0;
-/// Sharpness of the evidence in bytes: half a GiB of doubt in figures and formulas.
-const DOUBT: f64 = 0.5 * GIB;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
 /// Sequences of a micro batch that is as full as is expected.
 const FILLED: f64 = 8.0;
 /// Relative spread of the logits of a pass without gradients against those of training.
-const FORWARD_SPREAD: f64 = 0.25;
+const FORWARD_SPREAD: f64 = 0.35;
+/// Share of a GPU that is missing where a job comes half as near as one that fits.
+const MISSING: f64 = 0.05;
+/// One guess in so many has a loss in fp32, whose logits take this much more; those of the others take less.
+const UPCAST: u32 = 4;
+const UPCAST_LOGITS: f64 = 1.45;
+const PLAIN_LOGITS: f64 = 0.75;
+/// One guess in so many has an optimizer without temporaries.
+const FUSED_OPTIMIZER: u32 = 4;
 /// Spread of an engine's share against that of states: it takes what it is given, within its own rounding.
 const SHARE_SPREAD: f64 = 0.25;
 
@@ -68,6 +74,10 @@ pub(super) struct Guess {
     fill: f64,
     /// On the logits of a pass without gradients, besides the factor that they share with training.
     forward: f64,
+    /// Logits are copied to fp32.
+    pub upcast: bool,
+    /// Share of the optimizer's temporaries that there are.
+    temporaries: f64,
     weight: f64,
 }
 
@@ -89,13 +99,21 @@ pub(super) struct Need {
     sequences: f64,
     /// It computes logits without gradients.
     forward_only: bool,
+    /// What the optimizer copies for its step, in bytes.
+    temporaries: f64,
 }
 
 impl Need {
+    /// A phase as it is from the second step on.
     pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
         let forward_only = matches!(phase.phase, Phase::OldLogprob | Phase::RefLogprob);
         let mut sums = [0.0; KINDS];
+        let mut temporaries = 0.0;
         for term in &phase.terms {
+            if term.name == "optimizer temporaries" {
+                temporaries += term.bytes;
+                continue;
+            }
             // What is gathered is as large as the weights, whatever the sequences.
             let kind = match term.name.starts_with("gathered") {
                 true => Kind::States,
@@ -107,6 +125,7 @@ impl Need {
             sums,
             sequences: sequences(spec, phase.phase),
             forward_only,
+            temporaries,
         }
     }
 
@@ -130,7 +149,8 @@ impl Need {
         };
         let moves = part(Kind::Activations) + part(Kind::Logits) * forward;
         let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
-        stays + moves * self.filled(guess) + guess.constant
+        let copied = self.temporaries * guess.temporaries * guess.kinds[Kind::States as usize];
+        stays + copied + moves * self.filled(guess) + guess.constant
     }
 
     /// Share of its limit that is filled under a guess.
@@ -153,26 +173,48 @@ fn sequences(spec: &Spec, phase: Phase) -> f64 {
     }
 }
 
+/// Those of the phases that are not smaller than another in every part, the largest first.
+fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
+    needs.sort_by(|a, b| b.sums.iter().sum::<f64>().total_cmp(&a.sums.iter().sum()));
+    let mut kept: Vec<Need> = Vec::with_capacity(needs.len());
+    for need in needs {
+        let covers = |k: &Need| {
+            let parts = k.sums.iter().zip(&need.sums).all(|(a, b)| a >= b);
+            let moves = k.forward_only == need.forward_only && k.sequences <= need.sequences;
+            parts && moves && k.temporaries >= need.temporaries
+        };
+        if !kept.iter().any(covers) {
+            kept.push(need);
+        }
+    }
+    kept
+}
+
 impl Forecast {
     /// Before any attempt: the spread of jobs on this stack.
     #[must_use]
     pub fn new(spec: &Spec, profile: &Profile) -> Self {
         let mut spreads = spreads(profile);
         spreads[Kind::Engine as usize] *= SHARE_SPREAD;
-        let middle = match spec.fill {
-            Some(fill) => fill,
-            None => profile.fill,
-        };
+        let middle = spec.fill.unwrap_or(profile.fill);
         let guess = |i: u32| {
             let mut kinds = [1.0; KINDS];
             for (kind, spread) in spreads.iter().enumerate() {
                 kinds[kind] = (spread * normal(i, kind)).exp();
             }
+            let upcast = scattered(i).is_multiple_of(UPCAST);
+            kinds[Kind::Logits as usize] *= match upcast {
+                true => UPCAST_LOGITS,
+                false => PLAIN_LOGITS,
+            };
+            let fused = (scattered(i) / UPCAST).is_multiple_of(FUSED_OPTIMIZER);
             Guess {
                 kinds,
                 constant: profile.spread_gib * GIB * normal(i, KINDS),
                 fill: (middle * (FILL_SPREAD * normal(i, KINDS + 1)).exp()).min(1.0),
                 forward: (FORWARD_SPREAD * normal(i, KINDS + 2)).exp(),
+                upcast,
+                temporaries: if fused { 0.0 } else { 1.0 },
                 weight: 1.0 / f64::from(GUESSES),
             }
         };
@@ -188,10 +230,15 @@ impl Forecast {
             return;
         };
         let evidence = Evidence::new(spec, incident, peaks, profile, total);
-        let mut doubt = DOUBT;
+        let explained = |guess: &Guess| evidence.explained(guess);
+        let explained: Vec<f64> = self.guesses.iter().map(explained).collect();
+        let mut sharpness = 1.0;
         for _ in 0..12 {
-            let weigh = |guess: &Guess| guess.weight * evidence.weigh(guess, doubt);
-            let weights: Vec<f64> = self.guesses.iter().map(weigh).collect();
+            let pairs = self.guesses.iter().zip(&explained);
+            let weigh = |(guess, log): (&Guess, &f64)| {
+                guess.weight * (log * sharpness).exp() * evidence.allows(guess)
+            };
+            let weights: Vec<f64> = pairs.map(weigh).collect();
             let sum: f64 = weights.iter().sum();
             let squares: f64 = weights.iter().map(|w| w * w).sum();
             if sum > 0.0 && sum * sum / squares.max(f64::MIN_POSITIVE) >= LEAST_EFFECTIVE {
@@ -200,7 +247,7 @@ impl Forecast {
                 }
                 return;
             }
-            doubt *= 2.0;
+            sharpness *= 0.6;
         }
     }
 
@@ -229,10 +276,23 @@ impl Forecast {
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
         let total = spec.gpu_bytes?;
         let all = phases(spec, profile);
-        let needs: Vec<Need> = all.iter().map(|p| Need::of(spec, p)).collect();
+        let needs = decisive(all.iter().map(|p| Need::of(spec, p)).collect());
         let fits = |guess: &&Guess| needs.iter().all(|need| need.bytes(guess) <= total);
         let weight = self.guesses.iter().filter(fits).map(|g| g.weight);
         Some(weight.sum::<f64>().min(1.0))
+    }
+
+    /// How near a job comes to fitting, from 0 to 1: for each guess the less, the more is missing.
+    #[must_use]
+    pub fn near(&self, spec: &Spec, profile: &Profile) -> f64 {
+        let total = spec.gpu_bytes.unwrap_or(0.0).max(1.0);
+        let all = phases(spec, profile);
+        let needs: Vec<Need> = all.iter().map(|p| Need::of(spec, p)).collect();
+        let near = |guess: &Guess| {
+            let most = needs.iter().map(|n| n.bytes(guess)).fold(0.0, f64::max);
+            guess.weight / (1.0 + ((most - total) / (MISSING * total)).max(0.0))
+        };
+        self.guesses.iter().map(near).sum::<f64>().min(1.0)
     }
 
     /// Expected need of a job in bytes, with its phase: the fullest phase of the mean guess.
@@ -271,4 +331,9 @@ fn normal(i: u32, dimension: usize) -> f64 {
     } else {
         deviate
     }
+}
+
+/// Number `i` without any order, for what is so or not.
+fn scattered(i: u32) -> u32 {
+    i.wrapping_mul(2_654_435_761) >> 16
 }

@@ -36,6 +36,8 @@ const HOST_MEMORY: f64 = 0.01;
 const MOST_STATES: usize = 32;
 /// Where nothing reaches the probability that is asked for, this much is still worth an attempt.
 const WORTH_AN_ATTEMPT: f64 = 0.02;
+/// Part of the best that is as good where nothing is as sure as was asked.
+const HARDLY: f64 = 0.8;
 /// The name of the step that sets single values.
 const STEP: &str = "predict";
 
@@ -293,13 +295,19 @@ impl Search<'_> {
         filler: &mut Filler<'_>,
     ) -> Result<Decision, Refusal> {
         let risk = self.view.outlook.risk;
-        let short = |c: &Candidate| c.filled.fits < risk;
+        let best = found.iter().map(|c| c.filled.order()).fold(0.0, f64::max);
+        // Of those that are too unsure, hardly surer is not worth another experiment.
+        let rank = |c: &Candidate| match c.filled.fits {
+            fits if fits >= risk => 0,
+            _ if c.filled.order() >= best * HARDLY => 1,
+            _ => 2,
+        };
         found.sort_by(|a, b| {
-            let (x, y) = (short(a), short(b));
-            let likelier = || b.filled.fits.total_cmp(&a.filled.fits);
+            let (x, y) = (rank(a), rank(b));
+            let surer = || b.filled.order().total_cmp(&a.filled.order());
             x.cmp(&y).then_with(|| match x {
-                true => likelier(),
-                false => a.cost.total_cmp(&b.cost),
+                2 => surer(),
+                _ => a.cost.total_cmp(&b.cost),
             })
         });
         let worth = found.iter().filter(|c| c.filled.fits >= WORTH_AN_ATTEMPT);

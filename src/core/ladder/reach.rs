@@ -5,10 +5,15 @@ use std::collections::BTreeSet;
 
 use super::climb::Footing;
 use super::moves::{Aim, aims};
-use crate::core::recipe::{Effect, Knob, Move, RungSpec, Shape, Value, strongest_effect};
+use crate::core::recipe::{Effect, Knob, Move, Role, RungSpec, Shape, Value, strongest_effect};
 
 /// Loss of speed by one lap of a rung that does not say what it costs.
 const UNKNOWN_LOSS: f64 = 0.1;
+/// What a lap towards a larger share for the rollout engine costs: it gains a little.
+const ROOMIER: f64 = -0.01;
+/// Tokens that a GPU computes while it gathers the weights for a micro batch: 6 bytes a parameter at 60 GB/s, against
+/// 8 floating point operations a parameter and token at 125 TFLOP/s.
+const STARTING: f64 = 1_600.0;
 /// Whole numbers up to this many are all tried.
 const EVERY: i64 = 96;
 /// Values tried of a longer range.
@@ -25,6 +30,10 @@ pub(super) struct Number {
     lap: Lap,
     /// Loss by one lap, as a logarithm.
     loss: f64,
+    /// Where it is a batch: what starting one takes over what the present one computes.
+    overhead: Option<f64>,
+    /// Losses of single values, where they are known better than by laps.
+    own: Vec<(Value, f64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,6 +84,16 @@ pub(super) fn whole(footing: &Footing<'_>, rung: &RungSpec) -> bool {
     rung.effect.is_some() || !knobs.iter().any(|k| plain(k))
 }
 
+/// The part of a step that hangs on a knob, against others of the same rung: a training step is three forward passes'
+/// worth of work, or four (Chen 2016).
+fn work(footing: &Footing<'_>, knob: &str) -> f64 {
+    let role = footing.preset.knob(knob).and_then(|k| k.role);
+    match role {
+        Some(Role::MicroBatch) => 3.0,
+        _ => 1.0,
+    }
+}
+
 fn knobs<'a>(footing: &Footing<'a>, step: &Move) -> Vec<&'a Knob> {
     match (&step.role, &step.knob) {
         (Some(role), _) => footing.preset.with_role(*role).collect(),
@@ -116,8 +135,11 @@ impl Reach {
             found.iter().filter_map(|(aim, _)| follows(aim)).collect();
         let leads = |aim: &Aim| matches!(aim, Aim::To { along: false, knob, .. } if plain(knob));
         let leading: Vec<_> = found.iter().filter(|(aim, _)| leads(aim)).collect();
-        #[expect(clippy::cast_precision_loss, reason = "a few moves")]
-        let loss = loss(rung) / leading.len().max(1) as f64;
+        let work = |aim: &Aim| match aim {
+            Aim::To { knob, .. } => work(footing, knob),
+            Aim::Nothing { .. } => 0.0,
+        };
+        let all: f64 = leading.iter().map(|(aim, _)| work(aim)).sum();
         for (aim, step) in leading {
             let Aim::To {
                 knob,
@@ -128,6 +150,7 @@ impl Reach {
             else {
                 continue;
             };
+            let loss = loss(rung) * work(aim) / all;
             let lap = match (step.times, step.plus) {
                 (Some(times), _) if times < 1.0 => Some(Lap::Times(times)),
                 (_, Some(plus)) if plus < 0.0 => Some(Lap::Plus(plus)),
@@ -145,7 +168,12 @@ impl Reach {
             }
             let mut lost = 0.0;
             for to in targets(footing, rung, aim, step) {
-                lost += loss;
+                // An engine with more room is rather faster.
+                lost += if grows(footing, aim, &to) {
+                    ROOMIER
+                } else {
+                    loss
+                };
                 self.switches.push(Switch {
                     knob: knob.clone(),
                     to,
@@ -168,6 +196,17 @@ impl Reach {
             }
         }
     }
+}
+
+/// Whether a value gives a rollout engine more of the GPU.
+fn grows(footing: &Footing<'_>, aim: &Aim, to: &Value) -> bool {
+    let Aim::To { knob, present, .. } = aim else {
+        return false;
+    };
+    let knob = footing.preset.knob(knob);
+    let number = |v: &Value| knob.and_then(|k| v.number(k.kind));
+    let share = knob.and_then(|k| k.role) == Some(Role::RolloutMemoryFraction);
+    share && number(to) > number(present)
 }
 
 /// What a switch may be set to: the target, and for a number that goes up also what further laps give.
@@ -232,6 +271,8 @@ fn number(knob: &str, present: &Value, floor: f64, lap: Lap, loss: f64) -> Optio
         values,
         lap,
         loss,
+        overhead: None,
+        own: Vec::new(),
     })
 }
 
@@ -257,14 +298,36 @@ fn whole_numbers(now: i64, least: i64) -> Vec<Value> {
 }
 
 impl Number {
+    /// The same as a batch of so many tokens: half of one that computes as long as it takes to start is what the
+    /// rung's loss is of; of a larger batch half costs less, of a smaller one more.
+    pub fn of_tokens(self, tokens: f64) -> Self {
+        Self {
+            overhead: Some(STARTING / tokens.max(1.0)),
+            ..self
+        }
+    }
+
+    /// The same with these losses.
+    pub fn priced(self, own: Vec<(Value, f64)>) -> Self {
+        Self { own, ..self }
+    }
+
     /// Loss of speed with a value, as a logarithm.
     pub fn loss(&self, value: &Value) -> f64 {
+        if let Some((_, loss)) = self.own.iter().find(|(v, _)| v == value) {
+            return *loss;
+        }
         let number = |value: &Value| value.number(crate::core::recipe::Kind::Float);
         let present = self.values.first().and_then(number);
         let (Some(now), Some(then)) = (present, number(value)) else {
             return 0.0;
         };
+        let slower = |overhead: f64, by: f64| ((1.0 + overhead * by) / (1.0 + overhead)).ln();
         let laps = match self.lap {
+            Lap::Times(_) if self.overhead.is_some() => {
+                let overhead = self.overhead.unwrap_or_default();
+                slower(overhead, now / then.max(1e-9)) / slower(1.0, 2.0)
+            }
             Lap::Times(times) => (now / then.max(1e-9)).ln() / -times.ln(),
             Lap::Plus(plus) => (then - now) / plus,
         };

@@ -8,6 +8,10 @@ use super::states::gathered;
 use super::terms::Kind;
 use crate::core::units::GIB;
 
+/// Buffers through which new weights go to the engine: one that is sent, and its copy on the other side (verl 0.9.1,
+/// `bucketed_weight_transfer.py`).
+const SYNC_BUFFERS: f64 = 2.0;
+
 /// Bytes of the KV cache for `tokens`, in 16 bits (Kwon 2023, section 2).
 pub(super) fn cache_bytes(spec: &Spec, tokens: f64) -> f64 {
     let m = &spec.model;
@@ -149,6 +153,11 @@ impl View<'_> {
         };
         self.computing()
             .add("engine weights", Kind::Engine, held)
+            .add(
+                "sync buffers",
+                Kind::Engine,
+                SYNC_BUFFERS * self.rollout.sync_buffer,
+            )
             .add(
                 "gathered layers",
                 Kind::Activations,

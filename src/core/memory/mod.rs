@@ -26,8 +26,7 @@ pub use dimensions::{
     Capacity, Dimensions, GpuTable, MODEL_KNOBS, ModelEntry, ModelTable, Naming, capacity, follow,
     gpu_of_cluster, naming, of_another, place_of, read_dimensions,
 };
-pub use estimate::{Estimate, PhaseEstimate, estimate, expected_fill, need, spreads, sums};
-pub use factors::Factors;
+pub use estimate::{Estimate, PhaseEstimate, estimate, spreads};
 pub use phases::{Phase, PhaseTerms, phases};
 pub use profile::{Profile, Profiles};
 pub use replicas::{Replicas, replicas};

@@ -64,7 +64,7 @@ pub struct Row {
     pub vpp: Option<f64>,
     /// Sequence parallel norms; no by default.
     pub sp: Option<bool>,
-    /// `none` (the default), `optimizer`, `param`, `param+optimizer`.
+    /// `none` (the default), `optimizer`, `param`, `param+optimizer`; `always` for both, while the trainer computes too.
     pub offload: Option<String>,
     /// `none` (the default), `selective`, `full`, `offload`.
     pub grad_checkpointing: Option<String>,
@@ -108,6 +108,12 @@ pub struct Row {
     pub engine_sleeps: Option<bool>,
     /// The rollout engine captures CUDA graphs; no by default.
     pub cuda_graphs: Option<bool>,
+    /// Tokens of one forward pass of the rollout engine; 8192 by default.
+    pub engine_tokens: Option<f64>,
+    /// Sequences that the rollout engine samples from at a time; 256 by default.
+    pub engine_sequences: Option<f64>,
+    /// MiB of the buffer through which new weights go to the rollout engine; 0 by default.
+    pub sync_buffer_mib: Option<f64>,
 }
 
 /// A field that is missing or makes no sense.
@@ -342,7 +348,9 @@ impl Row {
             },
             ref_weight: 2.0,
             context,
-            batched_tokens: 8192.0,
+            batched_tokens: or("engine_tokens", self.engine_tokens, 8192.0)?,
+            sequences: or("engine_sequences", self.engine_sequences, 256.0)?,
+            sync_buffer: self.sync_buffer_mib.unwrap_or(0.0).max(0.0) * GIB / 1024.0,
         }))
     }
 }

@@ -189,6 +189,10 @@ pub struct Rollout {
     pub context: f64,
     /// Tokens of one forward pass of the engine.
     pub batched_tokens: f64,
+    /// Sequences that the engine samples from at a time.
+    pub sequences: f64,
+    /// Bytes of the buffer through which new weights go to the engine.
+    pub sync_buffer: f64,
 }
 
 /// What the job does.

@@ -144,6 +144,11 @@ pub const TERMS: &[About] = &[
         "vLLM",
     ),
     about(
+        "sync buffers",
+        "2 x the buffer through which new weights go to the engine",
+        "bucketed_weight_transfer.py of the stack; its copy on the other side",
+    ),
+    about(
         "reference policy",
         "parameters x bytes / shards, gathered layer by layer",
         "PyTorch FSDP with CPU offload",
