@@ -145,23 +145,16 @@ pub fn request_in(
         .unwrap_or_else(|| project.library.default_preset().to_owned());
     let stack = stack(project, &preset_name)?;
     let preset = &stack.preset;
-    let mut layers = Vec::new();
-    for (kind, file) in &outer {
-        layers.push(layer(file, *kind, preset)?);
-    }
-    if let Some(doc) = &cluster_doc {
-        layers.push(layer(doc, LayerKind::Cluster, preset)?);
-    }
-    if let Some(doc) = &dataset_doc {
-        layers.push(layer(doc, LayerKind::Dataset, preset)?);
-    }
-    layers.push(layer(doc, LayerKind::Project, preset)?);
-    let variables: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-        .collect();
-    let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    layers.push(from_environment(preset, pairs)?);
-    layers.push(from_flags(preset, &flags.set, &flags.overrides)?);
+    let profiles = [
+        (LayerKind::Cluster, cluster_doc.as_ref()),
+        (LayerKind::Dataset, dataset_doc.as_ref()),
+        (LayerKind::Project, Some(doc)),
+    ];
+    let inner = profiles
+        .iter()
+        .filter_map(|(kind, doc)| Some((*kind, (*doc)?)));
+    let outer = outer.iter().map(|(kind, file)| (*kind, file));
+    let mut layers = layers(preset, flags, outer.chain(inner))?;
     let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
     let folder = project.folder.display().to_string();
     let backend = backend(flags, doc)?;
@@ -198,6 +191,25 @@ pub fn request_in(
         framework_version: stack.version,
     };
     Ok(Request::new(inputs)?)
+}
+
+/// The layers of files, lowest first, then environment variables and flags.
+fn layers<'a>(
+    preset: &Preset,
+    flags: &Configuration,
+    files: impl Iterator<Item = (LayerKind, &'a Document)>,
+) -> Result<Vec<Layer>, Failure> {
+    let mut layers = Vec::new();
+    for (kind, file) in files {
+        layers.push(layer(file, kind, preset)?);
+    }
+    let variables: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
+    let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+    layers.push(from_environment(preset, pairs)?);
+    layers.push(from_flags(preset, &flags.set, &flags.overrides)?);
+    Ok(layers)
 }
 
 /// The memory profile that a preset names.

@@ -8,9 +8,8 @@ use serde::Serialize;
 use super::args::Configuration;
 use super::load;
 use super::logs;
-use super::print::estimate_view::phase_name;
 use super::print::explanation::with_patch;
-use super::print::outcome::{cannot_fit, smallest_request};
+use super::print::outcome::{cannot_fit, expectation, smallest_request};
 use super::print::plan_view::step_text;
 use super::print::{self, DIM, Failure, NAME, Paint};
 use crate::core::diagnose::Incident;
@@ -108,13 +107,7 @@ fn text(view: &View) -> String {
         None => {}
     }
     if let Some(expects) = &view.expects {
-        let _ = writeln!(
-            out,
-            "\nthen {:.1} GiB are expected ({}), probability to fit {:.2}",
-            expects.peak_bytes.gib(),
-            phase_name(&expects.phase),
-            expects.fits_probability
-        );
+        let _ = writeln!(out, "\n{}", expectation(expects));
     }
     for skipped in &view.skipped {
         let line = format!("not taken: {}: {}", skipped.rung, skipped.reason);

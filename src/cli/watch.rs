@@ -64,21 +64,18 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             now,
         )?);
     }
-    match supervisor {
-        Some((_, mut supervisor)) => {
-            sweeps
-                .iter()
-                .for_each(|sweep| supervisor.gather(&project.folder, sweep));
-            let until_when = match args.once {
-                true => Until::Settled {
-                    patience_s: relay::PATIENCE_S,
-                },
-                false => Until::Finished,
-            };
-            until(supervisor, until_when, args.json)
-        }
-        None => Ok(ExitCode::SUCCESS),
+    let Some((_, mut supervisor)) = supervisor else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    for sweep in &sweeps {
+        supervisor.gather(&project.folder, sweep);
     }
+    let patience_s = relay::PATIENCE_S;
+    let reached = match args.once {
+        true => Until::Settled { patience_s },
+        false => Until::Finished,
+    };
+    until(supervisor, reached, args.json)
 }
 
 /// Drives all runs to their end, telling the story as it goes.

@@ -1,7 +1,7 @@
 //! How a run ended, in words, and what to do next.
 
 use super::estimate_view::phase_name;
-use crate::core::ladder::Shortfall;
+use crate::core::ladder::{Expectation, Shortfall};
 use crate::core::supervise::{Budget, Cause, History, Outcome};
 
 /// Why the run ended, beyond the word for it.
@@ -121,4 +121,14 @@ fn evidence(history: &History) -> String {
         None => String::new(),
     };
     format!("{log}the evidence in .oomctl/runs/{run}/attempt-{number}/verdict.json")
+}
+
+/// What the memory model expects of the next attempt.
+pub fn expectation(expects: &Expectation) -> String {
+    format!(
+        "then {:.0} GiB are expected ({}), probability to fit {:.2}",
+        expects.peak_bytes.gib(),
+        phase_name(&expects.phase),
+        expects.fits_probability
+    )
 }

@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::estimate_view::phase_name;
 use super::explanation::explained;
 use super::measured;
-use super::outcome::reason;
+use super::outcome::{expectation, reason};
 use super::run_view::{change_lines, evidence, total};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
 use crate::core::diagnose::{Class, Incident, Progress, sanitize};
 use crate::core::job::{JobState, JobStatus, Stage};
-use crate::core::ladder::{Expectation, Step};
+use crate::core::ladder::Step;
 use crate::core::measure::Measured;
 use crate::core::supervise::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::drive::{Notice, Observer};
@@ -221,7 +220,8 @@ impl Story {
         let text = match verdict {
             Verdict::Climb { steps, expects, .. } => {
                 let mut lines: Vec<String> = steps.iter().map(rung).collect();
-                lines.extend(expects.as_ref().map(expectation));
+                let expected = expects.as_ref().map(expectation);
+                lines.extend(expected.map(|text| Paint(DIM, &text).to_string()));
                 lines.join("\n           ")
             }
             Verdict::Again { cause, exclude, .. } => {
@@ -279,17 +279,6 @@ impl Story {
         self.steps.insert(run.to_owned(), text);
         self.refresh();
     }
-}
-
-/// What the memory model expects of the next attempt.
-fn expectation(expects: &Expectation) -> String {
-    let text = format!(
-        "then {:.0} GiB are expected ({}), probability to fit {:.2}",
-        expects.peak_bytes.gib(),
-        phase_name(&expects.phase),
-        expects.fits_probability
-    );
-    Paint(DIM, &text).to_string()
 }
 
 /// A rung that is taken, with what it changes and its remarks.

@@ -15,6 +15,7 @@ mod preset;
 mod probe;
 mod problem;
 mod resolve;
+mod rung;
 mod shape;
 mod stack;
 mod value;
@@ -27,13 +28,13 @@ pub use layer::{Layer, LayerKind, Origin, Override, Setting};
 pub use named::Named;
 pub use placed::{Missing, YamlPlace};
 pub use preset::{
-    Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, Move, NumberOrExpr,
-    PresetFile, Recognise, Rule, RuleOfThumb, RuleStage, RungSpec, Tuning, Useless,
-    strongest_effect,
+    Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Recognise,
+    Rule, RuleOfThumb, RuleStage,
 };
 pub use probe::ProbeSpec;
 pub use problem::{Place, Problem, Refusal, nearest};
 pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};
+pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, breaks, knobs_in, knobs_of, scope_of};
 pub use stack::Preset;
 pub use value::{Kind, Value};

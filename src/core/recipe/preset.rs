@@ -9,8 +9,9 @@ use semver::{Version, VersionReq};
 use serde::Deserialize;
 
 use super::formulas::Formulas;
-use super::knob::{Effect, Knob, Role, Scalar};
+use super::knob::Knob;
 use super::probe::ProbeSpec;
+use super::rung::{RungSpec, Tuning};
 use crate::core::measure::FigureSpec;
 
 /// A preset file, as written.
@@ -227,121 +228,6 @@ pub struct Rule {
     pub source: String,
 }
 
-/// A rung, as declared.
-#[derive(Debug, Clone, Deserialize, serde::Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct RungSpec {
-    /// Name (`halve-batches`).
-    pub rung: String,
-    /// What it does, for people.
-    pub title: String,
-    /// Classes of incident that it answers, by their names (`gpu_oom`, `host_oom`).
-    #[serde(default = "gpu_memory_classes")]
-    pub answers: Vec<String>,
-    /// Expression over knobs, derived values, `cluster` and `incident`; the rung is skipped where
-    /// it is false, with `when_text` as the reason.
-    #[serde(default)]
-    pub when: Option<String>,
-    /// Reason shown when `when` is false.
-    #[serde(default)]
-    pub when_text: Option<String>,
-    /// What the rung as a whole does to the experiment, where its moves make up for each other (the
-    /// batch halved, the accumulation doubled); else the strongest effect of the knobs that it moves.
-    #[serde(default)]
-    pub effect: Option<Effect>,
-    /// The moves, in the order of importance.
-    pub moves: Vec<Move>,
-    /// Roles whose knobs may be lowered further to keep the configuration legal, the last one first.
-    #[serde(default)]
-    pub adjust: Vec<Role>,
-    /// Cases in which the rung is proven to be useless or harmful.
-    #[serde(default)]
-    pub useless: Vec<Useless>,
-    /// How often it may be taken in one run.
-    #[serde(default = "once")]
-    pub laps: u32,
-    /// Remarks printed when the rung is taken (templates).
-    #[serde(default)]
-    pub notes: Vec<String>,
-    /// True when the rung changes the number of GPUs or the sharding, so that checkpoints may no
-    /// longer load.
-    #[serde(default)]
-    pub reshards: bool,
-    /// Share of its speed that a job loses by one lap, from 0 (none) to below 1; unset where it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slower: Option<f64>,
-}
-
-/// A step that takes more memory and makes the job faster: the ladder's other direction.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tuning {
-    /// Share of a training step's time that it saves, 0 to 1; each further lap saves half as much.
-    pub gain: f64,
-    /// Where the gain comes from: a measurement, or the arithmetic.
-    pub because: String,
-    /// The step, in the form of a rung.
-    pub step: RungSpec,
-}
-
-/// One move of a rung. Exactly one of `role` and `knob`, exactly one of `times`, `plus`, `to` and
-/// `to_expr`.
-#[derive(Debug, Clone, Deserialize, serde::Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Move {
-    /// All knobs of this role.
-    #[serde(default)]
-    pub role: Option<Role>,
-    /// This knob.
-    #[serde(default)]
-    pub knob: Option<String>,
-    /// Multiplied by.
-    #[serde(default)]
-    pub times: Option<f64>,
-    /// Added.
-    #[serde(default)]
-    pub plus: Option<f64>,
-    /// Set to.
-    #[serde(default)]
-    pub to: Option<Scalar>,
-    /// Set to the value of this expression; null leaves the knob as it is.
-    #[serde(default)]
-    pub to_expr: Option<String>,
-    /// Never below this number or expression.
-    #[serde(default)]
-    pub floor: Option<NumberOrExpr>,
-    /// Never above this number or expression (`cluster.gpus_per_node`).
-    #[serde(default)]
-    pub ceiling: Option<NumberOrExpr>,
-    /// Makes room for the others but is no reason to take the rung: when only such moves remain,
-    /// the rung is skipped.
-    #[serde(default)]
-    pub along: bool,
-}
-
-/// A number, or an expression that gives one.
-#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
-#[serde(untagged)]
-pub enum NumberOrExpr {
-    /// A number.
-    Number(f64),
-    /// An expression; null means no bound.
-    Expr(String),
-}
-
-/// A case in which a rung is useless or harmful, with its proof.
-#[derive(Debug, Clone, Deserialize, serde::Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Useless {
-    /// Expression over knobs, derived values, `cluster` and `incident` (`incident.phase`).
-    pub when: String,
-    /// Versions for which it is proven.
-    #[serde(default)]
-    pub versions: Option<VersionReq>,
-    /// Why, shown to the user, with the source.
-    pub because: String,
-}
-
 /// What is known about a framework's checkpoints.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -354,59 +240,4 @@ pub struct Checkpoint {
     /// What is lost when it would not, for people.
     #[serde(default)]
     pub lost: Option<String>,
-}
-
-fn gpu_memory_classes() -> Vec<String> {
-    vec!["gpu_oom".to_owned(), "engine_memory".to_owned()]
-}
-
-fn once() -> u32 {
-    1
-}
-
-impl RungSpec {
-    /// Every expression of the rung.
-    pub(super) fn expressions(&self) -> Vec<&str> {
-        let mut all: Vec<&str> = self.when.iter().map(String::as_str).collect();
-        all.extend(self.useless.iter().map(|u| u.when.as_str()));
-        for step in &self.moves {
-            all.extend(step.to_expr.iter().map(String::as_str));
-            for bound in [&step.floor, &step.ceiling].into_iter().flatten() {
-                if let NumberOrExpr::Expr(text) = bound {
-                    all.push(text);
-                }
-            }
-        }
-        all
-    }
-
-    /// What is wrong with it by itself.
-    pub fn faults(&self) -> impl Iterator<Item = &'static str> {
-        let slower = self.slower.filter(|s| !(0.0..1.0).contains(s));
-        let moves = self.moves.iter().filter_map(Move::fault);
-        moves.chain(slower.map(|_| "slower is a share, at least 0 and below 1"))
-    }
-}
-
-impl Move {
-    /// What is missing or given twice.
-    fn fault(&self) -> Option<&'static str> {
-        if self.role.is_some() == self.knob.is_some() {
-            return Some("a move names either a role or a knob");
-        }
-        let forms = [
-            self.times.is_some(),
-            self.plus.is_some(),
-            self.to.is_some(),
-            self.to_expr.is_some(),
-        ];
-        let one = forms.iter().filter(|f| **f).count() == 1;
-        (!one).then_some("a move has exactly one of times, plus, to and to_expr")
-    }
-}
-
-/// The strongest effect of some knobs: what a rung that moves them does to the experiment.
-#[must_use]
-pub fn strongest_effect<'a>(knobs: impl Iterator<Item = &'a Knob>) -> Effect {
-    knobs.map(|k| k.effect).max().unwrap_or_default()
 }

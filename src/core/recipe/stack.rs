@@ -12,10 +12,10 @@ use super::knob::{Knob, Role, at_version, default_value};
 use super::placed;
 use super::preset::{
     Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule,
-    RungSpec, Tuning,
 };
 use super::probe::ProbeSpec;
 use super::problem::{Problem, Refusal, nearest};
+use super::rung::{RungSpec, Tuning};
 use crate::core::measure::{FigurePattern, FigureSpec};
 
 /// A preset for one version: knob sets merged in, versions picked, every expression known to

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 
 use super::action::Action;
 use super::follow_up::{after, idle_at, seconds, signed, stalled_at};
-use super::history::{Attempt, Phase, part};
+use super::history::{Attempt, part};
+use super::phase::Phase;
 use super::run::Run;
 use super::verdict::text_decides;
 use super::watch::Question;

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::history::{History, Phase};
+use super::history::History;
 use super::inputs::Request;
 use super::intent::Intent;
 use super::lesson::lesson;
 use super::outcome::Outcome;
+use super::phase::Phase;
 use super::run::Run;
 use super::start::incident;
 use crate::core::job::Stage;

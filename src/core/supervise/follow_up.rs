@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 
 use super::fact::Fact;
-use super::history::{Attempt, Phase, part};
+use super::history::{Attempt, part};
 use super::outcome::{Budget, Outcome, Verdict};
+use super::phase::Phase;
 use super::run::Run;
 use super::verdict::verdict;
 use crate::core::diagnose::Class;

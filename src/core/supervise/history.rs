@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::fact::{Fact, LogEnd, Record};
 use super::outcome::{Budget, Cause, Outcome, Verdict};
+use super::phase::Phase;
 use crate::core::diagnose::{Incident, Progress};
 use crate::core::job::{JobRef, JobStatus, Token};
 use crate::core::ladder::{Peak, Step, Tried};
@@ -145,29 +146,6 @@ pub struct History {
     pub budget: Option<Budget>,
     /// How the run ended.
     pub outcome: Option<Outcome>,
-}
-
-/// Where a run stands. Exactly one thing is the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// The files of this attempt are to be written and its intent recorded.
-    Preparing(u32),
-    /// Intended by the present owner; not handed to the scheduler yet.
-    Submitting,
-    /// It is not known whether a job exists.
-    Searching,
-    /// The scheduler refused.
-    Refused,
-    /// A job exists and is not over.
-    Live,
-    /// The job is over; its logs may still get text.
-    Draining,
-    /// The cause is known, what follows is not decided.
-    Judging,
-    /// It is decided that the run ends.
-    Closing,
-    /// Over.
-    Finished,
 }
 
 impl History {

@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::history::{History, Phase};
+use super::history::History;
+use super::phase::Phase;
 use crate::core::job::{JobId, JobRef};
 
 /// One turn of the watch over a run.

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 
 use super::event::Event;
 use super::fact::Record;
-use super::history::{History, Phase};
+use super::history::History;
 use super::intent::Intent;
+use super::phase::Phase;
 use super::watch::Watch;
 use crate::core::diagnose::Progress;
 
