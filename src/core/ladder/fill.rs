@@ -20,6 +20,8 @@ const MOST_COMBINATIONS: usize = 32;
 const ENGINE_STARTS: f64 = 0.95;
 /// Probability below which nothing is given up for speed, and the guesses are too few to tell one from another.
 const LIKELY: f64 = 0.5;
+/// Probability below which no value is worth more than another.
+const HOPELESS: f64 = 0.01;
 /// Part of the best probability with which values count as no less sure.
 const ALMOST: f64 = 0.97;
 /// Share of host memory that a job asks for beyond what it is expected to need.
@@ -171,9 +173,9 @@ impl<'a> Filler<'a> {
         }
         // Where it is an attempt at best, what does not matter stays as it is.
         let surest = surest.filter(|_| cheapest.is_none());
-        let surest = surest.map(|(least, given, numbers)| {
-            let bound = least.order() * ALMOST;
-            self.raise(&least, &given, &numbers, bound)
+        let surest = surest.map(|(least, given, numbers)| match least.fits > HOPELESS {
+            true => self.raise(&least, &given, &numbers, least.order() * ALMOST),
+            false => least,
         });
         cheapest.into_iter().chain(surest).collect()
     }

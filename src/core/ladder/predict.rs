@@ -322,7 +322,11 @@ impl Search<'_> {
                 });
             }
         }
-        let shortfall = found.first().and_then(|best| {
+        let surest = found.iter().max_by(|a, b| {
+            let (a, b) = (a.filled.order(), b.filled.order());
+            a.total_cmp(&b)
+        });
+        let shortfall = surest.and_then(|best| {
             let gpus = self.gpus(&done[best.state].shape);
             shortfall::of(filler, self.forecast, &best.filled, self.view, gpus)
         });
