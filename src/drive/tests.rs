@@ -69,6 +69,9 @@ impl Scheduler for Fake {
 
     fn find(&mut self, tokens: &[Token], _since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
         let desk = self.desk();
+        if desk.forgot {
+            return Ok(Vec::new());
+        }
         let jobs = desk.jobs.iter().filter(|(token, _)| tokens.contains(token));
         Ok(jobs
             .map(|(token, status)| Found {
@@ -215,6 +218,26 @@ fn outcome(supervisor: &Supervisor) -> Option<Outcome> {
 
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitted_again() {
+    let mut project = Project::new();
+    let answer = SubmitAnswer::Unclear {
+        detail: "Socket timed out".to_owned(),
+    };
+    project.fake.desk().answers.push(answer);
+    let mut supervisor = project.supervisor([project.create(project.double())]);
+    project.fake.desk().forgot = true;
+    project.pass(&mut supervisor, 1);
+    fs::write(project.attempt(1).join("claim"), "4711\n").unwrap();
+    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.pass(&mut supervisor, 40);
+    let history = supervisor.runs().next().unwrap().history();
+    let first = &history.attempts[0];
+    assert_eq!(first.job.as_ref().unwrap().id, JobId("4711".to_owned()));
+    assert!(first.adopted);
+    assert_eq!(history.attempts.len(), 2, "its log says what it died of");
 }
 
 #[test]
