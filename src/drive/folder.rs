@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::DriveError;
+use crate::core::job::JobId;
 use crate::io::files::{
     Access, check_ours, check_run_name, make_private_dir, read_text, write_atomic,
 };
@@ -13,6 +14,9 @@ use crate::io::fits;
 
 /// Largest `inputs.json` or `environment.json`, in bytes.
 const INPUTS_MAX: u64 = 16 * 1024 * 1024;
+
+/// Largest claim, in bytes.
+const CLAIM_MAX: u64 = 64;
 
 /// The environment of a run's jobs: values, and the names of secrets whose values are never written.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -130,6 +134,15 @@ impl RunFolder {
     #[must_use]
     pub fn stderr(&self, number: u32) -> PathBuf {
         self.attempt(number).join("slurm.err")
+    }
+
+    /// The job that began as this attempt: its script writes its id down first of all.
+    #[must_use]
+    pub fn claimed_by(&self, number: u32) -> Option<JobId> {
+        let text = read_text(&self.attempt(number).join("claim"), CLAIM_MAX).ok()?;
+        let id = text.trim();
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"_+-.".contains(&b);
+        (!id.is_empty() && id.bytes().all(plain)).then(|| JobId(id.to_owned()))
     }
 
     /// Where the watch stands in the logs of an attempt.

@@ -9,7 +9,7 @@ use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::record::Array;
 use super::turn::{Hands, housekeeping, one_by_one};
-use crate::core::job::{JobId, JobRef, JobStatus, Stage, Token};
+use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
 use crate::core::supervise::{Action, Event, Flock, Phase, Sighting, due, next_due};
 use crate::io::follow::{Followers, Look, Waiter};
 use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler};
@@ -212,12 +212,28 @@ impl Supervisor {
             let event = match &answer {
                 Ok(found) => Event::Found {
                     attempt,
-                    jobs: sightings(found, &of.0),
+                    jobs: self.sightings(&run, attempt, found, &of.0),
                 },
                 Err(_) => Event::FindUnanswered { attempt },
             };
             self.hand_in(&run, &event, asked, observer);
         }
+    }
+
+    /// The jobs that carry the token of an attempt. Where the scheduler shows none, one that began and was
+    /// forgotten since has left its claim.
+    fn sightings(&self, run: &str, attempt: u32, found: &[Found], token: &Token) -> Vec<Sighting> {
+        let mut jobs = sightings(found, token);
+        let handle = self.runs.get(run).filter(|_| jobs.is_empty());
+        if let Some(id) = handle.and_then(|h| h.folder.claimed_by(attempt)) {
+            jobs.push(Sighting {
+                status: JobStatus::bare(id, JobState::Unknown(String::new())),
+                cluster: None,
+                submitted: None,
+                refused_trace: false,
+            });
+        }
+        jobs
     }
 
     /// Asks for the state of all jobs in one question, as soon as one of them is due.

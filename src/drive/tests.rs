@@ -27,6 +27,8 @@ struct Desk {
     cancelled: Vec<JobId>,
     polls: usize,
     silent: bool,
+    /// The scheduler forgot every job.
+    forgot: bool,
     /// Run folder that another process takes over while the submission is under way.
     steal: Option<PathBuf>,
 }
@@ -67,6 +69,9 @@ impl Scheduler for Fake {
 
     fn find(&mut self, tokens: &[Token], _since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
         let desk = self.desk();
+        if desk.forgot {
+            return Ok(Vec::new());
+        }
         let jobs = desk.jobs.iter().filter(|(token, _)| tokens.contains(token));
         Ok(jobs
             .map(|(token, status)| Found {
@@ -86,6 +91,13 @@ impl Scheduler for Fake {
             return Err(NoAnswer {
                 command: "squeue".to_owned(),
                 detail: "no answer after 20 s".to_owned(),
+            });
+        }
+        if desk.forgot {
+            let last = |job: &JobRef| JobStatus::bare(job.id.clone(), purged());
+            return Ok(Poll {
+                jobs: jobs.iter().map(last).collect(),
+                vanished: jobs.iter().map(|job| job.id.clone()).collect(),
             });
         }
         let known = desk.jobs.iter().map(|(_, status)| status.clone());
@@ -211,6 +223,26 @@ fn outcome(supervisor: &Supervisor) -> Option<Outcome> {
 
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitted_again() {
+    let mut project = Project::new();
+    let answer = SubmitAnswer::Unclear {
+        detail: "Socket timed out".to_owned(),
+    };
+    project.fake.desk().answers.push(answer);
+    let mut supervisor = project.supervisor([project.create(project.double())]);
+    project.fake.desk().forgot = true;
+    project.pass(&mut supervisor, 1);
+    fs::write(project.attempt(1).join("claim"), "4711\n").unwrap();
+    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.pass(&mut supervisor, 40);
+    let history = supervisor.runs().next().unwrap().history();
+    let first = &history.attempts[0];
+    assert_eq!(first.job.as_ref().unwrap().id, JobId("4711".to_owned()));
+    assert!(first.adopted);
+    assert_eq!(history.attempts.len(), 2, "its log says what it died of");
 }
 
 #[test]

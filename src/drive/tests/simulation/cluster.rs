@@ -117,8 +117,8 @@ impl Cluster {
             return None;
         }
         let (id, err) = (job.id, job.err.clone());
-        self.words
-            .retain(|(at, path, _)| *at <= now || *path != err);
+        let ours = |path: &PathBuf| path.parent() == err.parent();
+        self.words.retain(|(at, path, _)| *at <= now || !ours(path));
         let text = format!(
             "slurmstepd-node1: error: *** JOB {id} ON node1 CANCELLED AT 2026-11-21T01:57:33 ***\n"
         );
