@@ -90,12 +90,16 @@ fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
 }
 
 /// The look at the logs of an ended job: after the time that text may take, and again while they do not
-/// say why it failed.
+/// say why it failed. Where they said so before the job ended, text comes through, and a moment is enough.
 fn drain(run: &Run, attempt: &Attempt) -> (Timestamp, Action) {
     let supervision = run.intent.supervision();
     let looked = run.watch.drained;
     let from = looked.map_or(attempt.ended_at, |(_, last)| Some(last));
-    let from = from.and_then(|at| after(at, supervision.drain_s.max(u64::from(looked.is_some()))));
+    let wait_s = match run.watch.fatal {
+        Some(_) => supervision.drain_s.min(LOGS_S),
+        None => supervision.drain_s,
+    };
+    let from = from.and_then(|at| after(at, wait_s.max(u64::from(looked.is_some()))));
     let waited =
         looked.is_some_and(|(first, last)| seconds(first, last) >= signed(supervision.late_logs_s));
     let action = Action::Drain {
@@ -147,14 +151,25 @@ fn live(run: &Run, attempt: &Attempt, items: &mut Vec<(Timestamp, Action)>) {
     }
 }
 
-/// When the job is to be asked about: as often as the user wants, and once more when it is about to be
-/// called hanging.
+/// When the job is to be asked about: as often as the user wants, sooner when its log says that it is about to end,
+/// and once more when it is about to be called hanging.
 fn next_poll(run: &Run, attempt: &Attempt) -> Timestamp {
     let regular = every(&run.watch.poll, run.intent.supervision().poll_s, run);
+    let regular = eager_poll(run).map_or(regular, |eager| regular.min(eager));
     match (stalled_at(run, attempt), run.watch.poll.asked) {
         (Some(stalled), Some(asked)) if asked < stalled => regular.min(stalled),
         _ => regular,
     }
+}
+
+/// After a fatal failure in the log a job mostly ends within seconds. It is asked about a second later, then each time
+/// after as long again: some five questions more for a failure, whatever the usual pace.
+fn eager_poll(run: &Run) -> Option<Timestamp> {
+    let since = run.watch.quiet_since?;
+    let poll = &run.watch.poll;
+    let asked = poll.asked.filter(|_| poll.unanswered == 0)?;
+    let waited = u64::try_from(seconds(since, asked)).unwrap_or(0);
+    after(asked.max(since), waited.max(1))
 }
 
 /// When a question is to be asked again: after `step_s`, doubled with every answer that did not

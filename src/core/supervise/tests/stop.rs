@@ -262,3 +262,41 @@ fn a_failure_that_the_logs_do_not_explain_yet_is_waited_for() {
         "there is nothing to explain"
     );
 }
+
+#[test]
+fn a_job_whose_log_says_that_it_dies_is_asked_about_soon_and_then_ever_less() {
+    let mut bench = Bench::running(Double::new(3));
+    bench.feed(&polled(status(JobState::Running)), 500);
+    let fatal = Event::LogsRead {
+        attempt: 1,
+        look: LogLook {
+            fatal: Some(Class::GpuOom),
+            ..LogLook::default()
+        },
+    };
+    bench.feed(&fatal, 501);
+    let asked = |bench: &Bench, from: i64| {
+        let poll = |second: &i64| {
+            let due = due(&bench.run, at(*second));
+            due.iter().any(|a| matches!(a, Action::Poll { .. }))
+        };
+        (from..from + 20).find(poll).unwrap()
+    };
+    let mut moments = vec![asked(&bench, 501)];
+    while moments.len() < 6 {
+        let last = moments[moments.len() - 1];
+        bench.feed(&polled(status(JobState::Running)), last);
+        moments.push(asked(&bench, last));
+    }
+    // Doubling, until the ordinary 15 seconds are shorter.
+    assert_eq!(moments, [502, 503, 505, 509, 517, 532]);
+    // What it died of is known: no need to wait for more text once it has ended.
+    bench.feed(&polled(status(JobState::Failed)), 533);
+    bench.feed(&polled(status(JobState::Failed)), 534);
+    let drains = |second: i64| {
+        let due = due(&bench.run, at(second));
+        due.iter().any(|a| matches!(a, Action::Drain { .. }))
+    };
+    assert_eq!(bench.run.phase(), Phase::Draining);
+    assert!(!drains(533) && drains(535));
+}
