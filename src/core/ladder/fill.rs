@@ -7,21 +7,20 @@ use super::engine_room::{self, EngineRoom};
 use super::forecast::Forecast;
 use super::gauge::Gauge;
 use super::host::{HostNeed, Node, in_map};
-use super::reach::{Number, Reach, Switch};
+use super::reach::{Number, Reach, Switch, combinations};
 use crate::core::memory::Spec;
 use crate::core::recipe::{Checker, Role, Value};
 use crate::core::units::Bytes;
 
-/// Switches whose combinations are looked at; there are rarely more than two.
-const MOST_SWITCHES: usize = 8;
-/// Combinations of them that are tried, the cheapest.
-const MOST_COMBINATIONS: usize = 32;
 /// Probability with which a rollout engine must start with a smaller share.
 const ENGINE_STARTS: f64 = 0.95;
 /// Probability below which nothing is given up for speed, and the guesses are too few to tell one from another.
 const LIKELY: f64 = 0.5;
 /// Probability below which no value is worth more than another.
 const HOPELESS: f64 = 0.01;
+/// Numbers that are tried as the first to be raised, and a loss that is not worth it.
+const MOST_FIRSTS: usize = 2;
+const NO_LOSS: f64 = 0.03;
 /// Part of the best probability with which values count as no less sure.
 const ALMOST: f64 = 0.97;
 /// Share of host memory that a job asks for beyond what it is expected to need.
@@ -311,8 +310,8 @@ impl<'a> Filler<'a> {
         let shared = all.map(|(i, n)| (n, if i < order.len() { bound(i) } else { risk }));
         let shared: Vec<(&Number, f64)> = shared.collect();
         let mut best = self.raised(least, given, &shared);
-        for first in order.iter().filter(|n| cost(n) > 0.0) {
-            if best.loss <= given.loss {
+        for first in order.iter().take(MOST_FIRSTS) {
+            if best.loss <= given.loss + NO_LOSS {
                 break;
             }
             let rest = order.iter().filter(|n| n.knob != first.knob);
@@ -372,29 +371,8 @@ impl<'a> Filler<'a> {
     }
 }
 
-/// Loss of speed by all numbers.
+/// Loss by all numbers.
 fn loss(numbers: &[Number], values: &BTreeMap<String, Value>) -> f64 {
     let of = |n: &Number| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
     numbers.iter().map(of).sum()
-}
-
-/// Every combination of switches with its loss, the cheapest first; one knob is switched once.
-fn combinations(switches: &[Switch]) -> Vec<(Vec<&Switch>, f64)> {
-    let switches = &switches[..switches.len().min(MOST_SWITCHES)];
-    let mut all: Vec<(Vec<&Switch>, f64)> = vec![(Vec::new(), 0.0)];
-    for switch in switches {
-        let more = all
-            .iter()
-            .filter(|(on, _)| on.iter().all(|s| s.knob != switch.knob));
-        let more: Vec<_> = more
-            .map(|(on, loss)| {
-                let on = on.iter().copied().chain([switch]).collect();
-                (on, loss + switch.loss)
-            })
-            .collect();
-        all.extend(more);
-    }
-    all.sort_by(|a, b| a.1.total_cmp(&b.1));
-    all.truncate(MOST_COMBINATIONS);
-    all
 }

@@ -11,6 +11,10 @@ use crate::core::recipe::{Effect, Knob, Move, Role, RungSpec, Shape, Value, stro
 const UNKNOWN_LOSS: f64 = 0.1;
 /// What a lap towards a larger share for the rollout engine costs: it gains a little.
 const ROOMIER: f64 = -0.01;
+/// Switches whose combinations are looked at; there are rarely more than two.
+const MOST_SWITCHES: usize = 8;
+/// Combinations of them that are tried, the cheapest.
+const MOST_COMBINATIONS: usize = 32;
 /// Tokens that a GPU computes while it gathers the weights for a micro batch: 6 bytes a parameter at 60 GB/s, against
 /// 8 floating point operations a parameter and token at 125 TFLOP/s.
 const STARTING: f64 = 1_600.0;
@@ -333,4 +337,25 @@ impl Number {
         };
         laps.max(0.0) * self.loss
     }
+}
+
+/// Every combination of switches with its loss, the cheapest first; one knob is switched once.
+pub(super) fn combinations(switches: &[Switch]) -> Vec<(Vec<&Switch>, f64)> {
+    let switches = &switches[..switches.len().min(MOST_SWITCHES)];
+    let mut all: Vec<(Vec<&Switch>, f64)> = vec![(Vec::new(), 0.0)];
+    for switch in switches {
+        let more = all
+            .iter()
+            .filter(|(on, _)| on.iter().all(|s| s.knob != switch.knob));
+        let more: Vec<_> = more
+            .map(|(on, loss)| {
+                let on = on.iter().copied().chain([switch]).collect();
+                (on, loss + switch.loss)
+            })
+            .collect();
+        all.extend(more);
+    }
+    all.sort_by(|a, b| a.1.total_cmp(&b.1));
+    all.truncate(MOST_COMBINATIONS);
+    all
 }
