@@ -33,6 +33,7 @@ impl Site {
             site.install(name);
             site.answers(name, 0, "", "");
         }
+        site.answers("scontrol", 1, "", UNKNOWN_ID);
         site
     }
 
@@ -660,6 +661,30 @@ fn an_unknown_state_stays_unknown() {
 }
 
 #[test]
+fn accounting_is_ahead_of_a_job_whose_processes_still_end() {
+    let site = Site::new();
+    site.answers("sacct", 0, &accounted("9", "TIMEOUT", "0:0"), "");
+    site.answers("scontrol", 0, &controlled("9", "COMPLETING", "0:0"), "");
+    let mut slurm = site.slurm();
+    let poll = slurm.poll(&[ours("9")], now(901)).unwrap();
+    assert_eq!(poll.jobs[0].state, JobState::Completing);
+    // An hour later nobody asks the controller any more.
+    let poll = slurm.poll(&[ours("9")], now(900 + 3_601)).unwrap();
+    assert_eq!(poll.jobs[0].state, JobState::Timeout);
+}
+
+#[test]
+fn a_job_that_the_queue_leaves_out_is_not_vanished_while_the_controller_knows_it() {
+    let site = Site::new();
+    site.answers("scontrol", 0, &controlled("9", "RUNNING", "0:0"), "");
+    let mut slurm = site.slurm();
+    for second in [0, 20, 40] {
+        let poll = slurm.poll(&[ours("9")], now(second)).unwrap();
+        assert_eq!(poll.vanished, [], "at {second} s");
+    }
+}
+
+#[test]
 fn a_job_is_vanished_only_when_all_stay_silent_for_a_while() {
     let site = Site::new();
     let mut slurm = site.slurm();
@@ -772,6 +797,7 @@ fn a_task_of_an_array_that_is_cancelled_while_it_waits_leaves_no_trace_and_is_ca
 #[test]
 fn a_controller_that_says_nothing_with_exit_code_0_is_no_answer() {
     let site = Site::new();
+    site.answers("scontrol", 0, "", "");
     let mut slurm = site.slurm();
     site.answers("sacct", 1, "", "Slurm accounting storage is disabled\n");
     for second in [0, 100, 200] {
