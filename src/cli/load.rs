@@ -8,14 +8,14 @@ use super::climbing;
 use super::copied;
 use super::known;
 use super::print::Failure;
-use super::signatures;
+use super::{sections, signatures};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
 use crate::core::diagnose::UserSignature;
 use crate::core::memory::Profiles;
-use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Problem};
-use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source, Supervision};
+use crate::core::recipe::{Layer, LayerKind, Preset, Problem};
+use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source};
 use crate::io::files::read_text;
 use crate::io::library::{Library, Shelf};
 use crate::io::scheduler::slurm_is_here;
@@ -158,7 +158,7 @@ pub fn request_in(
     let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
     let folder = project.folder.display().to_string();
     let backend = backend(flags, doc)?;
-    let cluster_facts = facts(cluster_doc.as_ref())?;
+    let cluster_facts = sections::facts(cluster_doc.as_ref())?;
     let originals = copied::read(&project.folder, preset, &mut layers)?;
     let places = (&project.library, project.folder.as_path());
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
@@ -177,7 +177,7 @@ pub fn request_in(
         dataset,
         layers,
         limits: doc.section("limits", &["attempts", "gpu_hours"], &["wall_time"])?,
-        supervision: supervision(doc, backend)?,
+        supervision: sections::supervision(doc, backend)?,
         backend: backend.to_owned(),
         workdir: folder.clone(),
         project: folder,
@@ -320,60 +320,6 @@ fn profile(
     known.push(key);
     doc.check_keys(&known)?;
     Ok(Some(doc))
-}
-
-fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {
-    const FIELDS: [&str; 7] = [
-        "offline",
-        "gpus_per_node",
-        "nodes",
-        "node_memory",
-        "cpus_per_node",
-        "time_limit",
-        "gpu_types",
-    ];
-    let Some(doc) = doc else {
-        return Ok(ClusterFacts::default());
-    };
-    let facts: ClusterFacts = doc.section("facts", &FIELDS, &[])?;
-    match (facts.check(), doc.get("facts")) {
-        (Err(what), Some(node)) => Err(doc.fault(node, format!("facts: {what}")).into()),
-        _ => Ok(facts),
-    }
-}
-
-/// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
-/// on its own disk.
-fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure> {
-    const PLAIN: [&str; 7] = [
-        "node_failure_retries",
-        "preemption_retries",
-        "time_limit_retries",
-        "co_tenant_retries",
-        "late_oom_retries",
-        "resubmit",
-        "stall_cancel",
-    ];
-    const DURATIONS: [&str; 7] = [
-        "poll",
-        "poll_max",
-        "hang_grace",
-        "settle",
-        "drain",
-        "late_logs",
-        "stall",
-    ];
-    let mut supervision: Supervision = doc.section("supervision", &PLAIN, &DURATIONS)?;
-    let asked = |key: &str| doc.get("supervision").is_some_and(|n| n.has(key));
-    if backend == "local" {
-        if !asked("poll") {
-            supervision.poll_s = 1;
-        }
-        if !asked("drain") {
-            supervision.drain_s = 0;
-        }
-    }
-    Ok(supervision)
 }
 
 /// The backend: flag, project file, or Slurm where sbatch is found.

@@ -34,6 +34,7 @@ mod render;
 mod run;
 mod run_queue;
 mod runs;
+mod sections;
 mod signatures;
 mod status;
 mod submit;
