@@ -269,6 +269,10 @@ impl Trial for World {
         if process.dead {
             return Err(io::Error::other("killed"));
         }
+        if self.bug == Some(Bug::NoOwner) && matches!(change, Change::Remove(_)) {
+            // The file by which an owner sees that it was replaced stays.
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         self.risk();
         if self.strikes(Fault::Pause, 4) {
             self.pause();
@@ -324,6 +328,9 @@ impl Trial for World {
         let Some(process) = self.process() else {
             return real;
         };
+        if self.bug == Some(Bug::NoOwner) {
+            return false;
+        }
         let old = self.strikes(Fault::Caches, 500);
         let now = self.now.get();
         self.disk
