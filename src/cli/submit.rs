@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(Supervise::Job) => {
             let folder = RunFolder::of(&runs::runs_dir(&project.folder), &name)?;
             let config = args.configuration.config.as_deref();
-            Some(relay::begin(&request, &folder, config)?)
+            relay::begin(&request, &folder, config)?
         }
         _ => None,
     };

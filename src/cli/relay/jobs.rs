@@ -1,6 +1,7 @@
 //! The watch jobs of a run: what each is, when it may start, and which turn was begun.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::super::print::{self, Failure};
 use crate::core::job::{JobId, JobRef};
@@ -14,6 +15,11 @@ use crate::io::scheduler::{Scheduler, SubmitAnswer};
 
 /// Seconds after which a run is looked at again that waits for no job of its own.
 const LATER_S: u32 = 300;
+/// How often a turn that fails goes back into the queue.
+const MOST_RESTARTS: u32 = 10;
+/// How often that is tried, and how long apart, within the time of a watch job.
+const REQUEUE_TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_secs(30);
 
 /// Lets a waiting watch job start when there is something to look at; none is needed for a run that is over.
 pub fn aim(job: &JobId, history: &History) {
@@ -30,7 +36,8 @@ pub fn aim(job: &JobId, history: &History) {
     }
 }
 
-fn dismiss(job: &JobId) {
+/// Takes a waiting watch job out of the queue.
+pub fn dismiss(job: &JobId) {
     let job = JobRef {
         id: job.clone(),
         cluster: None,
@@ -39,6 +46,21 @@ fn dismiss(job: &JobId) {
     };
     // It would find the run over and end by itself.
     let _ = Slurm::new().cancel(&job);
+}
+
+/// Puts the job of this turn back into the queue. False where that cannot be, or was done too often.
+pub fn come_again(job: &JobId) -> bool {
+    let restarts = std::env::var("SLURM_RESTART_COUNT").ok();
+    let restarts: u32 = restarts.and_then(|n| n.parse().ok()).unwrap_or(0);
+    if job.0.is_empty() || restarts >= MOST_RESTARTS {
+        return false;
+    }
+    (0..REQUEUE_TRIES).any(|tried| {
+        if tried > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        Slurm::new().requeue_watch(job).is_ok()
+    })
 }
 
 /// The last turn that was begun.

@@ -10,6 +10,7 @@ use super::phase::Phase;
 use super::run::Run;
 use super::verdict::text_decides;
 use super::watch::Question;
+use crate::core::diagnose::Class;
 use crate::core::job::Stage;
 
 /// Seconds between two looks at the logs of a running job.
@@ -90,14 +91,15 @@ fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
 }
 
 /// The look at the logs of an ended job: after the time that text may take, and again while they do not
-/// say why it failed. Where they said so before the job ended, text comes through, and a moment is enough.
+/// say why it failed. Where they told of GPU memory before the job ended, a moment is enough: no later text can say
+/// more against it, as it can against a lost peer.
 fn drain(run: &Run, attempt: &Attempt) -> (Timestamp, Action) {
     let supervision = run.intent.supervision();
     let looked = run.watch.drained;
     let from = looked.map_or(attempt.ended_at, |(_, last)| Some(last));
     let wait_s = match run.watch.fatal {
-        Some(_) => supervision.drain_s.min(LOGS_S),
-        None => supervision.drain_s,
+        Some(Class::GpuOom) => supervision.drain_s.min(LOGS_S),
+        _ => supervision.drain_s,
     };
     let from = from.and_then(|at| after(at, wait_s.max(u64::from(looked.is_some()))));
     let waited =
@@ -162,10 +164,12 @@ fn next_poll(run: &Run, attempt: &Attempt) -> Timestamp {
     }
 }
 
-/// After a fatal failure in the log a job mostly ends within seconds. It is asked about a second later, then each time
-/// after as long again: some five questions more for a failure, whatever the usual pace.
+/// After an out-of-memory in the log a job mostly ends within seconds. It is asked about a second later, then each time
+/// after as long again: some five questions more for a failure, whatever the usual pace. Other failures wait for theirs,
+/// for what the accounting knows of them comes late.
 fn eager_poll(run: &Run) -> Option<Timestamp> {
     let since = run.watch.quiet_since?;
+    run.watch.fatal.filter(|class| *class == Class::GpuOom)?;
     let poll = &run.watch.poll;
     let asked = poll.asked.filter(|_| poll.unanswered == 0)?;
     let waited = u64::try_from(seconds(since, asked)).unwrap_or(0);

@@ -203,7 +203,10 @@ impl Lexer<'_> {
         let command = self.read_command();
         let text = self.text;
         let name = match command.words.as_slice() {
-            [name] if command.assignments.is_empty() && self.is("(") => name.bare(text),
+            // Without the bound a function could be the body of another without end.
+            [name] if command.assignments.is_empty() && self.depth < MAX_DEPTH && self.is("(") => {
+                name.bare(text)
+            }
             _ => None,
         };
         let nothing = command.words.is_empty()

@@ -118,7 +118,7 @@ impl Walker<'_> {
                 Starts::Program => {}
                 Starts::Shell => return self.run_other(chain, command, doc),
                 Starts::Script => {
-                    let Some(script) = chain.texts().into_iter().next() else {
+                    let Some(script) = chain.words.get(chain.at).map(|arg| arg.text.text()) else {
                         return;
                     };
                     chain.at += 1;
@@ -131,7 +131,7 @@ impl Walker<'_> {
     /// Goes through the options of a launcher: `Nothing` where what it starts stands next, `Value` where the words
     /// end before.
     fn options(&mut self, launcher: &Launcher, chain: &mut Chain) -> Follows {
-        while let Some(word) = chain.texts().first().cloned() {
+        while let Some(word) = chain.words.get(chain.at).map(|arg| arg.text.text()) {
             let variable = word.split_once('=').filter(|_| launcher.variables);
             if let Some((name, _)) = variable {
                 let text = &chain.words[chain.at].text;

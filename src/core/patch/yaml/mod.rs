@@ -138,7 +138,9 @@ impl Yaml {
         for key in path {
             node = resolved(root, node);
             let next = match &node.content {
-                Content::Map { .. } => member(root, node, key, MERGES)?,
+                Content::Map { .. } => {
+                    member(root, node, key, MERGES, &mut MOST_SOURCES.to_owned())?
+                }
                 Content::List { items, .. } => key.parse().ok().and_then(|i: usize| items.get(i)),
                 _ => None,
             };
@@ -157,6 +159,8 @@ pub fn written(value: &Value) -> Option<String> {
 
 /// Mappings merged into one another that are followed.
 const MERGES: usize = 8;
+/// Mappings that are looked at for one value, through all merges.
+const MOST_SOURCES: usize = 1_000;
 
 /// What an alias stands for.
 fn resolved<'a>(root: &'a Node, node: &'a Node) -> &'a Node {
@@ -172,6 +176,7 @@ fn member<'a>(
     map: &'a Node,
     key: &str,
     depth: usize,
+    left: &mut usize,
 ) -> Result<Option<&'a Node>, Fault> {
     let Content::Map { entries, .. } = &map.content else {
         return Ok(None);
@@ -187,7 +192,10 @@ fn member<'a>(
             _ => vec![from],
         };
         for source in sources {
-            if let Some(value) = member(root, source, key, depth - 1)? {
+            *left = left
+                .checked_sub(1)
+                .ok_or_else(|| map.fault("merges too many mappings to be followed"))?;
+            if let Some(value) = member(root, source, key, depth - 1, left)? {
                 return Ok(Some(value));
             }
         }

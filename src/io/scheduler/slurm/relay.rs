@@ -90,4 +90,17 @@ impl Slurm {
             false => Err(no_answer("scontrol", &answer)),
         }
     }
+
+    /// Puts a watch job that runs back into the queue.
+    ///
+    /// # Errors
+    /// `NoAnswer` when Slurm did not take it, or did not say so.
+    pub fn requeue_watch(&self, job: &JobId) -> Result<(), NoAnswer> {
+        let words = ["requeue".to_owned(), job.to_string()];
+        let answer = self.clients.query("scontrol", &words);
+        match answer.is_clean() {
+            true => Ok(()),
+            false => Err(no_answer("scontrol", &answer)),
+        }
+    }
 }

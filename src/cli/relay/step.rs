@@ -1,0 +1,55 @@
+//! What one turn does for a run.
+
+use std::path::Path;
+
+use super::super::print::story::Story;
+use super::super::print::{self, Failure};
+use super::super::runs;
+use crate::core::supervise::{History, NextLook, Request, next_look};
+use crate::drive::{DriveError, End, Handle, RunFolder, Sources, Until, drive};
+use crate::io::ledger::{LedgerError, Takeover};
+
+/// Seconds for one turn; less than a watch job may run.
+pub const PATIENCE_S: u64 = 1_200;
+
+/// Does what is due for a run, unless somebody else is at it. `None` where a signal came in between.
+pub fn step(request: Request, folder: RunFolder) -> Result<Option<History>, Failure> {
+    let project = request.inputs().project.clone();
+    let backend = request.inputs().backend.clone();
+    let now = jiff::Timestamp::now();
+    let run = folder.clone();
+    let handle = match Handle::open(folder, Box::new(request), Takeover::IfDead, now) {
+        Err(DriveError::Ledger(owned @ LedgerError::Owned { .. })) => {
+            print::talk(&owned.to_string());
+            return watched_elsewhere(&run).map(Some);
+        }
+        handle => handle?,
+    };
+    let mut supervisor = runs::supervisor(&backend, Path::new(&project));
+    supervisor.add(handle);
+    let sources = Sources::signals()
+        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+    let until = Until::Settled {
+        patience_s: PATIENCE_S,
+    };
+    let mut story = Story::new(false);
+    let end = drive(&mut supervisor, until, &sources, &mut story);
+    story.close();
+    let handle = supervisor.runs().next();
+    if let Some(error) = handle.and_then(Handle::error) {
+        return Err(error.into());
+    }
+    Ok(match end {
+        End::Detached { .. } => None,
+        End::Reached | End::OutOfPatience => handle.map(|handle| handle.history().clone()),
+    })
+}
+
+/// Another process looks after the run: what it does is not ours to foresee, so it is looked at again later.
+fn watched_elsewhere(folder: &RunFolder) -> Result<History, Failure> {
+    let history = crate::drive::history(folder.dir())?;
+    match next_look(&history) {
+        NextLook::Never => Ok(history),
+        _ => Ok(History::default()),
+    }
+}
