@@ -494,6 +494,27 @@ fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
 }
 
 #[test]
+fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
+    let mut project = Project::new();
+    let mut handle = project.create(project.double());
+    let prepare = |handle: &Handle| prepare::prepare(&handle.run, &handle.folder, "fake", 1);
+    let ours = prepare(&handle).unwrap();
+    handle.feed(&ours, at(0), &mut Silent).unwrap();
+    let script = project.attempt(1).join("job.sbatch");
+    let right = fs::read_to_string(&script).unwrap();
+    // Its intent never became a fact, its files did.
+    let intended = handle.history().attempts.clone();
+    handle.run.history.attempts.clear();
+    prepare(&handle).unwrap();
+    handle.run.history.attempts = intended;
+    assert_ne!(fs::read_to_string(&script).unwrap(), right);
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 3);
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(fs::read_to_string(&script).unwrap(), right);
+}
+
+#[test]
 fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
     let mut project = Project::new();
     project.fake.desk().silent = true;

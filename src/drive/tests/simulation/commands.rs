@@ -65,8 +65,8 @@ fn list(text: Option<&str>) -> Vec<String> {
 
 /// The controller does not answer.
 fn silence(world: &World) -> Option<Answer> {
-    let now = world.now.get();
-    if world.cluster.borrow().silent <= now {
+    world.thaw();
+    if world.cluster.borrow().silent <= world.now.get() {
         return None;
     }
     world.pass(18);
@@ -149,6 +149,7 @@ fn sbatch(world: &World, words: &[String]) -> Answer {
         err: PathBuf::from(value(words, "--error").unwrap()),
         micro: micro.unwrap_or(0),
     };
+    world.thaw();
     check_order(world, &order);
     let timed_out =
         "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation";
@@ -197,7 +198,7 @@ fn refuse(world: &World, order: Order) -> Answer {
     let mut job = job(world, order);
     job.trace = true;
     (job.starts, job.stops, job.gone) = (job.submitted, job.submitted, job.submitted);
-    (job.end, job.fate) = (JobState::Failed, Fate::Bug);
+    (job.end, job.fate, job.requeue) = (JobState::Failed, Fate::Bug, None);
     world.cluster.borrow_mut().jobs.push(job);
     let text =
         "sbatch: error: Batch job submission failed: Requested node configuration is not available";
@@ -233,7 +234,8 @@ fn check_order(world: &World, order: &Order) {
             job.id
         ));
     }
-    if world.facts.cancelled.get() && !cluster.last().is_some_and(traceless) {
+    if world.facts.cancelled.get() && !cluster.no_accounts && !cluster.last().is_some_and(traceless)
+    {
         world.broke(format!("{token} is submitted after a user cancelled"));
     }
     if !world.disk.borrow().is_durable(&world.ledger()) {
@@ -391,7 +393,8 @@ pub fn print(world: &World, job: &Job) {
             .words
             .push((job.starts, claim, id));
     }
-    let torn = world.has(Fault::TornLogs);
+    // Of a log whose steps cannot be read nobody can tell that it went on.
+    let torn = world.has(Fault::TornLogs) && job.fate != Fate::Survives;
     let tear = |length: usize| {
         (torn && world.below(2) == 1).then(|| {
             (

@@ -141,16 +141,22 @@ impl World {
         let now = self.now.get();
         self.cluster.borrow_mut().print(now);
         self.requeue();
-        let thawed = {
+        self.thaw();
+    }
+
+    /// A controller that goes on first does what it was sent while it was frozen.
+    pub fn thaw(&self) {
+        let mut cluster = self.cluster.borrow_mut();
+        if cluster.silent > self.now.get() {
+            return;
+        }
+        let orders = std::mem::take(&mut cluster.frozen);
+        drop(cluster);
+        for order in orders {
+            let id = accept(self, order);
             let mut cluster = self.cluster.borrow_mut();
-            if cluster.silent > now {
-                Vec::new()
-            } else {
-                std::mem::take(&mut cluster.frozen)
-            }
-        };
-        for order in thawed {
-            accept(self, order);
+            let job = cluster.jobs.iter_mut().rev().find(|j| j.id == id);
+            job.unwrap().visible = self.now.get();
         }
     }
 
@@ -247,7 +253,8 @@ impl World {
     /// The scheduler starts jobs again under their ids.
     fn requeue(&self) {
         let now = self.now.get();
-        let again = |j: &&mut super::job::Job| j.requeue.is_some_and(|s| now >= j.gone + s);
+        let again =
+            |j: &&mut super::job::Job| !j.lost && j.requeue.is_some_and(|s| now >= j.gone + s);
         let mut job = match self.cluster.borrow_mut().jobs.iter_mut().find(again) {
             Some(job) => job.clone(),
             None => return,
@@ -264,7 +271,7 @@ impl World {
         });
         print(self, &job);
         let mut cluster = self.cluster.borrow_mut();
-        if let Some(old) = cluster.jobs.iter_mut().find(|j| j.token == job.token) {
+        if let Some(old) = cluster.jobs.iter_mut().find(again) {
             *old = job;
         }
     }
