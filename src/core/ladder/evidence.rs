@@ -254,3 +254,39 @@ pub(super) fn least_need(incident: &Incident, total: f64) -> f64 {
 fn curve(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::memory::Row;
+
+    /// What a request of so many bytes says of 32 sequences of 2048 tokens, of 152,064 words, hidden width 3584.
+    fn asked(requested: f64) -> [Option<f64>; 2] {
+        let row = serde_json::json!({
+            "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
+            "micro_batch": 32, "seq_len": 2048,
+        });
+        let row: Row = serde_json::from_value(row).unwrap();
+        let spec = row.spec(&Profile::default()).unwrap();
+        let died = Incident {
+            requested_bytes: Some(Bytes::from_gib(requested / GIB)),
+            ..Incident::bare("cuda_oom", Class::GpuOom)
+        };
+        requested_logits(&spec, &died, Phase::Forward)
+    }
+
+    #[test]
+    fn a_request_for_logits_tells_how_full_the_micro_batch_was() {
+        let limit = 32.0 * 2048.0;
+        let [half, single] = asked(0.3 * limit * 152_064.0 * 2.0);
+        assert!((half.unwrap() - 0.3).abs() < 1e-3 && (single.unwrap() - 0.15).abs() < 1e-3);
+        // More than all of them in 16 bits can only be in fp32.
+        let [half, single] = asked(0.9 * limit * 152_064.0 * 4.0);
+        assert!(half.is_none() && (single.unwrap() - 0.9).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_request_as_large_as_the_embeddings_tells_no_tokens() {
+        assert_eq!(asked(152_064.0 * 3584.0 * 4.0), [None, None]);
+    }
+}

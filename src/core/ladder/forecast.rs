@@ -230,13 +230,13 @@ impl Forecast {
             return;
         };
         let evidence = Evidence::new(spec, incident, peaks, profile, total);
-        let explained = |guess: &Guess| evidence.explained(guess);
-        let explained: Vec<f64> = self.guesses.iter().map(explained).collect();
+        let explained = |guess: &Guess| (evidence.explained(guess), evidence.allows(guess));
+        let explained: Vec<(f64, f64)> = self.guesses.iter().map(explained).collect();
         let mut sharpness = 1.0;
         for _ in 0..12 {
             let pairs = self.guesses.iter().zip(&explained);
-            let weigh = |(guess, log): (&Guess, &f64)| {
-                guess.weight * (log * sharpness).exp() * evidence.allows(guess)
+            let weigh = |(guess, (log, allowed)): (&Guess, &(f64, f64))| {
+                guess.weight * (log * sharpness).exp() * allowed
             };
             let weights: Vec<f64> = pairs.map(weigh).collect();
             let sum: f64 = weights.iter().sum();

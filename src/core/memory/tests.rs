@@ -1,6 +1,7 @@
 //! What an estimate must get right whatever its constants.
 
 use super::*;
+use crate::core::units::GIB;
 
 /// A 7B model that trains in bf16 on one GPU of 80 GB.
 const ROW: &str = r#"{
@@ -53,6 +54,41 @@ fn fsdp_shards_sixteen_bytes_a_parameter() {
     let states =
         term(&e, step, "weights") + term(&e, step, "gradients") + term(&e, step, "optimizer");
     assert!(off(states, 2.0 * 7e9) < 1e-9, "{states}");
+}
+
+#[test]
+fn one_sequence_leaves_the_gradients_of_the_embeddings() {
+    let backward = |micro: u32, whole: bool| {
+        let profile = Profile {
+            reduces_embeddings: whole,
+            ..Profile::default()
+        };
+        let row = row(serde_json::json!({
+            "precision": "fsdp_mp", "sharding": "fsdp", "dp": 8, "gpus": 8, "vocab": 152_064, "seq_len": 512,
+            "micro_batch": micro,
+        }));
+        let e = estimate(&row.spec(&profile).unwrap(), &profile);
+        let backward = e.phases.iter().find(|p| p.phase == Phase::Backward);
+        backward.unwrap().bytes
+    };
+    // Two matrices in 16 bits, and in fp32 once more, whatever the batch.
+    assert!(backward(1, true) > backward(1, false) + GIB);
+    assert!(off(backward(64, true), backward(64, false)) < 1e-9);
+}
+
+#[test]
+fn states_that_stay_on_the_host_are_nowhere_on_the_gpu() {
+    let states = |offload: &str| {
+        let e = of(serde_json::json!({
+            "task": "grpo", "precision": "fsdp_mp", "sharding": "fsdp", "dp": 8, "gpus": 8, "engine_share": 0.4,
+            "offload": offload,
+        }));
+        let of = |p: &PhaseEstimate| term(&e, p.phase, "weights") + term(&e, p.phase, "optimizer");
+        let phases = e.phases.iter().filter(|p| p.phase != Phase::Load);
+        phases.map(of).fold(0.0, f64::max)
+    };
+    assert!(states("param+optimizer") > GIB);
+    assert!(states("always") < 1.0);
 }
 
 #[test]

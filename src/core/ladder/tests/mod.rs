@@ -341,6 +341,15 @@ mod outlook {
     }
 
     #[test]
+    fn an_engine_that_wants_a_larger_share_says_nothing_of_the_gpu() {
+        let profile = Profile::default();
+        let refused = incident(Class::EngineMemory, "kv_cache");
+        let fits = |f: &Forecast| f.fits(&spec(4), &profile).unwrap();
+        let before = fits(&Forecast::new(&spec(32), &profile));
+        assert!((fits(&after(&refused)) - before).abs() < 1e-9);
+    }
+
+    #[test]
     fn figures_that_contradict_each_other_are_no_measure() {
         let profile = Profile::default();
         let odd = Incident {
