@@ -497,7 +497,7 @@ fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
 fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
     let mut project = Project::new();
     let mut handle = project.create(project.double());
-    let prepare = |handle: &Handle| prepare::prepare(&handle.run, &handle.folder, "fake", 1);
+    let prepare = |handle: &Handle| prepare::prepare(&handle.run, &handle.folder, "fake", 1, None);
     let ours = prepare(&handle).unwrap();
     handle.feed(&ours, at(0), &mut Silent).unwrap();
     let script = project.attempt(1).join("job.sbatch");
