@@ -29,7 +29,7 @@ use story::{Told, tell};
 use tape::{Tape, shrink};
 
 /// Stories of every test run.
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 2_000;
 /// Stories among which a planted mistake must be found.
 const SEEDS_PLANTED: u64 = 3_000;
 /// Stories that are tried to make one shorter.

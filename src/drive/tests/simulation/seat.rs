@@ -108,13 +108,13 @@ impl World {
             Some(Bug::NoSettling) => double.supervision.settle_s = 0,
             _ => {}
         }
-        let handle = if self.ledger().exists() {
+        let handle = if folder.inputs().exists() {
             Handle::open(folder, Box::new(double), takeover, now)
         } else if self.others() > 0 {
             // Somebody makes it just now.
             return None;
         } else {
-            // Whoever was killed before there was a ledger has submitted nothing.
+            // Whoever was killed before there was a request has submitted nothing.
             let _ = std::fs::remove_dir_all(folder.dir());
             Handle::create(folder, Box::new(double), "{}", &Environment::default(), now)
         };
