@@ -83,7 +83,10 @@ fn the_peak_of_a_job_is_in_its_samples_its_ledger_and_its_status_and_no_sampler_
         &process,
         &stranger,
     ]);
-    let peak = |s: &Value| s["gpus"][0]["peak_bytes"] == 62_720_u64 << 20;
+    let peak = |s: &Value| {
+        let gpu = &s["gpus"][0];
+        gpu["peak_bytes"] == 62_720_u64 << 20 && gpu["own_peak_bytes"] == 61_440_u64 << 20
+    };
     place.wait_for("the peak", || samples(&place).iter().any(peak));
     // The job still runs, and its peak can be seen.
     place

@@ -164,9 +164,14 @@ impl Recorder {
                 .iter()
                 .find(|g| g.reading.uuid == gpu.reading.uuid)
         };
+        let bytes = |own: Option<Bytes>| own.map_or(0, |bytes| bytes.0);
         let grown = self.gpus.iter().any(|gpu| {
             let least = gpu.reading.total_bytes.0 / GROWTH;
-            known(gpu).is_none_or(|k| gpu.peak_bytes.0.saturating_sub(k.peak_bytes.0) > least)
+            let by = |k: &GpuSample| {
+                let own = bytes(gpu.own_peak_bytes).saturating_sub(bytes(k.own_peak_bytes));
+                own.max(gpu.peak_bytes.0.saturating_sub(k.peak_bytes.0))
+            };
+            known(gpu).is_none_or(|k| by(k) > least)
         });
         let changed = self.gpus.iter().any(|gpu| {
             let least = gpu.reading.total_bytes.0 / CHANGE;
@@ -225,6 +230,17 @@ mod tests {
         assert!(lines(5, GIB / 2), "much less");
         assert!(!lines(64, GIB / 2));
         assert!(lines(65, GIB / 2), "a minute without a line");
+    }
+
+    #[test]
+    fn whose_memory_it_is_is_worth_a_line_when_the_driver_tells_later() {
+        let mut recorder = Recorder::new(1, 0, None);
+        let mut look = reading(0, 60 * GIB);
+        look.own_bytes = None;
+        assert!(recorder.take(&[look], at(0)).is_some());
+        let line = recorder.take(&[reading(0, 60 * GIB)], at(1)).unwrap();
+        let sample = last_sample(line.as_bytes()).unwrap();
+        assert_eq!(sample.gpus[0].own_peak_bytes, Some(Bytes(60 * GIB)));
     }
 
     #[test]
