@@ -91,10 +91,13 @@ impl Grams {
             before[slot(place.ahead.bytes)] |= pair.map_or(u16::MAX, |pair| mark_before(*pair));
         }
         places.sort_by_key(|p| (slot(p.ahead.bytes), p.needle));
-        let starts = (0..=SLOTS).map(|s| places.partition_point(|p| slot(p.ahead.bytes) < s));
-        let starts = starts
-            .map(|n| u16::try_from(n).unwrap_or(u16::MAX))
-            .collect();
+        let mut starts = vec![0_u16; SLOTS + 1];
+        places
+            .iter()
+            .for_each(|p| starts[slot(p.ahead.bytes) + 1] += 1);
+        for slot in 0..SLOTS {
+            starts[slot + 1] += starts[slot];
+        }
         Self {
             marks,
             places,
@@ -195,7 +198,7 @@ fn word_at(text: &[u8], at: Option<usize>) -> u64 {
 }
 
 /// Slots of the index over `places`.
-const SLOTS: usize = 4096;
+const SLOTS: usize = 1 << 14;
 
 fn slot(word: u64) -> usize {
     hash(word) & (SLOTS - 1)
@@ -213,8 +216,8 @@ fn rarest_window(needle: &[u8]) -> usize {
         let gram = &needle[at..at + GRAM];
         let by_bytes = gram.iter().map(|b| commonness(*b));
         let product = by_bytes.fold(1, |all, one| all * one / 8 + 1);
-        // A gram whose next bytes are not known is compared more often.
-        let bare = if at + 8 > needle.len() { 4 } else { 1 };
+        // A gram whose next bytes are not known is taken for every other with its hash.
+        let bare = if at + 8 > needle.len() { 64 } else { 1 };
         product * likeness(gram) * bare
     };
     let frequencies: Vec<u64> = (0..=needle.len() - GRAM).map(frequency).collect();

@@ -1,7 +1,7 @@
 //! The first question about a sampled place: could one of our grams stand here at all?
 //!
 //! A word is multiplied by a large odd number. Sixteen bits of the product, which only the gram's bytes
-//! decide, name an entry of a table; three others, which all eight decide, name a bit of the entry. With
+//! decide, name an entry of a table; six others, which all eight decide, name three bits of the entry. With
 //! AVX-512 the products of eight places are taken at once, and the bits of 64 are tested at once; the
 //! look-ups in between are single ones on every processor.
 
@@ -41,7 +41,8 @@ impl Marks {
     #[inline(always)]
     pub(super) fn may_be(&self, word: u64) -> bool {
         let product = product(word);
-        self.table[slot(product)] & mark(product) != 0
+        let mark = mark(product);
+        self.table[slot(product)] & mark == mark
     }
 
     /// Fills a mask for each [`GROUP`] bytes of a text, at most [`GROUPS`]: a bit for each place that may
@@ -50,7 +51,7 @@ impl Marks {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            if has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+            if has!("avx512bw") && has!("avx512dq") && has!("avx512vbmi") {
                 // SAFETY: the processor has what the function is compiled for.
                 unsafe { avx512::look(&self.table, text, masks) };
                 return;
@@ -87,11 +88,28 @@ fn slot(product: u64) -> usize {
     usize::from((product >> (HASHED - 16)) as u16)
 }
 
-/// One bit that tells a word from most others with the same gram.
+/// Three bits that tell a word from most others whose gram has the same hash.
 #[inline(always)]
 fn mark(product: u64) -> u8 {
-    1 << (product >> 61)
+    THREES[(product >> (64 - MARKED)) as usize]
 }
+
+/// Bits of a product that name a mark.
+const MARKED: u32 = 6;
+
+/// Bytes of which three bits are set; there are 56 of these, and the first few stand here twice.
+static THREES: [u8; 1 << MARKED] = {
+    let mut all = [0; 1 << MARKED];
+    let (mut byte, mut count) = (0_u8, 0);
+    while count < all.len() {
+        byte = byte.wrapping_add(1);
+        if byte.count_ones() == 3 {
+            all[count] = byte;
+            count += 1;
+        }
+    }
+    all
+};
 
 /// The hash of the first [`GRAM`] bytes of a word.
 pub(super) fn hash(word: u64) -> usize {
@@ -101,18 +119,18 @@ pub(super) fn hash(word: u64) -> usize {
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::{
-        __m512i, _mm_cvtsi128_si64, _mm_extract_epi64, _mm512_cvtepi64_epi8, _mm512_cvtepi64_epi16,
-        _mm512_loadu_si512, _mm512_mullo_epi64, _mm512_set1_epi64, _mm512_sllv_epi64,
-        _mm512_srli_epi64, _mm512_test_epi8_mask,
+        __m512i, _mm_cvtsi128_si64, _mm_extract_epi64, _mm512_and_si512, _mm512_cmpeq_epi8_mask,
+        _mm512_cvtepi64_epi8, _mm512_cvtepi64_epi16, _mm512_loadu_si512, _mm512_mullo_epi64,
+        _mm512_permutexvar_epi8, _mm512_set1_epi64, _mm512_srli_epi64,
     };
 
-    use super::{GROUP, GROUPS, HASHED, SLOTS, SPREAD};
+    use super::{GROUP, GROUPS, HASHED, MARKED, SLOTS, SPREAD, THREES};
 
     /// Bytes of a vector, and vectors in a group.
     const WIDE: usize = 64;
     const LANES: usize = GROUP / WIDE;
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
     pub(super) fn look(table: &[u8; SLOTS], text: &[u8], masks: &mut [u64]) {
         let mut slots = [[0; LANES]; GROUPS * LANES];
         let mut marks = [0; GROUPS * GROUP / LANES];
@@ -128,20 +146,22 @@ mod avx512 {
         );
         let marks = marks.as_chunks::<WIDE>().0.iter();
         let entries = entries.as_chunks::<WIDE>().0.iter();
+        let threes = load(&THREES);
         for ((mask, marks), entries) in masks.iter_mut().zip(marks).zip(entries) {
-            *mask = _mm512_test_epi8_mask(load(entries), load(marks));
+            let wanted = _mm512_permutexvar_epi8(load(marks), threes);
+            *mask = _mm512_cmpeq_epi8_mask(_mm512_and_si512(load(entries), wanted), wanted);
         }
     }
 
-    /// The slots and marks of all words.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    /// The slots of all words, and the numbers of their marks.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
     #[inline]
     fn hash(vectors: &[[u8; WIDE]], slots: &mut [[u16; LANES]], marks: &mut [[u8; LANES]]) {
         let spread = _mm512_set1_epi64(SPREAD.cast_signed());
         for ((vector, slots), marks) in vectors.iter().zip(slots).zip(marks) {
             let product = _mm512_mullo_epi64(load(vector), spread);
-            let mark = _mm512_sllv_epi64(_mm512_set1_epi64(1), _mm512_srli_epi64::<61>(product));
-            *marks = _mm_cvtsi128_si64(_mm512_cvtepi64_epi8(mark)).to_le_bytes();
+            let number = _mm512_srli_epi64::<{ 64 - MARKED }>(product);
+            *marks = _mm_cvtsi128_si64(_mm512_cvtepi64_epi8(number)).to_le_bytes();
             let slot = _mm512_cvtepi64_epi16(_mm512_srli_epi64::<{ HASHED - 16 }>(product));
             let halves = [_mm_cvtsi128_si64(slot), _mm_extract_epi64::<1>(slot)];
             *slots = std::array::from_fn(|at| (halves[at / 4] >> (16 * (at % 4))) as u16);

@@ -25,7 +25,7 @@ pub(crate) use bars::{BUILT_IN, Bar, Shown};
 use super::clean::unescaped;
 use grams::Grams;
 use joints::{Joints, gap_end};
-use needles::{Needle, needles};
+use needles::{Needle, looked_for};
 use short::{Short, Wanted};
 
 /// What a place means.
@@ -86,7 +86,7 @@ pub(crate) struct Sieve {
 }
 
 /// The needles of the built-in tables.
-pub(crate) static SIEVE: LazyLock<Sieve> = LazyLock::new(|| Sieve::new(needles()));
+pub(crate) static SIEVE: LazyLock<Sieve> = LazyLock::new(|| Sieve::new(looked_for()));
 
 impl Sieve {
     fn new(needles: Vec<Needle>) -> Self {
@@ -181,11 +181,20 @@ impl Sieve {
     pub(crate) fn held(&self, text: &str) -> Held {
         let text = text.as_bytes();
         let mut held = Held::default();
-        let mut note = |needle: &Needle, at: usize| {
+        let mut note_one = |needle: &Needle, at: usize| {
             let entries = needle.entries.iter();
             held.entries
                 .extend(entries.map(|entry| (usize::from(*entry), at)));
             held.markers.extend(needle.marker);
+        };
+        let mut note = |needle: &Needle, at: usize| {
+            note_one(needle, at);
+            for (outer, inside) in &needle.around {
+                let from = at.checked_sub(*inside);
+                if let Some(from) = from.filter(|from| text[*from..].starts_with(outer.text)) {
+                    note_one(outer, from);
+                }
+            }
         };
         self.grams.find(text, &mut |needle, at| {
             note(&self.long[usize::from(needle)], at)

@@ -16,7 +16,7 @@ static NEEDLES: LazyLock<Vec<(Needle, memmem::Finder<'static>)>> = LazyLock::new
 
 fn places((needle, finder): &(Needle, memmem::Finder<'_>), text: &[u8]) -> Vec<usize> {
     let frame = needle.text == PYTEST_FRAME.as_bytes();
-    let fits = |at: &usize| !frame || pytest_frame(&text[at + needle.text.len()..]);
+    let fits = |at: &usize| !frame || pytest_frame(&text[..*at]);
     finder.find_iter(text).filter(fits).collect()
 }
 

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use memchr::memmem;
+
 use super::What;
 use super::bars;
+use super::grams::LONG;
 use crate::core::diagnose::phase::AMBIENT;
 use crate::core::diagnose::signatures::{self, ALSO};
 
@@ -16,10 +19,12 @@ pub(super) struct Needle {
     pub entries: Vec<u16>,
     /// The phase that it announces: an index into [`AMBIENT`].
     pub marker: Option<u8>,
+    /// Needles that hold this one, and where in them it stands: they are not looked for by themselves.
+    pub around: Vec<(Needle, usize)>,
 }
 
-/// A frame as pytest prints it: `train.py:12: in main`. Its parts are too ordinary to be needles.
-pub(super) const PYTEST_FRAME: &str = ".py:";
+/// A frame as pytest prints it: `train.py:12: in main`. What stands before it are the digits.
+pub(super) const PYTEST_FRAME: &str = ": in ";
 
 /// The needles of the built-in tables.
 pub(super) fn needles() -> Vec<Needle> {
@@ -30,6 +35,7 @@ pub(super) fn needles() -> Vec<Needle> {
             what,
             entries: Vec::new(),
             marker: None,
+            around: Vec::new(),
         });
         if let What::Ambient(marker) = what {
             needle.marker = Some(marker);
@@ -60,8 +66,38 @@ pub(super) fn needles() -> Vec<Needle> {
     by_text.into_values().collect()
 }
 
-/// Does what stands behind `.py` make a frame of it?
-pub(super) fn pytest_frame(behind: &[u8]) -> bool {
-    let digits = behind.iter().take_while(|b| b.is_ascii_digit()).count();
-    digits > 0 && behind[digits..].starts_with(b": in ")
+/// The needles that have to be looked for. One that holds a short one stands only where that one does, in a
+/// line that is read for it.
+pub(super) fn looked_for() -> Vec<Needle> {
+    let mut all = needles();
+    all.sort_by_key(|needle| needle.text.len());
+    let mut kept: Vec<Needle> = Vec::with_capacity(all.len());
+    let mut short: Vec<(usize, memmem::Finder<'static>)> = Vec::new();
+    for needle in all {
+        let reads = needle.what == What::Read && needle.text != PYTEST_FRAME.as_bytes();
+        let place = |(number, finder): &(usize, memmem::Finder<'_>)| {
+            Some((*number, finder.find(needle.text)?))
+        };
+        let inner = short.iter().find_map(place);
+        match inner.filter(|_| reads && needle.marker.is_none()) {
+            Some((number, at)) => kept[number].around.push((needle, at)),
+            None => {
+                if reads && needle.text.len() < LONG {
+                    short.push((kept.len(), memmem::Finder::new(needle.text)));
+                }
+                kept.push(needle);
+            }
+        }
+    }
+    kept
+}
+
+/// Does what stands before `: in ` make a frame of it?
+pub(super) fn pytest_frame(before: &[u8]) -> bool {
+    let digits = before
+        .iter()
+        .rev()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    digits > 0 && before[..before.len() - digits].ends_with(b":")
 }

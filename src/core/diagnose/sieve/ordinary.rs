@@ -48,6 +48,7 @@ const ORDINARY: &[&str] = &[
     " answer question problem example equation solution therefore however finally following step steps time times minutes ",
     " hours left right back part parts given using used need needs find check again original substitute multiply divide sum ",
     " checkpoint checkpoints state support version deprecated connection request requests process group node gradient update ",
+    " FutureWarning: UserWarning: DeprecationWarning: WARNING: INFO: GPU GPUs Note: meaning: reasoning: following: ",
     " policy score mean sampling temperature profiling profile throughput supported configuration insufficient sufficient ",
 ];
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::needles::PYTEST_FRAME;
+use super::needles::{PYTEST_FRAME, needles};
 use super::*;
 use crate::core::diagnose::signatures;
 

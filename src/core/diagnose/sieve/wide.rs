@@ -70,6 +70,13 @@ pub(super) struct Seen {
     pub newlines: usize,
 }
 
+/// A bit for each step that has a place.
+#[inline(always)]
+fn with_places(steps: &[u64]) -> u64 {
+    let bits = steps.iter().enumerate();
+    bits.fold(0, |all, (step, mask)| all | u64::from(*mask != 0) << step)
+}
+
 /// Places that one mask is about.
 pub(super) const STEP: usize = 64;
 
@@ -80,7 +87,7 @@ mod avx512 {
         _mm512_permutex2var_epi8, _mm512_set1_epi8, _mm512_test_epi8_mask,
     };
 
-    use super::{STEP, Seen, WIDTH};
+    use super::{STEP, Seen, WIDTH, with_places};
 
     /// A table of 128 bytes.
     type Table = [__m512i; 2];
@@ -101,9 +108,9 @@ mod avx512 {
             let c = look_up(&tables[2], load(text, 2));
             let d = look_up(&tables[3], load(text, 3));
             *mask = _mm512_test_epi8_mask(_mm512_and_si512(a, b), _mm512_and_si512(c, d));
-            seen.found |= u64::from(*mask != 0) << step;
             seen.newlines += _mm512_cmpeq_epi8_mask(first, newline).count_ones() as usize;
         }
+        seen.found = with_places(steps);
         seen
     }
 
@@ -125,7 +132,7 @@ mod avx2 {
     };
 
     use super::super::quads::{ESCAPE, WIDTH};
-    use super::{STEP, Seen};
+    use super::{STEP, Seen, with_places};
 
     /// Bytes of a vector.
     const HALF: usize = STEP / 2;
@@ -139,9 +146,9 @@ mod avx2 {
             let (near, near_ends) = places(&tables, text, at);
             let (far, far_ends) = places(&tables, text, at + HALF);
             *mask = u64::from(near) | u64::from(far) << HALF;
-            seen.found |= u64::from(*mask != 0) << step;
             seen.newlines += (near_ends.count_ones() + far_ends.count_ones()) as usize;
         }
+        seen.found = with_places(steps);
         seen
     }
 
