@@ -117,7 +117,7 @@ pub fn request(folder: &RunFolder) -> Result<Request, Failure> {
 pub fn scheduler(backend: &str, project: &Path) -> Box<dyn Scheduler> {
     match backend {
         "local" => Box::new(Local::new(project)),
-        _ => Box::new(Slurm::new()),
+        _ => Box::new(Slurm::new().sharing_answers()),
     }
 }
 
