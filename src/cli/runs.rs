@@ -123,5 +123,8 @@ pub fn scheduler(backend: &str, project: &Path) -> Box<dyn Scheduler> {
 
 /// A supervisor on a backend, with the system's clock.
 pub fn supervisor(backend: &str, project: &Path) -> Supervisor {
-    Supervisor::new(scheduler(backend, project), steady())
+    // Processes of one user differ in their ids, those of hosts in when they began.
+    let began = u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(0);
+    let seed = began ^ u64::from(std::process::id()).rotate_left(32);
+    Supervisor::new(scheduler(backend, project), steady()).paced(seed)
 }
