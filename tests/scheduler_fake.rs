@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use oomctl::core::job::{ExitStatus, JobId, JobRef, JobState, Token};
+use oomctl::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
 use oomctl::io::scheduler::{Poll, Scheduler, Submission, SubmitAnswer, Tasks};
 
@@ -191,7 +191,14 @@ fn foreign(id: &str) -> JobRef {
 }
 
 fn queued(id: &str, state: &str) -> String {
-    format!("{id}|{id}|{state}|0|1795235001|1795235002|1795235900|node[1-2]|None|{TOKEN}|{TOKEN}\n")
+    exited(id, state, 0)
+}
+
+/// The same, with an exit as wait(2) gives it.
+fn exited(id: &str, state: &str, exit: i32) -> String {
+    format!(
+        "{id}|{id}|{state}|{exit}|0|0|1795235001|1795235002|1795235900|node[1-2]|None|{TOKEN}|{TOKEN}\n"
+    )
 }
 
 fn accounted(id: &str, state: &str, exit: &str) -> String {
@@ -581,18 +588,46 @@ fn many_live_jobs_cost_one_call() {
 }
 
 #[test]
-fn two_thousand_ids_are_asked_for_in_batches() {
+fn ten_thousand_jobs_cost_as_many_calls_as_one() {
     let site = Site::new();
-    let jobs: Vec<JobRef> = (1..=2_000).map(|id| ours(&id.to_string())).collect();
+    let lines: String = (1..=10_000)
+        .map(|id| match id % 100 {
+            0 => exited(&id.to_string(), "FAILED", 256),
+            1 => exited(&id.to_string(), "COMPLETED", 0),
+            _ => queued(&id.to_string(), "RUNNING"),
+        })
+        .collect();
+    site.answers("squeue", 0, &lines, "");
+    let jobs: Vec<JobRef> = (1..=10_000).map(|id| ours(&id.to_string())).collect();
+    let poll = site.slurm().poll(&jobs, now(0)).unwrap();
+    assert_eq!(poll.jobs.len(), 10_000);
+    let failed = |status: &&JobStatus| status.state == JobState::Failed;
+    let exits: Vec<_> = poll.jobs.iter().filter(failed).map(|s| s.exit).collect();
+    assert_eq!(exits, [Some(ExitStatus { code: 1, signal: 0 }); 100]);
+    let calls = ["squeue", "sacct", "scontrol"].map(|command| site.calls(command).len());
+    assert_eq!(
+        calls,
+        [1, 1, 0],
+        "sacct is asked once who cancelled and which steps failed"
+    );
+    assert!(site.calls("squeue")[0].contains(&"--me".to_owned()));
+}
+
+#[test]
+fn ids_are_asked_for_in_batches_where_a_job_may_be_somebody_elses() {
+    let site = Site::new();
+    let jobs: Vec<JobRef> = (1..=2_000).map(|id| foreign(&id.to_string())).collect();
     let _ = site.slurm().poll(&jobs, now(0)).unwrap();
     assert_eq!(site.calls("squeue").len(), 2);
+    assert!(!site.calls("squeue")[0].contains(&"--me".to_owned()));
 }
 
 #[test]
 fn an_ended_job_comes_with_the_exit_code_of_the_controller_and_what_only_sacct_knows() {
     let site = Site::new();
-    site.answers("squeue", 0, &queued("9", "FAILED"), "");
-    site.answers("scontrol", 0, &controlled("9", "FAILED", "137:0"), "");
+    // 137 as wait(2) gives it; sacct makes 9 of it.
+    let line = exited("9", "FAILED", 35_072).replace("|35072|0|0|", "|35072|0|1|");
+    site.answers("squeue", 0, &line, "");
     let step = "9.0|9.0|OUT_OF_MEMORY|0:125||1|1|2|node1|||python\n";
     site.answers("sacct", 0, &(accounted("9", "FAILED", "9:0") + step), "");
     let poll = site.slurm().poll(&[ours("9")], now(0)).unwrap();
@@ -623,12 +658,17 @@ fn an_ended_job_is_told_of_although_accounting_hangs_and_sacct_is_left_alone_for
         assert_eq!(poll.jobs[0].exit, Some(ExitStatus { code: 1, signal: 0 }));
     }
     assert_eq!(site.calls("sacct").len(), 1);
+    assert_eq!(
+        site.calls("scontrol").len(),
+        2,
+        "the queue had no exit code"
+    );
 }
 
 #[test]
 fn a_job_that_left_the_queue_is_told_of_by_accounting() {
     let site = Site::new();
-    site.answers("squeue", 1, "", UNKNOWN_ID);
+    site.answers("squeue", 0, "", "");
     site.answers("sacct", 0, &accounted("9", "CANCELLED by 1000", "0:0"), "");
     let poll = site.slurm().poll(&[ours("9")], now(0)).unwrap();
     assert_eq!(poll.jobs[0].state, JobState::Cancelled);
@@ -690,7 +730,7 @@ fn a_job_is_vanished_only_when_all_stay_silent_for_a_while() {
     let mut slurm = site.slurm();
     site.answers("squeue", 0, &queued("9", "RUNNING"), "");
     assert_eq!(slurm.poll(&[ours("9")], now(0)).unwrap().jobs.len(), 1);
-    site.answers("squeue", 1, "", UNKNOWN_ID);
+    site.answers("squeue", 0, "", "");
     for second in [10, 12, 20] {
         let poll = slurm.poll(&[ours("9")], now(second)).unwrap();
         assert_eq!(
@@ -713,7 +753,7 @@ fn a_job_is_vanished_only_when_all_stay_silent_for_a_while() {
 fn silence_of_a_broken_accounting_does_not_count() {
     let site = Site::new();
     let mut slurm = site.slurm();
-    site.answers("squeue", 1, "", UNKNOWN_ID);
+    site.answers("squeue", 0, "", "");
     site.answers("scontrol", 1, "", UNKNOWN_ID);
     site.answers(
         "sacct",
@@ -765,7 +805,7 @@ fn a_task_of_an_array_that_is_cancelled_while_it_waits_leaves_no_trace_and_is_ca
         token: Some(Token(TOKEN.to_owned()).task(3)),
         ..ours("17_3")
     };
-    let row = format!("17_3|17|PENDING|0|1795235000|N/A|N/A||Resources|{TOKEN}|{TOKEN}\n");
+    let row = format!("17_3|17|PENDING|0|0|0|1795235000|N/A|N/A||Resources|{TOKEN}|{TOKEN}\n");
     site.answers("squeue", 0, &row, "");
     let jobs = [task];
     assert_eq!(
@@ -792,6 +832,121 @@ fn a_task_of_an_array_that_is_cancelled_while_it_waits_leaves_no_trace_and_is_ca
         plain.poll(&jobs, now(25)).unwrap().vanished,
         [JobId("17_3".to_owned())]
     );
+}
+
+#[test]
+fn a_waiting_task_is_not_given_up_while_a_record_of_several_stands_for_it() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    let task = JobRef {
+        token: Some(Token(TOKEN.to_owned()).task(3)),
+        ..ours("17_3")
+    };
+    let row =
+        |id: &str| format!("{id}|17|PENDING|0|0|0|1795235000|N/A|N/A||Resources|{TOKEN}|{TOKEN}\n");
+    let jobs = [task];
+    // squeue that does not take the array apart.
+    site.answers("squeue", 0, &row("17_[2-6%2]"), "");
+    let poll = slurm.poll(&jobs, now(0)).unwrap();
+    assert_eq!(
+        (poll.jobs[0].id.0.as_str(), &poll.jobs[0].state),
+        ("17_3", &JobState::Pending)
+    );
+    // One that leaves the task out: the controller has it among the others.
+    let shared = controlled("17", "PENDING", "0:0")
+        .replace("Restarts=1", "Restarts=0")
+        .replace("JobId=17", "JobId=17 ArrayJobId=17 ArrayTaskId=2-6%2");
+    site.answers("scontrol", 0, &shared, "");
+    for (second, left) in [(5, ""), (25, ""), (60, ""), (90, "17_[4-6%2]")] {
+        let text = if left.is_empty() {
+            String::new()
+        } else {
+            row(left)
+        };
+        site.answers("squeue", 0, &text, "");
+        let poll = slurm.poll(&jobs, now(second)).unwrap();
+        let ended = |s: &&JobStatus| s.state != JobState::Pending;
+        assert_eq!(poll.jobs.iter().find(ended), None, "at {second} s");
+        assert_eq!(poll.vanished, [], "at {second} s");
+    }
+    // The record of the others no longer holds it: it was cancelled.
+    let shared = shared.replace("ArrayTaskId=2-6%2", "ArrayTaskId=4-6%2");
+    site.answers("scontrol", 0, &shared, "");
+    slurm.poll(&jobs, now(95)).unwrap();
+    let poll = slurm.poll(&jobs, now(120)).unwrap();
+    assert_eq!(poll.jobs[0].state, JobState::Cancelled);
+}
+
+#[test]
+fn a_record_of_several_tasks_of_another_name_stands_for_none_of_ours() {
+    let site = Site::new();
+    let task = JobRef {
+        token: Some(Token(TOKEN.to_owned()).task(3)),
+        ..ours("17_3")
+    };
+    let row = "17_[2-6%2]|17|PENDING|0|0|0|1795235000|N/A|N/A||Resources|theirs|theirs\n";
+    site.answers("squeue", 0, row, "");
+    assert_eq!(site.slurm().poll(&[task], now(0)).unwrap().jobs, []);
+}
+
+#[test]
+fn a_heterogeneous_job_has_ended_when_its_last_component_has() {
+    let site = Site::new();
+    let mut slurm = site.slurm();
+    let component = |n: u32, state: &str, exit: i32| {
+        let line =
+            exited("28+0", state, exit).replacen("28+0|28+0", &format!("28+{n}|{}", 28 + n), 1);
+        // Only the first section of the script has our name.
+        if n == 0 {
+            line
+        } else {
+            line.replace(TOKEN, "other")
+        }
+    };
+    for (first, second, expected) in [
+        (("RUNNING", 0), ("RUNNING", 0), "RUNNING"),
+        (("FAILED", 256), ("COMPLETING", 0), "COMPLETING"),
+        (("COMPLETED", 0), ("OUT_OF_MEMORY", 125), "OUT_OF_MEMORY"),
+        (("FAILED", 256), ("CANCELLED", 15), "FAILED"),
+        (("COMPLETED", 0), ("COMPLETED", 0), "COMPLETED"),
+    ] {
+        let text = component(0, first.0, first.1) + &component(1, second.0, second.1);
+        site.answers("squeue", 0, &text, "");
+        let poll = slurm.poll(&[ours("28")], now(0)).unwrap();
+        assert_eq!(
+            (poll.jobs[0].state.word(), poll.jobs[0].id.0.as_str()),
+            (expected, "28")
+        );
+    }
+}
+
+#[test]
+fn what_another_watch_heard_tells_of_the_living_only() {
+    let site = Site::new();
+    let folder = site.folder.path().join("runtime");
+    let watch = || site.slurm().sharing_answers_in(&folder);
+    let (mut first, mut second) = (watch(), watch());
+    site.answers(
+        "squeue",
+        0,
+        &(queued("8", "RUNNING") + &queued("9", "RUNNING")),
+        "",
+    );
+    let calls = || site.calls("squeue").len();
+    let state = |slurm: &mut Slurm, id: &str| {
+        let poll = slurm.poll(&[ours(id)], now(0)).unwrap();
+        poll.jobs.first().map(|status| status.state.clone())
+    };
+    // Who begins asks.
+    assert_eq!(state(&mut first, "8"), Some(JobState::Running));
+    assert_eq!(state(&mut second, "9"), Some(JobState::Running));
+    assert_eq!(calls(), 2);
+    // What is told of a job that has ended, or is missing, was asked for by who tells it.
+    site.answers("squeue", 0, &exited("8", "FAILED", 256), "");
+    assert_eq!(state(&mut second, "9"), None);
+    assert_eq!(calls(), 3);
+    assert_eq!(state(&mut first, "8"), Some(JobState::Failed));
+    assert_eq!(calls(), 4);
 }
 
 #[test]

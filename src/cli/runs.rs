@@ -117,11 +117,14 @@ pub fn request(folder: &RunFolder) -> Result<Request, Failure> {
 pub fn scheduler(backend: &str, project: &Path) -> Box<dyn Scheduler> {
     match backend {
         "local" => Box::new(Local::new(project)),
-        _ => Box::new(Slurm::new()),
+        _ => Box::new(Slurm::new().sharing_answers()),
     }
 }
 
 /// A supervisor on a backend, with the system's clock.
 pub fn supervisor(backend: &str, project: &Path) -> Supervisor {
-    Supervisor::new(scheduler(backend, project), steady())
+    // Processes of one user differ in their ids, those of hosts in when they began.
+    let began = u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(0);
+    let seed = began ^ u64::from(std::process::id()).rotate_left(32);
+    Supervisor::new(scheduler(backend, project), steady()).paced(seed)
 }

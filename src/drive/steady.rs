@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::supervisor::Clock;
+use crate::io::uptime::uptime;
 
 /// The time at the start of something, and what has passed since by a clock that only goes forward.
 #[derive(Debug, Clone, Copy)]
@@ -34,13 +35,6 @@ impl Anchor {
 pub fn steady() -> Clock {
     let anchor = Anchor::new(Timestamp::now(), uptime());
     Box::new(move || anchor.at(uptime()))
-}
-
-/// Seconds since the machine was started, those in which it slept included (`CLOCK_BOOTTIME`).
-fn uptime() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

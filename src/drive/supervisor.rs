@@ -1,6 +1,6 @@
 //! The one loop: ask what is due, do it, hand in what came of it, wait.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -10,9 +10,9 @@ use super::notice::{Notice, Observer};
 use super::record::Array;
 use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
-use crate::core::supervise::{Action, Event, Flock, Phase, Sighting, due, next_due};
+use crate::core::supervise::{Action, Event, Flock, Pace, Phase, Sighting, due, next_due, poll_at};
 use crate::io::follow::{Followers, Look, Waiter};
-use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler};
+use crate::io::scheduler::{Found, NoAnswer, Scheduler};
 
 /// Where the time comes from. Tests bring their own.
 pub type Clock = Box<dyn Fn() -> Timestamp>;
@@ -26,6 +26,8 @@ pub struct Supervisor {
     groups: Vec<String>,
     /// True while the scheduler gives no answers, so that it is said once.
     silent: bool,
+    /// When it may be asked about the jobs.
+    pace: Pace,
     pub(super) flocks: Vec<Flock>,
     pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
@@ -52,10 +54,18 @@ impl Supervisor {
             runs: BTreeMap::new(),
             groups: Vec::new(),
             silent: false,
+            pace: Pace::new(None),
             flocks: Vec::new(),
             arrays: Vec::new(),
             decided: 0,
         }
+    }
+
+    /// The same, not in step with other processes that began at the same time.
+    #[must_use]
+    pub fn paced(mut self, seed: u64) -> Self {
+        self.pace = Pace::new(Some(seed));
+        self
     }
 
     /// Takes a run in.
@@ -145,7 +155,7 @@ impl Supervisor {
                 set_aside(handle, error, observer);
                 continue;
             }
-            let due = next_due(&handle.run, now).unwrap_or(now);
+            let due = next_due(&handle.run, now, &self.pace).unwrap_or(now);
             next = Some(next.map_or(due, |n: Timestamp| n.min(due)));
         }
         next
@@ -157,7 +167,7 @@ impl Supervisor {
         self.runs
             .values()
             .filter(|h| h.is_active())
-            .map(|h| next_due(&h.run, now).unwrap_or(now))
+            .map(|h| next_due(&h.run, now, &self.pace).unwrap_or(now))
             .min()
     }
 
@@ -240,7 +250,7 @@ impl Supervisor {
     fn poll(&mut self, observer: &mut dyn Observer) {
         let asked = self.now();
         let mut jobs: Vec<Wanted<JobRef>> = Vec::new();
-        let mut is_due = false;
+        let (mut is_due, mut every_s) = (false, u64::MAX);
         for (name, handle) in self.runs.iter().filter(|(_, h)| h.is_open()) {
             let Some(attempt) = handle.run.history.attempt() else {
                 continue;
@@ -248,9 +258,8 @@ impl Supervisor {
             let (Some(job), None) = (&attempt.job, attempt.ended_at) else {
                 continue;
             };
-            is_due |= due(&handle.run, asked)
-                .iter()
-                .any(|a| matches!(a, Action::Poll { .. }));
+            is_due |= poll_at(&handle.run).is_some_and(|at| self.pace.hold(at) <= asked);
+            every_s = every_s.min(handle.run.intent.supervision().poll_s);
             jobs.push(Wanted {
                 run: name.clone(),
                 attempt: attempt.number,
@@ -264,13 +273,16 @@ impl Supervisor {
         let answer = self.hands.scheduler.poll(&refs, asked);
         self.answered(answer.as_ref().err(), observer);
         let now = self.now();
+        self.pace.note(asked, now, answer.is_ok(), every_s);
+        let gone: HashSet<&JobId> = answer.iter().flat_map(|poll| &poll.vanished).collect();
         let known: HashMap<&JobId, &JobStatus> = answer
             .iter()
             .flat_map(|poll| poll.jobs.iter().map(|status| (&status.id, status)))
             .collect();
         for wanted in &jobs {
-            let status = known.get(&wanted.of.id).copied();
-            self.polled(wanted, answer.as_ref(), status, now, observer);
+            let id = &wanted.of.id;
+            let status = known.get(id).copied();
+            self.polled(wanted, gone.contains(id), status, now, observer);
         }
     }
 
@@ -278,16 +290,15 @@ impl Supervisor {
     fn polled(
         &mut self,
         wanted: &Wanted<JobRef>,
-        answer: Result<&Poll, &NoAnswer>,
+        gone: bool,
         status: Option<&JobStatus>,
         now: Timestamp,
         observer: &mut dyn Observer,
     ) {
         let attempt = wanted.attempt;
-        let id = &wanted.of.id;
-        let event = match (answer, status) {
+        let event = match (gone, status) {
             // Whatever else is said of it: a job that nobody knows any more will not be known again.
-            (Ok(poll), _) if poll.vanished.contains(id) => Event::Vanished { attempt },
+            (true, _) => Event::Vanished { attempt },
             (_, Some(status)) => {
                 self.before_status(&wanted.run, status, now, observer);
                 Event::Polled {

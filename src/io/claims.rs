@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 
-use super::files::{FileError, io_error, make_private_dir, no_follow};
+use super::files::{FileError, io_error, make_private_dir, no_follow, runtime_dir};
 use crate::core::units::Bytes;
 
 /// How long a GPU's lock is waited for. Whoever holds it looks at one GPU and writes a line.
@@ -78,15 +78,7 @@ impl Claims {
     /// # Errors
     /// When the folder cannot be made, or is not ours.
     pub fn open() -> Result<Self, FileError> {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let folder = match runtime.filter(|dir| dir.is_absolute() && dir.is_dir()) {
-            Some(dir) => dir.join("oomctl"),
-            None => {
-                let user = rustix::process::geteuid().as_raw();
-                PathBuf::from(format!("/tmp/oomctl-{user}"))
-            }
-        };
-        Self::open_in(&folder)
+        Self::open_in(&runtime_dir())
     }
 
     /// The claims in this folder.

@@ -168,6 +168,20 @@ pub fn check_ours(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
+/// A folder for what the processes of this user on this host tell each other: in `$XDG_RUNTIME_DIR`, or else in `/tmp`.
+/// Processes find each other only where they agree about it. It may not be there yet.
+#[must_use]
+pub fn runtime_dir() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match runtime.filter(|dir| dir.is_absolute() && dir.is_dir()) {
+        Some(dir) => dir.join("oomctl"),
+        None => {
+            let user = rustix::process::geteuid().as_raw();
+            PathBuf::from(format!("/tmp/oomctl-{user}"))
+        }
+    }
+}
+
 /// Makes what was created or renamed in a folder durable.
 ///
 /// # Errors

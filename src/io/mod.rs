@@ -22,6 +22,7 @@ pub mod owners;
 pub mod probe;
 pub mod program;
 pub mod scheduler;
+pub mod uptime;
 
 #[cfg(test)]
 #[path = "tests/trial.rs"]

@@ -486,8 +486,8 @@ fn slurm(place: &mut Place) {
     let bin = place.root.join("bin");
     std::fs::create_dir(&bin).unwrap();
     let squeue = "#!/bin/bash\n\
-        echo '7|7|RUNNING|0|1700000000|1700000000|1700000000|n[1-2]|None|(null)|train'\n\
-        echo '8|8|PENDING|0|1700000000|0|0||Resources|(null)|train'\n";
+        echo '7|7|RUNNING|0|0|0|1700000000|1700000000|1700000000|n[1-2]|None|(null)|train'\n\
+        echo '8|8|PENDING|0|0|0|1700000000|0|0||Resources|(null)|train'\n";
     let srun = "#!/bin/bash\n\
         printf '%s\\n' \"$*\" >>srun.calls\n\
         while [[ $1 == --* ]]; do shift; done\n\

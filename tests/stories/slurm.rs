@@ -69,7 +69,8 @@ const SQUEUE: &str = r#"
 for job in $F/jobs/*/state; do
   [ -e "$job" ] || continue
   d=${job%/state}; id=${d##*/}
-  echo "$id|$id|$(<$d/state)|0|$(<$d/submit)|$(<$d/submit)|$(<$d/submit)|n1|None|(null)|$(<$d/name)"
+  IFS=: read -r code signal <$d/code
+  echo "$id|$id|$(<$d/state)|$((code * 256 + signal))|0|0|$(<$d/submit)|$(<$d/submit)|$(<$d/submit)|n1|None|(null)|$(<$d/name)"
 done
 "#;
 

@@ -5,9 +5,10 @@ use crate::core::recipe::{
 };
 
 /// Variables of ours that are no knobs.
-const RESERVED: [&str; 8] = [
+const RESERVED: [&str; 9] = [
     "OOMCTL_SITE_CONFIG",
     "OOMCTL_BACKEND",
+    "OOMCTL_SHARED_ANSWERS",
     "OOMCTL_RUN",
     "OOMCTL_ATTEMPT",
     "OOMCTL_ATTEMPT_DIR",

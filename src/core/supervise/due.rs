@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use super::action::Action;
 use super::follow_up::{after, idle_at, seconds, signed, stalled_at};
 use super::history::{Attempt, part};
+use super::pace::Pace;
 use super::phase::Phase;
 use super::run::Run;
 use super::verdict::text_decides;
@@ -33,9 +34,21 @@ pub fn due(run: &Run, now: Timestamp) -> Vec<Action> {
 /// When the program must wake up for this run, at the latest: for an action, or for something that
 /// follows from time alone. `None` when nothing will happen by itself.
 #[must_use]
-pub fn next_due(run: &Run, now: Timestamp) -> Option<Timestamp> {
-    let actions = agenda(run).into_iter().map(|(at, _)| at);
+pub fn next_due(run: &Run, now: Timestamp, pace: &Pace) -> Option<Timestamp> {
+    let held = |(at, action)| match action {
+        Action::Poll { .. } => pace.hold(at),
+        _ => at,
+    };
+    let actions = agenda(run).into_iter().map(held);
     actions.chain(alarms(run, now)).min()
+}
+
+/// When its job is to be asked about; `None` where there is none, or it is over.
+#[must_use]
+pub fn poll_at(run: &Run) -> Option<Timestamp> {
+    let live = run.history.attempt().filter(|a| a.job.is_some());
+    live.filter(|_| run.phase() == Phase::Live)
+        .map(|attempt| next_poll(run, attempt))
 }
 
 /// Everything to be done, with the moment from which it is due.

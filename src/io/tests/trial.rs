@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::disk::Change;
 use super::ledger::Owner;
@@ -24,6 +24,8 @@ pub(crate) trait Trial {
     fn names(&self, dir: &Path, real: &[OsString]) -> Vec<OsString>;
     /// The file system's clock.
     fn file_time(&self) -> io::Result<SystemTime>;
+    /// How long the present host has been up.
+    fn uptime(&self) -> Duration;
     /// The process that runs now, as an owner.
     fn process(&self) -> Owner;
     /// When a process of the present host started; `None` when there is none.

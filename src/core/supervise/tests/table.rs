@@ -8,8 +8,8 @@ use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::learn::End;
 use crate::core::measure::{Figure, Measured, Quantity};
 use crate::core::supervise::{
-    Action, Budget, Event, Fact, LogEnd, LogLook, Outcome, Phase, Record, Run, Sighting, Verdict,
-    decide, due, lesson, next_due,
+    Action, Budget, Event, Fact, LogEnd, LogLook, Outcome, Pace, Phase, Record, Run, Sighting,
+    Verdict, decide, due, lesson, next_due,
 };
 use crate::core::units::Bytes;
 
@@ -529,13 +529,21 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
     };
     bench.feed(&look(1), 20);
     bench.feed(&look(2), 100); // it goes on after all
-    assert_eq!(next_due(&bench.run, at(100)), Some(at(25)), "the poll");
+    assert_eq!(
+        next_due(&bench.run, at(100), &Pace::new(None)),
+        Some(at(25)),
+        "the poll"
+    );
     bench.feed(&polled(status(JobState::Running)), 219);
     assert!(
         bench.feed(&Event::Tick, 221).is_empty(),
         "not seen running since"
     );
-    assert_eq!(next_due(&bench.run, at(219)), Some(at(101)), "the log");
+    assert_eq!(
+        next_due(&bench.run, at(219), &Pace::new(None)),
+        Some(at(101)),
+        "the log"
+    );
     let asks = |second: i64| {
         due(&bench.run, at(second))
             .iter()
@@ -639,7 +647,7 @@ fn bounds_end_a_run_also_while_a_job_runs() {
     double.limits.wall_time_s = Some(60);
     let mut bench = Bench::running(double);
     assert_eq!(
-        next_due(&bench.run, at(11)).map(|t| t <= at(60)),
+        next_due(&bench.run, at(11), &Pace::new(None)).map(|t| t <= at(60)),
         Some(true)
     );
     bench.feed(&Event::Tick, 60);
@@ -779,7 +787,7 @@ fn questions_without_an_answer_are_asked_less_and_less_often() {
     }
     assert_eq!(waits, [30, 60, 120, 120, 120, 120]);
     bench.feed(&polled(status(JobState::Running)), now);
-    assert!(next_due(&bench.run, at(now)).is_some());
+    assert!(next_due(&bench.run, at(now), &Pace::new(None)).is_some());
 }
 
 #[test]

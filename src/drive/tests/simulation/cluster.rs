@@ -50,25 +50,23 @@ impl Cluster {
         !job.lost && now >= job.visible && !old && self.bears_its_id(job)
     }
 
-    /// squeue for ids or for names.
-    pub fn squeue(&self, ids: &[String], names: &[String], now: i64) -> Answer {
+    /// squeue for our user, all jobs or those with these names; or for ids, which somebody else's job may have now.
+    pub fn squeue(&self, names: Option<&[String]>, ids: Option<&[String]>, now: i64) -> Answer {
         let mut text = String::new();
+        let asked = |id: u64| ids.is_none_or(|ids| ids.contains(&id.to_string()));
         for job in self.jobs.iter().filter(|j| self.in_queue(j, now)) {
-            let wanted = names.contains(&job.token) || ids.contains(&job.id.to_string());
-            if wanted && now >= self.lies {
+            let named = names.is_none_or(|names| names.contains(&job.token));
+            if named && asked(job.id) && now >= self.lies {
                 text += &squeue_line(job, now);
             }
         }
-        for id in self
-            .reused
-            .iter()
-            .filter(|id| ids.contains(&id.to_string()))
-        {
+        for id in self.reused.iter().filter(|id| ids.is_some() && asked(**id)) {
             let submitted = at(now - 40).as_second();
-            text +=
-                &format!("{id}|{id}|RUNNING|0|{submitted}|{submitted}|N/A|node3|None||another\n");
+            text += &format!(
+                "{id}|{id}|RUNNING|0|0|0|{submitted}|{submitted}|N/A|node3|None||another\n"
+            );
         }
-        if now < self.lies && text.is_empty() && ids.len() > 1 {
+        if now < self.lies && names.is_none() {
             text.push_str("12|12|RUNN");
         }
         answer(0, text, "")
@@ -209,14 +207,21 @@ fn reason(job: &Job) -> &'static str {
 fn squeue_line(job: &Job, now: i64) -> String {
     let (start, end) = times(job, now);
     format!(
-        "{id}|{id}|{}|{}|{}|{start}|{end}|node1|{}|{token}|{token}\n",
+        "{id}|{id}|{}|{}|0|{}|{}|{start}|{end}|node1|{}|{token}|{token}\n",
         job.state(now).word(),
+        wait_status(&job.exit()),
         job.restarts,
         at(job.submitted).as_second(),
         reason(job),
         id = job.id,
         token = job.token,
     )
+}
+
+/// An exit as wait(2) gives it.
+fn wait_status(exit: &str) -> i32 {
+    let (code, signal) = exit.split_once(':').unwrap();
+    code.parse::<i32>().unwrap() << 8 | signal.parse::<i32>().unwrap()
 }
 
 fn sacct_lines(job: &Job, now: i64) -> String {

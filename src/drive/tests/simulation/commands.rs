@@ -88,11 +88,10 @@ fn controller(world: &World, program: &str, words: &[String]) -> Answer {
     let now = world.now.get();
     match program {
         "squeue" => {
-            let names = list(after(words, "-n"));
-            world
-                .cluster
-                .borrow()
-                .squeue(&list(after(words, "-j")), &names, now)
+            let listed = |name| after(words, name).map(|all| list(Some(all)));
+            let (names, ids) = (listed("-n"), listed("-j"));
+            let cluster = world.cluster.borrow();
+            cluster.squeue(names.as_deref(), ids.as_deref(), now)
         }
         "scontrol" => world.cluster.borrow().scontrol(words.last().unwrap(), now),
         "scancel" => scancel(world, words),

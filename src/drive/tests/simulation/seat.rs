@@ -72,7 +72,7 @@ impl World {
         let world = Rc::clone(self);
         self.tell(|| format!("login{} begins {pid}", host + 1));
         let supervisor = self
-            .as_process(&mut process, || world.open(host, takeover))
+            .as_process(&mut process, || world.open(host, pid, takeover))
             .flatten();
         match supervisor {
             Some(supervisor) if !process.dead => {
@@ -97,7 +97,7 @@ impl World {
         hosts.iter().map(|h| h.alive.len()).sum::<usize>() - 1
     }
 
-    fn open(self: &Rc<Self>, host: usize, takeover: Takeover) -> Option<Supervisor> {
+    fn open(self: &Rc<Self>, host: usize, pid: u32, takeover: Takeover) -> Option<Supervisor> {
         let now = self.wall(host);
         // What is opened is seen as it is.
         self.disk.borrow_mut().refresh(host);
@@ -148,12 +148,16 @@ impl World {
             let anchor = Anchor::new(now, uptime(&world));
             Box::new(move || anchor.at(uptime(&world)))
         };
-        let slurm = Slurm::with_path(self.root.with_file_name("bin")).inheriting(Vec::new());
+        // As if both processes were on one host: they hear what the other heard.
+        let heard = self.root.with_file_name("heard");
+        let slurm = Slurm::with_path(self.root.with_file_name("bin"))
+            .inheriting(Vec::new())
+            .sharing_answers_in(&heard);
         let scheduler = Planted {
             right: slurm,
             bug: self.bug,
         };
-        let mut supervisor = Supervisor::new(Box::new(scheduler), clock);
+        let mut supervisor = Supervisor::new(Box::new(scheduler), clock).paced(pid.into());
         supervisor.add(handle);
         Some(supervisor)
     }

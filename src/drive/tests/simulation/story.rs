@@ -10,6 +10,7 @@ use super::tape::Tape;
 use super::world::{Fault, World};
 use crate::core::job::JobState;
 use crate::core::supervise::{Cause, History, Outcome};
+use crate::io::files::make_private_dir;
 use crate::io::ledger::{Takeover, read};
 use crate::io::trial;
 
@@ -31,8 +32,9 @@ pub struct Told {
 
 /// Lives through a story. `base` holds a folder `bin` with Slurm's commands.
 pub fn tell(base: &Path, tape: Tape, bug: Option<Bug>, lines: bool) -> Told {
-    let root = base.join("project");
+    let (root, heard) = (base.join("project"), base.join("heard"));
     std::fs::create_dir(&root).unwrap();
+    make_private_dir(&heard).unwrap();
     let world = World::new(tape, root.clone(), bug, lines);
     trial::set(Some(Rc::<World>::clone(&world)));
     let outcome = world.live();
@@ -44,6 +46,7 @@ pub fn tell(base: &Path, tape: Tape, bug: Option<Bug>, lines: bool) -> Told {
     }
     trial::set(None);
     std::fs::remove_dir_all(&root).unwrap();
+    std::fs::remove_dir_all(&heard).unwrap();
     Told {
         broken: world.broken.borrow().clone(),
         outcome,

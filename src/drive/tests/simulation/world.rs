@@ -354,6 +354,10 @@ impl Trial for World {
         Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.unsigned_abs()))
     }
 
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(self.now.get().unsigned_abs())
+    }
+
     fn process(&self) -> Owner {
         let process = self.running.borrow().last().cloned();
         let process = process.unwrap_or(Process {

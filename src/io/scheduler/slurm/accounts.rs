@@ -3,7 +3,7 @@
 use super::super::NoAnswer;
 use super::clients::{no_answer, on_cluster};
 use super::parse::{Record, SACCT_FIELDS, read_sacct};
-use super::queue::{IDS_PER_CALL, ids};
+use super::view::{IDS_PER_CALL, ids};
 use super::{Accounting, Slurm};
 use crate::core::job::JobRef;
 

@@ -56,6 +56,20 @@ impl Clients {
         self.call(program, arguments, environment, deadline, None)
     }
 
+    /// All that the answer to a question depends on, for this user.
+    pub fn identity(&self, program: &str, arguments: &[String]) -> Vec<String> {
+        let text = |value: &OsString| value.to_string_lossy().into_owned();
+        let conf = self.inherited.iter().find(|(name, _)| name == "SLURM_CONF");
+        let path = self.search.locate(program);
+        let path = path.map(|path| path.display().to_string());
+        let mut words = vec![
+            conf.map(|(_, value)| text(value)).unwrap_or_default(),
+            path.unwrap_or_default(),
+        ];
+        words.extend_from_slice(arguments);
+        words
+    }
+
     /// Runs sbatch. With `--export=ALL` a job gets exactly the environment that sbatch had, so
     /// sbatch gets the job's. Slurm's own variables are kept out of it: they would change the
     /// submission (`SBATCH_PARTITION` beats the script) or, from an outer job, contradict it.

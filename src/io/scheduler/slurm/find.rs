@@ -9,7 +9,8 @@ use super::super::{Found, NoAnswer};
 use super::Slurm;
 use super::accounts::Accounts;
 use super::clients::{no_answer, on_cluster};
-use super::parse::{Record, SQUEUE_FIELDS, read_squeue};
+use super::parse::{Record, read_squeue};
+use super::view::question;
 use crate::core::job::{JobState, Token};
 
 /// Tokens in one call.
@@ -58,11 +59,7 @@ impl Slurm {
             .map(|(array, _)| array);
         let names: BTreeSet<String> = tokens.iter().cloned().chain(arrays).map(|t| t.0).collect();
         let names = names.into_iter().collect::<Vec<_>>().join(",");
-        let mut arguments = on_cluster(cluster);
-        arguments.extend(
-            ["-h", "-a", "-r", "-t", "all", "--me", "-O", SQUEUE_FIELDS].map(str::to_owned),
-        );
-        arguments.extend(["-n".to_owned(), names.clone()]);
+        let arguments = question(cluster, &["--me", "-n", &names].map(str::to_owned));
         let answer = self.clients.query("squeue", &arguments);
         if !answer.is_clean() {
             return Err(no_answer("squeue", &answer));

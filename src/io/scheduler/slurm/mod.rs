@@ -7,29 +7,34 @@
 mod accounts;
 mod clients;
 mod find;
+mod ids;
 pub mod log_paths;
 pub mod parse;
 mod queue;
 pub mod refusal;
 mod relay;
+mod shared;
 pub mod states;
 mod step;
 mod submit;
+mod view;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
 use super::command::{End, SearchPath};
 use super::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
 use crate::core::job::{JobRef, Token};
+use crate::io::files::runtime_dir;
 
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
 use queue::Memory;
 pub use relay::{Start, WatchJob};
+use shared::Shared;
 pub use step::OnNodes;
 pub use submit::bad_option;
 
@@ -66,7 +71,11 @@ pub struct Slurm {
     /// Extra detail from sacct is not asked for before this moment, after it did not answer.
     accounting_rests_until: Option<Timestamp>,
     memory: BTreeMap<String, Memory>,
+    shared: Option<Shared>,
 }
+
+/// Set to `off`, it keeps this process from sharing answers with others of its user.
+const SHARING: &str = "OOMCTL_SHARED_ANSWERS";
 
 impl Slurm {
     /// Slurm's commands as `PATH` and the environment of this process find them.
@@ -94,7 +103,30 @@ impl Slurm {
             accounting: Accounting::Asked,
             accounting_rests_until: None,
             memory: BTreeMap::new(),
+            shared: None,
         }
+    }
+
+    /// The same, sharing what squeue says with the other processes of this user on this host, unless the user does not
+    /// want that or there is no safe place for it.
+    #[must_use]
+    pub fn sharing_answers(self) -> Self {
+        let switch = self
+            .clients
+            .inherited
+            .iter()
+            .find(|(name, _)| name == SHARING);
+        match switch.is_some_and(|(_, value)| value == "off") {
+            true => self,
+            false => self.sharing_answers_in(&runtime_dir()),
+        }
+    }
+
+    /// The same, in a folder that is made if it is missing.
+    #[must_use]
+    pub fn sharing_answers_in(mut self, folder: &Path) -> Self {
+        self.shared = Shared::open_in(folder).ok();
+        self
     }
 
     /// The same with other deadlines.

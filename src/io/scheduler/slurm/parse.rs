@@ -3,15 +3,16 @@
 
 use jiff::Timestamp;
 
+use super::ids::{Named, Part};
 use super::states::{
     MAX_ANSWER_NODES, expand_nodes, expand_within, parse_canceller, parse_exit, parse_state,
-    parse_time, parse_word,
+    parse_time, parse_wait, parse_word,
 };
-use crate::core::job::{JobId, JobState, JobStatus, Stage, Token};
+use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 
 /// Columns of our squeue lines (`-O`, whose `field:|` means "as wide as needed, then a bar", in
 /// every version since 18). Free text stands last, for names and comments may hold bars.
-pub const SQUEUE_FIELDS: &str = "JobArrayID:|,JobID:|,State:|,RestartCnt:|,SubmitTime:|,StartTime:|,EndTime:|,NodeList:|,Reason:|,Comment:|,Name:";
+pub const SQUEUE_FIELDS: &str = "JobArrayID:|,JobID:|,State:|,exit_code:|,DerivedEC:|,RestartCnt:|,SubmitTime:|,StartTime:|,EndTime:|,NodeList:|,Reason:|,Comment:|,Name:";
 
 /// Columns of our sacct lines (`-P`), free text last.
 pub const SACCT_FIELDS: &str = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Submit,Start,End,NodeList,Reason,Comment,JobName";
@@ -41,18 +42,38 @@ impl Record {
     /// True when the job carries the token as its name or its comment.
     #[must_use]
     pub fn carries(&self, token: &Token) -> bool {
-        let has = |token: &Token| {
-            self.name == token.0 || self.comment.as_deref() == Some(token.0.as_str())
+        self.has(token) || array_of(&self.status.id, token).is_some_and(|array| self.has(&array))
+    }
+
+    fn has(&self, token: &Token) -> bool {
+        self.name == token.0 || self.comment.as_deref() == Some(token.0.as_str())
+    }
+
+    /// True when this is the one record of several tasks of an array that wait, and the job is one of them.
+    #[must_use]
+    pub fn stands_for(&self, job: &JobRef) -> bool {
+        let (Some(shared), Some(one)) = (Named::read(&self.status.id.0), Named::read(&job.id.0))
+        else {
+            return false;
         };
-        has(token) || array_of(&self.status.id, token).is_some_and(|array| has(&array))
+        let array = |token: &Token| array_of(&job.id, token).is_some_and(|array| self.has(&array));
+        shared.stands_for(&one) && job.token.as_ref().is_none_or(array)
+    }
+
+    /// A record is a job's when the id fits and, for a job of ours, the token does too: ids are given out again after a
+    /// crash of the controller.
+    #[must_use]
+    pub fn is_of(&self, job: &JobRef) -> bool {
+        let carries = |token: &Token| self.carries(token);
+        (self.has_id(&job.id) && job.token.as_ref().is_none_or(carries)) || self.stands_for(job)
     }
 }
 
 /// The token under which a task of an array travels, for the id and the token of that task.
 fn array_of(id: &JobId, token: &Token) -> Option<Token> {
     let (array, index) = token.array()?;
-    let (_, task) = id.0.rsplit_once('_')?;
-    (task == index.to_string()).then_some(array)
+    let named = Named::read(&id.0)?;
+    (named.part == Part::Task(index)).then_some(array)
 }
 
 /// The name of the job with this id and this token.
@@ -90,6 +111,18 @@ fn place_times(status: &mut JobStatus, start: &str, end: &str) {
     }
 }
 
+/// A job that is FAILED has an exit code: after an outage of slurmdbd it is so for seconds before the code arrives.
+fn may_be(state: &JobState, exit: ExitStatus) -> bool {
+    *state != JobState::Failed || exit != ExitStatus::default()
+}
+
+/// What the controller says of how an ended job and its steps exited.
+fn place_exits(status: &mut JobStatus, exit: Option<ExitStatus>, derived: Option<ExitStatus>) {
+    status.exit = exit.filter(|exit| may_be(&status.state, *exit));
+    status.derived_exit = derived;
+    status.step_out_of_memory = derived.is_some_and(|exit| exit.signal == 125);
+}
+
 /// Lines of squeue in the columns of [`SQUEUE_FIELDS`].
 #[must_use]
 pub fn read_squeue(text: &str) -> Vec<Record> {
@@ -99,11 +132,13 @@ pub fn read_squeue(text: &str) -> Vec<Record> {
 }
 
 fn squeue_line(line: &str, room: &mut usize) -> Option<Record> {
-    let fields: Vec<&str> = line.splitn(11, '|').collect();
+    let fields: Vec<&str> = line.splitn(13, '|').collect();
     let [
         id,
         raw_id,
         state,
+        exit,
+        derived,
         restarts,
         submit,
         start,
@@ -124,6 +159,9 @@ fn squeue_line(line: &str, room: &mut usize) -> Option<Record> {
     status.nodes = expand_within(nodes, room);
     status.reason = parse_word(reason);
     place_times(&mut status, start, end);
+    if status.state.stage() == Stage::Ended {
+        place_exits(&mut status, parse_wait(exit), parse_wait(derived));
+    }
     Some(Record {
         raw_id: raw_id.to_owned(),
         status,
@@ -174,10 +212,7 @@ fn sacct_job(fields: &[&str; 12], room: &mut usize) -> Record {
     status.cancelled_by = parse_canceller(state);
     status.exit = parse_exit(exit);
     status.derived_exit = parse_exit(derived);
-    // After an outage of slurmdbd a job is FAILED for seconds before its exit code arrives.
-    if status.state == JobState::Failed && status.exit.unwrap_or_default() == Default::default() {
-        status.exit = None;
-    }
+    status.exit = status.exit.filter(|exit| may_be(&status.state, *exit));
     status.nodes = expand_within(nodes, room);
     status.reason = parse_word(reason);
     place_times(&mut status, start, end);
@@ -298,9 +333,8 @@ fn scontrol_status<'a>(id: JobId, field: &impl Fn(&str) -> &'a str) -> JobStatus
     status.nodes = expand_nodes(field("NodeList"));
     place_times(&mut status, field("StartTime"), field("EndTime"));
     if status.state.stage() == Stage::Ended {
-        status.exit = parse_exit(field("ExitCode"));
-        status.derived_exit = parse_exit(field("DerivedExitCode"));
-        status.step_out_of_memory = status.derived_exit.is_some_and(|exit| exit.signal == 125);
+        let (exit, derived) = (field("ExitCode"), field("DerivedExitCode"));
+        place_exits(&mut status, parse_exit(exit), parse_exit(derived));
     }
     status
 }

@@ -5,7 +5,7 @@ use crate::core::job::ExitStatus;
 
 #[test]
 fn a_running_job_in_squeue_is_read_whole() {
-    let text = "2|2|RUNNING|0|1795235178|1795235190|1795236978|node[1-2]|None|oomctl-a-1-00ff00ff|oomctl-a-1-00ff00ff\n";
+    let text = "2|2|RUNNING|0|0|0|1795235178|1795235190|1795236978|node[1-2]|None|oomctl-a-1-00ff00ff|oomctl-a-1-00ff00ff\n";
     let record = &read_squeue(text)[0];
     assert_eq!(record.status.state, JobState::Running);
     assert_eq!(record.status.nodes, ["node1", "node2"]);
@@ -21,7 +21,7 @@ fn a_running_job_in_squeue_is_read_whole() {
 
 #[test]
 fn the_start_of_a_pending_job_is_an_expectation() {
-    let text = "9|9|PENDING|1|1795235178|1795238778|1795240578||BeginTime|(null)|x\n";
+    let text = "9|9|PENDING|0|0|1|1795235178|1795238778|1795240578||BeginTime|(null)|x\n";
     let status = &read_squeue(text)[0].status;
     assert_eq!(status.expected_start.unwrap().as_second(), 1_795_238_778);
     assert_eq!((status.started, status.ended), (None, None));
@@ -31,7 +31,8 @@ fn the_start_of_a_pending_job_is_an_expectation() {
 
 #[test]
 fn bars_in_names_and_commas_in_reasons_move_nothing() {
-    let text = "3|3|PENDING|0|1795235178|N/A|N/A||ReqNodeNotAvail, UnavailableNodes:node2|a|b|c\n";
+    let text =
+        "3|3|PENDING|0|0|0|1795235178|N/A|N/A||ReqNodeNotAvail, UnavailableNodes:node2|a|b|c\n";
     let record = &read_squeue(text)[0];
     assert_eq!(record.status.state, JobState::Pending);
     assert_eq!(
@@ -43,7 +44,7 @@ fn bars_in_names_and_commas_in_reasons_move_nothing() {
 
 #[test]
 fn banners_and_torn_lines_are_left_out() {
-    let text = "*** Maintenance on Monday | see the web page ***\n4|4|RUNN\n\nslurm_load_jobs|||||||||||\n5|5|FAILED|0|1795235178|1795235178|1795235179|node1|NonZeroExitCode|(null)|x\n";
+    let text = "*** Maintenance on Monday | see the web page ***\n4|4|RUNN\n\nslurm_load_jobs|||||||||||\n5|5|FAILED|0|0|0|1795235178|1795235178|1795235179|node1|NonZeroExitCode|(null)|x\n";
     let records = read_squeue(text);
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].raw_id, "5");
@@ -52,7 +53,8 @@ fn banners_and_torn_lines_are_left_out() {
 
 #[test]
 fn array_tasks_are_found_by_both_of_their_ids() {
-    let text = "17_3|20|RUNNING|0|1|1|1|n|None||x\n17_[4-6%2]|17|PENDING|0|1|1|1||Resources||x\n";
+    let text =
+        "17_3|20|RUNNING|0|0|0|1|1|1|n|None||x\n17_[4-6%2]|17|PENDING|0|0|0|1|1|1||Resources||x\n";
     let records = read_squeue(text);
     assert!(records[0].has_id(&JobId("17_3".into())) && records[0].has_id(&JobId("20".into())));
     assert_eq!(records[1].status.id.0, "17_[4-6%2]");
@@ -61,7 +63,7 @@ fn array_tasks_are_found_by_both_of_their_ids() {
 #[test]
 fn a_task_of_an_array_carries_the_arrays_token_under_its_own_index_only() {
     let array = Token("oomctl-s-1-1-00ff00ff".into());
-    let text = "17_3|20|RUNNING|0|1|1|1|n|None|(null)|oomctl-s-1-1-00ff00ff\n21|21|PENDING|0|1|1|1||None|(null)|oomctl-s-1-1-00ff00ff_4\n";
+    let text = "17_3|20|RUNNING|0|0|0|1|1|1|n|None|(null)|oomctl-s-1-1-00ff00ff\n21|21|PENDING|0|0|0|1|1|1||None|(null)|oomctl-s-1-1-00ff00ff_4\n";
     let [task, alone] = &read_squeue(text)[..] else {
         panic!()
     };
@@ -250,7 +252,7 @@ proptest::proptest! {
 
 #[test]
 fn many_lists_of_nodes_are_not_all_written_out() {
-    let line = "9|9|RUNNING|0|1795235178|1795235190|1795236978|n[1-16384]|None||x\n";
+    let line = "9|9|RUNNING|0|0|0|1795235178|1795235190|1795236978|n[1-16384]|None||x\n";
     let records = read_squeue(&line.repeat(40));
     let nodes: usize = records.iter().map(|r| r.status.nodes.len()).sum();
     assert_eq!(nodes, MAX_ANSWER_NODES + 24);

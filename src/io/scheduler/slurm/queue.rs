@@ -1,20 +1,15 @@
 //! Looking jobs up: live ones in squeue, in one call for all; ended ones with their exit codes in
 //! scontrol while the controller still has them, then in sacct.
 
-use std::collections::HashMap;
-
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::{NoAnswer, Poll};
 use super::accounts::Accounts;
-use super::clients::{no_answer, on_cluster, says_unknown_id};
-use super::parse::{Record, SQUEUE_FIELDS, is_job_id, read_squeue};
+use super::parse::{Record, is_job_id};
+use super::view::Index;
 use super::{Accounting, Slurm};
 use crate::core::job::{JobRef, JobState, JobStatus, Stage};
 
-/// Job ids in one squeue or sacct call. A longer command line meets the system's limit at about
-/// 130,000 bytes.
-pub(super) const IDS_PER_CALL: usize = 1_000;
 /// scontrol calls in one poll; the jobs beyond are told of by the next poll.
 const LOOKUPS_PER_POLL: usize = 32;
 /// A job of which queue and accounting were silent is vanished when they still are this much later.
@@ -52,42 +47,6 @@ fn key(job: &JobRef) -> String {
     )
 }
 
-/// A record is a job's when the id fits and, for a job of ours, the token does too: ids are given
-/// out again after a crash of the controller.
-fn is_of(record: &Record, job: &JobRef) -> bool {
-    record.has_id(&job.id) && job.token.as_ref().is_none_or(|token| record.carries(token))
-}
-
-/// Records by both of their ids.
-struct Index(HashMap<String, Vec<Record>>);
-
-impl Index {
-    fn new(records: Vec<Record>) -> Self {
-        let mut index: HashMap<String, Vec<Record>> = HashMap::new();
-        for record in records {
-            if record.raw_id != record.status.id.0 {
-                index
-                    .entry(record.raw_id.clone())
-                    .or_default()
-                    .push(record.clone());
-            }
-            index
-                .entry(record.status.id.0.clone())
-                .or_default()
-                .push(record);
-        }
-        Self(index)
-    }
-
-    fn of(&self, job: &JobRef) -> Option<&Record> {
-        let records = self.0.get(&job.id.0)?;
-        records
-            .iter()
-            .filter(|record| is_of(record, job))
-            .max_by_key(|record| record.submitted)
-    }
-}
-
 impl Slurm {
     pub(super) fn poll_jobs(&mut self, jobs: &[JobRef], now: Timestamp) -> Result<Poll, NoAnswer> {
         let mut clusters: Vec<&Option<String>> = jobs.iter().map(|job| &job.cluster).collect();
@@ -120,7 +79,7 @@ impl Slurm {
         now: Timestamp,
         poll: &mut Poll,
     ) -> Result<(), NoAnswer> {
-        let queue = Index::new(self.queue(cluster, jobs)?);
+        let queue = self.view(cluster, jobs)?;
         let mut seen = Seen::default();
         for job in jobs {
             match queue.of(job) {
@@ -129,7 +88,7 @@ impl Slurm {
                 }
                 Some(record) => self.known(job, record.status.clone(), poll),
                 None => {
-                    self.note_reuse(job, &queue);
+                    self.note_reuse(job, queue.has_id(job));
                     seen.left.push(job);
                 }
             }
@@ -140,26 +99,8 @@ impl Slurm {
         Ok(())
     }
 
-    /// All of `jobs` that the queue knows, live or ended.
-    fn queue(&self, cluster: Option<&str>, jobs: &[&JobRef]) -> Result<Vec<Record>, NoAnswer> {
-        let mut records = Vec::new();
-        for batch in jobs.chunks(IDS_PER_CALL) {
-            let mut arguments = on_cluster(cluster);
-            arguments
-                .extend(["-h", "-a", "-r", "-t", "all", "-O", SQUEUE_FIELDS].map(str::to_owned));
-            arguments.extend(["-j".to_owned(), ids(batch)]);
-            let answer = self.clients.query("squeue", &arguments);
-            if answer.is_clean() {
-                records.extend(read_squeue(&answer.stdout));
-            } else if !says_unknown_id(&answer) {
-                return Err(no_answer("squeue", &answer));
-            }
-        }
-        Ok(records)
-    }
-
-    /// Ended jobs that are still in the queue: squeue shows no exit codes, scontrol does, at once
-    /// and without sacct's subtraction of 128.
+    /// Ended jobs that are still in the queue, which shows their exit codes at once and without sacct's subtraction of 128.
+    /// Where it does not, scontrol may.
     fn settle_ended(
         &mut self,
         cluster: Option<&str>,
@@ -170,12 +111,16 @@ impl Slurm {
     ) {
         let mut told = Vec::new();
         for (job, record) in std::mem::take(&mut seen.ended) {
+            if record.status.exit.is_some() {
+                told.push((job, record.status));
+                continue;
+            }
             if *lookups == 0 {
-                break;
+                continue;
             }
             *lookups -= 1;
             match self.control(job) {
-                Ok(Some(control)) if is_of(&control.record, job) => {
+                Ok(Some(control)) if control.record.is_of(job) => {
                     told.push((job, merge(record.status, control.record.status)));
                 }
                 Ok(_) => seen.left.push(job),
@@ -260,10 +205,13 @@ impl Slurm {
             }
             *lookups -= 1;
             match self.control(job) {
-                Ok(Some(control)) if is_of(&control.record, job) => {
+                Ok(Some(control)) if control.record.is_of(job) => {
                     self.known(job, control.record.status, poll);
                 }
-                Ok(_) if clean => self.silent(job, now, untraced, poll),
+                Ok(other) if clean => {
+                    self.note_reuse(job, other.is_some_and(|o| o.record.has_id(&job.id)));
+                    self.silent(job, now, untraced, poll);
+                }
                 Ok(_) | Err(_) => {}
             }
         }
@@ -288,7 +236,7 @@ impl Slurm {
         }
         *lookups -= 1;
         match self.control(job) {
-            Ok(Some(control)) if is_of(&control.record, job) => {
+            Ok(Some(control)) if control.record.is_of(job) => {
                 self.known(job, control.record.status, poll);
             }
             Ok(_) => self.known(job, told.clone(), poll),
@@ -310,8 +258,8 @@ impl Slurm {
         poll.jobs.push(status);
     }
 
-    fn note_reuse(&mut self, job: &JobRef, queue: &Index) {
-        if queue.0.contains_key(&job.id.0) {
+    fn note_reuse(&mut self, job: &JobRef, another_has_it: bool) {
+        if another_has_it {
             self.memory.entry(key(job)).or_default().reused = true;
         }
     }
@@ -350,13 +298,6 @@ impl Slurm {
         poll.jobs.push(status);
         poll.vanished.push(job.id.clone());
     }
-}
-
-pub(super) fn ids(jobs: &[&JobRef]) -> String {
-    jobs.iter()
-        .map(|job| job.id.0.as_str())
-        .collect::<Vec<_>>()
-        .join(",")
 }
 
 /// The queue's view of an ended job, completed by scontrol's, which is the later one.

@@ -66,6 +66,17 @@ pub fn parse_exit(text: &str) -> Option<ExitStatus> {
     })
 }
 
+/// An exit as squeue prints it: the number that wait(2) gave, of which the second byte is the code and the lowest seven
+/// bits are the signal. What was not set yet is larger.
+#[must_use]
+pub fn parse_wait(text: &str) -> Option<ExitStatus> {
+    let status: i32 = text.trim().parse().ok()?;
+    (0..=0xffff).contains(&status).then_some(ExitStatus {
+        code: status >> 8,
+        signal: status & 0x7f,
+    })
+}
+
 /// A time in seconds since 1970, as `SLURM_TIME_FORMAT=%s` makes the commands print it. Slurm's
 /// words for "none" (`N/A`, `Unknown`, `None`, `0`) are `None`.
 #[must_use]
