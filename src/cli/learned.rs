@@ -3,6 +3,7 @@
 use super::args::Configuration;
 use super::load::{self, Project};
 use super::print::{self, Failure, start_view};
+use crate::core::learn::Memory;
 use crate::core::supervise::{Request, Start};
 use crate::io::fits;
 
@@ -20,15 +21,8 @@ pub fn request_in(
     sbatch: &[String],
 ) -> Result<(Request, Option<Start>), Failure> {
     let request = load::request_in(project, flags, run, sbatch)?;
-    if flags.fresh {
+    let Some(memory) = memory(project, flags) else {
         return Ok((request, None));
-    }
-    let memory = match fits::read(&fits::file_of(&project.folder)) {
-        Ok(memory) => memory,
-        Err(error) => {
-            print::talk(&format!("{error}; starting as if nothing was learned"));
-            return Ok((request, None));
-        }
     };
     // What breaks a rule is told by whoever needs the configuration.
     let start = request.start(&memory).ok().flatten();
@@ -36,6 +30,20 @@ pub fn request_in(
         Some(start) => (request.starting(&start), Some(start)),
         None => (request, None),
     })
+}
+
+/// What the project learned; none where it is not asked for, or cannot be read, which is told.
+pub fn memory(project: &Project, flags: &Configuration) -> Option<Memory> {
+    if flags.fresh {
+        return None;
+    }
+    match fits::read(&fits::file_of(&project.folder)) {
+        Ok(memory) => Some(memory),
+        Err(error) => {
+            print::talk(&format!("{error}; starting as if nothing was learned"));
+            None
+        }
+    }
 }
 
 /// Says where a run starts, if anything is known about it.

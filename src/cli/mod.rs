@@ -14,6 +14,7 @@ mod cancel;
 mod climbing;
 mod copied;
 mod diagnose;
+mod ended;
 mod estimate;
 mod explain;
 mod gpus;

@@ -7,7 +7,7 @@ use super::args::{Configuration, sbatch_option};
 use super::print::story::Story;
 use super::print::{self, Failure, run_view};
 use super::relay::{self, Supervise};
-use super::{learned, load, new_run, render, runs, watch};
+use super::{ended, learned, load, new_run, render, runs, watch};
 use crate::core::job::JobId;
 use crate::core::supervise::{Limits, Request};
 use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive};
@@ -108,7 +108,7 @@ fn submit_once(
     let mut story = Story::quiet();
     let end = drive(&mut supervisor, until, &sources, &mut story);
     story.close();
-    let code = watch::result(&supervisor, end, json, &|view| {
+    let code = ended::result(&supervisor, end, json, &|view| {
         let job = view.attempts.last().and_then(|a| a.job.clone());
         match job {
             Some(job) => print::data(&job),

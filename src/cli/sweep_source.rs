@@ -122,7 +122,7 @@ fn with_flags(request: &Request, recipe: &Recipe, given: &Sweep) -> (Sweep, Vec<
         };
         let why = resolved.origin.to_string();
         let to = resolved.value.clone();
-        let mut old: Vec<Value> = axis.values.drain(..).collect();
+        let mut old: Vec<Value> = std::mem::take(&mut axis.values);
         if !old.contains(&to) {
             let from = old.remove(0);
             set.push(Change::Cap {
@@ -138,9 +138,7 @@ fn with_flags(request: &Request, recipe: &Recipe, given: &Sweep) -> (Sweep, Vec<
             value,
             why: why.clone(),
         }));
-        axis.values = vec![to];
-        axis.places.truncate(1);
-        axis.sampled = false;
+        axis.fix(to);
     }
     (sweep, set)
 }

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::print::run_view::{RunView, list, run_view, summary};
 use super::print::story::Story;
 use super::print::{self, Failure};
-use super::{load, relay, runs, sweeps};
-use crate::core::supervise::Outcome;
+use super::{ended, load, relay, runs, sweeps};
 use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
+use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
 
 /// Arguments of `watch`.
@@ -46,6 +45,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let mut supervisor: Option<(String, Supervisor)> = None;
     let (names, sweeps) = sweeps::expand(&project.folder, &args.runs)?;
+    allow_open(names.len() as u64);
     for wanted in &names {
         let stored = runs::find(&project.folder, wanted)?;
         let request = runs::request(&stored.folder)?;
@@ -84,66 +84,24 @@ pub fn follow(supervisor: Supervisor, json: bool) -> Result<ExitCode, Failure> {
 }
 
 fn until(mut supervisor: Supervisor, until: Until, json: bool) -> Result<ExitCode, Failure> {
+    let end = told(&mut supervisor, until)?;
+    let is_sweep = supervisor.is_sweep();
+    let code = ended::result(&supervisor, end, json, &|view| match is_sweep {
+        true => Ok(()),
+        false => print::data(&view.text()),
+    });
+    if is_sweep && !json {
+        print::data(&ended::run_list(&supervisor))?;
+    }
+    code
+}
+
+/// Drives all runs, telling the story as it goes.
+pub fn told(supervisor: &mut Supervisor, until: Until) -> Result<End, Failure> {
     let sources = Sources::signals()
         .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
     let mut story = Story::new(supervisor.runs().count() > 1);
-    let end = drive(&mut supervisor, until, &sources, &mut story);
+    let end = drive(supervisor, until, &sources, &mut story);
     story.close();
-    if supervisor.is_sweep() {
-        let code = result(&supervisor, end, json, &|_| Ok(()))?;
-        if !json {
-            print::data(&run_list(&supervisor))?;
-        }
-        return Ok(code);
-    }
-    result(&supervisor, end, json, &|view| print::data(&view.text()))
-}
-
-/// A line for each run, and how many of them ended how.
-pub fn run_list(supervisor: &Supervisor) -> String {
-    let now = jiff::Timestamp::now();
-    let views: Vec<RunView> = supervisor
-        .runs()
-        .map(|h| run_view(h.history(), now))
-        .collect();
-    format!("{}{}", list(&views), summary(&views))
-}
-
-/// Prints what has become of the runs, and gives the exit code: that of the first run that did not
-/// succeed.
-pub fn result(
-    supervisor: &Supervisor,
-    end: End,
-    json: bool,
-    text: &dyn Fn(&RunView) -> Result<(), Failure>,
-) -> Result<ExitCode, Failure> {
-    let views: Vec<RunView> = supervisor
-        .runs()
-        .map(|h| run_view(h.history(), jiff::Timestamp::now()))
-        .collect();
-    if json {
-        print::json(&print::run_view::document(&views))?;
-    } else {
-        for view in &views {
-            text(view)?;
-        }
-    }
-    if let Some(error) = supervisor.runs().find_map(Handle::error) {
-        return Err(error.into());
-    }
-    if let End::Detached { signal } = end {
-        let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
-        print::talk(&format!(
-            "detached; the jobs go on. `oomctl watch {}` takes up again",
-            names.join(" ")
-        ));
-        return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(2)));
-    }
-    let codes = supervisor
-        .runs()
-        .filter_map(|h| h.history().outcome.as_ref())
-        .map(Outcome::exit_code);
-    Ok(ExitCode::from(
-        codes.max_by_key(|c| u8::from(*c != 0)).unwrap_or(0),
-    ))
+    Ok(end)
 }

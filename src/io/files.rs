@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::disk;
 
 /// Longest name of a run.
@@ -270,6 +272,28 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
     String::from_utf8(read_bounded(path, limit)?).map_err(|_| FileError::NotText {
         path: path.to_owned(),
     })
+}
+
+/// Files besides those of runs that this process may need open.
+const OTHERS_OPEN: u64 = 128;
+
+/// Lets this process have the ledgers of so many runs open, as far as the system allows. Programs inherit the limit,
+/// so that it is left alone while it suffices.
+pub fn allow_open(runs: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = runs.saturating_add(OTHERS_OPEN);
+    if limit.current.is_some_and(|now| now < wanted) {
+        let current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
+        // What comes of it shows where a file cannot be opened, and is told there.
+        setrlimit(Resource::Nofile, Rlimit { current, ..limit }).ok();
+    }
+}
+
+/// How many runs can be open at a time; `None` for any number.
+#[must_use]
+pub fn runs_open() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    limit.maximum.map(|most| most.saturating_sub(OTHERS_OPEN))
 }
 
 /// Points a symbolic link at `target`, in one step, replacing a link that is there. Anything else of

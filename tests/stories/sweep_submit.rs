@@ -157,6 +157,132 @@ fn what_must_wait_is_begun_by_whoever_watches_the_sweep() {
 }
 
 #[test]
+fn a_range_is_drawn_from_and_json_has_the_cells_that_are_refused() {
+    let place = path_star();
+    let sweep = "method: bayes\nparameters:\n  graph_d: {min: 100, max: 4000}\n  graph_vocab_size: {value: 10000}\n  eval_batch_size: {value: 256}\n  lr: {distribution: log_uniform_values, min: 0.0001, max: 0.1}\n";
+    place.write("sweep.yaml", sweep);
+    let submit = |more: &[&str]| place.run(&[&["sweep", "submit", "sweep.yaml"], more].concat());
+    submit(&[])
+        .ends(5)
+        .says(&["the service of W&B", "--count N"]);
+    let drawn = ["--count", "12", "--seed", "4", "--dry-run"];
+    let text = submit(&drawn).ends(0);
+    text.says(&[
+        "12 cells drawn at random, --seed 4",
+        "what breaks a rule has no script, with --force neither",
+    ]);
+    let json = submit(&[&drawn[..], &["--json"]].concat()).ends(0).json();
+    let (cells, refused) = (json["cells"].as_array(), json["refused"].as_array());
+    let (cells, refused) = (cells.unwrap(), refused.unwrap());
+    assert_eq!(
+        (cells.len() + refused.len(), &json["drawn"]["seed"]),
+        (12, &4.into())
+    );
+    // A graph of d paths of 5 nodes has 4 d + 1 nodes.
+    assert!(
+        cells
+            .iter()
+            .all(|c| c["values"]["graph_d"].as_i64().unwrap() <= 2_499)
+    );
+    assert!(!refused.is_empty(), "{json}");
+    for cell in refused {
+        assert_eq!(
+            (&cell["verdict"], &cell["rule"]),
+            (&"breaks_rule".into(), &"every-node-has-a-name".into())
+        );
+        assert!(cell["why"].as_str().unwrap().contains("10000"), "{cell}");
+    }
+    let random = sweep.replace("bayes", "random\nrun_cap: 3");
+    place.write("sweep.yaml", &random);
+    submit(&["--dry-run"])
+        .ends(0)
+        .says(&["3 cells drawn at random, --seed 0"]);
+}
+
+#[test]
+fn every_cell_of_a_grid_is_a_run_however_many_arrays_that_takes() {
+    let mut place = path_star();
+    let slurm = Slurm::before(&mut place);
+    slurm.tell("array-size", "1001\n");
+    let words = [
+        "sweep",
+        "submit",
+        "graph_vocab_size=10000",
+        "graph_d=250",
+        "eval_batch_size=256",
+        "seed=range(0,1200)",
+        "--dry-run",
+    ];
+    let done = place
+        .run(&[&words[..], &["--json"]].concat())
+        .ends(0)
+        .json();
+    assert_eq!(done["arrays"], serde_json::json!([1001, 199]));
+    assert_eq!(done["cells"][1199]["run"], "sweep-1.1200");
+    assert_eq!(done["cells"][1199]["values"]["seed"], 1199);
+    place
+        .run(&[&words[..5], &["seed=range(0,10001)"]].concat())
+        .ends(2)
+        .says(&["10001 cells would run; the limit is 10000"]);
+}
+
+#[test]
+fn cells_start_where_the_runs_of_another_sweep_fitted() {
+    let place = weaver::project("");
+    let sweep = |name: &str, more: &[&str]| {
+        let words = [
+            "sweep",
+            "submit",
+            "--backend",
+            "local",
+            "--watch",
+            "dye=red,blue",
+            "--run",
+            name,
+        ];
+        place.run(&[&words, more].concat()).ends(0)
+    };
+    let attempts = |run: &str| {
+        let facts = place.facts(run);
+        facts.iter().filter(|f| f["fact"] == "submitted").count()
+    };
+    // The threads of the project are too many, and each cell has to find that out, or asks to.
+    sweep("first", &[]).says(&["2 runs: 2 succeeded"]);
+    assert_eq!(attempts("first.1"), 3);
+    sweep("second", &[]).says(&["2 of them start with what earlier runs needed: thin, thin"]);
+    assert_eq!((attempts("second.1"), attempts("second.2")), (1, 1));
+    sweep("third", &["--fresh"]);
+    assert_eq!(attempts("third.1"), 3);
+}
+
+#[test]
+fn several_runs_end_with_the_code_of_the_gravest_whatever_their_order() {
+    for dyes in ["red,blue", "blue,red"] {
+        let mut place = weaver::project("");
+        // Blue fails for a reason of its own, red is out of memory and has no rung left.
+        let own = "#!/bin/bash\n[ \"$WEAVER_DYE\" = blue ] && WEAVER=fail";
+        let trainer = place.read("trainer.sh").replacen("#!/bin/bash", own, 1);
+        place.write("trainer.sh", &trainer);
+        place.set("WEAVER", "fits 0");
+        let dye = format!("dye={dyes}");
+        let words = [
+            "sweep",
+            "submit",
+            "--backend",
+            "local",
+            "--watch",
+            "threads=1",
+            "cloth=1",
+            &dye,
+        ];
+        place
+            .run(&words)
+            .ends(1)
+            .says(&["2 runs: 1 exhausted, 1 failed"]);
+    }
+}
+
+#[test]
 fn a_parameter_that_would_not_get_to_the_program_is_told_before_anything_is_submitted() {
     let place = weaver::project("");
     let sweep = [

@@ -1,73 +1,140 @@
 //! What `oomctl sweep submit` shows before anything is submitted: the runs, and the cells that are none.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
+use super::run_view::RunView;
 use super::style::{BAD, GOOD, WARN};
 use super::sweep_view::{gib, word};
 use super::{DIM, Paint};
-use crate::core::sweep::{Chosen, Judge, Selection, Sweep, Verdict};
+use crate::core::recipe::Value;
+use crate::core::sweep::{Chosen, Draw, Judge, Selection, Sweep, Verdict};
 
+/// Format of the JSON document.
+const SCHEMA_VERSION: u32 = 1;
 /// Cells that are shown of each kind.
 const SHOWN: usize = 40;
 
 /// One row: the run, where there is one, its values, and the verdict.
+#[derive(Serialize)]
 struct Row {
-    run: String,
-    values: Vec<String>,
-    peak: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    values: BTreeMap<String, Value>,
+    peak_gib: Option<f64>,
     verdict: Verdict,
-    rule: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    /// What the rule says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// Rungs of earlier runs with which it starts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    starts_with: Vec<String>,
+}
+
+/// How cells were drawn.
+#[derive(Serialize)]
+struct DrawView {
+    count: usize,
+    seed: u64,
 }
 
 /// The runs of a sweep, and the cells that are refused.
+#[derive(Serialize)]
 pub struct View {
-    head: String,
-    names: Vec<String>,
-    run: Vec<Row>,
+    sweep: String,
+    /// Sizes of the job arrays.
+    arrays: Vec<usize>,
+    at_once: Option<usize>,
+    drawn: Option<DrawView>,
+    cells: Vec<Row>,
     refused: Vec<Row>,
-    beyond: usize,
+    left_out: usize,
+    #[serde(skip)]
+    head: String,
+    /// The parameters that vary, in order.
+    #[serde(skip)]
+    names: Vec<String>,
+}
+
+/// The cells, and the runs that were made of them.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    exit_code: Option<u8>,
+    #[serde(flatten)]
+    view: &'a View,
+    runs: &'a [RunView],
+}
+
+/// What is known of the runs of a sweep before they are made.
+pub struct Planned<'a> {
+    /// Name of the sweep.
+    pub sweep: &'a str,
+    /// What is to be submitted, in one line.
+    pub head: String,
+    /// Names of the runs, in order.
+    pub runs: Vec<String>,
+    /// Rungs of earlier runs with which each starts.
+    pub starts: &'a [Vec<String>],
+    /// Sizes of the job arrays.
+    pub arrays: Vec<usize>,
+    /// How many may be under way at a time.
+    pub at_once: Option<usize>,
 }
 
 impl View {
     /// What becomes of each cell.
     pub fn new(
-        head: &str,
-        runs: &[String],
+        planned: Planned<'_>,
         sweep: &Sweep,
-        judge: &Judge<'_>,
+        judge: &mut Judge<'_>,
         selection: &Selection,
+        draw: Option<Draw>,
     ) -> Self {
         let varies: Vec<usize> = (0..sweep.axes.len())
             .filter(|a| sweep.axes[*a].values.len() > 1)
             .collect();
-        let row = |run: String, chosen: &Chosen| {
-            let value = |a: &usize| judge.value(*a, chosen.cell[*a]).to_string();
+        let mut row = |run: Option<String>, chosen: &Chosen| {
+            let value = |a: &usize| {
+                let value = judge.value(*a, chosen.cell[*a]).clone();
+                (sweep.axes[*a].name.clone(), value)
+            };
             let rule = chosen.brief.rule.and_then(|r| judge.rule_name(r));
             Row {
                 run,
                 values: varies.iter().map(value).collect(),
-                peak: chosen
-                    .brief
-                    .bytes
-                    .map_or_else(|| "?".to_owned(), |b| format!("{:.2}", gib(b))),
+                peak_gib: chosen.brief.bytes.map(gib),
                 verdict: chosen.brief.verdict,
-                rule: rule.map_or(String::new(), |r| format!(" ({r})")),
+                rule: rule.map(str::to_owned),
+                why: (chosen.brief.verdict == Verdict::BreaksRule)
+                    .then(|| judge.detail(&chosen.cell).why)
+                    .flatten(),
+                starts_with: Vec::new(),
             }
         };
+        let mut cells: Vec<Row> = (planned.runs.iter().zip(&selection.run))
+            .map(|(name, chosen)| row(Some(name.clone()), chosen))
+            .collect();
+        for (cell, rungs) in cells.iter_mut().zip(planned.starts) {
+            cell.starts_with.clone_from(rungs);
+        }
         Self {
-            head: head.to_owned(),
+            refused: selection.refused.iter().map(|c| row(None, c)).collect(),
+            cells,
+            sweep: planned.sweep.to_owned(),
+            arrays: planned.arrays,
+            at_once: planned.at_once,
+            drawn: draw.map(|d| DrawView {
+                count: d.count,
+                seed: d.seed,
+            }),
+            head: planned.head,
             names: varies.iter().map(|a| sweep.axes[*a].name.clone()).collect(),
-            run: runs
-                .iter()
-                .zip(&selection.run)
-                .map(|(n, c)| row(n.clone(), c))
-                .collect(),
-            refused: selection
-                .refused
-                .iter()
-                .map(|c| row("-".to_owned(), c))
-                .collect(),
-            beyond: selection.beyond,
+            left_out: selection.beyond,
         }
     }
 
@@ -78,47 +145,110 @@ impl View {
             .any(|r| r.verdict == Verdict::DoesNotFit)
     }
 
+    /// The JSON document, with the runs that were made.
+    pub fn document<'a>(
+        &'a self,
+        exit_code: Option<u8>,
+        runs: &'a [RunView],
+    ) -> impl Serialize + 'a {
+        Document {
+            schema_version: SCHEMA_VERSION,
+            exit_code,
+            view: self,
+            runs,
+        }
+    }
+
     /// The text for people.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n", self.head);
-        self.table(&mut out, &self.run);
+        if let Some(DrawView { count, seed }) = self.drawn {
+            let _ = writeln!(out, "{count} cells drawn at random, --seed {seed}");
+        }
+        self.table(&mut out, &self.cells);
+        self.starts(&mut out);
         if !self.refused.is_empty() {
             let _ = writeln!(out, "not submitted, {} cells:", self.refused.len());
             self.table(&mut out, &self.refused);
+            self.rules(&mut out);
         }
-        if self.beyond > 0 {
+        if self.left_out > 0 {
             let _ = writeln!(
                 out,
                 "{}",
-                Paint(DIM, &format!("left out by --limit: {}", self.beyond))
+                Paint(DIM, &format!("left out by --limit: {}", self.left_out))
             );
         }
         out
     }
 
+    /// How many cells start with which rungs of earlier runs.
+    fn starts(&self, out: &mut String) {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for cell in self.cells.iter().filter(|c| !c.starts_with.is_empty()) {
+            *counts.entry(cell.starts_with.join(", ")).or_default() += 1;
+        }
+        for (rungs, count) in counts {
+            let _ = writeln!(
+                out,
+                "{count} of them start with what earlier runs needed: {rungs}; --fresh starts as asked"
+            );
+        }
+    }
+
+    /// What each rule that is broken says, of the first cell that breaks it.
+    fn rules(&self, out: &mut String) {
+        let mut told: Vec<Option<&str>> = Vec::new();
+        for row in &self.refused {
+            let Some(why) = &row.why else { continue };
+            if told.contains(&row.rule.as_deref()) {
+                continue;
+            }
+            told.push(row.rule.as_deref());
+            let _ = writeln!(out, "{}: {why}", row.rule.as_deref().unwrap_or("bounds"));
+        }
+        if !told.is_empty() {
+            let note = "what breaks a rule has no script, with --force neither";
+            let _ = writeln!(out, "{}", Paint(DIM, note));
+        }
+    }
+
     fn table(&self, out: &mut String, rows: &[Row]) {
-        let Some(first) = rows.first() else {
+        if rows.is_empty() {
             return;
+        }
+        let named = |row: &Row| row.run.clone().unwrap_or_else(|| "-".to_owned());
+        let run = rows
+            .iter()
+            .map(|r| named(r).len())
+            .max()
+            .unwrap_or(0)
+            .max(3);
+        let value = |row: &Row, name: &String| row.values.get(name).map(ToString::to_string);
+        let width = |name: &String| {
+            let values = rows.iter().filter_map(|r| value(r, name));
+            let widest = values.map(|v| v.chars().count()).max().unwrap_or(0);
+            widest.max(name.chars().count())
         };
-        let run = rows.iter().map(|r| r.run.len()).max().unwrap_or(0).max(3);
-        let width = |at: usize| {
-            let values = rows.iter().map(|r| r.values[at].chars().count());
-            values
-                .max()
-                .unwrap_or(0)
-                .max(self.names[at].chars().count())
-        };
-        let widths: Vec<usize> = (0..first.values.len()).map(width).collect();
+        let widths: Vec<usize> = self.names.iter().map(width).collect();
         let _ = write!(out, "{:<run$}  ", "run");
         for (name, width) in self.names.iter().zip(&widths) {
             let _ = write!(out, "{name:>width$}  ");
         }
         let _ = writeln!(out, "{:>10}  verdict", "peak GiB");
         for row in rows.iter().take(SHOWN) {
-            let _ = write!(out, "{:<run$}  ", row.run);
-            for (value, width) in row.values.iter().zip(&widths) {
+            let _ = write!(out, "{:<run$}  ", named(row));
+            for (name, width) in self.names.iter().zip(&widths) {
+                let value = value(row, name).unwrap_or_default();
                 let _ = write!(out, "{value:>width$}  ");
             }
+            let peak = row
+                .peak_gib
+                .map_or_else(|| "?".to_owned(), |b| format!("{b:.2}"));
+            let rule = row
+                .rule
+                .as_ref()
+                .map_or(String::new(), |r| format!(" ({r})"));
             let style = match row.verdict {
                 Verdict::Fits => GOOD,
                 Verdict::Tight | Verdict::Unknown => WARN,
@@ -127,9 +257,9 @@ impl View {
             let _ = writeln!(
                 out,
                 "{:>10}  {}{}",
-                row.peak,
+                peak,
                 Paint(style, word(row.verdict)),
-                row.rule
+                rule
             );
         }
         if rows.len() > SHOWN {

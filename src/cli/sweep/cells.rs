@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use super::super::print::Failure;
+use super::super::print::sweep_submit_view::Planned;
 use super::super::sweep_source::Loaded;
 use super::super::{new_run, render, runs, sweeps};
+use crate::core::learn::Memory;
 use crate::core::render::{RenderedFile, directives, dispatcher};
 use crate::core::supervise::{Flock, Limits, Request};
 use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
 use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
+use crate::io::files::{allow_open, runs_open};
 
-/// Runs that one sweep may have: each is a folder, and an open file while it is watched.
-const MOST_RUNS: usize = 900;
+/// Runs that one sweep may have: each is a folder, and an open file and some memory while it is watched.
+const MOST_RUNS: usize = 10_000;
 
 /// Exit code when no script can be made.
 const CONFIGURATION: u8 = 5;
@@ -26,51 +29,80 @@ pub struct Plan {
     pub at_once: Option<usize>,
     /// The job arrays that they are submitted as, by their numbers; none where each is a job of its own.
     pub arrays: Vec<Vec<usize>>,
+    /// The rungs of earlier runs with which each begins.
+    starts: Vec<Vec<String>>,
     backend: String,
+}
+
+/// What is asked of the cells besides the sweep.
+pub struct Wish<'a> {
+    /// Name of the sweep.
+    pub name: &'a str,
+    /// How many may be under way at a time.
+    pub max_running: Option<u32>,
+    /// Attempts of each.
+    pub attempts: Option<u32>,
+    /// What the project learned, from which they start.
+    pub memory: Option<&'a Memory>,
 }
 
 impl Plan {
     /// Makes a request of each cell, and looks whether a script can be made of it.
     pub fn new(
         project: &Path,
-        name: &str,
+        wish: &Wish<'_>,
         loaded: &Loaded,
         judge: &Judge<'_>,
         selection: &Selection,
-        max_running: Option<u32>,
-        attempts: Option<u32>,
     ) -> Result<Self, Failure> {
         let cells = selection.run.len();
-        if cells > MOST_RUNS {
-            let what = format!("{cells} cells would run; the limit is {MOST_RUNS}");
-            return Err(Failure::new(2, what).hint("--limit or --cell choose some of them"));
-        }
+        check_count(cells)?;
         let mut base = loaded.request().clone();
-        if let Some(attempts) = attempts {
+        if let Some(attempts) = wish.attempts {
             let limits = base.inputs().limits.clone();
             base = base.with_limits(Limits { attempts, ..limits });
         }
         let backend = base.inputs().backend.clone();
         let width = cells.to_string().len();
-        let mut requests = Vec::new();
+        let (mut requests, mut starts) = (Vec::new(), Vec::new());
         for (number, chosen) in (1..).zip(&selection.run) {
             let layer = cell_layer(&loaded.sweep, judge, &chosen.cell, &loaded.path);
-            requests.push(base.cell(&format!("{name}.{number:0width$}"), layer));
+            let cell = base.cell(&format!("{}.{number:0width$}", wish.name), layer);
+            // What breaks a rule is told when its script is made.
+            let start = wish.memory.and_then(|m| cell.start(m).ok().flatten());
+            starts.push(start.as_ref().map_or_else(Vec::new, |s| s.rungs.clone()));
+            requests.push(match &start {
+                Some(start) => cell.starting(start),
+                None => cell,
+            });
         }
         let mut plan = Self {
-            name: name.to_owned(),
-            at_once: match (max_running, backend.as_str()) {
+            name: wish.name.to_owned(),
+            at_once: match (wish.max_running, backend.as_str()) {
                 (Some(most), _) => usize::try_from(most).ok(),
                 (None, "local") => Some(1),
                 (None, _) => None,
             },
             arrays: Vec::new(),
             requests,
+            starts,
             backend,
         };
         let scripts = plan.check(project, loaded)?;
         plan.arrays = plan.in_arrays(project, &scripts);
         Ok(plan)
+    }
+
+    /// What is shown of it.
+    pub fn planned(&self) -> Planned<'_> {
+        Planned {
+            sweep: &self.name,
+            head: self.head(),
+            runs: self.names(),
+            starts: &self.starts,
+            arrays: self.arrays.iter().map(Vec::len).collect(),
+            at_once: self.at_once,
+        }
     }
 
     /// The arrays, where the scheduler has any and there is more than one cell. Cells that ask for the same of it are
@@ -87,7 +119,7 @@ impl Plan {
     }
 
     /// What is to be submitted, in one line.
-    pub fn head(&self) -> String {
+    fn head(&self) -> String {
         let sizes: Vec<String> = self.arrays.iter().map(|a| a.len().to_string()).collect();
         let arrays = match sizes.as_slice() {
             [] => String::new(),
@@ -108,7 +140,7 @@ impl Plan {
     }
 
     /// The names of its runs, in order.
-    pub fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let names = self.requests.iter().map(|r| r.inputs().run.clone());
         names.collect()
     }
@@ -200,6 +232,7 @@ impl Plan {
             // Slurm itself holds the tasks of an array back.
             at_once: self.at_once.filter(|_| records.is_empty()),
         };
+        allow_open(self.requests.len() as u64);
         for request in self.requests {
             let name = request.inputs().run.clone();
             supervisor.add(new_run::create(project, &name, request)?);
@@ -209,6 +242,29 @@ impl Plan {
         supervisor.gather(project, &record);
         Ok((supervisor, record))
     }
+}
+
+/// Reads how many cells are drawn.
+pub fn count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|n| (1..=MOST_RUNS).contains(n));
+    count.ok_or_else(|| format!("a number of cells from 1 to {MOST_RUNS}"))
+}
+
+/// Refuses more cells than this process could watch.
+fn check_count(cells: usize) -> Result<(), Failure> {
+    let open = runs_open().map_or(MOST_RUNS, |n| usize::try_from(n).unwrap_or(MOST_RUNS));
+    let (most, why) = match open < MOST_RUNS {
+        true => (
+            open,
+            " by the files that a process may have open (`ulimit -Hn`)",
+        ),
+        false => (MOST_RUNS, ""),
+    };
+    if cells <= most {
+        return Ok(());
+    }
+    let what = format!("{cells} cells would run; the limit is {most}{why}");
+    Err(Failure::new(2, what).hint("--limit, --cell or --count choose some of them"))
 }
 
 /// A name for a new sweep: that of its file, or `sweep`, with the first number that is free.

@@ -1,15 +1,16 @@
 //! `oomctl sweep submit`: every cell that can fit, each as a run of its own.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::super::print::story::Story;
 use super::super::print::sweep_submit_view::View;
 use super::super::print::{self, Failure};
-use super::super::sweep_source::{Source, load};
-use super::super::{load as loading, submit, sweeps, watch};
-use super::cells::{self, Plan};
-use crate::core::sweep::{Choice, Judge, Order, Selector, select};
-use crate::drive::{End, Sources, Supervisor, SweepRecord, Until, drive};
+use super::super::sweep_source::{Loaded, Source, load};
+use super::super::{ended, learned, load as loading, sweeps, watch};
+use super::cells::{self, Plan, Wish};
+use crate::core::sweep::{Choice, Draw, Judge, Method, Order, Selector, Sweep, select};
+use crate::drive::{End, Sources, Supervisor, Until, drive};
 
 /// Exit code when every cell is refused, and one of them for its memory.
 const STILL_OUT_OF_MEMORY: u8 = 3;
@@ -30,6 +31,12 @@ pub struct Args {
     /// At most so many cells, the first in order
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Draw so many cells at random from the values and distributions, in place of all [default: the sweep's run_cap]
+    #[arg(long, value_name = "N", value_parser = cells::count)]
+    count: Option<usize>,
+    /// The same seed draws the same cells
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
     /// Which cells begin first
     #[arg(long, value_enum, default_value = "as-written")]
     order: OrderName,
@@ -64,8 +71,12 @@ enum OrderName {
 
 /// Runs `oomctl sweep submit`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let project = loading::project(args.source.configuration.config.as_deref())?.folder;
-    let loaded = load(&args.source, &args.sbatch)?;
+    let configuration = &args.source.configuration;
+    let project = loading::project(configuration.config.as_deref())?;
+    let mut loaded = load(&args.source, &args.sbatch)?;
+    if loaded.sweep.method == Method::Grid {
+        loaded.sweep = loaded.sweep.listed();
+    }
     let footing = loaded.footing();
     let mut judge = Judge::new(
         footing.preset,
@@ -74,55 +85,85 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         footing.profile,
         &loaded.sweep,
     )?;
-    let selection = select(&loaded.sweep, &mut judge, &choice(args)?)
+    let choice = choice(args, &loaded.sweep)?;
+    let selection = select(&loaded.sweep, &mut judge, &choice)
         .map_err(|what| Failure::new(CONFIGURATION, format!("{}: {what}", loaded.path)))?;
     let name = match &args.run {
         Some(name) => name.clone(),
-        None => cells::new_name(&project, &loaded)?,
+        None => cells::new_name(&project.folder, &loaded)?,
     };
-    let plan = Plan::new(
-        &project,
-        &name,
-        &loaded,
-        &judge,
-        &selection,
-        args.max_running,
-        args.attempts,
-    )?;
+    let memory = learned::memory(&project, configuration);
+    let wish = Wish {
+        name: &name,
+        max_running: args.max_running,
+        attempts: args.attempts,
+        memory: memory.as_ref(),
+    };
+    let plan = Plan::new(&project.folder, &wish, &loaded, &judge, &selection)?;
     let view = View::new(
-        &plan.head(),
-        &plan.names(),
+        plan.planned(),
         &loaded.sweep,
-        &judge,
+        &mut judge,
         &selection,
+        choice.draw,
     );
     if selection.run.is_empty() {
-        print::data(&view.text())?;
-        let code = if view.too_large() {
-            STILL_OUT_OF_MEMORY
-        } else {
-            CONFIGURATION
-        };
-        let what = format!("{}: no cell is left to run", loaded.path);
-        let hint =
-            "`oomctl sweep check` says why, `oomctl sweep fix` writes a sweep whose cells all run";
-        return Err(Failure::new(code, what).hint(hint));
+        return none_left(&view, &loaded, args.source.json);
     }
     if args.dry_run {
-        print::data(&format!("{}\n{}", view.text(), plan.scripts(&project)?))?;
+        match args.source.json {
+            true => print::json(&view.document(Some(0), &[]))?,
+            false => {
+                let scripts = plan.scripts(&project.folder)?;
+                print::data(&format!("{}\n{scripts}", view.text()))?;
+            }
+        }
         print::talk("dry run: nothing was submitted");
         return Ok(ExitCode::SUCCESS);
     }
     print::talk(view.text().trim_end());
-    let (supervisor, record) = plan.create(&project)?;
-    if args.watch {
-        return watch::follow(supervisor, args.source.json);
+    submit(plan, &project.folder, &view, args)
+}
+
+/// Makes the runs, submits what can be submitted now, and goes or stays.
+fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<ExitCode, Failure> {
+    let (mut supervisor, record) = plan.create(project)?;
+    let end = match args.watch {
+        true => watch::told(&mut supervisor, Until::Finished)?,
+        false => submitted(&mut supervisor)?,
+    };
+    let exit_code = ended::exit_code(&supervisor, end);
+    if args.source.json {
+        print::json(&view.document(exit_code, &ended::views(&supervisor)))?;
+    } else {
+        print::data(&ended::run_list(&supervisor))?;
     }
-    submit_once(supervisor, &record, args.source.json)
+    if !args.watch && !matches!(end, End::Detached { .. }) {
+        print::talk(&sweeps::next_step(&supervisor, &record.sweep));
+    }
+    ended::code(&supervisor, end)
+}
+
+/// Every cell is refused.
+fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<ExitCode, Failure> {
+    let code = if view.too_large() {
+        STILL_OUT_OF_MEMORY
+    } else {
+        CONFIGURATION
+    };
+    if json {
+        print::json(&view.document(Some(code), &[]))?;
+    } else {
+        print::data(&view.text())?;
+    }
+    let what = format!("{}: no cell is left to run", loaded.path);
+    let hint =
+        "`oomctl sweep check` says why, `oomctl sweep fix` writes a sweep whose cells all run";
+    Err(Failure::new(code, what).hint(hint))
 }
 
 /// Which cells are wanted.
-fn choice(args: &Args) -> Result<Choice, Failure> {
+fn choice(args: &Args, sweep: &Sweep) -> Result<Choice, Failure> {
     let selector = |text: &String| {
         let (name, values) = text.split_once('=').ok_or_else(|| {
             Failure::new(2, format!("--cell {text}: expected NAME=VALUE"))
@@ -133,6 +174,12 @@ fn choice(args: &Args) -> Result<Choice, Failure> {
             values: values.split(',').map(str::to_owned).collect(),
         })
     };
+    let cap = sweep.cap.and_then(|n| usize::try_from(n).ok());
+    let drawn = cap.filter(|_| sweep.method == Method::Random);
+    let draw = args.count.or(drawn).map(|count| Draw {
+        count,
+        seed: args.seed,
+    });
     Ok(Choice {
         selectors: args
             .cells
@@ -143,31 +190,21 @@ fn choice(args: &Args) -> Result<Choice, Failure> {
             OrderName::AsWritten => Order::AsWritten,
             OrderName::SmallestFirst => Order::SmallestFirst,
         },
-        limit: args.limit,
+        limit: args.limit.or(cap.filter(|_| draw.is_none())),
+        draw,
         force: args.force,
     })
 }
 
-/// Submits what can be submitted now, and goes.
-fn submit_once(
-    mut supervisor: Supervisor,
-    record: &SweepRecord,
-    json: bool,
-) -> Result<ExitCode, Failure> {
+/// Submits what can be submitted now.
+fn submitted(supervisor: &mut Supervisor) -> Result<End, Failure> {
     let sources = Sources::signals()
         .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
     let until = Until::Submitted {
-        patience_s: submit::PATIENCE_S,
+        patience_s: super::super::submit::PATIENCE_S,
     };
     let mut story = Story::quiet();
-    let end = drive(&mut supervisor, until, &sources, &mut story);
+    let end = drive(supervisor, until, &sources, &mut story);
     story.close();
-    let code = watch::result(&supervisor, end, json, &|_| Ok(()))?;
-    if !json {
-        print::data(&watch::run_list(&supervisor))?;
-    }
-    if !matches!(end, End::Detached { .. }) {
-        print::talk(&sweeps::next_step(&supervisor, &record.sweep));
-    }
-    Ok(code)
+    Ok(end)
 }

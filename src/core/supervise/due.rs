@@ -213,8 +213,8 @@ fn alarms(run: &Run, now: Timestamp) -> Vec<Timestamp> {
         return moments;
     }
     let limits = run.intent.limits();
-    if let (Some(limit_s), Some(created)) = (limits.wall_time_s, run.history.created) {
-        moments.extend(after(created, limit_s));
+    if let (Some(limit_s), Some(begun)) = (limits.wall_time_s, run.history.begun()) {
+        moments.extend(after(begun, limit_s));
     }
     if let Some(limit) = limits.gpu_hours {
         moments.extend(gpu_hours_end(run, attempt, limit, now));

@@ -190,8 +190,8 @@ fn before_attempt(run: &Run, number: u32, now: Timestamp) -> Option<Budget> {
 /// The bound on time or GPU-hours that is reached.
 fn spent(run: &Run, now: Timestamp) -> Option<Budget> {
     let limits = run.intent.limits();
-    if let (Some(limit_s), Some(created)) = (limits.wall_time_s, run.history.created)
-        && seconds(created, now) >= signed(limit_s)
+    if let (Some(limit_s), Some(begun)) = (limits.wall_time_s, run.history.begun())
+        && seconds(begun, now) >= signed(limit_s)
     {
         return Some(Budget::WallTime { limit_s });
     }

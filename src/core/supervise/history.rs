@@ -211,6 +211,12 @@ impl History {
         nodes
     }
 
+    /// When its first attempt was written down. Until then it costs nothing: it waits for others of its sweep.
+    #[must_use]
+    pub fn begun(&self) -> Option<Timestamp> {
+        self.attempts.first().map(|first| first.intended_at)
+    }
+
     /// GPU-seconds that the attempts have used until `now`.
     #[must_use]
     pub fn gpu_seconds(&self, now: Timestamp) -> f64 {

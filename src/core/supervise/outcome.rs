@@ -43,7 +43,7 @@ pub enum Budget {
         /// The bound.
         limit: u32,
     },
-    /// Time since the start of the run.
+    /// Time since its first attempt was written down.
     WallTime {
         /// The bound in seconds.
         limit_s: u64,
@@ -181,6 +181,23 @@ impl Outcome {
         }
     }
 
+    /// The gravest of several: the one that wants somebody first. What no further attempt can mend stands before
+    /// memory that does not suffice, that before bad luck, and that before an end that was asked for.
+    #[must_use]
+    pub fn gravest<'a>(outcomes: impl IntoIterator<Item = &'a Self>) -> Option<&'a Self> {
+        outcomes.into_iter().min_by_key(|outcome| match outcome {
+            Self::Configuration { .. } => 0,
+            Self::Refused { .. } => 1,
+            Self::Failed { .. } => 2,
+            Self::Exhausted { .. } => 3,
+            Self::Pruned { .. } => 4,
+            Self::RetriesSpent { .. } => 5,
+            Self::BudgetSpent { .. } => 6,
+            Self::Cancelled { .. } => 7,
+            Self::Succeeded => 8,
+        })
+    }
+
     /// One word for tables and JSON.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -195,5 +212,33 @@ impl Outcome {
             Self::Pruned { .. } => "pruned",
             Self::Cancelled { .. } => "cancelled",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gravest_of_several_does_not_depend_on_their_order() {
+        let failed = Outcome::Failed {
+            reason: "NameError".to_owned(),
+            skipped: Vec::new(),
+        };
+        let refused = Outcome::Refused {
+            reason: "Invalid account".to_owned(),
+            hint: None,
+            rung: None,
+        };
+        let cancelled = Outcome::Cancelled { by: None };
+        let mut all = [&Outcome::Succeeded, &cancelled, &failed, &refused];
+        assert_eq!(Outcome::gravest(all), Some(&refused));
+        all.reverse();
+        assert_eq!(Outcome::gravest(all), Some(&refused));
+        assert_eq!(
+            Outcome::gravest([&cancelled, &Outcome::Succeeded]),
+            Some(&cancelled)
+        );
+        assert_eq!(Outcome::gravest([]), None);
     }
 }

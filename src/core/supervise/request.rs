@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Attempts in all, the first included.
     pub attempts: u32,
-    /// Seconds from the start of the run; `None` for no limit.
+    /// Seconds from when its first attempt was written down; `None` for no limit.
     pub wall_time_s: Option<u64>,
     /// GPU-hours over all attempts; `None` for no limit.
     pub gpu_hours: Option<f64>,

@@ -1,5 +1,6 @@
 //! A sweep as axes: named parameters with the values that they take.
 
+use super::span::Span;
 use crate::core::config::ConfigError;
 use crate::core::recipe::Value;
 
@@ -37,6 +38,10 @@ pub struct Axis {
     pub upper: Option<Upper>,
     /// True when the values only stand for a range of others.
     pub sampled: bool,
+    /// The range that they are of, from which cells are drawn.
+    pub(super) span: Option<Span>,
+    /// How often each value is drawn, where not all are drawn alike.
+    pub(super) weights: Vec<f64>,
 }
 
 /// The upper end of a range in its file.
@@ -57,7 +62,18 @@ impl Axis {
             places,
             upper: None,
             sampled: false,
+            span: None,
+            weights: Vec::new(),
         }
+    }
+
+    /// Gives it this value and no other; `place` is kept where it has one.
+    pub fn fix(&mut self, value: Value) {
+        self.values = vec![value];
+        self.places.truncate(1);
+        self.sampled = false;
+        self.span = None;
+        self.weights.clear();
     }
 }
 
@@ -79,6 +95,8 @@ pub struct Sweep {
     pub words: Words,
     /// Parameters in the order of the file, none of them empty.
     pub axes: Vec<Axis>,
+    /// How many cells are run at most, where the file says so (`run_cap`).
+    pub cap: Option<u64>,
 }
 
 /// What is wrong with a sweep file.
@@ -98,6 +116,8 @@ impl File<'_> {
 
 /// Parameters that one sweep may have.
 const MOST_AXES: usize = 256;
+/// Values of one parameter.
+pub(super) const MOST_VALUES: u32 = 100_000;
 
 impl Sweep {
     /// A sweep of these axes.
@@ -107,6 +127,7 @@ impl Sweep {
                 method,
                 words,
                 axes,
+                cap: None,
             }),
             n => Err(format!(
                 "the sweep has {n} parameters; the limit is {MOST_AXES}"
@@ -119,6 +140,18 @@ impl Sweep {
     pub fn cells(&self) -> u64 {
         let sizes = self.axes.iter().map(|a| a.values.len() as u64);
         sizes.fold(1, u64::saturating_mul)
+    }
+
+    /// The same sweep with every value of the ranges that a grid goes through. The others stay as they are.
+    #[must_use]
+    pub fn listed(mut self) -> Self {
+        for axis in self.axes.iter_mut().filter(|a| a.sampled) {
+            if let Some(all) = axis.span.and_then(|s| s.listed(MOST_VALUES)) {
+                axis.values = all;
+                axis.sampled = false;
+            }
+        }
+        self
     }
 
     /// The axis of this name.

@@ -2,6 +2,7 @@
 //! sample where those are too many.
 
 use super::axis::{Axis, Sweep};
+use super::draw::Stream;
 use super::judge::Judge;
 use super::nodes::Cell;
 use super::numbers::number;
@@ -104,15 +105,8 @@ fn corners(ends: &[(u64, u64)]) -> impl Iterator<Item = Vec<u64>> + '_ {
     })
 }
 
-/// Combination `index` of a sample that is the same in every run: splitmix64 (Steele, Lea and Flood, 2014).
+/// Combination `index` of a sample that is the same in every run.
 fn drawn(sizes: &[u64], index: u64) -> Vec<u64> {
-    let mut state = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
-    sizes.iter().map(|size| next() % size).collect()
+    let mut stream = Stream::new(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    sizes.iter().map(|size| stream.next() % size).collect()
 }

@@ -36,21 +36,17 @@ pub(super) fn from_file(file: &File<'_>, entries: &[(Key, Node)]) -> Result<Swee
             );
             return Err(file.fault(node.line, node.column, what));
         };
-        let (values, sampled) = several(text, 0)
+        let values = several(text, 0)
             .map_err(|what| file.fault(node.line, node.column, format!("{}: {what}", key.name)))?;
         let place = Place {
             line: node.line,
             column: node.column,
         };
-        let places = if values.len() == 1 {
-            vec![place]
-        } else {
-            Vec::new()
-        };
-        axes.push(Axis {
-            sampled,
-            ..Axis::listed(bare(&key.name).to_owned(), values, places)
-        });
+        let mut axis = values.axis(bare(&key.name));
+        if axis.values.len() == 1 {
+            axis.places.push(place);
+        }
+        axes.push(axis);
     }
     Sweep::new(Method::Grid, Words::Bare, axes).map_err(|what| file.fault(1, 1, what))
 }
@@ -65,11 +61,7 @@ pub(super) fn from_overrides(overrides: &[String]) -> Result<Sweep, SweepFault> 
         let Some((key, values)) = text.split_once('=') else {
             return Err(fault("no override: there is no `=`".to_owned()));
         };
-        let (values, sampled) = several(values, 0).map_err(fault)?;
-        axes.push(Axis {
-            sampled,
-            ..Axis::listed(bare(key).to_owned(), values, Vec::new())
-        });
+        axes.push(several(values, 0).map_err(fault)?.axis(bare(key)));
     }
     Sweep::new(Method::Grid, Words::Bare, axes)
         .map_err(|what| ConfigError::plain("the overrides", what))
@@ -80,18 +72,42 @@ fn bare(key: &str) -> &str {
     key.trim().trim_start_matches('+')
 }
 
-/// The values of an override, and whether they only stand for a range.
-fn several(text: &str, depth: usize) -> Result<(Vec<Value>, bool), String> {
+/// The values of an override.
+enum Several {
+    Listed(Vec<Value>),
+    Range(Span),
+}
+
+impl Several {
+    fn axis(self, name: &str) -> Axis {
+        match self {
+            Self::Listed(values) => Axis::listed(name.to_owned(), values, Vec::new()),
+            Self::Range(span) => {
+                let (values, all) = span.values();
+                Axis {
+                    sampled: !all,
+                    span: Some(span),
+                    ..Axis::listed(name.to_owned(), values, Vec::new())
+                }
+            }
+        }
+    }
+}
+
+fn several(text: &str, depth: usize) -> Result<Several, String> {
     let text = text.trim();
     if depth > DEEPEST {
         return Err("functions lie too deep in each other".to_owned());
     }
     let Some((name, inside)) = call(text) else {
         let parts = split(text)?;
-        return Ok((parts.into_iter().map(literal).collect(), false));
+        return Ok(Several::Listed(parts.into_iter().map(literal).collect()));
     };
     match name {
-        "choice" => Ok((split(inside)?.into_iter().map(literal).collect(), false)),
+        "choice" => {
+            let parts = split(inside)?.into_iter();
+            Ok(Several::Listed(parts.map(literal).collect()))
+        }
         "shuffle" | "sort" => {
             let parts = split(inside)?;
             let kept: Vec<&str> = parts
@@ -103,15 +119,24 @@ fn several(text: &str, depth: usize) -> Result<(Vec<Value>, bool), String> {
         "tag" => {
             let parts = split(inside)?;
             let last = parts.last().copied().unwrap_or_default();
-            several(last, depth + 1)
+            Ok(match several(last, depth + 1)? {
+                // Optuna's plugin for Hydra draws evenly in the logarithm where this tag stands.
+                Several::Range(span) if parts.iter().any(|p| p.trim() == "log") => {
+                    Several::Range(Span {
+                        spread: Spread::Log,
+                        ..span
+                    })
+                }
+                other => other,
+            })
         }
-        "range" => range(inside),
-        "interval" => interval(inside),
+        "range" => range(inside).map(Several::Range),
+        "interval" => interval(inside).map(Several::Range),
         "glob" => Err(
             "glob() needs the files of a configuration group; list its values instead".to_owned(),
         ),
         // Casts such as `int(3.2)` and `str([a,b])` are single values of the program's.
-        _ => Ok((vec![Value::Text(text.to_owned())], false)),
+        _ => Ok(Several::Listed(vec![Value::Text(text.to_owned())])),
     }
 }
 
@@ -142,7 +167,7 @@ fn numbers(inside: &str) -> Result<Vec<f64>, String> {
     parts.iter().map(read).collect()
 }
 
-fn range(inside: &str) -> Result<(Vec<Value>, bool), String> {
+fn range(inside: &str) -> Result<Span, String> {
     let all = numbers(inside)?;
     let (start, stop, step) = match all[..] {
         [stop] => (0.0, stop, 1.0),
@@ -154,34 +179,31 @@ fn range(inside: &str) -> Result<(Vec<Value>, bool), String> {
     if !count.is_finite() || count < 1.0 {
         return Err(format!("range({inside}) is empty"));
     }
-    let span = Span {
+    Ok(Span {
         low: start.min(start + (count - 1.0) * step),
         high: start.max(start + (count - 1.0) * step),
-        spread: Spread::Even,
+        spread: Spread::Steps,
         whole: false,
         step: Some(step.abs()),
         origin: start,
-    };
-    let (values, all) = span.values();
-    Ok((values, !all))
+    })
 }
 
-fn interval(inside: &str) -> Result<(Vec<Value>, bool), String> {
+fn interval(inside: &str) -> Result<Span, String> {
     let [low, high] = numbers(inside)?[..] else {
         return Err("interval() takes a start and an end".to_owned());
     };
     if low > high {
         return Err(format!("interval({inside}) is empty"));
     }
-    let span = Span {
+    Ok(Span {
         low,
         high,
         spread: Spread::Even,
         whole: false,
         step: None,
         origin: low,
-    };
-    Ok((span.values().0, true))
+    })
 }
 
 /// Parts between commas that lie in no brackets and no quotes.

@@ -204,6 +204,17 @@ impl<'a> Judge<'a> {
         number
     }
 
+    /// As `number`, of a value that was drawn, as the axis's knob takes it.
+    pub(super) fn drawn(&mut self, axis: usize, value: &Value) -> Result<u32, String> {
+        let read = match self.knobs[axis] {
+            Some(knob) => {
+                of_kind(knob.kind, value).map_err(|what| format!("{}: {what}", knob.name))?
+            }
+            None => value.clone(),
+        };
+        Ok(self.number(axis, &read))
+    }
+
     /// The verdict on a cell.
     pub fn brief(&mut self, cell: &Cell) -> Brief {
         let need = self.model.need(&mut self.nodes, cell);

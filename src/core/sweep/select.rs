@@ -2,6 +2,7 @@
 
 use super::axis::{Method, Sweep, Words};
 use super::cells::{MOST_CELLS, digits};
+use super::draw::{Draw, drawn};
 use super::judge::{Brief, Judge, Verdict};
 use super::nodes::Cell;
 use crate::core::recipe::{Layer, LayerKind, Origin, Override, Setting, Value};
@@ -33,6 +34,8 @@ pub struct Choice {
     pub order: Order,
     /// At most so many.
     pub limit: Option<usize>,
+    /// Cells drawn at random, in place of all.
+    pub draw: Option<Draw>,
     /// Cells that do not fit, too.
     pub force: bool,
 }
@@ -60,39 +63,16 @@ pub struct Selection {
 /// Chooses the cells to run.
 ///
 /// # Errors
-/// A sweep that has no list of cells, or too many; a selector for a parameter or a value that it does not have.
+/// A sweep that has no list of cells and of which none are drawn, or too many; a selector for a parameter or a value
+/// that it does not have.
 pub fn select(sweep: &Sweep, judge: &mut Judge<'_>, choice: &Choice) -> Result<Selection, String> {
-    let drawn = sweep.axes.iter().find(|a| a.sampled);
-    if let Some(axis) = drawn {
-        return Err(format!(
-            "{} is a range, of which cells are drawn; list its values",
-            axis.name
-        ));
-    }
-    if sweep.method == Method::Bayes {
-        return Err("the method `bayes` needs the result of a cell to choose the next one; `method: grid` runs every cell".to_owned());
-    }
-    let all = sweep.cells();
-    if all > MOST_CELLS {
-        return Err(format!(
-            "the sweep has {all} cells; {MOST_CELLS} are looked at, at most"
-        ));
-    }
     let wanted = wanted(sweep, judge, &choice.selectors)?;
-    let sizes: Vec<u64> = sweep.axes.iter().map(|a| a.values.len() as u64).collect();
+    let cells = match &choice.draw {
+        Some(draw) => drawn(sweep, judge, draw, &wanted)?,
+        None => all(sweep, &wanted)?,
+    };
     let mut selection = Selection::default();
-    for index in 0..all {
-        let numbers = digits(&sizes, index).into_iter();
-        let cell: Cell = numbers
-            .map(|n| u32::try_from(n).unwrap_or(u32::MAX))
-            .collect();
-        if !cell
-            .iter()
-            .zip(&wanted)
-            .all(|(n, wanted)| wanted.is_empty() || wanted.contains(n))
-        {
-            continue;
-        }
+    for cell in cells {
         let brief = judge.brief(&cell);
         let refused = match brief.verdict {
             Verdict::BreaksRule => true,
@@ -113,6 +93,37 @@ pub fn select(sweep: &Sweep, judge: &mut Judge<'_>, choice: &Choice) -> Result<S
     selection.beyond = selection.run.len().saturating_sub(limit);
     selection.run.truncate(limit);
     Ok(selection)
+}
+
+/// Every cell of a sweep with one of the values that are wanted.
+fn all(sweep: &Sweep, wanted: &[Vec<u32>]) -> Result<Vec<Cell>, String> {
+    if sweep.method == Method::Bayes {
+        let what = "the method `bayes` chooses each cell by the results of those before, which the service of W&B does and nothing here; --count N draws N cells of it at random, `method: grid` runs every one";
+        return Err(what.to_owned());
+    }
+    if let Some(axis) = sweep.axes.iter().find(|a| a.sampled) {
+        return Err(format!(
+            "{} is a range, which has no list of values; --count N draws N cells, --set {}=VALUE fixes it",
+            axis.name, axis.name
+        ));
+    }
+    let count = sweep.cells();
+    if count > MOST_CELLS {
+        return Err(format!(
+            "the sweep has {count} cells; {MOST_CELLS} are looked at, at most; --count N draws N of them"
+        ));
+    }
+    let sizes: Vec<u64> = sweep.axes.iter().map(|a| a.values.len() as u64).collect();
+    let cell = |index| -> Cell {
+        let numbers = digits(&sizes, index).into_iter();
+        let numbers = numbers.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        numbers.collect()
+    };
+    let is_wanted = |cell: &Cell| {
+        let mut both = cell.iter().zip(wanted);
+        both.all(|(n, wanted)| wanted.is_empty() || wanted.contains(n))
+    };
+    Ok((0..count).map(cell).filter(is_wanted).collect())
 }
 
 /// The numbers of the values that are wanted of each axis; none where all are.
@@ -137,6 +148,10 @@ fn wanted(
                 value.to_string() == *text || judge.value(axis, *n).to_string() == *text
             };
             let Some((number, _)) = numbers.into_iter().find(same) else {
+                if sweep.axes[axis].sampled {
+                    let name = &selector.name;
+                    return Err(format!("{name} is a range; --set {name}={text} fixes it"));
+                }
                 let known: Vec<String> = sweep.axes[axis]
                     .values
                     .iter()
@@ -161,7 +176,10 @@ pub fn cell_layer(sweep: &Sweep, judge: &Judge<'_>, cell: &[u32], path: &str) ->
     for (at, axis) in sweep.axes.iter().enumerate() {
         let number = usize::try_from(cell[at]).unwrap_or(usize::MAX);
         let value = judge.value(at, cell[at]).clone();
-        let place = axis.places.get(number);
+        let place = axis
+            .places
+            .get(number)
+            .or(axis.upper.as_ref().map(|u| &u.place));
         let origin = Origin::File {
             path: path.to_owned(),
             line: place.map_or(1, |p| p.line),
@@ -233,6 +251,7 @@ mod tests {
             selectors: selectors.iter().map(selector).collect(),
             order,
             limit: None,
+            draw: None,
             force,
         }
     }
@@ -283,14 +302,26 @@ mod tests {
         };
         assert!(fails(TEXT, &[("depth", &["1"])]).contains("it has graph_d, graph_vocab_size"));
         assert!(fails(TEXT, &[("seed", &["7"])]).contains("seed is never 7; it is 0, 1"));
-        assert!(
-            fails(
-                "method: random\nparameters:\n  seed: {min: 0, max: 100000}\n",
-                &[]
-            )
-            .contains("seed is a range")
-        );
+        let range = "method: random\nparameters:\n  seed: {min: 0, max: 100000}\n";
+        assert!(fails(range, &[]).contains("seed is a range"));
+        assert!(fails(range, &[("seed", &["7"])]).contains("--set seed=7 fixes it"));
         assert!(fails("method: bayes\nparameters:\n  seed: {value: 1}\n", &[]).contains("bayes"));
+    }
+
+    #[test]
+    fn drawn_cells_are_judged_like_all_others_and_selectors_bound_what_is_drawn() {
+        let text =
+            format!("method: bayes\n{TEXT}").replace("{values: [0, 1]}", "{min: 0, max: 9999}");
+        let mut choice = choice(&[("graph_d", &["250", "4000"])], Order::AsWritten, false);
+        choice.draw = Some(Draw { count: 40, seed: 5 });
+        let (run, refused) = chosen(&text, &choice).unwrap();
+        assert_eq!(run.len() + refused.len(), 40);
+        assert!(!run.is_empty() && refused.iter().any(|c| c.starts_with("4000 10000 ")));
+        assert!(
+            run.iter().chain(&refused).all(|c| !c.starts_with("1000 ")),
+            "{run:?}"
+        );
+        assert_eq!(chosen(&text, &choice).unwrap(), (run, refused));
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 use crate::core::recipe::Value;
 
-/// Whole numbers of a range that are all tried.
-const ALL: f64 = 32.0;
-/// As many, as a count.
+/// Numbers of a range that are all tried.
 const ALL_VALUES: u32 = 32;
 /// Values that stand for a longer range, its ends among them.
 const POINTS: u32 = 9;
@@ -14,8 +12,14 @@ const POINTS: u32 = 9;
 pub(super) enum Spread {
     /// Evenly.
     Even,
+    /// Evenly over the numbers on its steps.
+    Steps,
     /// Evenly in the logarithm.
     Log,
+    /// Normally; its ends are three standard deviations from the middle.
+    Bell,
+    /// Normally in the logarithm.
+    LogBell,
 }
 
 /// A range between two ends, both of which can be drawn.
@@ -35,17 +39,63 @@ pub(super) struct Span {
 impl Span {
     /// Values that stand for the range, and whether they are all there are.
     pub(super) fn values(&self) -> (Vec<Value>, bool) {
-        let step = self.step.or(self.whole.then_some(1.0));
-        let count = step.map(|s| ((self.high - self.low) / s + 1e-9).floor() + 1.0);
-        let mut values: Vec<Value> = match (step, count) {
-            (Some(step), Some(count)) if count <= ALL => (0..ALL_VALUES)
-                .filter(|i| f64::from(*i) < count)
-                .map(|i| self.value(self.on_step(self.low, Some(step)) + f64::from(i) * step))
-                .collect(),
-            _ => (0..POINTS).map(|i| self.value(self.at(i))).collect(),
-        };
+        if let Some(all) = self.all(ALL_VALUES) {
+            return (all, true);
+        }
+        let mut values: Vec<Value> = (0..POINTS).map(|i| self.value(self.at(i))).collect();
         values.dedup();
-        (values, count.is_some_and(|c| c <= ALL))
+        (values, false)
+    }
+
+    /// All values of the range; `None` where they are more than `most`, or have no steps between them.
+    fn all(&self, most: u32) -> Option<Vec<Value>> {
+        let step = self.step_size()?;
+        let count = self.count()?;
+        let on = |i: u32| self.value(self.on_step(self.low, Some(step)) + f64::from(i) * step);
+        let numbers = (0..most).take_while(|i| f64::from(*i) < count);
+        let mut values: Vec<Value> =
+            (count <= f64::from(most)).then(|| numbers.map(on).collect())?;
+        values.dedup();
+        Some(values)
+    }
+
+    /// As `all`, of ranges that a grid goes through: of W&B's those that are even and have steps
+    /// (`sweeps/grid_search.py`), of Hydra's every `range()`.
+    pub(super) fn listed(&self, most: u32) -> Option<Vec<Value>> {
+        matches!(self.spread, Spread::Even | Spread::Steps)
+            .then(|| self.all(most))
+            .flatten()
+    }
+
+    fn step_size(&self) -> Option<f64> {
+        self.step.or(self.whole.then_some(1.0))
+    }
+
+    /// How many values it has, where there are steps between them.
+    fn count(&self) -> Option<f64> {
+        let step = self.step_size()?;
+        Some(((self.high - self.low) / step + 1e-9).floor() + 1.0)
+    }
+
+    /// The value at a share of the distribution, from 0 to 1, as W&B's own sampling has it
+    /// (`HyperParameter.ppf` of `wandb/sweeps`): rounded to a step after it was drawn, so that the first and the last
+    /// step come half as often. A bell takes a second share (Box and Muller, 1958).
+    pub(super) fn drawn(&self, share: f64, other: f64) -> Value {
+        let even = |low: f64, high: f64| low + share * (high - low);
+        let bell = |low: f64, high: f64| {
+            let far = (-2.0 * (1.0 - share).ln()).sqrt() * (std::f64::consts::TAU * other).cos();
+            f64::midpoint(low, high) + far * (high - low) / 6.0
+        };
+        let x = match (self.spread, self.count(), self.step_size()) {
+            (Spread::Steps, Some(count), Some(step)) => {
+                return self.value(self.low + (share * count).floor() * step);
+            }
+            (Spread::Log, ..) if self.low > 0.0 => even(self.low.ln(), self.high.ln()).exp(),
+            (Spread::LogBell, ..) => bell(self.low.ln(), self.high.ln()).exp(),
+            (Spread::Bell, ..) => bell(self.low, self.high),
+            _ => even(self.low, self.high),
+        };
+        self.value(self.on_step(x, self.step))
     }
 
     fn at(&self, point: u32) -> f64 {
@@ -53,7 +103,7 @@ impl Span {
         let x = match (self.spread, point) {
             (_, 0) => self.low,
             (_, p) if p == POINTS - 1 => self.high,
-            (Spread::Log, _) if self.low > 0.0 => {
+            (Spread::Log | Spread::LogBell, _) if self.low > 0.0 => {
                 (self.low.ln() + share * (self.high / self.low).ln()).exp()
             }
             _ => self.low + share * (self.high - self.low),

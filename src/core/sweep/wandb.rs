@@ -5,15 +5,15 @@
 //! of e), `log_uniform_values`, `q_log_uniform`, `q_log_uniform_values`, `inv_log_uniform`,
 //! `inv_log_uniform_values`, `normal`, `q_normal`, `log_normal`, `q_log_normal`; nested `parameters`.
 
-use super::axis::{Axis, File, Method, Place, Sweep, SweepFault, Upper, Words, scalar};
+use super::axis::{
+    Axis, File, MOST_VALUES, Method, Place, Sweep, SweepFault, Upper, Words, scalar,
+};
 use super::span::{Span, Spread, three_sigma};
 use crate::core::config::{Content, Key, Node};
 use crate::core::recipe::{Value, nearest};
 
 /// Parameters that may lie in each other.
 const DEEPEST: usize = 16;
-/// Values of one parameter.
-const MOST_VALUES: usize = 100_000;
 
 type Entries = [(Key, Node)];
 
@@ -37,7 +37,23 @@ pub(super) fn from_file(file: &File<'_>, entries: &Entries) -> Result<Sweep, Swe
     };
     let mut axes = Vec::new();
     collect(file, parameters, "", 0, &mut axes)?;
-    Sweep::new(method, words(entries), axes).map_err(|what| file.fault(1, 1, what))
+    let cap = match get(entries, "run_cap") {
+        None => None,
+        Some(node) => Some(run_cap(file, node)?),
+    };
+    let sweep = Sweep::new(method, words(entries), axes).map_err(|what| file.fault(1, 1, what))?;
+    Ok(Sweep { cap, ..sweep })
+}
+
+fn run_cap(file: &File<'_>, node: &Node) -> Result<u64, SweepFault> {
+    let count = match &node.content {
+        Content::Scalar(text) => text.parse().ok().filter(|n| *n > 0),
+        _ => None,
+    };
+    count.ok_or_else(|| {
+        let what = format!("`run_cap` must be a number of runs, got {}", node.noun());
+        file.fault(node.line, node.column, what)
+    })
 }
 
 /// How the sweep's own command takes its parameters; without one as `${args}`.
@@ -126,7 +142,7 @@ fn axis(file: &File<'_>, name: String, key: &Key, fields: &Entries) -> Result<Ax
         if nodes.is_empty() {
             return Err(fault("`values` is empty".to_owned()));
         }
-        if nodes.len() > MOST_VALUES {
+        if u32::try_from(nodes.len()).is_ok_and(|n| n > MOST_VALUES) {
             return Err(fault(format!(
                 "{} values; the limit is {MOST_VALUES}",
                 nodes.len()
@@ -134,7 +150,11 @@ fn axis(file: &File<'_>, name: String, key: &Key, fields: &Entries) -> Result<Ax
         }
         let values = nodes.iter().map(|n| value(n)).collect();
         let places = nodes.iter().map(|n| place(n)).collect();
-        return Ok(Axis::listed(name, values, places));
+        let weights = weights(fields, nodes.len()).map_err(fault)?;
+        return Ok(Axis {
+            weights,
+            ..Axis::listed(name, values, places)
+        });
     }
     let (span, exponent) = span(fields).map_err(fault)?;
     let (values, all) = span.values();
@@ -145,8 +165,28 @@ fn axis(file: &File<'_>, name: String, key: &Key, fields: &Entries) -> Result<Ax
     Ok(Axis {
         upper,
         sampled: !all,
+        span: Some(span),
         ..Axis::listed(name, values, Vec::new())
     })
+}
+
+/// How often each of `count` values is drawn (`probabilities`); none where all are drawn alike.
+fn weights(fields: &Entries, count: usize) -> Result<Vec<f64>, String> {
+    let Some(node) = get(fields, "probabilities") else {
+        return Ok(Vec::new());
+    };
+    let share = |node: &Node| match value(node) {
+        #[expect(clippy::cast_precision_loss, reason = "0 or 1")]
+        Value::Int(x) if x >= 0 => Some(x as f64),
+        Value::Float(x) if x >= 0.0 => Some(x),
+        _ => None,
+    };
+    let shares: Option<Vec<f64>> = match &node.content {
+        Content::List(items) => items.iter().map(share).collect(),
+        _ => None,
+    };
+    let shares = shares.filter(|s| s.len() == count && s.iter().sum::<f64>() > 0.0);
+    shares.ok_or_else(|| "`probabilities` must be a list with a share for each value".to_owned())
 }
 
 fn place(node: &Node) -> Place {
@@ -263,9 +303,12 @@ fn span(fields: &Entries) -> Result<(Span, Option<bool>), String> {
         (true, None) => Some(1.0),
         (false, _) => None,
     };
-    let spread = match named.contains("log") {
-        true => Spread::Log,
-        false => Spread::Even,
+    let spread = match (ends, named.contains("log")) {
+        (Ends::Sigmas, _) => Spread::Bell,
+        (Ends::LogSigmas, _) => Spread::LogBell,
+        _ if named == "int_uniform" => Spread::Steps,
+        (_, true) => Spread::Log,
+        (_, false) => Spread::Even,
     };
     let span = Span {
         low,

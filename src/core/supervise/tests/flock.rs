@@ -214,3 +214,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn waiting_for_others_of_the_sweep_is_no_time_of_the_run() {
+    let mut double = Double::new(1);
+    double.limits.wall_time_s = Some(60);
+    let mut run = Run::new(Box::new(double), &[]);
+    let created = Fact::Created {
+        run: "s.2".to_owned(),
+        version: "0.1.0".to_owned(),
+    };
+    write(&mut run, 1, created);
+    assert_eq!(decide(&run, &Event::Tick, at(100_000)), []);
+    // From its first attempt on it is, in the scheduler's queue too.
+    for (seq, fact) in (2..).zip([intended(), submitted(), seen(JobState::Pending)]) {
+        write(&mut run, seq, fact);
+    }
+    assert_eq!(decide(&run, &Event::Tick, at(59)), []);
+    let spent = decide(&run, &Event::Tick, at(60));
+    assert!(matches!(spent[..], [Fact::BudgetSpent { .. }]), "{spent:?}");
+}

@@ -647,10 +647,10 @@ fn bounds_end_a_run_also_while_a_job_runs() {
     double.limits.wall_time_s = Some(60);
     let mut bench = Bench::running(double);
     assert_eq!(
-        next_due(&bench.run, at(11), &Pace::new(None)).map(|t| t <= at(60)),
+        next_due(&bench.run, at(11), &Pace::new(None)).map(|t| t <= at(61)),
         Some(true)
     );
-    bench.feed(&Event::Tick, 60);
+    bench.feed(&Event::Tick, 61);
     assert_eq!(
         bench.run.history.budget,
         Some(Budget::WallTime { limit_s: 60 })

@@ -1,0 +1,66 @@
+//! What has become of runs that were watched: what is printed of them, and the exit code.
+
+use std::process::ExitCode;
+
+use super::print::run_view::{RunView, document, list, run_view, summary};
+use super::print::{self, Failure};
+use crate::core::supervise::Outcome;
+use crate::drive::{End, Handle, Supervisor};
+
+/// The runs as they stand now.
+pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
+    let runs = supervisor.runs();
+    runs.map(|h| run_view(h.history(), supervisor.now()))
+        .collect()
+}
+
+/// A line for each run, and how many of them ended how.
+pub fn run_list(supervisor: &Supervisor) -> String {
+    let views = views(supervisor);
+    format!("{}{}", list(&views), summary(&views))
+}
+
+/// Prints what has become of the runs, and gives the exit code.
+pub fn result(
+    supervisor: &Supervisor,
+    end: End,
+    json: bool,
+    text: &dyn Fn(&RunView) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let views = views(supervisor);
+    if json {
+        print::json(&document(&views))?;
+    } else {
+        for view in &views {
+            text(view)?;
+        }
+    }
+    code(supervisor, end)
+}
+
+/// The exit code: that of the run that ended most gravely. None where a run was set aside for an error.
+pub fn exit_code(supervisor: &Supervisor, end: End) -> Option<u8> {
+    if let End::Detached { signal } = end {
+        return Some(128 + u8::try_from(signal).unwrap_or(2));
+    }
+    let outcomes = supervisor
+        .runs()
+        .filter_map(|h| h.history().outcome.as_ref());
+    let fine = supervisor.runs().all(|h| h.error().is_none());
+    fine.then(|| Outcome::gravest(outcomes).map_or(0, Outcome::exit_code))
+}
+
+/// Ends with that exit code.
+pub fn code(supervisor: &Supervisor, end: End) -> Result<ExitCode, Failure> {
+    if let Some(error) = supervisor.runs().find_map(Handle::error) {
+        return Err(error.into());
+    }
+    if let End::Detached { .. } = end {
+        let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
+        let names = names.join(" ");
+        print::talk(&format!(
+            "detached; the jobs go on. `oomctl watch {names}` takes up again"
+        ));
+    }
+    Ok(ExitCode::from(exit_code(supervisor, end).unwrap_or(1)))
+}
