@@ -11,6 +11,7 @@
 mod adopt;
 mod args;
 mod cancel;
+mod checkpoint;
 mod climbing;
 mod copied;
 mod diagnose;

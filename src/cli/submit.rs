@@ -7,7 +7,7 @@ use super::args::{Configuration, sbatch_option};
 use super::print::story::Story;
 use super::print::{self, Failure, run_view};
 use super::relay::{self, Supervise};
-use super::{ended, learned, load, new_run, render, runs, watch};
+use super::{checkpoint, ended, learned, load, new_run, render, runs, watch};
 use crate::core::job::JobId;
 use crate::core::supervise::{Limits, Request};
 use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive};
@@ -26,7 +26,7 @@ pub struct Args {
     /// Stay, follow the logs, and resubmit on GPU OOM
     #[arg(long)]
     watch: bool,
-    /// Who resubmits on GPU OOM: this process, or small jobs that take turns
+    /// Who resubmits on GPU OOM: this process, small jobs that take turns, or each job at its end
     #[arg(long, value_name = "WHO", value_enum, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
     /// Print the files that would be submitted, and submit nothing
@@ -50,8 +50,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(name) => name.clone(),
         None => new_name(&project, args)?,
     };
-    let (mut request, start) =
-        learned::request_in(&project, &args.configuration, &name, &args.sbatch)?;
+    let mut configuration = args.configuration.clone();
+    let knobs = args.supervise.and_then(Supervise::knobs);
+    configuration.set.extend(knobs.map(str::to_owned));
+    let (mut request, start) = learned::request_in(&project, &configuration, &name, &args.sbatch)?;
     learned::tell(start.as_ref());
     if let Some(attempts) = args.attempts {
         let limits = request.inputs().limits.clone();
@@ -60,9 +62,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return dry_run(&request, &project.folder);
     }
-    if args.supervise == Some(Supervise::Job) {
-        relay::check(&request)?;
+    if let Some(supervise) = args.supervise {
+        supervise.check(&request)?;
     }
+    checkpoint::tell(&request);
     let backend = request.inputs().backend.clone();
     let handle = new_run::create(&project.folder, &name, request.clone())?;
     let watched = match args.supervise {
@@ -78,7 +81,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.watch || args.supervise == Some(Supervise::Here) {
         return watch::follow(supervisor, args.json);
     }
-    submit_once(supervisor, &name, args.json, watched.as_ref())
+    submit_once(supervisor, &name, args, watched.as_ref())
 }
 
 fn new_name(project: &load::Project, args: &Args) -> Result<String, Failure> {
@@ -97,7 +100,7 @@ fn dry_run(request: &Request, project: &Path) -> Result<ExitCode, Failure> {
 fn submit_once(
     mut supervisor: Supervisor,
     name: &str,
-    json: bool,
+    args: &Args,
     watched: Option<&JobId>,
 ) -> Result<ExitCode, Failure> {
     let sources = Sources::signals()
@@ -108,7 +111,7 @@ fn submit_once(
     let mut story = Story::quiet();
     let end = drive(&mut supervisor, until, &sources, &mut story);
     story.close();
-    let code = ended::result(&supervisor, end, json, &|view| {
+    let code = ended::result(&supervisor, end, args.json, &|view| {
         let job = view.attempts.last().and_then(|a| a.job.clone());
         match job {
             Some(job) => print::data(&job),
@@ -124,6 +127,9 @@ fn submit_once(
             ));
         }
         (End::Detached { .. }, None) => {}
+        _ if args.supervise == Some(Supervise::Script) => print::talk(&format!(
+            "each job takes a turn of the watch at its end; `oomctl status {name}` tells"
+        )),
         (_, None) => print::talk(&run_view::next_step(&supervisor, name)),
     }
     Ok(code)

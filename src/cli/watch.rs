@@ -24,18 +24,17 @@ pub struct Args {
     /// Do what is due and end, rather than stay until the runs are over
     #[arg(long)]
     once: bool,
-    /// Take this turn of the watch over one run, and send the next (what a watch job runs)
-    #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["once", "take_over", "json"])]
-    turn: Option<u32>,
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    turns: relay::Turns,
 }
 
 /// Runs `oomctl watch`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    if let (Some(number), [run]) = (args.turn, args.runs.as_slice()) {
-        return relay::turn(run, args.config.as_deref(), number).map(|()| ExitCode::SUCCESS);
+    if let Some(taken) = args.turns.take(&args.runs, args.config.as_deref()) {
+        return taken.map(|()| ExitCode::SUCCESS);
     }
     let project = load::project(args.config.as_deref())?;
     let takeover = if args.take_over {

@@ -36,6 +36,15 @@ pub enum Notice<'a> {
         /// The scheduler's words.
         text: &'a str,
     },
+    /// Which checkpoint an attempt goes on from, or why from none.
+    Checkpoint {
+        /// The run.
+        run: &'a str,
+        /// Number of the attempt.
+        attempt: u32,
+        /// What was found.
+        text: &'a str,
+    },
     /// An earlier process had read the logs up to here, and told what they said.
     Resumed {
         /// The run.

@@ -8,10 +8,12 @@ use sha2::{Digest, Sha256};
 
 use super::DriveError;
 use super::folder::RunFolder;
+use super::notice::{Notice, Observer};
 use crate::core::job::Token;
-use crate::core::recipe::Refusal;
+use crate::core::recipe::{Layer, Refusal};
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
 use crate::core::supervise::{Event, Run};
+use crate::io::checkpoints;
 use crate::io::files::{Access, io_error, make_private_dir, read_text, write_atomic};
 use crate::io::probe::program;
 
@@ -29,6 +31,7 @@ pub fn prepare(
     backend: &str,
     attempt: u32,
     task: Option<&Token>,
+    observer: &mut dyn Observer,
 ) -> Result<Event, DriveError> {
     let dir = folder.attempt(attempt);
     make_private_dir(&dir)?;
@@ -44,7 +47,8 @@ pub fn prepare(
         backend: backend.to_owned(),
         program: program(),
     };
-    match render(run, &place) {
+    let rungs = resuming(run, attempt, observer);
+    match render(run, &rungs, &place) {
         Ok(rendered) => write(folder, &place, &rendered),
         Err(refusal) => Ok(Event::PrepareRefused {
             attempt,
@@ -60,12 +64,28 @@ struct Rendered {
     gpus: u64,
 }
 
-fn render(run: &Run, place: &AttemptPlace) -> Result<Rendered, Refusal> {
-    let rungs = run.history.rungs();
+/// The rungs of an attempt, and above them what makes it go on from a checkpoint that it can load.
+fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> {
+    let mut rungs = run.history.rungs();
+    let shelf = run.intent.shelf(&rungs);
+    let listing = shelf.and_then(|shelf| checkpoints::list(run.intent.workdir(), &shelf));
+    let found = listing.and_then(|l| run.intent.resumption(&rungs, &l, attempt));
+    if let Some(found) = found {
+        observer.notice(&Notice::Checkpoint {
+            run: &run.history.run,
+            attempt,
+            text: &found.text,
+        });
+        rungs.extend(found.layer);
+    }
+    rungs
+}
+
+fn render(run: &Run, rungs: &[Layer], place: &AttemptPlace) -> Result<Rendered, Refusal> {
     Ok(Rendered {
-        recipe: run.intent.recipe(&rungs)?,
-        gpus: run.intent.resources(&rungs)?.gpus,
-        files: run.intent.render(&rungs, place)?,
+        recipe: run.intent.recipe(rungs)?,
+        gpus: run.intent.resources(rungs)?.gpus,
+        files: run.intent.render(rungs, place)?,
     })
 }
 

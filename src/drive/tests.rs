@@ -497,9 +497,20 @@ fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
 fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
     let mut project = Project::new();
     let mut handle = project.create(project.double());
-    let prepare = |handle: &Handle| prepare::prepare(&handle.run, &handle.folder, "fake", 1, None);
+    let prepare = |handle: &Handle| {
+        prepare::prepare(
+            &handle.run,
+            &handle.folder,
+            "fake",
+            1,
+            None,
+            &mut crate::drive::Silent,
+        )
+    };
     let ours = prepare(&handle).unwrap();
-    handle.feed(&ours, at(0), &mut Silent).unwrap();
+    handle
+        .feed(&ours, at(0), &mut crate::drive::Silent)
+        .unwrap();
     let script = project.attempt(1).join("job.sbatch");
     let right = fs::read_to_string(&script).unwrap();
     // Its intent never became a fact, its files did.
@@ -520,8 +531,18 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
     project.fake.desk().silent = true;
     let double = project.double();
     let mut handle = project.create(double);
-    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None).unwrap();
-    handle.feed(&event, at(0), &mut Silent).unwrap();
+    let event = prepare::prepare(
+        &handle.run,
+        &handle.folder,
+        "fake",
+        1,
+        None,
+        &mut crate::drive::Silent,
+    )
+    .unwrap();
+    handle
+        .feed(&event, at(0), &mut crate::drive::Silent)
+        .unwrap();
     fs::write(project.attempt(1).join("job.sbatch"), "rm -rf ~\n").unwrap();
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 3);
@@ -537,8 +558,18 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
 fn whoever_was_taken_over_after_the_intent_does_not_submit() {
     let mut project = Project::new();
     let mut handle = project.create(project.double());
-    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None).unwrap();
-    handle.feed(&event, at(0), &mut Silent).unwrap();
+    let event = prepare::prepare(
+        &handle.run,
+        &handle.folder,
+        "fake",
+        1,
+        None,
+        &mut crate::drive::Silent,
+    )
+    .unwrap();
+    handle
+        .feed(&event, at(0), &mut crate::drive::Silent)
+        .unwrap();
     let other = Ledger::open(handle.folder.dir(), Takeover::Forced, at(1)).unwrap();
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 3);
@@ -730,7 +761,12 @@ fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
     let mut supervisor = project.supervisor([handle]);
     let (sender, sources) = Sources::channel();
     sender.send(Wake::Signal(2)).unwrap();
-    let end = drive(&mut supervisor, Until::Finished, &sources, &mut Silent);
+    let end = drive(
+        &mut supervisor,
+        Until::Finished,
+        &sources,
+        &mut crate::drive::Silent,
+    );
     assert_eq!(end, End::Detached { signal: 2 });
     drop(supervisor);
     let again = project.open(project.double());
@@ -748,7 +784,7 @@ fn submit_returns_as_soon_as_the_job_is_known() {
     let mut supervisor = project.supervisor([handle]);
     let (_sender, sources) = Sources::channel();
     let until = Until::Submitted { patience_s: 60 };
-    let end = drive(&mut supervisor, until, &sources, &mut Silent);
+    let end = drive(&mut supervisor, until, &sources, &mut crate::drive::Silent);
     assert_eq!(end, End::Reached);
     let handle = supervisor.into_handles().pop().unwrap();
     assert_eq!(
@@ -872,7 +908,12 @@ fn where_the_logs_were_read_to_is_kept_when_the_process_goes_away() {
     assert_eq!(text(&bookmark), first, "not for a line without meaning");
     let (sender, sources) = Sources::channel();
     sender.send(Wake::Signal(2)).unwrap();
-    drive(&mut supervisor, Until::Finished, &sources, &mut Silent);
+    drive(
+        &mut supervisor,
+        Until::Finished,
+        &sources,
+        &mut crate::drive::Silent,
+    );
     assert_ne!(text(&bookmark), first);
 }
 

@@ -84,6 +84,7 @@ fn perform_one(
                 scheduler.name(),
                 *attempt,
                 task,
+                observer,
             )?
         }
         // Submitted with the others of its array.

@@ -8,6 +8,7 @@
 )]
 
 pub mod cards;
+pub mod checkpoints;
 pub mod claims;
 pub mod disk;
 pub mod files;

@@ -1,4 +1,6 @@
-//! Jobs that end for reasons of the machine: time, nodes, host memory.
+//! Jobs that end for reasons of the machine: time, nodes, host memory, jobs of others.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::cluster::{Cluster, answer, slurm, undisturbed, wait_for};
 use super::place::{LARGE_CARD, Place};
@@ -25,15 +27,24 @@ fn a_job_that_reaches_its_time_limit_ends_the_run_and_says_so() {
     );
 }
 
+/// The nodes of `LOST_NODES`, each for one story at a time.
+static NODES: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+
 /// A node that is lost, in the hands of one story; in order before and after it.
 struct Node<'a> {
     place: &'a Place,
     name: &'static str,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl<'a> Node<'a> {
     fn of(place: &'a Place, name: &'static str) -> Self {
-        let node = Self { place, name };
+        let alone = &NODES[usize::from(name == "node4")];
+        let node = Self {
+            place,
+            name,
+            _alone: alone.lock().unwrap_or_else(PoisonError::into_inner),
+        };
         node.back();
         node
     }
@@ -134,6 +145,66 @@ fn a_lost_node_and_a_requeue_under_the_same_id_are_one_attempt_to_its_end() {
         2,
         "both parts: {log}"
     );
+}
+
+/// A job that takes a node from those of lower priority.
+fn takes_over(place: &Place, node: &str) {
+    let at = format!("--nodelist={node}");
+    let words = [
+        "-p",
+        "urgent",
+        &at,
+        "--gres=gpu:8",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "sleep 1",
+    ];
+    answer(&place.conf, "sbatch", &words);
+}
+
+#[test]
+fn a_job_that_is_preempted_for_good_is_submitted_once_more_with_the_same_configuration() {
+    let Some(place) = Place::on(Cluster::Full, "preempted") else {
+        return;
+    };
+    place.forget_knob("exclude");
+    let place = place
+        .knob("partition", "cancel")
+        .with(&[LARGE_CARD, ("SIM_STEP_S", "3")]);
+    let node = Node::of(&place, "node3");
+    let pinned = format!("--sbatch=--nodelist={}", node.name);
+    let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
+    place.until(60, "RUNNING");
+    takes_over(&place, node.name);
+    watching.until_it_says(120, "the same configuration, after preemption");
+    watching.end().expect_code(0).says("succeeded");
+    let jobs = place.one_job_per_attempt(place.run());
+    let states: Vec<&str> = jobs.iter().map(|job| job.state.as_str()).collect();
+    assert_eq!(states, ["PREEMPTED", "COMPLETED"]);
+    assert!(place.rungs().is_empty());
+}
+
+#[test]
+fn a_job_that_is_preempted_and_put_back_is_not_submitted_as_well() {
+    let Some(place) = Place::on(Cluster::Full, "preempt-requeue") else {
+        return;
+    };
+    place.forget_knob("exclude");
+    let place = place
+        .knob("partition", "preempt")
+        .knob("requeue", "true")
+        .with(&[LARGE_CARD, ("SIM_STEP_S", "3")]);
+    let node = Node::of(&place, "node4");
+    let pinned = format!("--sbatch=--nodelist={}", node.name);
+    let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
+    place.until(60, "RUNNING");
+    takes_over(&place, node.name);
+    watching.until_it_says(180, "restarted by the scheduler");
+    watching.end().expect_code(0).says("succeeded");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 1, "{jobs:?}");
+    assert_eq!(place.attempts().len(), 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A controller that is gone, one that does not answer, and a cluster that keeps no accounts.
 
-use super::cluster::{Cluster, alone, answer};
+use super::cluster::{Cluster, alone, answer, undisturbed};
 use super::place::{LARGE_CARD, Place};
 
 #[test]
@@ -75,4 +75,41 @@ fn a_cluster_without_accounting_tells_the_whole_story() {
     );
     assert_eq!(attempts.last().unwrap()["state"], "COMPLETED");
     assert_eq!(attempts[0]["exit"], "1:0");
+}
+
+#[test]
+fn accounting_that_stops_in_the_middle_costs_nothing() {
+    let Some(place) = Place::on(Cluster::Full, "no-accounts") else {
+        return;
+    };
+    let place = place.with(&[
+        LARGE_CARD,
+        ("SIM_OOM_AT_STEP", "3"),
+        ("SIM_ONLY_ATTEMPTS", "1"),
+    ]);
+    let accounts = alone();
+    Cluster::Full.does(&["stop", "slurmdbd"]);
+    let told = place.submit_and_watch(&[]);
+    Cluster::Full.does(&["start", "slurmdbd"]);
+    drop(accounts);
+    told.expect_code(0).says("ran out of memory");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 2, "{jobs:?}");
+}
+
+#[test]
+fn a_submission_that_arrives_after_its_deadline_is_adopted_and_not_repeated() {
+    let Some(place) = Place::on(Cluster::Full, "late-sbatch") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    // Longer than anybody waits for sbatch; what it was to hand over arrives all the same, a little later.
+    let late = "#!/bin/sh\nsetsid sh -c 'sleep 65; exec /usr/bin/sbatch \"$@\"' late \"$@\" >/dev/null 2>&1 &\nsleep 600\n";
+    let place = place.wrapping("sbatch", late).with(&[LARGE_CARD]);
+    place.reconfigure("settle: 4s", "settle: 30s");
+    let told = place.submit_and_watch(&[]).expect_code(0);
+    told.says("unclear:");
+    told.says("found again by its token");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 1, "{jobs:?}");
 }

@@ -147,6 +147,26 @@ impl Place {
         pairs.iter().fold(self, |place, (k, v)| place.set(k, v))
     }
 
+    /// Puts a script in the way of one of Slurm's commands.
+    pub fn wrapping(self, program: &str, script: &str) -> Self {
+        let folder = self.file("wrappers");
+        fs::create_dir_all(&folder).unwrap();
+        let wrapper = folder.join(program);
+        fs::write(&wrapper, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&wrapper, mode).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        self.set("PATH", &format!("{}:{path}", folder.display()))
+    }
+
+    /// Changes a text in the project file.
+    pub fn reconfigure(&self, from: &str, to: &str) {
+        let old = self.text("oomctl.yaml");
+        let new = old.replacen(from, to, 1);
+        assert_ne!(old, new);
+        fs::write(self.file("oomctl.yaml"), new).unwrap();
+    }
+
     /// A file of the project.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

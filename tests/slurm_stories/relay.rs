@@ -1,7 +1,7 @@
-//! Supervision by small jobs that take turns: nobody watches on the login node.
+//! Supervision by small jobs that take turns, or by the jobs themselves: nobody watches on the login node.
 
 use super::cluster::{Cluster, answer, slurm, undisturbed, wait_for};
-use super::place::Place;
+use super::place::{LARGE_CARD, Place};
 
 /// Ids of the watch jobs of a story that are not over.
 fn watch_jobs(place: &Place) -> Vec<String> {
@@ -64,4 +64,102 @@ fn a_turn_that_is_killed_or_doubled_neither_ends_the_watch_nor_submits_twice() {
     wait_for(120, "no watch job is left", || {
         watch_jobs(&place).is_empty().then_some(())
     });
+}
+
+#[test]
+fn each_job_takes_its_turn_at_the_end_of_its_own_script() {
+    let Some(place) = Place::on(Cluster::Full, "at-end") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let told = place
+        .submit(&["--dataset", "diamonds-seed0", "--supervise", "script"])
+        .expect_code(0);
+    told.says("each job takes a turn of the watch at its end");
+    succeeds(&place);
+    let jobs = place.one_job_per_attempt(place.run());
+    assert!(jobs.len() >= 3, "{jobs:?}");
+    // The turn changes nothing of how its job ends: a GPU OOM is a program that ends with 1.
+    let (last, earlier) = jobs.split_last().unwrap();
+    assert_eq!(last.state, "COMPLETED");
+    assert!(earlier.iter().all(|job| job.state == "FAILED"), "{jobs:?}");
+    for attempt in place.attempts().iter().rev().skip(1) {
+        assert_eq!(attempt["exit"], "1:0");
+    }
+    wait_for(30, "no watch job is left", || {
+        watch_jobs(&place).is_empty().then_some(())
+    });
+}
+
+#[test]
+fn what_ends_a_script_by_a_signal_is_judged_by_a_watch_job_afterwards() {
+    let Some(place) = Place::on(Cluster::Full, "at-end-cancelled") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "60")]);
+    place.submit(&["--supervise", "script"]).expect_code(0);
+    let job = place.until(60, "RUNNING");
+    wait_for(30, "the job has begun", || {
+        let claim = format!(".oomctl/runs/{}/attempt-1/claim", place.run());
+        place.file(&claim).is_file().then_some(())
+    });
+    slurm(&place.conf, "scancel", &[&job]);
+    wait_for(120, "the run is known to be cancelled", || {
+        (place.view()["state"] == "cancelled").then_some(())
+    });
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(
+        jobs.len(),
+        1,
+        "what a person cancels is not healed: {jobs:?}"
+    );
+}
+
+#[test]
+fn a_job_that_hears_of_its_time_limit_stops_and_goes_on_from_its_checkpoint() {
+    let Some(place) = Place::on(Cluster::Full, "early-stop") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    let place = place
+        .knob("signal", "'B:USR1@60'")
+        .knob("save_freq", "1")
+        .knob("time_limit", "'00:10:00'")
+        .with(&[LARGE_CARD, ("SIM_STEP_S", "1"), ("SIM_STEPS", "9")]);
+    place.reconfigure("supervision: { ", "supervision: { time_limit_retries: 1, ");
+    let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
+    let job = place.until(60, "RUNNING");
+    let checkpoints = || {
+        let found = file_below(
+            &place.file("checkpoints"),
+            "latest_checkpointed_iteration.txt",
+        )?;
+        std::fs::read_to_string(found)
+            .ok()?
+            .trim()
+            .parse::<u32>()
+            .ok()
+    };
+    wait_for(90, "two steps are saved", || {
+        checkpoints().filter(|step| *step >= 2)
+    });
+    // What Slurm does 60 s before the time limit.
+    slurm(&place.conf, "scancel", &["--batch", "--signal=USR1", &job]);
+    let told = watching.end().expect_code(0);
+    told.says("goes on from step");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 2, "{jobs:?}");
+    assert_eq!(place.attempts()[0]["exit"], "124:0");
+}
+
+/// The first file of this name below a folder.
+fn file_below(folder: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    entries.flatten().map(|e| e.path()).find_map(|path| {
+        if path.is_dir() {
+            return file_below(&path, name);
+        }
+        path.ends_with(name).then_some(path)
+    })
 }

@@ -13,12 +13,12 @@ class MissingShard(Exception):
 
 
 def save(folder, step, gpus):
-    """Writes the (empty) shards of one step; the tracker last, so that it never names half a checkpoint."""
+    """Writes the shards of one step (a few bytes each); the tracker last, so that it never names half a checkpoint."""
     actor = Path(folder) / f"global_step_{step}" / "actor"
     actor.mkdir(parents=True, exist_ok=True)
     for rank in range(gpus):
         for part in ("model", "optim", "extra_state"):
-            (actor / f"{part}_world_size_{gpus}_rank_{rank}.pt").touch()
+            (actor / f"{part}_world_size_{gpus}_rank_{rank}.pt").write_bytes(b"a shard")
     (Path(folder) / TRACKER).write_text(str(step), encoding="utf-8")
 
 

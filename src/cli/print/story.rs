@@ -366,6 +366,10 @@ impl Observer for Story {
                     &format!("attempt {attempt}  more GPUs; the scheduler says: {text}"),
                 );
             }
+            Notice::Checkpoint { run, attempt, text } => {
+                let text = sanitize(text.as_bytes());
+                self.say(run, &format!("attempt {attempt}  {text}"));
+            }
             Notice::Resumed { run, look } => self.resumed(run, look),
             Notice::Progress { run, progress } => self.progress(run, progress),
             Notice::Fatal { run, class } => self.fatal(run, *class),

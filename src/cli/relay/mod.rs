@@ -1,5 +1,8 @@
-//! Supervision without a process on a login node: `submit --supervise job`, and the turns of the jobs that it sends.
+//! Supervision without a process on a login node: `submit --supervise job`, and the turns of the jobs that it sends;
+//! `submit --supervise script`, and the turns at the end of a job's own script.
 
+mod asked;
+mod at_end;
 mod jobs;
 mod step;
 
@@ -12,35 +15,20 @@ use crate::core::supervise::{History, NextLook, Request, Turn, next_look};
 use crate::drive::RunFolder;
 use crate::io::scheduler::SubmitAnswer;
 use crate::io::scheduler::slurm::{Slurm, Start};
+pub use asked::{Supervise, Turns};
+use at_end::turn_at_end;
 pub use jobs::aim;
 use jobs::{begun, come_again, dismiss, note, send, watch_job};
-pub use step::PATIENCE_S;
 use step::step;
 
-/// Who looks after a run once it is submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Supervise {
-    /// This process, until the run is over: the same as --watch
-    Here,
-    /// Small jobs, one after each attempt: no process stays on the login node
-    Job,
-}
-
+/// Seconds for one turn of a watch job; less than it may run.
+pub const PATIENCE_S: u64 = 1_200;
 /// Exit code of what only a person can mend.
 const CONFIGURATION: u8 = 5;
 /// Seconds that a submission may take before the first watch job looks for itself.
 const FIRST_S: u32 = 900;
 /// Seconds between a turn that did not come to its end and the next.
 const BREATH_S: u32 = 60;
-
-/// Refuses watch jobs where there are none, before anything is written.
-pub fn check(request: &Request) -> Result<(), Failure> {
-    if request.inputs().backend == "slurm" {
-        return Ok(());
-    }
-    Err(Failure::new(2, "--supervise job needs the backend slurm")
-        .hint("on this machine: `oomctl submit --watch`, under nohup or tmux"))
-}
 
 /// Sends the first watch job, before there is anything to watch: whatever happens to this process, somebody looks
 /// after the run.
@@ -79,7 +67,7 @@ pub fn begin(
 }
 
 /// One turn of the watch. One that fails and has sent no other goes back into the queue, and comes again.
-pub fn turn(wanted: &str, config: Option<&Path>, number: u32) -> Result<(), Failure> {
+fn turn(wanted: &str, config: Option<&Path>, number: u32) -> Result<(), Failure> {
     let me = Turn {
         number,
         job: JobId(std::env::var("SLURM_JOB_ID").unwrap_or_default()),
@@ -116,7 +104,10 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn) -> Result<(), Failure> {
     };
     // The next turn is in the queue before this one is noted: a turn that is lost in between is taken again.
     let sent = send(&next, &start);
-    let history = note(&folder, me).and_then(|()| step(request, folder));
+    let history = note(&folder, me).and_then(|()| {
+        let scheduler = runs::scheduler(&request.inputs().backend, &project.folder);
+        step(request, folder, scheduler, PATIENCE_S)
+    });
     let job = sent.or_else(|_| send(&next, &start));
     match (history, job) {
         (Ok(Some(history)), Ok(job)) => aim(&job, &history),

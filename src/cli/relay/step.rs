@@ -1,21 +1,19 @@
 //! What one turn does for a run.
 
-use std::path::Path;
-
 use super::super::print::story::Story;
 use super::super::print::{self, Failure};
-use super::super::runs;
 use crate::core::supervise::{History, NextLook, Request, next_look};
-use crate::drive::{DriveError, End, Handle, RunFolder, Sources, Until, drive};
+use crate::drive::{DriveError, End, Handle, RunFolder, Sources, Supervisor, Until, drive, steady};
 use crate::io::ledger::{LedgerError, Takeover};
-
-/// Seconds for one turn; less than a watch job may run.
-pub const PATIENCE_S: u64 = 1_200;
+use crate::io::scheduler::Scheduler;
 
 /// Does what is due for a run, unless somebody else is at it. `None` where a signal came in between.
-pub fn step(request: Request, folder: RunFolder) -> Result<Option<History>, Failure> {
-    let project = request.inputs().project.clone();
-    let backend = request.inputs().backend.clone();
+pub fn step(
+    request: Request,
+    folder: RunFolder,
+    scheduler: Box<dyn Scheduler>,
+    patience_s: u64,
+) -> Result<Option<History>, Failure> {
     let now = jiff::Timestamp::now();
     let run = folder.clone();
     let handle = match Handle::open(folder, Box::new(request), Takeover::IfDead, now) {
@@ -25,13 +23,11 @@ pub fn step(request: Request, folder: RunFolder) -> Result<Option<History>, Fail
         }
         handle => handle?,
     };
-    let mut supervisor = runs::supervisor(&backend, Path::new(&project));
+    let mut supervisor = Supervisor::new(scheduler, steady());
     supervisor.add(handle);
     let sources = Sources::signals()
         .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
-    let until = Until::Settled {
-        patience_s: PATIENCE_S,
-    };
+    let until = Until::Settled { patience_s };
     let mut story = Story::new(false);
     let end = drive(&mut supervisor, until, &sources, &mut story);
     story.close();

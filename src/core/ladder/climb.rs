@@ -6,15 +6,14 @@ use minijinja::Value as Jinja;
 
 use super::decision::{Change, Decision, Skipped, Step};
 use super::incident;
+use super::kept;
 use super::moves::{Aim, aims};
 use super::search::{self, Trial};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::patch::edits;
 use crate::core::recipe::{
     Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Problem, Refusal, RungSpec,
-    Setting, Shape, Value,
-    expr::{self, Scope},
-    strongest_effect,
+    Setting, Shape, Value, expr::Scope, strongest_effect,
 };
 use crate::core::render::{AttemptPlace, render};
 
@@ -343,7 +342,8 @@ impl View<'_> {
             let text = env.render_str(note, next.scope().context());
             notes.extend(text.ok().filter(|t| !t.trim().is_empty()));
         }
-        notes.extend(self.checkpoint_note(&next));
+        let (preset, reshards) = (self.footing.preset, self.rung.reshards);
+        notes.extend(kept::notes(preset, reshards, &changes, &next));
         let step = Step {
             rung: self.rung.rung.clone(),
             title: self.rung.title.clone(),
@@ -378,17 +378,5 @@ impl View<'_> {
         }
         let knobs = self.footing.preset.knobs.iter();
         strongest_effect(knobs.filter(|k| layer.settings.contains_key(&k.name)))
-    }
-
-    /// What is lost when the rung changes the number of GPUs and checkpoints are bound to it.
-    fn checkpoint_note(&self, next: &Shape) -> Option<String> {
-        let checkpoint = self.footing.preset.checkpoint.as_ref()?;
-        let holds = |text: &str| {
-            expr::holds(self.footing.preset.env(), text, next.scope()).unwrap_or(false)
-        };
-        let lost = self.rung.reshards
-            && holds(&checkpoint.written_when)
-            && !checkpoint.survives_resharding.as_deref().is_some_and(holds);
-        lost.then(|| checkpoint.lost.clone()).flatten()
     }
 }

@@ -14,6 +14,7 @@ mod forecast;
 mod gauge;
 mod host;
 mod incident;
+mod kept;
 mod moves;
 mod observed;
 mod predict;

@@ -4,6 +4,7 @@
 //! framework's own arithmetic) leaves this folder to be rendered or submitted.
 
 mod check;
+mod checkpoint;
 mod cluster;
 pub mod expr;
 mod formulas;
@@ -21,6 +22,7 @@ mod stack;
 mod value;
 
 pub use check::{Checker, Formula};
+pub use checkpoint::{Bound, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Effect, Knob, Role, Scalar, Spelling, VersionedKnob, default_value};
@@ -28,8 +30,8 @@ pub use layer::{Layer, LayerKind, Origin, Override, Setting};
 pub use named::Named;
 pub use placed::{Missing, YamlPlace};
 pub use preset::{
-    Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Recognise,
-    Rule, RuleOfThumb, RuleStage,
+    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Recognise, Rule,
+    RuleOfThumb, RuleStage,
 };
 pub use probe::ProbeSpec;
 pub use problem::{Place, Problem, Refusal, nearest};

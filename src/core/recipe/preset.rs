@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
+use super::checkpoint::Checkpoint;
 use super::formulas::Formulas;
 use super::knob::Knob;
 use super::probe::ProbeSpec;
@@ -226,18 +227,4 @@ pub struct Rule {
     pub stage: RuleStage,
     /// Project, file and version in which the rule was read.
     pub source: String,
-}
-
-/// What is known about a framework's checkpoints.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Checkpoint {
-    /// Expression: are checkpoints written at all?
-    pub written_when: String,
-    /// Expression: would a checkpoint of another number of GPUs load?
-    #[serde(default)]
-    pub survives_resharding: Option<String>,
-    /// What is lost when it would not, for people.
-    #[serde(default)]
-    pub lost: Option<String>,
 }

@@ -6,13 +6,12 @@ use minijinja::Environment;
 use regex::Regex;
 use semver::Version;
 
+use super::checkpoint::Checkpoint;
 use super::expr;
 use super::formulas::Formulas;
 use super::knob::{Knob, Role, at_version, default_value};
 use super::placed;
-use super::preset::{
-    Checkpoint, Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule,
-};
+use super::preset::{Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule};
 use super::probe::ProbeSpec;
 use super::problem::{Problem, Refusal, nearest};
 use super::rung::{RungSpec, Tuning};
@@ -222,6 +221,8 @@ impl Preset {
         problems.extend(of_files.iter().map(|what| self.fault(what)));
         let probe = self.probe.iter().flat_map(|p| p.faults(self));
         problems.extend(probe.map(|what| self.fault(&what)));
+        let checkpoint = self.checkpoint.iter().flat_map(|c| c.faults(self));
+        problems.extend(checkpoint.map(|what| self.fault(&what)));
         let steps = self.tune.iter().map(|t| &t.step);
         problems.extend(self.ladder_faults(self.ladder.iter().chain(steps)));
         if self.files.iter().filter(|f| f.entry).count() != 1 {
@@ -303,12 +304,7 @@ impl Preset {
         all.extend(thumb.map(|t| ("rule_of_thumb", t.expr.as_str())));
         all.extend(self.formulas.iter().flat_map(Formulas::expressions));
         if let Some(c) = &self.checkpoint {
-            all.push(("checkpoint", &c.written_when));
-            all.extend(
-                c.survives_resharding
-                    .iter()
-                    .map(|e| ("checkpoint", e.as_str())),
-            );
+            all.extend(c.expressions().map(|e| ("checkpoint", e)));
         }
         all
     }

@@ -6,7 +6,7 @@ use super::outcome::{Cause, Outcome, Verdict};
 use super::run::Run;
 use super::verdict::of_others;
 use crate::core::diagnose::{Class, Incident};
-use crate::core::job::{JobState, JobStatus};
+use crate::core::job::{ExitStatus, JobState, JobStatus};
 
 /// Steps after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
 /// then, and what was too much is a rare batch or memory in pieces.
@@ -21,6 +21,16 @@ pub(super) fn cause(state: &JobState) -> Option<Cause> {
         JobState::Preempted => Some(Cause::Preemption),
         state if may_requeue(state) => Some(Cause::NodeFailure),
         _ => None,
+    }
+}
+
+/// The same, where a script that stopped its program before the time limit counts as one that reached it.
+pub(super) fn cause_of(run: &Run, status: &JobStatus) -> Option<Cause> {
+    let stopped = |exit: ExitStatus| run.intent.is_early_stop(&run.history.rungs(), exit.code);
+    let early = status.state == JobState::Failed && status.exit.is_some_and(stopped);
+    match early {
+        true => Some(Cause::TimeLimit),
+        false => cause(&status.state),
     }
 }
 

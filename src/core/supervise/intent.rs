@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::checkpoint::{Listing, Resumption, Shelf};
 use super::inputs::{Request, Resources};
 use super::request::{Limits, Supervision};
 use crate::core::diagnose::{Incident, ProgressPattern, UserSignature};
@@ -13,6 +14,9 @@ use crate::core::memory::Replicas;
 use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Setting, Value};
 use crate::core::recipe::{Shape, expr};
 use crate::core::render::{AttemptPlace, RenderedFile};
+
+/// Exit code of a script that stopped its program before the time limit, as timeout(1) has it.
+const STOPPED_EARLY: i32 = 124;
 
 /// What a run was asked to do.
 pub trait Intent {
@@ -61,6 +65,26 @@ pub trait Intent {
 
     /// Does a later attempt go on from a checkpoint of one with these rungs?
     fn resumes(&self, _rungs: &[Layer]) -> bool {
+        false
+    }
+
+    /// Where the checkpoints lie that the configuration with these rungs would go on from.
+    fn shelf(&self, _rungs: &[Layer]) -> Option<Shelf> {
+        None
+    }
+
+    /// How attempt number `attempt` goes on from what lies there.
+    fn resumption(
+        &self,
+        _rungs: &[Layer],
+        _listing: &Listing,
+        _attempt: u32,
+    ) -> Option<Resumption> {
+        None
+    }
+
+    /// Does this exit code say that the script stopped the program before its time limit?
+    fn is_early_stop(&self, _rungs: &[Layer], _code: i32) -> bool {
         false
     }
 
@@ -184,6 +208,18 @@ impl Intent for Request {
             expr::holds(env, &checkpoint.written_when, shape.scope()).unwrap_or(false)
         };
         self.shape(rungs).is_ok_and(|shape| written(&shape))
+    }
+
+    fn shelf(&self, rungs: &[Layer]) -> Option<Shelf> {
+        Request::shelf(self, rungs)
+    }
+
+    fn resumption(&self, rungs: &[Layer], listing: &Listing, attempt: u32) -> Option<Resumption> {
+        Request::resumption(self, rungs, listing, attempt)
+    }
+
+    fn is_early_stop(&self, rungs: &[Layer], code: i32) -> bool {
+        code == STOPPED_EARLY && Request::stops_early(self, rungs)
     }
 
     fn job(&self, rungs: &[Layer]) -> Option<Job> {

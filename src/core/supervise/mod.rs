@@ -6,6 +6,7 @@
 
 mod action;
 mod again;
+mod checkpoint;
 mod crowded;
 mod decide;
 mod due;
@@ -32,6 +33,7 @@ mod verdict;
 mod watch;
 
 pub use action::Action;
+pub use checkpoint::{Listing, Resumption, Shelf};
 pub use crowded::{Explanation, ScriptText, explain};
 pub use decide::decide;
 pub use due::{due, next_due, poll_at};

@@ -32,7 +32,7 @@ pub fn verdict(run: &Run, attempt: &Attempt) -> Verdict {
         }
         return answer(run, attempt, status, &incident);
     }
-    match status.and_then(|s| again::cause(&s.state).map(|cause| (s, cause))) {
+    match status.and_then(|s| again::cause_of(run, s).map(|cause| (s, cause))) {
         Some((status, cause)) => again::retry(run, attempt, status, cause),
         None => end(Outcome::Failed {
             reason: reason(attempt, status, incident),

@@ -2,6 +2,7 @@
 //! scheduler it talks to.
 
 pub mod command;
+pub mod ending;
 pub mod local;
 pub mod slurm;
 

@@ -41,7 +41,11 @@ probe: { steps: stop, set: { save: -1 } }
 ";
 
 /// The request of `run`, with values of the project file and of the command line.
-pub(super) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Request {
+pub(in crate::core::supervise) fn request(
+    run: &str,
+    project: &[(&str, Value)],
+    set: &[&str],
+) -> Request {
     let file = parse_preset("toy.yaml", PRESET).unwrap();
     let preset = Preset::assemble(file, Vec::new(), None).unwrap();
     let mut layer = Layer::new(LayerKind::Project);

@@ -1,0 +1,62 @@
+//! What of the watch in turns can be asked for on the command line.
+
+use std::path::Path;
+
+use super::super::print::Failure;
+use super::{turn, turn_at_end};
+use crate::core::supervise::Request;
+
+/// Who looks after a run once it is submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Supervise {
+    /// This process, until the run is over: the same as --watch
+    Here,
+    /// Small jobs, one after each attempt: no process stays on the login node
+    Job,
+    /// Each job itself, at the end of its script: where sites allow sbatch on compute nodes
+    Script,
+}
+
+impl Supervise {
+    /// Knobs that it sets, as `--set` takes them.
+    pub fn knobs(self) -> Option<&'static str> {
+        (self == Self::Script).then_some("turn_at_end=true")
+    }
+
+    /// Refuses what needs Slurm where there is none, before anything is written.
+    pub fn check(self, request: &Request) -> Result<(), Failure> {
+        let how = match self {
+            Self::Job => "job",
+            Self::Script => "script",
+            Self::Here => return Ok(()),
+        };
+        if request.inputs().backend == "slurm" {
+            return Ok(());
+        }
+        let what = format!("--supervise {how} needs the backend slurm");
+        Err(Failure::new(2, what)
+            .hint("on this machine: `oomctl submit --watch`, under nohup or tmux"))
+    }
+}
+
+/// Turns of the watch, as watch jobs and the scripts of jobs ask for them.
+#[derive(Debug, clap::Args)]
+pub struct Turns {
+    /// Take this turn of the watch over one run, and send the next (what a watch job runs)
+    #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["once", "take_over", "json"])]
+    turn: Option<u32>,
+    /// Take a turn at the end of this job's script, which ends with this exit code (what the script runs)
+    #[arg(long, value_name = "CODE", hide = true, conflicts_with_all = ["once", "take_over", "json", "turn"])]
+    ended: Option<i32>,
+}
+
+impl Turns {
+    /// Takes the turn that is asked for, if one is.
+    pub fn take(&self, runs: &[String], config: Option<&Path>) -> Option<Result<(), Failure>> {
+        match (self.turn, self.ended, runs) {
+            (Some(number), _, [run]) => Some(turn(run, config, number)),
+            (_, Some(code), [run]) => Some(turn_at_end(run, code)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A scheduler as the job itself sees it whose script comes to its end.
+
+use jiff::Timestamp;
+
+use super::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
+
+/// A scheduler that is asked by a job at the end of its own script. It still says that this job runs; what becomes of it
+/// is known already. Whatever is submitted meanwhile waits for the job's true end.
+pub struct Ending<S> {
+    inner: S,
+    job: JobId,
+    code: i32,
+}
+
+impl<S: Scheduler> Ending<S> {
+    /// Around a scheduler that knows `job`, whose script ends with exit code `code`.
+    pub fn new(inner: S, job: JobId, code: i32) -> Self {
+        Self { inner, job, code }
+    }
+
+    /// What is said of the job, with its end in it.
+    fn told(&self, status: JobStatus, now: Timestamp) -> JobStatus {
+        if status.id != self.job || status.state.stage() == Stage::Ended {
+            return status;
+        }
+        let state = match self.code {
+            0 => JobState::Completed,
+            _ => JobState::Failed,
+        };
+        let exit = ExitStatus {
+            code: self.code,
+            signal: 0,
+        };
+        JobStatus {
+            state,
+            exit: Some(exit),
+            ended: Some(now),
+            ..status
+        }
+    }
+}
+
+impl<S: Scheduler> Scheduler for Ending<S> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn submit(&mut self, submission: &Submission, now: Timestamp) -> SubmitAnswer {
+        let mut submission = submission.clone();
+        submission
+            .options
+            .push(format!("--dependency=afterany:{}", self.job));
+        self.inner.submit(&submission, now)
+    }
+
+    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+        self.inner.find(tokens, since)
+    }
+
+    fn poll(&mut self, jobs: &[JobRef], now: Timestamp) -> Result<Poll, NoAnswer> {
+        let mut poll = self.inner.poll(jobs, now)?;
+        poll.jobs = poll
+            .jobs
+            .into_iter()
+            .map(|status| self.told(status, now))
+            .collect();
+        Ok(poll)
+    }
+
+    fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer> {
+        self.inner.cancel(job)
+    }
+
+    fn array_limit(&mut self) -> Option<usize> {
+        self.inner.array_limit()
+    }
+
+    fn forecast(&mut self, submission: &Submission) -> Option<String> {
+        self.inner.forecast(submission)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// Says that every job runs, and keeps the options of what it is given.
+    #[derive(Default)]
+    struct Busy(Vec<String>);
+
+    impl Scheduler for Busy {
+        fn name(&self) -> &'static str {
+            "busy"
+        }
+
+        fn submit(&mut self, submission: &Submission, _now: Timestamp) -> SubmitAnswer {
+            self.0.clone_from(&submission.options);
+            SubmitAnswer::Accepted {
+                id: JobId("8".into()),
+                cluster: None,
+            }
+        }
+
+        fn find(&mut self, _: &[Token], _: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+            Ok(Vec::new())
+        }
+
+        fn poll(&mut self, jobs: &[JobRef], _now: Timestamp) -> Result<Poll, NoAnswer> {
+            let running = |job: &JobRef| JobStatus::bare(job.id.clone(), JobState::Running);
+            Ok(Poll {
+                jobs: jobs.iter().map(running).collect(),
+                vanished: Vec::new(),
+            })
+        }
+
+        fn cancel(&mut self, _job: &JobRef) -> Result<(), NoAnswer> {
+            Ok(())
+        }
+    }
+
+    fn job(id: &str) -> JobRef {
+        JobRef {
+            id: JobId(id.to_owned()),
+            cluster: None,
+            token: None,
+            submitted: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn only_the_job_that_asks_is_known_to_end() {
+        let mut ending = Ending::new(Busy::default(), JobId("7".into()), 1);
+        let now = Timestamp::UNIX_EPOCH;
+        let poll = ending.poll(&[job("7"), job("77")], now).unwrap();
+        assert_eq!(poll.jobs[0].state, JobState::Failed);
+        assert_eq!(poll.jobs[0].exit, Some(ExitStatus { code: 1, signal: 0 }));
+        assert_eq!(poll.jobs[0].ended, Some(now));
+        assert_eq!(poll.jobs[1].state, JobState::Running);
+    }
+
+    #[test]
+    fn a_script_that_ends_with_0_has_done_its_work() {
+        let mut ending = Ending::new(Busy::default(), JobId("7".into()), 0);
+        let poll = ending.poll(&[job("7")], Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(poll.jobs[0].state, JobState::Completed);
+    }
+
+    #[test]
+    fn what_is_submitted_meanwhile_waits_for_the_true_end() {
+        let mut ending = Ending::new(Busy::default(), JobId("7".into()), 1);
+        let submission = Submission {
+            script: PathBuf::from("/p/job.sbatch"),
+            token: Token("oomctl-r-2-0".into()),
+            workdir: PathBuf::from("/p"),
+            stdout: PathBuf::from("/p/o"),
+            stderr: PathBuf::from("/p/e"),
+            environment: BTreeMap::new(),
+            options: vec!["--qos=high".into()],
+            time_limit_s: None,
+            tasks: None,
+        };
+        ending.submit(&submission, Timestamp::UNIX_EPOCH);
+        assert_eq!(ending.inner.0, ["--qos=high", "--dependency=afterany:7"]);
+    }
+}
