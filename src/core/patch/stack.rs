@@ -1,6 +1,7 @@
 //! Training stacks, as presets describe them: by what they are recognised, and how they spell their knobs.
 
 use super::hydra;
+use super::knobs::setting_names;
 use super::walk::{Call, Reading, Target};
 use crate::core::recipe::{Effect, Kind, PresetFile, Recognise, Role, Spelling};
 
@@ -71,33 +72,51 @@ impl Stack {
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let named = match &call.target {
             Target::Module(name) => usize::from(any(&r.modules, name)) * 1_000,
-            Target::Program(name) => usize::from(any(&r.programs, name)) * 1_000,
-            Target::Script(path) => usize::from(any(&r.scripts, &file(path))) * 500,
+            Target::Program(name) if any(&r.programs, name) => 1_000,
+            Target::Program(name) if any(&r.programs, &with_command(name, call)) => 1_000,
+            Target::Program(path) | Target::Script(path) => {
+                usize::from(any(&r.scripts, &file(path))) * 500
+            }
             Target::Code => 0,
         };
         let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
         let launched = usize::from(call.launchers.iter().any(launched));
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
-        let own = r
-            .keys
-            .iter()
-            .filter(|key| words.iter().any(|w| is_key(w, key)));
-        let keys = 100 * own.count();
+        let given = |key: &&String| {
+            let named = setting_names(&Spelling::read(key));
+            words.iter().any(|w| is_key(w, key)) || in_settings(call, &named)
+        };
+        let keys = 100 * r.keys.iter().filter(given).count();
         match named + keys + launched {
             0 => 0,
             some => some + 2 * self.spelled(call),
         }
     }
 
-    /// How many of its knobs the words of a call spell.
+    /// How many of its knobs the words of a call spell, and the files that they name.
     fn spelled(&self, call: &Call) -> usize {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
-            all.any(|s| words.iter().any(|w| is_key(w, s.name())))
+            all.any(|s| {
+                let spelled = !matches!(s, Spelling::Key(_));
+                spelled && words.iter().any(|w| is_key(w, s.name()))
+                    || in_settings(call, &setting_names(s))
+            })
         };
         self.knobs.iter().filter(says).count()
     }
+}
+
+/// A program with the first word behind it (`tune run`).
+fn with_command(name: &str, call: &Call) -> String {
+    let first = call.words.get(call.args);
+    first.map_or_else(String::new, |word| format!("{name} {}", word.text.text()))
+}
+
+fn in_settings(call: &Call, names: &[String]) -> bool {
+    let mut all = call.settings.iter();
+    all.any(|named| names.iter().any(|name| named.says.find(name).is_some()))
 }
 
 /// Whether a word gives the value of a key or flag.
