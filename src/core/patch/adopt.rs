@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::edit::{Edit, Means, Refused, edits};
-use super::knobs::{Found, State, all, find};
+use super::knobs::{Found, State, Way, all, find};
 use super::launchers::Launchers;
 use super::resources::{Ask, ask};
 use super::sbatch::VARIABLES;
@@ -296,7 +296,14 @@ fn mismatch(wish: Option<&Value>, was: Option<&Found>, is: Option<&Found>) -> Op
                 State::Computed(_, why) => Err(*why),
                 other => Ok(other.clone()),
             };
-            (state, f.value.text(), f.way, f.maybe)
+            let way = match f.way {
+                Way::Setting { format, .. } => Way::Setting {
+                    format,
+                    shared: false,
+                },
+                other => other,
+            };
+            (state, f.value.text(), way, f.maybe)
         })
     };
     (said(was) != said(is)).then(|| "its value would change, too".to_owned())

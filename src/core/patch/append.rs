@@ -4,7 +4,7 @@ use super::edit::{Edit, Refused, Wish};
 use super::hydra;
 use super::knobs::{Found, Way, find, setting_names};
 use super::settings::Format;
-use super::stack::{Stack, StackKnob};
+use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
 use super::walk::{Call, Named, Reading};
 use super::written::{quoted, written};
@@ -30,8 +30,13 @@ pub(super) fn append(
         let why = "the file that gives the others has no place to which it could be added";
         return edit.map(Some).ok_or_else(|| refused(why));
     }
-    let none = "the program has no option that would win over the value that it is given";
-    let spelling = spelling(call, &said, knob, found).ok_or_else(|| refused(none))?;
+    let none = match found.map(|f| f.way) {
+        Some(Way::Setting { shared: true, .. }) => {
+            "its bytes in the file say something else, too, or are written in a way of their own"
+        }
+        _ => "the program has no option that would win over the value that it is given",
+    };
+    let spelling = spelling(call, stack, &said, knob, found).ok_or_else(|| refused(none))?;
     // The options of what starts the processes do not stand behind the program.
     let counts = matches!(knob.role, Some(Role::GpusPerNode | Role::Nodes));
     let told = matches!(spelling, Spelling::Flag(_) | Spelling::Env(_));
@@ -175,6 +180,7 @@ impl Said {
 /// The spelling in which a value is added: the form that it has, else the one that most of the words have.
 fn spelling<'k>(
     call: &Call,
+    stack: &Stack,
     said: &Said,
     knob: &'k StackKnob,
     found: Option<&Found>,
@@ -187,31 +193,37 @@ fn spelling<'k>(
     };
     let flag = |s: &&Spelling| matches!(s, Spelling::Flag(_) | Spelling::Switch(_));
     let variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
-    let mut all = knob.spellings.iter();
+    let words = &call.words[call.args.min(call.words.len())..];
+    let texts: Vec<String> = words.iter().map(|w| w.text.text()).collect();
+    // The one that the words have comes before the others.
+    let of = |is: &dyn Fn(&&Spelling) -> bool| {
+        let there = |s: &&Spelling| texts.iter().any(|word| is_key(word, s.name()));
+        let mut all = knob.spellings.iter().filter(is);
+        all.clone().find(there).or_else(|| all.next())
+    };
     if let Some(found) = found {
         return match found.way {
-            Way::Override { .. } => all.find(pair),
-            Way::Flag | Way::Bare => all.find(|s| matches!(s, Spelling::Flag(_))),
-            Way::Switch => all.find(flag),
-            Way::Variable => all.find(variable),
+            Way::Override { .. } => of(&pair),
+            Way::Flag | Way::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
+            Way::Switch => of(&flag),
+            Way::Variable => of(&variable),
             // Words win over a file, in a program that is told by words, too.
-            Way::Setting { .. } if said.pairs > 0 => all.find(pair),
-            Way::Setting { .. } if said.flags > 0 => all.find(flag),
+            Way::Setting { .. } if said.pairs > 0 => of(&pair),
+            Way::Setting { .. } if said.flags > 0 => of(&flag),
             Way::Setting { .. } | Way::Asked => None,
         };
     }
     let (mut flags, mut pairs) = (said.flags, said.pairs);
     if flags + pairs == 0 {
-        let words = &call.words[call.args.min(call.words.len())..];
-        let texts: Vec<String> = words.iter().map(|w| w.text.text()).collect();
         flags = texts.iter().filter(|w| w.starts_with("--")).count();
         pairs = texts.iter().filter(|w| hydra::read(w).is_some()).count();
     }
-    let kinds: Vec<&Spelling> = knob
-        .spellings
-        .iter()
-        .filter(|s| pair(s) || flag(s))
-        .collect();
+    // As most of the others are spelled, where the stack has several ways.
+    let style = stack.style(call);
+    let all = knob.spellings.iter().zip(&knob.styles);
+    let (first, rest): (Vec<_>, Vec<_>) = all.partition(|(_, s)| **s == style);
+    let kinds = first.into_iter().chain(rest).map(|(spelling, _)| spelling);
+    let kinds: Vec<&Spelling> = kinds.filter(|s| pair(s) || flag(s)).collect();
     let by_words = match (flags + pairs, kinds.as_slice()) {
         (0, [only]) => Some(*only),
         (0, _) => None,

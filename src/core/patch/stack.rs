@@ -1,5 +1,7 @@
 //! Training stacks, as presets describe them: by what they are recognised, and how they spell their knobs.
 
+use std::collections::BTreeMap;
+
 use super::hydra;
 use super::knobs::setting_names;
 use super::walk::{Call, Reading, Target};
@@ -29,6 +31,8 @@ pub struct StackKnob {
     pub effect: Effect,
     /// How programs of the stack are told, the preset's own way first.
     pub spellings: Vec<Spelling>,
+    /// For each of them the number of the way of spelling that it belongs to, 0 for the preset's own.
+    pub styles: Vec<usize>,
 }
 
 impl Stack {
@@ -36,12 +40,21 @@ impl Stack {
     #[must_use]
     pub fn of(file: &PresetFile) -> Self {
         let knobs = file.knobs.iter().map(|knob| {
-            let mut spellings: Vec<Spelling> = knob.spelling.iter().cloned().collect();
+            let own = knob.spelling.iter().cloned();
             let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
-            let styles = file.spellings.iter().filter_map(|s| s.get(&knob.name));
-            for spelling in versions.chain(styles.map(|text| Spelling::read(text))) {
+            let styled = file
+                .spellings
+                .iter()
+                .zip(1..)
+                .filter_map(|(style, number)| {
+                    let spelled = style.get(&knob.name)?;
+                    Some((Spelling::read(spelled), number))
+                });
+            let (mut spellings, mut styles) = (Vec::new(), Vec::new());
+            for (spelling, style) in own.chain(versions).map(|s| (s, 0)).chain(styled) {
                 if !spellings.contains(&spelling) {
                     spellings.push(spelling);
+                    styles.push(style);
                 }
             }
             StackKnob {
@@ -50,6 +63,7 @@ impl Stack {
                 kind: knob.kind,
                 effect: knob.effect,
                 spellings,
+                styles,
             }
         });
         Self {
@@ -93,6 +107,27 @@ impl Stack {
         }
     }
 
+    /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.
+    #[must_use]
+    pub fn style(&self, call: &Call) -> usize {
+        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let given = |s: &Spelling| words.iter().any(|w| is_key(w, s.name()));
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for (spelling, style) in self
+            .knobs
+            .iter()
+            .flat_map(|k| k.spellings.iter().zip(&k.styles))
+        {
+            if given(spelling) {
+                *counts.entry(*style).or_default() += 1;
+            }
+        }
+        let most = counts
+            .into_iter()
+            .max_by_key(|(style, n)| (*n, std::cmp::Reverse(*style)));
+        most.map_or(0, |(style, _)| style)
+    }
+
     /// How many of its knobs the words of a call spell, and the files that they name.
     fn spelled(&self, call: &Call) -> usize {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
@@ -120,7 +155,7 @@ fn in_settings(call: &Call, names: &[String]) -> bool {
 }
 
 /// Whether a word gives the value of a key or flag.
-fn is_key(word: &str, key: &str) -> bool {
+pub(super) fn is_key(word: &str, key: &str) -> bool {
     if key.starts_with('-') {
         let flag = word.split('=').next().unwrap_or(word);
         return same_flag(flag, key.trim_end_matches('='));

@@ -180,12 +180,15 @@ pub enum Spelling {
 
 impl Spelling {
     /// A spelling as it is written in `--knob` and in a preset's `spellings`: `--flag` and `--flag=` as a flag,
-    /// `env:NAME` as a variable, `key:a.b` as a key of a file of settings, anything else as the key of `key=value`.
+    /// `switch:--flag` as a flag without a value, `env:NAME` as a variable, `key:a.b` as a key of a file of settings,
+    /// anything else as the key of `key=value`.
     #[must_use]
     pub fn read(text: &str) -> Self {
-        match (text.strip_prefix("env:"), text.strip_prefix("key:")) {
-            (Some(name), _) => Self::Env(name.to_owned()),
-            (_, Some(key)) => Self::Key(key.to_owned()),
+        let (kind, rest) = text.split_once(':').unwrap_or(("", text));
+        match kind {
+            "env" => Self::Env(rest.to_owned()),
+            "key" => Self::Key(rest.to_owned()),
+            "switch" => Self::Switch(rest.to_owned()),
             _ if text.starts_with('-') => Self::Flag(text.to_owned()),
             _ => Self::Hydra(text.trim_end_matches('=').to_owned()),
         }
