@@ -1,7 +1,7 @@
 //! Scripts of many shapes: what is understood of them, and what a change makes of them.
 //!
 //! A set is a file in `sets/`: how it is submitted, the values that a reader finds in it, changes to be tried, and
-//! the files.
+//! the files. The rungs that the ladder of the stack takes are tried for each.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,10 +12,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use oomctl::core::adopt::Own;
+use oomctl::core::ladder::Decision;
 use oomctl::core::patch::{
     Adoption, Ask, Given, Launchers, Source, Span, Stack, State, Submission, directives,
 };
-use oomctl::core::recipe::{Kind, PresetFile, Value};
+use oomctl::core::recipe::{Kind, KnobSetFile, PresetFile, Value};
+
+/// Rungs that are taken one after the other.
+const MOST_RUNGS: usize = 24;
 
 /// A set of scripts.
 struct Set {
@@ -38,19 +43,30 @@ fn files_in(name: &str) -> Vec<PathBuf> {
     paths
 }
 
+fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> T {
+    let text = std::fs::read_to_string(path).unwrap();
+    serde_yaml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn presets() -> Vec<PresetFile> {
+    files_in("presets").iter().map(|p| read_yaml(p)).collect()
+}
+
+fn sets_of(preset: &PresetFile) -> Vec<KnobSetFile> {
+    let path = |name: &String| folder(&format!("presets/sets/{name}.yaml"));
+    preset
+        .uses
+        .iter()
+        .map(|name| read_yaml(&path(name)))
+        .collect()
+}
+
 fn stacks() -> Vec<Stack> {
-    let paths = [files_in("presets"), files_in("tests/adopt/presets")].concat();
-    let read = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path).unwrap();
-        let preset: PresetFile = serde_yaml::from_str(&text).unwrap();
-        Stack::of(&preset)
-    };
-    paths.iter().map(read).collect()
+    presets().iter().map(Stack::of).collect()
 }
 
 fn launchers() -> Launchers {
-    let text = std::fs::read_to_string(folder("presets/launchers/known.yaml")).unwrap();
-    serde_yaml::from_str(&text).unwrap()
+    read_yaml(&folder("presets/launchers/known.yaml"))
 }
 
 fn pairs(text: &str) -> Vec<(String, String)> {
@@ -182,6 +198,71 @@ fn changed(adoption: &Adoption<'_>, change: &str) -> String {
     all
 }
 
+/// The lines that a text loses and gains on the way to another.
+fn lines_changed(old: &Source, new: &Source) -> String {
+    let diff = similar::TextDiff::from_lines(&old.text, &new.text);
+    let changes = diff.iter_all_changes().filter_map(|change| {
+        let sign = match change.tag() {
+            similar::ChangeTag::Equal => return None,
+            similar::ChangeTag::Delete => '-',
+            similar::ChangeTag::Insert => '+',
+        };
+        let line = change.value().trim_end_matches('\n').replace('\0', " ");
+        Some(format!("{sign}{}: {line}\n", old.path))
+    });
+    changes.collect()
+}
+
+/// What each rung of the stack's ladder makes of the scripts, beside the rung before; each at its first lap.
+fn rungs(adoption: &Adoption<'_>, presets: &[PresetFile]) -> String {
+    let mut all = String::from("\n# rungs\n");
+    let named = |p: &&PresetFile| adoption.stack.is_some_and(|s| s.name == p.preset);
+    let Some(preset) = presets.iter().find(named) else {
+        return String::new();
+    };
+    let own = Own::new(preset.clone(), sets_of(preset), adoption).unwrap();
+    let (mut steps, mut layers) = (Vec::new(), Vec::new());
+    let mut before = adoption.reading.sources.clone();
+    for _ in 0..MOST_RUNGS {
+        let taken = match own.next(&layers) {
+            Ok(Decision::Climb { steps, .. }) => steps,
+            Ok(Decision::Exhausted { .. }) => break,
+            Err(refusal) => {
+                let lines = refusal.0.iter().map(|p| format!("refused: {}\n", p.what));
+                all.extend(lines);
+                break;
+            }
+        };
+        let first = taken.iter().all(|step| {
+            let names = steps.iter().map(|s: &oomctl::core::ladder::Step| &s.rung);
+            names.into_iter().all(|name| *name != step.rung)
+        });
+        let names: Vec<&str> = taken.iter().map(|s| s.rung.as_str()).collect();
+        let heading = format!("{}:\n", names.join(", "));
+        layers.extend(taken.iter().map(|s| s.layer.clone()));
+        steps.extend(taken);
+        let shown = match own.patched(adoption, &steps) {
+            Ok(patch) => {
+                let pairs = before.iter().zip(&patch.after);
+                let shown: String = pairs.map(|(old, new)| lines_changed(old, new)).collect();
+                before = patch.after;
+                shown
+            }
+            Err(refused) => {
+                let lines = refused
+                    .iter()
+                    .map(|r| format!("refused: {}: {}\n", r.knob, r.why));
+                lines.collect()
+            }
+        };
+        if first {
+            all += &heading;
+            all += &shown;
+        }
+    }
+    all
+}
+
 fn with_each(mut look: impl FnMut(&Set, &Adoption<'_>)) {
     let (launchers, stacks) = (launchers(), stacks());
     for path in files_in("tests/adopt/sets") {
@@ -198,11 +279,13 @@ fn with_each(mut look: impl FnMut(&Set, &Adoption<'_>)) {
 
 #[test]
 fn each_set_is_understood_and_changed_as_the_snapshots_show() {
+    let presets = presets();
     with_each(|set, adoption| {
         let mut all = shown(adoption);
         for change in &set.changes {
             all += &changed(adoption, change);
         }
+        all += &rungs(adoption, &presets);
         insta::assert_snapshot!(set.name.as_str(), all);
     });
 }
@@ -237,7 +320,7 @@ fn nothing_is_understood_wrongly_and_the_share_is_told() {
     let all = fully.len() + partly.len() + not.len();
     println!("of {all} sets {} are fully understood", fully.len());
     println!("partly: {partly:?}; not at all: {not:?}");
-    assert!(all >= 20);
+    assert!(all >= 40);
 }
 
 #[test]

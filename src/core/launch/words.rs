@@ -43,7 +43,7 @@ pub(super) fn put(words: &mut Vec<String>, spelling: &Spelling, value: &str) {
         Spelling::HydraForce(path) => words.push(format!("++{path}={value}")),
         Spelling::Flag(flag) if flag.ends_with('=') => words.push(format!("{flag}{value}")),
         Spelling::Flag(flag) => words.extend([flag.clone(), value.to_owned()]),
-        Spelling::Switch(_) | Spelling::Env(_) | Spelling::Yaml(_) => {}
+        Spelling::Switch(_) | Spelling::Env(_) | Spelling::Yaml(_) | Spelling::Key(_) => {}
     }
 }
 

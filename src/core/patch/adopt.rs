@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::edit::{Edit, Means, Refused, edits};
-use super::knobs::{Found, State, all, find};
+use super::knobs::{Found, State, Way, all, find};
 use super::launchers::Launchers;
 use super::resources::{Ask, ask};
+use super::sbatch::VARIABLES;
 use super::stack::{Stack, StackKnob, recognise};
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, SCRIPT, Source, Submission, follow};
 use crate::core::recipe::{Spelling, Value};
@@ -57,13 +58,22 @@ impl<'a> Adoption<'a> {
     #[must_use]
     pub fn read(given: Given<'a>) -> Self {
         let programs = given.stacks.iter().flat_map(|s| &s.recognise.programs);
-        let names: BTreeSet<String> = programs.cloned().collect();
+        let first = |p: &String| p.split(' ').next().unwrap_or(p).to_owned();
+        let names: BTreeSet<String> = programs.map(first).collect();
         let mut reading = follow(given.submission, given.files, given.launchers, &names);
+        let asks = VARIABLES.iter().map(|(name, _)| *name);
+        asks.for_each(|name| inherit(&mut reading, name, given.submission));
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
         let calls = recognised.map(|(_, calls)| calls).unwrap_or_default();
         if let Some(stack) = stack {
-            inherit(&mut reading, stack, given.submission);
+            for spelling in stack.knobs.iter().flat_map(|k| &k.spellings) {
+                if let Spelling::Env(name) = spelling
+                    && !name.starts_with("SLURM_")
+                {
+                    inherit(&mut reading, name, given.submission);
+                }
+            }
         }
         let sure = stack.is_some_and(|s| {
             let mut likeness = calls.iter().map(|at| s.likeness(&reading.calls[*at]));
@@ -115,7 +125,8 @@ impl<'a> Adoption<'a> {
                 }
             }
             problems.extend(missing);
-            match edits(&self.reading, call, &known) {
+            let Some(stack) = self.stack else { continue };
+            match edits(&self.reading, call, stack, &known) {
                 Ok(done) => {
                     for (name, edit, means) in done {
                         made.insert(edit);
@@ -199,9 +210,17 @@ impl<'a> Adoption<'a> {
             });
         }
         for (old, new) in self.calls().zip(again.calls()) {
+            let wished = wishes.iter().filter_map(|(name, _)| stack.knob(name));
+            let wished = wished.filter_map(|knob| find(&self.reading, old, knob));
+            let wished: Vec<Found> = wished.collect();
             for knob in &stack.knobs {
                 let wish = wishes.iter().find(|(name, _)| *name == knob.name);
                 let was = find(&self.reading, old, knob);
+                // Another name for the same bytes.
+                let same = |found: &Found| wished.iter().any(|w| w.value == found.value);
+                if wish.is_none() && was.as_ref().is_some_and(same) {
+                    continue;
+                }
                 let is = find(&again.reading, new, knob);
                 if let Some(why) = mismatch(wish.map(|(_, v)| v), was.as_ref(), is.as_ref()) {
                     let knob = knob.name.clone();
@@ -251,21 +270,15 @@ impl<'a> Adoption<'a> {
     }
 }
 
-/// Adds the variables of the environment that are knobs of the stack.
-fn inherit(reading: &mut Reading, stack: &Stack, submission: &Submission) {
-    let spellings = stack.knobs.iter().flat_map(|k| &k.spellings);
-    for spelling in spellings {
-        let Spelling::Env(name) = spelling else {
-            continue;
-        };
-        let Some(value) = submission.variables.get(name) else {
-            continue;
-        };
-        let text = &mut reading.sources[ENVIRONMENT].text;
-        let head = format!("{name}=");
-        if !text.split('\0').any(|entry| entry.starts_with(&head)) {
-            text.push_str(&format!("{head}{value}\0"));
-        }
+/// Adds a variable of the environment, where there is one.
+fn inherit(reading: &mut Reading, name: &str, submission: &Submission) {
+    let Some(value) = submission.variables.get(name) else {
+        return;
+    };
+    let text = &mut reading.sources[ENVIRONMENT].text;
+    let head = format!("{name}=");
+    if !text.split('\0').any(|entry| entry.starts_with(&head)) {
+        text.push_str(&format!("{head}{value}\0"));
     }
 }
 
@@ -283,7 +296,14 @@ fn mismatch(wish: Option<&Value>, was: Option<&Found>, is: Option<&Found>) -> Op
                 State::Computed(_, why) => Err(*why),
                 other => Ok(other.clone()),
             };
-            (state, f.value.text(), f.way, f.maybe)
+            let way = match f.way {
+                Way::Setting { format, .. } => Way::Setting {
+                    format,
+                    shared: false,
+                },
+                other => other,
+            };
+            (state, f.value.text(), way, f.maybe)
         })
     };
     (said(was) != said(is)).then(|| "its value would change, too".to_owned())

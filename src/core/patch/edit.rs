@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::append::append;
 use super::knobs::{Found, State, Way, find, ways};
-use super::settings::Format;
-use super::stack::StackKnob;
-use super::traced::{Quote, Span};
+use super::resources::{Ask, ask as ask_for};
+use super::stack::{Stack, StackKnob};
+use super::traced::Span;
 use super::walk::{Call, Reading, Source};
-use crate::core::recipe::{Kind, Spelling, Value};
+use super::written::{quoted, written};
+use crate::core::recipe::Value;
 
 /// Other bytes at a place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +46,7 @@ pub(super) type Wish<'a> = (&'a StackKnob, &'a Value);
 pub(super) fn edits(
     reading: &Reading,
     call: &Call,
+    stack: &Stack,
     wishes: &[Wish<'_>],
 ) -> Result<Vec<(String, Edit, Means)>, Refused> {
     let given: Vec<Option<Found>> = wishes.iter().map(|(k, _)| find(reading, call, k)).collect();
@@ -60,13 +63,23 @@ pub(super) fn edits(
         let ours = shared
             .get(&value.to_string())
             .map_or(&[][..], Vec::as_slice);
+        if found.as_ref().is_some_and(|found| found.way == Way::Asked) {
+            let ask = knob.role.and_then(|role| Ask::of(role, value));
+            let edits = ask.map_or(Ok(Vec::new()), |wish| ask_for(reading, &wish))?;
+            done.extend(
+                edits
+                    .into_iter()
+                    .map(|e| (knob.name.clone(), e, Means::InPlace)),
+            );
+            continue;
+        }
         let in_place = found
             .as_ref()
-            .and_then(|found| in_place(reading, found, value, knob.kind, ours));
+            .and_then(|found| in_place(reading, found, value, ours));
         match in_place {
             Some(edit) => done.push((knob.name.clone(), edit, Means::InPlace)),
             None => {
-                let added = append(call, knob, value, found.as_ref())?;
+                let added = append(reading, call, stack, (knob, value), found.as_ref())?;
                 done.extend(added.map(|edit| (knob.name.clone(), edit, Means::Appended)));
             }
         }
@@ -79,7 +92,6 @@ fn in_place(
     reading: &Reading,
     found: &Found,
     value: &Value,
-    kind: Kind,
     ours: &[(Span, Vec<Span>)],
 ) -> Option<Edit> {
     let known = matches!(found.state, State::Known(_));
@@ -87,6 +99,19 @@ fn in_place(
         return None;
     }
     let old = found.value.text();
+    if let Way::Setting { shared: true, .. } = found.way {
+        return None;
+    }
+    if found.way == Way::Bare {
+        let (span, ..) = found.value.stretch()?;
+        let alone = *value == Value::Bool(false) && !serves_others(reading, span, &[], ours);
+        let span = Span {
+            start: span.end,
+            ..span
+        };
+        let text = "=False".to_owned();
+        return alone.then_some(Edit { span, text });
+    }
     if found.way == Way::Switch {
         let gone = *value == Value::Bool(false);
         let (span, ..) = found.value.stretch()?;
@@ -96,7 +121,7 @@ fn in_place(
             text: String::new(),
         });
     }
-    let new = written(value, kind, found.way, &old)?;
+    let new = written(value, found.way, &old)?;
     let (literal, quote, via) = found.value.stretch()?;
     let uses: Vec<Span> = via.iter().rev().map(|u| u.span).collect();
     for level in 0..=uses.len() {
@@ -108,7 +133,7 @@ fn in_place(
                 0 => (literal, quote),
                 _ => (uses[level - 1], via[via.len() - level].quote),
             };
-            return fits(&new, quote).then_some(Edit { span, text: new });
+            return quoted(&new, quote).map(|text| Edit { span, text });
         }
     }
     None
@@ -135,64 +160,6 @@ fn serves_others(
         })
 }
 
-/// A value as it is written in place of `old`; None where it would have to be quoted.
-fn written(value: &Value, kind: Kind, way: Way, old: &str) -> Option<String> {
-    let quote = old.chars().next().filter(|c| matches!(c, '"' | '\''));
-    let text = match value {
-        Value::Bool(on) => {
-            let small = old
-                .trim_matches(['"', '\''])
-                .starts_with(char::is_lowercase);
-            let small = small || matches!(way, Way::Setting(_));
-            match (on, small) {
-                (true, true) => "true",
-                (true, false) => "True",
-                (false, true) => "false",
-                (false, false) => "False",
-            }
-            .to_owned()
-        }
-        Value::Null | Value::List(_) | Value::Map(_) => return None,
-        other => other.to_string(),
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:@%+-".contains(c);
-    if text.is_empty() || !text.chars().all(plain) {
-        return None;
-    }
-    let textual = !matches!(kind, Kind::Int | Kind::Float | Kind::Bool);
-    let quoted = |q: char| Some(format!("{q}{text}{q}"));
-    match (way, quote) {
-        // Text that reads as something else is text between quotes only.
-        (Way::Override { .. } | Way::Setting(_), Some(q)) => quoted(q),
-        (Way::Setting(Format::Json | Format::Toml), None) if textual => quoted('"'),
-        (Way::Override { .. } | Way::Setting(_), None) if textual && ambiguous(&text) => None,
-        _ => Some(text),
-    }
-}
-
-/// Whether text would be read as a number, a boolean or null.
-fn ambiguous(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    matches!(
-        lower.as_str(),
-        "true" | "false" | "null" | "yes" | "no" | "on" | "off"
-    ) || text.replace('_', "").parse::<f64>().is_ok()
-        || text.ends_with(':')
-}
-
-/// Whether bytes mean themselves in these quotes.
-fn fits(text: &str, quote: Quote) -> bool {
-    match quote {
-        Quote::Raw => true,
-        Quote::Single => !text.contains('\''),
-        Quote::Double | Quote::Here => !text.contains(['"', '$', '`', '\\']),
-        Quote::Bare | Quote::Nested => {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "_./:@%+-=".contains(c);
-            text.chars().all(plain)
-        }
-    }
-}
-
 /// The bytes of a word, and the blanks and continued lines before it.
 fn with_blanks_before(sources: &[Source], span: Span) -> Span {
     let text = sources.get(span.file).map_or("", |s| s.text.as_str());
@@ -206,114 +173,4 @@ fn with_blanks_before(sources: &[Source], span: Span) -> Span {
         start: kept.len(),
         ..span
     }
-}
-
-/// Gives a value behind all others; None where the program does it without being told.
-fn append(
-    call: &Call,
-    knob: &StackKnob,
-    value: &Value,
-    found: Option<&Found>,
-) -> Result<Option<Edit>, Refused> {
-    let refused = |why: &str| Refused {
-        knob: knob.name.clone(),
-        why: why.to_owned(),
-    };
-    let spelling = spelling(call, knob, found).ok_or_else(|| {
-        refused("the program has no option that would win over the value that it is given")
-    })?;
-    let way = match spelling {
-        Spelling::Flag(_) => Way::Flag,
-        Spelling::Switch(_) => Way::Switch,
-        Spelling::Env(_) => Way::Variable,
-        _ => Way::Override { added: false },
-    };
-    let new = match way {
-        Way::Switch => String::new(),
-        _ => written(value, knob.kind, way, "")
-            .ok_or_else(|| refused("the value would have to be quoted; put it in by hand"))?,
-    };
-    if let Spelling::Env(name) = spelling {
-        let span = call
-            .start
-            .ok_or_else(|| refused("the command stands in several places"))?;
-        let span = Span {
-            end: span.start,
-            ..span
-        };
-        let text = format!("{name}={new} ");
-        return Ok(Some(Edit { span, text }));
-    }
-    let words = match spelling {
-        Spelling::Hydra(path) if added(found) => format!("++{path}={new}"),
-        Spelling::Hydra(path) => format!("{path}={new}"),
-        Spelling::HydraAdd(path) if found.is_none() => format!("+{path}={new}"),
-        Spelling::HydraAdd(path) | Spelling::HydraForce(path) => format!("++{path}={new}"),
-        Spelling::Flag(flag) if flag.ends_with('=') => format!("{flag}{new}"),
-        Spelling::Flag(flag) => format!("{flag} {new}"),
-        Spelling::Switch(flag) if *value == Value::Bool(true) => flag.clone(),
-        Spelling::Switch(_) if found.is_none() => return Ok(None),
-        Spelling::Switch(_) => return Err(refused("the flag is given under a condition")),
-        Spelling::Env(_) => String::new(),
-        Spelling::Yaml(_) => return Err(refused("its place is a file that is not read here")),
-    };
-    let end = call.end.as_ref();
-    let end = end.ok_or_else(|| refused("the command is put together from several places"))?;
-    if end.quote == Quote::Nested {
-        return Err(refused("the command stands in quotes within quotes"));
-    }
-    let text = format!("{}{words}", end.separator);
-    Ok(Some(Edit {
-        span: end.span,
-        text,
-    }))
-}
-
-fn added(found: Option<&Found>) -> bool {
-    found.is_some_and(|f| f.way == Way::Override { added: true })
-}
-
-/// The spelling in which a value is added: the form that it has, else the one that most of the words have.
-fn spelling<'k>(call: &Call, knob: &'k StackKnob, found: Option<&Found>) -> Option<&'k Spelling> {
-    let is = |s: &&Spelling, way: Way| match way {
-        Way::Override { .. } => matches!(
-            s,
-            Spelling::Hydra(_) | Spelling::HydraAdd(_) | Spelling::HydraForce(_)
-        ),
-        Way::Flag => matches!(s, Spelling::Flag(_)),
-        Way::Switch => matches!(s, Spelling::Switch(_) | Spelling::Flag(_)),
-        Way::Variable => matches!(s, Spelling::Env(_)),
-        Way::Setting(_) => false,
-    };
-    let same = found.and_then(|found| knob.spellings.iter().find(|s| is(s, found.way)));
-    let words = &call.words[call.args.min(call.words.len())..];
-    let flags = words
-        .iter()
-        .filter(|w| w.text.text().starts_with("--"))
-        .count();
-    let pairs = words
-        .iter()
-        .filter(|w| super::hydra::read(&w.text.text()).is_some())
-        .count();
-    let kinds = |s: &&Spelling| !matches!(s, Spelling::Env(_));
-    let only = knob.spellings.iter().filter(kinds).count() == 1;
-    let styled = || {
-        if flags + pairs == 0 {
-            return knob.spellings.iter().find(kinds).filter(|_| only);
-        }
-        let way = match flags > pairs {
-            true => Way::Flag,
-            false => Way::Override { added: false },
-        };
-        let mut all = knob.spellings.iter();
-        let switch = |s: &&Spelling| flags > pairs && matches!(s, Spelling::Switch(_));
-        all.find(|s| is(s, way) || switch(s))
-    };
-    let none = flags + pairs == 0 && found.is_some();
-    same.or_else(|| if none { None } else { styled() })
-        .or_else(|| {
-            knob.spellings
-                .iter()
-                .find(|s| matches!(s, Spelling::Env(_)))
-        })
 }

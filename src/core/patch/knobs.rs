@@ -4,11 +4,12 @@
 //! argparse, and with Hydra's overrides.
 
 use super::hydra;
+use super::resources;
 use super::settings::Format;
 use super::stack::{Stack, StackKnob, same_flag};
 use super::traced::{From, Span, Traced, Why};
 use super::walk::{Arg, Call, ENVIRONMENT, Reading, Source};
-use crate::core::recipe::{Kind, Spelling, Value};
+use crate::core::recipe::{Kind, Role, Spelling, Value};
 
 /// In which form a value is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +25,17 @@ pub enum Way {
     Switch,
     /// A variable of the environment.
     Variable,
+    /// A flag that may have a value and has none, which says `true`.
+    Bare,
+    /// An option by which the job asks for it, such as `--gres`.
+    Asked,
     /// A key in a file of settings.
-    Setting(Format),
+    Setting {
+        /// How the file is written.
+        format: Format,
+        /// Its bytes say something else, too.
+        shared: bool,
+    },
 }
 
 /// What is known of a value.
@@ -50,6 +60,8 @@ pub struct Found {
     pub way: Way,
     /// It is given only under a condition.
     pub maybe: bool,
+    /// It stands among the options of what starts the program.
+    pub launcher: bool,
 }
 
 impl Found {
@@ -65,16 +77,37 @@ impl Found {
 pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
     let split = call.args.min(call.words.len());
     let (launchers, own) = call.words.split_at(split);
-    let mut words = [own, launchers].into_iter().flat_map(|words| {
+    let halves = [(own, false), (launchers, true)];
+    let mut words = halves.into_iter().flat_map(|(words, launcher)| {
         let spellings = knob.spellings.iter();
         let found = spellings.filter_map(move |s| in_words(words, s, knob.kind));
-        found.max_by_key(|(at, _)| *at).map(|(_, found)| found)
+        let found = found.max_by_key(|(at, _)| *at).map(|(_, found)| found);
+        found.map(|found| Found { launcher, ..found })
     });
     words.next().or_else(|| {
         let mut spellings = knob.spellings.iter();
-        spellings.find_map(|s| {
+        let found = spellings.find_map(|s| {
             in_settings(call, s, knob.kind).or_else(|| in_environment(reading, call, s, knob.kind))
-        })
+        });
+        let mut spellings = knob.spellings.iter();
+        found.or_else(|| spellings.find_map(|s| asked(reading, s)))
+    })
+}
+
+/// A variable that Slurm sets to what the job asks for, which is what a launcher takes that is not told.
+fn asked(reading: &Reading, spelling: &Spelling) -> Option<Found> {
+    let role = match spelling {
+        Spelling::Env(name) if name == "SLURM_GPUS_ON_NODE" => Role::GpusPerNode,
+        Spelling::Env(name) if name == "SLURM_JOB_NUM_NODES" => Role::Nodes,
+        _ => return None,
+    };
+    let (count, value) = resources::given(reading, role)?;
+    Some(Found {
+        state: State::Known(Value::Int(i64::from(count))),
+        value,
+        way: Way::Asked,
+        maybe: false,
+        launcher: false,
     })
 }
 
@@ -92,8 +125,9 @@ fn in_words(words: &[Arg], spelling: &Spelling, kind: Kind) -> Option<(usize, Fo
                 value: word.text.clone(),
                 way: Way::Switch,
                 maybe: word.maybe,
+                launcher: false,
             }),
-            Spelling::Switch(_) | Spelling::Env(_) | Spelling::Yaml(_) => None,
+            Spelling::Switch(_) | Spelling::Env(_) | Spelling::Yaml(_) | Spelling::Key(_) => None,
         };
         found.map(|found| (at, found))
     })
@@ -116,6 +150,7 @@ fn in_override(word: &Arg, text: &str, key: &str, kind: Kind) -> Option<Found> {
             added: !read.sign.is_empty(),
         },
         maybe: word.maybe,
+        launcher: false,
     })
 }
 
@@ -123,7 +158,18 @@ fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Opti
     let word = &words[at];
     let name = text.split('=').next().unwrap_or(text);
     if !same_flag(name, flag) {
-        return None;
+        let short = flag.len() == 2 && !flag.ends_with('-');
+        let value = text
+            .strip_prefix(flag)
+            .filter(|v| short && v.starts_with(char::is_numeric));
+        return value.map(|v| {
+            given(
+                word.text.slice(text.len() - v.len(), text.len()),
+                Way::Flag,
+                word.maybe,
+                kind,
+            )
+        });
     }
     if name.len() < text.len() {
         let value = word.text.slice(name.len() + 1, text.len());
@@ -143,42 +189,55 @@ fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Opti
         _ if kind == Kind::Bool => Some(Found {
             state: State::Known(Value::Bool(true)),
             value: word.text.clone(),
-            way: Way::Switch,
+            way: Way::Bare,
             maybe: word.maybe,
+            launcher: false,
         }),
         _ => None,
     }
 }
 
-fn in_settings(call: &Call, spelling: &Spelling, kind: Kind) -> Option<Found> {
-    let keys: Vec<String> = match spelling {
-        Spelling::Hydra(key) | Spelling::HydraAdd(key) | Spelling::HydraForce(key) => {
-            vec![key.clone()]
-        }
+/// The names by which files of settings have a knob of this spelling.
+pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
+    match spelling {
+        Spelling::Hydra(key)
+        | Spelling::HydraAdd(key)
+        | Spelling::HydraForce(key)
+        | Spelling::Key(key) => vec![key.clone()],
         Spelling::Flag(flag) | Spelling::Switch(flag) => {
             let name = flag.trim_start_matches('-').trim_end_matches('=');
             vec![name.replace('-', "_"), name.to_owned()]
         }
         Spelling::Yaml(place) => vec![place.path.clone()],
-        Spelling::Env(_) => return None,
-    };
-    call.settings.iter().rev().find_map(|(path, content)| {
-        let format = Format::of(path)?;
-        let text = content.text();
-        let entry = keys.iter().find_map(|key| format.find(&text, key))?;
-        let value = content.slice(entry.bytes.start, entry.bytes.end);
-        let state = match (value.unknown(), entry.text) {
+        Spelling::Env(_) => Vec::new(),
+    }
+}
+
+/// The value in the last of the files that says one. `auto` leaves it to the other files.
+fn in_settings(call: &Call, spelling: &Spelling, kind: Kind) -> Option<Found> {
+    let names = setting_names(spelling);
+    let mut found = call.settings.iter().rev().filter_map(|named| {
+        let entry = names.iter().find_map(|name| named.says.find(name))?;
+        let value = named.content.slice(entry.bytes.start, entry.bytes.end);
+        let state = match (value.unknown(), &entry.text) {
             (Some((span, why)), _) => State::Computed(span, why),
-            (None, Some(text)) => parsed(kind, &text),
+            (None, Some(text)) => parsed(kind, text),
             (None, None) => State::Text(value.text()),
         };
         Some(Found {
             state,
             value,
-            way: Way::Setting(format),
+            way: Way::Setting {
+                format: named.says.format(),
+                shared: entry.shared,
+            },
             maybe: false,
+            launcher: false,
         })
-    })
+    });
+    let first = found.next()?;
+    let left_open = first.state == State::Text("auto".to_owned());
+    Some(found.find(|_| left_open).unwrap_or(first))
 }
 
 fn in_environment(
@@ -190,6 +249,10 @@ fn in_environment(
     let Spelling::Env(name) = spelling else {
         return None;
     };
+    // What the variables of a job hold is not what they hold where it is submitted.
+    if name.starts_with("SLURM_") {
+        return None;
+    }
     let value = match call.variables.get(name) {
         Some(value) => value.clone(),
         None => inherited(reading, name)?,
@@ -225,6 +288,7 @@ fn given(value: Traced, way: Way, maybe: bool, kind: Kind) -> Found {
         value,
         way,
         maybe,
+        launcher: false,
     }
 }
 
@@ -241,12 +305,18 @@ fn parsed(kind: Kind, text: &str) -> State {
     }
 }
 
-/// The knobs of a stack that a call gives, in the preset's order.
+/// The knobs of a stack that a call gives, in the preset's order. Of two names for the same bytes the first counts.
 #[must_use]
 pub fn all<'s>(reading: &Reading, call: &Call, stack: &'s Stack) -> Vec<(&'s StackKnob, Found)> {
-    let knobs = stack.knobs.iter();
-    let found = knobs.filter_map(|knob| Some((knob, find(reading, call, knob)?)));
-    found.collect()
+    let mut all: Vec<(&StackKnob, Found)> = Vec::new();
+    for knob in &stack.knobs {
+        if let Some(found) = find(reading, call, knob)
+            && !all.iter().any(|(_, other)| other.value == found.value)
+        {
+            all.push((knob, found));
+        }
+    }
+    all
 }
 
 /// The literals of a value, each with the places at which it was used, the innermost first.

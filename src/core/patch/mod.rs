@@ -5,6 +5,7 @@
 //! what was meant. What would have to change in a user's program is a proposal, a unified diff; nothing writes to it.
 
 mod adopt;
+mod append;
 mod copies;
 mod devices;
 mod edit;
@@ -22,6 +23,7 @@ mod stack;
 mod tests;
 mod traced;
 mod walk;
+mod written;
 pub mod yaml;
 
 pub use adopt::{Adoption, Given, Patch};
@@ -36,5 +38,6 @@ pub use sbatch::{Directive, directives, wins};
 pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
 pub use walk::{
-    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, Reading, SCRIPT, Source, Submission, Target, follow,
+    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, Named, Reading, SCRIPT, Source, Submission, Target,
+    follow,
 };

@@ -3,7 +3,8 @@
 use super::edit::{Edit, Refused};
 use super::sbatch::{Directive, directives, wins};
 use super::traced::{Quote, Span, Traced};
-use super::walk::{COMMAND_LINE, Reading, SCRIPT};
+use super::walk::{Reading, SCRIPT};
+use crate::core::recipe::{Role, Value};
 
 /// Options of which the last one counts for GPUs; each with what its number counts.
 const GPU_OPTIONS: [&str; 4] = ["gres", "gpus-per-node", "gpus-per-task", "gpus"];
@@ -20,6 +21,21 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// The resource that a value of this role is.
+    #[must_use]
+    pub fn of(role: Role, value: &Value) -> Option<Self> {
+        let count = match value {
+            Value::Int(count) => u32::try_from(*count).ok(),
+            _ => None,
+        };
+        match (role, value) {
+            (Role::GpusPerNode, _) => count.map(Self::GpusPerNode),
+            (Role::Nodes, _) => count.map(Self::Nodes),
+            (Role::HostMemory, Value::Text(amount)) => Some(Self::Memory(amount.clone())),
+            _ => None,
+        }
+    }
+
     /// The resource in the words of a message.
     #[must_use]
     pub fn noun(&self) -> &'static str {
@@ -29,6 +45,47 @@ impl Ask {
             Self::Memory(_) => "memory",
         }
     }
+}
+
+/// How many GPUs of each node, or nodes, the job asks for, and the bytes that say it.
+pub(super) fn given(reading: &Reading, role: Role) -> Option<(u32, Traced)> {
+    let all = directives(reading);
+    let number = |option: &str| Some((counted(wins(&all, option)?)?, wins(&all, option)?));
+    let (count, directive) = match role {
+        Role::Nodes => number("nodes")?,
+        Role::GpusPerNode => {
+            let asked = GPU_OPTIONS.iter().filter_map(|option| wins(&all, option));
+            let asked: Vec<&Directive> = asked.filter(|d| asks_gpus(d)).collect();
+            let [one] = asked.as_slice() else {
+                return None;
+            };
+            let count = counted(one)?;
+            let count = match one.option.as_str() {
+                "gpus" => {
+                    let nodes = wins(&all, "nodes").map_or(Some(1), counted)?;
+                    (nodes > 0 && count.is_multiple_of(nodes)).then(|| count / nodes)?
+                }
+                "gpus-per-task" => count.checked_mul(number("ntasks-per-node")?.0)?,
+                _ => count,
+            };
+            (count, *one)
+        }
+        _ => return None,
+    };
+    Some((count, directive.value.clone()?))
+}
+
+/// The number in `gpu:a100:4`, `a100:4` or `4`; 1 where none is said.
+fn counted(directive: &Directive) -> Option<u32> {
+    let text = directive.value.as_ref()?.known()?;
+    let mut pieces = text.split(',');
+    let mine = match directive.option.as_str() {
+        "gres" => pieces.find(|p| *p == "gpu" || p.starts_with("gpu:"))?,
+        _ => text.as_str(),
+    };
+    let last = mine.rsplit(':').next().unwrap_or(mine);
+    let named = directive.option.starts_with("g") && last.starts_with(char::is_alphabetic);
+    if named { Some(1) } else { last.parse().ok() }
 }
 
 /// The edits that ask for it.
@@ -104,7 +161,7 @@ fn gpus(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, S
                     one.option
                 )
             })?;
-            counted(one, count)
+            recounted(one, count)
         }
         _ => Err("GPUs are asked for with several options; change them by hand".to_owned()),
     }
@@ -120,7 +177,7 @@ fn asks_gpus(directive: &Directive) -> bool {
 }
 
 /// The number of GPUs in `gpu:a100:4`, `a100:4` or `4`, changed.
-fn counted(directive: &Directive, count: u32) -> Result<Vec<Edit>, String> {
+fn recounted(directive: &Directive, count: u32) -> Result<Vec<Edit>, String> {
     let by_hand = || {
         format!(
             "--{} is written in a way that is not changed here",
@@ -182,10 +239,7 @@ fn added(reading: &Reading, option: &str) -> Result<Vec<Edit>, String> {
         .get(SCRIPT)
         .ok_or("the script is not known")?;
     let inside = directives(reading).into_iter().map(|d| d.span);
-    let last = inside
-        .filter(|s| s.file != COMMAND_LINE)
-        .map(|s| s.end)
-        .max();
+    let last = inside.filter(|s| s.file == SCRIPT).map(|s| s.end).max();
     let from = last.unwrap_or(0);
     let rest = &script.text[from..];
     let at = match rest.find('\n') {

@@ -1,10 +1,10 @@
-//! What a submission asks of Slurm: `#SBATCH` directives and options of the command line.
+//! What a submission asks of Slurm: `#SBATCH` directives, variables, and options of the command line.
 //!
 //! Rules of sbatch: directives count up to the first line that is neither blank nor a comment; no shell reads them; of
 //! an option given twice the later one counts, and the command line before the environment before the script.
 
 use super::traced::{Quote, Span, Traced};
-use super::walk::{COMMAND_LINE, Reading, SCRIPT};
+use super::walk::{COMMAND_LINE, ENVIRONMENT, Reading, SCRIPT};
 
 /// Options with one letter, and their long names (sbatch of Slurm 25.05).
 const SHORT: [(char, &str); 24] = [
@@ -63,6 +63,37 @@ const BARE: [&str; 26] = [
     "test-only",
 ];
 
+/// Variables that stand for options (sbatch of Slurm 25.05, "Input environment variables").
+pub(super) const VARIABLES: [(&str, &str); 27] = [
+    ("SBATCH_ACCOUNT", "account"),
+    ("SBATCH_ARRAY_INX", "array"),
+    ("SBATCH_CLUSTERS", "clusters"),
+    ("SBATCH_CONSTRAINT", "constraint"),
+    ("SBATCH_CORE_SPEC", "core-spec"),
+    ("SBATCH_CPUS_PER_GPU", "cpus-per-gpu"),
+    ("SBATCH_DISTRIBUTION", "distribution"),
+    ("SBATCH_ERROR", "error"),
+    ("SBATCH_EXCLUSIVE", "exclusive"),
+    ("SBATCH_EXPORT", "export"),
+    ("SBATCH_GPUS", "gpus"),
+    ("SBATCH_GPUS_PER_NODE", "gpus-per-node"),
+    ("SBATCH_GPUS_PER_TASK", "gpus-per-task"),
+    ("SBATCH_GRES", "gres"),
+    ("SBATCH_INPUT", "input"),
+    ("SBATCH_JOB_NAME", "job-name"),
+    ("SBATCH_MEM_PER_CPU", "mem-per-cpu"),
+    ("SBATCH_MEM_PER_GPU", "mem-per-gpu"),
+    ("SBATCH_MEM_PER_NODE", "mem"),
+    ("SBATCH_NO_REQUEUE", "no-requeue"),
+    ("SBATCH_OUTPUT", "output"),
+    ("SBATCH_PARTITION", "partition"),
+    ("SBATCH_QOS", "qos"),
+    ("SBATCH_REQUEUE", "requeue"),
+    ("SBATCH_RESERVATION", "reservation"),
+    ("SBATCH_SIGNAL", "signal"),
+    ("SBATCH_TIMELIMIT", "time"),
+];
+
 /// An option as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directive {
@@ -74,7 +105,8 @@ pub struct Directive {
     pub span: Span,
 }
 
-/// All options in the order in which they count, the last one most: directives, then the command line.
+/// All options in the order in which they count, the last one most: directives, then variables of the environment,
+/// then the command line.
 #[must_use]
 pub fn directives(reading: &Reading) -> Vec<Directive> {
     let mut all = Vec::new();
@@ -92,6 +124,7 @@ pub fn directives(reading: &Reading) -> Vec<Directive> {
             start += line.len();
         }
     }
+    read_environment(reading, &mut all);
     let line = &reading.sources.first().map_or("", |s| s.text.as_str());
     let words = reading.words.iter().filter_map(|span| {
         let text = line.get(span.start..span.end)?;
@@ -102,6 +135,32 @@ pub fn directives(reading: &Reading) -> Vec<Directive> {
     });
     read_options(&words.collect::<Vec<_>>(), &mut all);
     all
+}
+
+/// The options that variables of the environment give (`SBATCH_PARTITION`).
+fn read_environment(reading: &Reading, all: &mut Vec<Directive>) {
+    let text = reading.sources.get(ENVIRONMENT).map_or("", |s| &s.text);
+    let mut start = 0;
+    for entry in text.split_inclusive('\0') {
+        let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
+        let known = VARIABLES.iter().find(|(variable, _)| *variable == name);
+        if let Some((_, option)) = known {
+            let value = value.trim_end_matches('\0');
+            let at = start + name.len() + 1;
+            let value = Traced::literal(ENVIRONMENT, at, value, Quote::Raw);
+            let end = at + value.len();
+            all.push(Directive {
+                option: (*option).to_owned(),
+                value: Some(value).filter(|v| !v.is_empty()),
+                span: Span {
+                    file: ENVIRONMENT,
+                    start,
+                    end,
+                },
+            });
+        }
+        start += entry.len();
+    }
 }
 
 /// The option that counts.

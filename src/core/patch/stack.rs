@@ -1,6 +1,9 @@
 //! Training stacks, as presets describe them: by what they are recognised, and how they spell their knobs.
 
+use std::collections::BTreeMap;
+
 use super::hydra;
+use super::knobs::setting_names;
 use super::walk::{Call, Reading, Target};
 use crate::core::recipe::{Effect, Kind, PresetFile, Recognise, Role, Spelling};
 
@@ -28,6 +31,8 @@ pub struct StackKnob {
     pub effect: Effect,
     /// How programs of the stack are told, the preset's own way first.
     pub spellings: Vec<Spelling>,
+    /// For each of them the number of the way of spelling that it belongs to, 0 for the preset's own.
+    pub styles: Vec<usize>,
 }
 
 impl Stack {
@@ -35,12 +40,21 @@ impl Stack {
     #[must_use]
     pub fn of(file: &PresetFile) -> Self {
         let knobs = file.knobs.iter().map(|knob| {
-            let mut spellings: Vec<Spelling> = knob.spelling.iter().cloned().collect();
+            let own = knob.spelling.iter().cloned();
             let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
-            let styles = file.spellings.iter().filter_map(|s| s.get(&knob.name));
-            for spelling in versions.chain(styles.map(|text| Spelling::read(text))) {
+            let styled = file
+                .spellings
+                .iter()
+                .zip(1..)
+                .filter_map(|(style, number)| {
+                    let spelled = style.get(&knob.name)?;
+                    Some((Spelling::read(spelled), number))
+                });
+            let (mut spellings, mut styles) = (Vec::new(), Vec::new());
+            for (spelling, style) in own.chain(versions).map(|s| (s, 0)).chain(styled) {
                 if !spellings.contains(&spelling) {
                     spellings.push(spelling);
+                    styles.push(style);
                 }
             }
             StackKnob {
@@ -49,6 +63,7 @@ impl Stack {
                 kind: knob.kind,
                 effect: knob.effect,
                 spellings,
+                styles,
             }
         });
         Self {
@@ -71,37 +86,76 @@ impl Stack {
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let named = match &call.target {
             Target::Module(name) => usize::from(any(&r.modules, name)) * 1_000,
-            Target::Program(name) => usize::from(any(&r.programs, name)) * 1_000,
-            Target::Script(path) => usize::from(any(&r.scripts, &file(path))) * 500,
+            Target::Program(name) if any(&r.programs, name) => 1_000,
+            Target::Program(name) if any(&r.programs, &with_command(name, call)) => 1_000,
+            Target::Program(path) | Target::Script(path) => {
+                usize::from(any(&r.scripts, &file(path))) * 500
+            }
             Target::Code => 0,
         };
         let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
         let launched = usize::from(call.launchers.iter().any(launched));
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
-        let own = r
-            .keys
-            .iter()
-            .filter(|key| words.iter().any(|w| is_key(w, key)));
-        let keys = 100 * own.count();
+        let given = |key: &&String| {
+            let named = setting_names(&Spelling::read(key));
+            words.iter().any(|w| is_key(w, key)) || in_settings(call, &named)
+        };
+        let keys = 100 * r.keys.iter().filter(given).count();
         match named + keys + launched {
             0 => 0,
             some => some + 2 * self.spelled(call),
         }
     }
 
-    /// How many of its knobs the words of a call spell.
+    /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.
+    #[must_use]
+    pub fn style(&self, call: &Call) -> usize {
+        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let given = |s: &Spelling| words.iter().any(|w| is_key(w, s.name()));
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for (spelling, style) in self
+            .knobs
+            .iter()
+            .flat_map(|k| k.spellings.iter().zip(&k.styles))
+        {
+            if given(spelling) {
+                *counts.entry(*style).or_default() += 1;
+            }
+        }
+        let most = counts
+            .into_iter()
+            .max_by_key(|(style, n)| (*n, std::cmp::Reverse(*style)));
+        most.map_or(0, |(style, _)| style)
+    }
+
+    /// How many of its knobs the words of a call spell, and the files that they name.
     fn spelled(&self, call: &Call) -> usize {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
-            all.any(|s| words.iter().any(|w| is_key(w, s.name())))
+            all.any(|s| {
+                let spelled = !matches!(s, Spelling::Key(_));
+                spelled && words.iter().any(|w| is_key(w, s.name()))
+                    || in_settings(call, &setting_names(s))
+            })
         };
         self.knobs.iter().filter(says).count()
     }
 }
 
+/// A program with the first word behind it (`tune run`).
+fn with_command(name: &str, call: &Call) -> String {
+    let first = call.words.get(call.args);
+    first.map_or_else(String::new, |word| format!("{name} {}", word.text.text()))
+}
+
+fn in_settings(call: &Call, names: &[String]) -> bool {
+    let mut all = call.settings.iter();
+    all.any(|named| names.iter().any(|name| named.says.find(name).is_some()))
+}
+
 /// Whether a word gives the value of a key or flag.
-fn is_key(word: &str, key: &str) -> bool {
+pub(super) fn is_key(word: &str, key: &str) -> bool {
     if key.starts_with('-') {
         let flag = word.split('=').next().unwrap_or(word);
         return same_flag(flag, key.trim_end_matches('='));

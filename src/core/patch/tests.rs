@@ -19,6 +19,7 @@ fn stack() -> Stack {
         role: None,
         kind: Kind::Int,
         effect: Effect::SameMath,
+        styles: vec![0; spellings.len()],
         spellings,
     };
     let batch = vec![

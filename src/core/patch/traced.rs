@@ -257,6 +257,12 @@ impl Traced {
         self.parts.iter().map(|p| p.text.len()).sum()
     }
 
+    /// Bytes that a copy takes, roughly.
+    pub(super) fn cost(&self) -> usize {
+        let parts = self.parts.iter();
+        parts.map(|p| p.text.len() + 64 * (1 + p.via.len())).sum()
+    }
+
     /// Whether there is no text.
     #[must_use]
     pub fn is_empty(&self) -> bool {

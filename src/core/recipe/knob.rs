@@ -173,17 +173,24 @@ pub enum Spelling {
     Env(String),
     /// A value in a YAML file of the user's, of which the program gets a copy.
     Yaml(YamlPlace),
+    /// A key, with dots between, in a file of settings that a script of the user's names. It is found and changed
+    /// there, and never handed over by us.
+    Key(String),
 }
 
 impl Spelling {
     /// A spelling as it is written in `--knob` and in a preset's `spellings`: `--flag` and `--flag=` as a flag,
-    /// `env:NAME` as a variable, anything else as the key of `key=value`.
+    /// `switch:--flag` as a flag without a value, `env:NAME` as a variable, `key:a.b` as a key of a file of settings,
+    /// anything else as the key of `key=value`.
     #[must_use]
     pub fn read(text: &str) -> Self {
-        match text.strip_prefix("env:") {
-            Some(name) => Self::Env(name.to_owned()),
-            None if text.starts_with('-') => Self::Flag(text.to_owned()),
-            None => Self::Hydra(text.trim_end_matches('=').to_owned()),
+        let (kind, rest) = text.split_once(':').unwrap_or(("", text));
+        match kind {
+            "env" => Self::Env(rest.to_owned()),
+            "key" => Self::Key(rest.to_owned()),
+            "switch" => Self::Switch(rest.to_owned()),
+            _ if text.starts_with('-') => Self::Flag(text.to_owned()),
+            _ => Self::Hydra(text.trim_end_matches('=').to_owned()),
         }
     }
 
@@ -196,7 +203,8 @@ impl Spelling {
             | Self::HydraForce(n)
             | Self::Flag(n)
             | Self::Switch(n)
-            | Self::Env(n) => n,
+            | Self::Env(n)
+            | Self::Key(n) => n,
             Self::Yaml(place) => &place.path,
         }
     }

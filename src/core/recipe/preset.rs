@@ -29,7 +29,8 @@ pub struct PresetFile {
     /// Names of knob sets (`presets/sets/NAME.yaml`) whose knobs and derived values are included.
     #[serde(default)]
     pub uses: Vec<String>,
-    /// Files of an attempt.
+    /// Files of an attempt; none for a preset that is only there for scripts that people have.
+    #[serde(default)]
     pub files: Vec<FileSpec>,
     /// Knobs, in the order in which they are rendered.
     pub knobs: Vec<Knob>,
@@ -79,7 +80,7 @@ pub struct Recognise {
     /// Modules (`python -m NAME`).
     #[serde(default)]
     pub modules: Vec<String>,
-    /// Programs, without their path.
+    /// Programs, without their path; perhaps with the first word behind them (`mytool train`).
     #[serde(default)]
     pub programs: Vec<String>,
     /// Names of scripts, without their path.

@@ -225,7 +225,12 @@ impl Preset {
         problems.extend(checkpoint.map(|what| self.fault(&what)));
         let steps = self.tune.iter().map(|t| &t.step);
         problems.extend(self.ladder_faults(self.ladder.iter().chain(steps)));
-        if self.files.iter().filter(|f| f.entry).count() != 1 {
+        if self.files.is_empty() {
+            let what = "it has no templates: it is there for scripts that you have";
+            let hint =
+                "`oomctl adopt SCRIPT` reads one; docs/presets.md says how a preset gets templates";
+            problems.push(self.fault(what).hint(hint));
+        } else if self.files.iter().filter(|f| f.entry).count() != 1 {
             problems.push(self.fault("exactly one of its files must be the entry"));
         }
         for pattern in &self.progress {

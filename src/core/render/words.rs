@@ -74,7 +74,7 @@ fn push(words: &mut Words, spelling: &Spelling, value: &Value) {
         }
         Spelling::Env(name) => words.env.push((name.clone(), value.to_string())),
         // It is no word: it stands in a file.
-        Spelling::Yaml(_) => {}
+        Spelling::Yaml(_) | Spelling::Key(_) => {}
     }
 }
 

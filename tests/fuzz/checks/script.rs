@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use oomctl::core::patch::{
-    Adoption, Ask, Given, Launchers, Stack, State, Submission, directives, hydra, settings, shell,
+    Adoption, Ask, Given, Launchers, Stack, State, Submission, directives, hydra, settings::Format,
+    shell,
 };
 use oomctl::core::recipe::{PresetFile, Value};
 
@@ -42,13 +43,15 @@ pub fn check(input: &[u8]) {
 fn words(text: &str) {
     let script = shell::read(text);
     assert!(script.faults.iter().all(|at| *at <= text.len()));
+    let formats = [Format::Json, Format::Toml, Format::Yaml];
+    let read: Vec<_> = formats.iter().filter_map(|f| f.read(text)).collect();
     for line in text.lines().take(50) {
         if let Some(read) = hydra::read(line) {
             assert!(read.value.is_none_or(|at| line.get(at).is_some()));
         }
-        for format in [settings::Format::Json, settings::Format::Toml] {
-            let found = format.find(text, line);
-            assert!(found.is_none_or(|entry| text.get(entry.bytes).is_some()));
+        for read in &read {
+            let found = read.find(line);
+            assert!(found.is_none_or(|entry| text.get(entry.bytes.clone()).is_some()));
         }
     }
 }
@@ -56,7 +59,7 @@ fn words(text: &str) {
 fn adoption(text: &str, launchers: &Launchers, stacks: &[Stack]) {
     let mut files = BTreeMap::from([("a.sh".to_owned(), text.to_owned())]);
     // Scripts that call each other, and themselves.
-    for part in ["run.sh", "conf.json"] {
+    for part in ["run.sh", "conf.json", "conf.yaml"] {
         files.insert(part.to_owned(), text.to_owned());
     }
     let submission = Submission {

@@ -1,28 +1,45 @@
 //! JSON with places.
 
-use super::Entry;
+use std::collections::BTreeMap;
+
+use super::{Entry, Node};
 
 /// How deep values are read that stand in each other.
 const MAX_DEPTH: usize = 64;
 
-/// The value at the end of `keys`.
-pub(super) fn find(text: &str, keys: &[&str]) -> Option<Entry> {
-    let mut reader = Reader {
-        text,
-        at: 0,
-        found: None,
+/// What a text says.
+pub(super) fn read(text: &str) -> Option<Node> {
+    let mut reader = Reader { text, at: 0 };
+    reader.blanks();
+    let node = reader.value(0)?;
+    reader.blanks();
+    (reader.at == text.len()).then_some(node)
+}
+
+/// Where a key more is put into an object, and with which bytes.
+pub(super) fn room(text: &str, object: &Node, key: &str, value: &str) -> Option<(usize, String)> {
+    let last = object.members.values().map(|m| &m.entry.bytes);
+    let last = last.max_by_key(|bytes| bytes.end)?;
+    let line = text.get(..last.start)?.rfind('\n').map_or(0, |at| at + 1);
+    let key = serde_json::to_string(key).ok()?;
+    // On a line of its own where the last one has one.
+    let separator = match line > object.entry.bytes.start {
+        true => {
+            let blanks = |c: char| c == ' ' || c == '\t';
+            let rest = &text[line..];
+            format!(
+                "\n{}",
+                &rest[..rest.len() - rest.trim_start_matches(blanks).len()]
+            )
+        }
+        false => " ".to_owned(),
     };
-    reader.blanks();
-    reader.value(Some(keys), 0)?;
-    reader.blanks();
-    let whole = reader.at == text.len();
-    reader.found.filter(|_| whole)
+    Some((last.end, format!(",{separator}{key}: {value}")))
 }
 
 struct Reader<'t> {
     text: &'t str,
     at: usize,
-    found: Option<Entry>,
 }
 
 impl Reader<'_> {
@@ -51,22 +68,22 @@ impl Reader<'_> {
         }
     }
 
-    /// A value, in which `keys` are looked for. None where it is no JSON.
-    fn value(&mut self, keys: Option<&[&str]>, depth: usize) -> Option<()> {
+    /// A value. None where it is no JSON.
+    fn value(&mut self, depth: usize) -> Option<Node> {
         if depth > MAX_DEPTH {
             return None;
         }
-        let start = self.at;
+        let (start, mut members) = (self.at, BTreeMap::new());
         let text = match self.byte()? {
             b'{' => {
                 self.at += 1;
-                self.members(keys, depth)?;
+                self.members(&mut members, depth)?;
                 None
             }
             b'[' => {
                 self.at += 1;
                 while !self.is(b']') {
-                    self.value(None, depth + 1)?;
+                    self.value(depth + 1)?;
                     if !self.is(b',') && !self.text[self.at..].starts_with(']') {
                         return None;
                     }
@@ -76,31 +93,23 @@ impl Reader<'_> {
             b'"' => Some(self.string()?),
             _ => Some(self.word()?),
         };
-        if keys.is_some_and(<[&str]>::is_empty) {
-            self.found = Some(Entry {
-                bytes: start..self.at,
-                text,
-            });
-        }
-        Some(())
+        let entry = Entry {
+            bytes: start..self.at,
+            text,
+            shared: false,
+        };
+        Some(Node { entry, members })
     }
 
-    fn members(&mut self, keys: Option<&[&str]>, depth: usize) -> Option<()> {
+    fn members(&mut self, members: &mut BTreeMap<String, Node>, depth: usize) -> Option<()> {
         while !self.is(b'}') {
             let key = self.string()?;
             if !self.is(b':') {
                 return None;
             }
             self.blanks();
-            let inner = keys.and_then(|keys| keys.split_first());
-            let inner = inner
-                .filter(|(first, _)| **first == key)
-                .map(|(_, rest)| rest);
-            if inner.is_some() {
-                // A key that is given again hides all that stood under it before.
-                self.found = None;
-            }
-            self.value(inner, depth + 1)?;
+            // A key that is given again hides all that stood under it before.
+            members.insert(key, self.value(depth + 1)?);
             if !self.is(b',') && !self.text[self.at..].starts_with('}') {
                 return None;
             }

@@ -7,10 +7,15 @@ mod json;
 mod tests;
 mod toml;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+
+use super::yaml;
 
 /// Keys on the way to a value.
 const MAX_KEYS: usize = 32;
+/// Largest file that is read, in bytes.
+const MAX_FILE: usize = 1 << 20;
 
 /// How a file of settings is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +35,23 @@ pub struct Entry {
     pub bytes: Range<usize>,
     /// What it means, where it is a single value.
     pub text: Option<String>,
+    /// The bytes say something else, too, or how they are to be read stands elsewhere: an anchor of YAML that is
+    /// used again, what a merge brings in, a block of text.
+    pub shared: bool,
+}
+
+/// A value with what stands in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Node {
+    pub entry: Entry,
+    pub members: BTreeMap<String, Node>,
+}
+
+/// What a file of settings says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    format: Format,
+    root: Node,
 }
 
 impl Format {
@@ -45,21 +67,55 @@ impl Format {
         }
     }
 
-    /// Whether files of this format are read.
+    /// What a text of this format says. None where it is none of it, or larger or deeper than what is read.
     #[must_use]
-    pub fn is_read(self) -> bool {
-        self != Self::Yaml
+    pub fn read(self, text: &str) -> Option<Settings> {
+        if text.len() > MAX_FILE {
+            return None;
+        }
+        let root = match self {
+            Self::Json => json::read(text),
+            Self::Toml => toml::read(text),
+            Self::Yaml => yaml::settings(text),
+        };
+        root.map(|root| Settings { format: self, root })
+    }
+}
+
+impl Settings {
+    /// How the file is written.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
     }
 
-    /// The value of a key, the last one where it is given twice. None where there is none, or the file is none of
-    /// this format.
+    /// The value of a key, the last one where it is given twice.
     #[must_use]
-    pub fn find(self, text: &str, key: &str) -> Option<Entry> {
-        let keys: Vec<&str> = key.split('.').take(MAX_KEYS).collect();
-        match self {
-            Self::Json => json::find(text, &keys),
-            Self::Toml => toml::find(text, &keys),
-            Self::Yaml => None,
+    pub fn find(&self, key: &str) -> Option<&Entry> {
+        let mut node = &self.root;
+        for key in key.split('.').take(MAX_KEYS) {
+            node = node.members.get(key)?;
+        }
+        Some(&node.entry)
+    }
+
+    /// Where a key that `text` does not have is put, and with which bytes before and behind its `value`, which is
+    /// written as the format wants it. None where the mapping around it is not there, or is not written in a way
+    /// to which a line could be added.
+    #[must_use]
+    pub fn room(&self, text: &str, key: &str, value: &str) -> Option<(usize, String)> {
+        match self.format {
+            Format::Json => {
+                let keys: Vec<&str> = key.split('.').take(MAX_KEYS).collect();
+                let (last, parents) = keys.split_last()?;
+                let mut node = &self.root;
+                for key in parents {
+                    node = node.members.get(*key)?;
+                }
+                json::room(text, node, last, value)
+            }
+            Format::Yaml => yaml::room(text, key, value),
+            Format::Toml => None,
         }
     }
 }

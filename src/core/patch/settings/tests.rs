@@ -3,14 +3,15 @@
 use super::Format;
 
 fn check(format: Format, text: &str, key: &str, bytes: Option<&str>, meaning: Option<&str>) {
-    let found = format.find(text, key);
+    let read = format.read(text);
+    let found = read.as_ref().and_then(|s| s.find(key));
     assert_eq!(
-        found.as_ref().map(|e| &text[e.bytes.clone()]),
+        found.map(|e| &text[e.bytes.clone()]),
         bytes,
         "{key} in {text}"
     );
     assert_eq!(
-        found.and_then(|e| e.text).as_deref(),
+        found.and_then(|e| e.text.as_deref()),
         meaning,
         "{key} in {text}"
     );

@@ -1,29 +1,41 @@
 //! TOML with places.
 
-use toml_edit::{Document, Item};
+use std::collections::BTreeMap;
 
-use super::Entry;
+use toml_edit::{Document, Item, Value};
 
-/// Largest file that is read, in bytes.
-const MAX_FILE: usize = 1 << 20;
+use super::{Entry, Node};
 
-/// The value at the end of `keys`.
-pub(super) fn find(text: &str, keys: &[&str]) -> Option<Entry> {
-    if text.len() > MAX_FILE {
+/// How deep tables are read that stand in each other.
+const MAX_DEPTH: usize = 64;
+
+/// What a text says.
+pub(super) fn read(text: &str) -> Option<Node> {
+    let document = Document::parse(text).ok()?;
+    node(document.as_item(), text, 0)
+}
+
+fn node(item: &Item, text: &str, depth: usize) -> Option<Node> {
+    if depth > MAX_DEPTH {
         return None;
     }
-    let document = Document::parse(text).ok()?;
-    let mut item = document.as_item();
-    for key in keys {
-        item = item.as_table_like()?.get(key)?;
-    }
-    let bytes = item.span()?;
+    let bytes = item.span().unwrap_or_default();
     let written = text.get(bytes.clone())?;
-    let text = match item {
-        Item::Value(value) => value.as_str().map(str::to_owned).or_else(|| {
-            (!value.is_array() && !value.is_inline_table()).then(|| written.to_owned())
-        }),
+    let meaning = match item {
+        Item::Value(Value::String(text)) => Some(text.value().clone()),
+        Item::Value(Value::Integer(number)) => Some(number.value().to_string()),
+        Item::Value(Value::Array(_) | Value::InlineTable(_)) => None,
+        Item::Value(_) => Some(written.to_owned()),
         _ => None,
     };
-    Some(Entry { bytes, text })
+    let mut members = BTreeMap::new();
+    for (key, inner) in item.as_table_like().into_iter().flat_map(|t| t.iter()) {
+        members.insert(key.to_owned(), node(inner, text, depth + 1)?);
+    }
+    let entry = Entry {
+        shared: bytes.is_empty(),
+        bytes,
+        text: meaning,
+    };
+    Some(Node { entry, members })
 }

@@ -14,7 +14,7 @@ impl Walker<'_> {
     pub(super) fn run_blocks(&mut self, blocks: &[Block], doc: &Rc<Doc>) {
         for block in blocks {
             self.steps += 1;
-            if self.steps > MAX_STEPS {
+            if self.steps > MAX_STEPS || !self.spend(0) {
                 self.out.cut = true;
                 return;
             }
@@ -62,7 +62,7 @@ impl Walker<'_> {
                 }
             }
             Block::Subshell(inner) => {
-                let before = self.scope.clone();
+                let before = self.copied();
                 self.run_blocks(inner, doc);
                 self.scope = before;
             }
@@ -78,10 +78,17 @@ impl Walker<'_> {
         }
     }
 
+    /// The present scope, to come back to.
+    pub(super) fn copied(&mut self) -> Scope {
+        self.spend(self.scope.cost());
+        self.scope.clone()
+    }
+
     fn run_branches(&mut self, branches: &[Vec<Block>], whole: bool, doc: &Rc<Doc>) {
-        let before = self.scope.clone();
+        let before = self.copied();
         let mut ways = Vec::new();
         for branch in branches {
+            self.spend(before.cost());
             self.scope = before.clone();
             self.run_blocks(branch, doc);
             ways.push(std::mem::take(&mut self.scope));
@@ -137,7 +144,7 @@ impl Walker<'_> {
     /// A loop whose turns are not counted. What its body does to variables is seen first, so that what it calls
     /// is handed what holds in any turn.
     fn run_loop(&mut self, condition: &[Block], body: &[Block], doc: &Rc<Doc>) {
-        let before = self.scope.clone();
+        let before = self.copied();
         self.muted += 1;
         self.run_blocks(condition, doc);
         self.run_blocks(body, doc);
@@ -145,7 +152,7 @@ impl Walker<'_> {
         let mut after = std::mem::take(&mut self.scope);
         after.ended = false;
         self.scope = Scope::merged(vec![before, after]);
-        let before = self.scope.clone();
+        let before = self.copied();
         self.run_blocks(condition, doc);
         self.run_blocks(body, doc);
         let mut after = std::mem::take(&mut self.scope);

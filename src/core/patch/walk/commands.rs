@@ -27,7 +27,7 @@ impl Walker<'_> {
         ) {
             return self.declare(&name, rest, doc);
         }
-        let before = (!command.assignments.is_empty()).then(|| self.scope.clone());
+        let before = (!command.assignments.is_empty()).then(|| self.copied());
         for assignment in &command.assignments {
             self.assign(assignment, doc);
             self.scope.exported.insert(assignment.name.clone());
@@ -36,7 +36,7 @@ impl Walker<'_> {
         let args = self.expand_all(&command.words, doc);
         self.quiet = false;
         self.keep_output(command, &args, doc);
-        if !self.run_builtin(&name, &args, doc) {
+        if !self.run_builtin(&name, &args, command, doc) {
             self.run_program(args, command, doc);
         }
         if let Some(before) = before {
@@ -88,7 +88,7 @@ impl Walker<'_> {
     }
 
     /// Runs a command of the shell; false where it is a program.
-    fn run_builtin(&mut self, name: &str, args: &[Arg], doc: &Rc<Doc>) -> bool {
+    fn run_builtin(&mut self, name: &str, args: &[Arg], command: &Command, doc: &Rc<Doc>) -> bool {
         let rest = args.get(1..).unwrap_or_default();
         match name {
             "exit" | "return" => self.scope.ended = true,
@@ -110,7 +110,7 @@ impl Walker<'_> {
                     self.scope.args = rest[at + 1..].to_vec();
                 }
             }
-            "read" | "mapfile" | "readarray" | "getopts" => self.forget_all(rest, doc),
+            "read" | "mapfile" | "readarray" | "getopts" => self.read_variables(command, rest, doc),
             "printf" if rest.first().is_some_and(|a| a.text.text() == "-v") => {
                 self.forget_all(rest.get(1..2).unwrap_or_default(), doc);
             }
@@ -129,6 +129,33 @@ impl Walker<'_> {
             _ => return false,
         }
         true
+    }
+
+    /// `read -r -d '' NAME <<EOF` takes all of a here-document; what else is read is not known.
+    fn read_variables(&mut self, command: &Command, args: &[Arg], doc: &Rc<Doc>) {
+        self.forget_all(args, doc);
+        let texts: Vec<String> = args.iter().map(|arg| arg.text.text()).collect();
+        let whole = texts.windows(2).any(|w| w[0] == "-d" && w[1].is_empty());
+        let raw = texts.iter().any(|t| t.starts_with('-') && t.contains('r'));
+        let name = texts
+            .last()
+            .filter(|_| whole && raw && command.words.len() == args.len() + 1);
+        let (Some(name), Some(text)) = (name, self.here_document(command, doc)) else {
+            return;
+        };
+        let length = text.text().trim_end_matches('\n').len();
+        self.scope
+            .set(name, Variable::Text(text.slice(0, length)), false);
+    }
+
+    fn here_document(&mut self, command: &Command, doc: &Rc<Doc>) -> Option<Traced> {
+        command.redirects.iter().find_map(|r| match &r.target {
+            Target::Here(number) => {
+                let pieces = doc.script.heres.get(*number)?;
+                Some(self.text_of(pieces, doc))
+            }
+            _ => None,
+        })
     }
 
     fn forget_all(&mut self, args: &[Arg], doc: &Rc<Doc>) {
@@ -226,12 +253,6 @@ impl Walker<'_> {
         if !matches!(name, "cat" | "tee") {
             return None;
         }
-        command.redirects.iter().find_map(|r| match &r.target {
-            Target::Here(number) => {
-                let pieces = doc.script.heres.get(*number)?;
-                Some(self.text_of(pieces, doc))
-            }
-            _ => None,
-        })
+        self.here_document(command, doc)
     }
 }

@@ -102,6 +102,9 @@ impl Walker<'_> {
         if variable.index == Index::Each && variable.operation == Operation::Plain {
             let items = self.items(variable, doc);
             for (at, item) in items.into_iter().enumerate() {
+                if !self.spend(item.text.cost()) {
+                    break;
+                }
                 if at > 0 {
                     fields.end();
                 }
@@ -205,6 +208,9 @@ impl Walker<'_> {
                 None => Vec::new(),
             };
             for text in texts {
+                if !self.spend(text.cost()) {
+                    return;
+                }
                 self.note(&text.used(name, place, Quote::Nested));
             }
         }
@@ -212,7 +218,11 @@ impl Walker<'_> {
 
     /// What a variable stands for, as one text.
     fn variable_text(&mut self, variable: &shell::Variable, doc: &Doc) -> Traced {
+        if !self.spend(0) {
+            return doc.code(variable.start, variable.end, Why::TooLong);
+        }
         let text = self.with_operation(variable, doc);
+        self.spend(text.cost());
         self.note(&text);
         text
     }

@@ -6,9 +6,22 @@ use std::rc::Rc;
 use super::scope::{Arg, Scope, Variable};
 use super::{Doc, MAX_CALLS, Walker};
 use crate::core::patch::launchers::{Follows, Launcher, Starts};
-use crate::core::patch::settings::Format;
+use crate::core::patch::settings::{Format, Settings};
 use crate::core::patch::shell::Command;
 use crate::core::patch::traced::{Quote, Span, Traced};
+
+/// Files of settings that one command names.
+const MAX_SETTINGS: usize = 32;
+
+/// Options of Hydra that name a configuration, which is looked for in places of its own.
+const HYDRA_OPTIONS: [&str; 6] = [
+    "--config-name",
+    "-cn",
+    "--config-path",
+    "-cp",
+    "--config-dir",
+    "-cd",
+];
 
 /// A program that is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +38,8 @@ pub struct Call {
     pub variables: BTreeMap<String, Traced>,
     /// The folder in which it runs, relative to that of the job.
     pub folder: Option<String>,
-    /// Files of settings among the words: the path, and what is in it.
-    pub settings: Vec<(String, Traced)>,
+    /// Files of settings among the words, in their order.
+    pub settings: Vec<Named>,
     /// Files of settings among the words that were not given, or whose format is not read: what they say is not
     /// known.
     pub unread: Vec<String>,
@@ -34,6 +47,17 @@ pub struct Call {
     pub start: Option<Span>,
     /// Where further words are put; None where the command stands in several places.
     pub end: Option<End>,
+}
+
+/// A file of settings that words name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Its path.
+    pub path: String,
+    /// What is in it.
+    pub content: Traced,
+    /// What that says.
+    pub says: Rc<Settings>,
 }
 
 /// The end of a command's words.
@@ -245,10 +269,17 @@ impl Walker<'_> {
 
 impl Walker<'_> {
     /// The files of settings that words name, in their order; and those of which nothing is known.
-    fn settings(&mut self, words: &[Arg], doc: &Doc) -> (Vec<(String, Traced)>, Vec<String>) {
-        let (mut found, mut unread) = (Vec::new(), Vec::new());
+    fn settings(&mut self, words: &[Arg], doc: &Doc) -> (Vec<Named>, Vec<String>) {
+        let (mut found, mut unread) = (Vec::<Named>::new(), Vec::new());
+        let mut hydras_own = false;
         for word in words {
             let text = word.text.text();
+            let name = text.split('=').next().unwrap_or(&text);
+            let own = HYDRA_OPTIONS.contains(&name);
+            let value_of_one = std::mem::replace(&mut hydras_own, own && name == text);
+            if own || value_of_one {
+                continue;
+            }
             let start = text.find('=').map_or(0, |at| at + 1);
             let value = word.text.slice(start, text.len());
             let Some(format) = Format::of(&text) else {
@@ -258,14 +289,12 @@ impl Walker<'_> {
                 unread.push(text);
                 continue;
             };
-            let made = self.out.created.get(&path).cloned();
-            let content = made.or_else(|| {
-                let file = self.source(&path)?;
-                Some(Traced::file(file, &self.out.sources[file].text))
-            });
-            match content {
-                Some(content) if format.is_read() => found.push((path, content)),
-                Some(_) => unread.push(path),
+            if found.iter().any(|named| named.path == path) || found.len() >= MAX_SETTINGS {
+                continue;
+            }
+            match self.named(&path, format) {
+                Some(Some(named)) => found.push(named),
+                Some(None) => unread.push(path),
                 None => {
                     unread.push(path.clone());
                     self.out.wanted.insert(path);
@@ -273,6 +302,32 @@ impl Walker<'_> {
             }
         }
         (found, unread)
+    }
+
+    /// What a file of settings says: None where it is not there, `Some(None)` where it is not read.
+    fn named(&mut self, path: &str, format: Format) -> Option<Option<Named>> {
+        let made = self.out.created.get(path).cloned();
+        let content = match made {
+            Some(content) => content,
+            None => {
+                let file = self.source(path)?;
+                if let Some(known) = self.settings.get(path) {
+                    return Some(known.clone());
+                }
+                Traced::file(file, &self.out.sources[file].text)
+            }
+        };
+        let text = content.text();
+        let says = self.spend(text.len()).then(|| format.read(&text)).flatten();
+        let named = says.map(|says| Named {
+            path: path.to_owned(),
+            content,
+            says: Rc::new(says),
+        });
+        if !self.out.created.contains_key(path) {
+            self.settings.insert(path.to_owned(), named.clone());
+        }
+        Some(named)
     }
 }
 

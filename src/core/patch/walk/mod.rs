@@ -19,11 +19,13 @@ use super::shell::{self, Script};
 use super::traced::{Quote, Span, Traced};
 use scope::Scope;
 
-pub use launch::{Call, End, Target};
+pub use launch::{Call, End, Named, Target};
 pub use scope::Arg;
 
 /// Commands that are followed, of all scripts together.
 const MAX_STEPS: usize = 20_000;
+/// Bytes that are copied to follow them: the text of each word, what branches have of variables, files.
+const MAX_WORK: usize = 64 << 20;
 /// Scripts, functions and strings of commands that call each other.
 const MAX_CALLS_DEEP: usize = 12;
 /// Programs that are remembered.
@@ -109,6 +111,8 @@ pub fn follow(
         scope: Scope::default(),
         depth: 0,
         steps: 0,
+        work: 0,
+        settings: BTreeMap::new(),
         muted: 0,
         quiet: false,
     };
@@ -125,6 +129,9 @@ pub(super) struct Walker<'a> {
     scope: Scope,
     depth: usize,
     steps: usize,
+    work: usize,
+    /// What the files of settings say that were named so far.
+    settings: BTreeMap<String, Option<Named>>,
     /// Above 0 while commands are followed for what they do to variables only.
     muted: usize,
     /// While words are read that are only printed.
@@ -166,6 +173,14 @@ impl Walker<'_> {
         }
     }
 
+    /// Counts bytes that are copied; false where it is more than is followed.
+    pub(super) fn spend(&mut self, bytes: usize) -> bool {
+        self.work = self.work.saturating_add(bytes);
+        let fits = self.work <= MAX_WORK;
+        self.out.cut |= !fits;
+        fits
+    }
+
     /// The number of a file that was given.
     pub(super) fn source(&mut self, path: &str) -> Option<usize> {
         let given = self.out.sources.iter().skip(SCRIPT);
@@ -203,6 +218,9 @@ impl Walker<'_> {
             return;
         }
         let text = traced.text();
+        if !self.spend(traced.cost()) {
+            return;
+        }
         let script = shell::read(&text);
         let mut doc = Doc {
             traced,

@@ -52,7 +52,19 @@ pub(super) struct Scope {
     pub ended: bool,
 }
 
+/// Bytes that one name of a scope takes, roughly.
+const COST_OF_NAME: usize = 64;
+
 impl Scope {
+    /// Bytes that a copy takes, roughly; the texts of variables are shared.
+    pub fn cost(&self) -> usize {
+        let lists = self.variables.values().map(|v| match v {
+            Variable::Text(_) => 1,
+            Variable::List(items) => 1 + items.len(),
+        });
+        COST_OF_NAME * (lists.sum::<usize>() + self.functions.len() + self.args.len())
+    }
+
     /// Gives a variable a value, or more of one.
     pub fn set(&mut self, name: &str, value: Variable, append: bool) {
         let old = match append {

@@ -4,6 +4,7 @@
 //! twice, blocks of text, several documents) is refused with its line.
 
 mod scalar;
+mod settings;
 mod spot;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod tree;
 
 use serde_yaml::granit_parser::ScalarStyle;
 
+pub(super) use settings::{room, settings};
 use spot::{locate, position};
 use tree::{Content, Fault, Node};
 
@@ -155,6 +157,16 @@ impl Yaml {
 #[must_use]
 pub fn written(value: &Value) -> Option<String> {
     scalar::Scalar::of(value, ScalarStyle::Plain).map(|s| s.written)
+}
+
+/// A value in place of one that is written like `old`, quotes included; `None` for lists and maps.
+pub(super) fn written_like(value: &Value, old: &str) -> Option<String> {
+    let style = match old.as_bytes().first() {
+        Some(b'"') => ScalarStyle::DoubleQuoted,
+        Some(b'\'') => ScalarStyle::SingleQuoted,
+        _ => ScalarStyle::Plain,
+    };
+    scalar::Scalar::of(value, style).map(|s| s.written)
 }
 
 /// Mappings merged into one another that are followed.
