@@ -7,7 +7,7 @@ use super::args::{Configuration, sbatch_option};
 use super::print::story::Story;
 use super::print::{self, Failure, run_view};
 use super::relay::{self, Supervise};
-use super::{learned, load, new_run, render, runs, watch};
+use super::{learned, load, new_run, own, render, runs, watch};
 use crate::core::job::JobId;
 use crate::core::supervise::{Limits, Request};
 use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive};
@@ -38,27 +38,34 @@ pub struct Args {
     /// Attempts in all, the first included
     #[arg(long, value_name = "N")]
     attempts: Option<u32>,
+    /// Take what would be submitted, and changed after a failure, for agreed to (with a script of your own)
+    #[arg(long)]
+    yes: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// A job script of your own instead of a template, and what stands behind it, which is the script's
+    #[arg(
+        value_name = "SCRIPT",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    script: Vec<String>,
 }
 
 /// Runs `oomctl submit`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.configuration.config.as_deref())?;
-    let name = match &args.run {
-        Some(name) => name.clone(),
-        None => new_name(&project, args)?,
-    };
-    let (mut request, start) =
-        learned::request_in(&project, &args.configuration, &name, &args.sbatch)?;
-    learned::tell(start.as_ref());
+    let (name, mut request) = wanted(&project, args)?;
     if let Some(attempts) = args.attempts {
         let limits = request.inputs().limits.clone();
         request = request.with_limits(Limits { attempts, ..limits });
     }
     if args.dry_run {
-        return dry_run(&request, &project.folder);
+        return dry_run(&request, &project.folder, args.json);
+    }
+    if !args.script.is_empty() {
+        own::agreed(&request, args.yes)?;
     }
     if args.supervise == Some(Supervise::Job) {
         relay::check(&request)?;
@@ -81,12 +88,37 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     submit_once(supervisor, &name, args.json, watched.as_ref())
 }
 
+/// The run that is asked for: from templates, or a script of the user's own.
+fn wanted(project: &load::Project, args: &Args) -> Result<(String, Request), Failure> {
+    if !args.script.is_empty() {
+        let asked = own::Asked {
+            flags: &args.configuration,
+            run: args.run.as_deref(),
+            sbatch: &args.sbatch,
+            words: &args.script,
+        };
+        return own::submit(project, &asked);
+    }
+    let name = match &args.run {
+        Some(name) => name.clone(),
+        None => new_name(project, args)?,
+    };
+    let (request, start) = learned::request_in(project, &args.configuration, &name, &args.sbatch)?;
+    learned::tell(start.as_ref());
+    Ok((name, request))
+}
+
 fn new_name(project: &load::Project, args: &Args) -> Result<String, Failure> {
     let stem = load::stem(project, &args.configuration)?;
     runs::new_name(&project.folder, &stem)
 }
 
-fn dry_run(request: &Request, project: &Path) -> Result<ExitCode, Failure> {
+fn dry_run(request: &Request, project: &Path, json: bool) -> Result<ExitCode, Failure> {
+    if request.inputs().scripts.is_some() {
+        own::plan(request, json)?;
+        print::talk("dry run: nothing was submitted");
+        return Ok(ExitCode::SUCCESS);
+    }
     let place = render::preview(&project.display().to_string(), &request.inputs().backend);
     let files = request.render(&[], &place)?;
     print::data(&render::text(&files))?;

@@ -11,10 +11,12 @@ mod edit;
 pub mod hydra;
 mod knobs;
 mod launchers;
+mod placed;
 mod proposal;
 mod python;
 mod resources;
 mod sbatch;
+mod selves;
 pub mod settings;
 pub mod shell;
 mod stack;
@@ -30,11 +32,13 @@ pub use devices::{DataParallel, Literal, Script};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
+pub use placed::{Copy, Place, Placed, is_shell};
 pub use proposal::{Proposal, propose};
 pub use resources::Ask;
 pub use sbatch::{Directive, directives, wins};
 pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
 pub use walk::{
-    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, Reading, SCRIPT, Source, Submission, Target, follow,
+    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, FileRole, Named, Reading, SCRIPT, Source,
+    Submission, Target, follow,
 };

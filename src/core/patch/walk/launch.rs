@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::scope::{Arg, Scope, Variable};
-use super::{Doc, MAX_CALLS, Walker};
+use super::{Doc, FileRole, MAX_CALLS, Walker};
 use crate::core::patch::launchers::{Follows, Launcher, Starts};
 use crate::core::patch::settings::Format;
 use crate::core::patch::shell::Command;
@@ -172,7 +172,7 @@ impl Walker<'_> {
         if let Some(path) = self.resolved(&first.text, doc)
             && (shell || name.ends_with(".sh") || name.contains('/'))
         {
-            if let Some(file) = self.source(&path) {
+            if let Some(file) = self.named(&path, &first.text, FileRole::Run) {
                 let mut scope = chain.scope.unwrap_or_else(|| self.scope.clone());
                 scope = scope.inherited();
                 scope.args = chain.words[chain.at + 1..].to_vec();
@@ -260,7 +260,7 @@ impl Walker<'_> {
             };
             let made = self.out.created.get(&path).cloned();
             let content = made.or_else(|| {
-                let file = self.source(&path)?;
+                let file = self.named(&path, &value, FileRole::Settings)?;
                 Some(Traced::file(file, &self.out.sources[file].text))
             });
             match content {

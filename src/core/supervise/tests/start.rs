@@ -72,6 +72,8 @@ pub(super) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         risk: RISK,
         templates: BTreeMap::from([("job.sh.j2".to_owned(), text.to_owned())]),
         originals: BTreeMap::new(),
+        scripts: None,
+        user: None,
         cluster: None,
         memory_profile: None,
         cluster_facts: ClusterFacts::default(),

@@ -71,13 +71,15 @@ fn arguments(submission: &Submission, test_only: bool) -> Vec<String> {
         format!("--output={}", log(submission, &submission.stdout)),
         format!("--error={}", log(submission, &submission.stderr)),
         "--open-mode=append".to_owned(),
-        "--export=ALL".to_owned(),
     ]);
+    let export = submission.export.as_deref().unwrap_or("ALL");
+    words.push(format!("--export={export}"));
     if let Some(tasks) = &submission.tasks {
         let at_once = tasks.at_once.map_or(String::new(), |n| format!("%{n}"));
         words.push(format!("--array={}{at_once}", tasks.indices));
     }
     words.push(submission.script.display().to_string());
+    words.extend(submission.arguments.iter().cloned());
     words
 }
 

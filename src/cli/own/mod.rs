@@ -1,0 +1,8 @@
+//! Job scripts of the user's own: reading them with all that they call, and what follows for each command.
+
+mod read;
+mod request;
+mod submit;
+
+pub use read::{Read, Shelves};
+pub use submit::{Asked, agreed, plan, submit};
