@@ -1,16 +1,16 @@
 //! `oomctl submit`: render, write the intent down, submit.
 
+mod once;
+
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::args::{Configuration, sbatch_option};
-use super::print::story::Story;
-use super::print::{self, Failure, run_view};
+use super::print::{self, Failure};
 use super::relay::{self, Supervise};
 use super::{learned, load, new_run, own, render, runs, watch};
-use crate::core::job::JobId;
 use crate::core::supervise::{Limits, Request};
-use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive};
+use crate::drive::RunFolder;
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.
 pub(super) const PATIENCE_S: u64 = 90;
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return dry_run(&request, &project.folder, args.json);
     }
     if !args.script.is_empty() {
-        own::agreed(&request, args.yes)?;
+        own::agreed(&request, None, args.yes)?;
     }
     if args.supervise == Some(Supervise::Job) {
         relay::check(&request)?;
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.watch || args.supervise == Some(Supervise::Here) {
         return watch::follow(supervisor, args.json);
     }
-    submit_once(supervisor, &name, args.json, watched.as_ref())
+    once::submit_once(supervisor, &name, args.json, watched.as_ref())
 }
 
 /// The run that is asked for: from templates, or a script of the user's own.
@@ -124,39 +124,4 @@ fn dry_run(request: &Request, project: &Path, json: bool) -> Result<ExitCode, Fa
     print::data(&render::text(&files))?;
     print::talk("dry run: nothing was submitted");
     Ok(ExitCode::SUCCESS)
-}
-
-fn submit_once(
-    mut supervisor: Supervisor,
-    name: &str,
-    json: bool,
-    watched: Option<&JobId>,
-) -> Result<ExitCode, Failure> {
-    let sources = Sources::signals()
-        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
-    let until = Until::Submitted {
-        patience_s: PATIENCE_S,
-    };
-    let mut story = Story::quiet();
-    let end = drive(&mut supervisor, until, &sources, &mut story);
-    story.close();
-    let code = watch::result(&supervisor, end, json, &|view| {
-        let job = view.attempts.last().and_then(|a| a.job.clone());
-        match job {
-            Some(job) => print::data(&job),
-            None => Ok(()),
-        }
-    })?;
-    let handle = supervisor.runs().next();
-    match (end, watched.zip(handle)) {
-        (_, Some((job, handle))) => {
-            relay::aim(job, handle.history());
-            print::talk(&format!(
-                "watched by job {job}; `oomctl status {name}` tells"
-            ));
-        }
-        (End::Detached { .. }, None) => {}
-        (_, None) => print::talk(&run_view::next_step(&supervisor, name)),
-    }
-    Ok(code)
 }

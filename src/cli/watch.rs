@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::print::run_view::{RunView, list, run_view, summary};
 use super::print::story::Story;
 use super::print::{self, Failure};
-use super::{load, relay, runs, sweeps};
+use super::{load, own, relay, runs, sweeps};
 use crate::core::supervise::Outcome;
 use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
 use crate::io::ledger::Takeover;
@@ -28,6 +28,8 @@ pub struct Args {
     /// Take this turn of the watch over one run, and send the next (what a watch job runs)
     #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["once", "take_over", "json"])]
     turn: Option<u32>,
+    #[command(flatten)]
+    job: own::JobArgs,
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
@@ -47,22 +49,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut supervisor: Option<(String, Supervisor)> = None;
     let (names, sweeps) = sweeps::expand(&project.folder, &args.runs)?;
     for wanted in &names {
-        let stored = runs::find(&project.folder, wanted)?;
-        let request = runs::request(&stored.folder)?;
-        let backend = request.inputs().backend.clone();
+        let (handle, backend) = own::open(&project, wanted, &args.job, takeover)?;
         let (of, all) = supervisor
             .get_or_insert_with(|| (backend.clone(), runs::supervisor(&backend, &project.folder)));
         if *of != backend {
             let what = format!("{wanted} runs on {backend}, the others on {of}");
             return Err(Failure::new(2, what).hint("watch them in two calls"));
         }
-        let now = jiff::Timestamp::now();
-        all.add(Handle::open(
-            stored.folder,
-            Box::new(request),
-            takeover,
-            now,
-        )?);
+        all.add(handle);
     }
     let Some((_, mut supervisor)) = supervisor else {
         return Ok(ExitCode::SUCCESS);

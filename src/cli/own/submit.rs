@@ -53,6 +53,33 @@ pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request),
     Ok((name, request))
 }
 
+/// The request that is to be planned: that of a run of a script, or of a script.
+pub fn planned(
+    project: &Project,
+    flags: &Configuration,
+    words: &[String],
+) -> Result<Request, Failure> {
+    if let [name] = words
+        && runs::names(&project.folder).contains(name)
+    {
+        let request = runs::request(&runs::open(&project.folder, name)?.folder)?;
+        return match request.inputs().scripts {
+            Some(_) => Ok(request),
+            None => {
+                let what = format!("the run {name} is not one of a script of your own");
+                Err(Failure::new(2, what).hint("`oomctl plan` shows the ladder of templates"))
+            }
+        };
+    }
+    let asked = Asked {
+        flags,
+        run: None,
+        sbatch: &[],
+        words,
+    };
+    submit(project, &asked).map(|(_, request)| request)
+}
+
 /// Reads a script in the folder in which its job runs: the one here, or the one that it asks for.
 fn at_its_folder(submission: Submission, text: String, here: PathBuf, shelves: &Shelves) -> Read {
     let read = Read::new(submission.clone(), text.clone(), here.clone(), shelves);
@@ -106,25 +133,33 @@ pub(super) fn fits_a_run(request: &Request) -> Result<(), Failure> {
         let what = format!("the job asks for {option}, and a run cannot be that");
         return Err(Failure::new(2, what).hint(hint));
     }
-    if request.inputs().backend != "slurm" && adopt::is_array(&adoption.reading) {
+    if request.inputs().backend != "slurm" && adopt::task(&adoption.reading).is_some() {
         let what = "the job is a task of an array, and there is no Slurm here";
         return Err(Failure::new(2, what).hint("take --array out"));
     }
     Ok(())
 }
 
-/// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given.
-pub fn agreed(request: &Request, yes: bool) -> Result<(), Failure> {
-    let view = own_view::view(request);
+/// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given. `job` is the
+/// first attempt, where that was submitted without us.
+pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Failure> {
+    let view = own_view::view(request, job);
     print::talk(view.text().trim_end());
     if yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
         let what = "what would be submitted, and changed after a failure, has to be agreed to, and there is no terminal to ask at";
-        return Err(Failure::new(2, what).hint("look at it with --dry-run, then add --yes"));
+        let hint = match job {
+            None => "look at it with --dry-run, then add --yes",
+            Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",
+        };
+        return Err(Failure::new(2, what).hint(hint));
     }
-    print::prompt("submit this, and after a failure of memory what is shown? y or n [n]: ");
+    print::prompt(match job {
+        None => "submit this, and after a failure of memory what is shown? y or n [n]: ",
+        Some(_) => "submit what is shown after a failure of memory? y or n [n]: ",
+    });
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     match read.map(|_| answer.trim()) {
@@ -135,7 +170,7 @@ pub fn agreed(request: &Request, yes: bool) -> Result<(), Failure> {
 
 /// Prints what an attempt and each rung would change.
 pub fn plan(request: &Request, json: bool) -> Result<(), Failure> {
-    let view = own_view::view(request);
+    let view = own_view::view(request, None);
     match json {
         true => print::json(&view),
         false => print::data(&view.text()),

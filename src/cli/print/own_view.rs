@@ -24,6 +24,8 @@ pub struct View {
     run: String,
     preset: Option<String>,
     workdir: String,
+    /// The job that is the first attempt, where it was submitted without us.
+    job: Option<String>,
     /// The calls that start the program are there, and how many.
     programs: usize,
     /// Files that the scripts name and that could not be read.
@@ -44,8 +46,9 @@ struct Attempt {
     diff: String,
 }
 
-/// Climbs as if every attempt died of a GPU OOM of which nothing is known.
-pub fn view(request: &Request) -> View {
+/// Climbs as if every attempt died of a GPU OOM of which nothing is known. `job` is the first attempt, where it was
+/// submitted without us.
+pub fn view(request: &Request, job: Option<&str>) -> View {
     let adoption = request.adoption();
     let inputs = request.inputs();
     let recognised = inputs.scripts.as_ref().is_some_and(|s| s.recognised);
@@ -54,6 +57,7 @@ pub fn view(request: &Request) -> View {
         run: inputs.run.clone(),
         preset: recognised.then(|| request.preset().name.clone()),
         workdir: inputs.workdir.clone(),
+        job: job.map(str::to_owned),
         programs: adoption.as_ref().map_or(0, |a| a.calls().count()),
         missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
         attempts: Vec::new(),
@@ -71,7 +75,9 @@ impl View {
         let mut taken: Vec<Layer> = Vec::new();
         let mut rungs = Vec::new();
         for number in 1..=MOST_RUNGS {
-            self.attempts.push(attempt(request, number, &taken, rungs)?);
+            if number > 1 || self.job.is_none() {
+                self.attempts.push(attempt(request, number, &taken, rungs)?);
+            }
             let decision = request
                 .climb(&taken, None, number)
                 .map_err(|e| e.to_string())?;
@@ -105,6 +111,9 @@ impl View {
                 self.workdir
             ),
         };
+        if let Some(job) = &self.job {
+            let _ = writeln!(out, "attempt 1 is job {job}, as it was submitted");
+        }
         for missing in &self.missing {
             let _ = writeln!(out, "not there: {missing}");
         }

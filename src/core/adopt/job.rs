@@ -20,6 +20,8 @@ const NOT_ONE_JOB: [(&str, &str); 4] = [
         "a heterogeneous job is several jobs, of which none can be changed alone",
     ),
 ];
+/// What Slurm writes for the index of a job that is no task of an array.
+const NO_TASK: &str = "4294967294";
 /// Longest list of array indices that is one task: a number.
 const INDEX_DIGITS: usize = 10;
 
@@ -34,17 +36,42 @@ pub struct Gpus {
     pub time_limit_s: Option<u64>,
 }
 
-/// Where the user looks for a log: sbatch's pattern, with all filled in but the id of the job.
+/// The ids of a job, as they stand in the names of its logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobIds<'a> {
+    /// The job's own number (`%j`).
+    pub job: &'a str,
+    /// That of its array, or else its own (`%A`).
+    pub array: &'a str,
+    /// Its index in the array (`%a`).
+    pub task: Option<&'a str>,
+}
+
+/// Where the user looks for a log: sbatch's pattern, with all filled in but the ids of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPattern {
-    before: Vec<String>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Job,
+    Array,
+    Task,
 }
 
 impl LogPattern {
     /// The path for a job.
     #[must_use]
-    pub fn path(&self, id: &str) -> String {
-        self.before.join(id)
+    pub fn path(&self, ids: &JobIds<'_>) -> String {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.as_str(),
+            Part::Job => ids.job,
+            Part::Array => ids.array,
+            Part::Task => ids.task.unwrap_or(NO_TASK),
+        });
+        parts.collect()
     }
 }
 
@@ -97,10 +124,10 @@ pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
     })
 }
 
-/// Whether the job is a task of an array.
+/// The index of the task, where the job is one of an array.
 #[must_use]
-pub fn is_array(reading: &Reading) -> bool {
-    wins(&directives(reading), "array").is_some()
+pub fn task(reading: &Reading) -> Option<String> {
+    wins(&directives(reading), "array").map(text)
 }
 
 /// Which of the environment the job is to get, where the script says so.
@@ -127,7 +154,7 @@ pub fn logs(
     let name = job_name(reading);
     let pattern = |option: &str| wins(&all, option).map(text);
     let filled = |pattern: String| fill(&pattern, &name, user, workdir);
-    let default = if is_array(reading) {
+    let default = if task(reading).is_some() {
         "slurm-%A_%a.out"
     } else {
         "slurm-%j.out"
@@ -140,25 +167,31 @@ fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPatte
     if pattern.contains('\\') || pattern.is_empty() {
         return None;
     }
-    let mut parts = vec![String::new()];
+    let (mut parts, mut text) = (Vec::new(), String::new());
     if !pattern.starts_with('/') {
-        parts[0] = format!("{workdir}/");
+        text = format!("{workdir}/");
     }
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
-        let last = parts.last_mut()?;
-        match letter {
+        let part = match letter {
             '%' => match letters.next()? {
-                'j' | 'J' | 'A' => parts.push(String::new()),
-                'x' => last.push_str(name),
-                'u' => last.push_str(user),
-                '%' => last.push('%'),
+                'j' | 'J' => Part::Job,
+                'A' => Part::Array,
+                'a' => Part::Task,
+                'x' => Part::Text(name.to_owned()),
+                'u' => Part::Text(user.to_owned()),
+                '%' => Part::Text("%".to_owned()),
                 _ => return None,
             },
-            other => last.push(other),
+            other => Part::Text(other.to_string()),
+        };
+        match part {
+            Part::Text(more) => text.push_str(&more),
+            id => parts.extend([Part::Text(std::mem::take(&mut text)), id]),
         }
     }
-    Some(LogPattern { before: parts })
+    parts.push(Part::Text(text));
+    Some(LogPattern { parts })
 }
 
 /// GPUs, nodes and time that are asked for.

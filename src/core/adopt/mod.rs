@@ -20,8 +20,8 @@ use crate::core::recipe::{
 
 pub use attempt::{CLAIM, PATCH, files};
 pub use job::{
-    Gpus, LogPattern, bad_directive, export, has_error_log, is_array, job_name, logs, resources,
-    workdir,
+    Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, resources,
+    task, workdir,
 };
 pub use scripts::{Scripts, UNKNOWN};
 

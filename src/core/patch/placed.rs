@@ -90,6 +90,9 @@ impl Adoption<'_> {
                 why,
             }]
         };
+        if self.reading.sources.len() <= SCRIPT {
+            return Err(by_hand("the script is not known".to_owned()));
+        }
         let (changed, turns) = self.turned(patch, place).map_err(by_hand)?;
         let mut edits = patch.edits.clone();
         edits.extend(turns);

@@ -168,10 +168,16 @@ impl Request {
     pub(super) fn own_links(&self, id: &str) -> Option<LogLinks> {
         let adoption = self.adoption()?;
         let user = self.inputs().user.as_deref().unwrap_or_default();
+        let task = adopt::task(&adoption.reading);
+        let ids = adopt::JobIds {
+            job: id,
+            array: id,
+            task: task.as_deref(),
+        };
         let (out, err) = adopt::logs(&adoption.reading, &self.inputs().workdir, user);
         Some(LogLinks {
-            stdout: out.map(|p| p.path(id)),
-            stderr: err.map(|p| p.path(id)),
+            stdout: out.map(|p| p.path(&ids)),
+            stderr: err.map(|p| p.path(&ids)),
         })
     }
 

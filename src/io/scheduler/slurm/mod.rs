@@ -7,6 +7,7 @@
 mod accounts;
 mod clients;
 mod find;
+mod foreign;
 pub mod log_paths;
 pub mod parse;
 mod queue;
@@ -28,6 +29,7 @@ use crate::core::job::{JobRef, Token};
 
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
+pub use foreign::Foreign;
 use queue::Memory;
 pub use relay::{Start, WatchJob};
 pub use step::OnNodes;

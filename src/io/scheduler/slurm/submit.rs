@@ -160,6 +160,13 @@ pub fn bad_option(option: &str) -> Option<(String, &'static str)> {
             "write option and value as one word, `--partition=gpu` or `-pgpu`",
         ));
     }
+    // An array of one task is one job.
+    let index = option
+        .strip_prefix("--array=")
+        .or_else(|| option.strip_prefix("-a"));
+    if index.is_some_and(|i| !i.is_empty() && i.bytes().all(|b| b.is_ascii_digit())) {
+        return None;
+    }
     let short = ["-W", "-a", "-h", "-V"]
         .iter()
         .position(|short| option.starts_with(short));
@@ -214,6 +221,7 @@ mod tests {
             "-N2",
             "--verbose",
             "-H",
+            "--array=3",
         ];
         for option in good {
             assert_eq!(bad_option(option), None, "{option}");
