@@ -250,20 +250,28 @@ impl Handle {
         }
     }
 
-    /// The logs of an attempt, each with the place at which people look for it.
+    /// The logs of an attempt, each with a place at which people look for it: the project's folder for them, and where
+    /// a script of the user's own asks for it.
     fn links(&self, attempt: u32, job: &JobId) -> Vec<(PathBuf, PathBuf)> {
-        let logs = [self.folder.stdout(attempt), self.folder.stderr(attempt)];
-        let places = match self.run.intent.log_links(&job.0) {
-            Some(theirs) => [theirs.stdout, theirs.stderr].map(|at| at.map(PathBuf::from)),
-            None => {
-                let folder = self.folder.log_links();
-                let at =
-                    |ending: &str| Some(folder.as_ref()?.join(format!("slurm-{job}.{ending}")));
-                [at("out"), at("err")]
-            }
+        let (out, err) = (self.folder.stdout(attempt), self.folder.stderr(attempt));
+        let theirs = self.run.intent.log_links(&job.0);
+        let err = match &theirs {
+            Some(theirs) if theirs.one_log => out.clone(),
+            _ => err,
         };
-        let both = logs.into_iter().zip(places);
-        both.filter_map(|(log, at)| Some((log, at?))).collect()
+        let folder = self.folder.log_links();
+        let ours = |ending: &str| Some(folder.as_ref()?.join(format!("slurm-{job}.{ending}")));
+        let theirs = theirs.unwrap_or_default();
+        let all = [
+            (&out, ours("out")),
+            (&err, ours("err")),
+            (&out, theirs.stdout.map(PathBuf::from)),
+            (&err, theirs.stderr.map(PathBuf::from)),
+        ];
+        let made = all
+            .into_iter()
+            .filter_map(|(log, at)| Some((log.clone(), at?)));
+        made.collect()
     }
 
     /// `verdict.json`: why the attempt ended, with its evidence, and what follows.

@@ -1,6 +1,7 @@
 //! A job that was submitted with plain sbatch, as the first attempt of a run.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -22,6 +23,8 @@ use crate::io::scheduler::slurm_is_here;
 
 /// The name of a script that was handed to sbatch on its standard input, or with `--wrap`.
 const UNNAMED: &str = "job.sbatch";
+/// Seconds for which accounting is asked for the line of a submission. 22.05 takes up to 5.1.
+const LATE_S: u32 = 12;
 /// What stands for a script that nobody has any more.
 const NOTHING: &str = "#!/bin/sh\n";
 
@@ -81,9 +84,7 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
         token: None,
         submitted: Timestamp::now(),
     };
-    let foreign = slurm.foreign(&job);
-    let foreign = foreign.map_err(|e| Failure::new(4, format!("job {id}: {e}")))?;
-    let Some(foreign) = foreign else {
+    let Some(foreign) = told(&slurm, &job)? else {
         let what = format!("no run is called {id}, and Slurm knows no such job (any more)");
         return Err(Failure::new(2, what).hint("`oomctl diagnose LOG` says what killed it"));
     };
@@ -117,6 +118,23 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
     let mut handle = new_run::create(&project.folder, &name, request)?;
     handle.attach(job, foreign.gpus, logs, now, &mut Silent)?;
     Ok(handle)
+}
+
+/// What Slurm says of a job, with the line of its submission, which accounting writes down a little late.
+fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, Failure> {
+    let ask = || {
+        let told = slurm.foreign(job);
+        told.map_err(|e| Failure::new(4, format!("job {}: {e}", job.id)))
+    };
+    let mut foreign = ask()?;
+    for _ in 0..LATE_S {
+        if !foreign.as_ref().is_some_and(|f| f.is_late) {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        foreign = ask()?;
+    }
+    Ok(foreign)
 }
 
 /// A job of somebody else is left alone.
@@ -166,11 +184,10 @@ fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read,
             "the script of job {id} is gone: it is watched, and what to change after a failure is told; --script PATH names a copy"
         ));
     }
-    if foreign.submit_line.is_none() && known && taking.sbatch.is_empty() {
-        print::talk(&format!(
-            "with which options job {id} was submitted is not known: those of its script count, and --sbatch=OPT adds others"
-        ));
-    }
+    let options = match foreign.submit_line {
+        Some(_) => options,
+        None => reported(foreign, text.as_deref().unwrap_or_default()),
+    };
     let submission = Submission {
         options: options_of(foreign, options, &taking.sbatch),
         script: path,
@@ -179,6 +196,43 @@ fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read,
     };
     let text = text.unwrap_or_else(|| NOTHING.to_owned());
     Ok((Read::new(submission, text, workdir, shelves), known))
+}
+
+/// Where nobody has kept the line of the submission: what the controller says that the job asked for, in the form of its
+/// script where that has one. What neither tells is lost, which is said.
+fn reported(foreign: &Foreign, text: &str) -> Vec<String> {
+    let gives = |option: &str| {
+        let mut lines = text.lines().filter_map(|l| l.strip_prefix("#SBATCH"));
+        lines.any(|l| l.contains(&format!("--{option}")))
+    };
+    let others = |option: &str| match option {
+        "mem" | "mem-per-cpu" => ["mem-per-gpu", "mem-per-cpu"]
+            .iter()
+            .any(|o| *o != option && gives(o)),
+        "gpus-per-node" | "gpus" => ["gres", "gpus-per-task", "gpus-per-socket"]
+            .iter()
+            .any(|o| gives(o)),
+        "nodes" => gives("ntasks"),
+        _ => false,
+    };
+    let name = |o: &String| {
+        o.trim_start_matches('-')
+            .split('=')
+            .next()
+            .unwrap_or("")
+            .to_owned()
+    };
+    let asked = foreign.asked.iter().filter(|o| !others(&name(o)));
+    let options: Vec<String> = asked.cloned().collect();
+    print::talk(&format!(
+        "with which options job {} was submitted is not kept; Slurm reports {}. Others are given with --sbatch=OPT",
+        foreign.id,
+        match options.as_slice() {
+            [] => "nothing of it".to_owned(),
+            all => all.join(" "),
+        }
+    ));
+    options
 }
 
 /// The script as it is on disk now.

@@ -37,6 +37,8 @@ pub struct LogLinks {
     pub stdout: Option<String>,
     /// Path of standard error.
     pub stderr: Option<String>,
+    /// Standard error goes with standard output.
+    pub one_log: bool,
 }
 
 /// What a run was asked to do.
@@ -55,7 +57,7 @@ pub trait Intent {
     /// When it is no legal configuration.
     fn handed(&self, rungs: &[Layer]) -> Result<Handed, Refusal>;
 
-    /// Where the user looks for the logs of the job with this id; None where that is the project's folder for them.
+    /// Where else the user looks for the logs of the job with this id than in the project's folder for them.
     fn log_links(&self, _id: &str) -> Option<LogLinks> {
         None
     }

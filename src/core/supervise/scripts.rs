@@ -178,6 +178,7 @@ impl Request {
         Some(LogLinks {
             stdout: out.map(|p| p.path(&ids)),
             stderr: err.map(|p| p.path(&ids)),
+            one_log: !adopt::has_error_log(&adoption.reading),
         })
     }
 

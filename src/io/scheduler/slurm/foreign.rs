@@ -10,7 +10,7 @@ use super::Slurm;
 use super::clients::{no_answer, says_unknown_id};
 use super::log_paths::log_paths;
 use super::parse::{is_job_id, read_scontrol};
-use crate::core::job::{JobId, JobRef, JobStatus};
+use crate::core::job::{JobId, JobRef};
 
 /// Columns that sacct is asked for, free text last.
 const FIELDS: &str = "JobID,JobIDRaw,UID,User,AllocTRES,WorkDir,JobName,SubmitLine";
@@ -44,8 +44,17 @@ pub struct Foreign {
     pub logs: Option<(PathBuf, PathBuf)>,
     /// GPUs of the whole job.
     pub gpus: u64,
-    /// Its state, while the controller knows it.
-    pub status: Option<JobStatus>,
+    /// What the controller says that it asked for, as options of sbatch.
+    pub asked: Vec<String>,
+    /// Accounting is kept and has not written the line of the submission down yet (22.05 takes 5 s).
+    pub is_late: bool,
+}
+
+/// What accounting says.
+enum Accounted {
+    Line(Box<Foreign>),
+    Late,
+    Off,
 }
 
 impl Slurm {
@@ -57,13 +66,18 @@ impl Slurm {
         let controlled = self.controlled(job)?;
         let accounted = self.accounted(job);
         let known = match (controlled, accounted) {
-            (Some(mut known), Some(more)) => {
+            (Some(mut known), Accounted::Line(more)) => {
                 known.submit_line = more.submit_line;
                 known.gpus = known.gpus.max(more.gpus);
                 known
             }
-            (Some(known), None) | (None, Some(known)) => known,
-            (None, None) => return Ok(None),
+            (Some(known), Accounted::Late) => Foreign {
+                is_late: true,
+                ..known
+            },
+            (Some(known), Accounted::Off) => known,
+            (None, Accounted::Line(known)) => *known,
+            (None, _) => return Ok(None),
         };
         let script = self.written(job).or_else(|| self.kept(job));
         Ok(Some(Foreign { script, ..known }))
@@ -105,26 +119,31 @@ impl Slurm {
             script: None,
             logs: log_paths(&control),
             gpus: tres.map_or(0, |tres| gpus(&tres)),
-            status: Some(control.record.status),
+            asked: asked(&answer.stdout),
+            is_late: false,
         }))
     }
 
-    fn accounted(&self, job: &JobRef) -> Option<Foreign> {
-        self.clients.search.locate("sacct")?;
+    fn accounted(&self, job: &JobRef) -> Accounted {
+        if self.clients.search.locate("sacct").is_none() {
+            return Accounted::Off;
+        }
         let ask = |fields: &str| {
             let words = ["-X", "-n", "-P", "-j", &job.id.0, "-o", fields].map(str::to_owned);
             self.clients.query("sacct", &words)
         };
         let mut answer = ask(FIELDS);
-        if answer.stderr.contains("Invalid field") {
+        let before = answer.stderr.contains("Invalid field");
+        if before {
             answer = ask(FIELDS_BEFORE);
         }
-        let line = answer
-            .stdout
-            .lines()
-            .next_back()
-            .filter(|_| answer.is_clean())?;
-        read_accounted(line)
+        if !answer.is_clean() {
+            return Accounted::Off;
+        }
+        match answer.stdout.lines().next_back().and_then(read_accounted) {
+            Some(job) if before || job.submit_line.is_some() => Accounted::Line(Box::new(job)),
+            _ => Accounted::Late,
+        }
     }
 
     /// The script as the controller has it.
@@ -163,7 +182,8 @@ fn read_accounted(line: &str) -> Option<Foreign> {
         script: None,
         logs: None,
         gpus: gpus(tres),
-        status: None,
+        asked: Vec::new(),
+        is_late: false,
     })
 }
 
@@ -175,6 +195,54 @@ fn read_kept(text: &str) -> Option<String> {
     let one = script.split("\nBatch Script for ").next().unwrap_or(script);
     let usable = dashes.starts_with("---") && one.starts_with("#!") && one.len() <= MAX_SCRIPT;
     usable.then(|| format!("{}\n", one.trim_end_matches('\n')))
+}
+
+/// Fields of `scontrol show job`, and the options of sbatch that ask for what they say.
+const ASKED: [(&str, &str); 10] = [
+    ("Partition", "partition"),
+    ("Account", "account"),
+    ("QOS", "qos"),
+    ("TimeLimit", "time"),
+    ("NumNodes", "nodes"),
+    ("ExcNodeList", "exclude"),
+    ("ReqNodeList", "nodelist"),
+    ("Features", "constraint"),
+    ("MinMemoryNode", "mem"),
+    ("MinMemoryCPU", "mem-per-cpu"),
+];
+
+/// What a job asked for, of the things that decide where it runs and with how much.
+fn asked(text: &str) -> Vec<String> {
+    let words = text.split_whitespace().filter_map(|w| w.split_once('='));
+    let fields: Vec<(&str, &str)> = words.collect();
+    let value = |key: &str| {
+        let found = fields.iter().find(|(name, _)| *name == key)?.1;
+        let plain = !found.is_empty() && !found.starts_with('(') && !found.contains("N/A");
+        (plain && found != "UNLIMITED" && found != "Partition_Limit").then_some(found)
+    };
+    let mut options: Vec<String> = ASKED
+        .iter()
+        .filter_map(|(key, option)| Some(format!("--{option}={}", value(key)?)))
+        .collect();
+    // `gres:gpu:h100:4`, and `gres/gpu:4` since 25.11.
+    let count = |tres: &str| {
+        let gpu = tres.split(',').find_map(|t| {
+            t.strip_prefix("gres:gpu")
+                .or_else(|| t.strip_prefix("gres/gpu"))
+        });
+        gpu.map(|rest| rest.trim_start_matches([':', '=']).to_owned())
+    };
+    options.extend(
+        value("TresPerNode")
+            .and_then(count)
+            .map(|n| format!("--gpus-per-node={n}")),
+    );
+    options.extend(
+        value("TresPerJob")
+            .and_then(count)
+            .map(|n| format!("--gpus={n}")),
+    );
+    options
 }
 
 /// The number in `ada(1000) GroupId=…`.
