@@ -19,8 +19,8 @@ const ROOMS: [&str; 5] = ["main", "cli", "drive", "io", "core"];
 /// The parts of core, leftmost first; each part of a row may import from the rows after it.
 const CORE: [&[&str]; 8] = [
     &["report"],
-    &["supervise", "launch", "adopt"],
-    &["learn"],
+    &["supervise", "launch"],
+    &["learn", "adopt"],
     &["ladder", "sweep"],
     &["memory", "config", "render", "patch"],
     &["recipe", "diagnose", "device"],

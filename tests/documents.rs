@@ -126,6 +126,9 @@ fn example(document: &str) -> tempfile::TempDir {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(root().join("examples").join(name).join(file), to).unwrap();
     }
+    // The script that the reader of docs/adopt.md has.
+    let script = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython3 -m verl.trainer.main_ppo data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 trainer.n_gpus_per_node=4\n";
+    fs::write(dir.path().join("submit_grpo.slurm"), script).unwrap();
     dir
 }
 
@@ -152,8 +155,8 @@ fn every_command_line_parses_and_cheap_ones_run() {
                 run += 1;
             }
             // Behind a `--` it would be the program's, and behind a script the script's.
-            let script =
-                |w: &String| words[0] == "adopt" && w.contains(".s") && !w.starts_with('-');
+            let takes_script = ["adopt", "plan", "submit"].contains(&words[0].as_str());
+            let script = |w: &String| takes_script && w.contains(".s") && !w.starts_with('-');
             let end = words.iter().position(|w| w == "--" || script(w));
             words.truncate(end.unwrap_or(words.len()));
             words.push("--help".to_owned());

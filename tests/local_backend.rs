@@ -53,6 +53,8 @@ impl Place {
             stderr: self.path("job.err"),
             environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
             options: Vec::new(),
+            arguments: Vec::new(),
+            export: None,
             time_limit_s: None,
             tasks: None,
         }

@@ -120,6 +120,8 @@ impl Site {
             stderr: at.join("slurm-1.err"),
             environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             options: Vec::new(),
+            arguments: Vec::new(),
+            export: None,
             time_limit_s: None,
             tasks: None,
         }

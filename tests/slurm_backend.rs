@@ -128,6 +128,8 @@ impl Place {
             workdir: self.folder.path().to_path_buf(),
             environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
+            arguments: Vec::new(),
+            export: None,
             time_limit_s: None,
             tasks: None,
         }

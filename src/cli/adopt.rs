@@ -1,22 +1,19 @@
 //! `oomctl adopt`: what is understood of a job script of the user's own, and the patch that a rung would be.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::load;
+use super::own::{Read, Shelves};
 use super::print::{self, Failure, adopt_view};
 use crate::core::adopt::Own;
-use crate::core::config::{parse_data, parse_knob_set, parse_preset};
-use crate::core::patch::{Adoption, Given, Launchers, Stack, Submission};
-use crate::core::recipe::{KnobSetFile, PresetFile, Problem};
+use crate::core::patch::{Adoption, Submission};
+use crate::core::recipe::Problem;
 use crate::io::files::read_text;
-use crate::io::library::{Library, Shelf};
+use crate::io::library::Library;
 
 /// Largest file of a job that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// Files of a job that are read.
-const MAX_FILES: usize = 64;
 
 /// Arguments of `adopt`.
 #[derive(Debug, clap::Args)]
@@ -41,11 +38,7 @@ pub struct Args {
 /// Runs `oomctl adopt`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let library = load::project(None)?.library;
-    let (presets, launchers) = (
-        presets(&library, args.preset.as_deref())?,
-        launchers(&library)?,
-    );
-    let stacks: Vec<Stack> = presets.iter().map(Stack::of).collect();
+    let shelves = Shelves::of(&library, args.preset.as_deref())?;
     let (script, rest) = args.script.split_first().ok_or_else(|| Failure::quiet(2))?;
     let submission = Submission {
         options: args.sbatch.clone(),
@@ -55,64 +48,23 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
             .collect(),
     };
-    let mut files = BTreeMap::from([(script.clone(), read_text(Path::new(script), MAX_FILE)?)]);
-    let mut asked = BTreeSet::new();
-    loop {
-        let given = Given {
-            submission: &submission,
-            files: &files,
-            launchers: &launchers,
-            stacks: &stacks,
-        };
-        let adoption = Adoption::read(given);
-        let wanted = adoption.reading.wanted.clone();
-        let new: Vec<String> = wanted
-            .into_iter()
-            .filter(|p| asked.insert(p.clone()))
-            .collect();
-        if new.is_empty() || asked.len() > MAX_FILES {
-            return show(args, &library, &adoption, &presets);
-        }
-        for path in new {
-            // What is not there or cannot be read is told among what is missing.
-            if let Ok(text) = read_text(Path::new(&path), MAX_FILE) {
-                files.insert(path, text);
-            }
-        }
-    }
-}
-
-fn presets(library: &Library, only: Option<&str>) -> Result<Vec<PresetFile>, Failure> {
-    let names = match only {
-        Some(name) => vec![name.to_owned()],
-        None => library.names(Shelf::Presets),
-    };
-    let read = |name: &String| {
-        let source = library.get(Shelf::Presets, name)?;
-        Ok(parse_preset(&source.path, &source.text)?)
-    };
-    names.iter().map(read).collect()
-}
-
-fn launchers(library: &Library) -> Result<Launchers, Failure> {
-    let mut all = Launchers::default();
-    for name in library.names(Shelf::Launchers) {
-        let source = library.get(Shelf::Launchers, &name)?;
-        let table: Launchers = parse_data(&source.path, &source.text)?;
-        all.launchers.extend(table.launchers);
-    }
-    Ok(all)
+    let text = read_text(Path::new(script), MAX_FILE)?;
+    let read = Read::new(submission, text, PathBuf::from("."), &shelves);
+    show(args, &library, &read.adoption(&shelves), &shelves)
 }
 
 fn show(
     args: &Args,
     library: &Library,
     adoption: &Adoption<'_>,
-    presets: &[PresetFile],
+    shelves: &Shelves,
 ) -> Result<ExitCode, Failure> {
-    let named = |file: &&PresetFile| adoption.stack.is_some_and(|s| s.name == file.preset);
-    let own = match presets.iter().find(named) {
-        Some(file) => Some(Own::new(file.clone(), sets(library, file)?, adoption)?),
+    let own = match shelves.preset(adoption) {
+        Some(file) => Some(Own::new(
+            file.clone(),
+            Shelves::sets(library, file)?,
+            adoption,
+        )?),
         None => None,
     };
     let wishes = args.set.iter().map(|text| wish(adoption, text));
@@ -124,14 +76,6 @@ fn show(
         print::data(&view.text())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn sets(library: &Library, file: &PresetFile) -> Result<Vec<KnobSetFile>, Failure> {
-    let read = |name: &String| {
-        let source = library.get(Shelf::Sets, name)?;
-        Ok(parse_knob_set(&source.path, &source.text)?)
-    };
-    file.uses.iter().map(read).collect()
 }
 
 fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<adopt_view::Wish<'t>, Failure> {

@@ -48,7 +48,7 @@ pub struct Project {
     pub folder: PathBuf,
     /// Its library.
     pub library: Library,
-    document: Document,
+    pub(super) document: Document,
 }
 
 /// What is known of training stacks: built in, and the project's own under `presets/memory/`.
@@ -172,6 +172,8 @@ pub fn request_in(
         risk: climbing::risk(flags, doc)?,
         templates: project.library.templates()?,
         originals,
+        scripts: None,
+        user: None,
         cluster_facts,
         cluster,
         dataset,
@@ -213,7 +215,10 @@ fn layers<'a>(
 }
 
 /// The memory profile that a preset names.
-fn memory_profile(project: &Project, preset: &Preset) -> Result<Option<Source>, Failure> {
+pub(super) fn memory_profile(
+    project: &Project,
+    preset: &Preset,
+) -> Result<Option<Source>, Failure> {
     let names = preset.memory.as_ref().map(|m| m.profile.as_str());
     let source = names.map(|name| project.library.get(Shelf::Memory, name));
     Ok(source.transpose()?)
@@ -221,7 +226,11 @@ fn memory_profile(project: &Project, preset: &Preset) -> Result<Option<Source>, 
 
 /// The name under a key, from its flag or the project file. A profile or preset that does not exist is
 /// refused where it is named.
-fn named(project: &Project, key: &str, flag: Option<&str>) -> Result<Option<String>, Failure> {
+pub(super) fn named(
+    project: &Project,
+    key: &str,
+    flag: Option<&str>,
+) -> Result<Option<String>, Failure> {
     if let Some(name) = flag {
         return Ok(Some(name.to_owned()));
     }
@@ -305,7 +314,7 @@ fn outer_files() -> Result<Vec<(LayerKind, Document)>, Failure> {
     Ok(files)
 }
 
-fn profile(
+pub(super) fn profile(
     project: &Project,
     shelf: Shelf,
     key: &str,
@@ -323,7 +332,7 @@ fn profile(
 }
 
 /// The backend: flag, project file, or Slurm where sbatch is found.
-fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, Failure> {
+pub(super) fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, Failure> {
     let given = match flags.backend {
         Some(backend) => backend,
         None => match doc.text("backend")? {

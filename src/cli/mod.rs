@@ -26,6 +26,7 @@ mod learned;
 mod load;
 mod logs;
 mod new_run;
+mod own;
 mod plan;
 mod plan_after;
 mod presets;

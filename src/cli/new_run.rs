@@ -27,10 +27,13 @@ pub fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Fa
 
 /// The environment of the jobs: ours, without what is secret or belongs to this process.
 fn environment(request: &Request) -> Result<Environment, Failure> {
-    let recipe = request.recipe(&[])?;
-    let declared = match recipe.value("secrets") {
-        Value::List(names) => names.clone(),
-        _ => Vec::new(),
+    let declared = match &request.inputs().scripts {
+        // A script of the user's own declares nothing; what looks like a secret is one.
+        Some(_) => Vec::new(),
+        None => match request.recipe(&[])?.value("secrets") {
+            Value::List(names) => names.clone(),
+            _ => Vec::new(),
+        },
     };
     let missing: Vec<&str> = declared
         .iter()

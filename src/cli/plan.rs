@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::args::Configuration;
 use super::plan_after;
 use super::print::{self, Failure, plan_view};
-use super::{learned, load};
+use super::{learned, load, own};
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -21,10 +21,26 @@ pub struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// A job script of your own, and what stands behind it, or a run of one: each rung as a diff of it
+    #[arg(
+        value_name = "SCRIPT|RUN",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        conflicts_with = "after"
+    )]
+    script: Vec<String>,
 }
 
 /// Runs `oomctl plan`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if !args.script.is_empty() {
+        let project = load::project(args.configuration.config.as_deref())?;
+        own::plan(
+            &own::planned(&project, &args.configuration, &args.script)?,
+            args.json,
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(failure) = &args.after {
         let request = load::request(&args.configuration, "plan", &[])?;
         return plan_after::run(&args.configuration, &request, failure, args.json);

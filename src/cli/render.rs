@@ -55,13 +55,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// The place of a first attempt in a run that does not exist.
 pub fn preview(project: &str, backend: &str) -> AttemptPlace {
     AttemptPlace {
-        run: "preview".to_owned(),
-        number: 1,
-        token: "oomctl-preview-1-00000000".to_owned(),
-        dir: format!("{project}/.oomctl/runs/preview/attempt-1"),
-        workdir: project.to_owned(),
-        backend: backend.to_owned(),
         program: program(),
+        ..AttemptPlace::anywhere(project, backend)
     }
 }
 

@@ -1,16 +1,16 @@
 //! `oomctl submit`: render, write the intent down, submit.
 
+mod once;
+
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::args::{Configuration, sbatch_option};
-use super::print::story::Story;
-use super::print::{self, Failure, run_view};
+use super::print::{self, Failure};
 use super::relay::{self, Supervise};
-use super::{checkpoint, ended, learned, load, new_run, render, runs, watch};
-use crate::core::job::JobId;
+use super::{checkpoint, learned, load, new_run, own, render, runs, watch};
 use crate::core::supervise::{Limits, Request};
-use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive};
+use crate::drive::RunFolder;
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.
 pub(super) const PATIENCE_S: u64 = 90;
@@ -38,29 +38,34 @@ pub struct Args {
     /// Attempts in all, the first included
     #[arg(long, value_name = "N")]
     attempts: Option<u32>,
+    /// Take what would be submitted, and changed after a failure, for agreed to (with a script of your own)
+    #[arg(long)]
+    yes: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// A job script of your own instead of a template, and what stands behind it, which is the script's
+    #[arg(
+        value_name = "SCRIPT",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    script: Vec<String>,
 }
 
 /// Runs `oomctl submit`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.configuration.config.as_deref())?;
-    let name = match &args.run {
-        Some(name) => name.clone(),
-        None => new_name(&project, args)?,
-    };
-    let mut configuration = args.configuration.clone();
-    let knobs = args.supervise.and_then(Supervise::knobs);
-    configuration.set.extend(knobs.map(str::to_owned));
-    let (mut request, start) = learned::request_in(&project, &configuration, &name, &args.sbatch)?;
-    learned::tell(start.as_ref());
+    let (name, mut request) = wanted(&project, args)?;
     if let Some(attempts) = args.attempts {
         let limits = request.inputs().limits.clone();
         request = request.with_limits(Limits { attempts, ..limits });
     }
     if args.dry_run {
-        return dry_run(&request, &project.folder);
+        return dry_run(&request, &project.folder, args.json);
+    }
+    if !args.script.is_empty() {
+        own::agreed(&request, None, args.yes)?;
     }
     if let Some(supervise) = args.supervise {
         supervise.check(&request)?;
@@ -81,7 +86,30 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.watch || args.supervise == Some(Supervise::Here) {
         return watch::follow(supervisor, args.json);
     }
-    submit_once(supervisor, &name, args, watched.as_ref())
+    once::submit_once(supervisor, &name, args, watched.as_ref())
+}
+
+/// The run that is asked for: from templates, or a script of the user's own.
+fn wanted(project: &load::Project, args: &Args) -> Result<(String, Request), Failure> {
+    if !args.script.is_empty() {
+        let asked = own::Asked {
+            flags: &args.configuration,
+            run: args.run.as_deref(),
+            sbatch: &args.sbatch,
+            words: &args.script,
+        };
+        return own::submit(project, &asked);
+    }
+    let name = match &args.run {
+        Some(name) => name.clone(),
+        None => new_name(project, args)?,
+    };
+    let mut configuration = args.configuration.clone();
+    let knobs = args.supervise.and_then(Supervise::knobs);
+    configuration.set.extend(knobs.map(str::to_owned));
+    let (request, start) = learned::request_in(project, &configuration, &name, &args.sbatch)?;
+    learned::tell(start.as_ref());
+    Ok((name, request))
 }
 
 fn new_name(project: &load::Project, args: &Args) -> Result<String, Failure> {
@@ -89,48 +117,15 @@ fn new_name(project: &load::Project, args: &Args) -> Result<String, Failure> {
     runs::new_name(&project.folder, &stem)
 }
 
-fn dry_run(request: &Request, project: &Path) -> Result<ExitCode, Failure> {
+fn dry_run(request: &Request, project: &Path, json: bool) -> Result<ExitCode, Failure> {
+    if request.inputs().scripts.is_some() {
+        own::plan(request, json)?;
+        print::talk("dry run: nothing was submitted");
+        return Ok(ExitCode::SUCCESS);
+    }
     let place = render::preview(&project.display().to_string(), &request.inputs().backend);
     let files = request.render(&[], &place)?;
     print::data(&render::text(&files))?;
     print::talk("dry run: nothing was submitted");
     Ok(ExitCode::SUCCESS)
-}
-
-fn submit_once(
-    mut supervisor: Supervisor,
-    name: &str,
-    args: &Args,
-    watched: Option<&JobId>,
-) -> Result<ExitCode, Failure> {
-    let sources = Sources::signals()
-        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
-    let until = Until::Submitted {
-        patience_s: PATIENCE_S,
-    };
-    let mut story = Story::quiet();
-    let end = drive(&mut supervisor, until, &sources, &mut story);
-    story.close();
-    let code = ended::result(&supervisor, end, args.json, &|view| {
-        let job = view.attempts.last().and_then(|a| a.job.clone());
-        match job {
-            Some(job) => print::data(&job),
-            None => Ok(()),
-        }
-    })?;
-    let handle = supervisor.runs().next();
-    match (end, watched.zip(handle)) {
-        (_, Some((job, handle))) => {
-            relay::aim(job, handle.history());
-            print::talk(&format!(
-                "watched by job {job}; `oomctl status {name}` tells"
-            ));
-        }
-        (End::Detached { .. }, None) => {}
-        _ if args.supervise == Some(Supervise::Script) => print::talk(&format!(
-            "each job takes a turn of the watch at its end; `oomctl status {name}` tells"
-        )),
-        (_, None) => print::talk(&run_view::next_step(&supervisor, name)),
-    }
-    Ok(code)
 }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use super::print::story::Story;
 use super::print::{self, Failure};
-use super::{ended, load, relay, runs, sweeps};
-use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
+use super::{ended, load, own, relay, runs, sweeps};
+use crate::drive::{End, Sources, Supervisor, Until, drive};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
 
@@ -24,6 +24,8 @@ pub struct Args {
     /// Do what is due and end, rather than stay until the runs are over
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    job: own::JobArgs,
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
@@ -46,22 +48,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (names, sweeps) = sweeps::expand(&project.folder, &args.runs)?;
     allow_open(names.len() as u64);
     for wanted in &names {
-        let stored = runs::find(&project.folder, wanted)?;
-        let request = runs::request(&stored.folder)?;
-        let backend = request.inputs().backend.clone();
+        let (handle, backend) = own::open(&project, wanted, &args.job, takeover)?;
         let (of, all) = supervisor
             .get_or_insert_with(|| (backend.clone(), runs::supervisor(&backend, &project.folder)));
         if *of != backend {
             let what = format!("{wanted} runs on {backend}, the others on {of}");
             return Err(Failure::new(2, what).hint("watch them in two calls"));
         }
-        let now = jiff::Timestamp::now();
-        all.add(Handle::open(
-            stored.folder,
-            Box::new(request),
-            takeover,
-            now,
-        )?);
+        all.add(handle);
     }
     let Some((_, mut supervisor)) = supervisor else {
         return Ok(ExitCode::SUCCESS);

@@ -10,7 +10,7 @@ use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
 use crate::core::diagnose::Incident;
-use crate::core::job::Token;
+use crate::core::job::{JobId, Token};
 use crate::core::measure::Measured;
 use crate::core::supervise::{
     Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide, lesson,
@@ -238,15 +238,9 @@ impl Handle {
                 Ok(())
             }
             Fact::Submitted { attempt, job, .. } => {
-                let Some(links) = self.folder.log_links() else {
-                    return Ok(());
-                };
-                std::fs::create_dir_all(&links).map_err(io_error("create", &links))?;
-                for (path, ending) in [
-                    (self.folder.stdout(*attempt), "out"),
-                    (self.folder.stderr(*attempt), "err"),
-                ] {
-                    let at = links.join(format!("slurm-{}.{ending}", job.id));
+                for (path, at) in self.links(*attempt, &job.id) {
+                    let folder = at.parent().unwrap_or(&at);
+                    std::fs::create_dir_all(folder).map_err(io_error("create", folder))?;
                     link(&path, &at)?;
                 }
                 Ok(())
@@ -254,6 +248,30 @@ impl Handle {
             Fact::Decided { attempt, .. } => self.write_verdict(*attempt),
             _ => Ok(()),
         }
+    }
+
+    /// The logs of an attempt, each with a place at which people look for it: the project's folder for them, and where
+    /// a script of the user's own asks for it.
+    fn links(&self, attempt: u32, job: &JobId) -> Vec<(PathBuf, PathBuf)> {
+        let (out, err) = (self.folder.stdout(attempt), self.folder.stderr(attempt));
+        let theirs = self.run.intent.log_links(&job.0);
+        let err = match &theirs {
+            Some(theirs) if theirs.one_log => out.clone(),
+            _ => err,
+        };
+        let folder = self.folder.log_links();
+        let ours = |ending: &str| Some(folder.as_ref()?.join(format!("slurm-{job}.{ending}")));
+        let theirs = theirs.unwrap_or_default();
+        let all = [
+            (&out, ours("out")),
+            (&err, ours("err")),
+            (&out, theirs.stdout.map(PathBuf::from)),
+            (&err, theirs.stderr.map(PathBuf::from)),
+        ];
+        let made = all
+            .into_iter()
+            .filter_map(|(log, at)| Some((log.clone(), at?)));
+        made.collect()
     }
 
     /// `verdict.json`: why the attempt ended, with its evidence, and what follows.

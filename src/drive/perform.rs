@@ -88,15 +88,30 @@ pub(super) fn submission(
             None => return Err(DriveError::ScriptChanged { path: script }),
         }
     }
-    let limit = run.intent.resources(&run.history.rungs());
+    let rungs = run.history.rungs();
+    let limit = run.intent.resources(&rungs);
+    let handed = run
+        .intent
+        .handed(&rungs)
+        .map_err(|refusal| DriveError::Unreadable {
+            path: script.clone(),
+            why: refusal.to_string(),
+        })?;
+    let mut environment = environment(folder)?;
+    environment.extend(handed.variables);
     Ok(Submission {
         script,
         token,
         workdir: run.intent.workdir().to_owned(),
         stdout: folder.stdout(attempt.number),
-        stderr: folder.stderr(attempt.number),
-        environment: environment(folder)?,
-        options: run.intent.options().to_vec(),
+        stderr: match handed.one_log {
+            true => folder.stdout(attempt.number),
+            false => folder.stderr(attempt.number),
+        },
+        environment,
+        options: handed.options,
+        arguments: handed.arguments,
+        export: handed.export,
         time_limit_s: limit.ok().and_then(|r| r.time_limit_s),
         tasks: None,
     })

@@ -115,9 +115,12 @@ fn write(
         let text = file.text.as_bytes();
         write_atomic(&dir.join(&file.name), text, Access::PrivateScript)?;
     }
+    // A diff that is itself a file of the attempt is not compared.
+    let compared = |f: &&RenderedFile| !f.name.ends_with(".diff");
+    let compared: Vec<RenderedFile> = rendered.files.iter().filter(compared).cloned().collect();
     let changes = match attempt {
         1 => String::new(),
-        later => diff(&before(folder, later - 1, &rendered.files), &rendered.files),
+        later => diff(&before(folder, later - 1, &compared), &compared),
     };
     let recipe = format!("{:#}\n", rendered.recipe);
     write_atomic(&dir.join("recipe.json"), recipe.as_bytes(), Access::Private)?;

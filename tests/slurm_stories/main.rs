@@ -13,6 +13,7 @@
 mod cluster;
 mod crashes;
 mod endings;
+mod foreign;
 mod gpus;
 mod ladder;
 #[path = "../nvml/mod.rs"]

@@ -253,7 +253,12 @@ impl Place {
 
     /// The view's attempts.
     pub fn attempts(&self) -> Vec<Value> {
-        self.view()["attempts"].as_array().unwrap().clone()
+        self.attempts_of(self.run())
+    }
+
+    /// The attempts of a run.
+    pub fn attempts_of(&self, run: &str) -> Vec<Value> {
+        self.view_of(run)["attempts"].as_array().unwrap().clone()
     }
 
     /// The rungs that were taken, in order.

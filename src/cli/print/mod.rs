@@ -11,6 +11,7 @@ pub mod launch_view;
 mod measured;
 mod memory_bar;
 pub mod outcome;
+pub mod own_view;
 pub mod plan_view;
 pub mod probe_view;
 pub mod queue_view;

@@ -72,6 +72,9 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             shortfall: Some(shortfall),
             ..
         } => Some(smallest_request(shortfall)),
+        Outcome::Exhausted { skipped, .. } if skipped.len() < 2 || is_taken_over(history) => {
+            by_hand(history)
+        }
         Outcome::Exhausted { .. } => Some(
             "`oomctl plan` shows every rung and why it is not taken; more GPUs, a smaller model or \
              shorter sequences remain"
@@ -82,13 +85,27 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             Budget::WallTime { .. } => "raise `limits: wall_time`".to_owned(),
             Budget::GpuHours { .. } => "raise `limits: gpu_hours`".to_owned(),
         }),
-        Outcome::Failed { .. } => Some(evidence(history)),
+        Outcome::Failed { .. } => by_hand(history)
+            .filter(|_| is_taken_over(history))
+            .or_else(|| Some(evidence(history))),
         Outcome::RetriesSpent { cause, .. } => Some(again(*cause).to_owned()),
         Outcome::Pruned { by, .. } => Some(format!(
             "`oomctl status {by}` shows the run that failed; `oomctl sweep submit --cell` submits a cell alone"
         )),
         Outcome::Configuration { .. } | Outcome::Cancelled { .. } | Outcome::Succeeded => None,
     }
+}
+
+/// Whether the run began with a job that oomctl did not submit.
+fn is_taken_over(history: &History) -> bool {
+    history.attempts.first().is_some_and(|a| a.token.is_none())
+}
+
+/// What a person should change, where no rung does it.
+fn by_hand(history: &History) -> Option<String> {
+    let incident = history.attempt()?.incident.as_ref()?;
+    let helps = &incident.helps;
+    (!helps.is_empty()).then(|| format!("change by hand: {}", helps.join("; ")))
 }
 
 /// What helps against an end that has nothing to do with the configuration.
@@ -117,6 +134,7 @@ fn evidence(history: &History) -> String {
     let number = history.attempts.len();
     let job = history.attempt().and_then(|a| a.job.as_ref());
     let log = match job {
+        Some(_) if is_taken_over(history) => String::new(),
         Some(job) => format!("the log is logs/slurm-{}.err, ", job.id),
         None => String::new(),
     };

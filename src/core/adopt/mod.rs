@@ -3,19 +3,27 @@
 //! Rule: what the scripts say is a layer like any other, and what they compute is nobody's to move; a rung is a
 //! patch of the scripts, or it is not taken.
 
+mod attempt;
+mod job;
+mod scripts;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
 use crate::core::ladder::{Decision, Footing, Policy, Step, climb};
-use crate::core::patch::{
-    Adoption, Ask, Found, Patch, Refused, Source, Span, State, directives, wins,
-};
+use crate::core::patch::{Adoption, Ask, Found, Patch, Refused, Source, Span, State};
 use crate::core::recipe::{
-    ClusterFacts, FileSpec, Kind, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
-    Refusal, Role, RungSpec, Setting, Value,
+    ClusterFacts, FileSpec, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile, Refusal,
+    Role, RungSpec, Setting, Value,
 };
+
+pub use attempt::{CLAIM, PATCH, files};
+pub use job::{
+    Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, resources,
+    task, workdir,
+};
+pub use scripts::{Scripts, UNKNOWN};
 
 /// The file that stands for the scripts where the ladder compares two configurations.
 const RENDERED: &str = "scripts";
@@ -35,26 +43,14 @@ impl Own {
     /// # Errors
     /// Faults of the preset.
     pub fn new(
-        mut file: PresetFile,
-        mut sets: Vec<KnobSetFile>,
+        file: PresetFile,
+        sets: Vec<KnobSetFile>,
         adoption: &Adoption<'_>,
     ) -> Result<Self, Refusal> {
-        // What a template has to be told may stand anywhere in a script.
-        let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
-        let knobs = knobs.chain(&mut file.knobs);
-        knobs.for_each(|knob| knob.required = false);
-        file.files = vec![FileSpec {
-            name: RENDERED.to_owned(),
-            template: Some(RENDERED.to_owned()),
-            copy: None,
-            entry: true,
-        }];
-        let preset = Preset::assemble(file, sets, None)?;
-        let names = preset.knobs.iter().map(|k| &k.name);
-        let template: String = names.map(|n| format!("{{{{ {n}|tojson }}}}\n")).collect();
+        let preset = assemble(file, sets, None)?;
         Ok(Self {
             ladder: preset.ladder.clone(),
-            template: BTreeMap::from([(RENDERED.to_owned(), template)]),
+            template: template(&preset),
             layer: layer(&preset, adoption),
             preset,
         })
@@ -91,27 +87,76 @@ impl Own {
     /// Every value that cannot be put into the scripts, and why.
     pub fn patched(&self, adoption: &Adoption<'_>, steps: &[Step]) -> Result<Patch, Vec<Refused>> {
         // A later step's value is the one that counts.
-        let mut changes: BTreeMap<&str, &Value> = BTreeMap::new();
+        let mut changes: BTreeMap<String, Value> = BTreeMap::new();
         for change in steps.iter().flat_map(|s| &s.changes) {
-            changes.insert(&change.knob, &change.to);
+            changes.insert(change.knob.clone(), change.to.clone());
         }
-        let (mut wishes, mut asks) = (Vec::new(), Vec::new());
-        for (name, value) in changes {
-            let spelled = adoption.stack.is_some_and(|s| s.knob(name).is_some());
-            let role = self
-                .preset
-                .knobs
-                .iter()
-                .find(|k| k.name == name)
-                .and_then(|k| k.role);
-            let ask = asked(role, value);
-            if spelled || ask.is_none() {
-                wishes.push((name, value.clone()));
-            }
-            asks.extend(ask);
-        }
-        adoption.change(&wishes, &asks)
+        patched(&self.preset, adoption, &changes)
     }
+}
+
+/// The preset for scripts of the user's own: what a template has to be told may stand anywhere in them, and one file
+/// stands for them all.
+///
+/// # Errors
+/// Faults of the preset.
+pub fn assemble(
+    mut file: PresetFile,
+    mut sets: Vec<KnobSetFile>,
+    version: Option<&str>,
+) -> Result<Preset, Refusal> {
+    let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
+    let knobs = knobs.chain(&mut file.knobs);
+    knobs.for_each(|knob| knob.required = false);
+    file.files = vec![FileSpec {
+        name: RENDERED.to_owned(),
+        template: Some(RENDERED.to_owned()),
+        copy: None,
+        entry: true,
+    }];
+    Preset::assemble(file, sets, version)
+}
+
+/// The template of that file: every knob, so that a rung which changes none of them is seen to.
+#[must_use]
+pub fn template(preset: &Preset) -> BTreeMap<String, String> {
+    let names = preset.knobs.iter().map(|k| &k.name);
+    let text: String = names.map(|n| format!("{{{{ {n}|tojson }}}}\n")).collect();
+    BTreeMap::from([(RENDERED.to_owned(), text)])
+}
+
+/// The scripts with other values of these knobs. Where a knob is the scheduler's, its option is changed.
+///
+/// # Errors
+/// Every value that cannot be put into the scripts, and why.
+pub fn patched(
+    preset: &Preset,
+    adoption: &Adoption<'_>,
+    changes: &BTreeMap<String, Value>,
+) -> Result<Patch, Vec<Refused>> {
+    let (mut wishes, mut asks) = (Vec::new(), Vec::new());
+    for (name, value) in changes {
+        let spelled = adoption.stack.is_some_and(|s| s.knob(name).is_some());
+        let role = preset.knobs.iter().find(|k| k.name == *name);
+        let ask = asked(role.and_then(|k| k.role), value);
+        if spelled || ask.is_none() {
+            wishes.push((name.as_str(), value.clone()));
+        }
+        asks.extend(ask);
+    }
+    adoption.change(&wishes, &asks)
+}
+
+/// The knob of the preset that a message about a resource is about.
+#[must_use]
+pub fn knob_of<'p>(preset: &'p Preset, noun: &str) -> Option<&'p str> {
+    let roles = [
+        (Role::GpusPerNode, Ask::GpusPerNode(0)),
+        (Role::Nodes, Ask::Nodes(0)),
+        (Role::HostMemory, Ask::Memory(String::new())),
+    ];
+    let role = roles.into_iter().find(|(_, ask)| ask.noun() == noun)?.0;
+    preset.with_role(role).next().map(|k| k.name.as_str())
 }
 
 /// What a value means to the scheduler.
@@ -128,8 +173,10 @@ fn asked(role: Option<Role>, value: &Value) -> Option<Ask> {
     }
 }
 
-/// The values that scripts give; those that they compute are pinned.
-fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
+/// The values that scripts give; those that they compute are pinned. What is asked of the scheduler counts where the
+/// words of the program do not say it.
+#[must_use]
+pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
     let mut layer = Layer::new(LayerKind::Command);
     let sources = &adoption.reading.sources;
     for (knob, found) in adoption.knobs() {
@@ -147,19 +194,17 @@ fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
             }
         }
     }
-    let given = directives(&adoption.reading);
-    let memory = preset
-        .knobs
-        .iter()
-        .find(|k| k.role == Some(Role::HostMemory));
-    if let (Some(knob), Some(directive)) = (memory, wins(&given, "mem"))
-        && let Some(text) = directive.value.as_ref().map(super::patch::Traced::text)
-        && let Ok(value) = Kind::Size.parse(&text)
-    {
-        let origin = origin(sources, Some(directive.span));
-        layer
-            .settings
-            .insert(knob.name.clone(), Setting { value, origin });
+    for (role, value, span) in job::asked_for(&adoption.reading) {
+        let Some(knob) = preset.with_role(role).next() else {
+            continue;
+        };
+        let given = layer.settings.contains_key(&knob.name) || layer.pins.contains_key(&knob.name);
+        if let (false, Ok(value)) = (given, knob.kind.parse(&value)) {
+            let origin = origin(sources, Some(span));
+            layer
+                .settings
+                .insert(knob.name.clone(), Setting { value, origin });
+        }
     }
     layer
 }

@@ -33,7 +33,7 @@ pub struct Given<'a> {
 /// What was understood of a submission.
 #[derive(Debug, Clone)]
 pub struct Adoption<'a> {
-    given: Given<'a>,
+    pub(super) given: Given<'a>,
     /// What was read.
     pub reading: Reading,
     /// The stack, where one was recognised.
@@ -49,6 +49,8 @@ pub struct Patch {
     pub before: Vec<Source>,
     /// The same texts after.
     pub after: Vec<Source>,
+    /// The changes, each at its place in the texts before.
+    pub edits: BTreeSet<Edit>,
     /// Knobs whose value was added where it wins, because it could not be changed where it stands.
     pub appended: BTreeSet<String>,
 }
@@ -166,6 +168,7 @@ impl<'a> Adoption<'a> {
         let patch = Patch {
             before: self.reading.sources.clone(),
             after,
+            edits: made,
             appended,
         };
         self.verify(&patch, wishes)?;
@@ -310,7 +313,7 @@ fn mismatch(wish: Option<&Value>, was: Option<&Found>, is: Option<&Found>) -> Op
 }
 
 /// The texts with all edits; None where two of them overlap.
-fn applied(sources: &[Source], edits: &BTreeSet<Edit>) -> Option<Vec<Source>> {
+pub(super) fn applied(sources: &[Source], edits: &BTreeSet<Edit>) -> Option<Vec<Source>> {
     let mut all = sources.to_vec();
     let mut last: Option<&Edit> = None;
     // From the end to the beginning, so that no place moves before its turn.
@@ -335,8 +338,19 @@ impl Patch {
     /// What changed, as a unified diff over all texts.
     #[must_use]
     pub fn diff(&self) -> String {
+        self.diffs(0..self.before.len())
+    }
+
+    /// What changed of the command line and of the environment.
+    #[must_use]
+    pub fn submission_diff(&self) -> String {
+        self.diffs(0..SCRIPT)
+    }
+
+    fn diffs(&self, numbers: std::ops::Range<usize>) -> String {
         let mut all = String::new();
-        for (number, (old, new)) in self.before.iter().zip(&self.after).enumerate() {
+        let both = self.before.iter().zip(&self.after).enumerate();
+        for (number, (old, new)) in both.filter(|(n, _)| numbers.contains(n)) {
             if old.text == new.text {
                 continue;
             }

@@ -6,7 +6,7 @@ use super::knobs::{Found, Way, find, setting_names};
 use super::settings::Format;
 use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
-use super::walk::{Call, Named, Reading};
+use super::walk::{Call, Reading, SettingsFile};
 use super::written::{quoted, written};
 use crate::core::recipe::{Role, Spelling, Value};
 
@@ -109,7 +109,7 @@ fn words(
 
 /// A key more in the file that gives most of the stack's knobs, the last one of several.
 fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<Edit> {
-    let gives = |named: &&Named| {
+    let gives = |named: &&SettingsFile| {
         let knobs = stack.knobs.iter();
         knobs.filter(|knob| given_by(named, knob)).count()
     };
@@ -131,7 +131,7 @@ fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<Edit
 
 /// Whether a file says a knob itself. A key that another program's file may have (`key:`) says less than one of the
 /// stack's own, and `auto` says nothing.
-fn given_by(named: &Named, knob: &StackKnob) -> bool {
+fn given_by(named: &SettingsFile, knob: &StackKnob) -> bool {
     let own = knob
         .spellings
         .iter()

@@ -1,9 +1,9 @@
 //! Programs that start other programs, as data.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What is known of launchers (`presets/launchers/*.yaml`).
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launchers {
     /// Programs that start what stands behind their options.
@@ -11,7 +11,7 @@ pub struct Launchers {
 }
 
 /// A program that starts another.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launcher {
     /// Its names; one that ends in `*` stands for all that begin so.
@@ -42,7 +42,7 @@ pub struct Launcher {
 }
 
 /// What a launcher starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Starts {
     /// Any program.

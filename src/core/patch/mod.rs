@@ -12,10 +12,12 @@ mod edit;
 pub mod hydra;
 mod knobs;
 mod launchers;
+mod placed;
 mod proposal;
 mod python;
 mod resources;
 mod sbatch;
+mod selves;
 pub mod settings;
 pub mod shell;
 mod stack;
@@ -32,12 +34,13 @@ pub use devices::{DataParallel, Literal, Script};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
+pub use placed::{Copy, Place, Placed, is_shell};
 pub use proposal::{Proposal, propose};
 pub use resources::Ask;
-pub use sbatch::{Directive, directives, wins};
+pub use sbatch::{Directive, directives, split_line, wins};
 pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
 pub use walk::{
-    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, Named, Reading, SCRIPT, Source, Submission, Target,
-    follow,
+    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, FileRole, Named, Reading, SCRIPT, SettingsFile,
+    Source, Submission, Target, follow,
 };

@@ -169,6 +169,36 @@ pub fn wins<'d>(all: &'d [Directive], option: &str) -> Option<&'d Directive> {
     all.iter().rev().find(|d| d.option == option)
 }
 
+/// The options among the words behind `sbatch`, one word each, and the words behind them: the script and its arguments.
+#[must_use]
+pub fn split_line(words: &[String]) -> (Vec<String>, &[String]) {
+    let (mut options, mut at) = (Vec::new(), 0);
+    while let Some(word) = words.get(at).filter(|w| w.starts_with('-') && w.len() > 1) {
+        at += 1;
+        let long = word.strip_prefix("--");
+        let name = long.map_or_else(
+            || word.chars().nth(1).map(long_name).unwrap_or_default(),
+            str::to_owned,
+        );
+        let whole = match long {
+            Some(long) => long.contains('='),
+            None => word.chars().count() > 2,
+        };
+        let value = words
+            .get(at)
+            .filter(|_| !whole && !BARE.contains(&name.as_str()));
+        options.push(match value {
+            Some(value) => {
+                at += 1;
+                let sign = if long.is_some() { "=" } else { "" };
+                format!("{word}{sign}{value}")
+            }
+            None => word.clone(),
+        });
+    }
+    (options, words.get(at..).unwrap_or_default())
+}
+
 /// The words of a directive's line. Quotes group and are taken away; a word that begins with `#` ends the line.
 fn line_words(file: usize, start: usize, text: &str) -> Vec<(Traced, Span)> {
     let mut words = Vec::new();

@@ -40,6 +40,22 @@ pub struct AttemptPlace {
     pub program: Option<String>,
 }
 
+impl AttemptPlace {
+    /// The place of an attempt that is only tried out.
+    #[must_use]
+    pub fn anywhere(project: &str, backend: &str) -> Self {
+        Self {
+            run: "preview".to_owned(),
+            number: 1,
+            token: "oomctl-preview-1-00000000".to_owned(),
+            dir: format!("{project}/.oomctl/runs/preview/attempt-1"),
+            workdir: project.to_owned(),
+            backend: backend.to_owned(),
+            program: None,
+        }
+    }
+}
+
 /// A rendered file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {

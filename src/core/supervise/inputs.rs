@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::probe::ProbeOf;
 use super::request::{Limits, Supervision};
+use super::scripts::Own;
+use crate::core::adopt::Scripts;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::{Incident, UserSignature};
 use crate::core::ladder::{
@@ -58,6 +60,12 @@ pub struct Inputs {
     /// Files of the user's of which attempts get a copy, by their names in the preset.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub originals: BTreeMap<String, Original>,
+    /// The scripts, where attempts are patches of the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scripts: Option<Scripts>,
+    /// The user who submits, where that is of use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// Name of the cluster profile.
     pub cluster: Option<String>,
     /// The memory profile of the preset, where it names one.
@@ -118,6 +126,7 @@ pub struct Request {
     inputs: Inputs,
     preset: Preset,
     profile: Option<Profile>,
+    pub(super) own: Option<Own>,
 }
 
 impl Request {
@@ -134,8 +143,7 @@ impl Request {
             .map(|s| parse_knob_set(&s.path, &s.text))
             .collect::<Result<_, _>>()
             .map_err(fault)?;
-        let version = inputs.framework_version.as_deref();
-        let preset = Preset::assemble(file, sets, version)?;
+        let (preset, own) = Own::new(&inputs, file, sets)?;
         let mut problems = check_answers(&inputs.ladder);
         problems.extend(preset.ladder_faults(&inputs.ladder));
         if !problems.is_empty() {
@@ -150,6 +158,7 @@ impl Request {
             inputs,
             preset,
             profile,
+            own,
         })
     }
 
@@ -239,7 +248,13 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        climb(&self.footing(rungs, attempt), incident)
+        self.reachable(rungs, |layers| {
+            let footing = Footing {
+                layers,
+                ..self.footing(rungs, attempt)
+            };
+            climb(&footing, incident)
+        })
     }
 
     pub(super) fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> Footing<'a> {
@@ -268,9 +283,23 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        let footing = self.footing(rungs, attempt);
+        self.reachable(rungs, |layers| {
+            let footing = Footing {
+                layers,
+                ..self.footing(rungs, attempt)
+            };
+            self.answer(&footing, past, incident)
+        })
+    }
+
+    fn answer(
+        &self,
+        footing: &Footing<'_>,
+        past: Past<'_>,
+        incident: Option<&Incident>,
+    ) -> Result<Decision, Refusal> {
         match self.profile.as_ref().filter(|_| !self.inputs.one_rung) {
-            None => climb(&footing, incident),
+            None => climb(footing, incident),
             Some(profile) => {
                 let outlook = Outlook {
                     profile,
@@ -278,11 +307,11 @@ impl Request {
                     past,
                 };
                 if self.inputs.policy == Policy::Predict
-                    && let Some(decision) = predict(&footing, &outlook, incident)?
+                    && let Some(decision) = predict(footing, &outlook, incident)?
                 {
                     return Ok(decision);
                 }
-                ascend(&footing, &outlook, incident)
+                ascend(footing, &outlook, incident)
             }
         }
     }
@@ -292,6 +321,9 @@ impl Request {
     /// # Errors
     /// As `shape`.
     pub fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal> {
+        if let Some(asked) = self.own_resources(rungs) {
+            return Ok(asked);
+        }
         let shape = self.shape(rungs)?;
         let first = |role| self.preset.with_role(role).next();
         let count = |role, none| {
@@ -319,6 +351,9 @@ impl Request {
         rungs: &[Layer],
         place: &AttemptPlace,
     ) -> Result<Vec<RenderedFile>, Refusal> {
+        if let Some(files) = self.own_files(rungs, place)? {
+            return Ok(files);
+        }
         let shape = self.shape(rungs)?;
         let mut files = render(&self.preset, &shape, &self.inputs.templates, place)
             .map_err(|e: TemplateError| Problem::new(e.to_string()))?;

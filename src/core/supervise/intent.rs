@@ -1,6 +1,7 @@
 //! What a supervisor asks of a run's intent. It knows neither templates nor the user's own scripts:
 //! both end in the files of an attempt.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::checkpoint::{Listing, Resumption, Shelf};
@@ -18,6 +19,32 @@ use crate::core::render::{AttemptPlace, RenderedFile};
 /// Exit code of a script that stopped its program before the time limit, as timeout(1) has it.
 const STOPPED_EARLY: i32 = 124;
 
+/// What the scheduler is handed with an attempt's files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Handed {
+    /// Further options for the scheduler, one argv word each.
+    pub options: Vec<String>,
+    /// Arguments of the script.
+    pub arguments: Vec<String>,
+    /// Which of the environment the job gets, where that is not all of it.
+    pub export: Option<String>,
+    /// Standard error goes with standard output.
+    pub one_log: bool,
+    /// Variables of the environment that are other than those of the submission.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// Where the user looks for the logs of a job. None where that cannot be told, or both go together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogLinks {
+    /// Path of standard output.
+    pub stdout: Option<String>,
+    /// Path of standard error.
+    pub stderr: Option<String>,
+    /// Standard error goes with standard output.
+    pub one_log: bool,
+}
+
 /// What a run was asked to do.
 pub trait Intent {
     /// Name of the run.
@@ -28,8 +55,16 @@ pub trait Intent {
     fn supervision(&self) -> &Supervision;
     /// Working directory of its jobs, absolute.
     fn workdir(&self) -> &Path;
-    /// Further options for the scheduler, one argv word each.
-    fn options(&self) -> &[String];
+    /// What the scheduler is handed beside the files.
+    ///
+    /// # Errors
+    /// When it is no legal configuration.
+    fn handed(&self, rungs: &[Layer]) -> Result<Handed, Refusal>;
+
+    /// Where else the user looks for the logs of the job with this id than in the project's folder for them.
+    fn log_links(&self, _id: &str) -> Option<LogLinks> {
+        None
+    }
 
     /// How its program prints progress, besides what is known of common trainers.
     fn progress(&self) -> Vec<ProgressPattern> {
@@ -154,8 +189,16 @@ impl Intent for Request {
         Path::new(&self.inputs().workdir)
     }
 
-    fn options(&self) -> &[String] {
-        &self.inputs().sbatch
+    fn handed(&self, rungs: &[Layer]) -> Result<Handed, Refusal> {
+        let own = self.own_handed(rungs)?;
+        Ok(own.unwrap_or_else(|| Handed {
+            options: self.inputs().sbatch.clone(),
+            ..Handed::default()
+        }))
+    }
+
+    fn log_links(&self, id: &str) -> Option<LogLinks> {
+        self.own_links(id)
     }
 
     fn progress(&self) -> Vec<ProgressPattern> {
@@ -255,7 +298,13 @@ impl Intent for Request {
     }
 
     fn recipe(&self, rungs: &[Layer]) -> Result<serde_json::Value, Refusal> {
-        let recipe = Request::recipe(self, rungs)?;
+        let recipe = match Request::recipe(self, rungs) {
+            // The user's own script is submitted as it is, whatever the preset's rules say of it.
+            Err(_) if self.inputs().scripts.is_some() && rungs.is_empty() => {
+                return Ok(serde_json::Value::Null);
+            }
+            other => other?,
+        };
         serde_json::to_value(&recipe).map_err(|e| Problem::new(e.to_string()).into())
     }
 }

@@ -160,6 +160,8 @@ mod tests {
             stderr: PathBuf::from("/p/e"),
             environment: BTreeMap::new(),
             options: vec!["--qos=high".into()],
+            arguments: Vec::new(),
+            export: None,
             time_limit_s: None,
             tasks: None,
         };

@@ -30,6 +30,10 @@ pub struct Submission {
     pub environment: BTreeMap<String, String>,
     /// Further options, handed on as they are (`--sbatch OPT`), one argv word each.
     pub options: Vec<String>,
+    /// Arguments of the script.
+    pub arguments: Vec<String>,
+    /// Which of the environment the job gets, where that is not all of it (Slurm's `--export`).
+    pub export: Option<String>,
     /// Wall-clock limit of the job in seconds, where the backend itself must enforce it (local).
     pub time_limit_s: Option<u64>,
     /// The tasks, where it is a job array. Then the logs are those of the first task, and those of the others lie

@@ -198,6 +198,8 @@ fn project(framework: &Framework, document: &Document) {
         memory_profile: None,
         templates: LIBRARY.templates().unwrap(),
         originals: std::collections::BTreeMap::new(),
+        scripts: None,
+        user: None,
         cluster: None,
         cluster_facts: facts,
         dataset: None,

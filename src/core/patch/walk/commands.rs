@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::scope::{Arg, Variable};
-use super::{Doc, Walker};
+use super::{Doc, FileRole, Walker};
 use crate::core::patch::shell::{Assignment, Command, Target, Word};
 use crate::core::patch::traced::{Quote, Traced, Why};
 
@@ -187,10 +187,13 @@ impl Walker<'_> {
     }
 
     fn source_file(&mut self, args: &[Arg], doc: &Rc<Doc>) {
-        let Some(path) = args.first().and_then(|a| self.resolved(&a.text, doc)) else {
+        let Some(word) = args.first().map(|a| a.text.clone()) else {
             return;
         };
-        match self.source(&path) {
+        let Some(path) = self.resolved(&word, doc) else {
+            return;
+        };
+        match self.named(&path, &word, FileRole::Sourced) {
             Some(file) => {
                 let before = self.scope.args.clone();
                 if args.len() > 1 {

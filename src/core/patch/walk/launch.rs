@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::scope::{Arg, Scope, Variable};
-use super::{Doc, MAX_CALLS, Walker};
+use super::{Doc, FileRole, MAX_CALLS, Walker};
 use crate::core::patch::launchers::{Follows, Launcher, Starts};
 use crate::core::patch::settings::{Format, Settings};
 use crate::core::patch::shell::Command;
@@ -39,7 +39,7 @@ pub struct Call {
     /// The folder in which it runs, relative to that of the job.
     pub folder: Option<String>,
     /// Files of settings among the words, in their order.
-    pub settings: Vec<Named>,
+    pub settings: Vec<SettingsFile>,
     /// Files of settings among the words that were not given, or whose format is not read: what they say is not
     /// known.
     pub unread: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Call {
 
 /// A file of settings that words name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct SettingsFile {
     /// Its path.
     pub path: String,
     /// What is in it.
@@ -196,7 +196,7 @@ impl Walker<'_> {
         if let Some(path) = self.resolved(&first.text, doc)
             && (shell || name.ends_with(".sh") || name.contains('/'))
         {
-            if let Some(file) = self.source(&path) {
+            if let Some(file) = self.named(&path, &first.text, FileRole::Run) {
                 let mut scope = chain.scope.unwrap_or_else(|| self.scope.clone());
                 scope = scope.inherited();
                 scope.args = chain.words[chain.at + 1..].to_vec();
@@ -269,8 +269,8 @@ impl Walker<'_> {
 
 impl Walker<'_> {
     /// The files of settings that words name, in their order; and those of which nothing is known.
-    fn settings(&mut self, words: &[Arg], doc: &Doc) -> (Vec<Named>, Vec<String>) {
-        let (mut found, mut unread) = (Vec::<Named>::new(), Vec::new());
+    fn settings(&mut self, words: &[Arg], doc: &Doc) -> (Vec<SettingsFile>, Vec<String>) {
+        let (mut found, mut unread) = (Vec::<SettingsFile>::new(), Vec::new());
         let mut hydras_own = false;
         for word in words {
             let text = word.text.text();
@@ -289,11 +289,11 @@ impl Walker<'_> {
                 unread.push(text);
                 continue;
             };
-            if found.iter().any(|named| named.path == path) || found.len() >= MAX_SETTINGS {
+            if found.iter().any(|file| file.path == path) || found.len() >= MAX_SETTINGS {
                 continue;
             }
-            match self.named(&path, format) {
-                Some(Some(named)) => found.push(named),
+            match self.settings_file(&path, &value, format) {
+                Some(Some(file)) => found.push(file),
                 Some(None) => unread.push(path),
                 None => {
                     unread.push(path.clone());
@@ -305,12 +305,17 @@ impl Walker<'_> {
     }
 
     /// What a file of settings says: None where it is not there, `Some(None)` where it is not read.
-    fn named(&mut self, path: &str, format: Format) -> Option<Option<Named>> {
+    fn settings_file(
+        &mut self,
+        path: &str,
+        word: &Traced,
+        format: Format,
+    ) -> Option<Option<SettingsFile>> {
         let made = self.out.created.get(path).cloned();
         let content = match made {
             Some(content) => content,
             None => {
-                let file = self.source(path)?;
+                let file = self.named(path, word, FileRole::Settings)?;
                 if let Some(known) = self.settings.get(path) {
                     return Some(known.clone());
                 }
@@ -319,7 +324,7 @@ impl Walker<'_> {
         };
         let text = content.text();
         let says = self.spend(text.len()).then(|| format.read(&text)).flatten();
-        let named = says.map(|says| Named {
+        let named = says.map(|says| SettingsFile {
             path: path.to_owned(),
             content,
             says: Rc::new(says),

@@ -17,9 +17,9 @@ use std::rc::Rc;
 use super::launchers::Launchers;
 use super::shell::{self, Script};
 use super::traced::{Quote, Span, Traced};
-use scope::Scope;
+use scope::{Scope, Variable};
 
-pub use launch::{Call, End, Named, Target};
+pub use launch::{Call, End, SettingsFile, Target};
 pub use scope::Arg;
 
 /// Commands that are followed, of all scripts together.
@@ -30,8 +30,13 @@ const MAX_WORK: usize = 64 << 20;
 const MAX_CALLS_DEEP: usize = 12;
 /// Programs that are remembered.
 const MAX_CALLS: usize = 64;
+/// Words that name files.
+const MAX_NAMED: usize = 256;
 /// Largest script, in bytes.
 const MAX_SCRIPT: usize = 1 << 20;
+
+/// The variable that stands in a copy of a script for the name of the original.
+pub(in crate::core::patch) const SELF: &str = "oomctl_self";
 
 /// How a job was submitted, or is to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +67,28 @@ pub const ENVIRONMENT: usize = 1;
 /// Number of the submitted script.
 pub const SCRIPT: usize = 2;
 
+/// What a script does with a file that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileRole {
+    /// Runs it as a script of its own.
+    Run,
+    /// Takes its commands over.
+    Sourced,
+    /// Hands it to a program, as settings.
+    Settings,
+}
+
+/// A word that names a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Number of the file.
+    pub file: usize,
+    /// The word, or the part of it that is the path.
+    pub word: Traced,
+    /// What becomes of the file.
+    pub role: FileRole,
+}
+
 /// What was understood of a submission.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
@@ -79,6 +106,8 @@ pub struct Reading {
     pub faults: Vec<Span>,
     /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
     pub uses: BTreeSet<(Span, Vec<Span>)>,
+    /// The words that name files which were given.
+    pub named: Vec<Named>,
     /// More is called than is followed.
     pub cut: bool,
 }
@@ -131,7 +160,7 @@ pub(super) struct Walker<'a> {
     steps: usize,
     work: usize,
     /// What the files of settings say that were named so far.
-    settings: BTreeMap<String, Option<Named>>,
+    settings: BTreeMap<String, Option<SettingsFile>>,
     /// Above 0 while commands are followed for what they do to variables only.
     muted: usize,
     /// While words are read that are only printed.
@@ -194,6 +223,23 @@ impl Walker<'_> {
             text,
         });
         Some(self.out.sources.len() - 1)
+    }
+
+    /// The number of a file that was given, which a word of a script names.
+    pub(super) fn named(&mut self, path: &str, word: &Traced, role: FileRole) -> Option<usize> {
+        let file = self.source(path)?;
+        let named = Named {
+            file,
+            word: word.clone(),
+            role,
+        };
+        if !self.out.named.contains(&named) {
+            match self.out.named.len() < MAX_NAMED {
+                true => self.out.named.push(named),
+                false => self.out.cut = true,
+            }
+        }
+        Some(file)
     }
 
     /// Runs a script in the present scope.
@@ -280,6 +326,13 @@ impl Walker<'_> {
 
     /// The folder that a piece of code names, in the ways that scripts have of naming their own.
     fn folder_of(&self, code: &str, doc: &Doc) -> Option<String> {
+        if code.contains("dirname") && code.contains(SELF) {
+            let Some(Variable::Text(own)) = self.scope.variables.get(SELF) else {
+                return None;
+            };
+            let own = own.known()?;
+            return own.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        }
         let own = code.contains("dirname") && (code.contains("$0") || code.contains("BASH_SOURCE"));
         let submitted = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"].contains(&code);
         let here = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"].contains(&code);

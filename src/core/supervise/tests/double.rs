@@ -10,7 +10,7 @@ use crate::core::ladder::{Decision, Past, Skipped, Step};
 use crate::core::learn::Job;
 use crate::core::recipe::{Effect, Layer, LayerKind, Origin, Problem, Refusal, Setting, Value};
 use crate::core::render::{AttemptPlace, RenderedFile};
-use crate::core::supervise::{Intent, Limits, Resources, Supervision};
+use crate::core::supervise::{Handed, Intent, Limits, Resources, Supervision};
 
 /// An intent whose ladder has `rungs` rungs for the GPU and `host_rungs` for the host.
 #[derive(Debug, Clone)]
@@ -63,8 +63,11 @@ impl Intent for Double {
         &self.workdir
     }
 
-    fn options(&self) -> &[String] {
-        &self.options
+    fn handed(&self, _rungs: &[Layer]) -> Result<Handed, Refusal> {
+        Ok(Handed {
+            options: self.options.clone(),
+            ..Handed::default()
+        })
     }
 
     fn climb(

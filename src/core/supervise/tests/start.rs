@@ -76,6 +76,8 @@ pub(in crate::core::supervise) fn request(
         risk: RISK,
         templates: BTreeMap::from([("job.sh.j2".to_owned(), text.to_owned())]),
         originals: BTreeMap::new(),
+        scripts: None,
+        user: None,
         cluster: None,
         memory_profile: None,
         cluster_facts: ClusterFacts::default(),

@@ -113,6 +113,7 @@ fn begin(job: &Job) -> io::Result<Command> {
     let mut command = Command::new(bash);
     command
         .arg(&job.script)
+        .args(&job.arguments)
         .current_dir(&job.workdir)
         .env(JOB_ID, &job.id.0)
         .stdin(Stdio::null())

@@ -79,6 +79,7 @@ impl Local {
             token: submission.token.clone(),
             submitted: now,
             script: submission.script.clone(),
+            arguments: submission.arguments.clone(),
             workdir: submission.workdir.clone(),
             stdout: submission.stdout.clone(),
             stderr: submission.stderr.clone(),

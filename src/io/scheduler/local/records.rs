@@ -36,6 +36,9 @@ pub struct Job {
     pub submitted: Timestamp,
     /// Script for bash, absolute.
     pub script: PathBuf,
+    /// What the script is handed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
     /// Working directory, absolute.
     pub workdir: PathBuf,
     /// Standard output, appended to.

@@ -7,6 +7,7 @@
 mod accounts;
 mod clients;
 mod find;
+mod foreign;
 mod ids;
 pub mod log_paths;
 pub mod parse;
@@ -32,6 +33,7 @@ use crate::io::files::runtime_dir;
 
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
+pub use foreign::Foreign;
 use queue::Memory;
 pub use relay::{Start, WatchJob};
 use shared::Shared;

@@ -71,13 +71,15 @@ fn arguments(submission: &Submission, test_only: bool) -> Vec<String> {
         format!("--output={}", log(submission, &submission.stdout)),
         format!("--error={}", log(submission, &submission.stderr)),
         "--open-mode=append".to_owned(),
-        "--export=ALL".to_owned(),
     ]);
+    let export = submission.export.as_deref().unwrap_or("ALL");
+    words.push(format!("--export={export}"));
     if let Some(tasks) = &submission.tasks {
         let at_once = tasks.at_once.map_or(String::new(), |n| format!("%{n}"));
         words.push(format!("--array={}{at_once}", tasks.indices));
     }
     words.push(submission.script.display().to_string());
+    words.extend(submission.arguments.iter().cloned());
     words
 }
 
@@ -158,6 +160,13 @@ pub fn bad_option(option: &str) -> Option<(String, &'static str)> {
             "write option and value as one word, `--partition=gpu` or `-pgpu`",
         ));
     }
+    // An array of one task is one job.
+    let index = option
+        .strip_prefix("--array=")
+        .or_else(|| option.strip_prefix("-a"));
+    if index.is_some_and(|i| !i.is_empty() && i.bytes().all(|b| b.is_ascii_digit())) {
+        return None;
+    }
     let short = ["-W", "-a", "-h", "-V"]
         .iter()
         .position(|short| option.starts_with(short));
@@ -212,6 +221,7 @@ mod tests {
             "-N2",
             "--verbose",
             "-H",
+            "--array=3",
         ];
         for option in good {
             assert_eq!(bad_option(option), None, "{option}");

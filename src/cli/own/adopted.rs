@@ -1,0 +1,305 @@
+//! A job that was submitted with plain sbatch, as the first attempt of a run.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::args::{Backend, Configuration, sbatch_option};
+use super::super::load::Project;
+use super::super::print::{self, Failure};
+use super::super::{new_run, runs};
+use super::read::{Read, Shelves, script};
+use super::request::request;
+use super::submit::{agreed, fits_a_run, variables};
+use crate::core::adopt::{self, JobIds};
+use crate::core::job::{JobId, JobRef};
+use crate::core::patch::{Submission, split_line};
+use crate::core::supervise::{Request, Supervision};
+use crate::drive::{Handle, Silent};
+use crate::io::ledger::Takeover;
+use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
+use crate::io::scheduler::slurm_is_here;
+
+/// The name of a script that was handed to sbatch on its standard input, or with `--wrap`.
+const UNNAMED: &str = "job.sbatch";
+/// Seconds for which accounting is asked for the line of a submission. 22.05 takes up to 5.1.
+const LATE_S: u32 = 12;
+/// What stands for a script that nobody has any more.
+const NOTHING: &str = "#!/bin/sh\n";
+
+/// How a job that was not submitted with oomctl is taken over.
+#[derive(Debug, clap::Args)]
+pub struct JobArgs {
+    /// Of a job that was submitted without oomctl: its script, where Slurm has not kept it
+    #[arg(long, value_name = "PATH")]
+    script: Option<PathBuf>,
+    /// Of such a job: an option that sbatch was given, where Slurm does not tell (repeatable)
+    #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
+    sbatch: Vec<String>,
+    /// Of such a job: the preset of its program, instead of the one that it is recognised by
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// Take what would be changed after a failure of such a job for agreed to
+    #[arg(long)]
+    yes: bool,
+    /// Follow and diagnose such a job, and submit nothing
+    #[arg(long, conflicts_with = "yes")]
+    watch_only: bool,
+}
+
+/// A run of the project, or a job that was submitted without oomctl, which becomes one; with its backend.
+pub fn open(
+    project: &Project,
+    wanted: &str,
+    args: &JobArgs,
+    takeover: Takeover,
+) -> Result<(Handle, String), Failure> {
+    let stored = match runs::find(&project.folder, wanted) {
+        Ok(stored) => stored,
+        Err(_) if is_job_id(wanted) && slurm_is_here() => {
+            return Ok((adopt_job(project, wanted, args)?, "slurm".to_owned()));
+        }
+        Err(failure) => return Err(failure),
+    };
+    let request = runs::request(&stored.folder)?;
+    let backend = request.inputs().backend.clone();
+    let now = Timestamp::now();
+    let handle = Handle::open(stored.folder, Box::new(request), takeover, now)?;
+    Ok((handle, backend))
+}
+
+/// Whether this can be the id of a job.
+fn is_job_id(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_digit() || b == b'_';
+    text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(plain)
+}
+
+/// Takes a job over as the first attempt of a new run.
+fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Failure> {
+    let slurm = Slurm::new();
+    let job = JobRef {
+        id: JobId(id.to_owned()),
+        cluster: None,
+        token: None,
+        submitted: Timestamp::now(),
+    };
+    let Some(foreign) = told(&slurm, &job)? else {
+        let what = format!("no run is called {id}, and Slurm knows no such job (any more)");
+        return Err(Failure::new(2, what).hint("`oomctl diagnose LOG` says what killed it"));
+    };
+    ours(&foreign)?;
+    let flags = Configuration {
+        backend: Some(Backend::Slurm),
+        ..Configuration::default()
+    };
+    let shelves = Shelves::of(&project.library, taking.preset.as_deref())?;
+    let (read, known) = read(&foreign, taking, &shelves)?;
+    let name = format!("job-{id}");
+    let request = request(project, &flags, &name, &read, &shelves)?;
+    if known {
+        fits_a_run(&request)?;
+    }
+    let resubmits = known && !taking.watch_only;
+    if resubmits {
+        agreed(&request, Some(id), taking.yes)?;
+    }
+    let request = match resubmits {
+        true => request,
+        false => watching(request)?,
+    };
+    let logs = logs(&foreign, &request);
+    if logs.is_empty() {
+        print::talk(&format!(
+            "where job {id} writes its log is not known; its state alone is followed"
+        ));
+    }
+    let now = Timestamp::now();
+    let mut handle = new_run::create(&project.folder, &name, request)?;
+    handle.attach(job, foreign.gpus, logs, now, &mut Silent)?;
+    Ok(handle)
+}
+
+/// What Slurm says of a job, with the line of its submission, which accounting writes down a little late.
+fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, Failure> {
+    let ask = || {
+        let told = slurm.foreign(job);
+        told.map_err(|e| Failure::new(4, format!("job {}: {e}", job.id)))
+    };
+    let mut foreign = ask()?;
+    for _ in 0..LATE_S {
+        if !foreign.as_ref().is_some_and(|f| f.is_late) {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        foreign = ask()?;
+    }
+    Ok(foreign)
+}
+
+/// A job of somebody else is left alone.
+fn ours(foreign: &Foreign) -> Result<(), Failure> {
+    let uid = rustix::process::getuid().as_raw();
+    match foreign.uid {
+        Some(theirs) if theirs != uid => {
+            let whose = foreign.user.clone().unwrap_or_else(|| theirs.to_string());
+            let id = &foreign.id;
+            let what =
+                format!("job {id} is {whose}'s, and only its owner can have it submitted again");
+            Err(Failure::new(2, what).hint(format!(
+                "`oomctl diagnose {id}` says what killed it, where you may read its log"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same request for a run that is followed and told of, and not submitted again.
+fn watching(request: Request) -> Result<Request, Failure> {
+    let mut inputs = request.inputs().clone();
+    inputs.supervision = Supervision {
+        resubmit: false,
+        ..inputs.supervision
+    };
+    Ok(Request::new(inputs)?)
+}
+
+/// The submission as far as it can be found, and whether the script is.
+fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read, bool), Failure> {
+    let id = &foreign.id;
+    let here = || std::env::current_dir().unwrap_or_default();
+    let workdir = foreign.workdir.clone().unwrap_or_else(here);
+    let line = foreign.submit_line.as_deref().unwrap_or_default();
+    let words: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
+    let (options, rest) = split_line(&words);
+    let (path, args) = named(foreign.command.as_deref(), rest, &workdir);
+    let text = match (&taking.script, &foreign.script) {
+        (Some(given), _) => Some(script(given)?),
+        (None, Some(text)) => Some(text.clone()),
+        (None, None) => on_disk(id, &workdir.join(&path)),
+    };
+    let known = text.is_some();
+    if !known {
+        print::talk(&format!(
+            "the script of job {id} is gone: it is watched, and what to change after a failure is told; --script PATH names a copy"
+        ));
+    }
+    let options = match foreign.submit_line {
+        Some(_) => options,
+        None => reported(foreign, text.as_deref().unwrap_or_default()),
+    };
+    let submission = Submission {
+        options: options_of(foreign, options, &taking.sbatch),
+        script: path,
+        args,
+        variables: variables(),
+    };
+    let text = text.unwrap_or_else(|| NOTHING.to_owned());
+    Ok((Read::new(submission, text, workdir, shelves), known))
+}
+
+/// Where nobody has kept the line of the submission: what the controller says that the job asked for, in the form of its
+/// script where that has one. What neither tells is lost, which is said.
+fn reported(foreign: &Foreign, text: &str) -> Vec<String> {
+    let gives = |option: &str| {
+        let mut lines = text.lines().filter_map(|l| l.strip_prefix("#SBATCH"));
+        lines.any(|l| l.contains(&format!("--{option}")))
+    };
+    let others = |option: &str| match option {
+        "mem" | "mem-per-cpu" => ["mem-per-gpu", "mem-per-cpu"]
+            .iter()
+            .any(|o| *o != option && gives(o)),
+        "gpus-per-node" | "gpus" => ["gres", "gpus-per-task", "gpus-per-socket"]
+            .iter()
+            .any(|o| gives(o)),
+        "nodes" => gives("ntasks"),
+        _ => false,
+    };
+    let name = |o: &String| {
+        o.trim_start_matches('-')
+            .split('=')
+            .next()
+            .unwrap_or("")
+            .to_owned()
+    };
+    let asked = foreign.asked.iter().filter(|o| !others(&name(o)));
+    let options: Vec<String> = asked.cloned().collect();
+    print::talk(&format!(
+        "with which options job {} was submitted is not kept; Slurm reports {}. Others are given with --sbatch=OPT",
+        foreign.id,
+        match options.as_slice() {
+            [] => "nothing of it".to_owned(),
+            all => all.join(" "),
+        }
+    ));
+    options
+}
+
+/// The script as it is on disk now.
+fn on_disk(id: &JobId, path: &Path) -> Option<String> {
+    let text = script(path).ok()?;
+    print::talk(&format!(
+        "Slurm has not kept the script of job {id}; {} is taken as it is now",
+        path.display()
+    ));
+    Some(text)
+}
+
+/// The script and its arguments. Slurm tells both without quotes: where a path holds blanks, the first words that are a file
+/// count.
+fn named(command: Option<&str>, rest: &[String], workdir: &Path) -> (String, Vec<String>) {
+    let words: Vec<String> = match command {
+        Some(command) => command.split(' ').map(str::to_owned).collect(),
+        None => rest.to_vec(),
+    };
+    let whole = |count: &usize| workdir.join(words[..*count].join(" ")).is_file();
+    let count = (1..=words.len()).find(whole).unwrap_or(1).min(words.len());
+    let (path, args) = words.split_at(count);
+    let path = path.join(" ");
+    if path.is_empty() {
+        return (UNNAMED.to_owned(), Vec::new());
+    }
+    let below = Path::new(&path).strip_prefix(workdir).ok();
+    let shown = below.and_then(Path::to_str).map(str::to_owned);
+    (shown.unwrap_or(path), args.to_vec())
+}
+
+/// The options of the submission, but those that are about how it was answered; a task of an array is submitted alone.
+fn options_of(foreign: &Foreign, given: Vec<String>, more: &[String]) -> Vec<String> {
+    let is_array = |o: &String| o.starts_with("--array") || o.starts_with("-a");
+    let ours = |o: &String| !is_array(o) && bad_option(o).is_none();
+    let mut options: Vec<String> = given.into_iter().filter(ours).collect();
+    if let Some((_, task)) = foreign.id.0.split_once('_') {
+        options.push(format!("--array={task}"));
+    }
+    options.extend(more.iter().cloned());
+    options
+}
+
+/// The logs that Slurm names, or else those that the script asks for.
+fn logs(foreign: &Foreign, request: &Request) -> Vec<PathBuf> {
+    let told = foreign.logs.clone().or_else(|| {
+        let adoption = request.adoption()?;
+        let user = foreign.user.as_deref().unwrap_or_default();
+        let (out, err) = adopt::logs(&adoption.reading, &request.inputs().workdir, user);
+        let (array, task) = match foreign.id.0.split_once('_') {
+            Some((array, task)) => (array, Some(task)),
+            None => (foreign.id.0.as_str(), None),
+        };
+        let ids = JobIds {
+            job: &foreign.raw_id,
+            array,
+            task,
+        };
+        let out = PathBuf::from(out?.path(&ids));
+        let err = err.map(|e| PathBuf::from(e.path(&ids)));
+        Some((out.clone(), err.unwrap_or(out)))
+    });
+    let Some((out, err)) = told else {
+        return Vec::new();
+    };
+    match out == err {
+        true => vec![out],
+        false => vec![err, out],
+    }
+}

@@ -1,0 +1,10 @@
+//! Job scripts of the user's own: reading them with all that they call, and what follows for each command.
+
+mod adopted;
+mod read;
+mod request;
+mod submit;
+
+pub use adopted::{JobArgs, open};
+pub use read::{Read, Shelves};
+pub use submit::{Asked, agreed, plan, planned, submit};

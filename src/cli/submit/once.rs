@@ -1,0 +1,50 @@
+//! Submitting one run and going away.
+
+use std::process::ExitCode;
+
+use super::super::ended;
+use super::super::print::story::Story;
+use super::super::print::{self, Failure, run_view};
+use super::super::relay::{self, Supervise};
+use super::{Args, PATIENCE_S};
+use crate::core::job::JobId;
+use crate::drive::{End, Sources, Supervisor, Until, drive};
+
+/// Submits the first attempt, prints the id of its job, and says what comes next.
+pub fn submit_once(
+    mut supervisor: Supervisor,
+    name: &str,
+    args: &Args,
+    watched: Option<&JobId>,
+) -> Result<ExitCode, Failure> {
+    let sources = Sources::signals()
+        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+    let until = Until::Submitted {
+        patience_s: PATIENCE_S,
+    };
+    let mut story = Story::quiet();
+    let end = drive(&mut supervisor, until, &sources, &mut story);
+    story.close();
+    let code = ended::result(&supervisor, end, args.json, &|view| {
+        let job = view.attempts.last().and_then(|a| a.job.clone());
+        match job {
+            Some(job) => print::data(&job),
+            None => Ok(()),
+        }
+    })?;
+    let handle = supervisor.runs().next();
+    match (end, watched.zip(handle)) {
+        (_, Some((job, handle))) => {
+            relay::aim(job, handle.history());
+            print::talk(&format!(
+                "watched by job {job}; `oomctl status {name}` tells"
+            ));
+        }
+        (End::Detached { .. }, None) => {}
+        _ if args.supervise == Some(Supervise::Script) => print::talk(&format!(
+            "each job takes a turn of the watch at its end; `oomctl status {name}` tells"
+        )),
+        (_, None) => print::talk(&run_view::next_step(&supervisor, name)),
+    }
+    Ok(code)
+}

@@ -1,0 +1,130 @@
+//! The files of an attempt of a user's own script.
+
+use crate::core::patch::{Adoption, Patch, Place, Placed, Refused, SCRIPT, is_shell};
+use crate::core::render::{AttemptPlace, RenderedFile, shell_word};
+
+/// Name of the file that lets one job an attempt begin.
+pub const CLAIM: &str = "claim.sh";
+/// Name of the file that shows what was changed.
+pub const PATCH: &str = "patch.diff";
+/// Names in an attempt's folder that copies of scripts do not get.
+const TAKEN: [&str; 13] = [
+    CLAIM,
+    PATCH,
+    "claim",
+    "changes.diff",
+    "recipe.json",
+    "verdict.json",
+    "follow.jsonl",
+    "slurm.out",
+    "slurm.err",
+    "peaks.json",
+    "probe",
+    "watch.log",
+    "proposal.diff",
+];
+/// Lines around a change in a diff.
+const CONTEXT: usize = 3;
+
+/// The script that lets one job an attempt begin: the first to create the file goes on. A requeued job finds its own
+/// id. It is run by a shell of its own, so that nothing of it stays in the user's script.
+const CLAIM_TEXT: &str = r#"# One job an attempt. A submission whose answer was lost may have made two.
+claim="${0%/*}/claim"
+id="${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID:-}}"
+id="${id:-${SLURM_JOB_ID:-${OOMCTL_JOB_ID:-}}}"
+if (set -C && printf '%s\n' "$id" >"$claim") 2>/dev/null; then
+  exit 0
+fi
+if [ ! -e "$claim" ]; then
+  printf 'oomctl: cannot write %s\n' "$claim" >&2
+  exit 1
+fi
+read -r first <"$claim"
+if [ "$first" != "$id" ]; then
+  printf 'oomctl: this attempt is already claimed by job %s; this duplicate ends\n' "$first" >&2
+  exit 1
+fi
+"#;
+
+/// The files of an attempt: the submitted script first, copies of what is changed, and the diff. `name` is what the job
+/// was to be called.
+///
+/// # Errors
+/// Scripts that cannot call copies of each other.
+pub fn files(
+    adoption: &Adoption<'_>,
+    patch: &Patch,
+    at: &AttemptPlace,
+    name: &str,
+) -> Result<Vec<RenderedFile>, Vec<Refused>> {
+    let script = adoption.reading.sources.get(SCRIPT);
+    let shell = script.is_some_and(|s| is_shell(&s.text));
+    let head = match shell {
+        true => Some(head(at, name).map_err(|why| {
+            vec![Refused {
+                knob: String::new(),
+                why,
+            }]
+        })?),
+        false => None,
+    };
+    let place = Place {
+        folder: &at.dir,
+        workdir: &at.workdir,
+        taken: &TAKEN,
+        head: head.as_deref(),
+        runs_in_place: at.backend != "slurm",
+    };
+    let placed = adoption.placed(patch, &place)?;
+    let mut files = Vec::new();
+    for (number, copy) in placed.files.iter().enumerate() {
+        files.push(RenderedFile {
+            name: copy.name.clone(),
+            text: copy.text.clone(),
+            entry: number == 0,
+        });
+    }
+    let further = [
+        (CLAIM, CLAIM_TEXT.to_owned(), shell),
+        (PATCH, diff(patch, &placed), true),
+    ];
+    for (name, text, wanted) in further {
+        if wanted {
+            files.push(RenderedFile {
+                name: name.to_owned(),
+                text,
+                entry: false,
+            });
+        }
+    }
+    Ok(files)
+}
+
+/// The line that a script gets. The scheduler knows the job by its token; the script by the name that it was given.
+fn head(at: &AttemptPlace, name: &str) -> Result<String, String> {
+    let claim = shell_word(&format!("{}/{CLAIM}", at.dir))?;
+    let named = match at.backend.as_str() {
+        "slurm" => format!("export SLURM_JOB_NAME={}; ", shell_word(name)?),
+        _ => String::new(),
+    };
+    Ok(format!(
+        "{named}sh {claim} || exit 75 # oomctl: attempt {}, {}",
+        at.number, at.token
+    ))
+}
+
+/// What differs from the user's own files, and from how they were submitted.
+fn diff(patch: &Patch, placed: &Placed) -> String {
+    let mut all = patch.submission_diff();
+    for copy in &placed.files {
+        if copy.before == copy.text {
+            continue;
+        }
+        let diff = similar::TextDiff::from_lines(&copy.before, &copy.text);
+        let mut diff = diff.unified_diff();
+        let header = (format!("a/{}", copy.original), format!("b/{}", copy.name));
+        let text = diff.context_radius(CONTEXT).header(&header.0, &header.1);
+        all.push_str(&text.to_string());
+    }
+    all
+}

@@ -1,0 +1,255 @@
+//! What a script asks of the scheduler, and what of that an attempt is handed.
+
+use crate::core::patch::{Directive, Reading, SCRIPT, Span, Traced, directives, wins};
+use crate::core::recipe::Role;
+use crate::core::units::parse_duration_s;
+
+/// Options that make of one submission something else than one job that is answered by its id.
+const NOT_ONE_JOB: [(&str, &str); 4] = [
+    (
+        "wait",
+        "sbatch would block until the job ends; take the line out, `oomctl watch` waits",
+    ),
+    (
+        "test-only",
+        "nothing would be submitted; take the line out, `--dry-run` shows what would be",
+    ),
+    ("wrap", "the script is already given; take the line out"),
+    (
+        "hetjob",
+        "a heterogeneous job is several jobs, of which none can be changed alone",
+    ),
+];
+/// What Slurm writes for the index of a job that is no task of an array.
+const NO_TASK: &str = "4294967294";
+/// Longest list of array indices that is one task: a number.
+const INDEX_DIGITS: usize = 10;
+
+/// GPUs and nodes that a script asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gpus {
+    /// GPUs of the whole job; 0 where it asks for none that can be counted.
+    pub gpus: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// Wall-clock limit in seconds.
+    pub time_limit_s: Option<u64>,
+}
+
+/// The ids of a job, as they stand in the names of its logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobIds<'a> {
+    /// The job's own number (`%j`).
+    pub job: &'a str,
+    /// That of its array, or else its own (`%A`).
+    pub array: &'a str,
+    /// Its index in the array (`%a`).
+    pub task: Option<&'a str>,
+}
+
+/// Where the user looks for a log: sbatch's pattern, with all filled in but the ids of the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPattern {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Job,
+    Array,
+    Task,
+}
+
+impl LogPattern {
+    /// The path for a job.
+    #[must_use]
+    pub fn path(&self, ids: &JobIds<'_>) -> String {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.as_str(),
+            Part::Job => ids.job,
+            Part::Array => ids.array,
+            Part::Task => ids.task.unwrap_or(NO_TASK),
+        });
+        parts.collect()
+    }
+}
+
+fn text(directive: &Directive) -> String {
+    directive
+        .value
+        .as_ref()
+        .map(Traced::text)
+        .unwrap_or_default()
+}
+
+/// The name of the job: what is asked for, or the script's own, as with sbatch.
+#[must_use]
+pub fn job_name(reading: &Reading) -> String {
+    let all = directives(reading);
+    let asked = wins(&all, "job-name")
+        .map(text)
+        .filter(|name| !name.is_empty());
+    let script = reading.sources.get(SCRIPT).map_or("", |s| s.path.as_str());
+    asked.unwrap_or_else(|| script.rsplit('/').next().unwrap_or(script).to_owned())
+}
+
+/// The folder in which the job runs, where it asks for one.
+#[must_use]
+pub fn workdir(reading: &Reading) -> Option<String> {
+    wins(&directives(reading), "chdir")
+        .map(text)
+        .filter(|folder| !folder.is_empty())
+}
+
+/// What a script asks for that a run cannot be: the option, and what to do about it.
+#[must_use]
+pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
+    let script = reading.sources.get(SCRIPT).map_or("", |s| s.text.as_str());
+    let het = script
+        .lines()
+        .any(|l| l.starts_with("#SBATCH") && l.contains(" hetjob"));
+    let all = directives(reading);
+    let option = |name: &str| all.iter().any(|d| d.option == name) || (name == "hetjob" && het);
+    let bad = NOT_ONE_JOB.iter().find(|(name, _)| option(name));
+    if let Some((name, hint)) = bad {
+        return Some((format!("--{name}"), hint));
+    }
+    let array = wins(&all, "array").map(text)?;
+    let one = array.len() <= INDEX_DIGITS && array.bytes().all(|b| b.is_ascii_digit());
+    (!one || array.is_empty()).then(|| {
+        let hint = "one run is one job: give the index of one task, --sbatch=--array=3; \
+                    `oomctl watch JOBID_INDEX` takes a task of an array over";
+        (format!("--array={array}"), hint)
+    })
+}
+
+/// The index of the task, where the job is one of an array.
+#[must_use]
+pub fn task(reading: &Reading) -> Option<String> {
+    wins(&directives(reading), "array").map(text)
+}
+
+/// Which of the environment the job is to get, where the script says so.
+#[must_use]
+pub fn export(reading: &Reading) -> Option<String> {
+    wins(&directives(reading), "export").map(text)
+}
+
+/// Whether standard error has a log of its own.
+#[must_use]
+pub fn has_error_log(reading: &Reading) -> bool {
+    wins(&directives(reading), "error").is_some()
+}
+
+/// Where the user looks for standard output and standard error. None for a pattern that names a thing which is
+/// known on the node only.
+#[must_use]
+pub fn logs(
+    reading: &Reading,
+    workdir: &str,
+    user: &str,
+) -> (Option<LogPattern>, Option<LogPattern>) {
+    let all = directives(reading);
+    let name = job_name(reading);
+    let pattern = |option: &str| wins(&all, option).map(text);
+    let filled = |pattern: String| fill(&pattern, &name, user, workdir);
+    let default = if task(reading).is_some() {
+        "slurm-%A_%a.out"
+    } else {
+        "slurm-%j.out"
+    };
+    let out = pattern("output").unwrap_or_else(|| default.to_owned());
+    (filled(out), pattern("error").and_then(filled))
+}
+
+fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPattern> {
+    if pattern.contains('\\') || pattern.is_empty() {
+        return None;
+    }
+    let (mut parts, mut text) = (Vec::new(), String::new());
+    if !pattern.starts_with('/') {
+        text = format!("{workdir}/");
+    }
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        let part = match letter {
+            '%' => match letters.next()? {
+                'j' | 'J' => Part::Job,
+                'A' => Part::Array,
+                'a' => Part::Task,
+                'x' => Part::Text(name.to_owned()),
+                'u' => Part::Text(user.to_owned()),
+                '%' => Part::Text("%".to_owned()),
+                _ => return None,
+            },
+            other => Part::Text(other.to_string()),
+        };
+        match part {
+            Part::Text(more) => text.push_str(&more),
+            id => parts.extend([Part::Text(std::mem::take(&mut text)), id]),
+        }
+    }
+    parts.push(Part::Text(text));
+    Some(LogPattern { parts })
+}
+
+/// GPUs, nodes and time that are asked for.
+#[must_use]
+pub fn resources(reading: &Reading) -> Gpus {
+    let all = directives(reading);
+    let nodes = wins(&all, "nodes")
+        .and_then(|d| number(&text(d)))
+        .unwrap_or(1)
+        .max(1);
+    let per_node = gpus_per_node(&all);
+    let whole = wins(&all, "gpus").and_then(|d| last_number(&text(d)));
+    let time = wins(&all, "time").map(text);
+    Gpus {
+        gpus: per_node.map(|n| n * nodes).or(whole).unwrap_or(0),
+        nodes,
+        time_limit_s: time.and_then(|t| parse_duration_s(&t).ok()),
+    }
+}
+
+fn gpus_per_node(all: &[Directive]) -> Option<u64> {
+    if let Some(given) = wins(all, "gpus-per-node") {
+        return last_number(&text(given));
+    }
+    let gres = wins(all, "gres").map(text)?;
+    let mut pieces = gres.split(',');
+    let gpu = pieces.find(|p| *p == "gpu" || p.starts_with("gpu:"))?;
+    match gpu.split_once(':') {
+        None => Some(1),
+        Some((_, rest)) => Some(last_number(rest).unwrap_or(1)),
+    }
+}
+
+/// `4` in `a100:4` and in `4`.
+fn last_number(text: &str) -> Option<u64> {
+    number(text.rsplit(':').next().unwrap_or(text))
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|n| *n < 1_000_000)
+}
+
+/// What is asked of the scheduler that a knob can stand for: its role, the value, and where it stands.
+pub(super) fn asked_for(reading: &Reading) -> Vec<(Role, String, Span)> {
+    let all = directives(reading);
+    let mut asked = Vec::new();
+    let options = [
+        ("mem", Role::HostMemory),
+        ("nodes", Role::Nodes),
+        ("time", Role::TimeLimit),
+        ("exclude", Role::ExcludedNodes),
+    ];
+    for (option, role) in options {
+        asked.extend(wins(&all, option).map(|d| (role, text(d), d.span)));
+    }
+    let gpus = wins(&all, "gpus-per-node").or_else(|| wins(&all, "gres"));
+    if let (Some(directive), Some(count)) = (gpus, gpus_per_node(&all)) {
+        asked.push((Role::GpusPerNode, count.to_string(), directive.span));
+    }
+    asked
+}

@@ -1,0 +1,90 @@
+//! A submission of the user's own as a run stores it: complete in itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::patch::{Adoption, ENVIRONMENT, Given, Launchers, SCRIPT, Stack, Submission};
+
+/// The preset of a program that no preset knows: nothing of it can be moved but what is asked of the scheduler.
+pub const UNKNOWN: &str = "preset: script
+summary: A script that starts a program which no preset knows
+uses: [slurm]
+files: []
+knobs: []
+ladder:
+  - rung: more-host-memory
+    title: more host memory
+    answers: [host_oom]
+    when: cluster.node_memory is not none
+    when_text: the cluster profile does not say how much memory a node has (node_memory)
+    moves:
+      - { knob: mem, to_expr: mib(cluster.node_memory) }
+";
+
+/// How the user submits, and the texts of the scripts as they were then.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Scripts {
+    /// Options of sbatch before the script, one argv word each.
+    pub options: Vec<String>,
+    /// The script, as it was named.
+    pub script: String,
+    /// What stands behind it.
+    pub args: Vec<String>,
+    /// Variables of the environment that the scripts use.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    /// Texts by the path that the scripts name them with, relative to the folder in which the job runs.
+    pub files: BTreeMap<String, String>,
+    /// Programs that start others.
+    pub launchers: Launchers,
+    /// Whether the preset of the run is that of the program which the scripts start.
+    pub recognised: bool,
+}
+
+impl Scripts {
+    /// What a run has to keep of a reading.
+    #[must_use]
+    pub fn of(submission: &Submission, adoption: &Adoption<'_>, launchers: &Launchers) -> Self {
+        let sources = &adoption.reading.sources;
+        let used = sources.get(ENVIRONMENT).map_or("", |s| s.text.as_str());
+        let entries = used
+            .split_terminator('\0')
+            .filter_map(|e| e.split_once('='));
+        Self {
+            options: submission.options.clone(),
+            script: submission.script.clone(),
+            args: submission.args.clone(),
+            variables: entries.map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
+            files: sources
+                .iter()
+                .skip(SCRIPT)
+                .map(|s| (s.path.clone(), s.text.clone()))
+                .collect(),
+            launchers: launchers.clone(),
+            recognised: adoption.stack.is_some(),
+        }
+    }
+
+    /// How it is submitted.
+    #[must_use]
+    pub fn submission(&self) -> Submission {
+        Submission {
+            options: self.options.clone(),
+            script: self.script.clone(),
+            args: self.args.clone(),
+            variables: self.variables.clone(),
+        }
+    }
+
+    /// Reads it again.
+    #[must_use]
+    pub fn read<'a>(&'a self, submission: &'a Submission, stacks: &'a [Stack]) -> Adoption<'a> {
+        Adoption::read(Given {
+            submission,
+            files: &self.files,
+            launchers: &self.launchers,
+            stacks,
+        })
+    }
+}

@@ -1,0 +1,389 @@
+//! A patched submission as files of a folder: copies that call each other, run where the originals would be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::adopt::{Adoption, Given, Patch, applied};
+use super::edit::{Edit, Refused};
+use super::knobs::find;
+use super::selves::own_names;
+use super::traced::{From, Quote, Span, Traced};
+use super::walk::{COMMAND_LINE, FileRole, SCRIPT, SELF, Submission};
+
+/// Interpreters that understand the lines that are put into a script.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
+
+/// Where copies lie, and what they must know of the place.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The folder of the copies, absolute.
+    pub folder: &'a str,
+    /// The folder in which the job runs, absolute.
+    pub workdir: &'a str,
+    /// Names in the folder that are taken.
+    pub taken: &'a [&'a str],
+    /// The line that the submitted script gets before its first command.
+    pub head: Option<&'a str>,
+    /// The scheduler runs the submitted script where it lies, not a copy of its own.
+    pub runs_in_place: bool,
+}
+
+/// A submission as files of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Options and arguments. The script is a name in the folder.
+    pub submission: Submission,
+    /// The path of each original, the name of its copy, and the text; the submitted script first.
+    pub files: Vec<Copy>,
+}
+
+/// A file and its copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copy {
+    /// Path of the original, as the scripts name it.
+    pub original: String,
+    /// Its text.
+    pub before: String,
+    /// Name of the copy.
+    pub name: String,
+    /// Text of the copy.
+    pub text: String,
+}
+
+/// Whether a script is one of a shell, by its first line.
+#[must_use]
+pub fn is_shell(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let Some(words) = first.strip_prefix("#!") else {
+        return false;
+    };
+    let mut words = words.split_whitespace();
+    let base = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let program = words.next().map(base).unwrap_or_default();
+    let program = match program.as_str() {
+        "env" => words.find(|w| !w.starts_with('-')).map(base),
+        _ => Some(program),
+    };
+    program.is_some_and(|p| SHELLS.contains(&p.as_str()))
+}
+
+impl Adoption<'_> {
+    /// The submission without a change of any value.
+    #[must_use]
+    pub fn unchanged(&self) -> Patch {
+        Patch {
+            before: self.reading.sources.clone(),
+            after: self.reading.sources.clone(),
+            edits: BTreeSet::new(),
+            appended: BTreeSet::new(),
+        }
+    }
+
+    /// A patch as files of a folder: the submitted script, every file that the patch changes, and every script that
+    /// calls one of these.
+    ///
+    /// # Errors
+    /// A file is called in a way that cannot be turned to its copy.
+    pub fn placed(&self, patch: &Patch, place: &Place<'_>) -> Result<Placed, Vec<Refused>> {
+        let by_hand = |why: String| {
+            vec![Refused {
+                knob: String::new(),
+                why,
+            }]
+        };
+        if self.reading.sources.len() <= SCRIPT {
+            return Err(by_hand("the script is not known".to_owned()));
+        }
+        let (changed, turns) = self.turned(patch, place).map_err(by_hand)?;
+        let mut edits = patch.edits.clone();
+        edits.extend(turns);
+        let names = self.names(&changed, place);
+        for number in &changed {
+            edits.extend(self.kept_names(*number, place));
+        }
+        edits.extend(self.head(place));
+        let both = || by_hand("two changes meet at one place; make them by hand".to_owned());
+        let after = applied(&self.reading.sources, &edits).ok_or_else(both)?;
+        let (mut submission, files) = self.resubmitted(patch);
+        let copy = |number: &usize| Copy {
+            original: after[*number].path.clone(),
+            before: self.reading.sources[*number].text.clone(),
+            name: names[number].clone(),
+            text: after[*number].text.clone(),
+        };
+        let copies: Vec<Copy> = changed.iter().map(copy).collect();
+        if patch.edits.iter().any(|e| e.span.file >= SCRIPT) {
+            self.same_again(&copies, &submission, &files, place)
+                .map_err(by_hand)?;
+        }
+        if let Some(entry) = copies.first() {
+            submission.script.clone_from(&entry.name);
+        }
+        Ok(Placed {
+            submission,
+            files: copies,
+        })
+    }
+
+    /// The files that are copied, and the edits by which they call each other's copies.
+    fn turned(
+        &self,
+        patch: &Patch,
+        place: &Place<'_>,
+    ) -> Result<(BTreeSet<usize>, Vec<Edit>), String> {
+        let reading = &self.reading;
+        let mut changed: BTreeSet<usize> = patch.edits.iter().map(|e| e.span.file).collect();
+        changed.retain(|number| *number >= SCRIPT);
+        changed.insert(SCRIPT);
+        let unclear = |path: &str| {
+            format!(
+                "how {path} is named is not clear enough to call a copy of it; change it by hand"
+            )
+        };
+        let mut words = Vec::new();
+        // Each turn takes in at least one more file.
+        loop {
+            let before = changed.len();
+            words.clear();
+            let named = reading.named.iter();
+            for named in named.filter(|n| n.file != SCRIPT && changed.contains(&n.file)) {
+                let path = &reading.sources[named.file].path;
+                let word = whole(&named.word).ok_or_else(|| unclear(path))?;
+                words.push((named.file, word));
+            }
+            let callers = words.iter().map(|(_, (span, _))| span.file);
+            changed.extend(callers.filter(|file| *file >= SCRIPT));
+            if changed.len() == before {
+                break;
+            }
+        }
+        let names = self.names(&changed, place);
+        let turn = |(file, (span, quote)): (usize, (Span, Quote))| {
+            self.turn(span, quote, &format!("{}/{}", place.folder, names[&file]))
+        };
+        let turns = words.into_iter().map(turn).collect::<Result<_, _>>()?;
+        Ok((changed, turns))
+    }
+
+    /// The edit that names a copy at a place.
+    fn turn(&self, span: Span, quote: Quote, path: &str) -> Result<Edit, String> {
+        let source = &self.reading.sources[span.file];
+        let old = source.text.get(span.start..span.end).unwrap_or_default();
+        let unclear = || {
+            format!(
+                "how {old} is named in {} is not clear enough to call a copy of it; change it by hand",
+                source.path
+            )
+        };
+        if span.file < SCRIPT && quote != Quote::Raw {
+            return Err(unclear());
+        }
+        // Where the word opens or closes quotes inside, the quotes around it are taken along.
+        let (mut start, mut end) = (span.start, span.end);
+        let bytes = source.text.as_bytes();
+        let mut outside = false;
+        for mark in [b'"', b'\''] {
+            let odd = old.bytes().filter(|b| *b == mark).count() % 2 == 1;
+            if !odd {
+                continue;
+            }
+            outside = true;
+            match (start.checked_sub(1).map(|at| bytes[at]), bytes.get(end)) {
+                (Some(before), _) if before == mark => start -= 1,
+                (_, Some(after)) if *after == mark => end += 1,
+                _ => return Err(unclear()),
+            }
+        }
+        let quote = if outside { Quote::Bare } else { quote };
+        let text = match quote {
+            _ if path
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_./:@%+,-".contains(c)) =>
+            {
+                path.to_owned()
+            }
+            Quote::Raw => path.to_owned(),
+            Quote::Bare if !path.contains('\'') => format!("'{path}'"),
+            Quote::Single if !path.contains('\'') => path.to_owned(),
+            Quote::Double if !path.contains(['"', '$', '`', '\\']) => path.to_owned(),
+            _ => {
+                return Err(format!(
+                    "the folder {path} cannot be named in {}; use one without quotes in its name",
+                    source.path
+                ));
+            }
+        };
+        Ok(Edit {
+            span: Span { start, end, ..span },
+            text,
+        })
+    }
+
+    /// The names of the copies: the originals', with a number where one is taken.
+    fn names(&self, changed: &BTreeSet<usize>, place: &Place<'_>) -> BTreeMap<usize, String> {
+        let mut taken: BTreeSet<String> = place.taken.iter().map(|t| (*t).to_owned()).collect();
+        let mut names = BTreeMap::new();
+        for number in changed {
+            let path = &self.reading.sources[*number].path;
+            let base = path.rsplit('/').next().unwrap_or(path);
+            let mut name = base.to_owned();
+            let mut next = 2_u32;
+            while !taken.insert(name.clone()) {
+                name = format!("{next}-{base}");
+                next += 1;
+            }
+            names.insert(*number, name);
+        }
+        names
+    }
+
+    /// The edits that let a copy know its original's name where it asks for its own.
+    fn kept_names(&self, number: usize, place: &Place<'_>) -> Vec<Edit> {
+        let source = &self.reading.sources[number];
+        let roles = self.reading.named.iter().filter(|n| n.file == number);
+        let roles: Vec<FileRole> = roles.map(|n| n.role).collect();
+        let entry = number == SCRIPT;
+        if roles.contains(&FileRole::Settings) || (entry && !place.runs_in_place) {
+            return Vec::new();
+        }
+        // In a file that is taken over `$0` is the name of the script that takes it over.
+        let runs = entry || roles.contains(&FileRole::Run);
+        let mut edits: Vec<Edit> = own_names(&source.text)
+            .into_iter()
+            .filter(|own| runs || !own.is_zero)
+            .map(|own| Edit {
+                span: Span {
+                    file: number,
+                    start: own.start,
+                    end: own.end,
+                },
+                text: match own.braced {
+                    true => SELF.to_owned(),
+                    false => format!("${{{SELF}}}"),
+                },
+            })
+            .collect();
+        if !edits.is_empty() {
+            let at = first_command(&source.text);
+            let original = absolute(&source.path, place.workdir).replace('\'', "'\\''");
+            edits.push(Edit {
+                span: Span { file: number, start: at, end: at },
+                text: format!("{SELF}='{original}' # oomctl: for the name of this script, of which this is a copy\n"),
+            });
+        }
+        edits
+    }
+
+    /// The line before the first command of the submitted script.
+    fn head(&self, place: &Place<'_>) -> Option<Edit> {
+        let script = self.reading.sources.get(SCRIPT)?;
+        let at = first_command(&script.text);
+        let line = place.head?;
+        let before = match script.text[..at].ends_with('\n') || at == 0 {
+            true => "",
+            false => "\n",
+        };
+        Some(Edit {
+            span: Span {
+                file: SCRIPT,
+                start: at,
+                end: at,
+            },
+            text: format!("{before}{line}\n"),
+        })
+    }
+
+    /// Reads the copies as they will run: the same programs must be started, with the same values.
+    fn same_again(
+        &self,
+        copies: &[Copy],
+        submission: &Submission,
+        originals: &BTreeMap<String, String>,
+        place: &Place<'_>,
+    ) -> Result<(), String> {
+        let meant = Adoption::read(Given {
+            submission,
+            files: originals,
+            ..self.given
+        });
+        let by_root = originals
+            .iter()
+            .map(|(path, text)| (absolute(path, place.workdir), text.clone()));
+        let mut files: BTreeMap<String, String> = by_root.collect();
+        files.extend(originals.clone());
+        for copy in copies.iter().skip(1) {
+            files.insert(format!("{}/{}", place.folder, copy.name), copy.text.clone());
+        }
+        if let Some(entry) = copies.first() {
+            files.insert(submission.script.clone(), entry.text.clone());
+        }
+        let is = Adoption::read(Given {
+            submission,
+            files: &files,
+            ..self.given
+        });
+        let differs = || {
+            "the copies would not start the same program with the same values; change the scripts by hand".to_owned()
+        };
+        let stack = |a: &Adoption<'_>| a.stack.map(|s| s.name.clone());
+        if stack(&meant) != stack(&is) || meant.calls().count() != is.calls().count() {
+            return Err(differs());
+        }
+        let knobs = meant.stack.iter().flat_map(|s| &s.knobs);
+        for knob in knobs {
+            for (old, new) in meant.calls().zip(is.calls()) {
+                let value = |a: &Adoption<'_>, call| {
+                    find(&a.reading, call, knob).map(|f| (f.value.text(), f.way, f.maybe))
+                };
+                if value(&meant, old) != value(&is, new) {
+                    return Err(differs());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path from the root.
+fn absolute(path: &str, workdir: &str) -> String {
+    match path.starts_with('/') {
+        true => path.to_owned(),
+        false => format!("{workdir}/{path}"),
+    }
+}
+
+/// Where the first line begins that is neither blank nor a comment.
+fn first_command(text: &str) -> usize {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim();
+        if !trimmed.is_empty() && !trimmed.starts_with('#') {
+            return at;
+        }
+        at += line.len();
+    }
+    at
+}
+
+/// The bytes of a script that a word stands for, at the place where it is used, and their quotes.
+fn whole(word: &Traced) -> Option<(Span, Quote)> {
+    let mut all: Option<(Span, Quote)> = None;
+    for part in word.parts() {
+        let (span, quote) = match (part.via.first(), &part.from) {
+            (Some(used), _) => (used.span, used.quote),
+            (None, From::Literal { span, quote, .. }) => (*span, *quote),
+            // Code has no quotes of its own; those of its neighbours count.
+            (None, From::Computed { span, .. }) => (*span, Quote::Bare),
+        };
+        if quote == Quote::Nested {
+            return None;
+        }
+        let computed = matches!(part.from, From::Computed { .. }) && part.via.is_empty();
+        all = Some(match all {
+            None => (span, quote),
+            Some((before, _)) if before.file != span.file || span.end < before.end => return None,
+            Some((before, first)) if computed => (before.through(span), first),
+            Some((before, _)) => (before.through(span), quote),
+        });
+    }
+    all.filter(|(span, _)| span.file != COMMAND_LINE || word.stretch().is_some())
+}

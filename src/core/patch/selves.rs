@@ -1,0 +1,147 @@
+//! Where a script asks for its own name: `$0`, `${0%/*}`, `${BASH_SOURCE[0]}`.
+
+/// A place at which a script asks for its own name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OwnName {
+    /// First byte of what is replaced.
+    pub start: usize,
+    /// The byte behind the last.
+    pub end: usize,
+    /// The name within braces, which stay; else all of it.
+    pub braced: bool,
+    /// `$0`, which in a file that is taken over is another's name.
+    pub is_zero: bool,
+}
+
+/// What the text is inside of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    Bare,
+    Double,
+    /// `$( … )`, with the parentheses that are open in it.
+    Code(usize),
+}
+
+/// The places outside single quotes and comments, in order.
+pub(super) fn own_names(text: &str) -> Vec<OwnName> {
+    let bytes = text.as_bytes();
+    let (mut found, mut inside, mut at) = (Vec::new(), vec![Inside::Bare], 0);
+    while at < bytes.len() {
+        let now = inside.last().copied().unwrap_or(Inside::Bare);
+        let quoted = now == Inside::Double;
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'\'' if !quoted => at = past(bytes, at + 1, b'\''),
+            b'"' if quoted => drop(inside.pop()),
+            b'"' => inside.push(Inside::Double),
+            b'#' if !quoted && begins_word(bytes, at) => at = past(bytes, at, b'\n'),
+            b'$' if bytes.get(at + 1) == Some(&b'(') => {
+                inside.push(Inside::Code(0));
+                at += 1;
+            }
+            b'$' => {
+                if let Some(own) = own_name(text, at) {
+                    at = own.end - 1;
+                    found.push(own);
+                }
+            }
+            other => parentheses(other, &mut inside),
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Counts parentheses within code; the last one ends it.
+fn parentheses(byte: u8, inside: &mut Vec<Inside>) {
+    match (byte, inside.last_mut()) {
+        (b'(', Some(Inside::Code(open))) => *open += 1,
+        (b')', Some(Inside::Code(0))) => drop(inside.pop()),
+        (b')', Some(Inside::Code(open))) => *open -= 1,
+        _ => {}
+    }
+}
+
+fn past(bytes: &[u8], from: usize, mark: u8) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
+    memchr::memchr(mark, rest).map_or(bytes.len(), |length| from + length)
+}
+
+fn begins_word(bytes: &[u8], at: usize) -> bool {
+    at.checked_sub(1)
+        .is_none_or(|before| bytes[before].is_ascii_whitespace() || bytes[before] == b';')
+}
+
+/// The name that a `$` begins, where it is the script's own.
+fn own_name(text: &str, at: usize) -> Option<OwnName> {
+    let rest = &text[at + 1..];
+    let braced = rest.starts_with('{');
+    let name = rest.strip_prefix('{').unwrap_or(rest);
+    let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let (length, is_zero) = match (name.strip_prefix('0'), name.strip_prefix("BASH_SOURCE")) {
+        (Some(rest), _) if !braced || !goes_on(rest) => (1, true),
+        (_, Some(rest)) if !goes_on(rest) => match rest.strip_prefix("[0]") {
+            Some(_) if braced => ("BASH_SOURCE[0]".len(), false),
+            _ if braced && rest.starts_with('[') => return None,
+            _ => ("BASH_SOURCE".len(), false),
+        },
+        _ => return None,
+    };
+    let start = if braced { at + 2 } else { at };
+    let end = at + 1 + usize::from(braced) + length;
+    Some(OwnName {
+        start,
+        end,
+        braced,
+        is_zero,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replaced(text: &str) -> String {
+        let mut out = text.to_owned();
+        for own in own_names(text).into_iter().rev() {
+            let name = if own.braced { "me" } else { "${me}" };
+            out.replace_range(own.start..own.end, name);
+        }
+        out
+    }
+
+    #[test]
+    fn a_scripts_own_name_is_found_in_every_form_and_awks_record_is_not() {
+        let cases = [
+            ("cd \"$(dirname \"$0\")\"", "cd \"$(dirname \"${me}\")\""),
+            ("D=${0%/*}; echo $0", "D=${me%/*}; echo ${me}"),
+            (
+                "$(cd $(dirname ${BASH_SOURCE[0]}) && pwd)",
+                "$(cd $(dirname ${me}) && pwd)",
+            ),
+            ("\"${BASH_SOURCE}\" $BASH_SOURCE", "\"${me}\" ${me}"),
+            (
+                "awk '{ print $0 }' x # it's $0",
+                "awk '{ print $0 }' x # it's $0",
+            ),
+            (
+                "echo \"it's $0\" \\$0 ${01} ${BASH_SOURCE[1]}",
+                "echo \"it's ${me}\" \\$0 ${01} ${BASH_SOURCE[1]}",
+            ),
+            (
+                "x=${#a} y=$(awk '{print $0}' f) $0",
+                "x=${#a} y=$(awk '{print $0}' f) ${me}",
+            ),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(replaced(text), wanted);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[$0{}()'\"\\\\#a é\n]{0,40}|(\\$\\{?(0|BASH_SOURCE)(\\[0\\])?){0,5}") {
+            let _ = own_names(&text);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A job that was submitted without us: whose it is, how it was submitted, the text of its script, its logs.
+//!
+//! Rule: what Slurm does not say stays unknown. The controller forgets an ended job after `MinJobAge`; accounting keeps
+//! the line of its submission (21.08 and later) and, where the site asks for it, the script.
+
+use std::path::PathBuf;
+
+use super::super::NoAnswer;
+use super::Slurm;
+use super::clients::{no_answer, says_unknown_id};
+use super::log_paths::log_paths;
+use super::parse::{is_job_id, read_scontrol};
+use crate::core::job::{JobId, JobRef};
+
+/// Columns that sacct is asked for, free text last.
+const FIELDS: &str = "JobID,JobIDRaw,UID,User,AllocTRES,WorkDir,JobName,SubmitLine";
+/// Columns where it does not know the last (before 21.08).
+const FIELDS_BEFORE: &str = "JobID,JobIDRaw,UID,User,AllocTRES,WorkDir,JobName";
+/// Largest script that is taken, in bytes: what the reader takes.
+const MAX_SCRIPT: usize = 1 << 20;
+
+/// What is known of a job that was submitted without us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreign {
+    /// Its id, as people write it.
+    pub id: JobId,
+    /// The raw number of it, which differs for a task of an array.
+    pub raw_id: String,
+    /// Whose it is.
+    pub uid: Option<u32>,
+    /// Whose it is, by name.
+    pub user: Option<String>,
+    /// The folder in which it runs.
+    pub workdir: Option<PathBuf>,
+    /// Its name.
+    pub name: Option<String>,
+    /// The script with its arguments, without quotes; the controller's word, with a path from the root.
+    pub command: Option<String>,
+    /// The line of the submission, without quotes.
+    pub submit_line: Option<String>,
+    /// The text of the script.
+    pub script: Option<String>,
+    /// Standard output and standard error.
+    pub logs: Option<(PathBuf, PathBuf)>,
+    /// GPUs of the whole job.
+    pub gpus: u64,
+    /// What the controller says that it asked for, as options of sbatch.
+    pub asked: Vec<String>,
+    /// Accounting is kept and has not written the line of the submission down yet (22.05 takes 5 s).
+    pub is_late: bool,
+}
+
+/// What accounting says.
+enum Accounted {
+    Line(Box<Foreign>),
+    Late,
+    Off,
+}
+
+impl Slurm {
+    /// Asks controller and accounting about a job; `None` when neither knows it.
+    ///
+    /// # Errors
+    /// `NoAnswer` when the controller did not answer.
+    pub fn foreign(&self, job: &JobRef) -> Result<Option<Foreign>, NoAnswer> {
+        let controlled = self.controlled(job)?;
+        let accounted = self.accounted(job);
+        let known = match (controlled, accounted) {
+            (Some(mut known), Accounted::Line(more)) => {
+                known.submit_line = more.submit_line;
+                known.gpus = known.gpus.max(more.gpus);
+                known
+            }
+            (Some(known), Accounted::Late) => Foreign {
+                is_late: true,
+                ..known
+            },
+            (Some(known), Accounted::Off) => known,
+            (None, Accounted::Line(known)) => *known,
+            (None, _) => return Ok(None),
+        };
+        let script = self.written(job).or_else(|| self.kept(job));
+        Ok(Some(Foreign { script, ..known }))
+    }
+
+    fn controlled(&self, job: &JobRef) -> Result<Option<Foreign>, NoAnswer> {
+        if !is_job_id(&job.id.0) {
+            return Ok(None);
+        }
+        let arguments = ["-d", "show", "job", &job.id.0].map(str::to_owned);
+        let answer = self.clients.query("scontrol", &arguments);
+        if says_unknown_id(&answer) {
+            return Ok(None);
+        }
+        let control = read_scontrol(&answer.stdout).filter(|_| answer.is_clean());
+        let Some(control) = control else {
+            return Err(no_answer("scontrol", &answer));
+        };
+        let lines = answer.stdout.lines().map(str::trim);
+        let field = |key: &str| {
+            let value = lines
+                .clone()
+                .filter_map(|line| line.strip_prefix(key))
+                .next_back();
+            value
+                .filter(|v| !v.is_empty() && *v != "(null)")
+                .map(str::to_owned)
+        };
+        let tres = field("AllocTRES=").or_else(|| field("TRES="));
+        Ok(Some(Foreign {
+            id: control.record.status.id.clone(),
+            raw_id: control.record.raw_id.clone(),
+            uid: field("UserId=").and_then(|owner| uid(&owner)),
+            user: control.user.clone(),
+            workdir: control.folder.clone().map(PathBuf::from),
+            name: Some(control.record.name.clone()),
+            command: field("Command="),
+            submit_line: None,
+            script: None,
+            logs: log_paths(&control),
+            gpus: tres.map_or(0, |tres| gpus(&tres)),
+            asked: asked(&answer.stdout),
+            is_late: false,
+        }))
+    }
+
+    fn accounted(&self, job: &JobRef) -> Accounted {
+        if self.clients.search.locate("sacct").is_none() {
+            return Accounted::Off;
+        }
+        let ask = |fields: &str| {
+            let words = ["-X", "-n", "-P", "-j", &job.id.0, "-o", fields].map(str::to_owned);
+            self.clients.query("sacct", &words)
+        };
+        let mut answer = ask(FIELDS);
+        let before = answer.stderr.contains("Invalid field");
+        if before {
+            answer = ask(FIELDS_BEFORE);
+        }
+        if !answer.is_clean() {
+            return Accounted::Off;
+        }
+        match answer.stdout.lines().next_back().and_then(read_accounted) {
+            Some(job) if before || job.submit_line.is_some() => Accounted::Line(Box::new(job)),
+            _ => Accounted::Late,
+        }
+    }
+
+    /// The script as the controller has it.
+    fn written(&self, job: &JobRef) -> Option<String> {
+        let words = ["write", "batch_script", &job.id.0, "-"].map(str::to_owned);
+        let answer = self.clients.query("scontrol", &words);
+        let text = answer.stdout.clone();
+        (answer.is_clean() && text.starts_with("#!") && text.len() <= MAX_SCRIPT).then_some(text)
+    }
+
+    /// The script as accounting has it, where it keeps scripts.
+    fn kept(&self, job: &JobRef) -> Option<String> {
+        self.clients.search.locate("sacct")?;
+        let words = ["-B", "-j", &job.id.0].map(str::to_owned);
+        let answer = self.clients.query("sacct", &words);
+        read_kept(&answer.stdout).filter(|_| answer.is_clean())
+    }
+}
+
+/// A line of sacct in the columns of [`FIELDS`]. The name of the job may hold bars, its last part stands for it then.
+fn read_accounted(line: &str) -> Option<Foreign> {
+    let fields: Vec<&str> = line.splitn(8, '|').collect();
+    let [id, raw_id, uid, user, tres, folder, name, rest @ ..] = fields.as_slice() else {
+        return None;
+    };
+    let text = |field: &str| (!field.is_empty()).then(|| field.to_owned());
+    is_job_id(id).then(|| Foreign {
+        id: JobId((*id).to_owned()),
+        raw_id: (*raw_id).to_owned(),
+        uid: uid.parse().ok(),
+        user: text(user),
+        workdir: text(folder).map(PathBuf::from),
+        name: text(name),
+        command: None,
+        submit_line: rest.first().and_then(|line| text(line)),
+        script: None,
+        logs: None,
+        gpus: gpus(tres),
+        asked: Vec::new(),
+        is_late: false,
+    })
+}
+
+/// The first script that `sacct -B` prints: a heading, a line of dashes, the text.
+fn read_kept(text: &str) -> Option<String> {
+    let rest = text.strip_prefix("Batch Script for ")?;
+    let (_, rest) = rest.split_once('\n')?;
+    let (dashes, script) = rest.split_once('\n')?;
+    let one = script.split("\nBatch Script for ").next().unwrap_or(script);
+    let usable = dashes.starts_with("---") && one.starts_with("#!") && one.len() <= MAX_SCRIPT;
+    usable.then(|| format!("{}\n", one.trim_end_matches('\n')))
+}
+
+/// Fields of `scontrol show job`, and the options of sbatch that ask for what they say.
+const ASKED: [(&str, &str); 10] = [
+    ("Partition", "partition"),
+    ("Account", "account"),
+    ("QOS", "qos"),
+    ("TimeLimit", "time"),
+    ("NumNodes", "nodes"),
+    ("ExcNodeList", "exclude"),
+    ("ReqNodeList", "nodelist"),
+    ("Features", "constraint"),
+    ("MinMemoryNode", "mem"),
+    ("MinMemoryCPU", "mem-per-cpu"),
+];
+
+/// What a job asked for, of the things that decide where it runs and with how much.
+fn asked(text: &str) -> Vec<String> {
+    let words = text.split_whitespace().filter_map(|w| w.split_once('='));
+    let fields: Vec<(&str, &str)> = words.collect();
+    let value = |key: &str| {
+        let found = fields.iter().find(|(name, _)| *name == key)?.1;
+        let plain = !found.is_empty() && !found.starts_with('(') && !found.contains("N/A");
+        (plain && found != "UNLIMITED" && found != "Partition_Limit").then_some(found)
+    };
+    let mut options: Vec<String> = ASKED
+        .iter()
+        .filter_map(|(key, option)| Some(format!("--{option}={}", value(key)?)))
+        .collect();
+    // `gres:gpu:h100:4`, and `gres/gpu:4` since 25.11.
+    let count = |tres: &str| {
+        let gpu = tres.split(',').find_map(|t| {
+            t.strip_prefix("gres:gpu")
+                .or_else(|| t.strip_prefix("gres/gpu"))
+        });
+        gpu.map(|rest| rest.trim_start_matches([':', '=']).to_owned())
+    };
+    options.extend(
+        value("TresPerNode")
+            .and_then(count)
+            .map(|n| format!("--gpus-per-node={n}")),
+    );
+    options.extend(
+        value("TresPerJob")
+            .and_then(count)
+            .map(|n| format!("--gpus={n}")),
+    );
+    options
+}
+
+/// The number in `ada(1000) GroupId=…`.
+fn uid(owner: &str) -> Option<u32> {
+    let (_, rest) = owner.split_once('(')?;
+    rest.split_once(')')?.0.parse().ok()
+}
+
+/// `gres/gpu=4` in a list of resources.
+fn gpus(tres: &str) -> u64 {
+    let mut all = tres.split(',').filter_map(|t| t.split_once(['=', ':']));
+    let gpu = all.find(|(name, _)| *name == "gres/gpu");
+    gpu.and_then(|(_, count)| count.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_accounting_says_of_a_job_is_read() {
+        let line = "17_3|19|1000|ada|billing=1,cpu=4,gres/gpu=8,mem=1000M,node=2|/home/ada/run|grpo|sbatch --mem=64G -p gpu job.sh a|b";
+        let job = read_accounted(line).unwrap();
+        assert_eq!((job.id.0.as_str(), job.gpus), ("17_3", 8));
+        assert_eq!(job.user.as_deref(), Some("ada"));
+        assert_eq!(
+            job.submit_line.as_deref(),
+            Some("sbatch --mem=64G -p gpu job.sh a|b")
+        );
+        assert_eq!(read_accounted("nothing"), None);
+        let before = read_accounted("5|5|1000|ada||/w|x").unwrap();
+        assert_eq!((before.submit_line, before.gpus), (None, 0));
+    }
+
+    #[test]
+    fn a_script_that_accounting_keeps_is_found_and_one_that_it_does_not_is_none() {
+        let kept = "Batch Script for 9\n--------\n#!/bin/bash\necho x\n\n";
+        assert_eq!(read_kept(kept).as_deref(), Some("#!/bin/bash\necho x\n"));
+        assert_eq!(read_kept("Batch Script for 1\n--------\nNONE\n\n"), None);
+        assert_eq!(read_kept(""), None);
+    }
+}
