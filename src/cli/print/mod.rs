@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod plan_view;
 pub mod probe_view;
 pub mod queue_view;
+pub mod report;
 pub mod run_view;
 mod screen;
 pub mod sources_view;
