@@ -34,6 +34,7 @@ mod print;
 mod probe;
 mod relay;
 mod render;
+mod report;
 mod run;
 mod run_queue;
 mod runs;
@@ -94,6 +95,8 @@ enum Command {
     Run(run::Args),
     /// Show runs and their attempts
     Status(status::Args),
+    /// Make a page about runs: what happened, memory over time, what it cost
+    Report(report::Args),
     /// End runs and their jobs
     Cancel(cancel::Args),
     /// Say what killed a job, with the line of its log that proves it
@@ -153,6 +156,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Watch(args) => watch::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Cancel(args) => cancel::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Render(args) => render::run(&args),

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod patch;
 pub mod recipe;
 pub mod render;
+pub mod report;
 pub mod supervise;
 pub mod sweep;
 pub mod units;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,7 @@ use super::files::no_follow;
 use super::gpu::{Driver, GpuError, Meter};
 use super::scheduler::local::process::{carries, host_name};
 use crate::core::device::{self, Card};
-use crate::core::measure::{GpuPeak, LINE_MAX, Reading, Recorder, Sample, last_sample};
+use crate::core::measure::{FILE_MAX, GpuPeak, LINE_MAX, Reading, Recorder, Sample, last_sample};
 use crate::core::units::Bytes;
 
 /// Files of one attempt that are read: one a node.
@@ -269,14 +269,49 @@ impl End {
 /// The peaks that the samplers of an attempt have written, whether they still run or not.
 #[must_use]
 pub fn peaks(dir: &Path) -> Vec<GpuPeak> {
+    let peaks = |(node, path): (String, PathBuf)| {
+        let (_, end) = read_end(&path).ok()?;
+        Some(GpuPeak::of(&node, last_sample(&end)?).collect::<Vec<_>>())
+    };
+    sample_files(dir)
+        .into_iter()
+        .filter_map(peaks)
+        .flatten()
+        .collect()
+}
+
+/// Hands every line that the samplers of an attempt have written to `take`, with the name of its node: the
+/// nodes in the order of their names, the lines of each in the order of time.
+pub fn samples(dir: &Path, mut take: impl FnMut(&str, &Sample)) {
+    for (node, path) in sample_files(dir) {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(no_follow())
+            .open(path);
+        let Ok(file) = file else { continue };
+        // One line more than the largest file: the last is always written.
+        let mut lines = BufReader::new(file.take(FILE_MAX + LINE_MAX as u64));
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+            if let Ok(sample) = serde_json::from_slice(&line) {
+                take(&node, &sample);
+            }
+            line.clear();
+        }
+    }
+}
+
+/// The files of an attempt's samplers, with the names of their nodes.
+fn sample_files(dir: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let nodes = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let node = name.strip_prefix("probe-")?.strip_suffix(".jsonl")?;
-        let (_, end) = read_end(&entry.path()).ok()?;
-        Some(GpuPeak::of(node, last_sample(&end)?).collect::<Vec<_>>())
+        Some((node.to_owned(), entry.path()))
     });
-    nodes.take(NODES_MAX).flatten().collect()
+    let mut nodes: Vec<_> = nodes.take(NODES_MAX).collect();
+    nodes.sort();
+    nodes
 }
 
 /// Absolute path of this program, for the scripts that start its sampler; `None` where it has no name

@@ -15,6 +15,7 @@ pub mod own_view;
 pub mod plan_view;
 pub mod probe_view;
 pub mod queue_view;
+pub mod report;
 pub mod run_view;
 mod screen;
 pub mod sources_view;

@@ -11,4 +11,4 @@ mod recorder;
 pub use crowded::Crowded;
 pub use figures::{Figure, FigurePattern, FigureSpec, Figures, Overlap, Quantity};
 pub use peaks::{GpuPeak, Measured};
-pub use recorder::{FILE_MAX, LINE_MAX, Reading, Recorder, Sample, last_sample};
+pub use recorder::{FILE_MAX, GpuSample, LINE_MAX, Reading, Recorder, Sample, last_sample};

@@ -55,6 +55,8 @@ pub struct Attempt {
     pub logs: Vec<PathBuf>,
     /// True when we ended it because it hung.
     pub stalled: bool,
+    /// GPU-seconds that it would have held until its time limit, where we ended it because it hung.
+    pub saved_gpu_seconds: Option<u64>,
     /// Seconds for which it has shown no progress, when that is long.
     pub idle_s: Option<u64>,
     /// True when the scheduler took our cancellation.
@@ -95,6 +97,7 @@ impl Attempt {
             log_starts: Vec::new(),
             logs: Vec::new(),
             stalled: false,
+            saved_gpu_seconds: None,
             idle_s: None,
             cancel_sent: false,
             ended_at: None,
@@ -358,10 +361,16 @@ fn apply_to_attempt(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.gpu_seconds += gpu_seconds;
             attempt.log_starts.clone_from(logs);
             attempt.stalled = false;
+            attempt.saved_gpu_seconds = None;
             attempt.idle_s = None;
             attempt.cancel_sent = false;
         }
-        Fact::Stalled { .. } => attempt.stalled = true,
+        Fact::Stalled {
+            saved_gpu_seconds, ..
+        } => {
+            attempt.stalled = true;
+            attempt.saved_gpu_seconds = *saved_gpu_seconds;
+        }
         Fact::Idle { idle_s, .. } => attempt.idle_s = Some(*idle_s),
         Fact::CancelSent { .. } => attempt.cancel_sent = true,
         Fact::Ended {

@@ -1,0 +1,316 @@
+//! The report of runs: a page, Markdown or plain text, from one view.
+
+mod page;
+mod sentences;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+pub use page::{Format, render};
+
+use super::estimate_view::phase_name;
+use super::measured;
+use super::run_view::{RunView, duration, run_view};
+use crate::core::diagnose::{Evidence, sanitize};
+use crate::core::ladder::{Change, Expectation};
+use crate::core::measure::GpuPeak;
+use crate::core::recipe::Layer;
+use crate::core::report::{Cost, Course, Plot, Track, cost, course, plot};
+use crate::core::supervise::{Attempt, History, Request, Verdict};
+use crate::core::units::{Bytes, GIB};
+
+/// Runs that are told in full beside an overview of all: those of which there is something to tell.
+const RUNS_MAX: usize = 24;
+/// GPUs that are drawn for an attempt of a run that is told alone.
+const CURVES_ALONE: usize = 16;
+/// And for one of several.
+const CURVES_AMONG: usize = 4;
+/// GPUs of an attempt that are listed.
+const GPUS_LISTED: usize = 64;
+/// Lines of evidence that are shown of an attempt.
+const EVIDENCE_MAX: usize = 8;
+
+/// A run as it is read back: what happened, what was asked for, and what the samplers of an attempt saw.
+pub struct Told<'a> {
+    /// What happened.
+    pub history: &'a History,
+    /// What was asked for; `None` where it cannot be read any more.
+    pub request: Option<&'a Request>,
+    /// The samples of an attempt, by its number.
+    pub tracks: &'a dyn Fn(u32) -> Vec<Track>,
+}
+
+/// All that a report shows.
+#[derive(Serialize)]
+pub struct Report {
+    schema_version: u32,
+    title: String,
+    oomctl: &'static str,
+    made: String,
+    /// One line a run, where there are several.
+    overview: Vec<Line>,
+    /// How many runs stand how, where there are several.
+    counts: String,
+    /// GPU-seconds of all runs.
+    gpu_seconds: f64,
+    runs: Vec<Run>,
+    /// Runs that stand in the overview alone.
+    left_out: usize,
+}
+
+#[derive(Serialize)]
+struct Line {
+    run: String,
+    state: String,
+    good: Option<bool>,
+    attempts: usize,
+    elapsed_s: i64,
+    gpu_hours: f64,
+    why: String,
+    in_full: bool,
+}
+
+#[derive(Serialize)]
+struct Run {
+    #[serde(flatten)]
+    view: RunView,
+    good: Option<bool>,
+    story: Vec<String>,
+    course: Option<Course>,
+    details: Vec<Detail>,
+    cost: Cost,
+    asked: String,
+    reproduce: Option<String>,
+}
+
+/// What a report shows of an attempt beside its view.
+#[derive(Serialize)]
+struct Detail {
+    /// Which one.
+    attempt: u32,
+    good: Option<bool>,
+    waited_s: Option<i64>,
+    ran_s: Option<i64>,
+    /// What was expected of it before it ran.
+    expected: Option<String>,
+    peak: Option<String>,
+    plot: Option<Plot>,
+    gpus: Vec<Gpu>,
+    more_gpus: usize,
+    evidence: Vec<Quote>,
+    changes: Vec<Changed>,
+}
+
+#[derive(Serialize)]
+struct Gpu {
+    node: String,
+    gpu: u32,
+    peak_gib: f64,
+    total_gib: f64,
+    percent: f64,
+}
+
+#[derive(Serialize)]
+struct Quote {
+    place: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Changed {
+    knob: String,
+    from: String,
+    to: String,
+    effect: &'static str,
+}
+
+/// Gathers what a report about these runs shows.
+pub fn report(title: &str, told: &[Told<'_>], now: Timestamp) -> Report {
+    let views: Vec<RunView> = told.iter().map(|t| run_view(t.history, now)).collect();
+    let in_full = in_full(&views);
+    let several = told.len() > 1;
+    let line = |(view, full): (&RunView, &bool)| line(view, *full);
+    let overview = views.iter().zip(&in_full).filter(|_| several).map(line);
+    let overview = overview.collect();
+    let counts = match several {
+        true => super::run_view::summary(&views).trim().to_owned(),
+        false => String::new(),
+    };
+    let gpu_seconds = told.iter().map(|t| t.history.gpu_seconds(now)).sum();
+    let curves = if several { CURVES_AMONG } else { CURVES_ALONE };
+    let shown = told.iter().zip(views).zip(&in_full);
+    let shown = shown.filter(|(_, full)| **full);
+    let runs: Vec<Run> = shown
+        .map(|((told, view), _)| run(told, view, curves, now))
+        .collect();
+    Report {
+        schema_version: 1,
+        title: title.to_owned(),
+        oomctl: env!("CARGO_PKG_VERSION"),
+        made: now.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        overview,
+        counts,
+        gpu_seconds,
+        left_out: told.len() - runs.len(),
+        runs,
+    }
+}
+
+/// Which runs are told in full: all, or else first those in which something went wrong.
+fn in_full(views: &[RunView]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..views.len()).collect();
+    let dull = |v: &RunView| v.attempts.len() < 2 && matches!(v.exit_code, Some(0) | None);
+    order.sort_by_key(|i| dull(&views[*i]));
+    let mut full = vec![false; views.len()];
+    order
+        .into_iter()
+        .take(RUNS_MAX)
+        .for_each(|i| full[i] = true);
+    full
+}
+
+fn line(view: &RunView, in_full: bool) -> Line {
+    let headlines = view.attempts.iter().rev().filter(|a| a.headline.is_some());
+    let failed = headlines.filter(|a| a.incident.as_ref().is_some_and(|i| i.fatal));
+    let headline = failed.into_iter().find_map(|a| a.headline.clone());
+    Line {
+        run: view.run.clone(),
+        state: view.state.clone(),
+        good: good(view),
+        attempts: view.attempts.len(),
+        elapsed_s: view.elapsed_s,
+        gpu_hours: view.gpu_hours,
+        why: view.reason.clone().or(headline).unwrap_or_default(),
+        in_full,
+    }
+}
+
+fn good(view: &RunView) -> Option<bool> {
+    view.exit_code.map(|code| code == 0)
+}
+
+fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
+    let (history, request) = (told.history, told.request);
+    let mut rungs: Vec<Layer> = Vec::new();
+    let mut expects: Option<&Expectation> = None;
+    let mut details = Vec::new();
+    for attempt in &history.attempts {
+        let expected = expects.cloned().or_else(|| expected(request?, &rungs));
+        details.push(detail(attempt, expected, told.tracks, curves));
+        rungs.extend(attempt.layers());
+        expects = match &attempt.verdict {
+            Some(Verdict::Climb { expects, .. }) => expects.as_ref(),
+            _ => None,
+        };
+    }
+    let command = request
+        .map(|r| r.inputs().command.clone())
+        .unwrap_or_default();
+    Run {
+        good: good(&view),
+        story: sentences::story(history, &view, now),
+        course: course(history, now),
+        details,
+        cost: cost(history, now),
+        asked: page::command_line(&command),
+        reproduce: sentences::reproduce(&command, history),
+        view,
+    }
+}
+
+/// What the memory model expects of a configuration, where it can be asked.
+fn expected(request: &Request, rungs: &[Layer]) -> Option<Expectation> {
+    let estimate = request.estimate(rungs)?.ok()?;
+    let phase = serde_json::to_value(estimate.phase).ok()?;
+    Some(Expectation {
+        fits_probability: estimate.fits_probability?,
+        peak_bytes: Bytes::from_gib(estimate.peak_bytes / GIB),
+        phase: phase.as_str()?.to_owned(),
+    })
+}
+
+fn detail(
+    attempt: &Attempt,
+    expected: Option<Expectation>,
+    tracks: &dyn Fn(u32) -> Vec<Track>,
+    curves: usize,
+) -> Detail {
+    let status = attempt.status.as_ref();
+    let started = status.and_then(|s| s.started);
+    let ended = status.and_then(|s| s.ended).or(attempt.ended_at);
+    let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs().max(0);
+    let incident = attempt.incident.as_ref();
+    let gpus = &attempt.measured.gpus;
+    let changes = attempt.steps().iter().flat_map(|s| &s.changes);
+    Detail {
+        attempt: attempt.number,
+        good: attempt.ended_at.and(incident).map(|i| !i.fatal),
+        waited_s: started.map(|started| seconds(attempt.intended_at, started)),
+        ran_s: started.zip(ended).map(|(from, to)| seconds(from, to)),
+        expected: expected.as_ref().map(in_words),
+        peak: measured::peak(&attempt.measured),
+        plot: plot(
+            tracks(attempt.number),
+            expected.map(|e| e.peak_bytes),
+            curves,
+        ),
+        gpus: gpus.iter().take(GPUS_LISTED).map(gpu).collect(),
+        more_gpus: gpus.len().saturating_sub(GPUS_LISTED),
+        evidence: incident.map(|i| quotes(&i.evidence)).unwrap_or_default(),
+        changes: changes.map(changed).collect(),
+    }
+}
+
+fn in_words(expected: &Expectation) -> String {
+    format!(
+        "{:.1} GiB ({}), probability to fit {:.2}",
+        expected.peak_bytes.gib(),
+        phase_name(&expected.phase),
+        expected.fits_probability
+    )
+}
+
+fn gpu(peak: &GpuPeak) -> Gpu {
+    let (used, total) = (peak.peak_bytes.gib(), peak.total_bytes.gib());
+    Gpu {
+        node: peak.node.clone(),
+        gpu: peak.gpu,
+        peak_gib: used,
+        total_gib: total,
+        percent: if total > 0.0 {
+            (used / total * 100.0).min(100.0)
+        } else {
+            0.0
+        },
+    }
+}
+
+fn quotes(evidence: &[Evidence]) -> Vec<Quote> {
+    let quote = |e: &Evidence| Quote {
+        place: match e.file.is_empty() {
+            true => String::new(),
+            false => format!("{}:{}", e.file, e.line),
+        },
+        text: sanitize(e.text.as_bytes()).trim().to_owned(),
+    };
+    evidence.iter().take(EVIDENCE_MAX).map(quote).collect()
+}
+
+fn changed(change: &Change) -> Changed {
+    Changed {
+        knob: change.knob.clone(),
+        from: change.from.to_string(),
+        to: change.to.to_string(),
+        effect: change.effect.describe(),
+    }
+}
+
+/// Seconds of GPUs as hours.
+fn gpu_hours(gpu_seconds: f64) -> String {
+    format!("{:.2}", gpu_seconds / 3_600.0)
+}
+
+/// A time for people.
+fn took(seconds: i64) -> String {
+    duration(seconds)
+}

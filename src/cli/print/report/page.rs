@@ -1,0 +1,141 @@
+//! A report as a page, as Markdown, and as plain text: three templates over one view.
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+
+use super::{Report, gpu_hours, took};
+use crate::cli::print::Failure;
+use crate::core::units::Bytes;
+
+const PAGE: &str = include_str!("page.html.j2");
+const MARKDOWN: &str = include_str!("page.md.j2");
+const TEXT: &str = include_str!("page.txt.j2");
+const STYLE: &str = include_str!("style.css");
+
+/// What a report is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// One HTML page, complete in itself
+    Html,
+    /// Markdown, as for a job summary in CI
+    Markdown,
+    /// Plain text, as for a mail
+    Text,
+}
+
+impl Format {
+    /// The ending of a file of this format.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Markdown => "md",
+            Self::Text => "txt",
+        }
+    }
+}
+
+/// Renders a report.
+pub fn render(report: &Report, format: Format) -> Result<String, Failure> {
+    let text = environment()
+        .and_then(|env| env.get_template(format.extension())?.render(Serde(report)))
+        .map_err(|e| Failure::new(1, format!("cannot render the report: {e}")))?;
+    Ok(text)
+}
+
+fn environment() -> Result<Environment<'static>, minijinja::Error> {
+    let mut env = Environment::new();
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build()?;
+    env.set_syntax(syntax);
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_auto_escape_callback(|name| match name {
+        "html" => AutoEscape::Html,
+        _ => AutoEscape::None,
+    });
+    env.add_global("style", Value::from_safe_string(STYLE.to_owned()));
+    env.add_filter("took", took);
+    env.add_filter("gpu_hours", gpu_hours);
+    env.add_filter("gib", |bytes: u64| format!("{:.1}", Bytes(bytes).gib()));
+    env.add_filter("fixed", |value: f64| format!("{value:.1}"));
+    env.add_filter("cell", cell);
+    env.add_filter("code", code);
+    env.add_filter("quoted", quoted);
+    env.add_filter("folded", folded);
+    env.add_template("html", PAGE)?;
+    env.add_template("md", MARKDOWN)?;
+    env.add_template("txt", TEXT)?;
+    Ok(env)
+}
+
+/// Text in Markdown that means nothing but itself, also in a table.
+fn cell(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => safe.push(' '),
+            '<' => safe.push_str("&lt;"),
+            '&' => safe.push_str("&amp;"),
+            // An at sign and a hash make mentions of people and of issues where pipelines show Markdown.
+            '@' => safe.push_str("&#64;"),
+            '#' => safe.push_str("&#35;"),
+            c if r"\`*_[]|~!".contains(c) => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A fence that no line of `text` closes, around it.
+fn code(text: &str) -> String {
+    let runs = text.split(|c| c != '`').map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
+    format!("{fence}text\n{text}\n{fence}")
+}
+
+/// Every line behind a mark, as mails quote.
+fn quoted(text: &str) -> String {
+    folded_by(text, "    > ")
+}
+
+/// Lines as mails have them.
+fn folded(text: &str) -> String {
+    folded_by(text, "")
+}
+
+fn folded_by(text: &str, indent: &str) -> String {
+    let options = textwrap::Options::new(78)
+        .initial_indent(indent)
+        .subsequent_indent(indent)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(text, options)
+}
+
+/// A command as one can paste it.
+pub fn command_line(words: &[String]) -> String {
+    let mut words = words.to_vec();
+    if let Some(program) = words.first_mut() {
+        "oomctl".clone_into(program);
+    }
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_log_says_means_nothing_in_markdown() {
+        assert_eq!(
+            cell("a|b\n<img>@you #1 `x`"),
+            r"a\|b &lt;img>&#64;you &#35;1 \`x\`"
+        );
+        assert_eq!(code("a\n```\nb"), "````text\na\n```\nb\n````");
+    }
+}
