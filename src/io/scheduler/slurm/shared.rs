@@ -240,5 +240,4 @@ fn write(path: &Path, question: &[String], kept: &Kept) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "shared_tests.rs"]
 mod tests;
