@@ -8,6 +8,7 @@
 )]
 
 mod arrays;
+mod dependents;
 mod explain;
 mod flock;
 mod folder;

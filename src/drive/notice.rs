@@ -4,8 +4,9 @@ use std::path::Path;
 
 use super::DriveError;
 use crate::core::diagnose::{Class, Progress};
-use crate::core::job::JobStatus;
+use crate::core::job::{JobId, JobStatus};
 use crate::core::supervise::{Attempt, Explanation, LogLook, Record};
+use crate::io::scheduler::Dependent;
 
 /// Something to tell.
 #[derive(Debug)]
@@ -35,6 +36,17 @@ pub enum Notice<'a> {
         attempt: u32,
         /// The scheduler's words.
         text: &'a str,
+    },
+    /// A job of the user's waits for an attempt that another one replaced.
+    Dependent {
+        /// The run.
+        run: &'a str,
+        /// The job.
+        job: &'a Dependent,
+        /// Was it told to wait for the replacement?
+        moved: bool,
+        /// The replacement.
+        to: &'a JobId,
     },
     /// Which checkpoint an attempt goes on from, or why from none.
     Checkpoint {

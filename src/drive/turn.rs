@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::DriveError;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
-use super::{perform, prepare};
+use super::{dependents, perform, prepare};
 use crate::core::supervise::{Action, Event, Phase, due};
 use crate::io::follow::{Followers, Look};
 use crate::io::scheduler::Scheduler;
@@ -136,5 +136,7 @@ fn perform_one(
         // Asked for all runs at once.
         Action::Find { .. } | Action::Poll { .. } => return Ok(()),
     };
-    handle.feed(&event, now, observer)
+    handle.feed(&event, now, observer)?;
+    dependents::tell(handle, &event, scheduler, observer);
+    Ok(())
 }

@@ -139,3 +139,30 @@ fn ctrl_c_detaches_and_a_second_watch_goes_on() {
     place.watch().expect_code(0);
     assert_eq!(place.one_job_per_attempt(place.run()).len(), 1);
 }
+
+#[test]
+fn a_job_that_waits_for_an_attempt_waits_for_its_replacement_where_that_is_asked_for() {
+    let Some(place) = Place::on(Cluster::Full, "dependent") else {
+        return;
+    };
+    let _undisturbed = undisturbed();
+    place.reconfigure("supervision: { ", "supervision: { move_dependents: true, ");
+    let place = place.with(&[
+        LARGE_CARD,
+        ("SIM_STEP_S", "2"),
+        ("SIM_OOM_AT_STEP", "4"),
+        ("SIM_ONLY_ATTEMPTS", "1"),
+    ]);
+    let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
+    let first = place.until(60, "RUNNING");
+    let after = format!("--dependency=afterok:{first}");
+    let waits = ["--parsable", &after, "-o", "/dev/null", "--wrap", "true"];
+    let waiting = answer(&place.conf, "sbatch", &waits).trim().to_owned();
+    let told = watching.end().expect_code(0);
+    told.says(&format!("job {waiting}, which waited for afterok:{first}"));
+    super::cluster::wait_for(60, "the job that waited has run", || {
+        let words = ["-h", "-t", "all", "-j", &waiting, "-o", "%T"];
+        let state = answer(&place.conf, "squeue", &words);
+        (state.trim() == "COMPLETED").then_some(())
+    });
+}

@@ -30,6 +30,7 @@ mod output;
 mod peers;
 mod place;
 mod probe;
+mod promises;
 mod report;
 mod running;
 mod slurm;

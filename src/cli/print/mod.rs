@@ -8,6 +8,7 @@ mod failure;
 pub mod gpus_view;
 mod incident;
 pub mod launch_view;
+mod lines;
 mod measured;
 mod memory_bar;
 pub mod outcome;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
+use super::lines::{dependent, hangs};
 use super::measured;
 use super::outcome::{expectation, reason};
 use super::run_view::{change_lines, evidence, total};
@@ -324,20 +325,6 @@ fn wrap(line: &str) -> String {
     textwrap::fill(line, options)
 }
 
-/// A job that is ended because it hangs, and what that saves.
-fn hangs(attempt: u32, quiet_s: u64, saved_gpu_seconds: Option<u64>) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "hours for people")]
-    let hours = saved_gpu_seconds.map(|s| s as f64 / 3_600.0);
-    let saved = hours.map_or_else(String::new, |hours| {
-        format!(": up to {hours:.1} GPU-hours until its time limit")
-    });
-    format!(
-        "attempt {attempt}  {} nothing has moved for {quiet_s} s; cancelling the job so that it does \
-         not hold the GPUs{saved}",
-        Paint(WARN, "hangs:")
-    )
-}
-
 impl Observer for Story {
     fn notice(&mut self, notice: &Notice<'_>) {
         match notice {
@@ -370,6 +357,12 @@ impl Observer for Story {
                 let text = sanitize(text.as_bytes());
                 self.say(run, &format!("attempt {attempt}  {text}"));
             }
+            Notice::Dependent {
+                run,
+                job,
+                moved,
+                to,
+            } => self.say(run, &dependent(job, *moved, to)),
             Notice::Resumed { run, look } => self.resumed(run, look),
             Notice::Progress { run, progress } => self.progress(run, progress),
             Notice::Fatal { run, class } => self.fatal(run, *class),

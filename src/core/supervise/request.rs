@@ -56,6 +56,8 @@ pub struct Supervision {
     pub late_oom_retries: u32,
     /// False for a job that must not run twice: whatever ends it, it is not submitted again.
     pub resubmit: bool,
+    /// Are jobs of the user's that wait for an attempt told to wait for the one that replaces it?
+    pub move_dependents: bool,
     /// Seconds without progress of a running job after which that is told; 0 for never.
     pub stall_s: u64,
     /// Is such a job cancelled besides?
@@ -77,6 +79,7 @@ impl Default for Supervision {
             co_tenant_retries: 2,
             late_oom_retries: 1,
             resubmit: true,
+            move_dependents: false,
             stall_s: 1_800,
             stall_cancel: false,
         }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use super::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 
 /// A scheduler that is asked by a job at the end of its own script. It still says that this job runs; what becomes of it
@@ -74,6 +74,19 @@ impl<S: Scheduler> Scheduler for Ending<S> {
 
     fn array_limit(&mut self) -> Option<usize> {
         self.inner.array_limit()
+    }
+
+    fn dependents(&mut self, job: &JobRef) -> Vec<Dependent> {
+        self.inner.dependents(job)
+    }
+
+    fn redirect(
+        &mut self,
+        dependent: &Dependent,
+        from: &JobId,
+        to: &JobRef,
+    ) -> Result<(), NoAnswer> {
+        self.inner.redirect(dependent, from, to)
     }
 
     fn forecast(&mut self, submission: &Submission) -> Option<String> {

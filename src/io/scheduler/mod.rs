@@ -103,6 +103,15 @@ pub struct Found {
     pub refused_trace: bool,
 }
 
+/// A job of the user's that waits for another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependent {
+    /// Its id.
+    pub id: JobId,
+    /// What it waits for, as the scheduler prints it (`afterok:4711(failed)`).
+    pub waits_for: String,
+}
+
 /// The answer to a poll.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Poll {
@@ -143,6 +152,24 @@ pub trait Scheduler: Send {
     /// How many tasks one job array may have; `None` where there are no arrays, or that cannot be told.
     fn array_limit(&mut self) -> Option<usize> {
         None
+    }
+
+    /// Jobs of this user that wait for `job` and are none of ours; none where the scheduler cannot tell.
+    fn dependents(&mut self, _job: &JobRef) -> Vec<Dependent> {
+        Vec::new()
+    }
+
+    /// Lets a job wait for `to` where it waits for `from`.
+    ///
+    /// # Errors
+    /// `NoAnswer` when the scheduler did not take it, or did not say so.
+    fn redirect(
+        &mut self,
+        _dependent: &Dependent,
+        _from: &JobId,
+        _to: &JobRef,
+    ) -> Result<(), NoAnswer> {
+        Ok(())
     }
 
     /// When a submission could start, in the scheduler's own words, without submitting it

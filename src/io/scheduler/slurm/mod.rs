@@ -6,6 +6,7 @@
 
 mod accounts;
 mod clients;
+mod dependents;
 mod find;
 mod foreign;
 mod ids;
@@ -27,8 +28,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::command::{End, SearchPath};
-use super::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
-use crate::core::job::{JobRef, Token};
+use super::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use crate::core::job::{JobId, JobRef, Token};
 use crate::io::files::runtime_dir;
 
 pub use clients::Deadlines;
@@ -224,6 +225,19 @@ impl Scheduler for Slurm {
             .is_clean()
             .then(|| parse::read_array_limit(&answer.stdout));
         most.flatten().filter(|most| *most > 1)
+    }
+
+    fn dependents(&mut self, job: &JobRef) -> Vec<Dependent> {
+        dependents::waiting(&self.clients, job)
+    }
+
+    fn redirect(
+        &mut self,
+        dependent: &Dependent,
+        from: &JobId,
+        to: &JobRef,
+    ) -> Result<(), NoAnswer> {
+        dependents::redirect(&self.clients, dependent, from, to)
     }
 
     fn forecast(&mut self, submission: &Submission) -> Option<String> {

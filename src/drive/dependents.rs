@@ -1,0 +1,45 @@
+//! Jobs of the user's that waited for an attempt that another one replaced.
+
+use super::handle::Handle;
+use super::notice::{Notice, Observer};
+use crate::core::supervise::Event;
+use crate::io::scheduler::Scheduler;
+
+/// Jobs that are told of at most.
+const MOST: usize = 100;
+
+/// After a resubmission: tells of the jobs that wait for the attempt before, and lets them wait for this one where that is asked
+/// for.
+pub(super) fn tell(
+    handle: &Handle,
+    event: &Event,
+    scheduler: &mut dyn Scheduler,
+    observer: &mut dyn Observer,
+) {
+    let history = handle.history();
+    let mut latest = history.attempts.iter().rev();
+    let (Event::Accepted { .. }, Some(new), Some(old)) = (event, latest.next(), latest.next())
+    else {
+        return;
+    };
+    let (Some(new), Some(old)) = (&new.job, &old.job) else {
+        return;
+    };
+    let moves = handle.run.intent.supervision().move_dependents;
+    for job in scheduler.dependents(old).iter().take(MOST) {
+        let moved = moves.then(|| scheduler.redirect(job, &old.id, new));
+        let trouble = moved.as_ref().and_then(|m| m.as_ref().err());
+        if let Some(trouble) = trouble {
+            observer.notice(&Notice::Trouble {
+                run: Some(handle.name()),
+                what: &trouble.to_string(),
+            });
+        }
+        observer.notice(&Notice::Dependent {
+            run: handle.name(),
+            job,
+            moved: moved.is_some_and(|m| m.is_ok()),
+            to: &new.id,
+        });
+    }
+}
