@@ -29,12 +29,12 @@ mod plan;
 mod plan_after;
 mod presets;
 mod print;
-mod probe;
 mod relay;
 mod render;
 mod run;
 mod run_queue;
 mod runs;
+mod sample;
 mod sections;
 mod signatures;
 mod status;
@@ -115,7 +115,7 @@ enum Command {
     /// Show what GPUs hold, who holds it, and what helps; wait for a free one
     Gpus(gpus::Args),
     /// Sample the GPUs of this node into a run's folder, as the job scripts do
-    Probe(probe::Args),
+    Sample(sample::Args),
     /// Write a commented starter oomctl.yaml
     Init(init::Args),
 }
@@ -162,7 +162,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Presets(args) => presets::run(&args),
         Command::Gpus(args) => gpus::run(&args),
-        Command::Probe(args) => probe::run(&args),
+        Command::Sample(args) => sample::run(&args),
         Command::Init(args) => init::run(&args),
     }
 }

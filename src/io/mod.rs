@@ -19,8 +19,8 @@ pub mod kernel_log;
 pub mod ledger;
 pub mod library;
 pub mod owners;
-pub mod probe;
 pub mod program;
+pub mod sampler;
 pub mod scheduler;
 
 #[cfg(test)]

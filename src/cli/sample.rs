@@ -1,4 +1,4 @@
-//! `oomctl probe`: the sampler that job scripts start beside the program.
+//! `oomctl sample`: the sampler that job scripts start beside the program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::print::{self, Failure};
 use crate::core::units::parse_duration_s;
-use crate::io::probe::{Watched, sample};
+use crate::io::sampler::{Watched, sample};
 
-/// Arguments of `probe`.
+/// Arguments of `sample`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder of the attempt; the samples go to `probe-NODE.jsonl` in it
+    /// Folder of the attempt; the samples go to `samples-NODE.jsonl` in it
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// Time between two looks
@@ -22,7 +22,7 @@ pub struct Args {
     pid: Option<i32>,
 }
 
-/// Runs `oomctl probe`. It never fails: a job must not end for its sampler.
+/// Runs `oomctl sample`. It never fails: a job must not end for its sampler.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let watched = Watched {
         dir: args.dir.clone(),

@@ -41,7 +41,7 @@ fn samples(place: &Place) -> Vec<Value> {
     let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
     let file = names
         .into_iter()
-        .find(|n| n.starts_with("probe-") && n.ends_with(".jsonl"));
+        .find(|n| n.starts_with("samples-") && n.ends_with(".jsonl"));
     let text = file
         .map(|n| place.read(&format!("{ATTEMPT}/{n}")))
         .unwrap_or_default();
@@ -57,7 +57,7 @@ fn samplers(place: &Place) -> Vec<String> {
         let pid = e.ok()?.file_name().into_string().ok()?;
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let words = String::from_utf8_lossy(&words).replace('\0', " ");
-        (words.contains(" probe --dir ") && words.contains(&wanted)).then_some(pid)
+        (words.contains(" sample --dir ") && words.contains(&wanted)).then_some(pid)
     });
     processes.collect()
 }
@@ -171,7 +171,7 @@ fn without_a_driver_or_a_gpu_nothing_is_written_and_nothing_is_said() {
         let done = place.run(&["watch", "weaver-1"]).ends(0);
         assert!(!done.told().contains("peak"), "{}", done.told());
         assert!(samples(&place).is_empty());
-        assert_eq!(place.read(&format!("{ATTEMPT}/probe.log")), "");
+        assert_eq!(place.read(&format!("{ATTEMPT}/sampler.log")), "");
         assert_eq!(place.read(&format!("{ATTEMPT}/slurm.err")), "");
     }
 }
@@ -181,7 +181,7 @@ fn a_driver_that_refuses_is_said_in_the_samplers_own_log_only() {
     let gpus = Gpus::new(&["init error=18"]);
     let place = project(&gpus, "");
     submit(&place);
-    let log = || place.read(&format!("{ATTEMPT}/probe.log"));
+    let log = || place.read(&format!("{ATTEMPT}/sampler.log"));
     place.wait_for("what the sampler says", || log().ends_with('\n'));
     place.write("go", "0");
     place.run(&["watch", "weaver-1"]).ends(0);
@@ -194,16 +194,16 @@ fn a_driver_that_refuses_is_said_in_the_samplers_own_log_only() {
 #[test]
 fn one_key_switches_the_sampler_off_and_nothing_of_it_is_rendered() {
     let gpus = Gpus::new(&[&gpu("GPU-a", 1_024)]);
-    let place = project(&gpus, ", probe: false");
+    let place = project(&gpus, ", sampler: false");
     submit(&place);
     place.write("go", "0");
     place.run(&["watch", "weaver-1"]).ends(0);
     assert!(
         !place
             .read(&format!("{ATTEMPT}/job.sbatch"))
-            .contains("probe")
+            .contains("sample")
     );
-    assert!(!place.has(&format!("{ATTEMPT}/probe.log")));
+    assert!(!place.has(&format!("{ATTEMPT}/sampler.log")));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_folder_that_cannot_be_written_disturbs_nothing() {
     place.write("go", "0");
     place.write("attempt/job.sbatch", &script);
     // Folders where files are wanted: neither log nor samples can be opened, not even by root.
-    place.write("attempt/probe.log/x", "");
+    place.write("attempt/sampler.log/x", "");
     let mut bash = std::process::Command::new("bash");
     bash.arg("attempt/job.sbatch");
     place.at_home(&mut bash);
@@ -269,7 +269,7 @@ fn a_folder_that_cannot_be_written_disturbs_nothing() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
-/// `oomctl probe` by hand, in a folder, and what ends it.
+/// `oomctl sample` by hand, in a folder, and what ends it.
 #[test]
 fn the_sampler_ends_with_a_signal_its_process_or_its_folder() {
     use rustix::process::{Pid, Signal, kill_process};
@@ -285,7 +285,7 @@ fn the_sampler_ends_with_a_signal_its_process_or_its_folder() {
             .spawn()
             .unwrap();
         let pid = job.id().to_string();
-        let sampler = place.start(&["probe", "--dir", what, "--pid", &pid]);
+        let sampler = place.start(&["sample", "--dir", what, "--pid", &pid]);
         place.wait_for("a sample", || {
             let entries = std::fs::read_dir(place.path(what)).unwrap();
             entries.count() > 1
