@@ -15,7 +15,7 @@ use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::Sources;
 use crate::drive::gpus::{Looks, watch};
 use crate::io::gpu::GpuError;
-use crate::io::probe::node_name;
+use crate::io::sampler::node_name;
 
 /// Arguments of `gpus`.
 #[derive(Debug, clap::Args)]

@@ -1,11 +1,13 @@
 //! From the options of `run` to a program with its knobs and its ladder.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use super::copied;
 use super::load::{self, Project};
 use super::print::Failure;
 use crate::core::config::{from_environment, from_flags, parse_knob_set, parse_preset};
-use crate::core::launch::{Given, Launch};
+use crate::core::launch::{Copied, Given, Launch};
 use crate::core::units::{Bytes, parse_duration_s};
 use crate::io::library::Shelf;
 use crate::io::program::Ears;
@@ -113,7 +115,18 @@ impl Options {
         let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         let environment = from_environment(launch.preset(), pairs)?;
         let flags = from_flags(launch.preset(), &self.assignments(), &[])?;
-        let launch = launch.with(vec![environment, flags]);
+        let mut layers = vec![environment, flags];
+        let originals = copied::read(&project.folder, launch.preset(), &mut layers)?;
+        let launch = launch.with(layers);
+        let absolute = |path: &Path| {
+            let path = std::path::absolute(path);
+            path.map_err(|e| Failure::new(2, format!("cannot tell where this is: {e}")))
+        };
+        let launch = launch.copying(Copied {
+            originals,
+            project: absolute(&project.folder)?,
+            workdir: absolute(Path::new("."))?,
+        })?;
         // What cannot be run is told before anything is waited for.
         launch.attempt(&[])?;
         Ok(launch)

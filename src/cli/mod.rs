@@ -38,6 +38,7 @@ mod report;
 mod run;
 mod run_queue;
 mod runs;
+
 mod sections;
 mod signatures;
 mod status;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::print::{self, Failure};
 use crate::core::units::parse_duration_s;
-use crate::io::probe::{Watched, sample};
+use crate::io::sampler::{Watched, sample};
 
-/// Arguments of `probe`.
+/// Arguments of `sample`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder of the attempt; the samples go to `probe-NODE.jsonl` in it
+    /// Folder of the attempt; the samples go to `samples-NODE.jsonl` in it
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// Time between two looks

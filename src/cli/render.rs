@@ -10,7 +10,7 @@ use super::learned;
 use super::print::{self, Failure};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::io::files::{Access, make_private_dir, write_atomic};
-use crate::io::probe::program;
+use crate::io::sampler::program;
 
 /// Arguments of `render`.
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,7 @@ use super::sweeps;
 use crate::core::report::{Track, Tracks};
 use crate::core::supervise::Request;
 use crate::io::files::{Access, write_atomic};
-use crate::io::probe::samples;
+use crate::io::sampler::samples;
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]

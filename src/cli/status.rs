@@ -14,7 +14,7 @@ use super::sweeps;
 use crate::core::job::{JobRef, JobStatus};
 use crate::core::measure::Measured;
 use crate::core::supervise::Phase;
-use crate::io::probe::peaks;
+use crate::io::sampler::peaks;
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]

@@ -18,7 +18,7 @@ use crate::core::supervise::{
 use crate::io::files::{Access, io_error, link, write_atomic};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
-use crate::io::probe::peaks;
+use crate::io::sampler::peaks;
 
 /// Most facts that can follow from one event. Far above what `decide` gives; it only keeps a mistake
 /// from filling a disk.

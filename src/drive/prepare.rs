@@ -15,7 +15,7 @@ use crate::core::render::{AttemptPlace, RenderedFile, diff};
 use crate::core::supervise::{Event, Run};
 use crate::io::checkpoints;
 use crate::io::files::{Access, io_error, make_private_dir, read_text, write_atomic};
-use crate::io::probe::program;
+use crate::io::sampler::program;
 
 /// Largest rendered file that is compared with its successor, in bytes.
 const COMPARE_MAX: u64 = 4 * 1024 * 1024;

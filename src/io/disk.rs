@@ -198,9 +198,9 @@ pub fn time(dir: &Path) -> Option<SystemTime> {
     if let Some(now) = trial::with(|t| t.file_time()) {
         return now.ok();
     }
-    let probe = tempfile::Builder::new()
+    let fresh = tempfile::Builder::new()
         .prefix(".oomctl-clock-")
         .tempfile_in(dir)
         .ok()?;
-    probe.as_file().metadata().ok()?.modified().ok()
+    fresh.as_file().metadata().ok()?.modified().ok()
 }

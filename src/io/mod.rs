@@ -20,8 +20,8 @@ pub mod kernel_log;
 pub mod ledger;
 pub mod library;
 pub mod owners;
-pub mod probe;
 pub mod program;
+pub mod sampler;
 pub mod scheduler;
 pub mod uptime;
 

@@ -20,10 +20,10 @@ mod ladder;
 mod nvml;
 mod outages;
 mod place;
-mod probe;
 mod queue;
 mod refusals;
 mod relay;
+mod sampler;
 #[path = "../slurm/script.rs"]
 mod script;
 mod sweeps;

@@ -30,7 +30,7 @@ fn sampled(place: &Place, attempt: u32) {
     };
     let text = line(0, 10, 10) + &line(20, 40, 78) + &line(40, 60, 78);
     let dir = place.run_dir("weaver-1");
-    place.write(&format!("{dir}/attempt-{attempt}/probe-n1.jsonl"), &text);
+    place.write(&format!("{dir}/attempt-{attempt}/samples-n1.jsonl"), &text);
 }
 
 /// The text without what varies from call to call.

@@ -251,19 +251,60 @@ fn a_model_that_the_program_chooses_is_not_known_and_replaced_only_by_a_name() {
 }
 
 #[test]
-fn a_program_started_here_gets_no_copies_and_that_is_said() {
-    let place = Place::example_named("swarm");
-    let words = [
+fn a_program_started_here_gets_a_copy_with_smaller_batches_until_it_fits() {
+    let mut place = Place::example_named("swarm");
+    place.set("SIM_GPU_GIB", "12");
+    let before = place.read(FILE);
+    let program = [
         "run",
         "--preset",
         "rl-swarm",
+        "--wait",
+        "0s",
+        "--json",
         "--",
         "python3",
         "simulated_swarm.py",
     ];
-    place.run(&words).ends(5).says(&[
-        "preset rl-swarm gives each attempt a copy of rg-swarm.yaml",
-        "oomctl submit --backend local --watch",
+    let named = [
+        "--config-path",
+        "rgym_exp/config",
+        "--config-name",
+        "rg-swarm.yaml",
+    ];
+    let gpu = ["--set", "device=cpu"];
+    let words = [&program[..1], &gpu, &program[1..], &named].concat();
+    let done = place.run(&words).ends(0);
+    let attempts = done.json()["attempts"].as_array().unwrap().clone();
+    assert_eq!(attempts.len(), 3, "{}", done.told());
+    assert_eq!(place.read(FILE), before, "the user's file is never written");
+    for (attempt, minibatch) in attempts.iter().zip(["16", "8", "4"]) {
+        let command: Vec<&str> = attempt["command"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|w| w.as_str().unwrap())
+            .collect();
+        assert_eq!(command[4..], ["--config-name", "rg-swarm.yaml"]);
+        let copy = std::fs::read_to_string(format!("{}/rg-swarm.yaml", command[3])).unwrap();
+        assert!(
+            copy.contains(&format!("minibatch_size: {minibatch} ")),
+            "{copy}"
+        );
+    }
+    // The same with the copy in a place that the command marks; and none where it is named nowhere.
+    let marked = [
+        "--config-path",
+        "{config:folder}",
+        "--config-name",
+        "rg-swarm.yaml",
+    ];
+    place
+        .run(&[&words[..words.len() - 4], &marked].concat())
+        .ends(0);
+    place.run(&words[..words.len() - 4]).ends(5).says(&[
+        "the command does not name rgym_exp/config/rg-swarm.yaml",
+        "write {config} where the program is told the file",
     ]);
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::super::print::gpus_view::{GpusView, JobGpusView, Look};
 use super::super::print::{self, Failure};
 use crate::core::job::{JobId, JobRef, JobState};
-use crate::io::probe::program;
+use crate::io::sampler::program;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{NoAnswer, Scheduler};
 

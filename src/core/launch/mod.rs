@@ -3,6 +3,7 @@
 //! Rule: the words of the command are a layer like any other, a rung changes values, and only `words` knows
 //! how a value stands in a command.
 
+mod copied;
 mod lines;
 mod outcome;
 mod program;
@@ -11,6 +12,7 @@ mod spelled;
 mod tests;
 mod words;
 
+pub use copied::{Copied, Copy};
 pub use lines::commands;
 pub use outcome::{Ended, Next};
 pub use program::{Attempt, Given, Launch};

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::copied::{Copied, Copy};
 use super::spelled::{placeholders, said, spell};
 use super::words;
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Footing, Policy, climb};
+use crate::core::patch::copies;
 use crate::core::recipe::{
     ClusterFacts, FileSpec, Knob, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
     Problem, Recipe, Refusal, RungSpec, Setting, Shape, Spelling, Value, expr,
 };
-use crate::core::render::hydra_value;
+use crate::core::render::{hydra_value, variable};
 use crate::core::units::{Bytes, parse_duration_s};
 
 /// The file that stands for a command where the ladder compares two configurations.
@@ -32,8 +34,10 @@ pub struct Given {
 /// One attempt: what is started, and on what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// The program and its arguments.
-    pub command: Vec<String>,
+    /// The program and its arguments; what names a file that is copied is only a mark.
+    command: Vec<String>,
+    /// The files that it gets copies of.
+    pub copies: Vec<Copy>,
     /// Variables to be set, without those that choose the GPU.
     pub environment: Vec<(String, String)>,
     /// It runs without a GPU.
@@ -52,6 +56,18 @@ pub struct Attempt {
     pub hang_grace_s: u64,
 }
 
+impl Attempt {
+    /// The program and its arguments, where its copies lie in the folder `dir`.
+    #[must_use]
+    pub fn command(&self, dir: &str) -> Vec<String> {
+        let mut command = self.command.clone();
+        for copy in &self.copies {
+            copy.place(&mut command, dir);
+        }
+        command
+    }
+}
+
 /// A program, its knobs and its ladder.
 #[derive(Debug)]
 pub struct Launch {
@@ -62,6 +78,9 @@ pub struct Launch {
     template: BTreeMap<String, String>,
     layers: Vec<Layer>,
     remarks: Vec<String>,
+    /// Files of which each attempt gets a copy, as the preset has them.
+    copies: Vec<FileSpec>,
+    copied: Copied,
 }
 
 impl Launch {
@@ -76,26 +95,19 @@ impl Launch {
         given: Given,
     ) -> Result<Self, Refusal> {
         spell(&mut file, &mut sets, &given.command, &given.spellings)?;
-        if let Some(copied) = file.files.iter().find(|f| f.copy.is_some()) {
-            let what = format!(
-                "preset {} gives each attempt a copy of {}, and a program started here has no folder for it",
-                file.preset, copied.name
-            );
-            return Err(Problem::new(what)
-                .hint("`oomctl submit --backend local --watch` runs it on this machine")
-                .into());
-        }
         // What a scheduler's job must be told may be missing here.
         let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
         knobs
             .chain(&mut file.knobs)
             .for_each(|k| k.required = false);
-        file.files = vec![FileSpec {
+        file.files.retain(|f| f.copy.is_some());
+        let copies = file.files.clone();
+        file.files.push(FileSpec {
             name: RENDERED.to_owned(),
             template: Some(RENDERED.to_owned()),
             copy: None,
             entry: true,
-        }];
+        });
         let preset = Preset::assemble(file, sets, None)?;
         let template: String = preset
             .knobs
@@ -109,6 +121,8 @@ impl Launch {
             command: given.command,
             layers: Vec::new(),
             remarks: Vec::new(),
+            copies,
+            copied: Copied::default(),
             preset,
         };
         let layer = launch.read(&given.variables);
@@ -121,6 +135,19 @@ impl Launch {
     pub fn with(mut self, layers: Vec<Layer>) -> Self {
         self.layers.extend(layers);
         self
+    }
+
+    /// The same with the files of which its attempts get copies, which its command must name.
+    ///
+    /// # Errors
+    /// A file that it does not name.
+    pub fn copying(mut self, copied: Copied) -> Result<Self, Refusal> {
+        copied.mark(&self.copies, &mut self.command)?;
+        for knob in self.copies.iter().filter_map(|f| f.copy.as_ref()) {
+            self.placeholders.remove(knob);
+        }
+        self.copied = copied;
+        Ok(self)
     }
 
     /// The preset.
@@ -177,7 +204,10 @@ impl Launch {
                 continue;
             };
             match spelling {
-                Spelling::Env(name) => environment.push((name.clone(), value.to_string())),
+                Spelling::Env(name) => {
+                    let name = variable(&self.preset, &shape, name).map_err(Problem::new)?;
+                    environment.push((name, value.to_string()));
+                }
                 Spelling::Switch(flag) => {
                     words::switch(&mut command, flag, *value == Value::Bool(true));
                 }
@@ -186,8 +216,13 @@ impl Launch {
             }
         }
         let claim = bytes(recipe, "claim");
+        let copies = copies(&self.preset, &shape, &self.copied.originals)?;
         Ok(Attempt {
             command,
+            copies: copies
+                .into_iter()
+                .filter_map(|(name, text)| self.copy(name, text))
+                .collect(),
             environment,
             cpu: matches!(recipe.value("device"), Value::Text(t) if t == "cpu"),
             excluded_gpus: excluded(recipe),
@@ -199,6 +234,12 @@ impl Launch {
             check_every_s: seconds(recipe, "check_every").max(1),
             hang_grace_s: seconds(recipe, "hang_grace").max(1),
         })
+    }
+
+    fn copy(&self, name: String, text: String) -> Option<Copy> {
+        let spec = self.copies.iter().find(|f| f.name == name)?;
+        let knob = spec.copy.clone()?;
+        Some(Copy { knob, name, text })
     }
 
     /// Spelling and value of a knob that somebody set. Defaults of a preset are the program's business.

@@ -56,7 +56,7 @@ fn attempts(launch: &Launch, gpus: usize) -> Vec<Attempt> {
 
 fn commands(launch: &Launch, gpus: usize) -> Vec<String> {
     let all = attempts(launch, gpus);
-    all.iter().map(|a| a.command.join(" ")).collect()
+    all.iter().map(|a| a.command("").join(" ")).collect()
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn rungs_that_must_be_allowed_are_taken_only_then_and_for_what_they_answer() {
     match after(Class::HostOom).unwrap() {
         Next::Again { steps } => {
             let layers = [steps[0].layer.clone()];
-            let command = allowed.attempt(&layers).unwrap().command.join(" ");
+            let command = allowed.attempt(&layers).unwrap().command("").join(" ");
             assert!(command.ends_with("training.num_workers=2"), "{command}");
         }
         other => panic!("{other:?}"),

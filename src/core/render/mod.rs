@@ -19,7 +19,7 @@ use crate::core::recipe::{Preset, Shape, expr};
 pub use array::{directives, dispatcher};
 pub use quote::{comment, hydra_value, sbatch_word, shell_word};
 pub use templates::TemplateError;
-pub use words::{Words, words};
+pub use words::{Words, variable, words};
 
 /// Where an attempt lives: what templates may say about it as `attempt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,7 +29,13 @@ pub fn words(preset: &Preset, shape: &Shape) -> Result<Words, String> {
         if value.is_null() || !is_rendered(preset, shape, knob)? {
             continue;
         }
-        push(&mut words, spelling, value);
+        match spelling {
+            Spelling::Env(name) => {
+                let name = variable(preset, shape, name)?;
+                words.env.push((name, value.to_string()));
+            }
+            _ => push(&mut words, spelling, value),
+        }
     }
     words
         .overrides
@@ -42,6 +48,18 @@ fn is_rendered(preset: &Preset, shape: &Shape, knob: &Knob) -> Result<bool, Stri
         Some(when) => expr::holds(preset.env(), when, shape.scope()),
         None => Ok(true),
     }
+}
+
+/// The name of a variable. One with `{{ }}` depends on other knobs: what it is called in a version of a library.
+///
+/// # Errors
+/// A name that cannot be made.
+pub fn variable(preset: &Preset, shape: &Shape, name: &str) -> Result<String, String> {
+    if !name.contains("{{") {
+        return Ok(name.to_owned());
+    }
+    let made = preset.env().render_str(name, shape.scope().context());
+    made.map_err(|e| format!("the variable `{name}`: {e}"))
 }
 
 fn push(words: &mut Words, spelling: &Spelling, value: &Value) {
@@ -72,9 +90,8 @@ fn push(words: &mut Words, spelling: &Spelling, value: &Value) {
                 words.flags.push(flag.clone());
             }
         }
-        Spelling::Env(name) => words.env.push((name.clone(), value.to_string())),
-        // It is no word: it stands in a file.
-        Spelling::Yaml(_) | Spelling::Key(_) => {}
+        // They are no words: one is in the environment, the others in a file.
+        Spelling::Env(_) | Spelling::Yaml(_) | Spelling::Key(_) => {}
     }
 }
 

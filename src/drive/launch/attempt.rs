@@ -11,6 +11,7 @@ use crate::core::job::{ExitStatus, JobId, JobState, JobStatus};
 use crate::core::launch::{Attempt, Ended};
 use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
 use crate::io::cards::Cards;
+use crate::io::files::{Access, io_error, make_private_dir, write_atomic};
 use crate::io::program::{Ears, Event, Inbox, LAST_WORDS, Program};
 use crate::io::scheduler::local::process::is_below;
 
@@ -32,22 +33,23 @@ pub(super) fn run(
     inbox: &Inbox,
 ) -> Result<(Ended, Tried), LaunchError> {
     let mut gpu = held.as_ref().map(|h| h.gpu.clone());
+    let command = with_copies(job, attempt, number)?;
     listener.news(&News::Started {
         number,
-        command: &attempt.command,
+        command: &command,
         gpu: gpu.as_ref(),
     });
     let started = Timestamp::now();
     let start = Instant::now();
     let uuid = gpu.as_ref().map_or("", |g| g.uuid.as_str());
     let environment = environment(attempt, uuid, number);
-    let begin = || Program::start(&attempt.command, &environment, (job.outputs)(), inbox);
+    let begin = || Program::start(&command, &environment, (job.outputs)(), inbox);
     let program = match &held {
         Some(held) => held.claim.shared_with(begin),
         None => begin(),
     };
     let program = program.map_err(|source| LaunchError::Start {
-        program: attempt.command.first().cloned().unwrap_or_default(),
+        program: command.first().cloned().unwrap_or_default(),
         source,
     })?;
     let mut reader = Reader::new(job);
@@ -74,7 +76,7 @@ pub(super) fn run(
     let failed = exit != ExitStatus::default();
     let tried = Tried {
         number,
-        command: attempt.command.clone(),
+        command,
         gpu,
         started,
         seconds: (start.elapsed().as_secs_f64() * 1e3).round() / 1e3,
@@ -84,6 +86,20 @@ pub(super) fn run(
         rungs: Vec::new(),
     };
     Ok((ended, tried))
+}
+
+/// Writes the copies of an attempt into a folder beside its record; the command that names them there.
+fn with_copies(job: &Job<'_>, attempt: &Attempt, number: u32) -> Result<Vec<String>, LaunchError> {
+    let Some(records) = job.records.as_ref().filter(|_| !attempt.copies.is_empty()) else {
+        return Ok(attempt.command(""));
+    };
+    let dir = records.join(format!("attempt-{number}"));
+    let dir = std::path::absolute(&dir).map_err(io_error("find", &dir))?;
+    make_private_dir(&dir)?;
+    for copy in &attempt.copies {
+        write_atomic(&dir.join(&copy.name), copy.text.as_bytes(), Access::Private)?;
+    }
+    Ok(attempt.command(&dir.to_string_lossy()))
 }
 
 /// What the program is told by variables: its GPU by UUID, and to print at once what it prints.

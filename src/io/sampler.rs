@@ -47,7 +47,7 @@ pub struct Watched {
 ///
 /// # Errors
 /// When NVML is there and refuses, or signals cannot be caught.
-pub fn sample(watched: &Watched) -> Result<(), ProbeError> {
+pub fn sample(watched: &Watched) -> Result<(), SamplerError> {
     let mut end = End::of(watched)?;
     let driver = match Driver::open() {
         Err(GpuError::NoDriver(_)) => return Ok(()),
@@ -85,7 +85,7 @@ pub fn sample(watched: &Watched) -> Result<(), ProbeError> {
 
 /// A sampler that cannot work.
 #[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
+pub enum SamplerError {
     /// NVML is there and refuses.
     #[error(transparent)]
     Gpu(#[from] GpuError),
@@ -166,7 +166,7 @@ impl SampleFile {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let node: String = node.chars().filter(|c| plain(*c)).take(200).collect();
         Self {
-            path: dir.join(format!("probe-{node}.jsonl")),
+            path: dir.join(format!("samples-{node}.jsonl")),
             torn: true,
         }
     }
@@ -306,7 +306,7 @@ fn sample_files(dir: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let nodes = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
-        let node = name.strip_prefix("probe-")?.strip_suffix(".jsonl")?;
+        let node = name.strip_prefix("samples-")?.strip_suffix(".jsonl")?;
         Some((node.to_owned(), entry.path()))
     });
     let mut nodes: Vec<_> = nodes.take(NODES_MAX).collect();
@@ -377,7 +377,7 @@ mod tests {
         let mut recorder = Recorder::new(1, 0, None);
         let line = recorder.take(&[reading(0, "GPU-a")], Timestamp::UNIX_EPOCH);
         let line = line.unwrap();
-        let path = dir.path().join("probe-n1.jsonl");
+        let path = dir.path().join("samples-n1.jsonl");
         fs::write(&path, &line.as_bytes()[..line.len() - 9]).unwrap();
         let mut file = SampleFile { path, torn: true };
         assert_eq!(file.end().1, None);
@@ -392,9 +392,9 @@ mod tests {
     #[test]
     fn other_files_of_the_folder_and_no_folder_are_no_peaks() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("probe-n1.jsonl"), "{}\nnonsense").unwrap();
+        fs::write(dir.path().join("samples-n1.jsonl"), "{}\nnonsense").unwrap();
         fs::write(dir.path().join("slurm.out"), "{}").unwrap();
-        fs::create_dir(dir.path().join("probe-n2.jsonl")).unwrap();
+        fs::create_dir(dir.path().join("samples-n2.jsonl")).unwrap();
         assert!(peaks(dir.path()).is_empty());
         assert!(peaks(&dir.path().join("gone")).is_empty());
     }

@@ -41,7 +41,7 @@ fn samples(place: &Place) -> Vec<Value> {
     let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
     let file = names
         .into_iter()
-        .find(|n| n.starts_with("probe-") && n.ends_with(".jsonl"));
+        .find(|n| n.starts_with("samples-") && n.ends_with(".jsonl"));
     let text = file
         .map(|n| place.read(&format!("{ATTEMPT}/{n}")))
         .unwrap_or_default();
@@ -174,7 +174,7 @@ fn without_a_driver_or_a_gpu_nothing_is_written_and_nothing_is_said() {
         let done = place.run(&["watch", "weaver-1"]).ends(0);
         assert!(!done.told().contains("peak"), "{}", done.told());
         assert!(samples(&place).is_empty());
-        assert_eq!(place.read(&format!("{ATTEMPT}/probe.log")), "");
+        assert_eq!(place.read(&format!("{ATTEMPT}/sampler.log")), "");
         assert_eq!(place.read(&format!("{ATTEMPT}/slurm.err")), "");
     }
 }
@@ -184,7 +184,7 @@ fn a_driver_that_refuses_is_said_in_the_samplers_own_log_only() {
     let gpus = Gpus::new(&["init error=18"]);
     let place = project(&gpus, "");
     submit(&place);
-    let log = || place.read(&format!("{ATTEMPT}/probe.log"));
+    let log = || place.read(&format!("{ATTEMPT}/sampler.log"));
     place.wait_for("what the sampler says", || log().ends_with('\n'));
     place.write("go", "0");
     place.run(&["watch", "weaver-1"]).ends(0);
@@ -197,16 +197,16 @@ fn a_driver_that_refuses_is_said_in_the_samplers_own_log_only() {
 #[test]
 fn one_key_switches_the_sampler_off_and_nothing_of_it_is_rendered() {
     let gpus = Gpus::new(&[&gpu("GPU-a", 1_024)]);
-    let place = project(&gpus, ", probe: false");
+    let place = project(&gpus, ", sampler: false");
     submit(&place);
     place.write("go", "0");
     place.run(&["watch", "weaver-1"]).ends(0);
     assert!(
         !place
             .read(&format!("{ATTEMPT}/job.sbatch"))
-            .contains("probe")
+            .contains("sample")
     );
-    assert!(!place.has(&format!("{ATTEMPT}/probe.log")));
+    assert!(!place.has(&format!("{ATTEMPT}/sampler.log")));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_folder_that_cannot_be_written_disturbs_nothing() {
     place.write("go", "0");
     place.write("attempt/job.sbatch", &script);
     // Folders where files are wanted: neither log nor samples can be opened, not even by root.
-    place.write("attempt/probe.log/x", "");
+    place.write("attempt/sampler.log/x", "");
     let mut bash = std::process::Command::new("bash");
     bash.arg("attempt/job.sbatch");
     place.at_home(&mut bash);

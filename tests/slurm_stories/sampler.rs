@@ -64,7 +64,7 @@ fn steps(place: &Place, job: &str) -> Vec<String> {
 
 #[test]
 fn the_peaks_of_a_job_on_two_nodes_are_measured_on_both_and_its_steps_end_well() {
-    let Some(place) = Place::on(Cluster::Full, "probe-two") else {
+    let Some(place) = Place::on(Cluster::Full, "sampler-two") else {
         return;
     };
     let _undisturbed = undisturbed();
@@ -105,7 +105,7 @@ fn the_peaks_of_a_job_on_two_nodes_are_measured_on_both_and_its_steps_end_well()
 
 #[test]
 fn a_job_on_one_node_has_no_further_step_and_a_cancelled_one_leaves_no_sampler() {
-    let Some(place) = Place::on(Cluster::Full, "probe-one") else {
+    let Some(place) = Place::on(Cluster::Full, "sampler-one") else {
         return;
     };
     let _undisturbed = undisturbed();
@@ -128,7 +128,7 @@ fn a_job_on_one_node_has_no_further_step_and_a_cancelled_one_leaves_no_sampler()
 
 #[test]
 fn without_a_driver_nothing_is_measured_and_nothing_changes() {
-    let Some(place) = Place::on(Cluster::Full, "probe-none") else {
+    let Some(place) = Place::on(Cluster::Full, "sampler-none") else {
         return;
     };
     let _undisturbed = undisturbed();
