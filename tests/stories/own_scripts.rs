@@ -1,9 +1,8 @@
 //! Scripts of the user's own, submitted on this machine: as they are, and again with the smallest patch.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
-use super::place::Place;
+use super::place::{Place, install};
 
 const JOB: &str = "#!/bin/bash
 #SBATCH --job-name=gems
@@ -38,9 +37,7 @@ fn place() -> Place {
     place.write("tools/train.sh", LAUNCHER);
     let bin = place.home.join("bin");
     fs::create_dir_all(&bin).unwrap();
-    fs::write(bin.join("torchrun"), TORCHRUN).unwrap();
-    let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(bin.join("torchrun"), mode).unwrap();
+    install(&bin.join("torchrun"), TORCHRUN);
     place.first_on_path.push(bin);
     place
 }
@@ -60,6 +57,7 @@ fn a_script_goes_from_out_of_memory_to_success_and_its_files_stay_as_they_are() 
     ];
     let done = place.run(&words).ends(0);
     done.says(&["recognised as torchrun", "halve-batch-keep-effective"]);
+    done.says(&["--yes stands behind the script, so it is the script's"]);
     assert_eq!(place.read("job.slurm"), JOB);
     assert_eq!(place.read("tools/train.sh"), LAUNCHER);
     let last = place.read(".oomctl/runs/r/attempt-3/slurm.out");
@@ -187,12 +185,10 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
 fn a_program_that_nobody_knows_is_run_and_diagnosed_and_what_to_change_is_told() {
     let place = place();
     let program = place.home.join("bin/unheard-of");
-    fs::write(
+    install(
         &program,
-        TORCHRUN.replace("[ \"$batch\" -le 8 ] && exit 0\n", ""),
-    )
-    .unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        &TORCHRUN.replace("[ \"$batch\" -le 8 ] && exit 0\n", ""),
+    );
     place.write("odd.slurm", "#!/bin/bash\nunheard-of\n");
     let done = place
         .run(&["submit", "--yes", "--watch", "odd.slurm"])
@@ -227,4 +223,97 @@ fn a_value_that_a_script_computes_is_moved_by_no_rung() {
         .run(&wins)
         .ends(0)
         .says(&["batch_size is given behind all others, where it wins"]);
+}
+
+/// Slurm's commands as a site without accounting has them, with one job that somebody submitted.
+fn with_job(place: &mut Place, uid: &str) {
+    let root = place.root.display().to_string();
+    let scontrol = format!(
+        "#!/bin/bash
+case \"$*\" in
+  *'show job 7'*) ;;
+  *write*) echo 'job script retrieval failed: Invalid job id specified' >&2; exit 1 ;;
+  *) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;
+esac
+cat <<'X'
+JobId=7 JobName=gems
+   UserId=ada({uid}) GroupId=ada({uid})
+   JobState=FAILED Reason=NonZeroExitCode Dependency=(null)
+   Restarts=0 ExitCode=1:0
+   Partition=gpu TimeLimit=01:00:00
+   SubmitTime=1790000000 StartTime=1790000010 EndTime=1790000020
+   NodeList=n1
+   NumNodes=1 TRES=cpu=4,gres/gpu=4
+   Command={root}/gone.slurm diamonds
+   WorkDir={root}
+   StdErr={root}/seven.log
+   StdOut={root}/seven.log
+   TresPerNode=gres:gpu:4
+X
+"
+    );
+    let squeue = "#!/bin/bash\necho '7|7|FAILED|0|1790000000|1790000010|1790000020|n1|NonZeroExitCode|(null)|gems'\n";
+    let sacct = "#!/bin/bash\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n";
+    let sbatch = "#!/bin/bash\necho \"sbatch was called\" >&2\nexit 1\n";
+    let bin = place.home.join("bin");
+    for (name, text) in [
+        ("scontrol", scontrol.as_str()),
+        ("squeue", squeue),
+        ("sacct", sacct),
+        ("sbatch", sbatch),
+    ] {
+        install(&bin.join(name), text);
+    }
+    let message = TORCHRUN
+        .lines()
+        .find(|l| l.starts_with("echo 'torch"))
+        .unwrap();
+    let message = message
+        .trim_start_matches("echo '")
+        .trim_end_matches("' >&2");
+    place.write("seven.log", &format!("step 1\n{message}\n"));
+}
+
+fn my_uid() -> String {
+    let output = std::process::Command::new("id").arg("-u").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_job_whose_script_nobody_has_is_diagnosed_and_what_to_change_is_told() {
+    let mut place = place();
+    with_job(&mut place, &my_uid());
+    let done = place.run(&["watch", "--yes", "7"]).ends(1);
+    done.says(&[
+        "the script of job 7 is gone",
+        "--script PATH",
+        "GPU 0 ran out of memory",
+        "change by hand: ",
+    ]);
+    // With a copy of the script it could be submitted again, in the form of which Slurm tells.
+    place.write("copy.slurm", JOB);
+    fs::remove_dir_all(place.root.join(".oomctl")).unwrap();
+    let done = place.run(&["watch", "--script", "copy.slurm", "7"]).ends(2);
+    done.says(&[
+        "--partition=gpu --time=01:00:00 --nodes=1",
+        "attempt 1 is job 7",
+        "add --yes, or --watch-only",
+    ]);
+    let done = place
+        .run(&["watch", "--script", "copy.slurm", "--watch-only", "7"])
+        .ends(1);
+    done.says(&["change by hand: "]);
+}
+
+#[test]
+fn a_job_of_somebody_else_and_one_that_nobody_knows_are_left_alone() {
+    let mut place = place();
+    with_job(&mut place, "4242");
+    let done = place.run(&["watch", "--yes", "7"]).ends(2);
+    done.says(&["job 7 is ada's", "`oomctl diagnose 7`"]);
+    place
+        .run(&["watch", "8"])
+        .ends(2)
+        .says(&["Slurm knows no such job", "hint:"]);
+    assert!(!place.root.join(".oomctl/runs").exists());
 }

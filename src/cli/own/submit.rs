@@ -39,6 +39,16 @@ const FROM_ENVIRONMENT: [(&str, &str); 20] = [
     ("TIMELIMIT", "time"),
 ];
 
+/// Options that only oomctl has, as far as is known.
+const OURS: [&str; 6] = [
+    "--watch",
+    "--yes",
+    "--dry-run",
+    "--supervise",
+    "--attempts",
+    "--same-math",
+];
+
 /// A script on the command line.
 pub struct Asked<'a> {
     /// Options of ours.
@@ -57,6 +67,11 @@ pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request),
         return Err(Failure::quiet(2));
     };
     only_scripts(asked)?;
+    for word in args.iter().filter(|w| OURS.contains(&w.as_str())) {
+        print::talk(&format!(
+            "note: {word} stands behind the script, so it is the script's; options of oomctl stand before it"
+        ));
+    }
     let text = script(Path::new(path))?;
     let here = std::env::current_dir()
         .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
