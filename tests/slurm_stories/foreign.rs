@@ -176,7 +176,7 @@ fn a_job_whose_script_was_deleted_is_taken_over_with_what_slurm_has() {
 fn a_requeued_job_is_followed_through_its_second_life() {
     let Some(place) = place(
         "requeued",
-        "#SBATCH --requeue\n[ -n \"${SLURM_RESTART_COUNT:-}\" ] || sleep 600\n",
+        "#SBATCH --requeue\n[ -e begun ] || { touch begun; sleep 600; }\n",
     ) else {
         return;
     };

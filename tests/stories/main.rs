@@ -27,6 +27,7 @@ mod local_jobs;
 mod nvml;
 mod one_machine;
 mod output;
+mod own_scripts;
 mod peers;
 mod place;
 mod promises;

@@ -117,6 +117,7 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
     let now = Timestamp::now();
     let mut handle = new_run::create(&project.folder, &name, request)?;
     handle.attach(job, foreign.gpus, logs, now, &mut Silent)?;
+    print::talk(&format!("job {id} is attempt 1 of the run {name}"));
     Ok(handle)
 }
 
@@ -267,7 +268,8 @@ fn named(command: Option<&str>, rest: &[String], workdir: &Path) -> (String, Vec
 /// The options of the submission, but those that are about how it was answered; a task of an array is submitted alone.
 fn options_of(foreign: &Foreign, given: Vec<String>, more: &[String]) -> Vec<String> {
     let is_array = |o: &String| o.starts_with("--array") || o.starts_with("-a");
-    let ours = |o: &String| !is_array(o) && bad_option(o).is_none();
+    let answered = |o: &String| ["--parsable", "--quiet", "-Q"].contains(&o.as_str());
+    let ours = |o: &String| !is_array(o) && !answered(o) && bad_option(o).is_none();
     let mut options: Vec<String> = given.into_iter().filter(ours).collect();
     if let Some((_, task)) = foreign.id.0.split_once('_') {
         options.push(format!("--array={task}"));

@@ -14,6 +14,41 @@ use crate::core::adopt;
 use crate::core::patch::Submission;
 use crate::core::supervise::Request;
 
+/// Variables of sbatch's environment, and the options that they stand for (sbatch of Slurm 25.05, "input environment
+/// variables", those that say what a job asks for).
+const FROM_ENVIRONMENT: [(&str, &str); 20] = [
+    ("ACCOUNT", "account"),
+    ("CLUSTERS", "clusters"),
+    ("CONSTRAINT", "constraint"),
+    ("CPUS_PER_GPU", "cpus-per-gpu"),
+    ("ERROR", "error"),
+    ("EXPORT", "export"),
+    ("GPUS", "gpus"),
+    ("GPUS_PER_NODE", "gpus-per-node"),
+    ("GPUS_PER_TASK", "gpus-per-task"),
+    ("GRES", "gres"),
+    ("JOB_NAME", "job-name"),
+    ("MEM_PER_CPU", "mem-per-cpu"),
+    ("MEM_PER_GPU", "mem-per-gpu"),
+    ("MEM_PER_NODE", "mem"),
+    ("OUTPUT", "output"),
+    ("PARTITION", "partition"),
+    ("QOS", "qos"),
+    ("RESERVATION", "reservation"),
+    ("SIGNAL", "signal"),
+    ("TIMELIMIT", "time"),
+];
+
+/// Options that only oomctl has, as far as is known.
+const OURS: [&str; 6] = [
+    "--watch",
+    "--yes",
+    "--dry-run",
+    "--supervise",
+    "--attempts",
+    "--same-math",
+];
+
 /// A script on the command line.
 pub struct Asked<'a> {
     /// Options of ours.
@@ -32,12 +67,19 @@ pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request),
         return Err(Failure::quiet(2));
     };
     only_scripts(asked)?;
+    for word in args.iter().filter(|w| OURS.contains(&w.as_str())) {
+        print::talk(&format!(
+            "note: {word} stands behind the script, so it is the script's; options of oomctl stand before it"
+        ));
+    }
     let text = script(Path::new(path))?;
     let here = std::env::current_dir()
         .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
     let shelves = Shelves::of(&project.library, asked.flags.preset.as_deref())?;
+    let mut options = from_environment();
+    options.extend(asked.sbatch.iter().cloned());
     let submission = Submission {
-        options: asked.sbatch.to_vec(),
+        options,
         script: path.clone(),
         args: args.to_vec(),
         variables: variables(),
@@ -99,6 +141,17 @@ pub(super) fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect()
+}
+
+/// Options that sbatch would take from its environment: they win over the script, and those of the command line over
+/// them. Ours is scrubbed of them, for an outer job may have set some.
+fn from_environment() -> Vec<String> {
+    let given = FROM_ENVIRONMENT.iter().filter_map(|(name, option)| {
+        let value = std::env::var(format!("SBATCH_{name}")).ok()?;
+        let (value, job) = (value.trim(), std::env::var_os("SLURM_JOB_ID"));
+        (!value.is_empty() && job.is_none()).then(|| format!("--{option}={value}"))
+    });
+    given.collect()
 }
 
 /// What is said to templates cannot be said to a script.

@@ -113,7 +113,7 @@ fn knobs(adoption: &Adoption<'_>) -> Vec<Knob> {
 }
 
 /// `file:line` of some bytes.
-fn place(reading: &Reading, span: Option<Span>) -> String {
+pub(super) fn place(reading: &Reading, span: Option<Span>) -> String {
     let source = span.and_then(|s| Some((reading.sources.get(s.file)?, s)));
     let Some((source, span)) = source else {
         return String::new();

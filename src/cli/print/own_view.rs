@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::adopt_view::place;
 use super::plan_view::step_text;
 use super::{DIM, NAME, Paint};
 use crate::core::adopt::PATCH;
 use crate::core::ladder::{Decision, Skipped, Step};
+use crate::core::patch::{Adoption, State};
 use crate::core::recipe::Layer;
 use crate::core::render::AttemptPlace;
 use crate::core::supervise::Request;
@@ -26,14 +28,27 @@ pub struct View {
     workdir: String,
     /// The job that is the first attempt, where it was submitted without us.
     job: Option<String>,
+    /// Options of sbatch that go with the script.
+    sbatch: Vec<String>,
     /// The calls that start the program are there, and how many.
     programs: usize,
     /// Files that the scripts name and that could not be read.
     missing: Vec<String>,
+    /// Values that code computes, which no rung moves.
+    computed: Vec<Computed>,
     attempts: Vec<Attempt>,
     not_used: Vec<Skipped>,
     /// Why no rung can be taken.
     problem: Option<String>,
+}
+
+/// A value that code computes.
+#[derive(Serialize)]
+struct Computed {
+    knob: String,
+    why: String,
+    /// What would win over it, behind the other words of the command.
+    wins: String,
 }
 
 /// An attempt that may come.
@@ -58,7 +73,9 @@ pub fn view(request: &Request, job: Option<&str>) -> View {
         preset: recognised.then(|| request.preset().name.clone()),
         workdir: inputs.workdir.clone(),
         job: job.map(str::to_owned),
+        sbatch: inputs.sbatch.clone(),
         programs: adoption.as_ref().map_or(0, |a| a.calls().count()),
+        computed: adoption.as_ref().map_or_else(Vec::new, computed),
         missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
         attempts: Vec::new(),
         not_used: Vec::new(),
@@ -114,8 +131,17 @@ impl View {
         if let Some(job) = &self.job {
             let _ = writeln!(out, "attempt 1 is job {job}, as it was submitted");
         }
+        if !self.sbatch.is_empty() {
+            let _ = writeln!(out, "options of sbatch: {}", self.sbatch.join(" "));
+        }
         for missing in &self.missing {
             let _ = writeln!(out, "not there: {missing}");
+        }
+        for Computed { knob, why, wins } in &self.computed {
+            let _ = writeln!(
+                out,
+                "{knob} {why}, so no rung moves it; `{wins}` behind the other words would win"
+            );
         }
         for attempt in &self.attempts {
             attempt.write(&mut out);
@@ -156,6 +182,29 @@ impl Attempt {
         }
         let _ = write!(out, "\n{}", self.diff);
     }
+}
+
+/// The values that the first call of the program does not give as text.
+fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
+    let knobs = adoption.knobs().into_iter();
+    let computed = knobs.filter_map(|(knob, found)| {
+        let State::Computed(span, why) = found.state else {
+            return None;
+        };
+        let at = place(&adoption.reading, Some(span));
+        let spelling = knob.spellings.first()?;
+        let sign = if spelling.name().starts_with('-') {
+            " "
+        } else {
+            "="
+        };
+        Some(Computed {
+            knob: knob.name.clone(),
+            why: format!("{} ({at})", why.describe()),
+            wins: format!("{}{sign}VALUE", spelling.name()),
+        })
+    });
+    computed.collect()
 }
 
 fn attempt(

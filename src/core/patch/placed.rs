@@ -387,3 +387,7 @@ fn whole(word: &Traced) -> Option<(Span, Quote)> {
     }
     all.filter(|(span, _)| span.file != COMMAND_LINE || word.stretch().is_some())
 }
+
+#[cfg(test)]
+#[path = "placed_tests.rs"]
+mod tests;

@@ -17,7 +17,7 @@ use crate::core::ladder::{
 use crate::core::memory::{Estimate, Profile, Spec, Unknown, estimate, spec_of};
 use crate::core::patch::{Original, copies};
 use crate::core::recipe::{
-    ClusterFacts, Layer, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
+    ClusterFacts, Layer, LayerKind, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
 };
 use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
 use crate::core::units::parse_duration_s;
@@ -149,7 +149,10 @@ impl Request {
         if !problems.is_empty() {
             return Err(Refusal(problems));
         }
-        let profile = inputs.memory_profile.as_ref();
+        // Where scripts compute a value, the memory model would be asked about another configuration.
+        let unknown = |l: &Layer| l.kind == LayerKind::Command && !l.pins.is_empty();
+        let computed = inputs.scripts.is_some() && inputs.layers.iter().any(unknown);
+        let profile = inputs.memory_profile.as_ref().filter(|_| !computed);
         let profile = profile
             .map(|s| parse_data(&s.path, &s.text))
             .transpose()

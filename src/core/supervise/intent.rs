@@ -266,11 +266,14 @@ impl Intent for Request {
     }
 
     fn job(&self, rungs: &[Layer]) -> Option<Job> {
-        Request::job(self, rungs).ok()
+        // What a script computes is not known, so it teaches nothing about others.
+        let known = self.inputs().scripts.is_none();
+        known.then(|| Request::job(self, rungs).ok())?
     }
 
     fn doomed(&self, memory: &Memory) -> Option<Entry> {
-        Request::doomed(self, memory)
+        let known = self.inputs().scripts.is_none();
+        known.then(|| Request::doomed(self, memory))?
     }
 
     fn learned(&self) -> Vec<Rung> {

@@ -1,0 +1,319 @@
+//! Scripts of the user's own, submitted on this machine: as they are, and again with the smallest patch.
+
+use std::fs;
+
+use super::place::{Place, install};
+
+const JOB: &str = "#!/bin/bash
+#SBATCH --job-name=gems
+#SBATCH --output=out/%x-%j.log
+#SBATCH --gres=gpu:4
+BS=32
+echo \"args: $*\"
+bash tools/train.sh \"$1\" $BS
+";
+
+/// Runs out of memory above a batch of 8, and says where it runs.
+const LAUNCHER: &str = "#!/bin/bash
+# keep me
+cd \"$(dirname \"$0\")/..\"
+echo \"in $(pwd)\"
+torchrun --nproc_per_node=1 train.py --batch_size \"$2\" \\
+    --gradient_accumulation_steps=2   # and me
+";
+
+const TORCHRUN: &str = "#!/bin/bash
+all=\"$*\"; batch=${all#*--batch_size }; batch=${batch%% *}
+echo \"batch $batch of $*\"
+[ \"$batch\" -le 8 ] && exit 0
+echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.' >&2
+exit 1
+";
+
+fn place() -> Place {
+    let mut place = Place::with("backend: local\none_rung: true\nlimits: { attempts: 6 }");
+    fs::create_dir_all(place.root.join("tools")).unwrap();
+    place.write("job.slurm", JOB);
+    place.write("tools/train.sh", LAUNCHER);
+    let bin = place.home.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    install(&bin.join("torchrun"), TORCHRUN);
+    place.first_on_path.push(bin);
+    place
+}
+
+#[test]
+fn a_script_goes_from_out_of_memory_to_success_and_its_files_stay_as_they_are() {
+    let place = place();
+    let words = [
+        "submit",
+        "--yes",
+        "--watch",
+        "--run",
+        "r",
+        "job.slurm",
+        "two words",
+        "--yes",
+    ];
+    let done = place.run(&words).ends(0);
+    done.says(&["recognised as torchrun", "halve-batch-keep-effective"]);
+    done.says(&["--yes stands behind the script, so it is the script's"]);
+    assert_eq!(place.read("job.slurm"), JOB);
+    assert_eq!(place.read("tools/train.sh"), LAUNCHER);
+    let last = place.read(".oomctl/runs/r/attempt-3/slurm.out");
+    let root = place.root.display().to_string();
+    // What stands behind the script is the script's, and the copy runs where the original would.
+    assert!(last.contains("args: two words --yes\n"), "{last}");
+    assert!(last.contains(&format!("in {root}\n")), "{last}");
+    assert!(
+        last.contains(
+            "batch 8 of --nproc_per_node=1 train.py --batch_size 8 --gradient_accumulation_steps=8"
+        ),
+        "{last}"
+    );
+    let linked = fs::read_link(place.root.join("out/gems-3.log")).unwrap();
+    assert!(linked.ends_with("attempt-3/slurm.out"), "{linked:?}");
+}
+
+#[test]
+fn the_first_attempt_has_one_line_of_ours_and_a_later_one_the_smallest_patch() {
+    let place = place();
+    place
+        .run(&["submit", "--yes", "--watch", "--run", "r", "job.slurm"])
+        .ends(0);
+    let first = place.read(".oomctl/runs/r/attempt-1/job.slurm");
+    let ours: Vec<&str> = first.lines().filter(|l| l.contains("oomctl")).collect();
+    assert_eq!(ours.len(), 1);
+    assert_eq!(first.replace(&format!("{}\n", ours[0]), ""), JOB);
+    let second = place.read(".oomctl/runs/r/attempt-2/train.sh");
+    assert!(
+        second.contains("# keep me\n") && second.contains("   # and me\n"),
+        "{second}"
+    );
+    let patch = place.read(".oomctl/runs/r/attempt-2/patch.diff");
+    for line in [
+        "-BS=32\n",
+        "+BS=16\n",
+        "-    --gradient_accumulation_steps=2   # and me\n",
+        "+    --gradient_accumulation_steps=4   # and me\n",
+        "+cd \"$(dirname \"${oomctl_self}\")/..\"\n",
+    ] {
+        assert!(patch.contains(line), "{line:?} is not in\n{patch}");
+    }
+    // A scheduler that started a job twice: the second of an attempt ends at once.
+    let job = place.root.join(".oomctl/runs/r/attempt-1/job.slurm");
+    let again = std::process::Command::new("bash")
+        .arg(job)
+        .env("OOMCTL_JOB_ID", "77")
+        .output()
+        .unwrap();
+    assert_eq!(again.status.code(), Some(75), "{again:?}");
+}
+
+#[test]
+fn what_would_be_changed_is_shown_and_has_to_be_agreed_to() {
+    let place = place();
+    let done = place.run(&["submit", "job.slurm"]).ends(2);
+    done.says(&["no terminal to ask at", "--yes", "+BS=16"]);
+    assert!(!place.root.join(".oomctl/runs").exists());
+    for words in [
+        ["submit", "--dry-run", "job.slurm"],
+        ["plan", "job.slurm", "--json"],
+    ] {
+        let done = place.run(&words).ends(0);
+        done.says(&["halve-batch-keep-effective", "+BS=16"]);
+    }
+    let view = place.run(&["plan", "--json", "job.slurm"]).ends(0).json();
+    assert_eq!(view["schema_version"], 1);
+    assert_eq!(view["attempts"][1]["attempt"], 2);
+    assert!(!place.root.join(".oomctl/runs").exists());
+    place
+        .run(&["submit", "--yes", "--run", "r", "job.slurm"])
+        .ends(0);
+    place.run(&["plan", "r"]).ends(0).says(&["+BS=16"]);
+}
+
+#[test]
+fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
+    let place = place();
+    let cases: [(&str, &[u8], &str); 4] = [
+        ("binary", b"\x7fELF\0\x01", "is binary"),
+        ("empty", b"\n", "is empty"),
+        ("plain", b"echo x\n", "does not begin with `#!`"),
+        ("dos", b"#!/bin/bash\r\necho x\r\n", "DOS line ends"),
+    ];
+    for (name, text, says) in cases {
+        fs::write(place.root.join(name), text).unwrap();
+        place
+            .run(&["submit", "--yes", name])
+            .ends(5)
+            .says(&[says, "hint:"]);
+    }
+    place
+        .run(&["submit", "--yes", "tools"])
+        .ends(5)
+        .says(&["is a directory"]);
+    place
+        .run(&["submit", "--yes", "gone.slurm"])
+        .ends(5)
+        .says(&["cannot be read", "hint:"]);
+    let given = [
+        "submit",
+        "--yes",
+        "--dataset",
+        "diamonds-seed0",
+        "job.slurm",
+    ];
+    place
+        .run(&given)
+        .ends(2)
+        .says(&["--dataset before the script is for templates"]);
+    for directive in ["--wait", "--array=0-9", "--test-only"] {
+        place.write(
+            "odd.slurm",
+            &format!("#!/bin/bash\n#SBATCH {directive}\ntrue\n"),
+        );
+        place
+            .run(&["submit", "--yes", "odd.slurm"])
+            .ends(2)
+            .says(&[directive, "hint:"]);
+    }
+    assert!(!place.root.join(".oomctl/runs").exists());
+}
+
+#[test]
+fn a_program_that_nobody_knows_is_run_and_diagnosed_and_what_to_change_is_told() {
+    let place = place();
+    let program = place.home.join("bin/unheard-of");
+    install(
+        &program,
+        &TORCHRUN.replace("[ \"$batch\" -le 8 ] && exit 0\n", ""),
+    );
+    place.write("odd.slurm", "#!/bin/bash\nunheard-of\n");
+    let done = place
+        .run(&["submit", "--yes", "--watch", "odd.slurm"])
+        .ends(3);
+    done.says(&[
+        "no preset knows what this starts",
+        "GPU 0 ran out of memory",
+        "change by hand: ",
+    ]);
+}
+
+#[test]
+fn a_value_that_a_script_computes_is_moved_by_no_rung() {
+    let place = place();
+    let launcher = LAUNCHER.replace("--batch_size \"$2\"", "--batch_size $((16 * 1))");
+    place.write("tools/train.sh", &launcher);
+    let view = place.run(&["plan", "--json", "job.slurm"]).ends(0).json();
+    let attempts = view["attempts"].as_array().unwrap();
+    let moved = attempts.iter().flat_map(|a| a["rungs"].as_array().unwrap());
+    let moved = moved.flat_map(|r| r["changes"].as_array().unwrap());
+    assert!(
+        moved.into_iter().all(|c| c["knob"] != "batch_size"),
+        "{view}"
+    );
+    let told = place.run(&["plan", "job.slurm"]).ends(0);
+    told.says(&[
+        "batch_size is computed there (tools/train.sh:5), so no rung moves it",
+        "--batch_size VALUE",
+    ]);
+    let wins = ["adopt", "--set", "batch_size=8", "job.slurm"];
+    place
+        .run(&wins)
+        .ends(0)
+        .says(&["batch_size is given behind all others, where it wins"]);
+}
+
+/// Slurm's commands as a site without accounting has them, with one job that somebody submitted.
+fn with_job(place: &mut Place, uid: &str) {
+    let root = place.root.display().to_string();
+    let scontrol = format!(
+        "#!/bin/bash
+case \"$*\" in
+  *'show job 7'*) ;;
+  *write*) echo 'job script retrieval failed: Invalid job id specified' >&2; exit 1 ;;
+  *) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;
+esac
+cat <<'X'
+JobId=7 JobName=gems
+   UserId=ada({uid}) GroupId=ada({uid})
+   JobState=FAILED Reason=NonZeroExitCode Dependency=(null)
+   Restarts=0 ExitCode=1:0
+   Partition=gpu TimeLimit=01:00:00
+   SubmitTime=1790000000 StartTime=1790000010 EndTime=1790000020
+   NodeList=n1
+   NumNodes=1 TRES=cpu=4,gres/gpu=4
+   Command={root}/gone.slurm diamonds
+   WorkDir={root}
+   StdErr={root}/seven.log
+   StdOut={root}/seven.log
+   TresPerNode=gres:gpu:4
+X
+"
+    );
+    let squeue = "#!/bin/bash\necho '7|7|FAILED|0|1790000000|1790000010|1790000020|n1|NonZeroExitCode|(null)|gems'\n";
+    let sacct = "#!/bin/bash\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n";
+    let sbatch = "#!/bin/bash\necho \"sbatch was called\" >&2\nexit 1\n";
+    let bin = place.home.join("bin");
+    for (name, text) in [
+        ("scontrol", scontrol.as_str()),
+        ("squeue", squeue),
+        ("sacct", sacct),
+        ("sbatch", sbatch),
+    ] {
+        install(&bin.join(name), text);
+    }
+    let message = TORCHRUN
+        .lines()
+        .find(|l| l.starts_with("echo 'torch"))
+        .unwrap();
+    let message = message
+        .trim_start_matches("echo '")
+        .trim_end_matches("' >&2");
+    place.write("seven.log", &format!("step 1\n{message}\n"));
+}
+
+fn my_uid() -> String {
+    let output = std::process::Command::new("id").arg("-u").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_job_whose_script_nobody_has_is_diagnosed_and_what_to_change_is_told() {
+    let mut place = place();
+    with_job(&mut place, &my_uid());
+    let done = place.run(&["watch", "--yes", "7"]).ends(1);
+    done.says(&[
+        "the script of job 7 is gone",
+        "--script PATH",
+        "GPU 0 ran out of memory",
+        "change by hand: ",
+    ]);
+    // With a copy of the script it could be submitted again, in the form of which Slurm tells.
+    place.write("copy.slurm", JOB);
+    fs::remove_dir_all(place.root.join(".oomctl")).unwrap();
+    let done = place.run(&["watch", "--script", "copy.slurm", "7"]).ends(2);
+    done.says(&[
+        "--partition=gpu --time=01:00:00 --nodes=1",
+        "attempt 1 is job 7",
+        "add --yes, or --watch-only",
+    ]);
+    let done = place
+        .run(&["watch", "--script", "copy.slurm", "--watch-only", "7"])
+        .ends(1);
+    done.says(&["change by hand: "]);
+}
+
+#[test]
+fn a_job_of_somebody_else_and_one_that_nobody_knows_are_left_alone() {
+    let mut place = place();
+    with_job(&mut place, "4242");
+    let done = place.run(&["watch", "--yes", "7"]).ends(2);
+    done.says(&["job 7 is ada's", "`oomctl diagnose 7`"]);
+    place
+        .run(&["watch", "8"])
+        .ends(2)
+        .says(&["Slurm knows no such job", "hint:"]);
+    assert!(!place.root.join(".oomctl/runs").exists());
+}
