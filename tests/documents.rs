@@ -431,6 +431,59 @@ fn the_worked_example_goes_from_oom_to_success() {
     assert!(story.contains("caption-1 succeeded (3 attempts"), "{story}");
 }
 
+/// The page of the stacks says of each preset what the preset says, and its example is recognised in a script.
+#[test]
+fn the_page_of_the_stacks_lists_every_preset_and_its_example_works() {
+    let page = document("docs/stacks.md");
+    let presets = files("presets", &["yaml"]).into_iter();
+    let top = presets.filter(|(path, _)| path.matches('/').count() == 1);
+    for (path, text) in top {
+        let preset = parse_preset(&path, &text).unwrap();
+        let versions = preset.framework.as_ref().map_or("-".to_owned(), |f| {
+            let text = f.supported.to_string().replace(">=", "");
+            text.replace(", <=", " to ")
+        });
+        let counts = [preset.knobs.len(), preset.rules.len(), preset.ladder.len()];
+        let counts = counts.map(|n| n.to_string()).join(" | ");
+        let row = page
+            .lines()
+            .find(|l| l.starts_with(&format!("| `{}` |", preset.preset)));
+        let row = row.unwrap_or_else(|| panic!("{path} has no row"));
+        assert!(
+            row.contains(&format!("| {versions} | {counts} |")),
+            "{row}: {versions} | {counts}"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let example = blocks(&page)
+        .into_iter()
+        .find(|(language, ..)| language == "yaml");
+    fs::create_dir(folder.path().join("presets")).unwrap();
+    fs::write(folder.path().join("presets/mylab.yaml"), example.unwrap().2).unwrap();
+    fs::write(
+        folder.path().join("conf.yaml"),
+        "parallel:\n  offload: false\n",
+    )
+    .unwrap();
+    let script = "#!/bin/bash\ntorchrun train_mylab.py --config conf.yaml --tokens_per_gpu 512\n";
+    fs::write(folder.path().join("a.sh"), script).unwrap();
+    let adopt = ["adopt", "a.sh"].map(str::to_owned);
+    let adopted = said(&oomctl(folder.path(), &adopt), 0, "adopt");
+    for line in [
+        "recognised as mylab",
+        "first rung: halve-tokens",
+        "+torchrun",
+        "512 -> 256",
+    ] {
+        assert!(adopted.contains(line), "{line}\n{adopted}");
+    }
+    // Without templates there is nothing to render.
+    fs::write(folder.path().join("oomctl.yaml"), "preset: trl\n").unwrap();
+    let refused = said(&oomctl(folder.path(), &["render".to_owned()]), 5, "render");
+    assert!(refused.contains("it has no templates"), "{refused}");
+    assert!(refused.contains("oomctl adopt SCRIPT"), "{refused}");
+}
+
 /// A story without what differs from run to run: durations, GPU-hours, the host, how often progress was seen.
 fn steady(story: &str) -> String {
     let changing = [

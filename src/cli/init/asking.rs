@@ -125,17 +125,22 @@ fn show_gpus() -> Option<String> {
 /// The preset: by default one whose file lies here.
 fn ask_preset(library: &Library, folder: &Path) -> Result<String, Failure> {
     let mut default = library.default_preset().to_owned();
-    let names = library.names(Shelf::Presets);
-    for name in &names {
-        let source = library.get(Shelf::Presets, name)?;
+    let mut names = Vec::new();
+    for name in library.names(Shelf::Presets) {
+        let source = library.get(Shelf::Presets, &name)?;
         let file = parse_preset(&source.path, &source.text)?;
+        // One without files is there for scripts that exist already.
+        if file.files.is_empty() {
+            continue;
+        }
+        names.push(name.clone());
         print::talk(&format!("preset {name:<10}  {}", file.summary));
         let mut copied = file
             .files
             .iter()
             .filter_map(|f| default_path(&file, f.copy.as_ref()?));
         if copied.any(|path| folder.join(path).is_file()) {
-            default.clone_from(name);
+            default = name;
         }
     }
     loop {

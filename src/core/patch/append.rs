@@ -227,8 +227,8 @@ fn spelling<'k>(
     let by_words = match (flags + pairs, kinds.as_slice()) {
         (0, [only]) => Some(*only),
         (0, _) => None,
-        (_, kinds) if flags > pairs => kinds.iter().copied().find(|s| flag(&s)),
-        (_, kinds) => kinds.iter().copied().find(|s| pair(&s)),
+        (_, kinds) if flags > pairs => kinds.iter().copied().find(flag),
+        (_, kinds) => kinds.iter().copied().find(pair),
     };
     by_words.or_else(|| knob.spellings.iter().find(variable))
 }

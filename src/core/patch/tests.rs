@@ -164,3 +164,176 @@ proptest! {
         }
     }
 }
+
+/// A stack with a knob of each kind, which a file gives under `sec` and words as flags or overrides.
+fn told() -> Stack {
+    let knob = |name: &str, kind: Kind| {
+        let spellings = vec![
+            Spelling::Flag(format!("--{name}")),
+            Spelling::Hydra(format!("sec.{name}")),
+        ];
+        StackKnob {
+            name: name.to_owned(),
+            role: None,
+            kind,
+            effect: Effect::SameMath,
+            styles: vec![0; spellings.len()],
+            spellings,
+        }
+    };
+    let kinds = [
+        ("text", Kind::Text),
+        ("count", Kind::Int),
+        ("share", Kind::Float),
+        ("on", Kind::Bool),
+    ];
+    Stack {
+        name: "any".to_owned(),
+        recognise: Recognise {
+            modules: vec!["m".to_owned()],
+            ..Recognise::default()
+        },
+        knobs: kinds.map(|(name, kind)| knob(name, kind)).to_vec(),
+    }
+}
+
+/// Files of a job: the script, and one in which `^` stands for the value of `%`.
+const FILES: [(&str, &str, &str); 12] = [
+    (
+        "python -m m c.json\n",
+        "c.json",
+        "{\n  \"sec\": {\"a\": 1, \"%\": ^}, // one\n  \"z\": [1, 2]\n}\n",
+    ),
+    (
+        "python -m m --c=c.json\n",
+        "c.json",
+        "{\"z\": {\"%\": 7},\r\n \"sec\": {\r\n\t\"%\": ^\r\n }\r\n}",
+    ),
+    (
+        "python -m m c.toml\n",
+        "c.toml",
+        "z = 1 # no\n[sec]\n% = ^   # one\na = 'b'\n",
+    ),
+    (
+        "python -m m c.toml\n",
+        "c.toml",
+        "[z]\n% = 7\n[sec]\na = [1]\n  % = ^\n",
+    ),
+    (
+        "python -m m c.yaml\n",
+        "c.yaml",
+        "z: 1  # no\nsec:\n  a: [1, 2]\n  %: ^  # one\n  b: x\n",
+    ),
+    (
+        "python -m m c.yaml --x 1\n",
+        "c.yaml",
+        "# all\nsec: {a: 1, %: ^, b: 'x y'}\nz: |\n  %: 7\n",
+    ),
+    (
+        "python -m m c.yml\n",
+        "c.yml",
+        "sec:\r\n    %:   ^\r\nz:\r\n- %: 7\r\n",
+    ),
+    (
+        "cat > c.yaml <<'EOF'\nz: $X\nsec:\n  %: ^ # one\nEOF\npython -m m c.yaml\n",
+        "",
+        "",
+    ),
+    ("python -m m --a 'x y' --% ^ --b \"$HOME\" # one\n", "", ""),
+    (
+        "ARGS=(--a \"x\"\n  --%=^ # one\n)\npython -m m \"${ARGS[@]}\"\n",
+        "",
+        "",
+    ),
+    ("python -m m sec.%=^ +b='[1, 2]' \\\n  c=d\n", "", ""),
+    ("V=^\nsrun python -m m --% \"$V\" --b 1\n", "", ""),
+];
+
+/// A value as a file of this name, or else a script, writes it, in one of its ways.
+fn shown(value: &Value, file: &str, way: usize) -> String {
+    let text = value.to_string();
+    let quoted = [format!("\"{text}\""), format!("'{text}'"), text.clone()];
+    match (value, file.rsplit('.').next()) {
+        (Value::Text(_), Some("json")) => quoted[0].clone(),
+        (Value::Text(_), Some("toml")) => quoted[way % 2].clone(),
+        (Value::Text(_), _) => quoted[way % 3].clone(),
+        _ => text,
+    }
+}
+
+fn pair() -> impl Strategy<Value = (&'static str, Value, Value)> {
+    let shares = (1_u32..99, 1_u32..99);
+    prop_oneof![
+        ("[a-z]{2,8}", "[ -~]{1,10}").prop_map(|(a, b)| (
+            "text",
+            Value::Text(format!("w{a}")),
+            Value::Text(b)
+        )),
+        ("[a-z]{2,8}", "[a-z0-9]{1,10}").prop_map(|(a, b)| (
+            "text",
+            Value::Text(format!("w{a}")),
+            Value::Text(format!("v{b}"))
+        )),
+        (1_000_i64..5_000, 1_i64..5_000).prop_map(|(a, b)| ("count", Value::Int(a), Value::Int(b))),
+        shares.prop_map(|(a, b)| (
+            "share",
+            Value::Float(f64::from(a) / 100.0),
+            Value::Float(f64::from(b) / 100.0)
+        )),
+        any::<bool>().prop_map(|a| ("on", Value::Bool(a), Value::Bool(!a))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    #[test]
+    fn in_every_format_a_value_is_changed_and_no_other_byte(
+        (name, old, new) in pair(),
+        number in 0..FILES.len(),
+        way in 0_usize..3,
+    ) {
+        let (script, file, text) = FILES[number];
+        let value = shown(&old, file, way);
+        let filled = |text: &str| text.replace('%', name).replace('^', &value);
+        let mut files = BTreeMap::from([("a.sh".to_owned(), format!("#!/bin/bash\n{}", filled(script)))]);
+        if !file.is_empty() {
+            files.insert(file.to_owned(), filled(text));
+        }
+        let stacks = [told()];
+        let submission = Submission { script: "a.sh".to_owned(), ..Submission::default() };
+        let given = Given { submission: &submission, files: &files, launchers: &LAUNCHERS, stacks: &stacks };
+        let adoption = Adoption::read(given);
+        let knobs = adoption.knobs();
+        let found = knobs.iter().find(|(k, _)| k.name == name).map(|(_, f)| f.state.clone());
+        prop_assert_eq!(found, Some(State::Known(old.clone())), "{:?}", files);
+        let patch = match adoption.change(&[(name, new.clone())], &[]) {
+            Ok(patch) => patch,
+            Err(refused) => {
+                let plain = new.to_string().chars().all(|c| c.is_ascii_alphanumeric() || c == '.');
+                prop_assert!(!plain, "{refused:?} {files:?}");
+                return Ok(());
+            }
+        };
+        let (submission, after) = adoption.resubmitted(&patch);
+        let again = Adoption::read(Given { submission: &submission, files: &after, ..given });
+        let knobs = again.knobs();
+        let found = knobs.iter().find(|(k, _)| k.name == name).map(|(_, f)| f.state.clone());
+        prop_assert_eq!(found, Some(State::Known(new.clone())), "{:?}", after);
+        // All bytes before and behind the value are what they were.
+        let changed: Vec<&String> = files.keys().filter(|path| files[*path] != after[*path]).collect();
+        prop_assert!(changed.len() <= 1);
+        for path in changed {
+            let (old, new) = (&files[path], &after[path]);
+            // Where nothing can take the value's place, another is given behind it.
+            let same = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
+            let at = old.find(&value).unwrap();
+            let (before, behind) = match patch.appended.is_empty() {
+                true => (&old[..at], &old[at + value.len()..]),
+                false => old.split_at(same),
+            };
+            let kept = new.starts_with(before) && new.ends_with(behind);
+            prop_assert!(kept, "{old}\n{new}");
+        }
+    }
+}

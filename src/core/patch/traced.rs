@@ -179,6 +179,7 @@ impl Part {
 pub struct Traced {
     // Shared, because the variables of a script are copied wherever it branches.
     parts: Rc<Vec<Part>>,
+    bytes: usize,
 }
 
 impl Traced {
@@ -201,13 +202,7 @@ impl Traced {
             quote,
             exact: true,
         };
-        Self {
-            parts: Rc::new(vec![Part {
-                text: text.to_owned(),
-                from,
-                via: Vec::new(),
-            }]),
-        }
+        Self::of(text, from)
     }
 
     /// Bytes that stand for another text.
@@ -218,24 +213,23 @@ impl Traced {
             quote,
             exact: false,
         };
+        Self::of(text, from)
+    }
+
+    /// Something that is not known, with the code that stands for it.
+    #[must_use]
+    pub fn computed(code: &str, span: Span, why: Why) -> Self {
+        Self::of(code, From::Computed { span, why })
+    }
+
+    fn of(text: &str, from: From) -> Self {
         Self {
             parts: Rc::new(vec![Part {
                 text: text.to_owned(),
                 from,
                 via: Vec::new(),
             }]),
-        }
-    }
-
-    /// Something that is not known, with the code that stands for it.
-    #[must_use]
-    pub fn computed(code: &str, span: Span, why: Why) -> Self {
-        Self {
-            parts: Rc::new(vec![Part {
-                text: code.to_owned(),
-                from: From::Computed { span, why },
-                via: Vec::new(),
-            }]),
+            bytes: text.len(),
         }
     }
 
@@ -254,7 +248,7 @@ impl Traced {
     /// Bytes of the text.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.parts.iter().map(|p| p.text.len()).sum()
+        self.bytes
     }
 
     /// Bytes that a copy takes, roughly.
@@ -295,6 +289,7 @@ impl Traced {
         let parts = self.parts.len() + other.parts.len();
         if parts <= MAX_PARTS && self.len() + other.len() <= MAX_BYTES {
             Rc::make_mut(&mut self.parts).extend(other.parts.iter().cloned());
+            self.bytes += other.bytes;
         } else if let Some(span) = self.place() {
             *self = Self::computed("", span, Why::TooLong);
         }
@@ -316,8 +311,10 @@ impl Traced {
                 parts.extend(part.slice(a, b.max(a)));
             }
         }
+        let bytes = parts.iter().map(|p: &Part| p.text.len()).sum();
         Self {
             parts: Rc::new(parts),
+            bytes,
         }
     }
 

@@ -1,5 +1,7 @@
 //! What is run under which condition.
 
+use std::rc::Rc;
+
 use super::MAX_DEPTH;
 use super::commands::Command;
 use super::lexer::{Lexer, Token};
@@ -56,8 +58,8 @@ pub enum Block {
     Function {
         /// Its name.
         name: String,
-        /// What is run.
-        body: Vec<Block>,
+        /// What is run; shared, because it is remembered wherever the function is defined.
+        body: Rc<Vec<Block>>,
     },
 }
 

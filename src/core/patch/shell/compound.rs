@@ -1,5 +1,7 @@
 //! Commands that hold others: branches, loops, cases, functions.
 
+use std::rc::Rc;
+
 use super::blocks::Block;
 use super::lexer::{Lexer, Token};
 use super::word::Word;
@@ -190,6 +192,7 @@ impl Lexer<'_> {
         }
         let mut body = Vec::new();
         self.read_block(&mut body);
+        let body = Rc::new(body);
         blocks.push(Block::Function { name, body });
     }
 }

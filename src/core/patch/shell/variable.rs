@@ -256,14 +256,18 @@ impl Lexer<'_> {
     fn read_alternative(&mut self, quoted: bool) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let start = self.at;
+        // Where text ends at the latest, looked for once for all pieces before it.
+        let mut end = start;
         self.depth += 1;
         while !self.at_end() && self.byte(0) != b'}' {
             match quoted {
                 true if self.byte(0) == b'"' => self.read_double(&mut pieces),
                 true => {
-                    let rest = &self.bytes[self.at..];
-                    let length = rest.iter().position(|b| matches!(b, b'}' | b'"'));
-                    let end = self.at + length.unwrap_or(rest.len());
+                    if self.at >= end {
+                        let rest = &self.bytes[self.at..];
+                        let length = rest.iter().position(|b| matches!(b, b'}' | b'"'));
+                        end = self.at + length.unwrap_or(rest.len());
+                    }
                     self.read_quoted_piece(&mut pieces, Quote::Double, end);
                 }
                 false => self.read_piece(&mut pieces, b"}"),

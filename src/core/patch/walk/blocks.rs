@@ -71,7 +71,7 @@ impl Walker<'_> {
             Block::Function { name, body } => {
                 let function = Function {
                     doc: Rc::clone(doc),
-                    body: Rc::new(body.clone()),
+                    body: Rc::clone(body),
                 };
                 self.scope.functions.insert(name.clone(), function);
             }

@@ -72,6 +72,8 @@ impl Walker<'_> {
     /// The words of a command.
     pub(super) fn expand_all(&mut self, words: &[Word], doc: &Doc) -> Vec<Arg> {
         let mut args = Vec::new();
+        // The place of each word is looked for among the parts of the script.
+        self.spend(words.len() * doc.traced.parts().len());
         for word in words {
             args.extend(self.expand(word, doc));
         }
@@ -120,9 +122,12 @@ impl Walker<'_> {
             return;
         }
         let text = self.variable_text(variable, doc);
+        // Each word is looked for among all the parts.
+        let words = 1 + text.len() / 8;
         match variable.quoted {
             true => fields.push(&text),
-            false => fields.split(&text),
+            false if self.spend(words * text.parts().len()) => fields.split(&text),
+            false => fields.push(&doc.code(variable.start, variable.end, Why::TooLong)),
         }
     }
 

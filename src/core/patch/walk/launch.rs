@@ -10,6 +10,8 @@ use crate::core::patch::settings::{Format, Settings};
 use crate::core::patch::shell::Command;
 use crate::core::patch::traced::{Quote, Span, Traced};
 
+/// Bytes that a word takes which is looked at, roughly.
+const WORK_OF_WORD: usize = 32;
 /// Files of settings that one command names.
 const MAX_SETTINGS: usize = 32;
 
@@ -111,6 +113,9 @@ impl Walker<'_> {
         // Each turn takes at least one word.
         loop {
             let texts = chain.texts();
+            if !self.spend(WORK_OF_WORD * texts.len()) {
+                return;
+            }
             let Some(name) = texts.first() else {
                 return;
             };

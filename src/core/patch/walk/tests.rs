@@ -210,3 +210,49 @@ fn directives_count_up_to_the_first_command_and_the_last_one_most() {
         "4"
     );
 }
+
+#[test]
+fn hostile_scripts_are_read_to_an_end() {
+    const SIZE: usize = 1 << 17;
+    let double = "A=aaaaaaaaaaaaaaaa\n".to_owned() + &"A=$A$A\n".repeat(16);
+    let whole = [
+        ("${a:-", ""),
+        ("\"${a:-$b", ""),
+        ("$b", "x \"${a:-"),
+        ("$(", ""),
+        ("`", ""),
+        ("<<A\n", ""),
+        ("<<A ", ""),
+        ("if x; then ", ""),
+        ("for i in $@; do for j in a b; do ", ""),
+        ("f() {\nx\n", ""),
+        ("case x in a) ", ""),
+        ("((", ""),
+        ("a=(", ""),
+        ("a+=(x) ", ""),
+        ("srun env ", ""),
+        ("python -m m $A\n", &double),
+        ("B=$A python -m m \"$A\" $A\n", &double),
+        ("echo $((A + A + A))\n", &double),
+        ("cat > $A <<E\n$A\nE\n", &double),
+        ("eval \"$A\"\n", &double),
+        ("bash -c \"$A\"\n", &double),
+        ("source a.sh\n", ""),
+        ("X=1 Y=2 true\n", ""),
+        ("A=\"$A x\"; go $A\n", ""),
+        ("python -m m c.yaml --x c.json\n", ""),
+    ];
+    for (piece, before) in whole {
+        let text = format!(
+            "{before}{}",
+            piece.repeat((SIZE - before.len()) / piece.len())
+        );
+        let files = [
+            ("a.sh", text.as_str()),
+            ("c.yaml", &text),
+            ("c.json", &text),
+        ];
+        let reading = reading(&files, &["--x"], &[]);
+        assert!(reading.calls.len() <= super::MAX_CALLS, "{piece}");
+    }
+}
