@@ -19,7 +19,7 @@ const TAKEN: [&str; 13] = [
     "slurm.out",
     "slurm.err",
     "peaks.json",
-    "probe",
+    "sampler.log",
     "watch.log",
     "proposal.diff",
 ];
