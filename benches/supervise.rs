@@ -38,8 +38,7 @@ fn main() {
     let (runs, watches) = (number("--runs", 1_000), number("--watches", 1));
     let seconds = number("--seconds", 120) as u64;
     let ends = number("--ends", runs.div_ceil(100));
-    let folder =
-        tempfile_dir(&std::env::var("BENCH_DIR").unwrap_or_else(|_| "target/tmp".into()));
+    let folder = tempfile_dir(&std::env::var("BENCH_DIR").unwrap_or_else(|_| "target/tmp".into()));
     let mut site = Site::make(&folder, runs);
     println!("{runs} runs, {ends} end each minute; {}", load());
     println!(
@@ -85,9 +84,15 @@ impl Site {
         fs::create_dir(folder.join("runtime")).unwrap();
         site.script("sbatch", &format!("echo {SEED_ID}"));
         site.script("scancel", "exit 0");
-        site.script("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+        site.script(
+            "scontrol",
+            "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
+        );
         for name in ["squeue", "sacct"] {
-            site.script(name, &format!("exec cat {}/{name}.answer", folder.display()));
+            site.script(
+                name,
+                &format!("exec cat {}/{name}.answer", folder.display()),
+            );
             fs::write(folder.join(format!("{name}.answer")), "").unwrap();
         }
         site.copies(runs)
@@ -120,7 +125,13 @@ impl Site {
         let runs_dir = self.folder.join(".oomctl/runs");
         let read = |name: &str| fs::read_to_string(runs_dir.join(seed).join(name)).unwrap();
         let (inputs, ledger) = (read("inputs.json"), read("ledger.jsonl"));
-        let token = ledger.split("\"token\":\"").nth(1).unwrap().split('"').next().unwrap();
+        let token = ledger
+            .split("\"token\":\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
         let script = runs_dir.join(seed).join("attempt-1/job.sbatch");
         for index in 0..runs {
             let run = format!("r{index:05}");
@@ -130,11 +141,22 @@ impl Site {
             fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
             fs::write(folder.join("inputs.json"), inputs.replace(seed, &run)).unwrap();
             let ledger = ledger.replace(token, &own).replace(seed, &run);
-            let ledger = ledger.replace(&format!("\"id\":\"{SEED_ID}\""), &format!("\"id\":\"{id}\""));
+            let ledger = ledger.replace(
+                &format!("\"id\":\"{SEED_ID}\""),
+                &format!("\"id\":\"{id}\""),
+            );
             fs::write(folder.join("ledger.jsonl"), ledger).unwrap();
             fs::copy(&script, folder.join("attempt-1/job.sbatch")).unwrap();
-            fs::copy(runs_dir.join(seed).join("environment.json"), folder.join("environment.json")).unwrap();
-            fs::write(folder.join("attempt-1/slurm.err"), "(TaskRunner pid=4121) step:1 - actor/pg_loss:0.013\n").unwrap();
+            fs::copy(
+                runs_dir.join(seed).join("environment.json"),
+                folder.join("environment.json"),
+            )
+            .unwrap();
+            fs::write(
+                folder.join("attempt-1/slurm.err"),
+                "(TaskRunner pid=4121) step:1 - actor/pg_loss:0.013\n",
+            )
+            .unwrap();
             self.jobs.push((run, id, name));
         }
         fs::remove_dir_all(runs_dir.join(seed)).unwrap();
@@ -148,15 +170,27 @@ impl Site {
 
     /// Writes what squeue and sacct say from now on.
     fn answer(&self) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap()
+            .as_secs();
         let (mut queue, mut accounts) = (String::new(), String::new());
         for (index, (_, id, name)) in self.jobs.iter().enumerate() {
             let state = self.states.get(&index).copied().unwrap_or("RUNNING");
             let exit = if state == "FAILED" { 256 } else { 0 };
             let start = now - 600;
-            writeln!(queue, "{id}|{id}|{state}|{exit}|0|0|{start}|{start}|{now}|node{}|None|{name}|{name}", index % 64).unwrap();
+            writeln!(
+                queue,
+                "{id}|{id}|{state}|{exit}|0|0|{start}|{start}|{now}|node{}|None|{name}|{name}",
+                index % 64
+            )
+            .unwrap();
             if state == "FAILED" {
-                writeln!(accounts, "{id}|{id}|{state}|1:0|0:0|{start}|{start}|{now}|node1|None||{name}").unwrap();
+                writeln!(
+                    accounts,
+                    "{id}|{id}|{state}|1:0|0:0|{start}|{start}|{now}|node1|None||{name}"
+                )
+                .unwrap();
             }
         }
         for (name, text) in [("squeue", queue), ("sacct", accounts)] {
@@ -168,18 +202,32 @@ impl Site {
 
     fn measure(&mut self, watches: usize, seconds: u64, ends: usize) {
         let part = self.jobs.len().div_ceil(watches);
-        let parts: Vec<Vec<String>> =
-            self.jobs.chunks(part).map(|jobs| jobs.iter().map(|j| j.0.clone()).collect()).collect();
+        let parts: Vec<Vec<String>> = self
+            .jobs
+            .chunks(part)
+            .map(|jobs| jobs.iter().map(|j| j.0.clone()).collect())
+            .collect();
         let start = Instant::now();
         let mut children: Vec<Child> = Vec::new();
         for names in &parts {
-            let err = fs::File::create(self.folder.join(format!("watch-{}.err", children.len()))).unwrap();
-            children.push(self.oomctl().arg("watch").args(names).stderr(err).spawn().unwrap());
+            let err = fs::File::create(self.folder.join(format!("watch-{}.err", children.len())))
+                .unwrap();
+            children.push(
+                self.oomctl()
+                    .arg("watch")
+                    .args(names)
+                    .stderr(err)
+                    .spawn()
+                    .unwrap(),
+            );
         }
         // Each has begun when it has asked; the first minute's questions are not counted.
         while self.calls().get("squeue").copied().unwrap_or(0) < 1 {
             std::thread::sleep(Duration::from_millis(100));
-            assert!(children[0].try_wait().unwrap().is_none(), "the watch has ended");
+            assert!(
+                children[0].try_wait().unwrap().is_none(),
+                "the watch has ended"
+            );
         }
         let began = start.elapsed();
         std::thread::sleep(Duration::from_secs(10) + began);
@@ -195,7 +243,11 @@ impl Site {
         let (rss, descriptors) = (rss_of(&children), descriptors_of(&children));
         println!(
             "| {} | {watches} | {:.1} | {} | {} | {} | {cpu:.2} | {rss:.1} | {descriptors} |",
-            self.jobs.len(), began.as_secs_f64(), rate("squeue"), rate("sacct"), rate("scontrol"),
+            self.jobs.len(),
+            began.as_secs_f64(),
+            rate("squeue"),
+            rate("sacct"),
+            rate("scontrol"),
         );
         for child in &mut children {
             child.kill().unwrap();
@@ -213,7 +265,11 @@ impl Site {
             if wanted > ended + ends / 12 || (wanted > ended && ends < 12) {
                 for index in ended..wanted {
                     let job = (index * 7 + 1) % self.jobs.len();
-                    let state = if index % 2 == 0 { "COMPLETED" } else { "FAILED" };
+                    let state = if index % 2 == 0 {
+                        "COMPLETED"
+                    } else {
+                        "FAILED"
+                    };
                     self.states.insert(job, state);
                 }
                 ended = wanted;
@@ -231,9 +287,17 @@ impl Site {
     /// A line of some run's log.
     fn log(&self, line: usize) {
         let run = &self.jobs[line * 31 % self.jobs.len()].0;
-        let path = self.folder.join(".oomctl/runs").join(run).join("attempt-1/slurm.err");
+        let path = self
+            .folder
+            .join(".oomctl/runs")
+            .join(run)
+            .join("attempt-1/slurm.err");
         let mut log = OpenOptions::new().append(true).open(path).unwrap();
-        writeln!(log, "(TaskRunner pid=4121) step:{line} - actor/pg_loss:0.013").unwrap();
+        writeln!(
+            log,
+            "(TaskRunner pid=4121) step:{line} - actor/pg_loss:0.013"
+        )
+        .unwrap();
     }
 
     fn calls(&self) -> BTreeMap<String, u64> {
@@ -263,8 +327,13 @@ fn cpu_of(children: &[Child]) -> f64 {
     let mut nanoseconds = 0.0;
     for child in children {
         for task in fs::read_dir(format!("/proc/{}/task", child.id())).unwrap() {
-            let text = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap_or_default();
-            nanoseconds += text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0);
+            let text =
+                fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap_or_default();
+            nanoseconds += text
+                .split(' ')
+                .next()
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(0.0);
         }
     }
     nanoseconds / 1e9
@@ -274,13 +343,24 @@ fn cpu_of(children: &[Child]) -> f64 {
 fn rss_of(children: &[Child]) -> f64 {
     let of = |child: &Child| {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap()
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<f64>()
+            .unwrap()
     };
     children.iter().map(of).sum::<f64>() / 1024.0
 }
 
 fn descriptors_of(children: &[Child]) -> usize {
-    let of = |child: &Child| fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().count();
+    let of = |child: &Child| {
+        fs::read_dir(format!("/proc/{}/fd", child.id()))
+            .unwrap()
+            .count()
+    };
     children.iter().map(of).sum()
 }

@@ -6,7 +6,7 @@ use super::print::run_view::{RunView, list, run_view, summary};
 use super::print::story::Story;
 use super::print::{self, Failure};
 use super::{load, relay, runs, sweeps};
-use crate::core::supervise::Outcome;
+use crate::core::supervise::{Outcome, Shelf};
 use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
 use crate::io::ledger::Takeover;
 
@@ -28,6 +28,9 @@ pub struct Args {
     /// Take this turn of the watch over one run, and send the next (what a watch job runs)
     #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["once", "take_over", "json"])]
     turn: Option<u32>,
+    /// So many turns in a row before it came to nothing
+    #[arg(long, value_name = "N", hide = true, requires = "turn")]
+    in_vain: Option<u32>,
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
@@ -36,19 +39,20 @@ pub struct Args {
 /// Runs `oomctl watch`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let (Some(number), [run]) = (args.turn, args.runs.as_slice()) {
-        return relay::turn(run, args.config.as_deref(), number).map(|()| ExitCode::SUCCESS);
+        let config = args.config.as_deref();
+        return relay::turn(run, config, number, args.in_vain.unwrap_or(0))
+            .map(|()| ExitCode::SUCCESS);
     }
     let project = load::project(args.config.as_deref())?;
-    let takeover = if args.take_over {
-        Takeover::Forced
-    } else {
-        Takeover::IfDead
+    let takeover = match args.take_over {
+        true => Takeover::Forced,
+        false => Takeover::IfDead,
     };
-    let mut supervisor: Option<(String, Supervisor)> = None;
+    let (mut shelf, mut supervisor) = (Shelf::new(), None::<(String, Supervisor)>);
     let (names, sweeps) = sweeps::expand(&project.folder, &args.runs)?;
     for wanted in &names {
         let stored = runs::find(&project.folder, wanted)?;
-        let request = runs::request(&stored.folder)?;
+        let request = runs::shelved(&stored.folder, &mut shelf)?;
         let backend = request.inputs().backend.clone();
         let (of, all) = supervisor
             .get_or_insert_with(|| (backend.clone(), runs::supervisor(&backend, &project.folder)));
@@ -56,13 +60,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             let what = format!("{wanted} runs on {backend}, the others on {of}");
             return Err(Failure::new(2, what).hint("watch them in two calls"));
         }
-        let now = jiff::Timestamp::now();
-        all.add(Handle::open(
-            stored.folder,
-            Box::new(request),
-            takeover,
-            now,
-        )?);
+        let (request, now) = (Box::new(request), jiff::Timestamp::now());
+        all.add(Handle::open(stored.folder, request, takeover, now)?);
     }
     let Some((_, mut supervisor)) = supervisor else {
         return Ok(ExitCode::SUCCESS);

@@ -8,12 +8,12 @@ use std::path::Path;
 use super::print::{self, Failure};
 use super::{load, runs};
 use crate::core::job::JobId;
-use crate::core::supervise::{History, NextLook, Request, Turn, next_look};
+use crate::core::supervise::{NextLook, Request, Turn, after_nothing, next_look};
 use crate::drive::RunFolder;
 use crate::io::scheduler::SubmitAnswer;
 use crate::io::scheduler::slurm::{Slurm, Start};
 pub use jobs::aim;
-use jobs::{begun, come_again, dismiss, note, send, watch_job};
+use jobs::{begun, come_again, dismiss, note, put_off, send, watch_job};
 pub use step::PATIENCE_S;
 use step::step;
 
@@ -51,7 +51,7 @@ pub fn begin(
 ) -> Result<Option<JobId>, Failure> {
     let config = config.map(std::path::absolute).transpose();
     let config = config.map_err(|e| Failure::new(5, format!("--config: {e}")))?;
-    let first = watch_job(request, folder, 1, config.as_deref())?;
+    let first = watch_job(request, folder, 1, 0, config.as_deref())?;
     let start = Start {
         after: None,
         in_s: FIRST_S,
@@ -79,12 +79,13 @@ pub fn begin(
 }
 
 /// One turn of the watch. One that fails and has sent no other goes back into the queue, and comes again.
-pub fn turn(wanted: &str, config: Option<&Path>, number: u32) -> Result<(), Failure> {
+pub fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Result<(), Failure> {
     let me = Turn {
         number,
         job: JobId(std::env::var("SLURM_JOB_ID").unwrap_or_default()),
+        done: false,
     };
-    let Err(failure) = take(wanted, config, &me) else {
+    let Err(failure) = take(wanted, config, &me, in_vain) else {
         return Ok(());
     };
     if failure.code() != CONFIGURATION && come_again(&me.job) {
@@ -97,11 +98,12 @@ pub fn turn(wanted: &str, config: Option<&Path>, number: u32) -> Result<(), Fail
 }
 
 /// Sends the next turn, does what is due for the run, and says when the next may start.
-fn take(wanted: &str, config: Option<&Path>, me: &Turn) -> Result<(), Failure> {
+fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(), Failure> {
     let project = load::project(config)?;
     let stored = runs::find(&project.folder, wanted)?;
     let folder = stored.folder;
-    if !me.follows(begun(&folder).as_ref()) {
+    let last = begun(&folder);
+    if !me.follows(last.as_ref()) {
         print::talk(&format!("turn {} was taken by another job", me.number));
         return Ok(());
     }
@@ -109,14 +111,22 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn) -> Result<(), Failure> {
         return Ok(());
     }
     let request = runs::request(&folder)?;
-    let next = watch_job(&request, &folder, me.number.saturating_add(1), config)?;
+    let before = me.in_vain(last.as_ref(), sent);
+    let (number, in_vain) = (me.number.saturating_add(1), before.saturating_add(1));
+    let next = watch_job(&request, &folder, number, in_vain, config)?;
+    let limits = request.inputs().limits.clone();
     let start = Start {
         after: Some(me.job.clone()).filter(|id| !id.0.is_empty()),
         in_s: BREATH_S,
     };
     // The next turn is in the queue before this one is noted: a turn that is lost in between is taken again.
     let sent = send(&next, &start);
-    let history = note(&folder, me).and_then(|()| step(request, folder));
+    let history = note(&folder, me).and_then(|()| step(request, folder.clone()));
+    if history.is_ok() {
+        // Lost, it costs an earlier end of the patience with turns that come to nothing.
+        let done = true;
+        let _ = note(&folder, &Turn { done, ..me.clone() });
+    }
     let job = sent.or_else(|_| send(&next, &start));
     match (history, job) {
         (Ok(Some(history)), Ok(job)) => aim(&job, &history),
@@ -131,7 +141,14 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn) -> Result<(), Failure> {
         }
         (Err(failure), Ok(job)) => {
             failure.report();
-            aim(&job, &History::default());
+            let now = jiff::Timestamp::now();
+            match after_nothing(before, &limits, stored.history.created, now) {
+                Ok(in_s) => put_off(&job, in_s),
+                Err(why) => {
+                    dismiss(&job);
+                    return Err(Failure::new(CONFIGURATION, why.to_string()));
+                }
+            }
         }
         (Err(failure), Err(_)) => return Err(failure),
     }

@@ -2,11 +2,13 @@
 //! the disk.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::probe::ProbeOf;
 use super::request::{Limits, Supervision};
+use super::shelf::Made;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::{Incident, UserSignature};
 use crate::core::ladder::{
@@ -38,13 +40,13 @@ pub struct Inputs {
     /// Name of the run.
     pub run: String,
     /// The preset file.
-    pub preset: Source,
+    pub preset: Arc<Source>,
     /// Knob sets that it uses.
-    pub knob_sets: Vec<Source>,
+    pub knob_sets: Arc<Vec<Source>>,
     /// Version of the framework, where the project names one.
     pub framework_version: Option<String>,
     /// The ladder, as the project changed it.
-    pub ladder: Vec<RungSpec>,
+    pub ladder: Arc<Vec<RungSpec>>,
     /// How to climb.
     pub policy: Policy,
     /// Climb one rung at a time, whatever the memory model expects.
@@ -54,10 +56,10 @@ pub struct Inputs {
     #[serde(default = "risk")]
     pub risk: f64,
     /// Templates by name.
-    pub templates: BTreeMap<String, String>,
+    pub templates: Arc<BTreeMap<String, String>>,
     /// Files of the user's of which attempts get a copy, by their names in the preset.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub originals: BTreeMap<String, Original>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub originals: Arc<BTreeMap<String, Original>>,
     /// Name of the cluster profile.
     pub cluster: Option<String>,
     /// The memory profile of the preset, where it names one.
@@ -94,6 +96,10 @@ pub struct Inputs {
 /// Probability to fit that is asked for by default.
 pub const RISK: f64 = 0.9;
 
+fn is_none(originals: &Arc<BTreeMap<String, Original>>) -> bool {
+    originals.is_empty()
+}
+
 fn risk() -> f64 {
     RISK
 }
@@ -112,12 +118,24 @@ pub struct Resources {
     pub time_limit_s: Option<u64>,
 }
 
+impl Inputs {
+    /// Is what these are made ready to the same for both: preset, sets, version, ladder and texts?
+    pub(super) fn is_same_stack(&self, other: &Self) -> bool {
+        self.preset == other.preset
+            && self.knob_sets == other.knob_sets
+            && self.framework_version == other.framework_version
+            && self.memory_profile == other.memory_profile
+            && self.templates == other.templates
+            && self.originals == other.originals
+            && self.ladder == other.ladder
+    }
+}
+
 /// Inputs made ready: the preset assembled.
 #[derive(Debug, Clone)]
 pub struct Request {
     inputs: Inputs,
-    preset: Preset,
-    profile: Option<Profile>,
+    made: Arc<Made>,
 }
 
 impl Request {
@@ -137,7 +155,7 @@ impl Request {
         let version = inputs.framework_version.as_deref();
         let preset = Preset::assemble(file, sets, version)?;
         let mut problems = check_answers(&inputs.ladder);
-        problems.extend(preset.ladder_faults(&inputs.ladder));
+        problems.extend(preset.ladder_faults(inputs.ladder.iter()));
         if !problems.is_empty() {
             return Err(Refusal(problems));
         }
@@ -146,11 +164,28 @@ impl Request {
             .map(|s| parse_data(&s.path, &s.text))
             .transpose()
             .map_err(fault)?;
-        Ok(Self {
-            inputs,
-            preset,
-            profile,
-        })
+        let made = Arc::new(Made::new(preset, profile));
+        Ok(Self { inputs, made })
+    }
+
+    /// Inputs of the same stack made ready, holding what both hold once.
+    pub(super) fn sibling(&self, inputs: Inputs) -> Self {
+        let like = &self.inputs;
+        Self {
+            inputs: Inputs {
+                preset: Arc::clone(&like.preset),
+                knob_sets: Arc::clone(&like.knob_sets),
+                ladder: Arc::clone(&like.ladder),
+                templates: Arc::clone(&like.templates),
+                originals: Arc::clone(&like.originals),
+                ..inputs
+            },
+            made: Arc::clone(&self.made),
+        }
+    }
+
+    pub(super) fn made(&self) -> &Made {
+        &self.made
     }
 
     /// The inputs.
@@ -190,7 +225,7 @@ impl Request {
     /// The preset, for the framework's version.
     #[must_use]
     pub fn preset(&self) -> &Preset {
-        &self.preset
+        &self.made.preset
     }
 
     /// The configuration with the rungs taken so far.
@@ -200,7 +235,7 @@ impl Request {
     pub fn shape(&self, rungs: &[Layer]) -> Result<Shape, Refusal> {
         let layers: Vec<Layer> = self.inputs.layers.iter().chain(rungs).cloned().collect();
         Shape::new(
-            &self.preset,
+            &self.made.preset,
             &layers,
             &self.inputs.cluster_facts,
             self.inputs.cluster.as_deref(),
@@ -211,22 +246,22 @@ impl Request {
     /// memory model, or a rule is broken.
     #[must_use]
     pub fn estimate(&self, rungs: &[Layer]) -> Option<Result<Estimate, Unknown>> {
-        let profile = self.profile.as_ref()?;
+        let profile = self.made.profile.as_ref()?;
         let shape = self.shape(rungs).ok()?;
-        let spec = spec_of(&self.preset, &shape, profile)?;
+        let spec = spec_of(&self.made.preset, &shape, profile)?;
         Some(spec.map(|spec| estimate(&spec, profile)))
     }
 
     /// Constants of the training stack, where the preset has a bridge to the memory model.
     #[must_use]
     pub fn profile(&self) -> Option<&Profile> {
-        self.profile.as_ref()
+        self.made.profile.as_ref()
     }
 
     /// What the memory model knows of the configuration with these rungs.
     pub(super) fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
         let shape = self.shape(rungs).ok()?;
-        spec_of(&self.preset, &shape, self.profile.as_ref()?)?.ok()
+        spec_of(&self.made.preset, &shape, self.made.profile.as_ref()?)?.ok()
     }
 
     /// The next rung after an incident of attempt number `attempt`.
@@ -244,7 +279,7 @@ impl Request {
 
     pub(super) fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> Footing<'a> {
         Footing {
-            preset: &self.preset,
+            preset: &self.made.preset,
             ladder: &self.inputs.ladder,
             policy: self.inputs.policy,
             cluster: &self.inputs.cluster_facts,
@@ -269,7 +304,7 @@ impl Request {
         attempt: u32,
     ) -> Result<Decision, Refusal> {
         let footing = self.footing(rungs, attempt);
-        match self.profile.as_ref().filter(|_| !self.inputs.one_rung) {
+        match self.made.profile.as_ref().filter(|_| !self.inputs.one_rung) {
             None => climb(&footing, incident),
             Some(profile) => {
                 let outlook = Outlook {
@@ -293,7 +328,7 @@ impl Request {
     /// As `shape`.
     pub fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal> {
         let shape = self.shape(rungs)?;
-        let first = |role| self.preset.with_role(role).next();
+        let first = |role| self.made.preset.with_role(role).next();
         let count = |role, none| {
             let value = first(role).map(|k| shape.recipe().value(&k.name));
             match value {
@@ -320,9 +355,9 @@ impl Request {
         place: &AttemptPlace,
     ) -> Result<Vec<RenderedFile>, Refusal> {
         let shape = self.shape(rungs)?;
-        let mut files = render(&self.preset, &shape, &self.inputs.templates, place)
+        let mut files = render(&self.made.preset, &shape, &self.inputs.templates, place)
             .map_err(|e: TemplateError| Problem::new(e.to_string()))?;
-        let copies = copies(&self.preset, &shape, &self.inputs.originals)?;
+        let copies = copies(&self.made.preset, &shape, &self.inputs.originals)?;
         files.extend(copies.into_iter().map(|(name, text)| RenderedFile {
             name,
             text,
