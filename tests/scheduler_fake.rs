@@ -880,6 +880,20 @@ fn a_waiting_task_is_not_given_up_while_a_record_of_several_stands_for_it() {
 }
 
 #[test]
+fn a_lost_array_is_found_while_its_tasks_wait_in_one_record() {
+    let site = Site::new();
+    let array = Token(TOKEN.to_owned());
+    let row =
+        format!("17_[2-6%2]|17|PENDING|0|0|0|1795235000|N/A|N/A||Resources|{TOKEN}|{TOKEN}\n");
+    site.answers("squeue", 0, &row, "");
+    let tokens = [array.task(3), array.task(4), array.task(7)];
+    let found = site.slurm().find(&tokens, now(0)).unwrap();
+    let ids: Vec<&str> = found.iter().map(|f| f.status.id.0.as_str()).collect();
+    assert_eq!(ids, ["17_3", "17_4"]);
+    assert_eq!(found[0].token, tokens[0]);
+}
+
+#[test]
 fn a_record_of_several_tasks_of_another_name_stands_for_none_of_ours() {
     let site = Site::new();
     let task = JobRef {

@@ -166,12 +166,12 @@ pub fn request_in(
     let inputs = Inputs {
         schema_version: INPUTS_VERSION,
         run: run.to_owned(),
-        ladder,
+        ladder: ladder.into(),
         policy,
         one_rung,
         risk: climbing::risk(flags, doc)?,
-        templates: project.library.templates()?,
-        originals,
+        templates: project.library.templates()?.into(),
+        originals: originals.into(),
         scripts: None,
         user: None,
         cluster_facts,
@@ -188,8 +188,8 @@ pub fn request_in(
         probe: None,
         signatures: signatures::of(doc)?,
         memory_profile: memory_profile(project, &stack.preset)?,
-        preset: stack.source,
-        knob_sets: stack.sets,
+        preset: stack.source.into(),
+        knob_sets: stack.sets.into(),
         framework_version: stack.version,
     };
     Ok(Request::new(inputs)?)

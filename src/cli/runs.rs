@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::print::Failure;
 use crate::core::recipe::nearest;
-use crate::core::supervise::{History, Inputs, Request};
+use crate::core::supervise::{History, Inputs, Request, Stacks};
 use crate::drive::{RunFolder, Supervisor, history, steady};
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
@@ -61,10 +61,11 @@ pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, 
 
 /// The run that is meant by its name, or by the id of one of its jobs.
 pub fn find(project: &Path, wanted: &str) -> Result<Stored, Failure> {
-    let known = names(project);
-    if known.iter().any(|n| n == wanted) {
+    // Looked for by its name before the others are listed: there may be thousands, and thousands to be found.
+    if RunFolder::of(&runs_dir(project), wanted).is_ok_and(|folder| folder.inputs().is_file()) {
         return open(project, wanted);
     }
+    let known = names(project);
     let mut latest: Option<Stored> = None;
     for name in &known {
         let stored = open(project, name)?;
@@ -106,11 +107,16 @@ pub fn open(project: &Path, name: &str) -> Result<Stored, Failure> {
 
 /// What a run was asked to do.
 pub fn request(folder: &RunFolder) -> Result<Request, Failure> {
+    sharing(folder, &mut Stacks::new())
+}
+
+/// The same, of one of many runs.
+pub fn sharing(folder: &RunFolder, stacks: &mut Stacks) -> Result<Request, Failure> {
     let text = folder.read_inputs()?;
     let path = folder.inputs();
     let inputs: Inputs = serde_json::from_str(&text)
         .map_err(|e| Failure::new(7, format!("{}: {e}", path.display())))?;
-    Ok(Request::new(inputs)?)
+    Ok(stacks.request(inputs)?)
 }
 
 /// The scheduler of a backend.

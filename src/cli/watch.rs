@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::print::story::Story;
 use super::print::{self, Failure};
 use super::{ended, load, own, relay, runs, sweeps};
+use crate::core::supervise::Stacks;
 use crate::drive::{End, Sources, Supervisor, Until, drive};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
@@ -39,16 +40,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return taken.map(|()| ExitCode::SUCCESS);
     }
     let project = load::project(args.config.as_deref())?;
-    let takeover = if args.take_over {
-        Takeover::Forced
-    } else {
-        Takeover::IfDead
+    let takeover = match args.take_over {
+        true => Takeover::Forced,
+        false => Takeover::IfDead,
     };
-    let mut supervisor: Option<(String, Supervisor)> = None;
+    let (mut stacks, mut supervisor) = (Stacks::new(), None::<(String, Supervisor)>);
     let (names, sweeps) = sweeps::expand(&project.folder, &args.runs)?;
     allow_open(names.len() as u64);
     for wanted in &names {
-        let (handle, backend) = own::open(&project, wanted, &args.job, takeover)?;
+        let (handle, backend) = own::open(&project, wanted, &args.job, takeover, &mut stacks)?;
         let (of, all) = supervisor
             .get_or_insert_with(|| (backend.clone(), runs::supervisor(&backend, &project.folder)));
         if *of != backend {

@@ -15,7 +15,7 @@ use super::submit::{agreed, fits_a_run, variables};
 use crate::core::adopt::{self, JobIds};
 use crate::core::job::{JobId, JobRef};
 use crate::core::patch::{Submission, split_line};
-use crate::core::supervise::{Request, Supervision};
+use crate::core::supervise::{Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
 use crate::io::ledger::Takeover;
 use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
@@ -54,6 +54,7 @@ pub fn open(
     wanted: &str,
     args: &JobArgs,
     takeover: Takeover,
+    stacks: &mut Stacks,
 ) -> Result<(Handle, String), Failure> {
     let stored = match runs::find(&project.folder, wanted) {
         Ok(stored) => stored,
@@ -62,7 +63,7 @@ pub fn open(
         }
         Err(failure) => return Err(failure),
     };
-    let request = runs::request(&stored.folder)?;
+    let request = runs::sharing(&stored.folder, stacks)?;
     let backend = request.inputs().backend.clone();
     let now = Timestamp::now();
     let handle = Handle::open(stored.folder, Box::new(request), takeover, now)?;

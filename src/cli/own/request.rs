@@ -60,12 +60,12 @@ pub fn request(
     let inputs = Inputs {
         schema_version: INPUTS_VERSION,
         run: run.to_owned(),
-        ladder,
+        ladder: ladder.into(),
         policy,
         one_rung,
         risk: climbing::risk(flags, doc)?,
-        templates: adopt::template(&preset),
-        originals: std::collections::BTreeMap::new(),
+        templates: adopt::template(&preset).into(),
+        originals: std::sync::Arc::default(),
         scripts: Some(Scripts::of(&read.submission, &adoption, &shelves.launchers)),
         user: std::env::var("USER").ok(),
         cluster_facts,
@@ -82,8 +82,8 @@ pub fn request(
         probe: None,
         signatures: signatures::of(doc)?,
         memory_profile: load::memory_profile(project, &preset)?,
-        preset: source,
-        knob_sets: sets,
+        preset: source.into(),
+        knob_sets: sets.into(),
         framework_version: version,
     };
     Ok(Request::new(inputs)?)

@@ -45,6 +45,9 @@ pub struct Turns {
     /// Take this turn of the watch over one run, and send the next (what a watch job runs)
     #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["once", "take_over", "json"])]
     turn: Option<u32>,
+    /// So many turns in a row before it came to nothing
+    #[arg(long, value_name = "N", hide = true, requires = "turn")]
+    in_vain: Option<u32>,
     /// Take a turn at the end of this job's script, which ends with this exit code (what the script runs)
     #[arg(long, value_name = "CODE", hide = true, conflicts_with_all = ["once", "take_over", "json", "turn"])]
     ended: Option<i32>,
@@ -54,7 +57,7 @@ impl Turns {
     /// Takes the turn that is asked for, if one is.
     pub fn take(&self, runs: &[String], config: Option<&Path>) -> Option<Result<(), Failure>> {
         match (self.turn, self.ended, runs) {
-            (Some(number), _, [run]) => Some(turn(run, config, number)),
+            (Some(number), _, [run]) => Some(turn(run, config, number, self.in_vain.unwrap_or(0))),
             (_, Some(code), [run]) => Some(turn_at_end(run, code)),
             _ => None,
         }

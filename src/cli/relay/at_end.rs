@@ -34,8 +34,9 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     let me = Turn {
         number: begun(&folder).map_or(1, |last| last.number.saturating_add(1)),
         job: JobId(job),
+        done: false,
     };
-    let next = watch_job(&request, &folder, me.number.saturating_add(1), None)?;
+    let next = watch_job(&request, &folder, me.number.saturating_add(1), 0, None)?;
     let start = Start {
         after: Some(me.job.clone()),
         in_s: if code < BY_SIGNAL { BREATH_S } else { 0 },

@@ -36,6 +36,16 @@ pub fn aim(job: &JobId, history: &History) {
     }
 }
 
+/// Lets a waiting watch job start some time later.
+pub fn put_off(job: &JobId, in_s: u32) {
+    let later = Start { after: None, in_s };
+    if let Err(error) = Slurm::new().aim_watch(job, &later) {
+        print::talk(&format!(
+            "{error}; watch job {job} starts when it was told to at first"
+        ));
+    }
+}
+
 /// Takes a waiting watch job out of the queue.
 pub fn dismiss(job: &JobId) {
     let job = JobRef {
@@ -86,11 +96,12 @@ pub fn send(job: &WatchJob, start: &Start) -> Result<JobId, String> {
     }
 }
 
-/// The job that takes a turn.
+/// The job that takes a turn, sent after so many in a row that came to nothing.
 pub fn watch_job(
     request: &Request,
     folder: &RunFolder,
     number: u32,
+    in_vain: u32,
     config: Option<&Path>,
 ) -> Result<WatchJob, Failure> {
     let inputs = request.inputs();
@@ -102,6 +113,9 @@ pub fn watch_job(
         inputs.run.clone(),
     ];
     words.extend(["--turn".to_owned(), number.to_string()]);
+    if in_vain > 0 {
+        words.extend(["--in-vain".to_owned(), in_vain.to_string()]);
+    }
     if let Some(config) = config {
         words.extend(["--config".to_owned(), config.display().to_string()]);
     }

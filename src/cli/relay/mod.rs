@@ -11,14 +11,14 @@ use std::path::Path;
 use super::print::{self, Failure};
 use super::{load, runs};
 use crate::core::job::JobId;
-use crate::core::supervise::{History, NextLook, Request, Turn, next_look};
+use crate::core::supervise::{NextLook, Request, Turn, after_nothing, next_look};
 use crate::drive::RunFolder;
 use crate::io::scheduler::SubmitAnswer;
 use crate::io::scheduler::slurm::{Slurm, Start};
 pub use asked::{Supervise, Turns};
 use at_end::turn_at_end;
 pub use jobs::aim;
-use jobs::{begun, come_again, dismiss, note, send, watch_job};
+use jobs::{begun, come_again, dismiss, note, put_off, send, watch_job};
 use step::step;
 
 /// Seconds for one turn of a watch job; less than it may run.
@@ -39,7 +39,7 @@ pub fn begin(
 ) -> Result<Option<JobId>, Failure> {
     let config = config.map(std::path::absolute).transpose();
     let config = config.map_err(|e| Failure::new(5, format!("--config: {e}")))?;
-    let first = watch_job(request, folder, 1, config.as_deref())?;
+    let first = watch_job(request, folder, 1, 0, config.as_deref())?;
     let start = Start {
         after: None,
         in_s: FIRST_S,
@@ -67,12 +67,13 @@ pub fn begin(
 }
 
 /// One turn of the watch. One that fails and has sent no other goes back into the queue, and comes again.
-fn turn(wanted: &str, config: Option<&Path>, number: u32) -> Result<(), Failure> {
+fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Result<(), Failure> {
     let me = Turn {
         number,
         job: JobId(std::env::var("SLURM_JOB_ID").unwrap_or_default()),
+        done: false,
     };
-    let Err(failure) = take(wanted, config, &me) else {
+    let Err(failure) = take(wanted, config, &me, in_vain) else {
         return Ok(());
     };
     if failure.code() != CONFIGURATION && come_again(&me.job) {
@@ -85,11 +86,12 @@ fn turn(wanted: &str, config: Option<&Path>, number: u32) -> Result<(), Failure>
 }
 
 /// Sends the next turn, does what is due for the run, and says when the next may start.
-fn take(wanted: &str, config: Option<&Path>, me: &Turn) -> Result<(), Failure> {
+fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(), Failure> {
     let project = load::project(config)?;
     let stored = runs::find(&project.folder, wanted)?;
     let folder = stored.folder;
-    if !me.follows(begun(&folder).as_ref()) {
+    let last = begun(&folder);
+    if !me.follows(last.as_ref()) {
         print::talk(&format!("turn {} was taken by another job", me.number));
         return Ok(());
     }
@@ -97,7 +99,10 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn) -> Result<(), Failure> {
         return Ok(());
     }
     let request = runs::request(&folder)?;
-    let next = watch_job(&request, &folder, me.number.saturating_add(1), config)?;
+    let before = me.in_vain(last.as_ref(), sent);
+    let (number, in_vain) = (me.number.saturating_add(1), before.saturating_add(1));
+    let next = watch_job(&request, &folder, number, in_vain, config)?;
+    let limits = request.inputs().limits.clone();
     let start = Start {
         after: Some(me.job.clone()).filter(|id| !id.0.is_empty()),
         in_s: BREATH_S,
@@ -106,8 +111,13 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn) -> Result<(), Failure> {
     let sent = send(&next, &start);
     let history = note(&folder, me).and_then(|()| {
         let scheduler = runs::scheduler(&request.inputs().backend, &project.folder);
-        step(request, folder, scheduler, PATIENCE_S)
+        step(request, folder.clone(), scheduler, PATIENCE_S)
     });
+    if history.is_ok() {
+        // Lost, it costs an earlier end of the patience with turns that come to nothing.
+        let done = true;
+        let _ = note(&folder, &Turn { done, ..me.clone() });
+    }
     let job = sent.or_else(|_| send(&next, &start));
     match (history, job) {
         (Ok(Some(history)), Ok(job)) => aim(&job, &history),
@@ -122,7 +132,14 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn) -> Result<(), Failure> {
         }
         (Err(failure), Ok(job)) => {
             failure.report();
-            aim(&job, &History::default());
+            let now = jiff::Timestamp::now();
+            match after_nothing(before, &limits, stored.history.created, now) {
+                Ok(in_s) => put_off(&job, in_s),
+                Err(why) => {
+                    dismiss(&job);
+                    return Err(Failure::new(CONFIGURATION, why.to_string()));
+                }
+            }
         }
         (Err(failure), Err(_)) => return Err(failure),
     }

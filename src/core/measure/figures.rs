@@ -1,6 +1,8 @@
 //! Figures of memory, and times of steps, that a program prints about itself. What they look like is data of
 //! the preset.
 
+use std::sync::Arc;
+
 use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +63,8 @@ pub struct FigureSpec {
 #[derive(Debug, Clone)]
 pub struct FigurePattern {
     measure: Quantity,
-    regex: Regex,
+    /// Shared by all runs that look for it.
+    regex: Arc<Regex>,
     unit: String,
 }
 
@@ -91,7 +94,7 @@ impl FigurePattern {
         }
         Ok(Self {
             measure: spec.measure,
-            regex,
+            regex: Arc::new(regex),
             unit: spec.unit.clone(),
         })
     }

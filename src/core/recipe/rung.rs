@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::knob::{Effect, Knob, Role, Scalar};
 
 /// A rung, as declared.
-#[derive(Debug, Clone, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RungSpec {
     /// Name (`halve-batches`).
@@ -64,7 +64,7 @@ pub struct Tuning {
 
 /// One move of a rung. Exactly one of `role` and `knob`, exactly one of `times`, `plus`, `to` and
 /// `to_expr`.
-#[derive(Debug, Clone, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Move {
     /// All knobs of this role.
@@ -108,7 +108,7 @@ pub enum NumberOrExpr {
 }
 
 /// A case in which a rung is useless or harmful, with its proof.
-#[derive(Debug, Clone, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Useless {
     /// Expression over knobs, derived values, `cluster` and `incident` (`incident.phase`).

@@ -2,12 +2,14 @@
 //! the disk.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::probe::ProbeOf;
 use super::request::{Limits, Supervision};
 use super::scripts::Own;
+use super::stacks::Made;
 use crate::core::adopt::Scripts;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::{Incident, UserSignature};
@@ -40,13 +42,13 @@ pub struct Inputs {
     /// Name of the run.
     pub run: String,
     /// The preset file.
-    pub preset: Source,
+    pub preset: Arc<Source>,
     /// Knob sets that it uses.
-    pub knob_sets: Vec<Source>,
+    pub knob_sets: Arc<Vec<Source>>,
     /// Version of the framework, where the project names one.
     pub framework_version: Option<String>,
     /// The ladder, as the project changed it.
-    pub ladder: Vec<RungSpec>,
+    pub ladder: Arc<Vec<RungSpec>>,
     /// How to climb.
     pub policy: Policy,
     /// Climb one rung at a time, whatever the memory model expects.
@@ -56,10 +58,10 @@ pub struct Inputs {
     #[serde(default = "risk")]
     pub risk: f64,
     /// Templates by name.
-    pub templates: BTreeMap<String, String>,
+    pub templates: Arc<BTreeMap<String, String>>,
     /// Files of the user's of which attempts get a copy, by their names in the preset.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub originals: BTreeMap<String, Original>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub originals: Arc<BTreeMap<String, Original>>,
     /// The scripts, where attempts are patches of the user's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scripts: Option<Scripts>,
@@ -102,6 +104,10 @@ pub struct Inputs {
 /// Probability to fit that is asked for by default.
 pub const RISK: f64 = 0.9;
 
+fn is_none(originals: &Arc<BTreeMap<String, Original>>) -> bool {
+    originals.is_empty()
+}
+
 fn risk() -> f64 {
     RISK
 }
@@ -120,12 +126,27 @@ pub struct Resources {
     pub time_limit_s: Option<u64>,
 }
 
+impl Inputs {
+    /// Is what these are made ready to the same for both: preset, sets, version, ladder and texts? Scripts of the user's
+    /// own are each run's own.
+    pub(super) fn is_same_stack(&self, other: &Self) -> bool {
+        self.preset == other.preset
+            && self.knob_sets == other.knob_sets
+            && self.framework_version == other.framework_version
+            && self.memory_profile == other.memory_profile
+            && self.templates == other.templates
+            && self.originals == other.originals
+            && self.ladder == other.ladder
+            && self.scripts.is_none()
+            && other.scripts.is_none()
+    }
+}
+
 /// Inputs made ready: the preset assembled.
 #[derive(Debug, Clone)]
 pub struct Request {
     inputs: Inputs,
-    preset: Preset,
-    profile: Option<Profile>,
+    made: Arc<Made>,
     pub(super) own: Option<Own>,
 }
 
@@ -145,7 +166,7 @@ impl Request {
             .map_err(fault)?;
         let (preset, own) = Own::new(&inputs, file, sets)?;
         let mut problems = check_answers(&inputs.ladder);
-        problems.extend(preset.ladder_faults(&inputs.ladder));
+        problems.extend(preset.ladder_faults(inputs.ladder.iter()));
         if !problems.is_empty() {
             return Err(Refusal(problems));
         }
@@ -157,12 +178,29 @@ impl Request {
             .map(|s| parse_data(&s.path, &s.text))
             .transpose()
             .map_err(fault)?;
-        Ok(Self {
-            inputs,
-            preset,
-            profile,
-            own,
-        })
+        let made = Arc::new(Made::new(preset, profile));
+        Ok(Self { inputs, made, own })
+    }
+
+    /// Inputs of the same stack made ready, holding what both hold once.
+    pub(super) fn sibling(&self, inputs: Inputs) -> Self {
+        let like = &self.inputs;
+        Self {
+            inputs: Inputs {
+                preset: Arc::clone(&like.preset),
+                knob_sets: Arc::clone(&like.knob_sets),
+                ladder: Arc::clone(&like.ladder),
+                templates: Arc::clone(&like.templates),
+                originals: Arc::clone(&like.originals),
+                ..inputs
+            },
+            made: Arc::clone(&self.made),
+            own: None,
+        }
+    }
+
+    pub(super) fn made(&self) -> &Made {
+        &self.made
     }
 
     /// The inputs.
@@ -202,7 +240,7 @@ impl Request {
     /// The preset, for the framework's version.
     #[must_use]
     pub fn preset(&self) -> &Preset {
-        &self.preset
+        &self.made.preset
     }
 
     /// The configuration with the rungs taken so far.
@@ -212,7 +250,7 @@ impl Request {
     pub fn shape(&self, rungs: &[Layer]) -> Result<Shape, Refusal> {
         let layers: Vec<Layer> = self.inputs.layers.iter().chain(rungs).cloned().collect();
         Shape::new(
-            &self.preset,
+            &self.made.preset,
             &layers,
             &self.inputs.cluster_facts,
             self.inputs.cluster.as_deref(),
@@ -223,22 +261,22 @@ impl Request {
     /// memory model, or a rule is broken.
     #[must_use]
     pub fn estimate(&self, rungs: &[Layer]) -> Option<Result<Estimate, Unknown>> {
-        let profile = self.profile.as_ref()?;
+        let profile = self.made.profile.as_ref()?;
         let shape = self.shape(rungs).ok()?;
-        let spec = spec_of(&self.preset, &shape, profile)?;
+        let spec = spec_of(&self.made.preset, &shape, profile)?;
         Some(spec.map(|spec| estimate(&spec, profile)))
     }
 
     /// Constants of the training stack, where the preset has a bridge to the memory model.
     #[must_use]
     pub fn profile(&self) -> Option<&Profile> {
-        self.profile.as_ref()
+        self.made.profile.as_ref()
     }
 
     /// What the memory model knows of the configuration with these rungs.
     pub(super) fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
         let shape = self.shape(rungs).ok()?;
-        spec_of(&self.preset, &shape, self.profile.as_ref()?)?.ok()
+        spec_of(&self.made.preset, &shape, self.made.profile.as_ref()?)?.ok()
     }
 
     /// The next rung after an incident of attempt number `attempt`.
@@ -262,7 +300,7 @@ impl Request {
 
     pub(super) fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> Footing<'a> {
         Footing {
-            preset: &self.preset,
+            preset: &self.made.preset,
             ladder: &self.inputs.ladder,
             policy: self.inputs.policy,
             cluster: &self.inputs.cluster_facts,
@@ -301,7 +339,7 @@ impl Request {
         past: Past<'_>,
         incident: Option<&Incident>,
     ) -> Result<Decision, Refusal> {
-        match self.profile.as_ref().filter(|_| !self.inputs.one_rung) {
+        match self.made.profile.as_ref().filter(|_| !self.inputs.one_rung) {
             None => climb(footing, incident),
             Some(profile) => {
                 let outlook = Outlook {
@@ -328,7 +366,7 @@ impl Request {
             return Ok(asked);
         }
         let shape = self.shape(rungs)?;
-        let first = |role| self.preset.with_role(role).next();
+        let first = |role| self.made.preset.with_role(role).next();
         let count = |role, none| {
             let value = first(role).map(|k| shape.recipe().value(&k.name));
             match value {
@@ -358,9 +396,9 @@ impl Request {
             return Ok(files);
         }
         let shape = self.shape(rungs)?;
-        let mut files = render(&self.preset, &shape, &self.inputs.templates, place)
+        let mut files = render(&self.made.preset, &shape, &self.inputs.templates, place)
             .map_err(|e: TemplateError| Problem::new(e.to_string()))?;
-        let copies = copies(&self.preset, &shape, &self.inputs.originals)?;
+        let copies = copies(&self.made.preset, &shape, &self.inputs.originals)?;
         files.extend(copies.into_iter().map(|(name, text)| RenderedFile {
             name,
             text,

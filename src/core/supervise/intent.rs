@@ -202,15 +202,11 @@ impl Intent for Request {
     }
 
     fn progress(&self) -> Vec<ProgressPattern> {
-        let patterns = self.preset().progress.iter();
-        patterns
-            .filter_map(|p| ProgressPattern::new(p).ok())
-            .collect()
+        self.made().progress.clone()
     }
 
     fn measures(&self) -> Vec<FigurePattern> {
-        let specs = self.preset().measures.iter();
-        specs.filter_map(|s| FigurePattern::new(s).ok()).collect()
+        self.made().measures.clone()
     }
 
     fn signatures(&self) -> &[UserSignature] {

@@ -5,15 +5,19 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A slow scheduler answers us for at most this part of the time: after an answer that took two seconds it is left
-/// alone for 40. One that limits the rate of questions is a slow one: the commands wait for it (squeue since 23.02).
+/// A slow scheduler is left alone for so many times what its answer took above [`QUICK`]: for 30 s after two seconds. One
+/// that limits the rate of questions is a slow one, for the commands wait by themselves (squeue since 23.02).
 const REST: i32 = 20;
+/// What an answer may take: a command has to be started, and the machine may be busy.
+const QUICK: SignedDuration = SignedDuration::from_millis(500);
 /// Longest time that it is left alone for, in seconds.
 const REST_MAX_S: i64 = 120;
 /// Questions that may come early in a row, as after an out-of-memory in a log.
 const EARLY_MAX: f64 = 8.0;
 /// Shortest time between two questions, in seconds.
 const APART_S: i64 = 1;
+/// Nobody waits longer, whatever is configured.
+const YEAR_S: i64 = 31_536_000;
 /// A wait is longer by up to this part of itself, so that processes that began together do not stay together.
 const JITTER: f64 = 0.1;
 
@@ -47,7 +51,9 @@ impl Pace {
     /// Takes note of a question that was asked at `asked` and answered, or not, at `now`. Without trouble there is one
     /// every `every_s` seconds.
     pub fn note(&mut self, asked: Timestamp, now: Timestamp, answered: bool, every_s: u64) {
-        let every_s = i64::try_from(every_s).unwrap_or(REST_MAX_S).max(APART_S);
+        let every_s = i64::try_from(every_s)
+            .unwrap_or(YEAR_S)
+            .clamp(APART_S, YEAR_S);
         let every = SignedDuration::from_secs(every_s);
         let since = self.asked.map_or(every, |last| asked.duration_since(last));
         let earned = since.as_secs_f64().max(0.0) / every.as_secs_f64();
@@ -56,7 +62,8 @@ impl Pace {
             true => 0,
             false => self.failures.saturating_add(1),
         };
-        let took = now.duration_since(asked).max(SignedDuration::ZERO);
+        let took = now.duration_since(asked).saturating_sub(QUICK);
+        let took = took.max(SignedDuration::ZERO);
         let failed = match self.failures.checked_sub(1) {
             Some(n) => every.saturating_mul(1 << n.min(16)),
             None => SignedDuration::ZERO,

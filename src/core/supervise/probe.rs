@@ -170,7 +170,7 @@ impl Request {
         });
         run.clone_into(&mut inputs.run);
         inputs.command = short.command.to_vec();
-        inputs.ladder = Vec::new();
+        inputs.ladder = Vec::new().into();
         inputs.one_rung = true;
         Self::new(inputs)?.with_set(short.set)
     }

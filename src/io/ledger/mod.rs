@@ -10,7 +10,7 @@
 mod claim;
 mod read;
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -85,11 +85,11 @@ pub enum LedgerError {
     },
 }
 
-/// A ledger opened for writing by its one owner. Dropping it gives the run back.
+/// A ledger written by its one owner. Its file is open only while something is written: there are thousands of runs, and
+/// fewer descriptors. Dropping it gives the run back.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
-    file: File,
     claim: Claim,
     next_seq: u64,
     /// Where the next record begins. If the file is longer, somebody else wrote to it.
@@ -107,21 +107,14 @@ impl Ledger {
     pub fn create(dir: &Path) -> Result<Self, LedgerError> {
         let claim = Claim::take(dir, Takeover::IfDead)?;
         let path = dir.join(LEDGER_FILE);
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(no_follow())
-            .open(&path)
-            .map_err(io_error("create", &path))?;
+        let made = opening().create(true).mode(0o600).open(&path);
+        made.map_err(io_error("create", &path))?;
         if disk::length(&path).map_err(io_error("look at", &path))? > 0 {
             return Err(LedgerError::Exists { path });
         }
         sync_dir(dir)?;
         Ok(Self {
             path,
-            file,
             claim,
             next_seq: 1,
             end: 0,
@@ -150,15 +143,8 @@ impl Ledger {
         if let Some(line) = reading.newer {
             return Err(LedgerError::Newer { path, line });
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .custom_flags(no_follow())
-            .open(&path)
-            .map_err(io_error("open", &path))?;
         let mut ledger = Self {
             path,
-            file,
             claim,
             next_seq: reading.records.last().map_or(1, |r| r.seq + 1),
             end: reading.length,
@@ -230,21 +216,24 @@ impl Ledger {
         let mut line = seal.as_bytes().to_vec();
         serde_json::to_writer(&mut line, &record).map_err(|e| failed()(e.into()))?;
         line.push(b'\n');
-        let mut file = Appending {
-            file: &self.file,
-            path: &self.path,
-        };
-        if let Err(e) = write_once(&mut file, &line) {
-            self.poisoned = true;
-            return Err(failed()(e).into());
-        }
-        if let Err(e) = disk::sync(&self.file, &self.path) {
+        let written = self.add(&line);
+        if let Err(e) = written {
             self.poisoned = true;
             return Err(failed()(e).into());
         }
         self.end += line.len() as u64;
         self.next_seq += 1;
         Ok(record)
+    }
+
+    fn add(&self, line: &[u8]) -> std::io::Result<()> {
+        let file = opening().open(&self.path)?;
+        let mut appending = Appending {
+            file: &file,
+            path: &self.path,
+        };
+        write_once(&mut appending, line)?;
+        disk::sync(&file, &self.path)
     }
 
     /// Checks that no other process has become the writer.
@@ -274,8 +263,12 @@ impl Ledger {
         if more > BEHIND_MAX || !self.claim.holds() {
             return Err(taken());
         }
+        if more == 0 {
+            return Ok((length, None));
+        }
         let mut bytes = vec![0; usize::try_from(more).unwrap_or_default()];
-        let read = self.file.read_exact_at(&mut bytes, self.end);
+        let file = opening().open(&self.path);
+        let read = file.and_then(|file| file.read_exact_at(&mut bytes, self.end));
         read.map_err(io_error("read", &self.path))?;
         let torn = read::behind(&bytes, self.end, self.claim.epoch()).map_err(|()| taken())?;
         Ok((length, torn))
@@ -288,6 +281,12 @@ impl Ledger {
     pub fn heartbeat(&self) -> Result<(), LedgerError> {
         self.claim.heartbeat()
     }
+}
+
+fn opening() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).custom_flags(no_follow());
+    options
 }
 
 /// Writes a record with one `write`. A short write, as on a full disk, is an error: the half that

@@ -1,8 +1,14 @@
+use std::ffi::OsString;
 use std::fs;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::supervise::{History, Outcome};
+use crate::io::disk::Change;
+use crate::io::scheduler::command::{Answer, Call};
+use crate::io::trial::{self, Trial};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -300,14 +306,64 @@ fn half_a_record_on_a_full_disk_is_an_error_and_does_not_count() {
     assert_eq!(parse(&disk.1).unwrap().records.len(), 1);
 }
 
+/// A disk on which nothing can be written.
+struct BadDisk;
+
+impl Trial for BadDisk {
+    fn change(&self, _: Change<'_>) -> std::io::Result<usize> {
+        Err(std::io::Error::other("Input/output error"))
+    }
+    fn length(&self, _: &Path, real: u64) -> u64 {
+        real
+    }
+    fn is_there(&self, _: &Path, real: bool) -> bool {
+        real
+    }
+    fn names(&self, _: &Path, real: &[OsString]) -> Vec<OsString> {
+        real.to_vec()
+    }
+    fn file_time(&self) -> std::io::Result<SystemTime> {
+        Ok(SystemTime::now())
+    }
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn process(&self) -> Owner {
+        unreachable!("nobody becomes an owner here")
+    }
+    fn started(&self, _: u32) -> Option<u64> {
+        None
+    }
+    fn random(&self) -> [u8; 4] {
+        [0; 4]
+    }
+    fn call(&self, _: &Call) -> Answer {
+        unreachable!("nothing is asked here")
+    }
+}
+
+#[test]
+fn a_ledger_at_rest_holds_no_descriptor() {
+    let (dir, _) = written();
+    let (mut ledger, _) = Ledger::open(dir.path(), Takeover::IfDead, at(9)).unwrap();
+    ledger.append(&facts()[4], at(10)).unwrap();
+    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let ours = open
+        .filter_map(|fd| fs::read_link(fd.path()).ok())
+        .filter(|to| to.starts_with(dir.path()));
+    assert_eq!(ours.collect::<Vec<_>>(), Vec::<PathBuf>::new());
+    drop(ledger);
+}
+
 #[test]
 fn after_a_failed_write_nothing_more_is_written() {
     let (dir, bytes) = written();
     let (mut ledger, _) = Ledger::open(dir.path(), Takeover::IfDead, at(9)).unwrap();
     let path = dir.path().join(LEDGER_FILE);
     let before = fs::read(&path).unwrap();
-    ledger.file = File::open(&path).unwrap(); // a read-only descriptor: every write fails
+    trial::set(Some(Rc::new(BadDisk)));
     let error = ledger.append(&facts()[4], at(10)).unwrap_err();
+    trial::set(None);
     assert!(error.to_string().starts_with("cannot write "), "{error}");
     let error = ledger.append(&facts()[4], at(11)).unwrap_err();
     assert!(matches!(error, LedgerError::Poisoned { .. }), "{error}");

@@ -39,8 +39,8 @@ fn asked(set: &[(&str, &str)]) -> Request {
     }
     let path = "toy.yaml".to_owned();
     Request::new(Inputs {
-        preset: Source { path, text },
-        ladder: Vec::new(),
+        preset: Source { path, text }.into(),
+        ladder: Vec::new().into(),
         layers: Vec::new(),
         ..toy.inputs().clone()
     })

@@ -3,7 +3,7 @@
 pub(crate) mod double;
 mod flock;
 mod probe;
-pub(super) mod start;
+pub(crate) mod start;
 mod stop;
 mod table;
 mod tune;

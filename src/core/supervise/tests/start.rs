@@ -1,6 +1,7 @@
 //! Where runs start after others, on a small framework of its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -41,11 +42,7 @@ probe: { steps: stop, set: { save: -1 } }
 ";
 
 /// The request of `run`, with values of the project file and of the command line.
-pub(in crate::core::supervise) fn request(
-    run: &str,
-    project: &[(&str, Value)],
-    set: &[&str],
-) -> Request {
+pub(crate) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Request {
     let file = parse_preset("toy.yaml", PRESET).unwrap();
     let preset = Preset::assemble(file, Vec::new(), None).unwrap();
     let mut layer = Layer::new(LayerKind::Project);
@@ -64,18 +61,18 @@ pub(in crate::core::supervise) fn request(
     let inputs = Inputs {
         schema_version: INPUTS_VERSION,
         run: run.to_owned(),
-        preset: Source {
+        preset: Arc::new(Source {
             path: "toy.yaml".to_owned(),
             text: PRESET.to_owned(),
-        },
-        knob_sets: Vec::new(),
+        }),
+        knob_sets: Arc::default(),
         framework_version: None,
-        ladder: preset.ladder,
+        ladder: preset.ladder.into(),
         policy: Policy::Ladder,
         one_rung: true,
         risk: RISK,
-        templates: BTreeMap::from([("job.sh.j2".to_owned(), text.to_owned())]),
-        originals: BTreeMap::new(),
+        templates: BTreeMap::from([("job.sh.j2".to_owned(), text.to_owned())]).into(),
+        originals: Arc::default(),
         scripts: None,
         user: None,
         cluster: None,

@@ -14,6 +14,8 @@ const MIN_JOB_AGE: i64 = 300;
 #[derive(Debug, Clone)]
 pub struct Order {
     pub token: String,
+    /// Its index, where it is the one task of a job array.
+    pub task: Option<u32>,
     pub out: PathBuf,
     pub err: PathBuf,
     pub micro: u32,
@@ -32,6 +34,8 @@ pub struct Cluster {
     pub frozen: Vec<Order>,
     /// Accounting is off.
     pub no_accounts: bool,
+    /// Tasks of an array that wait are shown as one record, even by squeue.
+    pub together: bool,
     /// What is still to be written to logs: when, where, what.
     pub words: Vec<(i64, PathBuf, Vec<u8>)>,
     /// Ids of ours that somebody else's job has now.
@@ -47,20 +51,25 @@ impl Cluster {
 
     fn in_queue(&self, job: &Job, now: i64) -> bool {
         let old = job.state(now).stage() == Stage::Ended && now > job.gone + MIN_JOB_AGE;
-        !job.lost && now >= job.visible && !old && self.bears_its_id(job)
+        let known = !job.lost && !job.is_traceless();
+        known && now >= job.visible && !old && self.bears_its_id(job)
     }
 
     /// squeue for our user, all jobs or those with these names; or for ids, which somebody else's job may have now.
     pub fn squeue(&self, names: Option<&[String]>, ids: Option<&[String]>, now: i64) -> Answer {
         let mut text = String::new();
-        let asked = |id: u64| ids.is_none_or(|ids| ids.contains(&id.to_string()));
+        let asked = |id: &str| ids.is_none_or(|ids| ids.iter().any(|other| other == id));
         for job in self.jobs.iter().filter(|j| self.in_queue(j, now)) {
-            let named = names.is_none_or(|names| names.contains(&job.token));
-            if named && asked(job.id) && now >= self.lies {
-                text += &squeue_line(job, now);
+            let named = names.is_none_or(|names| names.contains(&job.name()));
+            if named && asked(&job.shown()) && now >= self.lies {
+                text += &squeue_line(job, now, self.together);
             }
         }
-        for id in self.reused.iter().filter(|id| ids.is_some() && asked(**id)) {
+        for id in self
+            .reused
+            .iter()
+            .filter(|id| ids.is_some() && asked(&id.to_string()))
+        {
             let submitted = at(now - 40).as_second();
             text += &format!(
                 "{id}|{id}|RUNNING|0|0|0|{submitted}|{submitted}|N/A|node3|None||another\n"
@@ -78,10 +87,12 @@ impl Cluster {
         }
         let mut text = String::new();
         for job in &self.jobs {
-            let wanted = names.contains(&job.token) || ids.contains(&job.id.to_string());
+            let wanted = names.contains(&job.name()) || ids.contains(&job.shown());
             // What accounting shows is what was true a while ago.
             let then = now - job.lag;
-            if wanted && then >= job.submitted && !job.lost {
+            let waits = job.task.is_some() && job.state(then) == JobState::Pending;
+            let known = then >= job.submitted && !job.lost && !job.is_traceless() && !waits;
+            if wanted && known {
                 text += &sacct_lines(job, then);
             }
         }
@@ -89,7 +100,7 @@ impl Cluster {
     }
 
     pub fn scontrol(&self, id: &str, now: i64) -> Answer {
-        let known = |j: &&Job| j.id.to_string() == id && self.in_queue(j, now);
+        let known = |j: &&Job| j.shown() == id && self.in_queue(j, now);
         if let Some(job) = self.jobs.iter().find(known) {
             return answer(0, scontrol_text(job, now), "");
         }
@@ -108,7 +119,7 @@ impl Cluster {
 
     /// scancel, which leaves jobs with another name alone.
     pub fn scancel(&mut self, id: &str, name: &str, now: i64) -> Option<Job> {
-        let found = |j: &&mut Job| j.id.to_string() == id && j.token == name && !j.lost;
+        let found = |j: &&mut Job| j.shown() == id && j.name() == name && !j.lost;
         let job = self.jobs.iter_mut().find(found)?;
         let before = job.clone();
         if !job.cancel(now) {
@@ -204,17 +215,27 @@ fn reason(job: &Job) -> &'static str {
     }
 }
 
-fn squeue_line(job: &Job, now: i64) -> String {
+/// A record of this task and others, as it waits.
+fn shared(job: &Job, now: i64) -> Option<String> {
+    let waits = job.state(now) == JobState::Pending && job.restarts == 0;
+    job.task
+        .filter(|_| waits)
+        .map(|task| format!("{task}-{}%2", task + 1))
+}
+
+fn squeue_line(job: &Job, now: i64, together: bool) -> String {
     let (start, end) = times(job, now);
+    let shared = shared(job, now).filter(|_| together);
     format!(
-        "{id}|{id}|{}|{}|0|{}|{}|{start}|{end}|node1|{}|{token}|{token}\n",
+        "{shown}|{id}|{}|{}|0|{}|{}|{start}|{end}|node1|{}|{token}|{token}\n",
         job.state(now).word(),
-        wait_status(&job.exit()),
+        wait_status(job.exit()),
         job.restarts,
         at(job.submitted).as_second(),
         reason(job),
+        shown = shared.map_or_else(|| job.shown(), |tasks| format!("{}_[{tasks}]", job.id)),
         id = job.id,
-        token = job.token,
+        token = job.name(),
     )
 }
 
@@ -230,9 +251,10 @@ fn sacct_lines(job: &Job, now: i64) -> String {
     for part in 0..job.restarts {
         let before = submitted - i64::from(job.restarts - part) * 100;
         text += &format!(
-            "{id}|{id}|NODE_FAIL|0:0|0:0|{before}|{before}|{submitted}|node1|None||{token}\n",
+            "{id}|{shown}|NODE_FAIL|0:0|0:0|{before}|{before}|{submitted}|node1|None||{token}\n",
             id = job.id,
-            token = job.token
+            shown = job.shown(),
+            token = job.name()
         );
     }
     let state = match job.state(now) {
@@ -243,25 +265,29 @@ fn sacct_lines(job: &Job, now: i64) -> String {
     };
     let (start, end) = times(job, now);
     text += &format!(
-        "{id}|{id}|{state}|{exit}|0:0|{submitted}|{start}|{end}|node1|{}||{token}\n",
+        "{id}|{shown}|{state}|{exit}|0:0|{submitted}|{start}|{end}|node1|{}||{token}\n",
         reason(job),
         id = job.id,
+        shown = job.shown(),
         exit = job.exit(),
-        token = job.token,
+        token = job.name(),
     );
     text
 }
 
 fn scontrol_text(job: &Job, now: i64) -> String {
     let (start, end) = times(job, now);
+    let tasks = shared(job, now).or(job.task.map(|task| task.to_string()));
+    let array = tasks.map(|tasks| format!(" ArrayJobId={} ArrayTaskId={tasks}", job.id));
     format!(
-        "JobId={} JobName={token}\n   UserId=u(1000) GroupId=u(1000) MCS_label=N/A\n   JobState={} Reason={} Dependency=(null)\n   Requeue=1 Restarts={} BatchFlag=1 Reboot=0 ExitCode={}\n   DerivedExitCode=0:0\n   SubmitTime={} EligibleTime=Unknown\n   StartTime={start} EndTime={end} Deadline=N/A\n   NodeList=node1\n   Comment={token}\n",
+        "JobId={}{} JobName={token}\n   UserId=u(1000) GroupId=u(1000) MCS_label=N/A\n   JobState={} Reason={} Dependency=(null)\n   Requeue=1 Restarts={} BatchFlag=1 Reboot=0 ExitCode={}\n   DerivedExitCode=0:0\n   SubmitTime={} EligibleTime=Unknown\n   StartTime={start} EndTime={end} Deadline=N/A\n   NodeList=node1\n   Comment={token}\n",
         job.id,
+        array.unwrap_or_default(),
         job.state(now).word(),
         reason(job),
         job.restarts,
         job.exit(),
         at(job.submitted).as_second(),
-        token = job.token,
+        token = job.name(),
     )
 }

@@ -137,17 +137,7 @@ fn history(world: &World) -> Option<History> {
 }
 
 fn sbatch(world: &World, words: &[String]) -> Answer {
-    let script = std::fs::read_to_string(words.last().unwrap()).unwrap_or_default();
-    let micro = script
-        .split("micro=")
-        .nth(1)
-        .and_then(|m| m.trim().parse().ok());
-    let order = Order {
-        token: value(words, "--job-name").unwrap().to_owned(),
-        out: PathBuf::from(value(words, "--output").unwrap()),
-        err: PathBuf::from(value(words, "--error").unwrap()),
-        micro: micro.unwrap_or(0),
-    };
+    let order = order(words);
     world.thaw();
     check_order(world, &order);
     let timed_out =
@@ -191,6 +181,33 @@ fn sbatch(world: &World, words: &[String]) -> Answer {
     }
 }
 
+/// What sbatch was told. The script of an array runs that of each task in the task's folder.
+fn order(words: &[String]) -> Order {
+    let task: Option<u32> = value(words, "--array").map(|task| task.parse().unwrap());
+    let path = |name| {
+        let path = value(words, name).unwrap();
+        PathBuf::from(task.map_or(path.to_owned(), |t| path.replace("%a", &t.to_string())))
+    };
+    let name = value(words, "--job-name").unwrap();
+    let (out, err) = (path("--output"), path("--error"));
+    let mut script = std::fs::read_to_string(words.last().unwrap()).unwrap_or_default();
+    if task.is_some() {
+        let inner = script.trim_end().rsplit('/').next().unwrap();
+        script = std::fs::read_to_string(out.with_file_name(inner)).unwrap_or_default();
+    }
+    let micro = script
+        .split("micro=")
+        .nth(1)
+        .and_then(|m| m.trim().parse().ok());
+    Order {
+        token: task.map_or(name.to_owned(), |task| format!("{name}_{task}")),
+        task,
+        out,
+        err,
+        micro: micro.unwrap_or(0),
+    }
+}
+
 /// A refusal leaves a record that must not be taken for a job.
 fn refuse(world: &World, order: Order) -> Answer {
     world.facts.refused.set(true);
@@ -220,7 +237,9 @@ fn check_order(world: &World, order: &Order) {
     }
     let mut accepted = cluster.jobs.iter().filter(|j| !j.trace);
     // One that was cancelled before it began and then forgotten has left no trace.
-    let traceless = |j: &Job| j.lost || (cluster.no_accounts && j.cancelled && j.stops <= j.starts);
+    let traceless = |j: &Job| {
+        j.lost || j.is_traceless() || (cluster.no_accounts && j.cancelled && j.stops <= j.starts)
+    };
     if accepted.any(|j| j.token == *token && !traceless(j)) {
         world.broke(format!("{token} is submitted again"));
     }
@@ -290,6 +309,7 @@ fn job(world: &World, order: Order) -> Job {
     let mut job = Job {
         id,
         token: order.token,
+        task: order.task,
         out: order.out,
         err: order.err,
         micro: order.micro,
@@ -385,7 +405,7 @@ pub fn plan(world: &World, job: &mut Job, from: i64) {
 pub fn print(world: &World, job: &Job) {
     if job.restarts == 0 {
         let claim = job.err.with_file_name("claim");
-        let id = format!("{}\n", job.id).into_bytes();
+        let id = format!("{}\n", job.shown()).into_bytes();
         world
             .cluster
             .borrow_mut()

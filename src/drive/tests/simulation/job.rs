@@ -52,6 +52,8 @@ impl Fate {
 pub struct Job {
     pub id: u64,
     pub token: String,
+    /// Its index, where it is a task of a job array, which has a name of its own.
+    pub task: Option<u32>,
     pub out: PathBuf,
     pub err: PathBuf,
     pub micro: u32,
@@ -81,6 +83,27 @@ pub struct Job {
 }
 
 impl Job {
+    /// Its id as the commands show it.
+    pub fn shown(&self) -> String {
+        match self.task {
+            Some(task) => format!("{}_{task}", self.id),
+            None => self.id.to_string(),
+        }
+    }
+
+    /// Its name and comment.
+    pub fn name(&self) -> String {
+        let array = self.token.rsplit_once('_').filter(|_| self.task.is_some());
+        array
+            .map_or(self.token.as_str(), |(array, _)| array)
+            .to_owned()
+    }
+
+    /// A task that is cancelled while it waits is known to nobody afterwards (22.05).
+    pub fn is_traceless(&self) -> bool {
+        self.task.is_some() && self.cancelled && self.stops <= self.starts
+    }
+
     fn hangs(&self) -> bool {
         self.fate == Fate::Hangs && !self.cancelled
     }

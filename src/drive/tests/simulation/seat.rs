@@ -5,8 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::planted::{Bug, Planted};
-use super::world::{Killed, Process, World};
+use super::world::{Fault, Killed, Process, World};
+use crate::core::job::Token;
 use crate::core::supervise::History;
+use crate::drive::record::Array;
 use crate::drive::steady::Anchor;
 use crate::drive::{Clock, Environment, Handle, Notice, Observer, Supervisor};
 use crate::io::ledger::{Takeover, read};
@@ -159,7 +161,27 @@ impl World {
         };
         let mut supervisor = Supervisor::new(Box::new(scheduler), clock).paced(pid.into());
         supervisor.add(handle);
+        // A watch over the run alone knows nothing of the array.
+        if self.has(Fault::Array) && self.below(3) < 2 {
+            self.take_array(&mut supervisor);
+        }
         Some(supervisor)
+    }
+
+    /// The run is a task of an array, whose others are done.
+    fn take_array(&self, supervisor: &mut Supervisor) {
+        let token = Token("oomctl-sweep-1-00c0ffee".to_owned());
+        let runs: Vec<String> = ["x", "y", "z", "r1"].map(str::to_owned).into();
+        for handle in supervisor.runs.values_mut() {
+            handle.task = Some(token.task(3));
+        }
+        supervisor.arrays.push(Array {
+            sweep: "sweep".to_owned(),
+            folder: self.root.join(".oomctl/sweeps/sweep/array-1"),
+            token,
+            runs,
+            at_once: None,
+        });
     }
 
     /// One turn of the supervisor on a host.

@@ -243,10 +243,7 @@ impl World {
         else {
             return;
         };
-        if cluster
-            .scancel(&job.id.to_string(), &job.token, now)
-            .is_some()
-        {
+        if cluster.scancel(&job.shown(), &job.name(), now).is_some() {
             self.facts.cancelled.set(true);
             drop(cluster);
             self.tell(|| format!("a user cancels job {}", job.id));
@@ -309,8 +306,9 @@ impl World {
         let known = known_ids(&records);
         let now = self.now.get();
         let cluster = self.cluster.borrow();
-        for job in cluster.jobs.iter().filter(|j| !j.trace && !j.lost) {
-            if !known.contains(&job.id.to_string()) {
+        let real = |j: &&super::job::Job| !j.trace && !j.lost && !j.is_traceless();
+        for job in cluster.jobs.iter().filter(real) {
+            if !known.contains(&job.shown()) {
                 self.broke(format!("job {} ({}) is in no ledger", job.id, job.token));
             }
             if job.is_alive(now) && !job.cancelled {
@@ -331,7 +329,7 @@ impl World {
             return;
         };
         // What the scheduler forgot before it was asked cannot be known.
-        let forgotten = cluster.no_accounts || last.lost;
+        let forgotten = cluster.no_accounts || last.lost || last.is_traceless();
         let right = match outcome {
             Outcome::Succeeded => last.end == JobState::Completed,
             Outcome::Exhausted { .. } => {

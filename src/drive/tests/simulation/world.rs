@@ -47,9 +47,11 @@ pub enum Fault {
     Cancel,
     Refusals,
     Budgets,
+    /// No fault: the first attempt is a task of a job array.
+    Array,
 }
 
-pub const FAULTS: u32 = Fault::Budgets as u32 + 1;
+pub const FAULTS: u32 = Fault::Array as u32 + 1;
 
 /// A process was killed where it stood.
 pub struct Killed;
@@ -137,6 +139,7 @@ impl World {
             world.facts.needs.set(world.below(5));
             world.cluster.borrow_mut().next_id = 10;
             world.cluster.borrow_mut().no_accounts = world.has(Fault::NoAccounts);
+            world.cluster.borrow_mut().together = world.has(Fault::Array) && world.below(2) == 1;
             world
         })
     }

@@ -29,10 +29,8 @@ impl Slurm {
         let mut found: Vec<Found> = Vec::new();
         for cluster in self.clusters.clone() {
             for batch in tokens.chunks(TOKENS_PER_CALL) {
-                for record in self.records_of(cluster.as_deref(), batch, since)? {
-                    let Some(token) = batch.iter().find(|token| record.carries(token)) else {
-                        continue;
-                    };
+                let records = self.records_of(cluster.as_deref(), batch, since)?;
+                for (record, token) in bearers(&records, batch) {
                     let known = |other: &Found| {
                         other.status.id == record.status.id && other.cluster == cluster
                     };
@@ -87,6 +85,25 @@ impl Slurm {
         }
         Ok(records)
     }
+}
+
+/// The records that carry one of the tokens. The one record of several tasks that wait tells of each of them.
+fn bearers<'a>(records: &[Record], tokens: &'a [Token]) -> Vec<(Record, &'a Token)> {
+    let mut bearers = Vec::new();
+    for record in records {
+        if let Some(token) = tokens.iter().find(|token| record.carries(token)) {
+            bearers.push((record.clone(), token));
+            continue;
+        }
+        for token in tokens {
+            if let Some(id) = record.waiting_task(token) {
+                let mut task = record.clone();
+                task.status.id = id;
+                bearers.push((task, token));
+            }
+        }
+    }
+    bearers
 }
 
 fn as_found(token: &Token, record: Record, cluster: Option<String>) -> Found {

@@ -13,6 +13,7 @@ mod ids;
 pub mod log_paths;
 pub mod parse;
 mod queue;
+mod record;
 pub mod refusal;
 mod relay;
 mod shared;
@@ -201,7 +202,7 @@ impl Scheduler for Slurm {
         let name = job
             .token
             .as_ref()
-            .map(|token| parse::job_name(&job.id, token));
+            .map(|token| record::job_name(&job.id, token));
         arguments.extend(name.map(|name| format!("--name={name}")));
         arguments.push(job.id.0.clone());
         let answer = self.clients.query("scancel", &arguments);

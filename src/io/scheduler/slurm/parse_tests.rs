@@ -1,7 +1,8 @@
 //! Output as Slurm 22.05 printed it on a cluster of our own (tests/slurm), names changed.
 
+use super::super::record::job_name;
 use super::*;
-use crate::core::job::ExitStatus;
+use crate::core::job::Token;
 
 #[test]
 fn a_running_job_in_squeue_is_read_whole() {

@@ -37,12 +37,10 @@ impl Index {
     fn add(&mut self, record: Record) {
         let at = self.records.len();
         let id = record.status.id.0.clone();
-        match Named::read(&id) {
-            Some(Named {
-                number,
-                part: Part::Waiting(_) | Part::Component(_),
-            }) => self.by_number.entry(number).or_default().push(at),
-            _ => {}
+        if let Some(Named { number, part }) = Named::read(&id)
+            && matches!(part, Part::Waiting(_) | Part::Component(_))
+        {
+            self.by_number.entry(number).or_default().push(at);
         }
         if record.raw_id != id {
             let raw = record.raw_id.clone();
