@@ -31,6 +31,7 @@ mod peers;
 mod place;
 mod probe;
 mod promises;
+mod resuming;
 mod running;
 mod slurm;
 mod storage;
