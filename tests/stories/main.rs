@@ -32,6 +32,7 @@ mod peers;
 mod place;
 mod promises;
 mod report;
+mod resuming;
 mod running;
 mod sampler;
 mod slurm;
