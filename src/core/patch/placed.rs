@@ -389,5 +389,4 @@ fn whole(word: &Traced) -> Option<(Span, Quote)> {
 }
 
 #[cfg(test)]
-#[path = "placed_tests.rs"]
 mod tests;
