@@ -13,7 +13,8 @@ use crate::io::ledger::Takeover;
 /// Arguments of `watch`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; or the id of a job that was
+    /// submitted with plain sbatch, which becomes a run
     #[arg(required = true, value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Project file; by default the nearest oomctl.yaml, walking up from here

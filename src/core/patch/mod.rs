@@ -34,7 +34,7 @@ pub use devices::{DataParallel, Literal, Script};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
-pub use placed::{Copy, Place, Placed, is_shell};
+pub use placed::{FileCopy, Place, Placed, is_shell};
 pub use proposal::{Proposal, propose};
 pub use resources::Ask;
 pub use sbatch::{Directive, directives, split_line, wins};

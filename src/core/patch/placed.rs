@@ -33,12 +33,12 @@ pub struct Placed {
     /// Options and arguments. The script is a name in the folder.
     pub submission: Submission,
     /// The path of each original, the name of its copy, and the text; the submitted script first.
-    pub files: Vec<Copy>,
+    pub files: Vec<FileCopy>,
 }
 
 /// A file and its copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copy {
+pub struct FileCopy {
     /// Path of the original, as the scripts name it.
     pub original: String,
     /// Its text.
@@ -104,13 +104,13 @@ impl Adoption<'_> {
         let both = || by_hand("two changes meet at one place; make them by hand".to_owned());
         let after = applied(&self.reading.sources, &edits).ok_or_else(both)?;
         let (mut submission, files) = self.resubmitted(patch);
-        let copy = |number: &usize| Copy {
+        let copy = |number: &usize| FileCopy {
             original: after[*number].path.clone(),
             before: self.reading.sources[*number].text.clone(),
             name: names[number].clone(),
             text: after[*number].text.clone(),
         };
-        let copies: Vec<Copy> = changed.iter().map(copy).collect();
+        let copies: Vec<FileCopy> = changed.iter().map(copy).collect();
         if patch.edits.iter().any(|e| e.span.file >= SCRIPT) {
             self.same_again(&copies, &submission, &files, place)
                 .map_err(by_hand)?;
@@ -295,7 +295,7 @@ impl Adoption<'_> {
     /// Reads the copies as they will run: the same programs must be started, with the same values.
     fn same_again(
         &self,
-        copies: &[Copy],
+        copies: &[FileCopy],
         submission: &Submission,
         originals: &BTreeMap<String, String>,
         place: &Place<'_>,
@@ -389,5 +389,4 @@ fn whole(word: &Traced) -> Option<(Span, Quote)> {
 }
 
 #[cfg(test)]
-#[path = "placed_tests.rs"]
 mod tests;

@@ -16,10 +16,10 @@ fn copied(
     folder: &str,
     halved: bool,
 ) -> Result<BTreeMap<String, String>, String> {
-    let preset = include_str!("../../../presets/torchrun.yaml");
+    let preset = include_str!("../../../../presets/torchrun.yaml");
     let file: PresetFile = serde_yaml::from_str(preset).unwrap();
     let launchers: Launchers =
-        serde_yaml::from_str(include_str!("../../../presets/launchers/known.yaml")).unwrap();
+        serde_yaml::from_str(include_str!("../../../../presets/launchers/known.yaml")).unwrap();
     let stacks = [Stack::of(&file)];
     let submission = Submission {
         script: "job.sh".to_owned(),
