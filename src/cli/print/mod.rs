@@ -15,6 +15,7 @@ pub mod plan_view;
 pub mod probe_view;
 pub mod queue_view;
 pub mod run_view;
+pub mod rung_view;
 mod screen;
 pub mod sources_view;
 pub mod start_view;
