@@ -10,10 +10,10 @@ use super::load;
 use super::logs;
 use super::print::explanation::with_patch;
 use super::print::outcome::{cannot_fit, expectation, smallest_request};
-use super::print::plan_view::step_text;
-use super::print::{self, DIM, Failure, NAME, Paint};
+use super::print::rung_view::{Memory, Row, Rung, before, table};
+use super::print::{self, DIM, Failure, Paint};
 use crate::core::diagnose::Incident;
-use crate::core::ladder::{Decision, Expectation, Past, Shortfall, Skipped, Step};
+use crate::core::ladder::{Decision, Expectation, Past, Shortfall, Skipped};
 use crate::core::measure::Measured;
 use crate::core::supervise::{Explanation, Request};
 use crate::drive::explained;
@@ -23,8 +23,11 @@ struct View {
     schema_version: u32,
     incident: Incident,
     decision: &'static str,
-    steps: Vec<Step>,
+    /// What the memory model expects of the configuration that died, whatever its log tells.
+    now: Option<Memory>,
+    steps: Vec<Rung>,
     skipped: Vec<Skipped>,
+    /// What is expected after the steps, given how it died.
     expects: Option<Expectation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shortfall: Option<Shortfall>,
@@ -33,7 +36,7 @@ struct View {
 }
 
 impl View {
-    fn new(incident: Incident, decision: Decision) -> Self {
+    fn new(request: &Request, incident: Incident, decision: Decision) -> Self {
         let (word, steps, skipped, expects, shortfall) = match decision {
             Decision::Climb {
                 steps,
@@ -48,7 +51,8 @@ impl View {
             schema_version: 1,
             incident,
             decision: word,
-            steps,
+            now: Memory::of(request, &[]),
+            steps: Rung::all(request, steps),
             skipped,
             expects,
             shortfall,
@@ -74,7 +78,7 @@ pub fn run(
     let explanation = explained(request, &[], &incident, &Measured::default());
     let view = View {
         explanation,
-        ..View::new(incident, decision)
+        ..View::new(request, incident, decision)
     };
     if json {
         print::json(&view)?;
@@ -86,15 +90,10 @@ pub fn run(
 
 fn text(view: &View) -> String {
     let mut out = format!("After: {}\n", view.incident.headline());
-    for step in &view.steps {
-        let _ = writeln!(
-            out,
-            "\n  {}  {} ({})",
-            Paint(NAME, &step.rung),
-            step.title,
-            step.effect.describe()
-        );
-        out.push_str(&step_text(step));
+    for (i, rung) in view.steps.iter().enumerate() {
+        let (title, effect) = (&rung.step.title, rung.step.effect.describe());
+        let _ = writeln!(out, "\n  {}  {title} ({effect})", rung.name());
+        out.push_str(&rung.text(before(view.now.as_ref(), &view.steps, i)));
     }
     match &view.shortfall {
         Some(shortfall) => {
@@ -108,6 +107,7 @@ fn text(view: &View) -> String {
     }
     if let Some(expects) = &view.expects {
         let _ = writeln!(out, "\n{}", expectation(expects));
+        out.push_str(&phases(view, expects));
     }
     for skipped in &view.skipped {
         let line = format!("not taken: {}: {}", skipped.rung, skipped.reason);
@@ -117,4 +117,18 @@ fn text(view: &View) -> String {
         let _ = write!(out, "\n{}", with_patch(explanation));
     }
     out
+}
+
+/// The memory of every phase: as the model has it before and after each step, and as it is expected after this log.
+fn phases(view: &View, expects: &Expectation) -> String {
+    let mut rows = vec![Row::new("  as it was".to_owned(), view.now.as_ref())];
+    let rungs = view.steps.iter();
+    rows.extend(rungs.map(|r| Row::new(format!("  {}", r.step.rung), r.memory.as_ref())));
+    rows.push(Row::expected("  after this log".to_owned(), expects));
+    match table(&rows) {
+        table if table.is_empty() => table,
+        table => format!(
+            "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit:\n\n{table}"
+        ),
+    }
 }

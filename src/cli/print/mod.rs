@@ -18,6 +18,7 @@ pub mod probe_view;
 pub mod queue_view;
 pub mod report;
 pub mod run_view;
+pub mod rung_view;
 mod screen;
 pub mod sources_view;
 pub mod start_view;

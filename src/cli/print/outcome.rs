@@ -143,8 +143,11 @@ fn evidence(history: &History) -> String {
 
 /// What the memory model expects of the next attempt.
 pub fn expectation(expects: &Expectation) -> String {
+    let speed = expects.slower.map_or_else(String::new, |slower| {
+        format!(", speed about {:.0} % less", slower * 100.0)
+    });
     format!(
-        "then {:.0} GiB are expected ({}), probability to fit {:.2}",
+        "then {:.0} GiB are expected ({}), probability to fit {:.2}{speed}",
         expects.peak_bytes.gib(),
         phase_name(&expects.phase),
         expects.fits_probability

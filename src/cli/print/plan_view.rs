@@ -4,13 +4,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::run_view::change_lines;
-use super::{DIM, Failure, NAME, Paint, start_view};
-use crate::core::ladder::{Decision, Policy, Skipped, Step, costs};
-use crate::core::memory::Phase;
+use super::rung_view::{self, Memory, Row, Rung, price, table};
+use super::{DIM, Failure, Paint, start_view};
+use crate::core::ladder::{Decision, Policy, Skipped};
 use crate::core::recipe::Layer;
 use crate::core::supervise::{Request, Start};
-use crate::core::units::GIB;
 
 /// Rungs that are shown at most.
 const MOST_RUNGS: u32 = 64;
@@ -31,36 +29,6 @@ pub struct View {
     not_used: Vec<Skipped>,
 }
 
-/// A rung with what the memory model expects after it.
-#[derive(Serialize)]
-struct Rung {
-    #[serde(flatten)]
-    step: Step,
-    /// Share of its speed that the job loses by this lap; absent where the preset does not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    slower: Option<f64>,
-    /// Share that it has lost by now, by all rungs of which the preset says it.
-    slower_so_far: f64,
-    memory: Option<Memory>,
-}
-
-#[derive(Serialize)]
-struct Memory {
-    peak_gib: f64,
-    low_gib: f64,
-    high_gib: f64,
-    phase: Phase,
-    fits_probability: Option<f64>,
-    /// Expected peak of each phase, in the order of time.
-    phases: Vec<PhaseMemory>,
-}
-
-#[derive(Serialize)]
-struct PhaseMemory {
-    phase: Phase,
-    gib: f64,
-}
-
 /// Climbs as if every attempt died of a GPU OOM of which nothing is known.
 pub fn view(request: &Request, start: Option<Start>) -> Result<View, Failure> {
     let mut taken: Vec<Layer> = Vec::new();
@@ -69,16 +37,8 @@ pub fn view(request: &Request, start: Option<Start>) -> Result<View, Failure> {
     for attempt in 1..=MOST_RUNGS {
         match request.climb(&taken, None, attempt)? {
             Decision::Climb { steps, .. } => {
-                for step in steps {
-                    taken.push(step.layer.clone());
-                    let memory = memory(request, &taken);
-                    rungs.push(Rung {
-                        step,
-                        slower: None,
-                        slower_so_far: 0.0,
-                        memory,
-                    });
-                }
+                let steps = steps.into_iter();
+                rungs.extend(steps.map(|step| Rung::after(request, &mut taken, step)));
             }
             Decision::Exhausted { skipped, .. } => {
                 let used = |s: &Skipped| rungs.iter().any(|r: &Rung| r.step.rung == s.rung);
@@ -95,45 +55,9 @@ pub fn view(request: &Request, start: Option<Start>) -> Result<View, Failure> {
         policy: request.inputs().policy,
         start,
         rules: request.preset().rules.len(),
-        now: memory(request, &[]),
+        now: Memory::of(request, &[]),
         rungs,
         not_used,
-    })
-}
-
-/// Puts in what each rung costs in speed.
-fn price(request: &Request, rungs: &mut [Rung]) {
-    let steps: Vec<&Step> = rungs.iter().map(|r| &r.step).collect();
-    let costs = costs(request.preset(), &request.inputs().ladder, &steps);
-    let mut speed = 1.0;
-    for (rung, slower) in rungs.iter_mut().zip(costs) {
-        speed *= 1.0 - slower.unwrap_or(0.0);
-        rung.slower = slower.map(share);
-        rung.slower_so_far = share(1.0 - speed);
-    }
-}
-
-fn share(share: f64) -> f64 {
-    (share * 1_000.0).round() / 1_000.0
-}
-
-/// What the memory model expects of the configuration with these rungs, where it can be asked.
-fn memory(request: &Request, rungs: &[Layer]) -> Option<Memory> {
-    let estimate = request.estimate(rungs)?.ok()?;
-    let gib = |bytes: f64| (bytes / GIB * 10.0).round() / 10.0;
-    let phases = estimate.phases.iter().map(|p| PhaseMemory {
-        phase: p.phase,
-        gib: gib(p.bytes),
-    });
-    Some(Memory {
-        phases: phases.collect(),
-        peak_gib: gib(estimate.peak_bytes),
-        low_gib: gib(estimate.low_bytes),
-        high_gib: gib(estimate.high_bytes),
-        phase: estimate.phase,
-        fits_probability: estimate
-            .fits_probability
-            .map(|p| (p * 100.0).round() / 100.0),
     })
 }
 
@@ -201,23 +125,8 @@ impl View {
 
     fn rung(&self, i: usize, out: &mut String) {
         let rung = &self.rungs[i];
-        let name = Paint(NAME, &rung.step.rung);
-        let _ = writeln!(out, "\n{:>3}  {name}  {}", i + 2, rung.step.title);
-        out.push_str(&step_text(&rung.step));
-        let before = match i.checked_sub(1) {
-            None => self.now.as_ref(),
-            Some(before) => self.rungs[before].memory.as_ref(),
-        };
-        if let (Some(before), Some(after)) = (before, &rung.memory) {
-            let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
-        }
-        if let Some(slower) = rung.slower {
-            let mut speed = format!("speed about {:.0} % less", slower * 100.0);
-            if rung.slower_so_far > slower {
-                let _ = write!(speed, ", {:.0} % by now", rung.slower_so_far * 100.0);
-            }
-            let _ = writeln!(out, "       {}", Paint(DIM, &speed));
-        }
+        let _ = writeln!(out, "\n{:>3}  {}  {}", i + 2, rung.name(), rung.step.title);
+        out.push_str(&rung.text(rung_view::before(self.now.as_ref(), &self.rungs, i)));
     }
 
     /// A line for each attempt, a column for each phase; empty where memory is not known.
@@ -225,65 +134,12 @@ impl View {
         let Some(now) = &self.now else {
             return String::new();
         };
-        let rungs = self
-            .rungs
-            .iter()
-            .map(|r| (r.step.rung.as_str(), r.memory.as_ref()));
-        let rows: Vec<(&str, Option<&Memory>)> = std::iter::once(("as it is", Some(now)))
-            .chain(rungs)
-            .collect();
-        let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        let heads: Vec<(Phase, &str)> = now
-            .phases
-            .iter()
-            .map(|p| (p.phase, p.phase.name()))
-            .collect();
-        let mut out = format!("{:>3}  {:<first$}", "", "");
-        for (_, head) in &heads {
-            let _ = write!(out, "  {head}");
-        }
-        out.push_str("  fits\n");
-        for (i, (name, memory)) in rows.iter().enumerate() {
-            let _ = write!(out, "{:>3}  {name:<first$}", i + 1);
-            for (phase, head) in &heads {
-                let width = head.len();
-                let gib = memory.and_then(|m| m.phases.iter().find(|p| p.phase == *phase));
-                let gib = gib.map_or_else(|| "-".to_owned(), |p| format!("{:.1}", p.gib));
-                let _ = write!(out, "  {gib:>width$}");
-            }
-            let fits = memory.and_then(|m| m.fits_probability);
-            let fits = fits.map_or_else(|| "-".to_owned(), |p| format!("{p:.2}"));
-            let _ = writeln!(out, "  {fits:>4}");
-        }
-        out
+        let rungs = self.rungs.iter();
+        let rungs = rungs.map(|r| (r.step.rung.as_str(), r.memory.as_ref()));
+        let rows = std::iter::once(("as it is", Some(now))).chain(rungs);
+        let row = |(i, (name, memory)): (usize, (&str, Option<&'_ Memory>))| {
+            Row::new(format!("{:>3}  {name}", i + 1), memory)
+        };
+        table(&rows.enumerate().map(row).collect::<Vec<_>>())
     }
-}
-
-/// Expected memory before and after a rung, of the fullest phase.
-fn memory_text(before: &Memory, after: &Memory) -> String {
-    let chance = after
-        .fits_probability
-        .map_or_else(String::new, |p| format!(", probability to fit {p:.2}"));
-    let was = match before.phase == after.phase {
-        true => String::new(),
-        false => format!(" ({})", before.phase.name()),
-    };
-    format!(
-        "memory {:.0}{was} -> {:.0} GiB ({}{chance})",
-        before.peak_gib,
-        after.peak_gib,
-        after.phase.name()
-    )
-}
-
-/// The changes and remarks of a rung, one a line.
-pub fn step_text(step: &Step) -> String {
-    let mut out = String::new();
-    for line in change_lines(&step.changes) {
-        let _ = writeln!(out, "       {line}");
-    }
-    for note in &step.notes {
-        let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
-    }
-    out
 }

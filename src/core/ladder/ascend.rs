@@ -1,13 +1,14 @@
 //! Several rungs at once: as many as the memory model says are needed.
 
-use super::climb::{Footing, climb, shape};
+use super::climb::{Footing, climb, shaper};
+use super::cost::costs;
 use super::decision::{Decision, Expectation, Skipped, Step};
 use super::forecast::{Forecast, Peak};
 use super::host::{HostNeed, Node};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::{Profile, Spec, spec_of};
-use crate::core::recipe::{Layer, Refusal, Shape};
-use crate::core::units::{Bytes, GIB};
+use crate::core::recipe::{Layer, Refusal, Shape, Shaper};
+use crate::core::units::GIB;
 
 /// Rungs that are taken for one attempt at most.
 const MOST_RUNGS: usize = 16;
@@ -69,7 +70,7 @@ pub fn ascend(
     outlook: &Outlook<'_>,
     failure: Option<&Incident>,
 ) -> Result<Decision, Refusal> {
-    let view = View { footing, outlook };
+    let view = View::new(footing, outlook);
     let told = view.told(failure);
     let Some(forecast) = view.forecast(&told) else {
         return climb(footing, failure);
@@ -115,16 +116,27 @@ pub(super) struct View<'a> {
     pub footing: &'a Footing<'a>,
     /// What is known for looking ahead.
     pub outlook: &'a Outlook<'a>,
+    /// What makes shapes of the preset.
+    pub shaper: Shaper<'a>,
 }
 
 impl<'a> View<'a> {
+    /// Of a climb, with what is known.
+    pub(super) fn new(footing: &'a Footing<'a>, outlook: &'a Outlook<'a>) -> Self {
+        Self {
+            footing,
+            outlook,
+            shaper: shaper(footing),
+        }
+    }
+
     /// The configuration with these rungs.
     ///
     /// # Errors
     /// Where it is not legal.
     pub(super) fn shape(&self, rungs: &[Layer]) -> Result<Shape, Refusal> {
         let layers = self.footing.layers.iter().chain(rungs);
-        shape(self.footing, &layers.cloned().collect::<Vec<_>>())
+        self.shaper.shape(&layers.cloned().collect::<Vec<_>>())
     }
 
     fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
@@ -260,11 +272,12 @@ impl<'a> View<'a> {
     fn expectation(&self, steps: &[Step], forecast: &Forecast) -> Option<Expectation> {
         let profile = self.outlook.profile;
         let spec = self.spec(&self.with(steps))?;
-        let (phase, bytes) = forecast.expected(&spec, profile)?;
-        Some(Expectation {
-            fits_probability: forecast.fits(&spec, profile)?,
-            peak_bytes: Bytes::from_gib(bytes / GIB),
-            phase: phase.word(),
-        })
+        let fits = forecast.fits(&spec, profile)?;
+        let steps: Vec<&Step> = steps.iter().collect();
+        let costs = costs(self.footing.preset, self.footing.ladder, &steps);
+        // Nothing is said where a rung does not say it.
+        let left = costs.into_iter().map(|cost| Some(1.0 - cost?));
+        let left: Option<f64> = left.product();
+        forecast.expectation(&spec, profile, fits, left.map(|left| 1.0 - left))
     }
 }

@@ -13,7 +13,9 @@ use crate::core::diagnose::{Class, Incident};
 use crate::core::patch::edits;
 use crate::core::recipe::{
     Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Problem, Refusal, RungSpec,
-    Setting, Shape, Value, expr::Scope, strongest_effect,
+    Setting, Shape, Shaper, Value,
+    expr::{self, Scope},
+    strongest_effect,
 };
 use crate::core::render::{AttemptPlace, render};
 
@@ -66,13 +68,15 @@ pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decisi
         .chain(footing.rungs)
         .cloned()
         .collect();
-    let shape = shape(footing, &layers)?;
+    let shaper = shaper(footing);
+    let shape = shaper.shape(&layers)?;
     let present = files(footing, &shape)?;
     let scope = scope(footing, &shape, failure);
     let mut skipped = Vec::new();
     for rung in footing.ladder {
         let seen = View {
             footing,
+            shaper: &shaper,
             layers: &layers,
             shape: &shape,
             present: Some(&present),
@@ -103,6 +107,7 @@ pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decisi
 /// What one rung gives from `shape`, or why it is not taken. Nothing is rendered.
 pub(super) fn lap(
     footing: &Footing<'_>,
+    shaper: &Shaper<'_>,
     shape: &Shape,
     failure: Option<&Incident>,
     rung: &RungSpec,
@@ -112,6 +117,7 @@ pub(super) fn lap(
     let scope = scope(footing, shape, failure);
     let seen = View {
         footing,
+        shaper,
         layers: &layers,
         shape,
         present: None,
@@ -129,13 +135,9 @@ fn scope(footing: &Footing<'_>, shape: &Shape, failure: Option<&Incident>) -> Sc
     scope
 }
 
-pub(super) fn shape(footing: &Footing<'_>, layers: &[Layer]) -> Result<Shape, Refusal> {
-    Shape::new(
-        footing.preset,
-        layers,
-        footing.cluster,
-        footing.cluster_name,
-    )
+/// What makes shapes of the footing's preset.
+pub(super) fn shaper<'a>(footing: &Footing<'a>) -> Shaper<'a> {
+    Shaper::new(footing.preset, footing.cluster, footing.cluster_name)
 }
 
 /// The texts of the files, for a place that is the same for every attempt; of a copy only what is written into it.
@@ -159,6 +161,7 @@ pub(super) fn files(footing: &Footing<'_>, shape: &Shape) -> Result<Vec<String>,
 /// One rung, seen from the present configuration.
 struct View<'a> {
     footing: &'a Footing<'a>,
+    shaper: &'a Shaper<'a>,
     layers: &'a [Layer],
     shape: &'a Shape,
     /// The files as they are; `None` where it does not matter whether they change.
@@ -325,7 +328,7 @@ impl View<'_> {
     fn finish(&self, layer: Layer, mut notes: Vec<String>) -> Result<(Step, Shape), String> {
         let mut layers = self.layers.to_vec();
         layers.push(layer.clone());
-        let next = shape(self.footing, &layers).map_err(|e| e.to_string())?;
+        let next = self.shaper.shape(&layers).map_err(|e| e.to_string())?;
         let rendered = || files(self.footing, &next).map_err(|e| e.to_string());
         if let Some(present) = self.present
             && rendered()? == present

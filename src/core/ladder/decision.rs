@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::memory::Phase;
 use crate::core::recipe::{Effect, Layer, Value};
 use crate::core::units::Bytes;
 
@@ -55,6 +56,21 @@ pub struct Expectation {
     pub peak_bytes: Bytes,
     /// The phase of the peak.
     pub phase: String,
+    /// Expected need of each phase, in the order of time; none in what older versions wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseNeed>,
+    /// Share of its speed that the job loses by the decision, from 0 to below 1, where presets say what costs how much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slower: Option<f64>,
+}
+
+/// What a phase is expected to need.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PhaseNeed {
+    /// The phase.
+    pub phase: Phase,
+    /// On the fullest GPU, in bytes.
+    pub bytes: Bytes,
 }
 
 /// What is missing where nothing within reach fits.

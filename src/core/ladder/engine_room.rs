@@ -14,7 +14,7 @@ const SPREAD: f64 = 0.5 * GIB;
 const ACTIVATION_SPREAD: f64 = 0.3;
 
 /// Part of a step that is rollout.
-const ROLLOUT: f64 = 0.4;
+pub(super) const ROLLOUT: f64 = 0.4;
 /// Sequences at a time with which an engine is half as fast as it can be: reading its weights is what takes
 /// the time.
 const AT_ONCE: f64 = 32.0;
@@ -58,6 +58,26 @@ impl EngineRoom {
         let (low, high) = (curve(self.too_little), curve(self.enough));
         ((curve(room) - low) / (high - low).max(f64::EPSILON)).clamp(0.0, 1.0)
     }
+}
+
+/// What the room of an engine depends on while one job is looked at, and how many of its shares are.
+pub(super) type Key = ([u64; 6], usize);
+
+/// The key of a job.
+pub(super) fn key(spec: &Spec, shares: usize) -> Key {
+    let of = spec.rollout.as_ref().map(|r| {
+        let gpu = spec.gpu_bytes.unwrap_or(0.0);
+        let (share, tokens) = (r.memory_fraction, r.batched_tokens);
+        [
+            gpu,
+            share,
+            r.tensor_parallel,
+            r.context,
+            tokens,
+            r.sequences,
+        ]
+    });
+    (of.unwrap_or_default().map(f64::to_bits), shares)
 }
 
 /// Loss of speed, as a logarithm, of an engine whose cache holds fewer sequences than before; 0 where that is unknown.

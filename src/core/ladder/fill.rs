@@ -1,19 +1,21 @@
 //! The largest values, and the fewest switches, with which a configuration fits.
 
+mod prices;
+
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::ascend::{Told, View, host_factor};
-use super::engine_room::{self, EngineRoom};
+use super::engine_room::EngineRoom;
 use super::forecast::Forecast;
-use super::gauge::Gauge;
+use super::gauge::{Gauge, Gauged};
 use super::host::{HostNeed, Node, in_map};
-use super::reach::{Number, Reach, Switch, combinations};
-use crate::core::memory::Spec;
-use crate::core::recipe::{Checker, Role, Value};
+use super::numbers::Number;
+use super::reach::{Reach, Switch, combinations};
+use crate::core::memory::{Spec, estimate};
+use crate::core::recipe::{Checker, Value};
 use crate::core::units::Bytes;
 
-/// Probability with which a rollout engine must start with a smaller share.
-const ENGINE_STARTS: f64 = 0.95;
 /// Probability below which nothing is given up for speed, and the guesses are too few to tell one from another.
 const LIKELY: f64 = 0.5;
 /// Probability below which no value is worth more than another.
@@ -61,6 +63,7 @@ pub(super) struct Filler<'a> {
     /// What attempts that the host killed needed at least, over what they were expected to need.
     host_factor: f64,
     engine: EngineRoom,
+    shares: prices::Shares,
 }
 
 impl<'a> Filler<'a> {
@@ -85,38 +88,57 @@ impl<'a> Filler<'a> {
             node,
             host_factor: host_factor(told),
             engine,
+            shares: prices::Shares::default(),
         }
     }
 
     /// The job with these values.
     pub fn spec(&mut self, values: &BTreeMap<String, Value>) -> Option<Spec> {
-        self.gauge.spec(values)
+        Some(self.gauge.job(values)?.spec.clone())
     }
 
     /// Need of host memory with these values; `None` where the model cannot be asked.
     pub fn host(&mut self, values: &BTreeMap<String, Value>) -> Option<f64> {
-        let spec = self.gauge.spec(values)?;
+        let job = self.gauge.job(values)?;
         let gpus = self.node.gpus(in_map(values));
-        let profile = self.view.outlook.profile;
-        Some(HostNeed::of(&spec, gpus, profile).bytes() * self.host_factor)
+        Some(HostNeed::with(job.host_bytes, gpus).bytes() * self.host_factor)
     }
 
     /// Probability that these values fit, on the GPUs and on their nodes.
     pub fn fits(&mut self, values: &BTreeMap<String, Value>) -> f64 {
-        let Some(spec) = self.gauge.spec(values) else {
+        let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        let others = self.host_fits(&spec, values) * self.engine.fits(&spec);
-        let profile = self.view.outlook.profile;
-        others * self.forecast.fits(&spec, profile).unwrap_or(0.0)
+        let on_gpus = job.fits(|job| self.forecast.allows(job).unwrap_or(0.0));
+        on_gpus * self.beside(&job, values)
     }
 
-    fn host_fits(&self, spec: &Spec, values: &BTreeMap<String, Value>) -> f64 {
-        self.node.limit(in_map(values)).map_or(1.0, |limit| {
+    /// Whether the model's interval, whatever attempts have told, leaves room for these values.
+    pub fn might(&mut self, values: &BTreeMap<String, Value>) -> bool {
+        let Some(job) = self.gauge.job(values) else {
+            return false;
+        };
+        let total = job.spec.gpu_bytes.unwrap_or(0.0);
+        let phases = estimate(&job.spec, self.view.outlook.profile).phases;
+        let least = phases.iter().map(|p| p.low_bytes).fold(0.0, f64::max);
+        least <= total && self.beside(&job, values) > HOPELESS
+    }
+
+    /// How near these values come to fitting, host and engine included.
+    fn near(&mut self, values: &BTreeMap<String, Value>) -> f64 {
+        let Some(job) = self.gauge.job(values) else {
+            return 0.0;
+        };
+        self.forecast.near(&job.job) * self.beside(&job, values)
+    }
+
+    /// Probability that the host has room and the engine starts.
+    fn beside(&self, job: &Gauged, values: &BTreeMap<String, Value>) -> f64 {
+        let host = self.node.limit(in_map(values)).map_or(1.0, |limit| {
             let gpus = self.node.gpus(in_map(values));
-            let need = HostNeed::of(spec, gpus, self.view.outlook.profile);
-            need.fits(limit, self.host_factor)
-        })
+            HostNeed::with(job.host_bytes, gpus).fits(limit, self.host_factor)
+        });
+        host * self.engine.fits(&job.spec)
     }
 
     /// The filling that costs least and fits with probability `risk`, and the one that fits best; nothing
@@ -160,6 +182,11 @@ impl<'a> Filler<'a> {
             }
             let least = self.least(&given, &numbers);
             if least.fits >= risk {
+                let numbers = self.bounded(&least, &numbers, risk);
+                let lost: f64 = numbers.iter().map(Number::least_loss).sum();
+                if loss + lost >= bound {
+                    continue;
+                }
                 let raised = self.raise(&least, &given, &numbers, risk);
                 if raised.loss < bound {
                     cheapest = Some(raised);
@@ -176,49 +203,8 @@ impl<'a> Filler<'a> {
             true => self.raise(&least, &given, &numbers, least.order() * ALMOST),
             false => least,
         });
+        let surest = surest.map(|filled| self.with_unseen(filled, &reach.switches));
         cheapest.into_iter().chain(surest).collect()
-    }
-
-    /// A number with what its values cost; of an engine's share those that are too small for it are left out.
-    fn priced(&mut self, number: &Number, values: &BTreeMap<String, Value>) -> Number {
-        let knob = self.view.footing.preset.knob(&number.knob);
-        let number = number.clone();
-        let spec = self.gauge.spec(values);
-        let (Some(role), Some(spec)) = (knob.and_then(|k| k.role), spec) else {
-            return number;
-        };
-        let rollout = spec.rollout.as_ref();
-        match role {
-            Role::RolloutMemoryFraction => self.for_engine(number, &spec, values),
-            Role::MicroBatch | Role::TokenBudget => number.of_tokens(spec.tokens()),
-            Role::LogprobMicroBatch => {
-                let tokens = rollout.map_or(spec.tokens(), |r| r.logprob_tokens);
-                number.of_tokens(tokens)
-            }
-            _ => number,
-        }
-    }
-
-    fn for_engine(
-        &mut self,
-        mut number: Number,
-        present: &Spec,
-        values: &BTreeMap<String, Value>,
-    ) -> Number {
-        let mut trial = values.clone();
-        let mut own = Vec::new();
-        for value in &number.values {
-            trial.insert(number.knob.clone(), value.clone());
-            let Some(spec) = self.gauge.spec(&trial) else {
-                break;
-            };
-            if !own.is_empty() && self.engine.fits(&spec) < ENGINE_STARTS {
-                break;
-            }
-            own.push((value.clone(), engine_room::loss(present, &spec)));
-        }
-        number.values.truncate(own.len().max(1));
-        number.priced(own)
     }
 
     /// The values of a number that break no rule beside the others; `None` where it cannot go down.
@@ -231,6 +217,25 @@ impl<'a> Filler<'a> {
                 || self.checker.broken_by(&number.knob, &trial).is_none()
         });
         (number.values.len() > 1).then_some(number)
+    }
+
+    /// The same with those switches on of which the model sees nothing: they may help, and it is an attempt at best.
+    fn with_unseen(&mut self, mut filled: Filled, switches: &[Switch]) -> Filled {
+        let Some(job) = self.gauge.job(&filled.values) else {
+            return filled;
+        };
+        for switch in switches {
+            let values = self.switched(&filled.values, &[switch]);
+            let unseen = self
+                .gauge
+                .job(&values)
+                .is_some_and(|j| Rc::ptr_eq(&j, &job));
+            if unseen && self.checker.broken_by(&switch.knob, &values).is_none() {
+                filled.values = values;
+                filled.loss += switch.loss;
+            }
+        }
+        filled
     }
 
     /// Values with switches on, and as much host memory as they then need.
@@ -287,13 +292,14 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// How near these values come to fitting, host and engine included.
-    fn near(&mut self, values: &BTreeMap<String, Value>) -> f64 {
-        let Some(spec) = self.gauge.spec(values) else {
-            return 0.0;
+    /// Numbers without those values that are not sure enough even while the others are at their least.
+    fn bounded(&mut self, least: &Filled, numbers: &[Number], risk: f64) -> Vec<Number> {
+        let bounded = |number: &Number| {
+            let mut values = least.values.clone();
+            self.largest(&mut values, number, risk);
+            number.clone().up_to(&values[&number.knob])
         };
-        let near = self.forecast.near(&spec, self.view.outlook.profile);
-        near * self.host_fits(&spec, values) * self.engine.fits(&spec)
+        numbers.iter().map(bounded).collect()
     }
 
     /// Numbers as large as they may be, from their least. Each gets an equal part of the doubt that is allowed, then
@@ -353,7 +359,7 @@ impl<'a> Filler<'a> {
         let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
             return;
         };
-        let mut low = 0;
+        let mut low = number.largest();
         while low < high {
             let middle = usize::midpoint(low, high);
             values.insert(number.knob.clone(), number.values[middle].clone());

@@ -5,6 +5,7 @@
 //! attempt moves the weight to the guesses under which it would have died where it did. The probability
 //! to fit is the weight of the guesses under which a configuration does.
 
+use super::decision::{Expectation, PhaseNeed};
 use super::evidence::Evidence;
 use crate::core::diagnose::Incident;
 use crate::core::measure::{GpuPeak, Measured};
@@ -82,21 +83,27 @@ pub(super) struct Guess {
 }
 
 impl Guess {
-    /// Share of the limit that the fullest micro batch of so many sequences fills. One sequence may be the longest;
-    /// of many the sum comes close to their mean, as the root of their number.
-    pub fn filled(&self, sequences: f64) -> f64 {
-        let mixed = |n: f64| 1.0 - 1.0 / n.max(1.0).sqrt();
-        let fill = 1.0 - (1.0 - self.fill) * mixed(sequences) / mixed(FILLED);
+    /// Share of the limit that the fullest micro batch fills, `FILLED` sequences of which come this near to their mean.
+    fn filled(&self, mixed: f64) -> f64 {
+        let fill = 1.0 - (1.0 - self.fill) * mixed;
         fill.max(0.5 * self.fill)
     }
+}
+
+/// How near the sum of so many sequences comes to their mean, against that of `FILLED`. One sequence may be the longest;
+/// of many the sum comes close to the mean, as the root of their number.
+fn mixed(sequences: f64) -> f64 {
+    let near = |n: f64| 1.0 - 1.0 / n.max(1.0).sqrt();
+    near(sequences) / near(FILLED)
 }
 
 /// A phase as sums by kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Need {
     pub sums: [f64; KINDS],
-    /// Sequences whose lengths add up to what moves; 1 where they are padded, or make up a budget.
-    sequences: f64,
+    /// How near the sequences whose lengths add up to what moves come to their mean; 0 where they are padded, or make up a
+    /// budget.
+    mixed: f64,
     /// It computes logits without gradients.
     forward_only: bool,
     /// What the optimizer copies for its step, in bytes.
@@ -123,7 +130,7 @@ impl Need {
         }
         Self {
             sums,
-            sequences: sequences(spec, phase.phase),
+            mixed: mixed(sequences(spec, phase.phase)),
             forward_only,
             temporaries,
         }
@@ -155,7 +162,7 @@ impl Need {
 
     /// Share of its limit that is filled under a guess.
     pub fn filled(&self, guess: &Guess) -> f64 {
-        guess.filled(self.sequences)
+        guess.filled(self.mixed)
     }
 }
 
@@ -173,6 +180,25 @@ fn sequences(spec: &Spec, phase: Phase) -> f64 {
     }
 }
 
+/// What decides whether a job fits: its capacity, and what its phases need.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    /// Bytes of the GPU, where they are known.
+    total: Option<f64>,
+    needs: Vec<Need>,
+}
+
+impl Job {
+    /// Of the phases those that are not smaller than another in every part.
+    pub fn new(spec: &Spec, phases: &[PhaseTerms]) -> Self {
+        let needs = phases.iter().map(|p| Need::of(spec, p)).collect();
+        Self {
+            total: spec.gpu_bytes,
+            needs: decisive(needs),
+        }
+    }
+}
+
 /// Those of the phases that are not smaller than another in every part, the largest first.
 fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
     needs.sort_by(|a, b| b.sums.iter().sum::<f64>().total_cmp(&a.sums.iter().sum()));
@@ -180,7 +206,7 @@ fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
     for need in needs {
         let covers = |k: &Need| {
             let parts = k.sums.iter().zip(&need.sums).all(|(a, b)| a >= b);
-            let moves = k.forward_only == need.forward_only && k.sequences <= need.sequences;
+            let moves = k.forward_only == need.forward_only && k.mixed <= need.mixed;
             parts && moves && k.temporaries >= need.temporaries
         };
         if !kept.iter().any(covers) {
@@ -274,22 +300,23 @@ impl Forecast {
     /// Probability that every phase of a job fits its GPU; `None` without the GPU's capacity.
     #[must_use]
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
-        let total = spec.gpu_bytes?;
-        let all = phases(spec, profile);
-        let needs = decisive(all.iter().map(|p| Need::of(spec, p)).collect());
-        let fits = |guess: &&Guess| needs.iter().all(|need| need.bytes(guess) <= total);
-        let weight = self.guesses.iter().filter(fits).map(|g| g.weight);
-        Some(weight.sum::<f64>().min(1.0))
+        self.allows(&Job::new(spec, &phases(spec, profile)))
+    }
+
+    /// The same of a job that was looked at.
+    pub(super) fn allows(&self, job: &Job) -> Option<f64> {
+        let total = job.total?;
+        let fits = |guess: &&Guess| job.needs.iter().all(|need| need.bytes(guess) <= total);
+        let weights = self.guesses.iter().filter(fits).map(|g| g.weight);
+        Some(weights.fold(0.0, |sum, weight| sum + weight).min(1.0))
     }
 
     /// How near a job comes to fitting, from 0 to 1: for each guess the less, the more is missing.
-    #[must_use]
-    pub fn near(&self, spec: &Spec, profile: &Profile) -> f64 {
-        let total = spec.gpu_bytes.unwrap_or(0.0).max(1.0);
-        let all = phases(spec, profile);
-        let needs: Vec<Need> = all.iter().map(|p| Need::of(spec, p)).collect();
+    pub(super) fn near(&self, job: &Job) -> f64 {
+        let total = job.total.unwrap_or(0.0).max(1.0);
         let near = |guess: &Guess| {
-            let most = needs.iter().map(|n| n.bytes(guess)).fold(0.0, f64::max);
+            let needs = job.needs.iter().map(|n| n.bytes(guess));
+            let most = needs.fold(0.0, f64::max);
             guess.weight / (1.0 + ((most - total) / (MISSING * total)).max(0.0))
         };
         self.guesses.iter().map(near).sum::<f64>().min(1.0)
@@ -298,14 +325,42 @@ impl Forecast {
     /// Expected need of a job in bytes, with its phase: the fullest phase of the mean guess.
     #[must_use]
     pub fn expected(&self, spec: &Spec, profile: &Profile) -> Option<(Phase, f64)> {
+        let needs = self.means(spec, profile);
+        needs.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Expected need of each phase in bytes.
+    fn means(&self, spec: &Spec, profile: &Profile) -> Vec<(Phase, f64)> {
         let mean = |phase: &PhaseTerms| {
             let need = Need::of(spec, phase);
             let bytes = |g: &Guess| g.weight * need.bytes(g);
-            self.guesses.iter().map(bytes).sum::<f64>()
+            (phase.phase, self.guesses.iter().map(bytes).sum())
         };
-        let all = phases(spec, profile);
-        let needs = all.iter().map(|p| (p.phase, mean(p)));
-        needs.max_by(|a, b| a.1.total_cmp(&b.1))
+        phases(spec, profile).iter().map(mean).collect()
+    }
+
+    /// What is expected of a job that fits with a probability and is so much slower.
+    pub(super) fn expectation(
+        &self,
+        spec: &Spec,
+        profile: &Profile,
+        fits_probability: f64,
+        slower: Option<f64>,
+    ) -> Option<Expectation> {
+        let needs = self.means(spec, profile);
+        let bytes = |bytes: f64| Bytes::from_gib(bytes / GIB);
+        let most = needs.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let need = |(phase, need): &(Phase, f64)| PhaseNeed {
+            phase: *phase,
+            bytes: bytes(*need),
+        };
+        Some(Expectation {
+            fits_probability,
+            peak_bytes: bytes(most.1),
+            phase: most.0.word(),
+            phases: needs.iter().map(need).collect(),
+            slower,
+        })
     }
 }
 

@@ -25,6 +25,11 @@ impl HostNeed {
     /// Of a job with so many GPUs a node; what attempts killed by the host have taught is a factor on it.
     pub fn of(spec: &Spec, gpus_per_node: f64, profile: &Profile) -> Self {
         let of_gpu = phases(spec, profile).first().map_or(0.0, |p| p.host_bytes);
+        Self::with(of_gpu, gpus_per_node)
+    }
+
+    /// Of a job that keeps so many bytes of the host for each GPU.
+    pub fn with(of_gpu: f64, gpus_per_node: f64) -> Self {
         Self {
             processes: PROCESS * gpus_per_node,
             offloaded: of_gpu * gpus_per_node,

@@ -8,30 +8,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ascend::{Outlook, View};
-use super::climb::{Footing, files, lap};
+use super::climb::{Footing, files};
 use super::decision::{Change, Decision, Expectation, Skipped, Step};
 use super::fill::{Filled, Filler};
 use super::forecast::Forecast;
 use super::gauge::Gauge;
 use super::host::Node;
-use super::incident;
+use super::laps::{Laps, State, Usable};
 use super::reach::{self, Reach};
 use super::shortfall;
-use crate::core::diagnose::{Class, Incident};
+use crate::core::diagnose::Incident;
 use crate::core::recipe::{
-    Checker, Effect, Layer, LayerKind, Origin, Refusal, Role, RungSpec, Setting, Shape, Value,
-    strongest_effect,
+    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Setting, Shape, Value, strongest_effect,
 };
-use crate::core::units::{Bytes, GIB};
 
-/// Cost of a lap that makes another experiment of it: more than any loss of speed.
-const EXPERIMENT: f64 = 16.0;
-/// Cost of twice as many GPUs.
-const TWICE_THE_GPUS: f64 = 4.0;
-/// Cost of other hardware of the same number.
-const OTHER_HARDWARE: f64 = 3.0;
-/// Cost of more host memory.
-const HOST_MEMORY: f64 = 0.01;
 /// Configurations of experiment and hardware that are looked at for one decision.
 const MOST_STATES: usize = 32;
 /// Where nothing reaches the probability that is asked for, this much is still worth an attempt.
@@ -50,7 +40,7 @@ pub fn predict(
     outlook: &Outlook<'_>,
     failure: Option<&Incident>,
 ) -> Result<Option<Decision>, Refusal> {
-    let view = View { footing, outlook };
+    let view = View::new(footing, outlook);
     let start = view.shape(footing.rungs)?;
     let told = view.told(failure);
     let Some(forecast) = view.forecast(&told) else {
@@ -67,22 +57,11 @@ pub fn predict(
     let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told);
     let search = Search {
         view: &view,
-        failure,
-        foreseen: failure.and_then(foresee),
+        laps: Laps::new(&view, failure, &node),
         forecast: &forecast,
         tried,
-        node: &node,
     };
     search.decide(start, filler).map(Some)
-}
-
-/// A configuration of experiment and hardware, reached by whole rungs.
-struct State {
-    rungs: Vec<Layer>,
-    steps: Vec<Step>,
-    shape: Shape,
-    laps: BTreeMap<String, u32>,
-    cost: f64,
 }
 
 /// What is still to be looked at, with the least that it costs.
@@ -108,34 +87,18 @@ struct Candidate {
     state: usize,
 }
 
-/// A failure of memory as one of the GPU in a phase that nothing is known of.
-fn foresee(failure: &Incident) -> Option<Incident> {
-    let of_memory = matches!(
-        failure.class,
-        Class::GpuOom | Class::EngineMemory | Class::HostOom
-    );
-    of_memory.then(|| Incident {
-        phase: "unknown".to_owned(),
-        class: Class::GpuOom,
-        ..failure.clone()
-    })
-}
-
 struct Search<'a> {
     view: &'a View<'a>,
-    failure: Option<&'a Incident>,
-    /// The same as a failure of the GPU in a phase that nothing is known of.
-    foreseen: Option<Incident>,
+    laps: Laps<'a>,
     forecast: &'a Forecast,
     tried: BTreeSet<String>,
-    node: &'a Node<'a>,
 }
 
 impl Search<'_> {
     /// Looks at states in the order of what they cost, until the next one costs more than what was found.
     fn decide(&self, start: Shape, mut filler: Filler<'_>) -> Result<Decision, Refusal> {
         let footing = self.view.footing;
-        let (usable, mut skipped) = self.usable(&start);
+        let mut usable = self.laps.usable(&start);
         let risk = self.view.outlook.risk;
         let mut open = vec![Open::State(Box::new(State {
             rungs: footing.rungs.to_vec(),
@@ -143,6 +106,7 @@ impl Search<'_> {
             shape: start,
             laps: BTreeMap::new(),
             cost: 0.0,
+            loss: 0.0,
         }))];
         let mut seen: BTreeSet<BTreeMap<String, u32>> = BTreeSet::new();
         let mut done: Vec<State> = Vec::new();
@@ -160,63 +124,77 @@ impl Search<'_> {
             let state = match next {
                 Open::State(state) => *state,
                 Open::Lap(from, rung, _) => {
-                    match self.lap(&done[from], rung) {
-                        Ok(state) if seen.insert(state.laps.clone()) => {
+                    let laps = done[from].after(rung);
+                    if seen.contains(&laps) {
+                        continue;
+                    }
+                    match self.laps.lap(&done[from], rung) {
+                        Ok(state) => {
+                            seen.insert(laps);
+                            let state = self.thinned(state, &done[from], rung, &mut filler);
                             open.push(Open::State(Box::new(state)));
                         }
-                        Err(reason) if from == 0 => skipped.push(Skipped {
+                        Err(reason) if from == 0 => usable.skipped.push(Skipped {
                             rung: rung.rung.clone(),
                             reason,
                         }),
-                        Ok(_) | Err(_) => {}
+                        Err(_) => {}
                     }
                     continue;
                 }
             };
-            let reach = Reach::new(footing, &state.shape, &usable);
-            let filled = filler.fill(&self.values(&state.shape), &reach, risk, best - state.cost);
+            let filled = self.fill(&state, &usable, &mut filler, best - state.cost);
             found.extend(filled.into_iter().map(|filled| Candidate {
                 cost: state.cost + filled.loss,
                 filled,
                 state: done.len(),
             }));
-            let whole = usable.iter().filter(|rung| reach::whole(footing, rung));
-            let least = |rung| state.cost + reach::loss(rung) + self.least_price(rung);
+            let whole = usable.rungs.iter().filter(|r| reach::whole(footing, r));
+            let least = |rung| state.cost + self.laps.least(&state.shape, rung);
             open.extend(whole.map(|rung| Open::Lap(done.len(), rung, least(rung))));
             done.push(state);
         }
-        self.choose(&done, found, skipped, &mut filler)
+        self.choose(&done, found, usable.skipped, &mut filler)
     }
 
-    /// The rungs that may be used, and the others with reasons. What is known to be useless for the phase that failed may
-    /// be needed for the next one; the forecast sees for itself what helps.
-    fn usable(&self, shape: &Shape) -> (Vec<&RungSpec>, Vec<Skipped>) {
-        let footing = self.view.footing;
-        let class = self.failure.map_or(Class::GpuOom, |i| i.class);
-        let host = class == Class::HostOom;
-        let (mut usable, mut skipped) = (Vec::new(), Vec::new());
-        for rung in footing.ladder {
-            let answers =
-                incident::answers(rung, class) || (host && incident::answers(rung, Class::GpuOom));
-            let why = match answers {
-                false => Some("answers another kind of failure".to_owned()),
-                true => incident::objection(
-                    footing.preset,
-                    shape.scope(),
-                    rung,
-                    self.failure,
-                    self.foreseen.as_ref().or(self.failure),
-                ),
-            };
-            match why {
-                None => usable.push(rung),
-                Some(reason) => skipped.push(Skipped {
-                    rung: rung.rung.clone(),
-                    reason,
-                }),
-            }
+    /// Fills a state by what answers this failure; where that is not enough, also by what answers the next one.
+    fn fill(
+        &self,
+        state: &State,
+        usable: &Usable<'_>,
+        filler: &mut Filler<'_>,
+        most: f64,
+    ) -> Vec<Filled> {
+        let risk = self.view.outlook.risk;
+        let values = self.values(&state.shape);
+        let mut fill = |rungs: &[&RungSpec]| {
+            let reach = Reach::new(self.view.footing, &state.shape, rungs);
+            filler.fill(&values, &reach, risk, most)
+        };
+        let mut filled = fill(&usable.rungs);
+        let enough = filled.iter().any(|f| f.fits >= risk);
+        if !enough && usable.all.len() > usable.rungs.len() {
+            filled.extend(fill(&usable.all));
         }
-        (usable, skipped)
+        filled
+    }
+
+    /// A state after a lap that made a batch smaller, with what that costs such a batch.
+    fn thinned(
+        &self,
+        mut state: State,
+        before: &State,
+        rung: &RungSpec,
+        filler: &mut Filler<'_>,
+    ) -> State {
+        if reach::thins(self.view.footing, rung) {
+            let values = [before, &state].map(|s| self.values(&s.shape));
+            let usual = reach::loss(rung);
+            let loss = filler.thinned(&values[0], &values[1]).unwrap_or(usual);
+            state.cost += loss - usual;
+            state.loss += loss - usual;
+        }
+        state
     }
 
     fn values(&self, shape: &Shape) -> BTreeMap<String, Value> {
@@ -224,69 +202,8 @@ impl Search<'_> {
         self.tried.iter().map(value).collect()
     }
 
-    /// The state after one more lap of a rung, with what that costs.
-    fn lap(&self, from: &State, rung: &RungSpec) -> Result<State, String> {
-        let footing = Footing {
-            rungs: &from.rungs,
-            ..*self.view.footing
-        };
-        // A rung that does not answer this failure may answer the next one.
-        let (step, shape) =
-            lap(&footing, &from.shape, self.failure, rung).or_else(|why| match &self.foreseen {
-                Some(_) => lap(&footing, &from.shape, self.foreseen.as_ref(), rung),
-                None => Err(why),
-            })?;
-        let mut rungs = from.rungs.clone();
-        rungs.push(step.layer.clone());
-        let mut laps = from.laps.clone();
-        *laps.entry(rung.rung.clone()).or_default() += 1;
-        let cost = from.cost + reach::loss(rung) + self.price(&step, &from.shape, &shape);
-        let mut steps = from.steps.clone();
-        steps.push(step);
-        Ok(State {
-            rungs,
-            steps,
-            shape,
-            laps,
-            cost,
-        })
-    }
-
-    /// The least that a lap of a rung costs besides speed.
-    fn least_price(&self, rung: &RungSpec) -> f64 {
-        match reach::effect(self.view.footing, rung) {
-            Effect::ChangesTraining => EXPERIMENT,
-            Effect::Resources => HOST_MEMORY,
-            Effect::SameMath => 0.0,
-        }
-    }
-
-    /// What a lap costs besides speed.
-    fn price(&self, step: &Step, before: &Shape, after: &Shape) -> f64 {
-        let (now, then) = (self.gpus(before), self.gpus(after));
-        let memory_alone = step
-            .changes
-            .iter()
-            .all(|c| Some(c.knob.as_str()) == self.node.knob());
-        match step.effect {
-            Effect::ChangesTraining => EXPERIMENT,
-            Effect::Resources if then > now => TWICE_THE_GPUS * (then / now).log2(),
-            Effect::Resources if memory_alone => HOST_MEMORY,
-            Effect::Resources => OTHER_HARDWARE,
-            Effect::SameMath => 0.0,
-        }
-    }
-
-    /// GPUs of the whole job.
-    fn gpus(&self, shape: &Shape) -> f64 {
-        let preset = self.view.footing.preset;
-        let roles = [Role::GpusPerNode, Role::Nodes].into_iter();
-        let knobs = roles.filter_map(|role| preset.with_role(role).next());
-        let counts = knobs.filter_map(|k| shape.recipe().value(&k.name).number(k.kind));
-        counts.product::<f64>().max(1.0)
-    }
-
-    /// The cheapest that fits; else what fits best, where that is worth an attempt; else nothing does.
+    /// The cheapest that fits; else what fits best, where that is worth an attempt, or what is nearest, where the model's
+    /// interval leaves room for it; else nothing does.
     fn choose(
         &self,
         done: &[State],
@@ -310,11 +227,16 @@ impl Search<'_> {
                 _ => a.cost.total_cmp(&b.cost),
             })
         });
+        let surest = found.iter().max_by(|a, b| {
+            let (a, b) = (a.filled.order(), b.filled.order());
+            a.total_cmp(&b)
+        });
+        let last = surest.filter(|c| filler.might(&c.filled.values));
         let worth = found.iter().filter(|c| c.filled.fits >= WORTH_AN_ATTEMPT);
-        for candidate in worth {
+        for candidate in worth.chain(last) {
             let state = &done[candidate.state];
             if let Some(steps) = self.steps(&done[0].shape, state, &candidate.filled)? {
-                let expects = self.expectation(&candidate.filled, filler);
+                let expects = self.expectation(candidate, state, filler);
                 return Ok(Decision::Climb {
                     steps,
                     skipped,
@@ -322,12 +244,8 @@ impl Search<'_> {
                 });
             }
         }
-        let surest = found.iter().max_by(|a, b| {
-            let (a, b) = (a.filled.order(), b.filled.order());
-            a.total_cmp(&b)
-        });
         let shortfall = surest.and_then(|best| {
-            let gpus = self.gpus(&done[best.state].shape);
+            let gpus = self.laps.gpus(&done[best.state].shape);
             shortfall::of(filler, self.forecast, &best.filled, self.view, gpus)
         });
         Ok(Decision::Exhausted { skipped, shortfall })
@@ -385,13 +303,17 @@ impl Search<'_> {
         Ok((!same).then_some(steps))
     }
 
-    fn expectation(&self, filled: &Filled, filler: &mut Filler<'_>) -> Option<Expectation> {
+    fn expectation(
+        &self,
+        candidate: &Candidate,
+        state: &State,
+        filler: &mut Filler<'_>,
+    ) -> Option<Expectation> {
+        let filled = &candidate.filled;
         let spec = filler.spec(&filled.values)?;
-        let (phase, bytes) = self.forecast.expected(&spec, self.view.outlook.profile)?;
-        Some(Expectation {
-            fits_probability: filled.fits,
-            peak_bytes: Bytes::from_gib(bytes / GIB),
-            phase: phase.word(),
-        })
+        let slower = 1.0 - (-state.loss - filled.loss).exp();
+        let (profile, fits) = (self.view.outlook.profile, filled.fits);
+        self.forecast
+            .expectation(&spec, profile, fits, Some(slower.max(0.0)))
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::climb::Footing;
 use super::moves::{Aim, aims};
+use super::numbers::{Lap, Number, number};
 use crate::core::recipe::{Effect, Knob, Move, Role, RungSpec, Shape, Value, strongest_effect};
 
 /// Loss of speed by one lap of a rung that does not say what it costs.
@@ -15,37 +16,6 @@ const ROOMIER: f64 = -0.01;
 const MOST_SWITCHES: usize = 8;
 /// Combinations of them that are tried, the cheapest.
 const MOST_COMBINATIONS: usize = 32;
-/// Tokens that a GPU computes while it gathers the weights for a micro batch: 6 bytes a parameter at 60 GB/s, against
-/// 8 floating point operations a parameter and token at 125 TFLOP/s.
-const STARTING: f64 = 1_600.0;
-/// Whole numbers up to this many are all tried.
-const EVERY: i64 = 96;
-/// Values tried of a longer range.
-const GRID: i32 = 32;
-
-/// A number that costs speed only, with its legal and illegal values from the present one downwards.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Number {
-    /// The knob.
-    pub knob: String,
-    /// The present value first.
-    pub values: Vec<Value>,
-    /// What a lap of the rung does to it.
-    lap: Lap,
-    /// Loss by one lap, as a logarithm.
-    loss: f64,
-    /// Where it is a batch: what starting one takes over what the present one computes.
-    overhead: Option<f64>,
-    /// Losses of single values, where they are known better than by laps.
-    own: Vec<(Value, f64)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Lap {
-    Times(f64),
-    Plus(f64),
-}
-
 /// A value that costs speed only and is taken or not.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Switch {
@@ -68,24 +38,36 @@ pub(super) struct Reach {
     pub switches: Vec<Switch>,
 }
 
+/// Whether a rung makes a batch smaller and keeps the experiment: what that costs follows from the batch.
+pub(super) fn thins(footing: &Footing<'_>, rung: &RungSpec) -> bool {
+    let batch = |knob: &Knob| knob.role == Some(Role::MicroBatch);
+    effect(footing, rung) == Effect::SameMath && leading(footing, rung).any(batch)
+}
+
 /// Loss of speed by one lap of a rung, as a logarithm that adds up.
 pub(super) fn loss(rung: &RungSpec) -> f64 {
     -(1.0 - rung.slower.unwrap_or(UNKNOWN_LOSS)).ln()
 }
 
-/// The strongest effect of what a rung moves, apart from what only goes along.
-pub(super) fn effect(footing: &Footing<'_>, rung: &RungSpec) -> Effect {
+/// What a rung moves, apart from what only goes along.
+pub(super) fn leading<'a>(
+    footing: &Footing<'a>,
+    rung: &RungSpec,
+) -> impl Iterator<Item = &'a Knob> {
     let moved = rung.moves.iter().filter(|m| !m.along);
-    let knobs = moved.flat_map(|m| knobs(footing, m));
-    rung.effect.unwrap_or_else(|| strongest_effect(knobs))
+    moved.flat_map(|m| knobs(footing, m))
+}
+
+/// The strongest effect of that.
+pub(super) fn effect(footing: &Footing<'_>, rung: &RungSpec) -> Effect {
+    let strongest = || strongest_effect(leading(footing, rung));
+    rung.effect.unwrap_or_else(strongest)
 }
 
 /// Whether a rung is taken as a whole: it changes more than speed, or its moves make up for each other.
 pub(super) fn whole(footing: &Footing<'_>, rung: &RungSpec) -> bool {
     let plain = |knob: &Knob| knob.effect == Effect::SameMath;
-    let moved = rung.moves.iter().filter(|m| !m.along);
-    let knobs: Vec<&Knob> = moved.flat_map(|m| knobs(footing, m)).collect();
-    rung.effect.is_some() || !knobs.iter().any(|k| plain(k))
+    rung.effect.is_some() || !leading(footing, rung).any(plain)
 }
 
 /// The part of a step that hangs on a knob, against others of the same rung: a training step is three forward passes'
@@ -192,12 +174,7 @@ impl Reach {
     fn number(&mut self, new: Number) {
         match self.numbers.iter_mut().find(|n| n.knob == new.knob) {
             None => self.numbers.push(new),
-            Some(old) => {
-                old.loss = old.loss.min(new.loss);
-                if new.values.len() > old.values.len() {
-                    old.values = new.values;
-                }
-            }
+            Some(old) => old.widen(new),
         }
     }
 }
@@ -249,93 +226,6 @@ fn follows(aim: &Aim) -> Option<(String, Value)> {
             ..
         } => Some((knob.clone(), target.clone())),
         _ => None,
-    }
-}
-
-/// The values of a number from the present one down to its floor.
-fn number(knob: &str, present: &Value, floor: f64, lap: Lap, loss: f64) -> Option<Number> {
-    let values = match present {
-        Value::Int(now) => {
-            let least = match Value::from_number(crate::core::recipe::Kind::Int, floor.max(0.0)) {
-                Value::Int(least) => least.min(*now),
-                _ => return None,
-            };
-            whole_numbers(*now, least)
-        }
-        Value::Float(now) if floor.is_finite() => {
-            let steps = ((now - floor) / 0.01).round();
-            let at = |k: i32| ((now - 0.01 * f64::from(k)) * 1e4).round() / 1e4;
-            let steps = (0..200).take_while(|k| f64::from(*k) <= steps);
-            steps.map(|k| Value::Float(at(k))).collect()
-        }
-        _ => return None,
-    };
-    Some(Number {
-        knob: knob.to_owned(),
-        values,
-        lap,
-        loss,
-        overhead: None,
-        own: Vec::new(),
-    })
-}
-
-/// All numbers of a short range; of a long one a grid that grows finer downwards, both ends in it.
-fn whole_numbers(now: i64, least: i64) -> Vec<Value> {
-    if now - least <= EVERY {
-        return (least..=now).rev().map(Value::Int).collect();
-    }
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "between the two"
-    )]
-    let at = |k: i32| {
-        let ratio = least.max(1) as f64 / now as f64;
-        (now as f64 * ratio.powf(f64::from(k) / f64::from(GRID))) as i64
-    };
-    let mut values: Vec<i64> = (0..=GRID).map(at).chain([now, least]).collect();
-    values.retain(|v| (least..=now).contains(v));
-    values.sort_unstable_by(|a, b| b.cmp(a));
-    values.dedup();
-    values.into_iter().map(Value::Int).collect()
-}
-
-impl Number {
-    /// The same as a batch of so many tokens: half of one that computes as long as it takes to start is what the
-    /// rung's loss is of; of a larger batch half costs less, of a smaller one more.
-    pub fn of_tokens(self, tokens: f64) -> Self {
-        Self {
-            overhead: Some(STARTING / tokens.max(1.0)),
-            ..self
-        }
-    }
-
-    /// The same with these losses.
-    pub fn priced(self, own: Vec<(Value, f64)>) -> Self {
-        Self { own, ..self }
-    }
-
-    /// Loss of speed with a value, as a logarithm.
-    pub fn loss(&self, value: &Value) -> f64 {
-        if let Some((_, loss)) = self.own.iter().find(|(v, _)| v == value) {
-            return *loss;
-        }
-        let number = |value: &Value| value.number(crate::core::recipe::Kind::Float);
-        let present = self.values.first().and_then(number);
-        let (Some(now), Some(then)) = (present, number(value)) else {
-            return 0.0;
-        };
-        let slower = |overhead: f64, by: f64| ((1.0 + overhead * by) / (1.0 + overhead)).ln();
-        let laps = match self.lap {
-            Lap::Times(_) if self.overhead.is_some() => {
-                let overhead = self.overhead.unwrap_or_default();
-                slower(overhead, now / then.max(1e-9)) / slower(1.0, 2.0)
-            }
-            Lap::Times(times) => (now / then.max(1e-9)).ln() / -times.ln(),
-            Lap::Plus(plus) => (then - now) / plus,
-        };
-        laps.max(0.0) * self.loss
     }
 }
 

@@ -1,6 +1,8 @@
 //! Rules checked over and over while values are tried: compiled once, with only the names they need.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use minijinja::{Expression, Value as Jinja};
 
@@ -15,6 +17,8 @@ use super::value::Value;
 /// The rules that look at one of some knobs whose values are being tried.
 pub struct Checker<'a> {
     rules: Vec<Compiled<'a>>,
+    /// Answers so far, by the number of the rule and the values that it looks at.
+    known: RefCell<BTreeMap<(usize, String), bool>>,
 }
 
 struct Compiled<'a> {
@@ -62,19 +66,37 @@ impl<'a> Checker<'a> {
             .iter()
             .filter_map(|rule| Compiled::new(preset, recipe, cluster, tried, rule))
             .collect();
-        Self { rules }
+        Self {
+            rules,
+            known: RefCell::default(),
+        }
     }
 
     /// The first rule about `just` that the values in `trial` break, among those rules all of whose
     /// knobs under trial have a value there.
     #[must_use]
     pub fn broken_by(&self, just: &str, trial: &BTreeMap<String, Value>) -> Option<&'a Rule> {
-        self.rules
-            .iter()
-            .filter(|c| c.lens.tried.contains(just))
-            .filter(|c| c.lens.tried.iter().all(|k| trial.contains_key(k)))
-            .find(|c| !c.holds(trial.iter().map(|(knob, value)| (knob.as_str(), value))))
-            .map(|c| c.rule)
+        let about = self.rules.iter().enumerate();
+        let mut about = about.filter(|(_, c)| c.lens.tried.contains(just));
+        about.find_map(|(rule, c)| {
+            let knobs = c.lens.tried.iter();
+            let values: Option<Vec<_>> = knobs
+                .map(|knob| Some((knob.as_str(), trial.get(knob)?)))
+                .collect();
+            (!self.answer(rule, &values?)).then_some(c.rule)
+        })
+    }
+
+    /// What a rule says of values that it may have been asked about before.
+    fn answer(&self, rule: usize, values: &[(&str, &Value)]) -> bool {
+        let mut key = String::new();
+        for (_, value) in values {
+            // Writing to a string does not fail.
+            let _ = write!(key, "{value};");
+        }
+        let ask = || self.holds(rule, values.iter().copied());
+        let mut known = self.known.borrow_mut();
+        *known.entry((rule, key)).or_insert_with(ask)
     }
 
     /// For each rule the knobs under trial that it looks at.
@@ -216,8 +238,8 @@ impl Needs {
     }
 
     fn of(&mut self, preset: &Preset, recipe: &Recipe, text: &str) {
-        for name in preset.names_in(text) {
-            self.name(preset, recipe, &name);
+        for name in preset.names_in(text).iter() {
+            self.name(preset, recipe, name);
         }
     }
 

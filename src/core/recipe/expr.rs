@@ -209,6 +209,37 @@ pub fn evaluate(env: &Environment<'_>, text: &str, scope: &Scope) -> Result<Jinj
         .map_err(|e| describe(text, &e))
 }
 
+/// An expression that is compiled once for many scopes.
+pub struct Prepared<'a> {
+    text: &'a str,
+    compiled: Result<Expression<'a, 'a>, String>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Compiles a text; that it cannot be compiled is said by each evaluation.
+    #[must_use]
+    pub fn new(env: &'a Environment<'static>, text: &'a str) -> Self {
+        let compile = |()| {
+            let compiled = env.compile_expression(text);
+            compiled.map_err(|e| describe(text, &e))
+        };
+        Self {
+            text,
+            compiled: check_length(text).and_then(compile),
+        }
+    }
+
+    /// As [`evaluate`].
+    ///
+    /// # Errors
+    /// As `evaluate`.
+    pub fn evaluate(&self, scope: &Scope) -> Result<Jinja, String> {
+        let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
+        let value = compiled.eval(scope.context());
+        value.map_err(|e| describe(self.text, &e))
+    }
+}
+
 /// Evaluates `text` as a yes or no.
 ///
 /// # Errors

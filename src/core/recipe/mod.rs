@@ -37,6 +37,6 @@ pub use probe::ProbeSpec;
 pub use problem::{Place, Problem, Refusal, nearest};
 pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
-pub use shape::{Shape, breaks, knobs_in, knobs_of, scope_of};
+pub use shape::{Shape, Shaper, breaks, knobs_in, knobs_of, scope_of};
 pub use stack::Preset;
 pub use value::{Kind, Value};

@@ -1,13 +1,14 @@
 //! Layers to a recipe: for every knob the value that wins, where it came from and what it beat.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 
-use minijinja::{Expression, Value as Jinja};
+use minijinja::Value as Jinja;
 use regex::Regex;
 use serde::Serialize;
 
 use super::cluster::ClusterFacts;
-use super::expr::{self, Scope};
+use super::expr::{self, Prepared, Scope};
 use super::knob::{Knob, default_value};
 use super::layer::{Layer, Origin, Override, Setting};
 use super::problem::{Problem, Refusal};
@@ -46,102 +47,179 @@ impl Recipe {
     }
 }
 
-/// Resolves `layers` (in any order; their kind gives precedence, and rungs among themselves lie in
-/// the order given) over the preset's defaults.
+/// The expressions of a preset, prepared for many recipes on one cluster.
+pub struct Resolver<'a> {
+    pub(super) preset: &'a Preset,
+    cluster: &'a ClusterFacts,
+    derived: DerivedValues<'a>,
+    /// Computed defaults, by knob.
+    computed: BTreeMap<&'a str, Prepared<'a>>,
+    patterns: BTreeMap<&'a str, OnceCell<Option<Regex>>>,
+}
+
+/// Resolves `layers` over the preset's defaults, as [`Resolver::resolve`] does.
 ///
 /// # Errors
-/// Every problem: unknown knobs, values outside their bounds, required values missing.
+/// As there.
 pub fn resolve(
     preset: &Preset,
     layers: &[Layer],
     cluster: &ClusterFacts,
 ) -> Result<Recipe, Refusal> {
-    let mut problems = Vec::new();
-    let mut stack: Vec<&Layer> = layers.iter().collect();
-    stack.sort_by_key(|l| l.kind);
-    let mut settings: BTreeMap<&str, Vec<Setting>> = BTreeMap::new();
-    let mut pins = BTreeMap::new();
-    for layer in &stack {
-        for (name, setting) in &layer.settings {
-            match preset.knob(name) {
-                Some(knob) => settings
-                    .entry(knob.name.as_str())
-                    .or_default()
-                    .push(setting.clone()),
-                None => problems.push(preset.unknown_knob(name).at(
-                    format!("{name} = {}", setting.value),
-                    setting.origin.clone(),
-                )),
-            }
-        }
-        for (name, origin) in &layer.pins {
-            match preset.knob(name) {
-                Some(knob) => drop(pins.insert(knob.name.clone(), origin.clone())),
-                None => {
-                    problems.push(preset.unknown_knob(name).at(name.clone(), origin.clone()));
-                }
-            }
-        }
-    }
-    let values = fill(preset, settings, cluster, &mut problems);
-    let recipe = Recipe {
-        values,
-        pins,
-        overrides: merge_overrides(&stack),
-    };
-    if problems.is_empty() {
-        Ok(recipe)
-    } else {
-        Err(Refusal(problems))
-    }
+    Resolver::new(preset, cluster).resolve(layers)
 }
 
-/// Given values first, then defaults, then computed defaults, which may use all others.
-fn fill(
-    preset: &Preset,
-    mut given: BTreeMap<&str, Vec<Setting>>,
-    cluster: &ClusterFacts,
-    problems: &mut Vec<Problem>,
-) -> BTreeMap<String, Resolved> {
-    let mut values = BTreeMap::new();
-    for knob in &preset.knobs {
-        let mut beaten = default_of(preset, knob);
-        beaten.extend(given.remove(knob.name.as_str()).unwrap_or_default());
-        let Some(top) = beaten.pop() else { continue };
-        beaten.reverse();
-        problems.extend(bounds(knob, &top.value).map(|what| {
-            Problem::new(what).at(format!("{} = {}", knob.name, top.value), top.origin.clone())
-        }));
-        let resolved = Resolved {
-            value: top.value,
-            origin: top.origin,
-            beat: beaten,
-        };
-        values.insert(knob.name.clone(), resolved);
-    }
-    let derived = DerivedValues::of(preset);
-    let mut scope = knob_scope(preset, &values, cluster);
-    derived.add(&mut scope);
-    for knob in &preset.knobs {
-        if values.contains_key(&knob.name) {
-            continue;
+impl<'a> Resolver<'a> {
+    /// Compiles a preset's expressions.
+    #[must_use]
+    pub fn new(preset: &'a Preset, cluster: &'a ClusterFacts) -> Self {
+        let computed = preset.knobs.iter().filter_map(|knob| {
+            let text = knob.default_expr.as_deref()?;
+            Some((knob.name.as_str(), Prepared::new(preset.env(), text)))
+        });
+        let patterned = preset.knobs.iter().filter(|k| k.pattern.is_some());
+        Self {
+            preset,
+            cluster,
+            derived: DerivedValues::of(preset),
+            computed: computed.collect(),
+            patterns: patterned
+                .map(|k| (k.name.as_str(), OnceCell::new()))
+                .collect(),
         }
-        match computed(preset, knob, &scope) {
-            Ok(resolved) => {
-                if !resolved.value.is_null() {
-                    scope.set(&knob.name, expr::to_jinja(&resolved.value));
-                    derived.add(&mut scope);
+    }
+
+    /// Resolves `layers` (in any order; their kind gives precedence, and rungs among themselves lie in
+    /// the order given) over the preset's defaults.
+    ///
+    /// # Errors
+    /// Every problem: unknown knobs, values outside their bounds, required values missing.
+    pub fn resolve(&self, layers: &[Layer]) -> Result<Recipe, Refusal> {
+        let preset = self.preset;
+        let mut problems = Vec::new();
+        let mut stack: Vec<&Layer> = layers.iter().collect();
+        stack.sort_by_key(|l| l.kind);
+        let mut settings: BTreeMap<&str, Vec<Setting>> = BTreeMap::new();
+        let mut pins = BTreeMap::new();
+        for layer in &stack {
+            for (name, setting) in &layer.settings {
+                match preset.knob(name) {
+                    Some(knob) => settings
+                        .entry(knob.name.as_str())
+                        .or_default()
+                        .push(setting.clone()),
+                    None => problems.push(preset.unknown_knob(name).at(
+                        format!("{name} = {}", setting.value),
+                        setting.origin.clone(),
+                    )),
                 }
-                values.insert(knob.name.clone(), resolved);
             }
-            Err(what) => problems.push(Problem::new(format!("{}: {what}", knob.name))),
+            for (name, origin) in &layer.pins {
+                match preset.knob(name) {
+                    Some(knob) => drop(pins.insert(knob.name.clone(), origin.clone())),
+                    None => {
+                        problems.push(preset.unknown_knob(name).at(name.clone(), origin.clone()));
+                    }
+                }
+            }
         }
-        if knob.required && values.get(&knob.name).is_none_or(|r| r.value.is_null()) {
-            let problem = Problem::new(format!("{} has no value: {}", knob.name, knob.doc));
-            problems.push(problem.hint(format!("give one with `--set {}=…`", knob.name)));
+        let values = self.fill(settings, &mut problems);
+        let recipe = Recipe {
+            values,
+            pins,
+            overrides: merge_overrides(&stack),
+        };
+        if problems.is_empty() {
+            Ok(recipe)
+        } else {
+            Err(Refusal(problems))
         }
     }
-    values
+
+    /// Given values first, then defaults, then computed defaults, which may use all others.
+    fn fill(
+        &self,
+        mut given: BTreeMap<&str, Vec<Setting>>,
+        problems: &mut Vec<Problem>,
+    ) -> BTreeMap<String, Resolved> {
+        let preset = self.preset;
+        let mut values = BTreeMap::new();
+        for knob in &preset.knobs {
+            let mut beaten = default_of(preset, knob);
+            beaten.extend(given.remove(knob.name.as_str()).unwrap_or_default());
+            let Some(top) = beaten.pop() else { continue };
+            beaten.reverse();
+            problems.extend(self.bounds(knob, &top.value).map(|what| {
+                Problem::new(what).at(format!("{} = {}", knob.name, top.value), top.origin.clone())
+            }));
+            let resolved = Resolved {
+                value: top.value,
+                origin: top.origin,
+                beat: beaten,
+            };
+            values.insert(knob.name.clone(), resolved);
+        }
+        let mut scope = knob_scope(preset, &values, self.cluster);
+        self.derived.add(&mut scope);
+        for knob in &preset.knobs {
+            if values.contains_key(&knob.name) {
+                continue;
+            }
+            match self.computed(knob, &scope) {
+                Ok(resolved) => {
+                    if !resolved.value.is_null() {
+                        scope.set(&knob.name, expr::to_jinja(&resolved.value));
+                        self.derived.add_after(&knob.name, &mut scope);
+                    }
+                    values.insert(knob.name.clone(), resolved);
+                }
+                Err(what) => problems.push(Problem::new(format!("{}: {what}", knob.name))),
+            }
+            if knob.required && values.get(&knob.name).is_none_or(|r| r.value.is_null()) {
+                let problem = Problem::new(format!("{} has no value: {}", knob.name, knob.doc));
+                problems.push(problem.hint(format!("give one with `--set {}=…`", knob.name)));
+            }
+        }
+        values
+    }
+
+    fn bounds(&self, knob: &Knob, value: &Value) -> Option<String> {
+        match self.patterns.get(knob.name.as_str()) {
+            Some(pattern) => bounds_by(knob, value, pattern),
+            None => bounds(knob, value),
+        }
+    }
+
+    fn computed(&self, knob: &Knob, scope: &Scope) -> Result<Resolved, String> {
+        let (Some(text), Some(prepared)) =
+            (&knob.default_expr, self.computed.get(knob.name.as_str()))
+        else {
+            return Ok(Resolved {
+                value: Value::Null,
+                origin: Origin::Default {
+                    preset: self.preset.name.clone(),
+                },
+                beat: Vec::new(),
+            });
+        };
+        let result = prepared.evaluate(scope)?;
+        let value = expr::from_jinja(&result).ok_or_else(|| {
+            format!("the expression `{text}` gives {result}, which is no value of a knob")
+        })?;
+        Ok(Resolved {
+            value: as_kind(knob.kind, value),
+            origin: Origin::Computed { expr: text.clone() },
+            beat: Vec::new(),
+        })
+    }
+
+    /// Names and values of a recipe for expressions: knobs, derived values, version, cluster.
+    pub(super) fn scope(&self, recipe: &Recipe, cluster_name: Option<&str>) -> Scope {
+        let mut scope = knob_scope(self.preset, &recipe.values, self.cluster);
+        scope.set("cluster", self.cluster.to_jinja(cluster_name));
+        self.derived.add(&mut scope);
+        scope
+    }
 }
 
 fn default_of(preset: &Preset, knob: &Knob) -> Vec<Setting> {
@@ -159,27 +237,6 @@ fn default_of(preset: &Preset, knob: &Knob) -> Vec<Setting> {
                 preset: preset.name.clone(),
             },
         }]
-    })
-}
-
-fn computed(preset: &Preset, knob: &Knob, scope: &Scope) -> Result<Resolved, String> {
-    let Some(text) = &knob.default_expr else {
-        return Ok(Resolved {
-            value: Value::Null,
-            origin: Origin::Default {
-                preset: preset.name.clone(),
-            },
-            beat: Vec::new(),
-        });
-    };
-    let result = expr::evaluate(preset.env(), text, scope)?;
-    let value = expr::from_jinja(&result).ok_or_else(|| {
-        format!("the expression `{text}` gives {result}, which is no value of a knob")
-    })?;
-    Ok(Resolved {
-        value: as_kind(knob.kind, value),
-        origin: Origin::Computed { expr: text.clone() },
-        beat: Vec::new(),
     })
 }
 
@@ -219,25 +276,65 @@ pub(super) fn knob_scope(
     scope
 }
 
-/// The derived values of a preset, compiled to be computed several times.
-struct DerivedValues<'a>(Vec<(&'a str, Option<Expression<'a, 'a>>)>);
+/// The derived values of a preset, prepared to be computed several times.
+struct DerivedValues<'a> {
+    preset: &'a Preset,
+    all: Vec<(&'a str, Prepared<'a>)>,
+    /// Numbers of those that a knob moves, directly or through others.
+    moved: RefCell<BTreeMap<String, Vec<usize>>>,
+}
 
 impl<'a> DerivedValues<'a> {
     fn of(preset: &'a Preset) -> Self {
-        let compile = |text: &'a str| preset.env().compile_expression(text).ok();
+        let prepared = |text: &'a str| Prepared::new(preset.env(), text);
         let all = preset.derived.iter();
-        Self(all.map(|d| (d.name.as_str(), compile(&d.expr))).collect())
+        Self {
+            preset,
+            all: all.map(|d| (d.name.as_str(), prepared(&d.expr))).collect(),
+            moved: RefCell::default(),
+        }
     }
 
     /// Sets them in their order. One that cannot be computed yet is `none`; the rules that need it will say so.
     fn add(&self, scope: &mut Scope) {
-        for (name, expression) in &self.0 {
-            let value = expression
-                .as_ref()
-                .and_then(|e| e.eval(scope.context()).ok());
+        (0..self.all.len()).for_each(|at| self.set(at, scope));
+    }
+
+    /// Sets those again that look at a knob which has got a value.
+    fn add_after(&self, knob: &str, scope: &mut Scope) {
+        let mut moved = self.moved.borrow_mut();
+        let moved = moved
+            .entry(knob.to_owned())
+            .or_insert_with(|| self.moved_by(knob));
+        moved.iter().for_each(|at| self.set(*at, scope));
+    }
+
+    fn set(&self, at: usize, scope: &mut Scope) {
+        if let Some((name, prepared)) = self.all.get(at) {
+            let value = prepared.evaluate(scope).ok();
             scope.set(name, value.unwrap_or(Jinja::from(())));
         }
     }
+
+    fn moved_by(&self, knob: &str) -> Vec<usize> {
+        let mut names = vec![knob];
+        let mut moved = Vec::new();
+        for (at, derived) in self.preset.derived.iter().enumerate() {
+            let used = self.preset.names_in(&derived.expr);
+            let mut pairs = used.iter().flat_map(|u| names.iter().map(move |n| (u, *n)));
+            if pairs.any(|(used, name)| used == name || part(used, name) || part(name, used)) {
+                names.push(&derived.name);
+                moved.push(at);
+            }
+        }
+        moved
+    }
+}
+
+/// Is one name a part of what the other one names: `rollout.n` of `rollout`?
+fn part(of: &str, name: &str) -> bool {
+    of.strip_prefix(name)
+        .is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Adds what expressions know besides knobs and derived values: version and cluster; incident and attempt are
@@ -250,14 +347,14 @@ pub fn add_ambient(preset: &Preset, cluster: &ClusterFacts, scope: &mut Scope) {
     scope.set("attempt", Jinja::from(()));
 }
 
-/// Adds derived values in their order.
-pub(super) fn add_derived(preset: &Preset, scope: &mut Scope) {
-    DerivedValues::of(preset).add(scope);
-}
-
 /// What is wrong with a value by itself, if anything.
 #[must_use]
 pub fn bounds(knob: &Knob, value: &Value) -> Option<String> {
+    bounds_by(knob, value, &OnceCell::new())
+}
+
+/// The same with a place for the compiled pattern.
+fn bounds_by(knob: &Knob, value: &Value, compiled: &OnceCell<Option<Regex>>) -> Option<String> {
     if value.is_null() {
         return knob
             .required
@@ -290,7 +387,8 @@ pub fn bounds(knob: &Knob, value: &Value) -> Option<String> {
         ));
     }
     let pattern = knob.pattern.as_ref()?;
-    let whole = Regex::new(&format!(r"\A(?:{pattern})\z")).ok()?;
+    let compile = || Regex::new(&format!(r"\A(?:{pattern})\z")).ok();
+    let whole = compiled.get_or_init(compile).as_ref()?;
     let fits = match value {
         Value::List(items) => items.iter().all(|i| whole.is_match(i)),
         _ => whole.is_match(&text),

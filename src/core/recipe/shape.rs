@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use minijinja::Environment;
 
 use super::cluster::ClusterFacts;
-use super::expr::{self, Scope};
+use super::expr::{self, Prepared, Scope};
 use super::layer::{Layer, Origin};
 use super::preset::Rule;
 use super::problem::{Place, Problem, Refusal};
-use super::resolve::{Recipe, add_derived, knob_scope, resolve};
+use super::resolve::{Recipe, Resolver};
 use super::stack::Preset;
 
 /// A recipe for which every rule holds. Only a shape is estimated, rendered or submitted.
@@ -30,18 +30,7 @@ impl Shape {
         cluster: &ClusterFacts,
         cluster_name: Option<&str>,
     ) -> Result<Self, Refusal> {
-        let recipe = resolve(preset, layers, cluster)?;
-        let scope = scope_of(preset, &recipe, cluster, cluster_name);
-        let broken: Vec<Problem> = preset
-            .rules
-            .iter()
-            .filter_map(|rule| broken(preset, rule, &scope, &recipe))
-            .collect();
-        if broken.is_empty() {
-            Ok(Self { recipe, scope })
-        } else {
-            Err(Refusal(broken))
-        }
+        Shaper::new(preset, cluster, cluster_name).shape(layers)
     }
 
     /// The recipe.
@@ -57,6 +46,81 @@ impl Shape {
     }
 }
 
+/// A preset's expressions and rules, prepared for many shapes on one cluster.
+pub struct Shaper<'a> {
+    resolver: Resolver<'a>,
+    cluster_name: Option<&'a str>,
+    rules: Vec<PreparedRule<'a>>,
+}
+
+struct PreparedRule<'a> {
+    rule: &'a Rule,
+    when: Option<Prepared<'a>>,
+    must: Prepared<'a>,
+}
+
+impl<'a> Shaper<'a> {
+    /// Compiles a preset's expressions.
+    #[must_use]
+    pub fn new(
+        preset: &'a Preset,
+        cluster: &'a ClusterFacts,
+        cluster_name: Option<&'a str>,
+    ) -> Self {
+        let prepared = |text: &'a String| Prepared::new(preset.env(), text);
+        let rules = preset.rules.iter().map(|rule| PreparedRule {
+            rule,
+            when: rule.when.as_ref().map(prepared),
+            must: prepared(&rule.must),
+        });
+        Self {
+            resolver: Resolver::new(preset, cluster),
+            cluster_name,
+            rules: rules.collect(),
+        }
+    }
+
+    /// As [`Shape::new`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn shape(&self, layers: &[Layer]) -> Result<Shape, Refusal> {
+        let recipe = self.resolver.resolve(layers)?;
+        let scope = self.resolver.scope(&recipe, self.cluster_name);
+        let rules = self.rules.iter();
+        let broken: Vec<Problem> = rules
+            .filter_map(|rule| rule.broken(self.resolver.preset, &scope, &recipe))
+            .collect();
+        if broken.is_empty() {
+            Ok(Shape { recipe, scope })
+        } else {
+            Err(Refusal(broken))
+        }
+    }
+}
+
+impl PreparedRule<'_> {
+    fn broken(&self, preset: &Preset, scope: &Scope, recipe: &Recipe) -> Option<Problem> {
+        match self.breaks(scope) {
+            Ok(false) => None,
+            Ok(true) => Some(explain(preset, self.rule, scope, recipe)),
+            Err(what) => Some(Problem::new(format!(
+                "rule {} of preset {} cannot be checked: {what}",
+                self.rule.name, preset.name
+            ))),
+        }
+    }
+
+    fn breaks(&self, scope: &Scope) -> Result<bool, String> {
+        if let Some(when) = &self.when
+            && !when.evaluate(scope)?.is_true()
+        {
+            return Ok(false);
+        }
+        Ok(!self.must.evaluate(scope)?.is_true())
+    }
+}
+
 /// Names and values of a recipe for expressions: knobs, derived values, version, cluster.
 #[must_use]
 pub fn scope_of(
@@ -65,10 +129,7 @@ pub fn scope_of(
     cluster: &ClusterFacts,
     cluster_name: Option<&str>,
 ) -> Scope {
-    let mut scope = knob_scope(preset, &recipe.values, cluster);
-    scope.set("cluster", cluster.to_jinja(cluster_name));
-    add_derived(preset, &mut scope);
-    scope
+    Resolver::new(preset, cluster).scope(recipe, cluster_name)
 }
 
 /// Whether a rule applies and is broken.
@@ -82,17 +143,6 @@ pub fn breaks(env: &Environment<'_>, rule: &Rule, scope: &Scope) -> Result<bool,
         return Ok(false);
     }
     expr::holds(env, &rule.must, scope).map(|ok| !ok)
-}
-
-fn broken(preset: &Preset, rule: &Rule, scope: &Scope, recipe: &Recipe) -> Option<Problem> {
-    match breaks(preset.env(), rule, scope) {
-        Ok(false) => None,
-        Ok(true) => Some(explain(preset, rule, scope, recipe)),
-        Err(what) => Some(Problem::new(format!(
-            "rule {} of preset {} cannot be checked: {what}",
-            rule.name, preset.name
-        ))),
-    }
 }
 
 fn explain(preset: &Preset, rule: &Rule, scope: &Scope, recipe: &Recipe) -> Problem {

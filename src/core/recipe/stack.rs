@@ -1,5 +1,6 @@
 //! A preset made ready for one version of its framework.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Environment;
@@ -153,15 +154,17 @@ impl Preset {
             .map(|(_, text)| text)
             .chain(derived);
         texts
-            .map(|text| (text.to_owned(), self.names_in(text)))
+            .map(|text| (text.to_owned(), self.names_in(text).into_owned()))
             .collect()
     }
 
     /// The names that an expression uses; none where it does not compile.
-    pub(super) fn names_in(&self, text: &str) -> BTreeSet<String> {
+    pub(super) fn names_in(&self, text: &str) -> Cow<'_, BTreeSet<String>> {
         let compile = || self.env.compile_expression(text).map(|e| expr::names(&e));
-        let known = self.names.get(text).cloned();
-        known.unwrap_or_else(|| compile().unwrap_or_default())
+        match self.names.get(text) {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(compile().unwrap_or_default()),
+        }
     }
 
     /// The knob of this name, or with this spelling.
