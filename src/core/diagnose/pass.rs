@@ -167,9 +167,12 @@ impl Pass<'_> {
         if attentive || seen.read || self.table.may_match(piece.bytes) {
             let line = Line::read(piece);
             let patterns = self.patterns;
+            let held = SIEVE.held(&line.text);
             let mut reader = self.reader();
-            reader.progress(&line, piece.bytes, &patterns.list);
-            reader.read(&line);
+            if held.bar || !patterns.others.is_empty() {
+                reader.progress(&line, piece.bytes, &patterns.list);
+            }
+            reader.read(&line, &held);
             return;
         }
         if let Some(marker) = seen.ambient {

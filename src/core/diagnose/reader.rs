@@ -15,7 +15,7 @@ use super::lines::windows;
 use super::phase::{self, Found};
 use super::prefix::{Level, Line, Stamp, level_of, rank_in};
 use super::progress::{ProgressPattern, Shown, Track, shown};
-use super::sieve::SIEVE;
+use super::sieve::Held;
 use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
 use super::tenants::Ours;
 
@@ -102,10 +102,9 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Takes a line that could matter, or that a line before asked for.
-    pub(super) fn read(&mut self, line: &Line) {
+    /// Takes a line that could matter, or that a line before asked for, with what it holds.
+    pub(super) fn read(&mut self, line: &Line, held: &Held) {
         self.surroundings(line);
-        let held = SIEVE.held(&line.text);
         let (part, stream) = self.text.context.take(line, &held.markers);
         let in_traceback = stream.open;
         match part {
@@ -154,7 +153,7 @@ impl Reader<'_> {
         if let Some(pid) = line.printer.pid {
             self.ours.know(pid);
         }
-        self.ours.engine |= ENGINES.iter().any(|name| line.text.contains(name));
+        self.ours.engine = self.ours.engine || ENGINES.iter().any(|name| line.text.contains(name));
         if let Some(stamp) = line.stamp {
             self.text.last_stamp = Some((stamp, line.number));
         }

@@ -237,14 +237,13 @@ impl Compiled {
         body_at: usize,
         owned: usize,
     ) -> Option<Match> {
-        if at >= owned {
+        if at >= owned || (self.signature.quotable && quoted(text, at)) {
             return None;
         }
         let body = &text[body_at.min(at)..];
         let fits = self.pattern.as_ref().is_none_or(|p| p.is_match(body));
-        let barred = self.unless.as_ref().is_some_and(|p| p.is_match(body));
-        let quoted = self.signature.quotable && quoted(text, at);
-        (fits && !barred && !quoted).then_some(Match { at })
+        let barred = fits && self.unless.as_ref().is_some_and(|p| p.is_match(body));
+        (fits && !barred).then_some(Match { at })
     }
 
     /// A wrapped message whose first line holds a literal but not the pattern.
