@@ -10,7 +10,7 @@ use super::clean::sanitize;
 use super::context::{Context, Part};
 use super::events::{Event, Events};
 use super::exceptions;
-use super::frame::Frame;
+use super::frame::{Frame, Shape};
 use super::lines::windows;
 use super::phase::{self, Found};
 use super::prefix::{Level, Line, Stamp, level_of, rank_in};
@@ -171,12 +171,10 @@ impl Reader<'_> {
 
     /// A frame or the source below it may belong to a message before, or to one that never ends.
     fn late_frame(&mut self, line: &Line) {
-        if self.text.unfinished.is_none()
-            && line
-                .body()
-                .trim_start_matches([' ', '|'])
-                .starts_with("File \"")
-        {
+        let read = Frame::read(line.body());
+        let quoted = line.body().trim_start_matches([' ', '|']);
+        let boxed = matches!(read, Some((_, Shape::Boxed)));
+        if self.text.unfinished.is_none() && (boxed || quoted.starts_with("File \"")) {
             // The log begins inside a traceback.
             let cut_off = Event::new(exceptions::unfinished(""), self.source, line, 0);
             self.text.unfinished = Some(Box::new(cut_off));
@@ -191,7 +189,7 @@ impl Reader<'_> {
             cut_off.frame = stream.place(line.number).cloned();
             cut_off.phase = stream.phase(line.number);
         }
-        let frame = Frame::read(line.body()).map(|(frame, _)| frame);
+        let frame = read.map(|(frame, _)| frame);
         if let Some(found) = phase::in_frame(line.body(), frame.as_ref()) {
             self.events
                 .refine_phase(self.source, line.printer, line.number, found);

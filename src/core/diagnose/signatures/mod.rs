@@ -355,4 +355,24 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn an_xid_is_hardware_where_the_table_of_devices_says_so() {
+        use crate::core::device::{Clock, Origin, Xid};
+        let clock = Clock {
+            boot: None,
+            now: jiff::Timestamp::UNIX_EPOCH,
+            zone: jiff::tz::TimeZone::UTC,
+        };
+        for code in 0..300 {
+            let line = format!("NVRM: Xid (PCI:0000:3b:00): {code}, pid=4711, name=python");
+            let expected = match Xid::read(&line, &clock).map(|xid| xid.origin) {
+                Some(Origin::Hardware | Origin::Driver) => Some("hw_error"),
+                Some(Origin::Program) => Some("code_bug"),
+                _ => None,
+            };
+            let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
+            assert_eq!(found.map(|e| e.signature.kind), expected, "{line}");
+        }
+    }
 }
