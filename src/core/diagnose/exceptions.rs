@@ -112,6 +112,9 @@ static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&ascii(name)).expect("a constant of this file, compiled by its tests")
 });
 
+/// How the names of exceptions end.
+const ENDINGS: [&str; 4] = ["Error", "Exception", "Interrupt", "Exit"];
+
 /// Beginnings of exception names, with what they mean; the first that fits.
 static MEANING: [(&[&str], &Signature); 3] = [
     (
@@ -191,7 +194,9 @@ static MEANING: [(&[&str], &Signature); 3] = [
 /// The signature of an exception's last line, if the line is one. `code` is the source line that the
 /// traceback shows last.
 pub(crate) fn find(body: &str, code: &str) -> Option<&'static Signature> {
-    let found = LAST_LINE.captures(body)?;
+    // Asked first, for most lines have none of them.
+    let named = ENDINGS.iter().any(|ending| body.contains(ending));
+    let found = named.then(|| LAST_LINE.captures(body))??;
     let name = &found[1];
     if name == "AssertionError" && asserts_configuration(code) {
         return Some(&CONFIG);

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::ascii::ascii;
+
 /// A place in the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
@@ -34,11 +36,11 @@ pub(crate) enum Shape {
 
 const SHAPES: [(&str, Shape); 6] = [
     (
-        r#"File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>[\w.<>]+))?"#,
+        r#"File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>[\w.<>[:^ascii:]]+))?"#,
         Shape::Plain,
     ),
     (
-        r"^\s*File (?P<file>\S+?):(?P<line>\d+), in (?P<function>[\w.<>]+)",
+        r"^\s*File (?P<file>\S+?):(?P<line>\d+), in (?P<function>[\w.<>[:^ascii:]]+)",
         Shape::Notebook,
     ),
     (
@@ -46,15 +48,15 @@ const SHAPES: [(&str, Shape); 6] = [
         Shape::Notebook,
     ),
     (
-        r"^\s*(?P<file>(?:[A-Za-z]:\\[^:]+?|[^\s:]+)\.py|<[\w-]+>) in (?P<function>[\w.<>]+)\(",
+        r"^\s*(?P<file>(?:[A-Za-z]:\\[^:]+?|[^\s:]+)\.py|<[\w-]+>) in (?P<function>[\w.<>[:^ascii:]]+)\(",
         Shape::Notebook,
     ),
     (
-        r"^\s*[│|]\s*(?P<file>[^│]*?\.py):(?P<line>\d+)\s+in\s+(?P<function>[\w.<>]+)",
+        r"^\s*[│|]\s*(?P<file>[^│]*?\.py):(?P<line>\d+)\s+in\s+(?P<function>[\w.<>[:^ascii:]]+)",
         Shape::Boxed,
     ),
     (
-        r"^\s*(?P<file>[^\s:]+\.py):(?P<line>\d+): in (?P<function>[\w.<>]+)",
+        r"^\s*(?P<file>[^\s:]+\.py):(?P<line>\d+): in (?P<function>[\w.<>[:^ascii:]]+)",
         Shape::Boxed,
     ),
 ];
@@ -63,8 +65,8 @@ static COMPILED: LazyLock<Vec<(Regex, Shape)>> = LazyLock::new(|| {
     SHAPES
         .iter()
         .map(|(pattern, shape)| {
-            let regex =
-                Regex::new(pattern).expect("a constant of this file, compiled by its tests");
+            let regex = Regex::new(&ascii(pattern))
+                .expect("a constant of this file, compiled by its tests");
             (regex, *shape)
         })
         .collect()
@@ -83,7 +85,8 @@ impl Frame {
             return None;
         }
         COMPILED.iter().find_map(|(regex, shape)| {
-            let found = regex.captures(body)?;
+            // Asking for groups takes memory, also where nothing matches.
+            let found = regex.is_match(body).then(|| regex.captures(body))??;
             let part = |name| found.name(name).map_or("", |m| m.as_str());
             let function = part("function");
             let frame = Self {

@@ -167,9 +167,12 @@ impl Pass<'_> {
         if attentive || seen.read || self.table.may_match(piece.bytes) {
             let line = Line::read(piece);
             let patterns = self.patterns;
+            let held = SIEVE.held(&line.text);
             let mut reader = self.reader();
-            reader.progress(&line, piece.bytes, &patterns.list);
-            reader.read(&line);
+            if held.bar || !patterns.others.is_empty() {
+                reader.progress(&line, piece.bytes, &patterns.list);
+            }
+            reader.read(&line, &held);
             return;
         }
         if let Some(marker) = seen.ambient {
@@ -242,8 +245,8 @@ impl Pass<'_> {
         if let Shown::Step {
             pattern,
             step,
+            total,
             initial,
-            ..
         } = shown
             && let Some(latest) = self.text.track.latest_pattern()
         {
@@ -251,10 +254,18 @@ impl Pass<'_> {
             if latest < pattern {
                 return;
             }
+            if !cursor
+                .bar
+                .is_none_or(|(_, before)| before.goes_on(step, total))
+            {
+                self.catch_up(block, cursor);
+            }
+            let track = &self.text.track;
             if latest == pattern
-                && self.text.track.moved
-                && ((!initial && self.text.track.is_at(step))
-                    || self.events.all_survived(self.source))
+                && track.moved
+                && !initial
+                && track.goes_on(step, total)
+                && (track.is_at(step) || self.events.all_survived(self.source))
             {
                 cursor.bar = Some((at, shown));
                 return;
@@ -288,7 +299,11 @@ impl Pass<'_> {
                 ..
             } if alone && patterns.others.is_empty() => {
                 let line = &block.bytes[start..end];
-                let progress = Progress { step, total };
+                let progress = Progress {
+                    step,
+                    total,
+                    own: None,
+                };
                 let pattern = patterns.built_in[pattern];
                 let known = progress::Shown::known(pattern, progress, line);
                 self.reader().shown(known, line);

@@ -93,8 +93,8 @@ impl Line {
             offset: piece.offset,
             number: piece.line,
             printer: Printer {
-                rank: number_after(&RANK, "ank", prefix),
-                pid: number_after(&PID, "pid=", prefix),
+                rank: number_after(&["Rank", "rank"], &[' ', '='], prefix),
+                pid: number_after(&["pid="], &[], prefix),
             },
             level: level_of(prefix),
             stamp: stamp_of(prefix),
@@ -132,8 +132,6 @@ static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     compiled(&format!("^(?:{})+", parts.join("|")))
 });
 
-static RANK: LazyLock<Regex> = LazyLock::new(|| compiled(r"\b[Rr]ank[ =]?(\d+)"));
-static PID: LazyLock<Regex> = LazyLock::new(|| compiled(r"\bpid=(\d+)"));
 static MILD: LazyLock<Regex> =
     LazyLock::new(|| compiled(r"\b(?:WARNING|WARN|INFO|DEBUG)\b|\[?\b[WI]\d{3,4} "));
 static LOUD: LazyLock<Regex> = LazyLock::new(|| compiled(r"\b(?:ERROR|CRITICAL|FATAL)\b"));
@@ -148,12 +146,22 @@ fn compiled(pattern: &str) -> Regex {
         .expect("a constant of this file, compiled by every test that reads a line")
 }
 
-/// The number that a pattern finds; `word` stands in whatever it matches.
-fn number_after<T: std::str::FromStr>(pattern: &Regex, word: &str, text: &str) -> Option<T> {
-    if !text.contains(word) {
-        return None;
-    }
-    pattern.captures(text)?.get(1)?.as_str().parse().ok()
+/// The number behind the first of some words that has one, with at most one of `gaps` in between.
+fn number_after<T: std::str::FromStr>(words: &[&str], gaps: &[char], text: &str) -> Option<T> {
+    let number = |(at, word): (usize, &str)| {
+        let inside = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+        if text.as_bytes()[..at].last().is_some_and(inside) {
+            return None;
+        }
+        let rest = &text[at + word.len()..];
+        let rest = rest.strip_prefix(gaps).unwrap_or(rest);
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        (digits > 0).then_some((at, &rest[..digits]))
+    };
+    let found = words
+        .iter()
+        .flat_map(|word| text.match_indices(word).find_map(number));
+    found.min_by_key(|(at, _)| *at)?.1.parse().ok()
 }
 
 /// A cleaned line without what stands in front of its message.
@@ -163,6 +171,10 @@ pub(crate) fn body_of(text: &str) -> &str {
 
 /// Level by the words before a message; also used for what stands before a match inside a line.
 pub(crate) fn level_of(before: &str) -> Level {
+    // Every word for something mild has one of these letters.
+    if memchr::memchr3(b'W', b'I', b'D', before.as_bytes()).is_none() {
+        return Level::Loud;
+    }
     // NCCL has no louder word than this one.
     let error_of_nccl = before.contains("NCCL WARN");
     let mild = !error_of_nccl && (MILD.is_match(before) || before.contains("UserWarning"));

@@ -115,6 +115,7 @@ impl ProgressPattern {
         Some(Progress {
             step: number("step")?,
             total: number("total"),
+            own: None,
         })
     }
 }
@@ -199,10 +200,53 @@ pub(crate) fn shown(patterns: &[ProgressPattern], body: &str) -> Option<Shown> {
     })
 }
 
+/// Steps that were finished in this attempt, however often its bars began anew.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Finished {
+    steps: u64,
+    /// What was shown last.
+    step: u64,
+    total: Option<u64>,
+}
+
+impl Finished {
+    /// By the first line: a bar that was drawn before anything was done shows what was done before.
+    fn first(shown: &Shown) -> Self {
+        let Progress { step, total, .. } = shown.progress;
+        Self {
+            steps: if shown.initial { 0 } else { step },
+            step,
+            total,
+        }
+    }
+
+    /// Takes the next line; `anew` for one of a pattern that is trusted more.
+    fn take(&mut self, shown: &Shown, anew: bool) {
+        let next = Self::first(shown);
+        let total = next.total.or(self.total);
+        if total < self.total {
+            // A smaller bar beside the one of training, as of an evaluation.
+            return;
+        }
+        let same = self.total.is_none() || total == self.total;
+        let begins = shown.initial || next.step <= self.step / 2 || !same;
+        match next.step.checked_sub(self.step) {
+            Some(more) if same && !shown.initial => self.steps += more,
+            None if anew => *self = next,
+            _ if begins => self.steps += next.steps,
+            // Several processes print, and one of them lags behind.
+            _ => return,
+        }
+        (self.step, self.total) = (next.step, total);
+    }
+}
+
 /// Progress of one source: the latest of its most trusted pattern.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Track {
     latest: Option<Shown>,
+    #[serde(default)]
+    finished: Option<Finished>,
     /// A step was finished in this attempt, not only shown as already done.
     pub moved: bool,
 }
@@ -216,6 +260,11 @@ impl Track {
             return false;
         }
         self.moved |= !shown.initial && shown.progress.step > 0;
+        let anew = self.latest_pattern() != Some(shown.pattern);
+        match &mut self.finished {
+            Some(finished) => finished.take(&shown, anew),
+            None => self.finished = Some(Finished::first(&shown)),
+        }
         let total = shown.progress.total;
         let before = self.latest.replace(shown);
         if let (None, Some(before), Some(now)) = (total, before, &mut self.latest) {
@@ -225,12 +274,25 @@ impl Track {
     }
 
     pub(crate) fn progress(&self) -> Option<Progress> {
-        self.latest.as_ref().map(|shown| shown.progress.clone())
+        let shown = &self.latest.as_ref()?.progress;
+        let own = self.finished.map(|finished| finished.steps);
+        Some(Progress {
+            own: own.filter(|steps| *steps != shown.step),
+            ..shown.clone()
+        })
     }
 
     /// The pattern that counts.
     pub(crate) fn latest_pattern(&self) -> Option<usize> {
         self.latest.as_ref().map(|shown| shown.pattern)
+    }
+
+    /// Does a bar go on from the latest, step by step?
+    pub(crate) fn goes_on(&self, step: u64, total: Option<u64>) -> bool {
+        self.latest.as_ref().is_some_and(|shown| {
+            let latest = &shown.progress;
+            step >= latest.step && (total.is_none() || total == latest.total)
+        })
     }
 
     /// Is this the latest step?
@@ -303,10 +365,44 @@ mod tests {
             track.progress(),
             Some(Progress {
                 step: 101,
-                total: Some(105)
+                total: Some(105),
+                own: Some(1),
             })
         );
         assert!(!track.take(shown(&patterns, first).unwrap()));
+    }
+
+    #[test]
+    fn steps_of_this_attempt_are_counted_over_bars_that_begin_anew() {
+        let patterns = ProgressPattern::built_in();
+        let done = |lines: &[&str]| {
+            let mut track = Track::default();
+            for line in lines {
+                track.take(shown(&patterns, line).expect(line));
+            }
+            track.progress().map(|p| (p.step, p.done()))
+        };
+        let resumed = " 90%|█████████ | 90/100 [00:00<?, ?it/s]";
+        let on = " 92%|█████████▏| 92/100 [00:21<01:25, 10.6s/it]";
+        assert_eq!(done(&[on]), Some((92, 92)));
+        assert_eq!(done(&[resumed]), Some((90, 0)));
+        assert_eq!(done(&[resumed, on]), Some((92, 2)));
+        let epochs = [
+            "Epoch 0:  99%|█████████▉| 99/100 [01:00<00:01, 1.6it/s]",
+            "Epoch 1:   0%|          | 0/100 [00:00<?, ?it/s]",
+            "Epoch 1:   2%|▏         | 2/100 [00:02<01:00, 1.6it/s]",
+        ];
+        assert_eq!(done(&epochs), Some((2, 101)));
+        let evaluated = [
+            on,
+            "100%|██████████| 20/20 [00:01<00:00, 16.0it/s]",
+            " 93%|█████████▎| 93/100 [00:30<01:25, 10.6s/it]",
+        ];
+        assert_eq!(done(&evaluated), Some((93, 93)));
+        assert_eq!(
+            done(&["step:8 - x:1", "step:7 - x:1", "step:9 - x:1"]),
+            Some((9, 9))
+        );
     }
 
     #[test]

@@ -10,12 +10,12 @@ use super::clean::sanitize;
 use super::context::{Context, Part};
 use super::events::{Event, Events};
 use super::exceptions;
-use super::frame::Frame;
+use super::frame::{Frame, Shape};
 use super::lines::windows;
 use super::phase::{self, Found};
 use super::prefix::{Level, Line, Stamp, level_of, rank_in};
 use super::progress::{ProgressPattern, Shown, Track, shown};
-use super::sieve::SIEVE;
+use super::sieve::Held;
 use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
 use super::tenants::Ours;
 
@@ -102,10 +102,9 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Takes a line that could matter, or that a line before asked for.
-    pub(super) fn read(&mut self, line: &Line) {
+    /// Takes a line that could matter, or that a line before asked for, with what it holds.
+    pub(super) fn read(&mut self, line: &Line, held: &Held) {
         self.surroundings(line);
-        let held = SIEVE.held(&line.text);
         let (part, stream) = self.text.context.take(line, &held.markers);
         let in_traceback = stream.open;
         match part {
@@ -154,7 +153,7 @@ impl Reader<'_> {
         if let Some(pid) = line.printer.pid {
             self.ours.know(pid);
         }
-        self.ours.engine |= ENGINES.iter().any(|name| line.text.contains(name));
+        self.ours.engine = self.ours.engine || ENGINES.iter().any(|name| line.text.contains(name));
         if let Some(stamp) = line.stamp {
             self.text.last_stamp = Some((stamp, line.number));
         }
@@ -172,12 +171,10 @@ impl Reader<'_> {
 
     /// A frame or the source below it may belong to a message before, or to one that never ends.
     fn late_frame(&mut self, line: &Line) {
-        if self.text.unfinished.is_none()
-            && line
-                .body()
-                .trim_start_matches([' ', '|'])
-                .starts_with("File \"")
-        {
+        let read = Frame::read(line.body());
+        let quoted = line.body().trim_start_matches([' ', '|']);
+        let boxed = matches!(read, Some((_, Shape::Boxed)));
+        if self.text.unfinished.is_none() && (boxed || quoted.starts_with("File \"")) {
             // The log begins inside a traceback.
             let cut_off = Event::new(exceptions::unfinished(""), self.source, line, 0);
             self.text.unfinished = Some(Box::new(cut_off));
@@ -192,7 +189,7 @@ impl Reader<'_> {
             cut_off.frame = stream.place(line.number).cloned();
             cut_off.phase = stream.phase(line.number);
         }
-        let frame = Frame::read(line.body()).map(|(frame, _)| frame);
+        let frame = read.map(|(frame, _)| frame);
         if let Some(found) = phase::in_frame(line.body(), frame.as_ref()) {
             self.events
                 .refine_phase(self.source, line.printer, line.number, found);

@@ -109,6 +109,42 @@ fn a_verl_job_that_dies_in_the_actors_update() {
 }
 
 #[test]
+fn a_box_whose_head_was_cut_off_is_a_traceback_that_does_not_end() {
+    let frames = "\
+│ /opt/env/lib/python3.11/site-packages/torch/nn/modules/module.py:1751 in _wrapped_call_impl      │
+│                                                                                                  │
+│ /w/models/net.py:88 in forward                                                                   │
+│                                                                                                  │
+│ ❱ 88 │   │   x = self.mlp(x)                                                                     │
+";
+    let incident = verdict(frames);
+    assert_eq!((incident.kind.as_str(), incident.fatal), ("other", true));
+    assert_eq!(incident.phase, "forward");
+    assert_eq!(
+        incident.frame.map(|frame| frame.to_string()).as_deref(),
+        Some("/w/models/net.py:88 in forward")
+    );
+    assert_eq!(
+        verdict(&format!("{frames}╰──────╯\n{OOM}\n")).kind,
+        "cuda_oom"
+    );
+}
+
+#[test]
+fn a_worker_of_datasets_that_is_gone_was_mostly_killed_for_host_memory() {
+    let log = "\
+│ ❱ 713 │   │   │   │   │   raise RuntimeError(                                                    │
+│   714 │   │   │   │   │   │   \"One of the subprocesses has abruptly died during map operation.\"  │
+╰──────────────────────────────────────────────────────────────────────────────────────────────────╯
+RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing.
+";
+    let incident = verdict(log);
+    assert_eq!(incident.kind, "host_oom");
+    assert_eq!(incident.is_host_oom, Tri::Ambiguous);
+    assert_eq!(incident.phase, "dataloader");
+}
+
+#[test]
 fn the_root_is_the_first_failing_rank_and_the_watchdogs_are_consequences() {
     let log = "\
 [rank5]:[E302 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.
@@ -497,7 +533,8 @@ fn a_digest_shows_progress_and_the_last_line_without_control_characters() {
         digest.progress,
         Some(Progress {
             step: 3,
-            total: Some(9)
+            total: Some(9),
+            own: None,
         })
     );
     assert_eq!(digest.last_line, "hot");

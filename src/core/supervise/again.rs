@@ -8,7 +8,7 @@ use super::verdict::of_others;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::job::{ExitStatus, JobState, JobStatus};
 
-/// Steps after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
+/// Steps of an attempt after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
 /// then, and what was too much is a rare batch or memory in pieces.
 const LATE_STEPS: u64 = 20;
 /// Failures of attempts that ran on a node after which it is kept away from.
@@ -46,7 +46,7 @@ pub(super) fn before_a_rung(run: &Run, attempt: &Attempt, incident: &Incident) -
     let done = attempt
         .progress
         .as_ref()
-        .is_some_and(|p| p.step >= LATE_STEPS);
+        .is_some_and(|p| p.done() >= LATE_STEPS);
     let late = gpu && done && run.intent.resumes(&run.history.rungs());
     (late && left(Cause::LateOom, supervision.late_oom_retries)).then_some(Cause::LateOom)
 }
@@ -116,11 +116,8 @@ fn no_further(history: &History) -> bool {
             ..
         })
     );
-    let step = |a: &Attempt| a.progress.as_ref().map(|p| p.step);
-    timed_out
-        && step(present)
-            .zip(step(before))
-            .is_some_and(|(now, then)| now <= then)
+    let steps = present.progress.as_ref().zip(before.progress.as_ref());
+    timed_out && steps.is_some_and(|(now, then)| now.is_further_than(then) == Some(false))
 }
 
 /// Nodes on which attempts failed again and again with their node. The scheduler does not say which of a

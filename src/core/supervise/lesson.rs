@@ -3,7 +3,7 @@
 use super::history::Attempt;
 use super::run::Run;
 use super::verdict::{memory_incident, of_others, succeeded};
-use crate::core::diagnose::{Class, Incident};
+use crate::core::diagnose::{Class, Incident, Progress};
 use crate::core::job::JobState;
 use crate::core::learn::{End, Entry, Rung};
 use crate::core::measure::Measured;
@@ -78,7 +78,7 @@ fn trained(attempt: &Attempt) -> bool {
         (Some(started), Some(ended)) => ended.duration_since(started).as_secs(),
         _ => 0,
     };
-    let steps = attempt.progress.as_ref().map_or(0, |p| p.step);
+    let steps = attempt.progress.as_ref().map_or(0, Progress::done);
     from_outside && !attempt.stalled && steps >= STEPS && seconds >= SECONDS
 }
 

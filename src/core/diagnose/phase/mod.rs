@@ -6,13 +6,11 @@
 //! states that it creates are memory of their own.
 
 mod frames;
-
-use std::sync::LazyLock;
-
-use aho_corasick::AhoCorasick;
+mod markers;
 
 use super::frame::Frame;
-use frames::{FRAMES, Row};
+use frames::FRAMES;
+use markers::fits;
 
 /// Text in a line that tells the phase.
 pub(crate) struct Marker {
@@ -130,72 +128,11 @@ const fn ambient(phase: &'static str, needles: &'static [&'static str]) -> Marke
 pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<Found> {
     let canonical = frame.map(Frame::canonical);
     let line = canonical.as_deref().unwrap_or(line);
-    let marked = MARKERS.heaviest(line).map(|row| Found {
+    let marked = markers::heaviest(line).map(|row| Found {
         phase: row.phase,
         weight: row.weight,
     });
     marked.or_else(|| named_after_a_layer(frame?))
-}
-
-/// The needles of [`FRAMES`], looked for all at once.
-struct Markers {
-    /// What each begins with, up to a `*`.
-    beginnings: AhoCorasick,
-    /// In the order of `beginnings`: each needle, and the number of its row.
-    needles: Vec<(usize, &'static str)>,
-}
-
-static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
-    let rows = FRAMES.iter().enumerate();
-    let needles: Vec<_> = rows
-        .flat_map(|(row, r)| r.needles.split(" | ").map(move |n| (row, n)))
-        .collect();
-    let beginnings = needles.iter().map(|(_, n)| parts(n).0);
-    Markers {
-        beginnings: AhoCorasick::new(beginnings)
-            .expect("a constant of this file, compiled by its tests"),
-        needles,
-    }
-});
-
-impl Markers {
-    /// The heaviest row of which a needle stands in the line, among equals the last.
-    fn heaviest(&self, line: &str) -> Option<&'static Row> {
-        let order = |row: &usize| (FRAMES[*row].weight, *row);
-        let mut heaviest: Option<usize> = None;
-        for hit in self.beginnings.find_overlapping_iter(line) {
-            let (row, needle) = self.needles[hit.pattern().as_usize()];
-            if heaviest.is_none_or(|h| order(&row) > order(&h)) && fits(needle, line) {
-                heaviest = Some(row);
-            }
-        }
-        heaviest.map(|row| &FRAMES[row])
-    }
-}
-
-/// What a needle begins with, what follows its `*`, and whether a `$` ends it.
-fn parts(needle: &str) -> (&str, Option<&str>, bool) {
-    let (needle, at_end) = match needle.strip_suffix('$') {
-        Some(needle) => (needle, true),
-        None => (needle, false),
-    };
-    match needle.split_once('*') {
-        None => (needle, None, at_end),
-        Some((first, last)) => (first, Some(last), at_end),
-    }
-}
-
-/// Does the line hold the needle? `*` stands for anything, `$` at the end for the end of the line.
-fn fits(needle: &str, line: &str) -> bool {
-    let (first, last, at_end) = parts(needle);
-    let rest = match last {
-        None => Some((line, first)),
-        Some(last) => line.find(first).map(|at| (&line[at + first.len()..], last)),
-    };
-    rest.is_some_and(|(rest, last)| match at_end {
-        true => rest.ends_with(last),
-        false => rest.contains(last),
-    })
 }
 
 /// A function that computes a layer, in a program that no table knows.

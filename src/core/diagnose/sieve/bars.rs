@@ -59,6 +59,13 @@ pub(crate) enum Shown {
     },
 }
 
+impl Shown {
+    /// Is this the next of the same bar, or the same again?
+    pub(crate) fn goes_on(self, to: u64, end: Option<u64>) -> bool {
+        matches!(self, Self::Step { step, total, .. } if to >= step && end == total)
+    }
+}
+
 impl Bar {
     /// The built-in patterns that a line with this hint can match, by number.
     pub(crate) fn patterns(self) -> &'static [usize] {

@@ -21,6 +21,7 @@ mod wide;
 use std::sync::LazyLock;
 
 pub(crate) use bars::{BUILT_IN, Bar, Shown};
+pub(crate) use ordinary::rarest_quad;
 
 use super::clean::unescaped;
 use grams::Grams;
@@ -75,6 +76,8 @@ pub(crate) struct Held {
     pub entries: Vec<(usize, usize)>,
     /// The phases that it announces: indices into [`super::phase::AMBIENT`].
     pub markers: Vec<u8>,
+    /// It may show progress.
+    pub bar: bool,
 }
 
 /// All needles, ready to be looked for.
@@ -186,6 +189,7 @@ impl Sieve {
             held.entries
                 .extend(entries.map(|entry| (usize::from(*entry), at)));
             held.markers.extend(needle.marker);
+            held.bar |= matches!(needle.what, What::Progress(_));
         };
         let mut note = |needle: &Needle, at: usize| {
             note_one(needle, at);

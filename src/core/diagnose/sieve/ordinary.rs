@@ -66,9 +66,21 @@ pub(super) fn likeness(gram: &[u8]) -> u64 {
 }
 
 /// Does an ordinary word hold these four bytes?
-pub(super) fn is_ordinary(quad: &[u8]) -> bool {
+fn is_ordinary(quad: &[u8]) -> bool {
     static QUADS: LazyLock<HashSet<&[u8]>> = LazyLock::new(|| windows(4));
     QUADS.contains(quad)
+}
+
+/// Where in a needle the four bytes stand that ordinary text holds least often; 0 in a shorter one.
+pub(crate) fn rarest_quad(needle: &[u8]) -> usize {
+    let frequency = |at: &usize| -> u64 {
+        let bytes = needle[*at..].iter().take(4);
+        let product: u64 = bytes.map(|b| commonness(*b)).product();
+        let bytes = needle.get(*at..at + 4).unwrap_or_default();
+        product * if is_ordinary(bytes) { 20 } else { 1 }
+    };
+    let places = 0..needle.len().saturating_sub(3).max(1);
+    places.min_by_key(frequency).unwrap_or(0)
 }
 
 fn windows(length: usize) -> HashSet<&'static [u8]> {

@@ -1,8 +1,8 @@
 //! Needles that are too short for `grams`, by the four bytes of each that are the rarest.
 
 use super::needles::{Needle, PYTEST_FRAME, pytest_frame};
-use super::ordinary::{commonness, is_ordinary};
-use super::quads::{ESCAPE, Quad, Quads, WIDTH};
+use super::ordinary::rarest_quad;
+use super::quads::{ESCAPE, Quad, Quads};
 use super::{Bar, What};
 
 /// A set of short needles.
@@ -94,7 +94,8 @@ impl Short {
         let mut places: Vec<Place> = Vec::new();
         let mut quads: Vec<Quad> = Vec::new();
         for (number, needle) in needles.iter().enumerate() {
-            let (at, quad) = rarest_quad(needle.text);
+            let at = rarest_quad(needle.text);
+            let quad = std::array::from_fn(|place| needle.text.get(at + place).copied());
             quads.push(quad);
             places.push(Place::new(number, at, quad));
         }
@@ -172,18 +173,4 @@ fn quad_at(text: &[u8], at: usize) -> u32 {
 fn slot(quad: u32) -> usize {
     let pair = quad & 0xffff;
     (pair.wrapping_mul(0x9e37_79b1) >> 24) as usize
-}
-
-/// The four bytes of a needle that ordinary text holds least often, and where in it they stand.
-fn rarest_quad(needle: &[u8]) -> (usize, Quad) {
-    let quad = |at: usize| std::array::from_fn(|place| needle.get(at + place).copied());
-    let frequency = |at: &usize| -> u64 {
-        let bytes = needle[*at..].iter().take(WIDTH);
-        let product: u64 = bytes.map(|b| commonness(*b)).product();
-        let bytes = needle.get(*at..at + WIDTH).unwrap_or_default();
-        product * if is_ordinary(bytes) { 20 } else { 1 }
-    };
-    let places = 0..needle.len().saturating_sub(WIDTH - 1).max(1);
-    let at = places.min_by_key(frequency).unwrap_or(0);
-    (at, quad(at))
 }

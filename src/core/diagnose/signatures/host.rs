@@ -185,6 +185,15 @@ pub(super) const TABLE: &[Signature] = &[
         ..CAUSE
     },
     Signature {
+        id: "datasets_worker_died",
+        literals: &["of the subprocesses has abruptly died during map"],
+        phase: Some("dataloader"),
+        pool: "unknown: a process that prepares data is gone, mostly for lack of host memory",
+        source: "datasets utils/py_utils.py (iflatmap_unordered), 2.12 to 4.x",
+        example: "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing.",
+        ..KILLED
+    },
+    Signature {
         id: "ray_low_on_memory",
         kind: "host_oom",
         literals: &[

@@ -63,7 +63,6 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "hw_gpu_lost",
         literals: &[
-            "NVRM: Xid (PCI",
             "fallen off the bus",
             "GPU is lost",
             "device(s) is/are busy or unavailable",
@@ -74,8 +73,28 @@ pub(super) const TABLE: &[Signature] = &[
             "couldn't communicate with the NVIDIA driver",
         ],
         source: "NVIDIA driver and kernel (dmesg), nvidia-smi, CUDA runtime, ROCm",
-        example: "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",
+        example: "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.  Reboot the system to recover this GPU",
         ..HARDWARE
+    },
+    Signature {
+        id: "hw_xid",
+        literals: &["NVRM: Xid (PCI"],
+        pattern: Some(
+            r"Xid \(PCI[^)]*\): (?:32|38|44|48|61|62|63|64|74|79|92|94|95|109|119|120|121|140|143|14[4-9]|150)\b",
+        ),
+        source: "NVIDIA, XID Errors: numbers of the GPU, its memory, its links and the driver",
+        example: "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python, GPU has fallen off the bus.",
+        ..HARDWARE
+    },
+    Signature {
+        id: "xid_of_a_program",
+        weight: weight::NETWORK,
+        literals: &["NVRM: Xid (PCI"],
+        pattern: Some(r"Xid \(PCI[^)]*\): (?:8|13|31|43|69|137)\b"),
+        any_level: true,
+        source: "NVIDIA, XID Errors: numbers of a program's mistakes, after which the GPU is healthy",
+        example: "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f3a_1c000000.",
+        ..BUG
     },
     Signature {
         id: "disk_full",

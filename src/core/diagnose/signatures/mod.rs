@@ -237,14 +237,13 @@ impl Compiled {
         body_at: usize,
         owned: usize,
     ) -> Option<Match> {
-        if at >= owned {
+        if at >= owned || (self.signature.quotable && quoted(text, at)) {
             return None;
         }
         let body = &text[body_at.min(at)..];
         let fits = self.pattern.as_ref().is_none_or(|p| p.is_match(body));
-        let barred = self.unless.as_ref().is_some_and(|p| p.is_match(body));
-        let quoted = self.signature.quotable && quoted(text, at);
-        (fits && !barred && !quoted).then_some(Match { at })
+        let barred = fits && self.unless.as_ref().is_some_and(|p| p.is_match(body));
+        (fits && !barred).then_some(Match { at })
     }
 
     /// A wrapped message whose first line holds a literal but not the pattern.
@@ -354,6 +353,26 @@ mod tests {
                 "{} does not match its own example",
                 s.id
             );
+        }
+    }
+
+    #[test]
+    fn an_xid_is_hardware_where_the_table_of_devices_says_so() {
+        use crate::core::device::{Clock, Origin, Xid};
+        let clock = Clock {
+            boot: None,
+            now: jiff::Timestamp::UNIX_EPOCH,
+            zone: jiff::tz::TimeZone::UTC,
+        };
+        for code in 0..300 {
+            let line = format!("NVRM: Xid (PCI:0000:3b:00): {code}, pid=4711, name=python");
+            let expected = match Xid::read(&line, &clock).map(|xid| xid.origin) {
+                Some(Origin::Hardware | Origin::Driver) => Some("hw_error"),
+                Some(Origin::Program) => Some("code_bug"),
+                _ => None,
+            };
+            let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
+            assert_eq!(found.map(|e| e.signature.kind), expected, "{line}");
         }
     }
 }

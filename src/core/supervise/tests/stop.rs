@@ -10,11 +10,24 @@ use crate::core::supervise::{
 };
 
 fn progress(step: u64) -> Option<Progress> {
-    Some(Progress { step, total: None })
+    Some(Progress {
+        step,
+        ..Progress::default()
+    })
 }
 
 /// The next attempt is job 17 plus its number and ends so, on these nodes, after so many steps.
 fn attempt(bench: &mut Bench, number: u32, end: JobState, nodes: &[&str], steps: u64) -> Verdict {
+    came_to(bench, number, end, nodes, progress(steps))
+}
+
+fn came_to(
+    bench: &mut Bench,
+    number: u32,
+    end: JobState,
+    nodes: &[&str],
+    progress: Option<Progress>,
+) -> Verdict {
     let second = i64::from(number) * 1_000;
     bench.prepared(number, second);
     bench.feed(&accepted(number), second + 1);
@@ -28,16 +41,16 @@ fn attempt(bench: &mut Bench, number: u32, end: JobState, nodes: &[&str], steps:
         };
         bench.feed(&event, second + later);
     }
-    drained(bench, number, second + 200, steps)
+    drained(bench, number, second + 200, progress)
 }
 
-fn drained(bench: &mut Bench, number: u32, second: i64, steps: u64) -> Verdict {
+fn drained(bench: &mut Bench, number: u32, second: i64, progress: Option<Progress>) -> Verdict {
     let oom = bench.oom.then(|| incident("cuda_oom", Class::GpuOom));
     let event = Event::Drained {
         attempt: number,
         complete: true,
         incident: Box::new(oom.unwrap_or_else(nothing)),
-        progress: progress(steps),
+        progress,
         measured: Measured::default(),
     };
     let facts = bench.feed(&event, second);
@@ -72,6 +85,18 @@ fn an_oom_after_many_steps_is_tried_once_from_the_checkpoint_before_a_rung() {
         let verdict = attempt(&mut bench, 2, JobState::Failed, &["node1"], steps);
         assert!(matches!(verdict, Verdict::Climb { .. }), "{verdict:?}");
     }
+}
+
+#[test]
+fn an_oom_soon_after_a_resume_is_not_late() {
+    let mut bench = Bench::new(Double {
+        resumes: true,
+        ..Double::new(3)
+    });
+    bench.oom = true;
+    let resumed = progress(500).map(|p| Progress { own: Some(3), ..p });
+    let verdict = came_to(&mut bench, 1, JobState::Failed, &["node1"], resumed);
+    assert!(matches!(verdict, Verdict::Climb { .. }), "{verdict:?}");
 }
 
 #[test]
@@ -210,7 +235,7 @@ fn a_job_without_progress_is_cancelled_where_that_is_asked_for() {
         .any(|a| matches!(a, Action::Cancel { .. }));
     assert!(cancels);
     bench.feed(&polled(status(JobState::Cancelled)), 2_010);
-    let verdict = drained(&mut bench, 1, 2_020, 1);
+    let verdict = drained(&mut bench, 1, 2_020, progress(1));
     let Verdict::End {
         outcome: Outcome::Failed { reason, .. },
     } = verdict

@@ -523,7 +523,10 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
         attempt: 1,
         look: LogLook {
             fatal: Some(Class::GpuOom),
-            progress: Some(Progress { step, total: None }),
+            progress: Some(Progress {
+                step,
+                ..Progress::default()
+            }),
             ..LogLook::default()
         },
     };
@@ -868,7 +871,7 @@ fn taught(state: JobState, incident: Incident, steps: u64, seconds: i64) -> Opti
         incident: Box::new(incident),
         progress: Some(Progress {
             step: steps,
-            total: None,
+            ..Progress::default()
         }),
         measured: Measured::default(),
     };
