@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use oomctl::core::adopt::Own;
+use oomctl::core::config::parse_preset;
 use oomctl::core::ladder::Decision;
 use oomctl::core::patch::{
     Adoption, Ask, Given, Launchers, Source, Span, Stack, State, Submission, directives,
@@ -49,7 +50,12 @@ fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> T {
 }
 
 fn presets() -> Vec<PresetFile> {
-    files_in("presets").iter().map(|p| read_yaml(p)).collect()
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let name = path.display().to_string();
+        parse_preset(&name, &text).unwrap_or_else(|e| panic!("{e}"))
+    };
+    files_in("presets").iter().map(read).collect()
 }
 
 fn sets_of(preset: &PresetFile) -> Vec<KnobSetFile> {

@@ -219,8 +219,10 @@ impl<'a> Adoption<'a> {
             for knob in &stack.knobs {
                 let wish = wishes.iter().find(|(name, _)| *name == knob.name);
                 let was = find(&self.reading, old, knob);
-                // Another name for the same bytes.
-                let same = |found: &Found| wished.iter().any(|w| w.value == found.value);
+                // Another name for the same bytes, or for what the job asks for.
+                let same = |found: &Found| {
+                    found.way == Way::Asked || wished.iter().any(|w| w.value == found.value)
+                };
                 if wish.is_none() && was.as_ref().is_some_and(same) {
                     continue;
                 }
