@@ -29,7 +29,7 @@ pub fn result(
 ) -> Result<ExitCode, Failure> {
     let views = views(supervisor);
     if json {
-        print::json(&document(&views))?;
+        print::json(&document(&views, Some(exit_code(supervisor, end))))?;
     } else {
         for view in &views {
             text(view)?;
@@ -38,16 +38,17 @@ pub fn result(
     code(supervisor, end)
 }
 
-/// The exit code: that of the run that ended most gravely. None where a run was set aside for an error.
-pub fn exit_code(supervisor: &Supervisor, end: End) -> Option<u8> {
-    if let End::Detached { signal } = end {
-        return Some(128 + u8::try_from(signal).unwrap_or(2));
+/// The exit code: of an error for which a run was set aside, or else that of the run that ended most gravely.
+pub fn exit_code(supervisor: &Supervisor, end: End) -> u8 {
+    if let Some(error) = supervisor.runs().find_map(Handle::error) {
+        return error.exit_code();
     }
-    let outcomes = supervisor
-        .runs()
-        .filter_map(|h| h.history().outcome.as_ref());
-    let fine = supervisor.runs().all(|h| h.error().is_none());
-    fine.then(|| Outcome::gravest(outcomes).map_or(0, Outcome::exit_code))
+    if let End::Detached { signal } = end {
+        return 128 + u8::try_from(signal).unwrap_or(2);
+    }
+    let runs = supervisor.runs();
+    let outcomes = runs.filter_map(|h| h.history().outcome.as_ref());
+    Outcome::gravest(outcomes).map_or(0, Outcome::exit_code)
 }
 
 /// Ends with that exit code.
@@ -62,5 +63,5 @@ pub fn code(supervisor: &Supervisor, end: End) -> Result<ExitCode, Failure> {
             "detached; the jobs go on. `oomctl watch {names}` takes up again"
         ));
     }
-    Ok(ExitCode::from(exit_code(supervisor, end).unwrap_or(1)))
+    Ok(ExitCode::from(exit_code(supervisor, end)))
 }

@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     stored.iter_mut().for_each(look);
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
-        print::json(&document(&views))?;
+        print::json(&document(&views, None))?;
     } else if args.runs.is_empty() || views.len() > args.runs.len() {
         print::data(&list(&views))?;
     } else {

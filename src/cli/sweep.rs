@@ -14,9 +14,7 @@ use crate::core::sweep::{self, Judge};
 use crate::core::units::Bytes;
 use crate::io::files::{Access, write_atomic};
 
-/// Exit code when a cell does not fit.
-const STILL_OUT_OF_MEMORY: u8 = 3;
-/// Exit code when a cell breaks a rule, or the sweep cannot be mended.
+/// Exit code when the sweep cannot be mended.
 const CONFIGURATION: u8 = 5;
 
 /// Arguments of `sweep`.
@@ -90,11 +88,7 @@ fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     } else {
         print::data(&view.text(args.all))?;
     }
-    Ok(match (view.too_large(), view.breaks_rules()) {
-        (true, _) => ExitCode::from(STILL_OUT_OF_MEMORY),
-        (false, true) => ExitCode::from(CONFIGURATION),
-        (false, false) => ExitCode::SUCCESS,
-    })
+    Ok(ExitCode::from(view.exit_code))
 }
 
 fn fix(args: &FixArgs) -> Result<ExitCode, Failure> {

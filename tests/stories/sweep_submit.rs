@@ -139,6 +139,7 @@ fn what_must_wait_is_begun_by_whoever_watches_the_sweep() {
     let done = place.run(&sweep).ends(0);
     done.says(&["3 of its runs begin as others end, while `oomctl watch quilt` runs"]);
     assert_eq!(place.facts("quilt.2").len(), 1);
+    assert!(states(&place).contains(&"quilt.2 waiting".to_owned()));
     place
         .run(&["watch", "quilt"])
         .ends(0)
@@ -279,6 +280,8 @@ fn several_runs_end_with_the_code_of_the_gravest_whatever_their_order() {
             .run(&words)
             .ends(1)
             .says(&["2 runs: 1 exhausted, 1 failed"]);
+        let json = place.run(&["watch", "sweep-1", "--json"]).ends(1).json();
+        assert_eq!(json["exit_code"], 1);
     }
 }
 

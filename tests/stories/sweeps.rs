@@ -54,7 +54,10 @@ fn json_has_what_the_text_has() {
         .run(&["sweep", "check", "sweep.yaml", "--json"])
         .ends(3);
     let json = checked.json();
-    assert_eq!(json["cells"], 36);
+    assert_eq!(
+        (&json["cells"], &json["exit_code"]),
+        (&36.into(), &3.into())
+    );
     assert_eq!(json["verdicts"]["does_not_fit"], 36);
     assert_eq!(json["findings"][0]["terms"][0]["gib"], 1490.12);
     assert_eq!(

@@ -26,7 +26,7 @@ const SCHEMA_VERSION: u32 = 1;
 pub struct RunView {
     /// Name.
     pub run: String,
-    /// `submitting`, `pending`, `running`, … or how it ended.
+    /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
     pub state: String,
     /// Exit code, when it is over.
     pub exit_code: Option<u8>,
@@ -88,13 +88,16 @@ pub struct AttemptView {
 #[derive(Serialize)]
 pub struct Document<'a> {
     schema_version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
     runs: &'a [RunView],
 }
 
-/// The JSON document of some runs.
-pub fn document(runs: &[RunView]) -> Document<'_> {
+/// The JSON document of some runs, and the exit code of the command that waited for them.
+pub fn document(runs: &[RunView], exit_code: Option<u8>) -> Document<'_> {
     Document {
         schema_version: SCHEMA_VERSION,
+        exit_code,
         runs,
     }
 }
@@ -156,6 +159,8 @@ fn state(history: &History) -> String {
         .and_then(|a| a.status.as_ref())
         .map(|s| s.state.word().to_lowercase());
     match history.phase() {
+        // Before its first attempt: others of its sweep go first.
+        Phase::Preparing(1) => "waiting".to_owned(),
         Phase::Live => word.unwrap_or_else(|| "submitted".to_owned()),
         Phase::Searching => "unclear".to_owned(),
         Phase::Draining | Phase::Judging | Phase::Closing => "ended".to_owned(),

@@ -64,7 +64,7 @@ pub struct View {
 #[derive(Serialize)]
 struct Document<'a> {
     schema_version: u32,
-    exit_code: Option<u8>,
+    exit_code: u8,
     #[serde(flatten)]
     view: &'a View,
     runs: &'a [RunView],
@@ -146,11 +146,7 @@ impl View {
     }
 
     /// The JSON document, with the runs that were made.
-    pub fn document<'a>(
-        &'a self,
-        exit_code: Option<u8>,
-        runs: &'a [RunView],
-    ) -> impl Serialize + 'a {
+    pub fn document<'a>(&'a self, exit_code: u8, runs: &'a [RunView]) -> impl Serialize + 'a {
         Document {
             schema_version: SCHEMA_VERSION,
             exit_code,

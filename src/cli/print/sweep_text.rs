@@ -47,7 +47,7 @@ impl View {
                 let _ = writeln!(out, "  {:.1} {}", unit.count, unit.unit);
             }
         }
-        if self.too_large() || self.breaks_rules() {
+        if self.exit_code != 0 {
             let _ = writeln!(
                 out,
                 "\n`oomctl sweep fix {}` drops and caps values until every cell runs, or says that none will do",

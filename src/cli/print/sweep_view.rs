@@ -74,6 +74,8 @@ pub(super) struct UnitView {
 #[derive(Serialize)]
 pub struct View {
     pub(super) schema_version: u32,
+    /// Of `sweep check`.
+    pub exit_code: u8,
     pub(super) sweep: String,
     pub(super) method: Method,
     pub(super) preset: String,
@@ -183,6 +185,7 @@ impl View {
         let without = (0..sweep.axes.len()).filter(|a| !matter.contains(a));
         Self {
             schema_version: SCHEMA_VERSION,
+            exit_code: exit_code(&tally.verdicts),
             sweep: path.to_owned(),
             method: sweep.method,
             preset: preset.name.clone(),
@@ -197,17 +200,18 @@ impl View {
             judged: tally.judged,
         }
     }
+}
 
-    /// Whether some cell does not fit, or only just.
-    pub fn too_large(&self) -> bool {
-        [Verdict::DoesNotFit, Verdict::Tight]
-            .iter()
-            .any(|v| self.verdicts.contains_key(v))
-    }
-
-    /// Whether some cell breaks a rule.
-    pub fn breaks_rules(&self) -> bool {
-        self.verdicts.contains_key(&Verdict::BreaksRule)
+/// 3 where a cell does not fit or only just, else 5 where one breaks a rule.
+fn exit_code(verdicts: &BTreeMap<Verdict, u64>) -> u8 {
+    let any = |verdict| verdicts.contains_key(&verdict);
+    match (
+        any(Verdict::DoesNotFit) || any(Verdict::Tight),
+        any(Verdict::BreaksRule),
+    ) {
+        (true, _) => 3,
+        (false, true) => 5,
+        (false, false) => 0,
     }
 }
 

@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     if args.dry_run {
         match args.source.json {
-            true => print::json(&view.document(Some(0), &[]))?,
+            true => print::json(&view.document(0, &[]))?,
             false => {
                 let scripts = plan.scripts(&project.folder)?;
                 print::data(&format!("{}\n{scripts}", view.text()))?;
@@ -152,7 +152,7 @@ fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<ExitCode, Failu
         CONFIGURATION
     };
     if json {
-        print::json(&view.document(Some(code), &[]))?;
+        print::json(&view.document(code, &[]))?;
     } else {
         print::data(&view.text())?;
     }
