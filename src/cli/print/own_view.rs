@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::adopt_view::place;
-use super::plan_view::step_text;
+use super::rung_view::step_text;
 use super::{DIM, NAME, Paint};
 use crate::core::adopt::PATCH;
 use crate::core::ladder::{Decision, Skipped, Step};

@@ -13,9 +13,7 @@ use crate::core::diagnose::{Class, Incident};
 use crate::core::patch::edits;
 use crate::core::recipe::{
     Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Problem, Refusal, RungSpec,
-    Setting, Shape, Shaper, Value,
-    expr::{self, Scope},
-    strongest_effect,
+    Setting, Shape, Shaper, Value, expr::Scope, strongest_effect,
 };
 use crate::core::render::{AttemptPlace, render};
 

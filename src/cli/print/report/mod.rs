@@ -195,7 +195,9 @@ fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
     let mut expects: Option<&Expectation> = None;
     let mut details = Vec::new();
     for attempt in &history.attempts {
-        let expected = expects.cloned().or_else(|| expected(request?, &rungs));
+        let expected = expects
+            .map(Expected::of)
+            .or_else(|| expected(request?, &rungs));
         details.push(detail(attempt, expected, told.tracks, curves));
         rungs.extend(attempt.layers());
         expects = match &attempt.verdict {
@@ -218,11 +220,28 @@ fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
     }
 }
 
+/// What was expected of an attempt: by the decision before it, or by the memory model.
+struct Expected {
+    fits_probability: f64,
+    peak_bytes: Bytes,
+    phase: String,
+}
+
+impl Expected {
+    fn of(expects: &Expectation) -> Self {
+        Self {
+            fits_probability: expects.fits_probability,
+            peak_bytes: expects.peak_bytes,
+            phase: expects.phase.clone(),
+        }
+    }
+}
+
 /// What the memory model expects of a configuration, where it can be asked.
-fn expected(request: &Request, rungs: &[Layer]) -> Option<Expectation> {
+fn expected(request: &Request, rungs: &[Layer]) -> Option<Expected> {
     let estimate = request.estimate(rungs)?.ok()?;
     let phase = serde_json::to_value(estimate.phase).ok()?;
-    Some(Expectation {
+    Some(Expected {
         fits_probability: estimate.fits_probability?,
         peak_bytes: Bytes::from_gib(estimate.peak_bytes / GIB),
         phase: phase.as_str()?.to_owned(),
@@ -231,7 +250,7 @@ fn expected(request: &Request, rungs: &[Layer]) -> Option<Expectation> {
 
 fn detail(
     attempt: &Attempt,
-    expected: Option<Expectation>,
+    expected: Option<Expected>,
     tracks: &dyn Fn(u32) -> Vec<Track>,
     curves: usize,
 ) -> Detail {
@@ -261,7 +280,7 @@ fn detail(
     }
 }
 
-fn in_words(expected: &Expectation) -> String {
+fn in_words(expected: &Expected) -> String {
     format!(
         "{:.1} GiB ({}), probability to fit {:.2}",
         expected.peak_bytes.gib(),
