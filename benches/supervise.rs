@@ -265,7 +265,7 @@ impl Site {
             if wanted > ended + ends / 12 || (wanted > ended && ends < 12) {
                 for index in ended..wanted {
                     let job = (index * 7 + 1) % self.jobs.len();
-                    let state = if index % 2 == 0 {
+                    let state = if index.is_multiple_of(2) {
                         "COMPLETED"
                     } else {
                         "FAILED"
@@ -312,7 +312,7 @@ impl Site {
 
 /// Id and name of a run's job, and the token in its ledger: every other one is a task of an array.
 fn identity(index: usize, run: &str) -> (String, String, String) {
-    if index % 2 == 0 {
+    if index.is_multiple_of(2) {
         let token = format!("oomctl-{run}-1-{index:08x}");
         return ((FIRST_JOB + index).to_string(), token.clone(), token);
     }

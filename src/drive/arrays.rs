@@ -59,7 +59,12 @@ impl Supervisor {
             if tasks.is_empty() {
                 continue;
             }
-            let answer = match array.submission(&tasks) {
+            let submission = array.submission(&tasks);
+            // The last thing before: writing the script took its time.
+            if !self.are_ours(&tasks, observer) {
+                continue;
+            }
+            let answer = match submission {
                 Ok(submission) => self.hands.scheduler.submit(&submission, now),
                 Err(error) => {
                     let what = format!("the array of sweep {}: {error}", array.sweep);
@@ -92,7 +97,22 @@ impl Supervisor {
         open().any(submits) && !open().any(|h| h.run.phase() == Phase::Searching)
     }
 
-    /// The tasks that are to be submitted. The last look before is whether each run is still ours.
+    /// Is each run still ours? One that is not is set aside, and the others are submitted in the next turn.
+    fn are_ours(&mut self, tasks: &[Task], observer: &mut dyn Observer) -> bool {
+        let mut all = true;
+        for task in tasks {
+            let Some(handle) = self.runs.get_mut(&task.run) else {
+                continue;
+            };
+            if let Err(error) = handle.ledger.still_ours() {
+                super::supervisor::set_aside(handle, error.into(), observer);
+                all = false;
+            }
+        }
+        all
+    }
+
+    /// The tasks that are to be submitted.
     fn tasks(&mut self, array: &Array, observer: &mut dyn Observer) -> Vec<Task> {
         let now = self.now();
         let mut tasks = Vec::new();
@@ -135,9 +155,7 @@ fn of_task(handle: &Handle, token: Token) -> Result<Submission, DriveError> {
             why: "there is no attempt to submit".to_owned(),
         });
     };
-    let submission = submission(&handle.run, &handle.folder, attempt, token)?;
-    handle.ledger.still_ours()?;
-    Ok(submission)
+    submission(&handle.run, &handle.folder, attempt, token)
 }
 
 /// What the answer to the array means for one task.

@@ -20,6 +20,7 @@ pub(super) struct Made {
 }
 
 impl Made {
+    /// Compiles what is compiled once. A pattern that the preset's check refuses is left out.
     pub fn new(preset: Preset, profile: Option<Profile>) -> Self {
         let progress = preset.progress.iter();
         let measures = preset.measures.iter();

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::super::command::MAX_STDOUT_BYTES;
 use crate::io::files::{FileError, make_private_dir, no_follow};
+use crate::io::scheduler::command::MAX_STDOUT_BYTES;
 use crate::io::uptime::uptime;
 
 /// Oldest answer that is of any use.
