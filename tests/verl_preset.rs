@@ -99,6 +99,21 @@ fn variants(preset: &Preset) -> Vec<(&'static str, Vec<Layer>)> {
                 "allocator_conf=expandable_segments:True",
             ]),
         ),
+        (
+            "turns",
+            with(&["turn_at_end=true", "signal=B:USR1@300", "requeue=true"]),
+        ),
+        (
+            "turns-only",
+            with(&["turn_at_end=true", "nnodes=2", "signal=TERM@60"]),
+        ),
+        (
+            "early",
+            match preset.knob("save_before_time_limit") {
+                Some(_) => with(&["save_before_time_limit=true", "save_freq=20"]),
+                None => with(&["save_freq=20"]),
+            },
+        ),
     ]
 }
 

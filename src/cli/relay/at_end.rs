@@ -18,11 +18,10 @@ const BY_SIGNAL: i32 = 128;
 /// Does what is due for a run whose job ends with exit code `code`, from within that job. A watch job stands ready
 /// meanwhile, and takes the turn where this one does not come to its end, or cannot know how the job ended.
 pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
-    let job = std::env::var("SLURM_JOB_ID").unwrap_or_default();
-    if job.is_empty() {
+    let Some(job) = own_job(&|name| std::env::var(name).ok()) else {
         let what = "--ended is for the end of a job's script, and this is no job of Slurm's";
         return Err(Failure::new(2, what).hint(format!("`oomctl watch {wanted}`")));
-    }
+    };
     let here = std::env::current_dir()
         .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
     let stored = runs::find(&here, wanted)?;
@@ -33,7 +32,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     let request = runs::request(&folder)?;
     let me = Turn {
         number: begun(&folder).map_or(1, |last| last.number.saturating_add(1)),
-        job: JobId(job),
+        job,
         done: false,
     };
     let next = watch_job(&request, &folder, me.number.saturating_add(1), 0, None)?;
@@ -64,11 +63,44 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The job that this process is part of. A task of an array is known by the array and its number.
+fn own_job(variable: &dyn Fn(&str) -> Option<String>) -> Option<JobId> {
+    let array = variable("SLURM_ARRAY_JOB_ID").zip(variable("SLURM_ARRAY_TASK_ID"));
+    let task = array.map(|(array, task)| format!("{array}_{task}"));
+    task.or_else(|| variable("SLURM_JOB_ID"))
+        .filter(|id| !id.is_empty())
+        .map(JobId)
+}
+
 /// Is the run over, or is there another job of it, whose script takes the next turn?
 fn is_seen_to(history: &History, me: &JobId) -> bool {
     match next_look(history) {
         NextLook::Never => true,
         NextLook::After(job) => job.id != *me,
         NextLook::Later => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_of_an_array_is_named_as_the_ledger_names_it() {
+        let own = |pairs: &[(&str, &str)]| {
+            own_job(&|name| {
+                let pair = pairs.iter().find(|(n, _)| *n == name);
+                pair.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(own(&[("SLURM_JOB_ID", "12")]), Some(JobId("12".into())));
+        let task = [
+            ("SLURM_JOB_ID", "14"),
+            ("SLURM_ARRAY_JOB_ID", "12"),
+            ("SLURM_ARRAY_TASK_ID", "1"),
+        ];
+        assert_eq!(own(&task), Some(JobId("12_1".into())));
+        assert_eq!(own(&[]), None);
+        assert_eq!(own(&[("SLURM_JOB_ID", "")]), None);
     }
 }
