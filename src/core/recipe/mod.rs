@@ -5,6 +5,7 @@
 
 mod check;
 mod cluster;
+mod derived;
 pub mod expr;
 mod formulas;
 mod knob;
