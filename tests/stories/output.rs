@@ -150,6 +150,35 @@ fn plan_and_render_print_text_and_json() {
 }
 
 #[test]
+fn the_decision_after_a_log_shows_memory_by_phase_and_speed() {
+    let place = Place::bare();
+    place.write(
+        "died.err",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free.\n",
+    );
+    for policy in ["ladder", "predict"] {
+        let words = ["plan", "--dataset", "diamonds-seed0", "--cluster"];
+        let more = ["example-h100", "--policy", policy, "--after", "died.err"];
+        let words = [&words[..], &more].concat();
+        place.run(&words).ends(0).says(&[
+            "speed about",
+            "Memory of the fullest GPU by phase",
+            "as it was",
+            "after this log",
+        ]);
+        let json = place.run(&[&words[..], &["--json"]].concat()).ends(0);
+        let json = json.json();
+        let phases = |of: &serde_json::Value| of["phases"].as_array().map_or(0, Vec::len);
+        let told = phases(&json["now"]);
+        assert!(told > 5, "{json}");
+        assert_eq!(phases(&json["expects"]), told);
+        for step in json["steps"].as_array().unwrap() {
+            assert_eq!(phases(&step["memory"]), told, "{step}");
+        }
+    }
+}
+
+#[test]
 fn status_prints_a_list_a_run_and_json() {
     let place = weaver::project("");
     let mut text = place.run(&["status"]).ends(0).told();

@@ -6,6 +6,7 @@
 mod check;
 mod checkpoint;
 mod cluster;
+mod derived;
 pub mod expr;
 mod formulas;
 mod knob;

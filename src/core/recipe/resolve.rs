@@ -1,6 +1,6 @@
 //! Layers to a recipe: for every knob the value that wins, where it came from and what it beat.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use minijinja::Value as Jinja;
@@ -8,6 +8,7 @@ use regex::Regex;
 use serde::Serialize;
 
 use super::cluster::ClusterFacts;
+use super::derived::DerivedValues;
 use super::expr::{self, Prepared, Scope};
 use super::knob::{Knob, default_value};
 use super::layer::{Layer, Origin, Override, Setting};
@@ -274,67 +275,6 @@ pub(super) fn knob_scope(
     }
     add_ambient(preset, cluster, &mut scope);
     scope
-}
-
-/// The derived values of a preset, prepared to be computed several times.
-struct DerivedValues<'a> {
-    preset: &'a Preset,
-    all: Vec<(&'a str, Prepared<'a>)>,
-    /// Numbers of those that a knob moves, directly or through others.
-    moved: RefCell<BTreeMap<String, Vec<usize>>>,
-}
-
-impl<'a> DerivedValues<'a> {
-    fn of(preset: &'a Preset) -> Self {
-        let prepared = |text: &'a str| Prepared::new(preset.env(), text);
-        let all = preset.derived.iter();
-        Self {
-            preset,
-            all: all.map(|d| (d.name.as_str(), prepared(&d.expr))).collect(),
-            moved: RefCell::default(),
-        }
-    }
-
-    /// Sets them in their order. One that cannot be computed yet is `none`; the rules that need it will say so.
-    fn add(&self, scope: &mut Scope) {
-        (0..self.all.len()).for_each(|at| self.set(at, scope));
-    }
-
-    /// Sets those again that look at a knob which has got a value.
-    fn add_after(&self, knob: &str, scope: &mut Scope) {
-        let mut moved = self.moved.borrow_mut();
-        let moved = moved
-            .entry(knob.to_owned())
-            .or_insert_with(|| self.moved_by(knob));
-        moved.iter().for_each(|at| self.set(*at, scope));
-    }
-
-    fn set(&self, at: usize, scope: &mut Scope) {
-        if let Some((name, prepared)) = self.all.get(at) {
-            let value = prepared.evaluate(scope).ok();
-            scope.set(name, value.unwrap_or(Jinja::from(())));
-        }
-    }
-
-    fn moved_by(&self, knob: &str) -> Vec<usize> {
-        let mut names = vec![knob];
-        let mut moved = Vec::new();
-        for (at, derived) in self.preset.derived.iter().enumerate() {
-            let used = self.preset.names_in(&derived.expr);
-            let mut pairs = used.iter().flat_map(|u| names.iter().map(move |n| (u, *n)));
-            if pairs.any(|(used, name)| used == name || part(used, name) || part(name, used)) {
-                names.push(&derived.name);
-                moved.push(at);
-            }
-        }
-        moved
-    }
-}
-
-/// Is one name a part of what the other one names: `rollout.n` of `rollout`?
-fn part(of: &str, name: &str) -> bool {
-    of.strip_prefix(name)
-        .is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Adds what expressions know besides knobs and derived values: version and cluster; incident and attempt are

@@ -110,6 +110,22 @@ fn the_answer_is_the_same_each_time() {
 }
 
 #[test]
+fn a_decision_says_what_every_phase_needs_and_what_it_costs() {
+    let decision = ask(&job(&[]), &died("old_logprob"), 0.9);
+    let Decision::Climb {
+        expects: Some(expects),
+        ..
+    } = decision
+    else {
+        panic!("{decision:?}")
+    };
+    let most = expects.phases.iter().map(|p| p.bytes).max();
+    assert_eq!(most, Some(expects.peak_bytes));
+    let slower = expects.slower.unwrap();
+    assert!(slower > 0.0 && slower < 1.0, "{slower}");
+}
+
+#[test]
 fn where_nothing_fits_the_smallest_request_is_named() {
     // 72 billion parameters on two GPUs, with no more in the cluster.
     let stack = job(&[
