@@ -23,6 +23,8 @@ use crate::drive::{Notice, Observer};
 
 /// Lines of evidence shown for an incident; all of them are in `verdict.json`.
 const EVIDENCE_SHOWN: usize = 1;
+/// Runs whose state stands in the last line.
+const SHOWN: usize = 8;
 
 /// How deep a line goes on.
 const INDENT: &str = "             ";
@@ -108,11 +110,18 @@ impl Story {
     }
 
     fn refresh(&self) {
+        if self.bar.is_hidden() {
+            return;
+        }
         let line = |(run, status): (&String, &String)| match self.steps.get(run) {
             Some(step) => format!("{run}: {}, {step}", status.trim_end()),
             None => format!("{run}: {}", status.trim_end()),
         };
-        let lines: Vec<String> = self.status.iter().map(line).collect();
+        let mut lines: Vec<String> = self.status.iter().take(SHOWN).map(line).collect();
+        match self.status.len() - lines.len() {
+            0 => {}
+            more => lines.push(format!("and {more} more")),
+        }
         self.bar.set_message(lines.join("   "));
     }
 

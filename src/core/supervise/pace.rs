@@ -144,8 +144,8 @@ mod tests {
         assert!((47..=50).contains(&asked_in_600_s(&mut Pace::new(None), 0, true)));
         let slow = asked_in_600_s(&mut Pace::new(None), 3, true);
         assert!(
-            (9..=11).contains(&slow),
-            "after 3 s it rests for 60: {slow}"
+            (11..=13).contains(&slow),
+            "after 3 s it rests for 50: {slow}"
         );
         let frozen = asked_in_600_s(&mut Pace::new(None), 45, true);
         assert!((3..=4).contains(&frozen), "{frozen}");
