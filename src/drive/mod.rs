@@ -48,6 +48,11 @@ pub use supervisor::{Clock, Supervisor};
 const WAIT_MAX: Duration = Duration::from_secs(2);
 /// Shortest wait of the loop, so that a thing that stays due does not burn a core.
 const WAIT_MIN: Duration = Duration::from_millis(20);
+/// The same for each run: a turn looks at all of them (some 5 µs each), and thousands are due at thousands of moments.
+/// Logs that grow are read meanwhile.
+const WAIT_PER_RUN: Duration = Duration::from_micros(100);
+/// However many there are, they are looked at so often.
+const WAIT_FOR_ALL: Duration = Duration::from_secs(1);
 
 /// This process cannot go on with a run.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +171,12 @@ fn turns(
         {
             return End::OutOfPatience;
         }
-        if let Some(signal) = wait(supervisor, sources, pause(now, next), observer) {
+        if let Some(signal) = wait(
+            supervisor,
+            sources,
+            pause(now, next, supervisor.runs().count()),
+            observer,
+        ) {
             return End::Detached { signal };
         }
     }
@@ -206,11 +216,15 @@ fn reached(supervisor: &Supervisor, until: Until) -> bool {
     }
 }
 
-fn pause(now: Timestamp, next: Timestamp) -> Duration {
+fn pause(now: Timestamp, next: Timestamp, runs: usize) -> Duration {
     let until = next.duration_since(now);
+    let runs = u32::try_from(runs).unwrap_or(u32::MAX);
+    let least = WAIT_PER_RUN
+        .saturating_mul(runs)
+        .clamp(WAIT_MIN, WAIT_FOR_ALL);
     Duration::try_from(until)
         .unwrap_or_default()
-        .clamp(WAIT_MIN, WAIT_MAX)
+        .clamp(least, WAIT_MAX)
 }
 
 /// What came of a request to end a run.
