@@ -173,6 +173,7 @@ pub fn request_in(
         templates: project.library.templates()?.into(),
         originals: originals.into(),
         scripts: None,
+        adopts: None,
         user: None,
         cluster_facts,
         cluster,

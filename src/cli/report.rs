@@ -11,7 +11,7 @@ use super::print::{self, Failure};
 use super::runs::{self, Stored};
 use super::sweeps;
 use crate::core::report::{Track, Tracks};
-use crate::core::supervise::Request;
+use crate::core::supervise::{Request, Stacks};
 use crate::io::files::{Access, write_atomic};
 use crate::io::sampler::samples;
 
@@ -40,9 +40,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let stored = stored(&project, &args.runs)?;
+    let mut stacks = Stacks::new();
     let requests: Vec<Option<Request>> = stored
         .iter()
-        .map(|run| runs::request(&run.folder).ok())
+        .map(|run| runs::sharing(&run.folder, &mut stacks).ok())
         .collect();
     let tracks: Vec<_> = stored.iter().map(tracks).collect();
     let told = stored.iter().zip(&requests).zip(&tracks);
@@ -75,10 +76,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn stored(project: &Path, wanted: &[String]) -> Result<Vec<Stored>, Failure> {
     if wanted.is_empty() {
         let all = runs::names(project);
-        let all: Vec<Stored> = all
-            .iter()
-            .map(|name| runs::open(project, name))
-            .collect::<Result<_, _>>()?;
+        let open = |name: &String| {
+            let run = runs::open(project, name);
+            run.map_err(|_| {
+                print::talk(&format!(
+                    "{name} cannot be read and is left out; `oomctl status {name}` says why"
+                ))
+            })
+            .ok()
+        };
+        let all: Vec<Stored> = all.iter().filter_map(open).collect();
         return match all.is_empty() {
             true => {
                 Err(Failure::new(2, "there are no runs here").hint("`oomctl submit` starts one"))

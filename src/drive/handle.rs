@@ -239,6 +239,9 @@ impl Handle {
             }
             Fact::Submitted { attempt, job, .. } => {
                 for (path, at) in self.links(*attempt, &job.id) {
+                    if self.is_taken(&at) {
+                        continue;
+                    }
                     let folder = at.parent().unwrap_or(&at);
                     std::fs::create_dir_all(folder).map_err(io_error("create", folder))?;
                     link(&path, &at)?;
@@ -248,6 +251,13 @@ impl Handle {
             Fact::Decided { attempt, .. } => self.write_verdict(*attempt),
             _ => Ok(()),
         }
+    }
+
+    /// Is something there that no run has put there?
+    fn is_taken(&self, at: &Path) -> bool {
+        let runs = self.folder.dir().parent();
+        let ours = |to: PathBuf| runs.is_some_and(|runs| to.starts_with(runs));
+        at.symlink_metadata().is_ok() && !std::fs::read_link(at).is_ok_and(ours)
     }
 
     /// The logs of an attempt, each with a place at which people look for it: the project's folder for them, and where

@@ -42,7 +42,9 @@ fn walk(
             continue;
         };
         let path = format!("{prefix}{name}");
-        if entry.file_type().ok()?.is_dir() {
+        // Folders and shards may be links to where there is room.
+        let meta = fs::metadata(entry.path());
+        if meta.as_ref().is_ok_and(fs::Metadata::is_dir) {
             if deeper > 0 {
                 walk(&entry.path(), &format!("{path}/"), deeper - 1, files)?;
             }
@@ -51,8 +53,7 @@ fn walk(
         if files.len() >= MOST_FILES {
             return None;
         }
-        // A shard may be a link to where there is room.
-        let bytes = fs::metadata(entry.path()).map_or(0, |m| m.len());
+        let bytes = meta.map_or(0, |m| m.len());
         files.insert(path, bytes);
     }
     Some(())

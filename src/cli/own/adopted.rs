@@ -15,7 +15,7 @@ use super::submit::{agreed, fits_a_run, variables};
 use crate::core::adopt::{self, JobIds};
 use crate::core::job::{JobId, JobRef};
 use crate::core::patch::{Submission, split_line};
-use crate::core::supervise::{Request, Stacks, Supervision};
+use crate::core::supervise::{Adopts, Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
 use crate::io::ledger::Takeover;
 use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
@@ -65,9 +65,19 @@ pub fn open(
     };
     let request = runs::sharing(&stored.folder, stacks)?;
     let backend = request.inputs().backend.clone();
+    let adopts = request.inputs().adopts.clone();
     let now = Timestamp::now();
-    let handle = Handle::open(stored.folder, Box::new(request), takeover, now)?;
+    let mut handle = Handle::open(stored.folder, Box::new(request), takeover, now)?;
+    // A take-over that was cut short: the job is the first attempt, and is not submitted a second time.
+    if let Some(adopts) = adopts.filter(|_| handle.history().attempts.is_empty()) {
+        attach(&mut handle, adopts)?;
+    }
     Ok((handle, backend))
+}
+
+fn attach(handle: &mut Handle, adopts: Adopts) -> Result<(), Failure> {
+    let Adopts { job, gpus, logs } = adopts;
+    Ok(handle.attach(job, gpus, logs, Timestamp::now(), &mut Silent)?)
 }
 
 /// Whether this can be the id of a job.
@@ -90,6 +100,7 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
         return Err(Failure::new(2, what).hint("`oomctl diagnose LOG` says what killed it"));
     };
     ours(&foreign)?;
+    one_job(&foreign, id)?;
     let flags = Configuration {
         backend: Some(Backend::Slurm),
         ..Configuration::default()
@@ -115,9 +126,15 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
             "where job {id} writes its log is not known; its state alone is followed"
         ));
     }
-    let now = Timestamp::now();
-    let mut handle = new_run::create(&project.folder, &name, request)?;
-    handle.attach(job, foreign.gpus, logs, now, &mut Silent)?;
+    let adopts = Adopts {
+        job,
+        gpus: foreign.gpus,
+        logs,
+    };
+    let mut inputs = request.inputs().clone();
+    inputs.adopts = Some(adopts.clone());
+    let mut handle = new_run::create(&project.folder, &name, Request::new(inputs)?)?;
+    attach(&mut handle, adopts)?;
     print::talk(&format!("job {id} is attempt 1 of the run {name}"));
     Ok(handle)
 }
@@ -156,6 +173,27 @@ fn ours(foreign: &Foreign) -> Result<(), Failure> {
     }
 }
 
+/// One job, and one that is nobody's run yet.
+fn one_job(foreign: &Foreign, id: &str) -> Result<(), Failure> {
+    if foreign.id.0 != id {
+        let what = format!(
+            "job {id} is a job array, of which {} is one task",
+            foreign.id
+        );
+        return Err(
+            Failure::new(2, what).hint(format!("name one task: `oomctl watch {}`", foreign.id))
+        );
+    }
+    match &foreign.name {
+        Some(name) if name.starts_with("oomctl-") => {
+            let what = format!("job {id} ({name}) is an attempt of a run of oomctl");
+            Err(Failure::new(2, what)
+                .hint("watch it in the folder of its project, or name that with --config"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The same request for a run that is followed and told of, and not submitted again.
 fn watching(request: Request) -> Result<Request, Failure> {
     let mut inputs = request.inputs().clone();
@@ -174,6 +212,14 @@ fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read,
     let line = foreign.submit_line.as_deref().unwrap_or_default();
     let words: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
     let (options, rest) = split_line(&words);
+    // Slurm keeps the line without its quotes: a value with blanks ends the options too early, and the script is not
+    // where it should be.
+    let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
+    let script_of = foreign.command.as_deref().and_then(|c| c.split(' ').next());
+    let is_sbatch = line.split_whitespace().next().and_then(name).as_deref() == Some("sbatch");
+    let first = rest.first().map(String::as_str);
+    let is_whole =
+        is_sbatch && (script_of.is_none() || script_of.and_then(name) == first.and_then(name));
     let (path, args) = named(foreign.command.as_deref(), rest, &workdir);
     let text = match (&taking.script, &foreign.script) {
         (Some(given), _) => Some(script(given)?),
@@ -186,9 +232,9 @@ fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read,
             "the script of job {id} is gone: it is watched, and what to change after a failure is told; --script PATH names a copy"
         ));
     }
-    let options = match foreign.submit_line {
-        Some(_) => options,
-        None => reported(foreign, text.as_deref().unwrap_or_default()),
+    let options = match is_whole {
+        true => options,
+        false => reported(foreign, text.as_deref().unwrap_or_default()),
     };
     let submission = Submission {
         options: options_of(foreign, options, &taking.sbatch),

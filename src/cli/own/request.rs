@@ -67,6 +67,7 @@ pub fn request(
         templates: adopt::template(&preset).into(),
         originals: std::sync::Arc::default(),
         scripts: Some(Scripts::of(&read.submission, &adoption, &shelves.launchers)),
+        adopts: None,
         user: std::env::var("USER").ok(),
         cluster_facts,
         cluster,

@@ -30,6 +30,11 @@ impl Supervise {
             Self::Script => "script",
             Self::Here => return Ok(()),
         };
+        if self == Self::Script && request.inputs().scripts.is_some() {
+            let what =
+                "--supervise script needs a script from a template, and this one is your own";
+            return Err(Failure::new(2, what).hint("--supervise job, or --watch"));
+        }
         if request.inputs().backend == "slurm" {
             return Ok(());
         }

@@ -8,7 +8,8 @@ use super::super::print::{self, Failure, run_view};
 use super::super::relay::{self, Supervise};
 use super::{Args, PATIENCE_S};
 use crate::core::job::JobId;
-use crate::drive::{End, Sources, Supervisor, Until, drive};
+use crate::core::supervise::{NextLook, next_look};
+use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
 
 /// Submits the first attempt, prints the id of its job, and says what comes next.
 pub fn submit_once(
@@ -32,7 +33,8 @@ pub fn submit_once(
             None => Ok(()),
         }
     })?;
-    let handle = supervisor.runs().next();
+    let lives = |h: &&Handle| next_look(h.history()) != NextLook::Never;
+    let handle = supervisor.runs().next().filter(lives);
     match (end, watched.zip(handle)) {
         (_, Some((job, handle))) => {
             relay::aim(job, handle.history());
@@ -41,10 +43,18 @@ pub fn submit_once(
             ));
         }
         (End::Detached { .. }, None) => {}
-        _ if args.supervise == Some(Supervise::Script) => print::talk(&format!(
-            "each job takes a turn of the watch at its end; `oomctl status {name}` tells"
-        )),
+        _ if handle.is_some_and(has_job) && args.supervise == Some(Supervise::Script) => {
+            print::talk(&format!(
+                "each job takes a turn of the watch at its end; `oomctl status {name}` tells"
+            ))
+        }
         (_, None) => print::talk(&run_view::next_step(&supervisor, name)),
     }
     Ok(code)
+}
+
+/// Is there a job, whose script takes the next turn?
+fn has_job(handle: &Handle) -> bool {
+    let attempt = handle.history().attempt();
+    attempt.is_some_and(|a| a.job.is_some())
 }

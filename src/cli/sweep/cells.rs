@@ -14,7 +14,7 @@ use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 use crate::io::files::{allow_open, runs_open};
 
 /// Runs that one sweep may have: each is a folder, and an open file and some memory while it is watched.
-const MOST_RUNS: usize = 10_000;
+pub(super) const MOST_RUNS: usize = 10_000;
 
 /// Exit code when no script can be made.
 const CONFIGURATION: u8 = 5;

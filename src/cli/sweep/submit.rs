@@ -8,7 +8,7 @@ use super::super::print::sweep_submit_view::View;
 use super::super::print::{self, Failure};
 use super::super::sweep_source::{Loaded, Source, load};
 use super::super::{ended, learned, load as loading, sweeps, watch};
-use super::cells::{self, Plan, Wish};
+use super::cells::{self, MOST_RUNS, Plan, Wish};
 use crate::core::sweep::{Choice, Draw, Judge, Method, Order, Selector, Sweep, select};
 use crate::drive::{End, Sources, Supervisor, Until, drive};
 
@@ -176,6 +176,10 @@ fn choice(args: &Args, sweep: &Sweep) -> Result<Choice, Failure> {
     };
     let cap = sweep.cap.and_then(|n| usize::try_from(n).ok());
     let drawn = cap.filter(|_| sweep.method == Method::Random);
+    if let Some(cap) = drawn.filter(|cap| args.count.is_none() && *cap > MOST_RUNS) {
+        let what = format!("run_cap is {cap}, and at most {MOST_RUNS} cells are drawn");
+        return Err(Failure::new(5, what).hint("--count N draws fewer"));
+    }
     let draw = args.count.or(drawn).map(|count| Draw {
         count,
         seed: args.seed,

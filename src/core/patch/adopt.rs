@@ -104,6 +104,13 @@ impl<'a> Adoption<'a> {
         }
     }
 
+    /// Does a call give another value of a knob than the first one? Then there is no one value to start from.
+    fn differs(&self, call: &Call, knob: &StackKnob) -> bool {
+        let state = |call| find(&self.reading, call, knob).map(|found| found.state);
+        let first = self.calls().next();
+        first.is_some_and(|first| state(first) != state(call))
+    }
+
     /// The submission with other values of knobs and other resources. What was written is read again: a patch
     /// that does not say exactly what was wished is none.
     ///
@@ -120,6 +127,10 @@ impl<'a> Adoption<'a> {
             for (name, value) in wishes {
                 match self.stack.and_then(|s| s.knob(name)) {
                     None => missing.push(refused(name, "the program has no such knob")),
+                    Some(knob) if self.differs(call, knob) => missing.push(refused(
+                        name,
+                        "the script starts the program several times, with different values of it",
+                    )),
                     Some(knob) => match self.unclear(call, knob) {
                         Some(why) => missing.push(refused(name, &why)),
                         None => known.push((knob, value)),

@@ -66,6 +66,11 @@ pub fn is_shell(text: &str) -> bool {
     program.is_some_and(|p| SHELLS.contains(&p.as_str()))
 }
 
+/// Does a script hold a here-document (`<<WORD`)? A here-string (`<<<`) is none.
+fn holds_document(text: &str) -> bool {
+    text.replace("<<<", "").contains("<<")
+}
+
 impl Adoption<'_> {
     /// The submission without a change of any value.
     #[must_use]
@@ -98,7 +103,15 @@ impl Adoption<'_> {
         edits.extend(turns);
         let names = self.names(&changed, place);
         for number in &changed {
-            edits.extend(self.kept_names(*number, place));
+            let kept = self.kept_names(*number, place);
+            let source = &self.reading.sources[*number];
+            if !kept.is_empty() && holds_document(&source.text) {
+                return Err(by_hand(format!(
+                    "{} asks for its own name and holds a here-document, whose text a copy must not change; change it by hand",
+                    source.path
+                )));
+            }
+            edits.extend(kept);
         }
         edits.extend(self.head(place));
         let both = || by_hand("two changes meet at one place; make them by hand".to_owned());
@@ -247,7 +260,8 @@ impl Adoption<'_> {
         }
         // In a file that is taken over `$0` is the name of the script that takes it over.
         let runs = entry || roles.contains(&FileRole::Run);
-        let mut edits: Vec<Edit> = own_names(&source.text)
+        let own = own_names(&source.text);
+        let mut edits: Vec<Edit> = own
             .into_iter()
             .filter(|own| runs || !own.is_zero)
             .map(|own| Edit {

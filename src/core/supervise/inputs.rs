@@ -2,6 +2,7 @@
 //! the disk.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use super::stacks::Made;
 use crate::core::adopt::Scripts;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::{Incident, UserSignature};
+use crate::core::job::JobRef;
 use crate::core::ladder::{
     Decision, Footing, Outlook, Past, Policy, ascend, check_answers, climb, predict,
 };
@@ -31,6 +33,17 @@ pub struct Source {
     pub path: String,
     /// Its text.
     pub text: String,
+}
+
+/// A job that was submitted without us, and is the first attempt of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adopts {
+    /// The job.
+    pub job: JobRef,
+    /// GPUs of the whole job, 0 where unknown.
+    pub gpus: u64,
+    /// Its logs.
+    pub logs: Vec<PathBuf>,
 }
 
 /// All that a run needs to decide and render, complete in itself: later edits of the project's files
@@ -65,6 +78,9 @@ pub struct Inputs {
     /// The scripts, where attempts are patches of the user's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scripts: Option<Scripts>,
+    /// The job that is its first attempt, where that was submitted without us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopts: Option<Adopts>,
     /// The user who submits, where that is of use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,

@@ -44,7 +44,7 @@ pub use event::{Event, LogLook, Sighting};
 pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
 pub use flock::{Flock, lessons, prune};
 pub use history::{Attempt, History};
-pub use inputs::{INPUTS_VERSION, Inputs, RISK, Request, Resources, Source};
+pub use inputs::{Adopts, INPUTS_VERSION, Inputs, RISK, Request, Resources, Source};
 pub use intent::{Handed, Intent, LogLinks};
 pub use lesson::lesson;
 pub use outcome::{Budget, Cause, Outcome, Verdict};

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::LedgerError;
 use crate::io::disk;
 use crate::io::files::{io_error, read_bounded, sync_dir};
+use crate::io::scheduler::local::process::boot_id;
 
 /// Seconds without a heartbeat after which an owner on another host may be dead.
 const STALE_S: u64 = 120;
@@ -275,7 +276,6 @@ fn myself(epoch: u64) -> Owner {
         return Owner { epoch, ..owner };
     }
     let pid = std::process::id();
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     Owner {
         epoch,
@@ -285,11 +285,7 @@ fn myself(epoch: u64) -> Owner {
             .into_owned(),
         pid,
         started: process_start(pid).unwrap_or(0),
-        boot: format!(
-            "{} {}",
-            read("/proc/sys/kernel/random/boot_id").trim(),
-            namespace.display()
-        ),
+        boot: format!("{} {}", boot_id(), namespace.display()),
         released: false,
     }
 }

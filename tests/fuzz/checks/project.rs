@@ -199,6 +199,7 @@ fn project(framework: &Framework, document: &Document) {
         templates: LIBRARY.templates().unwrap().into(),
         originals: std::sync::Arc::default(),
         scripts: None,
+        adopts: None,
         user: None,
         cluster: None,
         cluster_facts: facts,

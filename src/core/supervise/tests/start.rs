@@ -74,6 +74,7 @@ pub(crate) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         templates: BTreeMap::from([("job.sh.j2".to_owned(), text.to_owned())]).into(),
         originals: Arc::default(),
         scripts: None,
+        adopts: None,
         user: None,
         cluster: None,
         memory_profile: None,

@@ -76,7 +76,8 @@ pub fn host_name() -> String {
         .into_owned()
 }
 
-fn boot_id() -> String {
+/// The boot of this machine, as the kernel names it; empty where it does not.
+pub fn boot_id() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
 }

@@ -9,6 +9,7 @@ use super::super::NoAnswer;
 use super::super::command::{
     Answer, Call, End, SearchPath, changes_answers, run, without_slurm_variables,
 };
+use super::super::local::process::boot_id;
 
 /// How long each command may take. Seen on 22.05 with the default `MessageTimeout=10`: squeue
 /// blocks 18 to 20 s without a controller, sbatch 10 s (120 s while the job queue is full), sacct
@@ -56,7 +57,7 @@ impl Clients {
         self.call(program, arguments, environment, deadline, None)
     }
 
-    /// All that the answer to a question depends on, for this user.
+    /// All that the answer to a question depends on, for this user; the time of answers is that since the boot.
     pub fn identity(&self, program: &str, arguments: &[String]) -> Vec<String> {
         let text = |value: &OsString| value.to_string_lossy().into_owned();
         let conf = self.inherited.iter().find(|(name, _)| name == "SLURM_CONF");
@@ -65,6 +66,7 @@ impl Clients {
         let mut words = vec![
             conf.map(|(_, value)| text(value)).unwrap_or_default(),
             path.unwrap_or_default(),
+            boot_id(),
         ];
         words.extend_from_slice(arguments);
         words

@@ -105,7 +105,11 @@ impl Shared {
         let last = self.last.get(question).copied();
         let oldest = oldest(age, last, wanted);
         let path = self.folder.join(name(question));
-        let enough = || read(&path, question).filter(|kept| kept.asked > oldest);
+        // The clock is that of the present boot; what seems to come from the future does not.
+        let enough = || {
+            let kept = read(&path, question);
+            kept.filter(|kept| kept.asked > oldest && kept.asked <= now())
+        };
         let (lock, kept) = self.wait(&path, patience, enough);
         let borrowed = kept.is_some();
         let kept = kept.unwrap_or_else(|| {
