@@ -25,7 +25,6 @@ pub struct Args {
     #[arg(
         value_name = "SCRIPT|RUN",
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         conflicts_with = "after"
     )]
     script: Vec<String>,

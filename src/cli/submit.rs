@@ -45,11 +45,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// A job script of your own instead of a template, and what stands behind it, which is the script's
-    #[arg(
-        value_name = "SCRIPT",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
     script: Vec<String>,
 }
 

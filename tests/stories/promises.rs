@@ -39,7 +39,7 @@ fn nobody_else_can_read_or_write_a_run_whatever_the_umask_says() {
     let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
     assert_eq!(mode(&runs), 0o700);
     // What the job itself writes has its umask, behind the folder's mode.
-    let by_job = ["slurm.out", "slurm.err", "claim", "probe.log"];
+    let by_job = ["slurm.out", "slurm.err", "claim", "sampler.log"];
     let ours = |path: &&PathBuf| !by_job.iter().any(|name| path.ends_with(name));
     for path in all.iter().filter(ours) {
         assert_eq!(

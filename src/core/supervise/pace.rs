@@ -62,7 +62,11 @@ impl Pace {
             true => 0,
             false => self.failures.saturating_add(1),
         };
-        let took = now.duration_since(asked).saturating_sub(QUICK);
+        // A question that failed took as long as its command tried, which says nothing of how busy the scheduler is.
+        let took = match answered {
+            true => now.duration_since(asked).saturating_sub(QUICK),
+            false => SignedDuration::ZERO,
+        };
         let took = took.max(SignedDuration::ZERO);
         let failed = match self.failures.checked_sub(1) {
             Some(n) => every.saturating_mul(1 << n.min(16)),
