@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// The script, and what stands behind it on sbatch's command line, which is the script's
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     script: Vec<String>,
 }
 

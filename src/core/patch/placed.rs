@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::adopt::{Adoption, Given, Patch, applied};
 use super::edit::{Edit, Refused};
 use super::knobs::find;
-use super::selves::own_names;
+use super::selves::{holds_document, own_names};
 use super::traced::{From, Quote, Span, Traced};
 use super::walk::{COMMAND_LINE, FileRole, SCRIPT, SELF, Submission};
 
@@ -66,11 +66,6 @@ pub fn is_shell(text: &str) -> bool {
     program.is_some_and(|p| SHELLS.contains(&p.as_str()))
 }
 
-/// Does a script hold a here-document (`<<WORD`)? A here-string (`<<<`) is none.
-fn holds_document(text: &str) -> bool {
-    text.replace("<<<", "").contains("<<")
-}
-
 impl Adoption<'_> {
     /// The submission without a change of any value.
     #[must_use]
@@ -106,10 +101,8 @@ impl Adoption<'_> {
             let kept = self.kept_names(*number, place);
             let source = &self.reading.sources[*number];
             if !kept.is_empty() && holds_document(&source.text) {
-                return Err(by_hand(format!(
-                    "{} asks for its own name and holds a here-document, whose text a copy must not change; change it by hand",
-                    source.path
-                )));
+                let what = "asks for its own name and holds a here-document; change it by hand";
+                return Err(by_hand(format!("{} {what}", source.path)));
             }
             edits.extend(kept);
         }

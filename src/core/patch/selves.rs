@@ -52,6 +52,11 @@ pub(super) fn own_names(text: &str) -> Vec<OwnName> {
     found
 }
 
+/// Does a script hold a here-document (`<<WORD`)? A here-string (`<<<`) is none.
+pub(super) fn holds_document(text: &str) -> bool {
+    text.replace("<<<", "").contains("<<")
+}
+
 /// Counts parentheses within code; the last one ends it.
 fn parentheses(byte: u8, inside: &mut Vec<Inside>) {
     match (byte, inside.last_mut()) {

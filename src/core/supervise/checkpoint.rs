@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use super::inputs::Request;
+use super::ready::Request;
 use crate::core::recipe::{
     Layer, LayerKind, OnDisk, Origin, Scalar, Setting, Shape, Value, default_value, expr,
 };

@@ -6,7 +6,7 @@ use crate::core::memory::{Replicas, replicas};
 use crate::core::patch::{Literal, Proposal, Script, propose};
 use crate::core::recipe::{Layer, Value};
 
-use super::inputs::Request;
+use super::ready::Request;
 
 /// Most scripts of a configuration that are looked at.
 const SCRIPTS: usize = 8;

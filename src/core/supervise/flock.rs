@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
-use super::inputs::Request;
 use super::intent::Intent;
 use super::lesson::lesson;
 use super::outcome::Outcome;
 use super::phase::Phase;
+use super::ready::Request;
 use super::run::Run;
 use super::start::incident;
 use crate::core::job::Stage;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::checkpoint::{Listing, Resumption, Shelf};
-use super::inputs::{Request, Resources};
+use super::ready::{Request, Resources};
 use super::request::{Limits, Supervision};
 use crate::core::diagnose::{Incident, ProgressPattern, UserSignature};
 use crate::core::ladder::{Decision, Past};

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
-use super::inputs::{Inputs, Request};
+use super::inputs::Inputs;
 use super::outcome::Outcome;
+use super::ready::Request;
 use super::tune::Basis;
 use super::verdict::{memory_incident, of_others};
 use crate::core::diagnose::{Class, Incident};

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::inputs::{Inputs, Request, Resources};
+use super::inputs::Inputs;
 use super::intent::{Handed, LogLinks};
+use super::ready::{Request, Resources};
 use crate::core::adopt;
 use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::patch::{Adoption, Patch, Refused, Stack, Submission};

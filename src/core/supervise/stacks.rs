@@ -1,7 +1,8 @@
 //! What requests have in common: thousands of runs of a few stacks hold the texts of each stack, and what was made of
 //! them, once.
 
-use super::inputs::{Inputs, Request};
+use super::inputs::Inputs;
+use super::ready::Request;
 use crate::core::diagnose::ProgressPattern;
 use crate::core::measure::FigurePattern;
 use crate::core::memory::Profile;

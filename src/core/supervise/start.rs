@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::inputs::Request;
+use super::ready::Request;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::ladder::{Change, Decision, Policy};
 use crate::core::learn::{End, Entry, Job, Memory, Moved, Rung};

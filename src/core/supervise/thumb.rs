@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::inputs::Request;
+use super::ready::Request;
 use crate::core::recipe::{Kind, Layer, LayerKind, Origin, Role, Setting, Value, expr};
 
 /// Largest batch that is tried.

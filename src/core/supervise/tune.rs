@@ -1,7 +1,7 @@
 //! The fastest configuration that still fits, from one that does.
 
-use super::inputs::Request;
 use super::probe::{Trial, TrialEnd};
+use super::ready::Request;
 use crate::core::ladder::{Footing, Judgement, Observed, Policy, Tried, Tuned, tune};
 use crate::core::learn::{Elsewhere, Job, Memory};
 use crate::core::measure::Measured;

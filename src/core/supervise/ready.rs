@@ -1,0 +1,305 @@
+//! What follows from a run's inputs without a look at the disk.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::inputs::Inputs;
+use super::request::Limits;
+use super::scripts::Own;
+use super::stacks::Made;
+use crate::core::config::{parse_data, parse_knob_set, parse_preset};
+use crate::core::diagnose::Incident;
+use crate::core::ladder::{
+    Decision, Footing, Outlook, Past, Policy, ascend, check_answers, climb, predict,
+};
+use crate::core::memory::{Estimate, Profile, Spec, Unknown, estimate, spec_of};
+use crate::core::patch::copies;
+use crate::core::recipe::{Layer, LayerKind, Preset, Problem, Recipe, Refusal, Role, Shape, Value};
+use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
+use crate::core::units::parse_duration_s;
+
+/// What a job takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// GPUs of the whole job.
+    pub gpus: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// Wall-clock limit in seconds.
+    pub time_limit_s: Option<u64>,
+}
+
+/// Inputs made ready: the preset assembled.
+#[derive(Debug, Clone)]
+pub struct Request {
+    inputs: Inputs,
+    made: Arc<Made>,
+    pub(super) own: Option<Own>,
+}
+
+impl Request {
+    /// Assembles the preset of `inputs`.
+    ///
+    /// # Errors
+    /// Faults of preset, knob sets or version.
+    pub fn new(inputs: Inputs) -> Result<Self, Refusal> {
+        let fault = |e: crate::core::config::ConfigError| Problem::new(e.to_string());
+        let file = parse_preset(&inputs.preset.path, &inputs.preset.text).map_err(fault)?;
+        let sets = inputs
+            .knob_sets
+            .iter()
+            .map(|s| parse_knob_set(&s.path, &s.text))
+            .collect::<Result<_, _>>()
+            .map_err(fault)?;
+        let (preset, own) = Own::new(&inputs, file, sets)?;
+        let mut problems = check_answers(&inputs.ladder);
+        problems.extend(preset.ladder_faults(inputs.ladder.iter()));
+        if !problems.is_empty() {
+            return Err(Refusal(problems));
+        }
+        // Where scripts compute a value, the memory model would be asked about another configuration.
+        let unknown = |l: &Layer| l.kind == LayerKind::Command && !l.pins.is_empty();
+        let computed = inputs.scripts.is_some() && inputs.layers.iter().any(unknown);
+        let profile = inputs.memory_profile.as_ref().filter(|_| !computed);
+        let profile = profile
+            .map(|s| parse_data(&s.path, &s.text))
+            .transpose()
+            .map_err(fault)?;
+        let made = Arc::new(Made::new(preset, profile));
+        Ok(Self { inputs, made, own })
+    }
+
+    /// Inputs of the same stack made ready, holding what both hold once.
+    pub(super) fn sibling(&self, inputs: Inputs) -> Self {
+        let like = &self.inputs;
+        Self {
+            inputs: Inputs {
+                preset: Arc::clone(&like.preset),
+                knob_sets: Arc::clone(&like.knob_sets),
+                ladder: Arc::clone(&like.ladder),
+                templates: Arc::clone(&like.templates),
+                originals: Arc::clone(&like.originals),
+                ..inputs
+            },
+            made: Arc::clone(&self.made),
+            own: None,
+        }
+    }
+
+    pub(super) fn made(&self) -> &Made {
+        &self.made
+    }
+
+    /// The inputs.
+    #[must_use]
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// The same request for a run of another name, with a further layer: a cell of a sweep.
+    #[must_use]
+    pub fn cell(&self, run: &str, layer: Layer) -> Self {
+        let mut cell = self.clone();
+        run.clone_into(&mut cell.inputs.run);
+        cell.inputs.layers.push(layer);
+        cell
+    }
+
+    /// The same request with other bounds.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.inputs.limits = limits;
+        self
+    }
+
+    /// The same request with another probability to fit that an attempt should have.
+    #[must_use]
+    pub fn with_risk(mut self, risk: f64) -> Self {
+        self.inputs.risk = risk;
+        self
+    }
+
+    /// The layers below the rungs.
+    pub(super) fn layers_mut(&mut self) -> &mut Vec<Layer> {
+        &mut self.inputs.layers
+    }
+
+    /// The preset, for the framework's version.
+    #[must_use]
+    pub fn preset(&self) -> &Preset {
+        &self.made.preset
+    }
+
+    /// The configuration with the rungs taken so far.
+    ///
+    /// # Errors
+    /// Values outside their bounds and rules that are broken.
+    pub fn shape(&self, rungs: &[Layer]) -> Result<Shape, Refusal> {
+        let layers: Vec<Layer> = self.inputs.layers.iter().chain(rungs).cloned().collect();
+        Shape::new(
+            &self.made.preset,
+            &layers,
+            &self.inputs.cluster_facts,
+            self.inputs.cluster.as_deref(),
+        )
+    }
+
+    /// Memory of the configuration with these rungs, by phase; `None` where the preset has no bridge to the
+    /// memory model, or a rule is broken.
+    #[must_use]
+    pub fn estimate(&self, rungs: &[Layer]) -> Option<Result<Estimate, Unknown>> {
+        let profile = self.made.profile.as_ref()?;
+        let shape = self.shape(rungs).ok()?;
+        let spec = spec_of(&self.made.preset, &shape, profile)?;
+        Some(spec.map(|spec| estimate(&spec, profile)))
+    }
+
+    /// Constants of the training stack, where the preset has a bridge to the memory model.
+    #[must_use]
+    pub fn profile(&self) -> Option<&Profile> {
+        self.made.profile.as_ref()
+    }
+
+    /// What the memory model knows of the configuration with these rungs.
+    pub(super) fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
+        let shape = self.shape(rungs).ok()?;
+        spec_of(&self.made.preset, &shape, self.made.profile.as_ref()?)?.ok()
+    }
+
+    /// The next rung after an incident of attempt number `attempt`.
+    ///
+    /// # Errors
+    /// As `climb`.
+    pub fn climb(
+        &self,
+        rungs: &[Layer],
+        incident: Option<&Incident>,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
+        self.reachable(rungs, |layers| {
+            let footing = Footing {
+                layers,
+                ..self.footing(rungs, attempt)
+            };
+            climb(&footing, incident)
+        })
+    }
+
+    pub(super) fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> Footing<'a> {
+        Footing {
+            preset: &self.made.preset,
+            ladder: &self.inputs.ladder,
+            policy: self.inputs.policy,
+            cluster: &self.inputs.cluster_facts,
+            cluster_name: self.inputs.cluster.as_deref(),
+            templates: &self.inputs.templates,
+            layers: &self.inputs.layers,
+            rungs,
+            attempt,
+        }
+    }
+
+    /// What answers an incident: one rung, as many as the memory model says are needed, or what it prefers
+    /// of all that they can move.
+    ///
+    /// # Errors
+    /// As `climb`.
+    pub fn ascend(
+        &self,
+        rungs: &[Layer],
+        past: Past<'_>,
+        incident: Option<&Incident>,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
+        self.reachable(rungs, |layers| {
+            let footing = Footing {
+                layers,
+                ..self.footing(rungs, attempt)
+            };
+            self.answer(&footing, past, incident)
+        })
+    }
+
+    fn answer(
+        &self,
+        footing: &Footing<'_>,
+        past: Past<'_>,
+        incident: Option<&Incident>,
+    ) -> Result<Decision, Refusal> {
+        match self.made.profile.as_ref().filter(|_| !self.inputs.one_rung) {
+            None => climb(footing, incident),
+            Some(profile) => {
+                let outlook = Outlook {
+                    profile,
+                    risk: self.inputs.risk,
+                    past,
+                };
+                if self.inputs.policy == Policy::Predict
+                    && let Some(decision) = predict(footing, &outlook, incident)?
+                {
+                    return Ok(decision);
+                }
+                ascend(footing, &outlook, incident)
+            }
+        }
+    }
+
+    /// What the job takes, from the knobs with the roles for it.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal> {
+        if let Some(asked) = self.own_resources(rungs) {
+            return Ok(asked);
+        }
+        let shape = self.shape(rungs)?;
+        let first = |role| self.made.preset.with_role(role).next();
+        let count = |role, none| {
+            let value = first(role).map(|k| shape.recipe().value(&k.name));
+            match value {
+                Some(Value::Int(n)) => u64::try_from(*n).unwrap_or(none),
+                _ => none,
+            }
+        };
+        let limit = first(Role::TimeLimit).map(|k| shape.recipe().value(&k.name).to_string());
+        let nodes = count(Role::Nodes, 1);
+        Ok(Resources {
+            gpus: nodes * count(Role::GpusPerNode, 0),
+            nodes,
+            time_limit_s: limit.and_then(|t| parse_duration_s(&t).ok()),
+        })
+    }
+
+    /// The files of an attempt.
+    ///
+    /// # Errors
+    /// As `shape`, templates that cannot be rendered, and values that cannot be written into a copy.
+    pub fn render(
+        &self,
+        rungs: &[Layer],
+        place: &AttemptPlace,
+    ) -> Result<Vec<RenderedFile>, Refusal> {
+        if let Some(files) = self.own_files(rungs, place)? {
+            return Ok(files);
+        }
+        let shape = self.shape(rungs)?;
+        let mut files = render(&self.made.preset, &shape, &self.inputs.templates, place)
+            .map_err(|e: TemplateError| Problem::new(e.to_string()))?;
+        let copies = copies(&self.made.preset, &shape, &self.inputs.originals)?;
+        files.extend(copies.into_iter().map(|(name, text)| RenderedFile {
+            name,
+            text,
+            entry: false,
+        }));
+        Ok(files)
+    }
+
+    /// The resolved recipe.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn recipe(&self, rungs: &[Layer]) -> Result<Recipe, Refusal> {
+        self.shape(rungs).map(|s| s.recipe().clone())
+    }
+}
