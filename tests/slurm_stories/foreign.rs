@@ -182,7 +182,10 @@ fn a_requeued_job_is_followed_through_its_second_life() {
     };
     let _undisturbed = undisturbed();
     let id = sbatch(&place, &["job.slurm", "diamonds-seed0"]);
-    ended(&place, &id, "RUNNING");
+    // It must have begun its first life, or the second would sleep.
+    wait_for(60, "the script runs", || {
+        place.file("begun").exists().then_some(())
+    });
     answer(&place.conf, "scontrol", &["requeue", &id]);
     let watch = place.start(&["watch", "--yes", &id]);
     wait_for(60, "the job waits again", || {
