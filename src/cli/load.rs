@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::args::{Backend, Configuration};
 use super::climbing;
@@ -14,7 +15,9 @@ use crate::core::config::{
 };
 use crate::core::diagnose::UserSignature;
 use crate::core::memory::Profiles;
-use crate::core::recipe::{Layer, LayerKind, Preset, Problem};
+use crate::core::recipe::{
+    ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
+};
 use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source};
 use crate::io::files::read_text;
 use crate::io::library::{Library, Shelf};
@@ -156,44 +159,68 @@ pub fn request_in(
     let outer = outer.iter().map(|(kind, file)| (*kind, file));
     let mut layers = layers(preset, flags, outer.chain(inner))?;
     let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
-    let folder = project.folder.display().to_string();
     let backend = backend(flags, doc)?;
     let cluster_facts = sections::facts(cluster_doc.as_ref())?;
     let originals = copied::read(&project.folder, preset, &mut layers)?;
     let places = (&project.library, project.folder.as_path());
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
-    let (policy, one_rung) = climbing::how(flags, doc)?;
     let inputs = Inputs {
-        schema_version: INPUTS_VERSION,
-        run: run.to_owned(),
         ladder: ladder.into(),
-        policy,
-        one_rung,
-        risk: climbing::risk(flags, doc)?,
         templates: project.library.templates()?.into(),
         originals: originals.into(),
-        scripts: None,
-        adopts: None,
-        user: None,
         cluster_facts,
         cluster,
         dataset,
         layers,
+        sbatch: sbatch.to_vec(),
+        ..inputs(project, flags, run, stack)?
+    };
+    Ok(Request::new(inputs)?)
+}
+
+/// What is asked for in the same way whatever a run's files are made of. What they are made of is left empty.
+pub(super) fn inputs(
+    project: &Project,
+    flags: &Configuration,
+    run: &str,
+    stack: Stack,
+) -> Result<Inputs, Failure> {
+    let doc = &project.document;
+    let backend = backend(flags, doc)?;
+    let (policy, one_rung) = climbing::how(flags, doc)?;
+    let folder = project.folder.display().to_string();
+    let memory = stack.preset.memory.as_ref();
+    let memory = memory.map(|m| project.library.get(Shelf::Memory, &m.profile));
+    Ok(Inputs {
+        schema_version: INPUTS_VERSION,
+        run: run.to_owned(),
+        ladder: Arc::default(),
+        policy,
+        one_rung,
+        risk: climbing::risk(flags, doc)?,
+        templates: Arc::default(),
+        originals: Arc::default(),
+        scripts: None,
+        adopts: None,
+        user: None,
+        cluster_facts: ClusterFacts::default(),
+        cluster: None,
+        dataset: None,
+        layers: Vec::new(),
         limits: doc.section("limits", &["attempts", "gpu_hours"], &["wall_time"])?,
         supervision: sections::supervision(doc, backend)?,
         backend: backend.to_owned(),
         workdir: folder.clone(),
         project: folder,
-        sbatch: sbatch.to_vec(),
+        sbatch: Vec::new(),
         command: std::env::args().collect(),
         probe: None,
         signatures: signatures::of(doc)?,
-        memory_profile: memory_profile(project, &stack.preset)?,
-        preset: stack.source.into(),
-        knob_sets: stack.sets.into(),
+        memory_profile: memory.transpose()?,
+        preset: stack.texts.source.into(),
+        knob_sets: stack.texts.sets.into(),
         framework_version: stack.version,
-    };
-    Ok(Request::new(inputs)?)
+    })
 }
 
 /// The layers of files, lowest first, then environment variables and flags.
@@ -213,16 +240,6 @@ fn layers<'a>(
     layers.push(from_environment(preset, pairs)?);
     layers.push(from_flags(preset, &flags.set, &flags.overrides)?);
     Ok(layers)
-}
-
-/// The memory profile that a preset names.
-pub(super) fn memory_profile(
-    project: &Project,
-    preset: &Preset,
-) -> Result<Option<Source>, Failure> {
-    let names = preset.memory.as_ref().map(|m| m.profile.as_str());
-    let source = names.map(|name| project.library.get(Shelf::Memory, name));
-    Ok(source.transpose()?)
 }
 
 /// The name under a key, from its flag or the project file. A profile or preset that does not exist is
@@ -249,26 +266,39 @@ pub(super) fn named(
     }
 }
 
-struct Stack {
-    preset: Preset,
-    source: Source,
-    sets: Vec<Source>,
-    version: Option<String>,
+/// A preset made ready.
+pub(super) struct Stack {
+    pub preset: Preset,
+    pub texts: Texts,
+    pub version: Option<String>,
 }
 
-/// The preset and its knob sets; the project file may only have keys that these know.
-fn stack(project: &Project, name: &str) -> Result<Stack, Failure> {
-    let source = project.library.get(Shelf::Presets, name)?;
+/// The texts of a preset and of the knob sets that it uses.
+pub(super) struct Texts {
+    source: Source,
+    sets: Vec<Source>,
+}
+
+/// Reads a preset, and the knob sets that it uses.
+pub(super) fn texts(
+    project: &Project,
+    source: Source,
+) -> Result<(Texts, PresetFile, Vec<KnobSetFile>), Failure> {
     let file = parse_preset(&source.path, &source.text)?;
-    let sets: Vec<Source> = file
-        .uses
-        .iter()
+    let sets = file.uses.iter();
+    let sets: Vec<Source> = sets
         .map(|s| project.library.get(Shelf::Sets, s))
         .collect::<Result<_, _>>()?;
     let parsed = sets
         .iter()
         .map(|s| parse_knob_set(&s.path, &s.text))
         .collect::<Result<_, _>>()?;
+    Ok((Texts { source, sets }, file, parsed))
+}
+
+/// The preset and its knob sets; the project file may only have keys that these know.
+fn stack(project: &Project, name: &str) -> Result<Stack, Failure> {
+    let (texts, file, parsed) = texts(project, project.library.get(Shelf::Presets, name)?)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
     let mut known = PROJECT_KEYS.to_vec();
     known.extend(version_key.as_deref());
@@ -286,8 +316,7 @@ fn stack(project: &Project, name: &str) -> Result<Stack, Failure> {
     })?;
     Ok(Stack {
         preset,
-        source,
-        sets,
+        texts,
         version: text,
     })
 }

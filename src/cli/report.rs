@@ -11,7 +11,7 @@ use super::print::{self, Failure};
 use super::runs::{self, Stored};
 use super::sweeps;
 use crate::core::report::{Track, Tracks};
-use crate::core::supervise::{Request, Stacks};
+use crate::core::supervise::Request;
 use crate::io::files::{Access, write_atomic};
 use crate::io::sampler::samples;
 
@@ -40,17 +40,15 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let stored = stored(&project, &args.runs)?;
-    let mut stacks = Stacks::new();
-    let requests: Vec<Option<Request>> = stored
+    let readers: Vec<_> = stored
         .iter()
-        .map(|run| runs::sharing(&run.folder, &mut stacks).ok())
+        .map(|run| (request(run), tracks(run)))
         .collect();
-    let tracks: Vec<_> = stored.iter().map(tracks).collect();
-    let told = stored.iter().zip(&requests).zip(&tracks);
+    let told = stored.iter().zip(&readers);
     let told: Vec<Told<'_>> = told
-        .map(|((run, request), tracks)| Told {
+        .map(|(run, (request, tracks))| Told {
             history: &run.history,
-            request: request.as_ref(),
+            request,
             tracks,
         })
         .collect();
@@ -97,7 +95,13 @@ fn stored(project: &Path, wanted: &[String]) -> Result<Vec<Stored>, Failure> {
     names.iter().map(|name| runs::find(project, name)).collect()
 }
 
-/// What the samplers of an attempt saw; read only for the runs that are told in full.
+/// What a run was asked to do.
+fn request(run: &Stored) -> impl Fn() -> Option<Request> + use<> {
+    let folder = run.folder.clone();
+    move || runs::request(&folder).ok()
+}
+
+/// What the samplers of an attempt saw.
 fn tracks(run: &Stored) -> impl Fn(u32) -> Vec<Track> + use<> {
     let folder = run.folder.clone();
     move |attempt| {

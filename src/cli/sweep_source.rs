@@ -5,7 +5,7 @@ use std::path::Path;
 use super::args::Configuration;
 use super::load;
 use super::print::Failure;
-use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Setting, Value, resolve};
+use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Value, resolve};
 use crate::core::supervise::Request;
 use crate::core::sweep::{self, Change, Footing, Sweep};
 use crate::io::files::read_text;
@@ -101,9 +101,7 @@ fn first_cell(request: &Request, path: &str, sweep: &Sweep) -> Layer {
             line: place.map_or(1, |p| p.line),
             column: place.map_or(1, |p| p.column),
         };
-        layer
-            .settings
-            .insert(knob.name.clone(), Setting { value, origin });
+        layer.set(&knob.name, value, origin);
     }
     layer
 }

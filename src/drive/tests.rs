@@ -525,24 +525,20 @@ fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
     assert_eq!(fs::read_to_string(&script).unwrap(), right);
 }
 
+/// Writes down the first attempt, which is then about to be submitted.
+fn intend(handle: &mut Handle) {
+    let silent = &mut crate::drive::Silent;
+    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None, silent).unwrap();
+    handle.feed(&event, at(0), silent).unwrap();
+}
+
 #[test]
 fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
     let mut project = Project::new();
     project.fake.desk().silent = true;
     let double = project.double();
     let mut handle = project.create(double);
-    let event = prepare::prepare(
-        &handle.run,
-        &handle.folder,
-        "fake",
-        1,
-        None,
-        &mut crate::drive::Silent,
-    )
-    .unwrap();
-    handle
-        .feed(&event, at(0), &mut crate::drive::Silent)
-        .unwrap();
+    intend(&mut handle);
     fs::write(project.attempt(1).join("job.sbatch"), "rm -rf ~\n").unwrap();
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 3);
@@ -558,18 +554,7 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
 fn whoever_was_taken_over_after_the_intent_does_not_submit() {
     let mut project = Project::new();
     let mut handle = project.create(project.double());
-    let event = prepare::prepare(
-        &handle.run,
-        &handle.folder,
-        "fake",
-        1,
-        None,
-        &mut crate::drive::Silent,
-    )
-    .unwrap();
-    handle
-        .feed(&event, at(0), &mut crate::drive::Silent)
-        .unwrap();
+    intend(&mut handle);
     let other = Ledger::open(handle.folder.dir(), Takeover::Forced, at(1)).unwrap();
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 3);

@@ -53,10 +53,8 @@ fn the_example_on_two_nodes_meets_in_ray_and_shows_the_lines_of_both() {
         return;
     };
     let _undisturbed = undisturbed();
-    let bin = place.file("bin").display().to_string();
-    let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     let place = place
-        .set("PATH", &path)
+        .with_its_programs()
         .with(&[("SIM_GPU_GIB", "56")])
         .knob("nnodes", "2")
         .knob("cpus_per_task", "2");

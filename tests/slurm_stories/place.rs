@@ -142,6 +142,13 @@ impl Place {
         self
     }
 
+    /// With the example's own programs on the search path, before those of the machine.
+    pub fn with_its_programs(self) -> Self {
+        let bin = self.file("bin").display().to_string();
+        let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
+        self.set("PATH", &path)
+    }
+
     /// The same with pairs.
     pub fn with(self, pairs: &[(&str, &str)]) -> Self {
         pairs.iter().fold(self, |place, (k, v)| place.set(k, v))

@@ -68,11 +68,9 @@ fn the_peaks_of_a_job_on_two_nodes_are_measured_on_both_and_its_steps_end_well()
         return;
     };
     let _undisturbed = undisturbed();
-    let bin = place.file("bin").display().to_string();
-    let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     let gpus = gpus();
     let place = seeing(&gpus, place)
-        .set("PATH", &path)
+        .with_its_programs()
         .with(&[LARGE_CARD])
         .knob("nnodes", "2")
         .knob("cpus_per_task", "2");
@@ -132,10 +130,8 @@ fn without_a_driver_nothing_is_measured_and_nothing_changes() {
         return;
     };
     let _undisturbed = undisturbed();
-    let bin = place.file("bin").display().to_string();
-    let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     let place = place
-        .set("PATH", &path)
+        .with_its_programs()
         .with(&[LARGE_CARD])
         .knob("nnodes", "2")
         .knob("cpus_per_task", "2");

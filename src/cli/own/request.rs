@@ -1,14 +1,14 @@
 //! The request of a run whose files are the user's own scripts.
 
 use super::super::args::Configuration;
-use super::super::load::{self, Project};
+use super::super::load::{self, Project, Stack};
 use super::super::print::Failure;
-use super::super::{climbing, known, sections, signatures};
+use super::super::{known, sections};
 use super::read::{Read, Shelves};
 use crate::core::adopt::{self, Scripts, UNKNOWN};
-use crate::core::config::{merge_ladder, parse_preset};
+use crate::core::config::merge_ladder;
 use crate::core::recipe::{Layer, LayerKind, Preset};
-use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source};
+use crate::core::supervise::{Inputs, Request, Source};
 use crate::io::library::Shelf;
 
 /// The request for a run of this name. What the project says of limits, of supervision, and of how to climb counts;
@@ -29,24 +29,17 @@ pub fn request(
             text: UNKNOWN.to_owned(),
         },
     };
-    let file = parse_preset(&source.path, &source.text)?;
-    let sets: Vec<Source> = file
-        .uses
-        .iter()
-        .map(|s| project.library.get(Shelf::Sets, s))
-        .collect::<Result<_, _>>()?;
+    let (texts, file, parsed) = load::texts(project, source)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
     let given = version_key.map(|key| doc.text(&key)).transpose()?.flatten();
     let version = given.map(|g| g.text);
     let of_project = load::named(project, "preset", None)?;
     let same = of_project.as_deref() == Some(file.preset.as_str());
-    let parsed = Shelves::sets(&project.library, &file)?;
     let preset = adopt::assemble(file, parsed, version.as_deref())?;
     let cluster = load::named(project, "cluster", flags.cluster.as_deref())?;
     let profile = load::profile(project, Shelf::Clusters, "cluster", cluster.as_deref())?;
     let cluster_facts = sections::facts(profile.as_ref())?;
     let backend = load::backend(flags, doc)?;
-    let (policy, one_rung) = climbing::how(flags, doc)?;
     let mut layers = vec![adopt::layer(&preset, &adoption)];
     let ladder = match same {
         true => {
@@ -57,35 +50,23 @@ pub fn request(
     };
     let places = (&project.library, read.workdir.as_path());
     known::complete(places, &preset, &cluster_facts, backend, &mut layers);
+    let templates = adopt::template(&preset).into();
+    let stack = Stack {
+        preset,
+        texts,
+        version,
+    };
     let inputs = Inputs {
-        schema_version: INPUTS_VERSION,
-        run: run.to_owned(),
         ladder: ladder.into(),
-        policy,
-        one_rung,
-        risk: climbing::risk(flags, doc)?,
-        templates: adopt::template(&preset).into(),
-        originals: std::sync::Arc::default(),
+        templates,
         scripts: Some(Scripts::of(&read.submission, &adoption, &shelves.launchers)),
-        adopts: None,
         user: std::env::var("USER").ok(),
         cluster_facts,
         cluster,
-        dataset: None,
         layers,
-        limits: doc.section("limits", &["attempts", "gpu_hours"], &["wall_time"])?,
-        supervision: sections::supervision(doc, backend)?,
-        backend: backend.to_owned(),
         workdir: read.workdir.display().to_string(),
-        project: project.folder.display().to_string(),
         sbatch: read.submission.options.clone(),
-        command: std::env::args().collect(),
-        probe: None,
-        signatures: signatures::of(doc)?,
-        memory_profile: load::memory_profile(project, &preset)?,
-        preset: source.into(),
-        knob_sets: sets.into(),
-        framework_version: version,
+        ..load::inputs(project, flags, run, stack)?
     };
     Ok(Request::new(inputs)?)
 }

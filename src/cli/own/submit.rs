@@ -11,32 +11,19 @@ use super::super::runs;
 use super::read::{Read, Shelves, script};
 use super::request::request;
 use crate::core::adopt;
-use crate::core::patch::Submission;
+use crate::core::patch::{Submission, VARIABLES};
 use crate::core::supervise::Request;
 
-/// Variables of sbatch's environment, and the options that they stand for (sbatch of Slurm 25.05, "input environment
-/// variables", those that say what a job asks for).
-const FROM_ENVIRONMENT: [(&str, &str); 20] = [
-    ("ACCOUNT", "account"),
-    ("CLUSTERS", "clusters"),
-    ("CONSTRAINT", "constraint"),
-    ("CPUS_PER_GPU", "cpus-per-gpu"),
-    ("ERROR", "error"),
-    ("EXPORT", "export"),
-    ("GPUS", "gpus"),
-    ("GPUS_PER_NODE", "gpus-per-node"),
-    ("GPUS_PER_TASK", "gpus-per-task"),
-    ("GRES", "gres"),
-    ("JOB_NAME", "job-name"),
-    ("MEM_PER_CPU", "mem-per-cpu"),
-    ("MEM_PER_GPU", "mem-per-gpu"),
-    ("MEM_PER_NODE", "mem"),
-    ("OUTPUT", "output"),
-    ("PARTITION", "partition"),
-    ("QOS", "qos"),
-    ("RESERVATION", "reservation"),
-    ("SIGNAL", "signal"),
-    ("TIMELIMIT", "time"),
+/// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
+/// more than what the job asks for.
+const NOT_TAKEN: [&str; 7] = [
+    "array",
+    "core-spec",
+    "distribution",
+    "exclusive",
+    "input",
+    "no-requeue",
+    "requeue",
 ];
 
 /// Options that only oomctl has, as far as is known.
@@ -146,8 +133,9 @@ pub(super) fn variables() -> BTreeMap<String, String> {
 /// Options that sbatch would take from its environment: they win over the script, and those of the command line over
 /// them. Ours is scrubbed of them, for an outer job may have set some.
 fn from_environment() -> Vec<String> {
-    let given = FROM_ENVIRONMENT.iter().filter_map(|(name, option)| {
-        let value = std::env::var(format!("SBATCH_{name}")).ok()?;
+    let taken = VARIABLES.iter().filter(|(_, o)| !NOT_TAKEN.contains(o));
+    let given = taken.filter_map(|(name, option)| {
+        let value = std::env::var(name).ok()?;
         let (value, job) = (value.trim(), std::env::var_os("SLURM_JOB_ID"));
         (!value.is_empty() && job.is_none()).then(|| format!("--{option}={value}"))
     });

@@ -15,7 +15,7 @@ use crate::core::ladder::{Decision, Footing, Policy, Step, climb};
 use crate::core::patch::{Adoption, Ask, Found, Patch, Refused, Source, Span, State};
 use crate::core::recipe::{
     ClusterFacts, FileSpec, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile, Refusal,
-    Role, RungSpec, Setting, Value,
+    Role, RungSpec, Value,
 };
 
 pub use attempt::{CLAIM, PATCH, files};
@@ -186,8 +186,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         let origin = origin(sources, found.place());
         match known(found) {
             Some(value) => {
-                let setting = Setting { value, origin };
-                layer.settings.insert(knob.name.clone(), setting);
+                layer.set(&knob.name, value, origin);
             }
             None => {
                 layer.pins.insert(knob.name.clone(), origin);
@@ -201,9 +200,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         let given = layer.settings.contains_key(&knob.name) || layer.pins.contains_key(&knob.name);
         if let (false, Ok(value)) = (given, knob.kind.parse(&value)) {
             let origin = origin(sources, Some(span));
-            layer
-                .settings
-                .insert(knob.name.clone(), Setting { value, origin });
+            layer.set(&knob.name, value, origin);
         }
     }
     layer

@@ -13,7 +13,7 @@ use crate::core::diagnose::{Class, Incident};
 use crate::core::patch::edits;
 use crate::core::recipe::{
     Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Problem, Refusal, RungSpec,
-    Setting, Shape, Shaper, Value, expr::Scope, strongest_effect,
+    Shape, Shaper, Value, expr::Scope, strongest_effect,
 };
 use crate::core::render::{AttemptPlace, render};
 
@@ -313,10 +313,7 @@ impl View<'_> {
                     rung: self.rung.rung.clone(),
                     attempt: self.footing.attempt + 1,
                 };
-                let value = value.clone();
-                layer
-                    .settings
-                    .insert(knob.clone(), Setting { value, origin });
+                layer.set(knob, value.clone(), origin);
             }
         }
         layer

@@ -19,7 +19,7 @@ use super::reach::{self, Reach};
 use super::shortfall;
 use crate::core::diagnose::Incident;
 use crate::core::recipe::{
-    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Setting, Shape, Value, strongest_effect,
+    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, Value, strongest_effect,
 };
 
 /// Configurations of experiment and hardware that are looked at for one decision.
@@ -281,9 +281,7 @@ impl Search<'_> {
             });
             let changes: Vec<Change> = changes.collect();
             for (knob, value) in &moved {
-                let (value, origin) = (value.clone(), origin.clone());
-                let setting = Setting { value, origin };
-                layer.settings.insert(knob.name.clone(), setting);
+                layer.set(&knob.name, value.clone(), origin.clone());
             }
             steps.push(Step {
                 rung: STEP.to_owned(),

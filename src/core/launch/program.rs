@@ -10,7 +10,7 @@ use crate::core::ladder::{Decision, Footing, Policy, climb};
 use crate::core::patch::copies;
 use crate::core::recipe::{
     ClusterFacts, FileSpec, Knob, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
-    Problem, Recipe, Refusal, RungSpec, Setting, Shape, Spelling, Value, expr,
+    Problem, Recipe, Refusal, RungSpec, Shape, Spelling, Value, expr,
 };
 use crate::core::render::{hydra_value, variable};
 use crate::core::units::{Bytes, parse_duration_s};
@@ -172,8 +172,7 @@ impl Launch {
             match knob.kind.parse(&text) {
                 Ok(value) => {
                     let origin = Origin::Flag { text: place };
-                    let name = knob.name.clone();
-                    layer.settings.insert(name, Setting { value, origin });
+                    layer.set(&knob.name, value, origin);
                 }
                 Err(what) => self.remarks.push(format!(
                     "{}: {what}; it is handed over as it stands",
@@ -327,13 +326,10 @@ impl Launch {
 /// The layer that says which GPU the attempt had.
 fn chosen(gpu: &str) -> Layer {
     let mut layer = Layer::new(LayerKind::Command);
-    let setting = Setting {
-        value: Value::Text(gpu.to_owned()),
-        origin: Origin::Computed {
-            expr: "the GPU with the most available memory".to_owned(),
-        },
+    let origin = Origin::Computed {
+        expr: "the GPU with the most available memory".to_owned(),
     };
-    layer.settings.insert("gpu".to_owned(), setting);
+    layer.set("gpu", Value::Text(gpu.to_owned()), origin);
     layer
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::yaml::Yaml;
 use crate::core::recipe::{
-    Knob, Layer, LayerKind, Missing, Origin, Preset, Problem, Refusal, Setting, Shape, Spelling,
-    Value, YamlPlace, expr,
+    Knob, Layer, LayerKind, Missing, Origin, Preset, Problem, Refusal, Shape, Spelling, Value,
+    YamlPlace, expr,
 };
 
 /// A file of the user's, as it was read.
@@ -76,11 +76,7 @@ pub fn layer(preset: &Preset, originals: &BTreeMap<String, Original>) -> Result<
             column: given.column,
         };
         match knob.kind.parse(&text) {
-            Ok(value) => drop(
-                layer
-                    .settings
-                    .insert(knob.name.clone(), Setting { value, origin }),
-            ),
+            Ok(value) => layer.set(&knob.name, value, origin),
             Err(what) => problems.push(
                 Problem::new(format!("{}: {what}", knob.name))
                     .at(format!("{}: {text}", place.path), origin),

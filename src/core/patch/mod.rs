@@ -37,7 +37,7 @@ pub use launchers::{Launcher, Launchers, Starts};
 pub use placed::{FileCopy, Place, Placed, is_shell};
 pub use proposal::{Proposal, propose};
 pub use resources::Ask;
-pub use sbatch::{Directive, directives, split_line, wins};
+pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};
 pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
 pub use walk::{

@@ -64,7 +64,7 @@ const BARE: [&str; 26] = [
 ];
 
 /// Variables that stand for options (sbatch of Slurm 25.05, "Input environment variables").
-pub(super) const VARIABLES: [(&str, &str); 27] = [
+pub const VARIABLES: [(&str, &str); 27] = [
     ("SBATCH_ACCOUNT", "account"),
     ("SBATCH_ARRAY_INX", "array"),
     ("SBATCH_CLUSTERS", "clusters"),

@@ -160,4 +160,9 @@ impl Layer {
             overrides: Vec::new(),
         }
     }
+
+    /// Gives a knob a value, whatever it had here before.
+    pub fn set(&mut self, knob: impl Into<String>, value: Value, origin: Origin) {
+        self.settings.insert(knob.into(), Setting { value, origin });
+    }
 }

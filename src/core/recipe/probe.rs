@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::knob::{Scalar, default_value};
-use super::layer::{Layer, LayerKind, Origin, Setting};
+use super::layer::{Layer, LayerKind, Origin};
 use super::stack::Preset;
 use super::value::{Kind, Value};
 
@@ -29,12 +29,7 @@ impl ProbeSpec {
         let origin = Origin::Flag {
             text: format!("--probe-steps {steps}"),
         };
-        let mut put = |name: &str, value: Value| {
-            let origin = origin.clone();
-            layer
-                .settings
-                .insert(name.to_owned(), Setting { value, origin });
-        };
+        let mut put = |name: &str, value: Value| layer.set(name, value, origin.clone());
         for (name, scalar) in &self.set {
             let knob = preset.knob(name);
             if let Some((knob, value)) =

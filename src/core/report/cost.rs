@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::core::supervise::{Attempt, History, Outcome};
+use super::course::{SpanKind, stretches};
+use crate::core::supervise::{History, Outcome};
 
 /// What a run cost. Times in seconds, over all attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -35,7 +36,11 @@ pub fn cost(history: &History, now: Timestamp) -> Cost {
         ..Cost::default()
     };
     for attempt in &history.attempts {
-        cost.waited_s += waited_s(attempt, now);
+        let waited = stretches(attempt, now).into_iter();
+        let waited = waited.filter(|(kind, ..)| *kind == SpanKind::Waited);
+        cost.waited_s += waited
+            .map(|(_, from, to)| to.duration_since(from).as_secs())
+            .sum::<i64>();
         cost.hang_saved_gpu_seconds += attempt.saved_gpu_seconds.unwrap_or(0);
         if attempt.incident.as_ref().is_some_and(|i| i.fatal) {
             cost.failures += 1;
@@ -51,13 +56,6 @@ pub fn cost(history: &History, now: Timestamp) -> Cost {
         cost.rungs_saved_gpu_seconds = Some(mean * f64::from(spared));
     }
     cost
-}
-
-/// Seconds that an attempt waited for the scheduler.
-fn waited_s(attempt: &Attempt, now: Timestamp) -> i64 {
-    let started = attempt.status.as_ref().and_then(|s| s.started);
-    let until = started.or(attempt.ended_at).unwrap_or(now);
-    until.duration_since(attempt.intended_at).as_secs().max(0)
 }
 
 #[cfg(test)]

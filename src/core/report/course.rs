@@ -132,7 +132,10 @@ pub fn course(history: &History, now: Timestamp) -> Option<Course> {
 }
 
 /// What an attempt did from when to when. Clocks may differ: nothing ends before it began.
-fn stretches(attempt: &Attempt, now: Timestamp) -> Vec<(SpanKind, Timestamp, Timestamp)> {
+pub(super) fn stretches(
+    attempt: &Attempt,
+    now: Timestamp,
+) -> Vec<(SpanKind, Timestamp, Timestamp)> {
     let status = attempt.status.as_ref();
     let over = attempt.ended_at.is_some();
     let ended = status.and_then(|s| s.ended).or(attempt.ended_at);

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::ready::Request;
 use crate::core::recipe::{
-    Layer, LayerKind, OnDisk, Origin, Scalar, Setting, Shape, Value, default_value, expr,
+    Layer, LayerKind, OnDisk, Origin, Scalar, Shape, Value, default_value, expr,
 };
 
 /// Where checkpoints lie, for a look at them.
@@ -165,9 +165,7 @@ impl Request {
                 rung: "checkpoint".to_owned(),
                 attempt,
             };
-            layer
-                .settings
-                .insert(knob.name.clone(), Setting { value, origin });
+            layer.set(&knob.name, value, origin);
         }
         (!layer.settings.is_empty()).then_some(layer)
     }

@@ -12,7 +12,7 @@ use crate::core::ladder::{Decision, Past};
 use crate::core::learn::{Entry, Job, Memory, Rung};
 use crate::core::measure::FigurePattern;
 use crate::core::memory::Replicas;
-use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Setting, Value};
+use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Value};
 use crate::core::recipe::{Shape, expr};
 use crate::core::render::{AttemptPlace, RenderedFile};
 
@@ -232,9 +232,7 @@ impl Intent for Request {
             rung: "another node".to_owned(),
             attempt,
         };
-        layer
-            .settings
-            .insert(knob.name.clone(), Setting { value, origin });
+        layer.set(&knob.name, value, origin);
         Some(layer)
     }
 

@@ -177,12 +177,21 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
+        self.decided(rungs, attempt, |footing| climb(footing, incident))
+    }
+
+    /// A decision from here, past what the user's own scripts cannot be given.
+    fn decided(
+        &self,
+        rungs: &[Layer],
+        attempt: u32,
+        decide: impl Fn(&Footing<'_>) -> Result<Decision, Refusal>,
+    ) -> Result<Decision, Refusal> {
         self.reachable(rungs, |layers| {
-            let footing = Footing {
+            decide(&Footing {
                 layers,
                 ..self.footing(rungs, attempt)
-            };
-            climb(&footing, incident)
+            })
         })
     }
 
@@ -212,12 +221,8 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        self.reachable(rungs, |layers| {
-            let footing = Footing {
-                layers,
-                ..self.footing(rungs, attempt)
-            };
-            self.answer(&footing, past, incident)
+        self.decided(rungs, attempt, |footing| {
+            self.answer(footing, past, incident)
         })
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::ready::Request;
-use crate::core::recipe::{Kind, Layer, LayerKind, Origin, Role, Setting, Value, expr};
+use crate::core::recipe::{Kind, Layer, LayerKind, Origin, Role, Value, expr};
 
 /// Largest batch that is tried.
 const MOST: i64 = 1 << 16;
@@ -85,14 +85,11 @@ impl Request {
     /// A layer that tries a whole value for a knob.
     #[must_use]
     pub fn trial(knob: &str, value: i64) -> Layer {
-        let setting = Setting {
-            value: Value::Int(value),
-            origin: Origin::Computed {
-                expr: "a value that is tried".to_owned(),
-            },
+        let origin = Origin::Computed {
+            expr: "a value that is tried".to_owned(),
         };
         let mut layer = Layer::new(LayerKind::Rung);
-        layer.settings.insert(knob.to_owned(), setting);
+        layer.set(knob, Value::Int(value), origin);
         layer
     }
 

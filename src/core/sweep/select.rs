@@ -5,7 +5,7 @@ use super::cells::{MOST_CELLS, digits};
 use super::draw::{Draw, drawn};
 use super::judge::{Brief, Judge, Verdict};
 use super::nodes::Cell;
-use crate::core::recipe::{Layer, LayerKind, Origin, Override, Setting, Value};
+use crate::core::recipe::{Layer, LayerKind, Origin, Override, Value};
 
 /// In which order cells begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,9 +187,7 @@ pub fn cell_layer(sweep: &Sweep, judge: &Judge<'_>, cell: &[u32], path: &str) ->
         };
         match judge.knob(at) {
             Some(knob) => {
-                layer
-                    .settings
-                    .insert(knob.name.clone(), Setting { value, origin });
+                layer.set(&knob.name, value, origin);
             }
             None => layer.overrides.push(Override {
                 key: match sweep.words {

@@ -10,7 +10,7 @@ pub use page::{Format, render};
 
 use super::estimate_view::phase_name;
 use super::measured;
-use super::run_view::{RunView, duration, run_view};
+use super::run_view::{RunView, run_view};
 use crate::core::diagnose::{Evidence, sanitize};
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
@@ -34,9 +34,9 @@ const EVIDENCE_MAX: usize = 8;
 pub struct Told<'a> {
     /// What happened.
     pub history: &'a History,
-    /// What was asked for; `None` where it cannot be read any more.
-    pub request: Option<&'a Request>,
-    /// The samples of an attempt, by its number.
+    /// What was asked for; `None` where it cannot be read any more. Asked of runs that are told in full only.
+    pub request: &'a dyn Fn() -> Option<Request>,
+    /// The samples of an attempt, by its number; as the request.
     pub tracks: &'a dyn Fn(u32) -> Vec<Track>,
 }
 
@@ -190,14 +190,14 @@ fn good(view: &RunView) -> Option<bool> {
 }
 
 fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
-    let (history, request) = (told.history, told.request);
+    let (history, request) = (told.history, (told.request)());
     let mut rungs: Vec<Layer> = Vec::new();
     let mut expects: Option<&Expectation> = None;
     let mut details = Vec::new();
     for attempt in &history.attempts {
         let expected = expects
             .map(Expected::of)
-            .or_else(|| expected(request?, &rungs));
+            .or_else(|| expected(request.as_ref()?, &rungs));
         details.push(detail(attempt, expected, told.tracks, curves));
         rungs.extend(attempt.layers());
         expects = match &attempt.verdict {
@@ -205,15 +205,15 @@ fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
             _ => None,
         };
     }
-    let command = request
-        .map(|r| r.inputs().command.clone())
-        .unwrap_or_default();
+    let command = request.map(|r| r.inputs().command.clone());
+    let command = command.unwrap_or_default();
+    let cost = cost(history, now);
     Run {
         good: good(&view),
-        story: sentences::story(history, &view, now),
+        story: sentences::story(history, &view, &cost),
         course: course(history, now),
         details,
-        cost: cost(history, now),
+        cost,
         asked: page::command_line(&command),
         reproduce: sentences::reproduce(&command, history),
         view,
@@ -327,9 +327,4 @@ fn changed(change: &Change) -> Changed {
 /// Seconds of GPUs as hours.
 fn gpu_hours(gpu_seconds: f64) -> String {
     format!("{:.2}", gpu_seconds / 3_600.0)
-}
-
-/// A time for people.
-fn took(seconds: i64) -> String {
-    duration(seconds)
 }

@@ -4,8 +4,9 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
-use super::{Report, gpu_hours, took};
+use super::{Report, gpu_hours};
 use crate::cli::print::Failure;
+use crate::cli::print::run_view::duration;
 use crate::core::units::Bytes;
 
 const PAGE: &str = include_str!("page.html.j2");
@@ -57,7 +58,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
         _ => AutoEscape::None,
     });
     env.add_global("style", Value::from_safe_string(STYLE.to_owned()));
-    env.add_filter("took", took);
+    env.add_filter("took", duration);
     env.add_filter("gpu_hours", gpu_hours);
     env.add_filter("gib", |bytes: u64| format!("{:.1}", Bytes(bytes).gib()));
     env.add_filter("fixed", |value: f64| format!("{value:.1}"));

@@ -3,29 +3,26 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
-
+use super::gpu_hours;
 use super::page::command_line;
-use super::{gpu_hours, took};
 use crate::cli::print::outcome::reason;
-use crate::cli::print::run_view::RunView;
+use crate::cli::print::run_view::{RunView, duration};
 use crate::core::diagnose::Class;
 use crate::core::ladder::{Change, Step};
 use crate::core::recipe::Effect;
-use crate::core::report::cost;
+use crate::core::report::Cost;
 use crate::core::supervise::{Attempt, History, Outcome, Verdict};
 
 /// How it ended, what went wrong, what was changed.
-pub fn story(history: &History, view: &RunView, now: Timestamp) -> Vec<String> {
+pub fn story(history: &History, view: &RunView, cost: &Cost) -> Vec<String> {
     vec![
-        ending(history, view, now),
+        ending(history, view, cost),
         failures(history),
         changes(history),
     ]
 }
 
-fn ending(history: &History, view: &RunView, now: Timestamp) -> String {
-    let cost = cost(history, now);
+fn ending(history: &History, view: &RunView, cost: &Cost) -> String {
     let attempts = match history.attempts.len() {
         1 => "1 attempt".to_owned(),
         n => format!("{n} attempts"),
@@ -42,8 +39,8 @@ fn ending(history: &History, view: &RunView, now: Timestamp) -> String {
     };
     format!(
         "{end} {attempts} in {}, of which {} in the queue, and {} GPU-hours.",
-        took(view.elapsed_s),
-        took(cost.waited_s),
+        duration(view.elapsed_s),
+        duration(cost.waited_s),
         gpu_hours(cost.gpu_seconds)
     )
 }
