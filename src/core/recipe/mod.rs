@@ -40,4 +40,4 @@ pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, Shaper, breaks, knobs_in, knobs_of, scope_of};
 pub use stack::Preset;
-pub use value::{Kind, Value};
+pub use value::{Key, Kind, Value, key};
