@@ -20,7 +20,9 @@ use oomctl::core::supervise::{Budget, Cause, Fact, Outcome};
 use source::{files, root};
 
 /// Commands that need no run and no file besides the example's: these are run as they stand.
-const RUN: [&str; 6] = [
+const RUN: [&str; 8] = [
+    "schema",
+    "completions",
     "plan",
     "render",
     "explain",

@@ -79,9 +79,9 @@ fn show(
 }
 
 fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<adopt_view::Wish<'t>, Failure> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| Problem::new(format!("`--set {text}` is no KNOB=VALUE")))?;
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        Problem::new(format!("`--set {text}` is no KNOB=VALUE")).hint("write --set NAME=VALUE")
+    })?;
     let knob = adoption.stack.and_then(|s| s.knob(name));
     let knob = knob.ok_or_else(|| Problem::new(format!("the program has no knob named {name}")))?;
     let value = knob.kind.parse(value);

@@ -64,6 +64,7 @@ fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, Failure> {
         Ok(Value::Bool(yes)) => Ok(yes),
         _ => Err(Problem::new("one_rung is true or false")
             .at(given.text.clone(), given.origin)
+            .hint("one rung at a time is `true`; without the line it is `false`")
             .into()),
     }
 }
@@ -71,11 +72,14 @@ fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, Failure> {
 /// The probability to fit that an attempt should have: flag or project file.
 pub fn risk(flags: &Configuration, doc: &Document) -> Result<f64, Failure> {
     let within = |p: &f64| (0.0..1.0).contains(p);
-    let bad = || Problem::new("risk is a probability to fit, at least 0 and below 1");
+    let bad = || {
+        Problem::new("risk is a probability to fit, at least 0 and below 1")
+            .hint("0.9 is the default")
+    };
     if let Some(risk) = flags.risk {
         return match within(&risk) {
             true => Ok(risk),
-            false => Err(bad().hint("0.9 is the default").into()),
+            false => Err(bad().into()),
         };
     }
     let Some(given) = doc.text("risk")? else {

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use super::load::PROJECT_FILE;
 use super::print::{self, Failure};
+use super::schema;
 use crate::io::files::{Access, write_atomic};
+use crate::io::library::Library;
 use draft::Draft;
 
 /// The starter file; a test loads it.
@@ -54,6 +56,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(preset) => Draft::new(&args.folder, preset, &args.set)?.checked()?,
         None => STARTER.to_owned(),
     };
+    let text = format!("{}{text}", schema::FIRST_LINE);
+    schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
     write_atomic(&path, text.as_bytes(), Access::Shared)?;
     print::data(&path.display().to_string())?;
     print::talk(match args.preset.is_some() || args.interactive {

@@ -13,9 +13,9 @@ use crate::io::library::Shelf;
 use crate::io::program::Ears;
 
 /// The knob set that says how a GPU is waited for; it comes with every preset here.
-const SET: &str = "run";
+pub const SET: &str = "run";
 /// The preset when none is named.
-const PRESET: &str = "robust";
+pub const PRESET: &str = "robust";
 
 /// Options that say what is run and how.
 #[derive(Debug, Default, clap::Args)]

@@ -207,7 +207,7 @@ pub(super) fn inputs(
         cluster: None,
         dataset: None,
         layers: Vec::new(),
-        limits: doc.section("limits", &["attempts", "gpu_hours"], &["wall_time"])?,
+        limits: sections::limits(doc)?,
         supervision: sections::supervision(doc, backend)?,
         backend: backend.to_owned(),
         workdir: folder.clone(),

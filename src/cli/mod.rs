@@ -13,8 +13,10 @@ mod args;
 mod cancel;
 mod checkpoint;
 mod climbing;
+mod completions;
 mod copied;
 mod diagnose;
+mod doctor;
 mod ended;
 mod estimate;
 mod explain;
@@ -25,6 +27,8 @@ mod launching;
 mod learned;
 mod load;
 mod logs;
+mod man;
+mod misread;
 mod new_run;
 mod own;
 mod plan;
@@ -38,7 +42,7 @@ mod report;
 mod run;
 mod run_queue;
 mod runs;
-
+mod schema;
 mod sections;
 mod signatures;
 mod status;
@@ -52,7 +56,7 @@ mod watch;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::io::scheduler::local;
 use print::Failure;
@@ -124,12 +128,23 @@ enum Command {
     Probe(probe::Args),
     /// Write a commented starter oomctl.yaml
     Init(init::Args),
+    /// Look whether everything that oomctl needs is there and works, and say what to do
+    Doctor(doctor::Args),
+    /// Print the JSON Schema of a file, for editors
+    Schema(schema::Args),
+    /// Print the script that completes commands, flags and names in a shell
+    Completions(completions::Args),
+    /// Write the manual pages
+    Man(man::Args),
 }
 
 /// Runs the program with the process's arguments.
 #[must_use]
 pub fn main() -> ExitCode {
     if let Some(code) = keep_local_job() {
+        return code;
+    }
+    if let Some(code) = completions::answer(Cli::command) {
         return code;
     }
     let cli = match Cli::try_parse() {
@@ -171,5 +186,9 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Gpus(args) => gpus::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Init(args) => init::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::args::Configuration;
 use super::plan_after;
 use super::print::{self, Failure, plan_view};
-use super::{learned, load, own};
+use super::{learned, load, misread, own};
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -45,6 +45,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return plan_after::run(&args.configuration, &request, failure, args.json);
     }
     let (request, start) = learned::request(&args.configuration, "plan")?;
+    misread::tell(&request);
     let view = plan_view::view(&request, start)?;
     if args.json {
         print::json(&view)?;

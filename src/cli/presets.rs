@@ -11,7 +11,8 @@ use crate::core::config::Document;
 use crate::core::recipe::nearest;
 use crate::io::library::{Library, Shelf};
 
-const SHELVES: [Shelf; 6] = [
+/// Where a thing is looked for, in this order.
+pub const SHELVES: [Shelf; 6] = [
     Shelf::Presets,
     Shelf::Datasets,
     Shelf::Clusters,

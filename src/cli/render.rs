@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::args::Configuration;
-use super::learned;
 use super::print::{self, Failure};
+use super::{learned, misread};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::io::files::{Access, make_private_dir, write_atomic};
 use crate::io::sampler::program;
@@ -42,6 +42,7 @@ struct FileView {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (request, start) = learned::request(&args.configuration, "render")?;
     learned::tell(start.as_ref());
+    misread::tell(&request);
     let place = preview(request.inputs().project.as_str(), &request.inputs().backend);
     let files = request.render(&[], &place)?;
     match &args.to {

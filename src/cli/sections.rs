@@ -3,7 +3,25 @@
 use super::print::Failure;
 use crate::core::config::Document;
 use crate::core::recipe::ClusterFacts;
-use crate::core::supervise::Supervision;
+use crate::core::supervise::{Limits, Supervision};
+
+/// Fields of `limits` that are written as durations.
+pub const LIMIT_DURATIONS: [&str; 1] = ["wall_time"];
+/// Fields of `supervision` that are written as durations.
+pub const SUPERVISION_DURATIONS: [&str; 7] = [
+    "poll",
+    "poll_max",
+    "hang_grace",
+    "settle",
+    "drain",
+    "late_logs",
+    "stall",
+];
+
+/// When a run is given up.
+pub fn limits(doc: &Document) -> Result<Limits, Failure> {
+    Ok(doc.section("limits", &["attempts", "gpu_hours"], &LIMIT_DURATIONS)?)
+}
 
 pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {
     const FIELDS: [&str; 7] = [
@@ -38,16 +56,8 @@ pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure
         "move_dependents",
         "stall_cancel",
     ];
-    const DURATIONS: [&str; 7] = [
-        "poll",
-        "poll_max",
-        "hang_grace",
-        "settle",
-        "drain",
-        "late_logs",
-        "stall",
-    ];
-    let mut supervision: Supervision = doc.section("supervision", &PLAIN, &DURATIONS)?;
+    let mut supervision: Supervision =
+        doc.section("supervision", &PLAIN, &SUPERVISION_DURATIONS)?;
     let asked = |key: &str| doc.get("supervision").is_some_and(|n| n.has(key));
     if backend == "local" {
         if !asked("poll") {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::args::{Configuration, sbatch_option};
 use super::print::{self, Failure};
 use super::relay::{self, Supervise};
-use super::{checkpoint, learned, load, new_run, own, render, runs, watch};
+use super::{checkpoint, learned, load, misread, new_run, own, render, runs, watch};
 use crate::core::supervise::{Limits, Request};
 use crate::drive::RunFolder;
 
@@ -67,6 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         supervise.check(&request)?;
     }
     checkpoint::tell(&request);
+    misread::tell(&request);
     let backend = request.inputs().backend.clone();
     let handle = new_run::create(&project.folder, &name, request.clone())?;
     let watched = match args.supervise {

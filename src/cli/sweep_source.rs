@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::args::Configuration;
-use super::load;
 use super::print::Failure;
+use super::{load, misread};
 use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Value, resolve};
 use crate::core::supervise::Request;
 use crate::core::sweep::{self, Change, Footing, Sweep};
@@ -64,6 +64,7 @@ pub fn load(source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
             let text = read_text(Path::new(file), MOST_BYTES)
                 .map_err(|e| Failure::new(2, e.to_string()))?;
             let sweep = sweep::parse(file, &text)?;
+            misread::of(file, &text);
             (file.clone(), Some(text), sweep)
         }
         overrides => (

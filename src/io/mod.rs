@@ -9,9 +9,11 @@
 
 pub mod cards;
 pub mod checkpoints;
+pub mod checkup;
 pub mod claims;
 pub mod disk;
 pub mod files;
+pub mod finding;
 pub mod fits;
 pub mod follow;
 pub mod gpu;

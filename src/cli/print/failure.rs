@@ -9,6 +9,7 @@ use crate::core::recipe::{Origin, Place, Problem, Refusal};
 use crate::drive::DriveError;
 use crate::drive::launch::LaunchError;
 use crate::io::files::FileError;
+use crate::io::ledger::LedgerError;
 use crate::io::library::LibraryError;
 
 /// Problems shown at most; the rest is counted.
@@ -54,6 +55,17 @@ impl Failure {
     /// Its exit code.
     pub fn code(&self) -> u8 {
         self.code
+    }
+
+    /// What went wrong, and where, in one line.
+    pub fn sentence(&self) -> String {
+        let Some(first) = self.messages.first() else {
+            return String::new();
+        };
+        match first.places.first() {
+            Some((place, _)) => format!("{} ({place})", first.what),
+            None => first.what.clone(),
+        }
     }
 
     /// Adds what to do next to the last message.
@@ -202,15 +214,70 @@ impl From<LibraryError> for Failure {
                     None => failure.hint(format!("there are: {}", known.join(", "))),
                 }
             }
-            _ => failure,
+            LibraryError::Name { .. } => {
+                failure.hint("`oomctl presets` lists the names that there are")
+            }
+            LibraryError::File(file) => failure.hint(mend_file(file)),
         }
     }
 }
 
 impl From<FileError> for Failure {
     fn from(e: FileError) -> Self {
-        Self::new(CONFIGURATION, e.to_string())
+        Self::new(CONFIGURATION, e.to_string()).hint(mend_file(&e))
     }
+}
+
+/// What to do about a file.
+fn mend_file(e: &FileError) -> String {
+    use std::io::ErrorKind;
+    match e {
+        FileError::Io { path, source, .. } => match source.kind() {
+            ErrorKind::NotFound => {
+                "is the path right? It is taken from the folder in which you are".to_owned()
+            }
+            ErrorKind::PermissionDenied => format!("`ls -ld {}` shows who may", path.display()),
+            ErrorKind::IsADirectory => "name a file in it".to_owned(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                "free some space; `df -h .` and `df -i .` show what there is, `quota` what is yours"
+                    .to_owned()
+            }
+            _ => "`oomctl doctor` looks whether the file system does what it must".to_owned(),
+        },
+        FileError::TooLarge { .. } => {
+            "is it the right file? What people write for oomctl is far smaller".to_owned()
+        }
+        FileError::NotText { .. } => "save it as UTF-8; `file` tells what it is".to_owned(),
+        FileError::NotOurs { path, .. } => format!(
+            "`ls -ld {}` shows whose it is; use a folder of your own that only you can write",
+            path.display()
+        ),
+        FileError::Name { .. } => {
+            "name it with letters, digits, `.`, `_` and `-`: --run grpo-7b".to_owned()
+        }
+    }
+}
+
+/// What to do about a ledger.
+fn mend_ledger(e: &LedgerError) -> String {
+    match e {
+        LedgerError::File(file) => mend_file(file),
+        LedgerError::Owned { dir, .. } => format!("let it, or end that process first; where it is surely gone: `oomctl watch --take-over {}`", name(dir)),
+        LedgerError::TakenOver { dir } => format!("`oomctl status {}` shows how it goes on", name(dir)),
+        LedgerError::Damaged { .. } => "docs/ledger.md, \"Recovery\", says how to go on from the last whole record; jobs that run are not touched".to_owned(),
+        LedgerError::Newer { .. } => "use the newer oomctl for this run: `oomctl doctor` shows which ones there are".to_owned(),
+        LedgerError::Poisoned { .. } => "`oomctl doctor` shows space and file system; then `oomctl watch` goes on with the run".to_owned(),
+        LedgerError::Exists { .. } => "name another run with --run".to_owned(),
+    }
+}
+
+/// The name of a run, from its folder.
+fn name(folder: &std::path::Path) -> String {
+    folder
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 impl From<DriveError> for Failure {
@@ -230,7 +297,10 @@ impl From<&DriveError> for Failure {
             DriveError::RunExists { run } => failure.hint(format!(
                 "`oomctl watch {run}` goes on with it, `--run` names another"
             )),
-            _ => failure,
+            DriveError::Ledger(ledger) => failure.hint(mend_ledger(ledger)),
+            DriveError::File(file) => failure.hint(mend_file(file)),
+            DriveError::Unreadable { .. } => failure.hint("nothing was changed: put the file back, or submit anew under another name with --run"),
+            DriveError::ScriptChanged { .. } => failure.hint("undo the change, or cancel this run and submit anew; values are changed with --set or in oomctl.yaml"),
         }
     }
 }
@@ -242,9 +312,17 @@ impl From<LaunchError> for Failure {
             LaunchError::Refused(refusal) => refusal.into(),
             LaunchError::Start { ref source, .. } => {
                 let missing = source.kind() == std::io::ErrorKind::NotFound;
-                Self::new(if missing { 127 } else { 126 }, error.to_string())
+                let hint = match missing {
+                    true => "is it installed here, and its environment active? `type -a` tells",
+                    false => {
+                        "can it be executed? `chmod +x` makes it so, or name its interpreter first"
+                    }
+                };
+                Self::new(if missing { 127 } else { 126 }, error.to_string()).hint(hint)
             }
-            other => Self::new(1, other.to_string()),
+            LaunchError::File(ref file) => Self::new(1, error.to_string()).hint(mend_file(file)),
+            LaunchError::Gpu(_) => Self::new(1, error.to_string())
+                .hint("`nvidia-smi` should say more; `oomctl doctor` asks the driver as well"),
         }
     }
 }

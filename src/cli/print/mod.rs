@@ -2,6 +2,7 @@
 
 pub mod adopt_view;
 mod bars;
+pub mod doctor_view;
 pub mod estimate_view;
 pub mod explanation;
 mod failure;
@@ -88,6 +89,11 @@ pub fn talk(text: &str) {
         "{}",
         terminal_safe(text)
     ));
+}
+
+/// Says what may go wrong, to the person at the terminal.
+pub fn warn(text: &str) {
+    talk(&format!("{} {text}", Paint(style::WARN, "warning:")));
 }
 
 /// Asks the person at the terminal: the answer comes on the same line.

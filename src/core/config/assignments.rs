@@ -91,7 +91,7 @@ fn assign(
     match value {
         Ok(value) => Ok((knob.name.clone(), Setting { value, origin })),
         Err(what) => {
-            let mut problem = Problem::new(format!("{name}: {what}"));
+            let mut problem = Problem::new(format!("{name}: {what}")).hint(knob.takes());
             problem.places.push(place);
             Err(problem)
         }

@@ -50,7 +50,8 @@ impl Document {
             Content::Null => Vec::new(),
             _ => {
                 let what = format!("expected keys and values, got {}", node.noun());
-                return Err(ConfigError::at(path, text, node.line, node.column, what));
+                let error = ConfigError::at(path, text, node.line, node.column, what);
+                return Err(error.hint("write `key: value`, one a line, as `oomctl init` does"));
             }
         };
         Ok(Self {
@@ -114,7 +115,9 @@ impl Document {
                 text: text.clone(),
                 origin: self.origin(node.line, node.column),
             }),
-            _ => Err(self.fault(node, format!("expected text, got {}", node.noun()))),
+            _ => Err(self
+                .fault(node, format!("expected text, got {}", node.noun()))
+                .hint("write one value; text with colons or brackets goes into quotes")),
         }
     }
 
@@ -129,10 +132,14 @@ impl Document {
     fn map<'a>(&self, node: &'a Node) -> Result<&'a [(Key, Node)], ConfigError> {
         match &node.content {
             Content::Map(entries) => Ok(entries),
-            _ => Err(self.fault(
-                node,
-                format!("expected keys and values, got {}", node.noun()),
-            )),
+            _ => Err(self
+                .fault(
+                    node,
+                    format!("expected keys and values, got {}", node.noun()),
+                )
+                .hint(
+                    "write `name: value` below it, one a line and indented, or `{ name: value }`",
+                )),
         }
     }
 
@@ -154,8 +161,10 @@ impl Document {
         for (name, value) in self.map(node)? {
             if durations.contains(&name.name.as_str()) {
                 let text = self.given(value)?.text;
-                let seconds = crate::core::units::parse_duration_s(&text)
-                    .map_err(|e| self.fault(value, format!("{}: {e}", name.name)))?;
+                let seconds = crate::core::units::parse_duration_s(&text).map_err(|e| {
+                    self.fault(value, format!("{}: {e}", name.name))
+                        .hint("write it with its unit: 90s, 15m, 12h, 3d")
+                })?;
                 json.insert(format!("{}_s", name.name), seconds.into());
             } else if fields.contains(&name.name.as_str()) {
                 json.insert(name.name.clone(), value.to_json());
@@ -164,7 +173,10 @@ impl Document {
                 return Err(self.unknown_key(name, &known));
             }
         }
-        serde_json::from_value(json.into()).map_err(|e| self.fault(node, format!("{key}: {e}")))
+        serde_json::from_value(json.into()).map_err(|e| {
+            self.fault(node, format!("{key}: {e}"))
+                .hint("counts are whole numbers, switches true or false")
+        })
     }
 
     /// The `knobs`, `pin` and `overrides` of the file as a layer.
@@ -229,7 +241,7 @@ impl Document {
                 knob.kind.noun(),
                 node.noun()
             );
-            self.fault(node, what)
+            self.fault(node, what).hint(knob.takes())
         };
         match (&node.content, knob.kind) {
             (Content::Null, _) => Ok(Value::Null),
@@ -244,9 +256,10 @@ impl Document {
                 .map(|(k, v)| self.given(v).map(|g| (k.name.clone(), g.text)))
                 .collect::<Result<_, _>>()
                 .map(Value::Map),
-            (Content::Scalar(text), kind) if kind != Kind::Map => kind
-                .parse(text)
-                .map_err(|e| self.fault(node, format!("{}: {e}", knob.name))),
+            (Content::Scalar(text), kind) if kind != Kind::Map => kind.parse(text).map_err(|e| {
+                self.fault(node, format!("{}: {e}", knob.name))
+                    .hint(knob.takes())
+            }),
             _ => Err(expected()),
         }
     }
@@ -256,7 +269,9 @@ impl Document {
             return Ok(());
         };
         let Content::List(items) = &node.content else {
-            return Err(self.fault(node, "expected a list of knobs"));
+            return Err(self
+                .fault(node, "expected a list of knobs")
+                .hint("write `pin: [KNOB, KNOB]`, each by its name"));
         };
         for item in items {
             let given = self.given(item)?;
@@ -292,7 +307,9 @@ impl Document {
             return Ok(None);
         };
         let Content::List(items) = &node.content else {
-            return Err(self.fault(node, "expected a list of rungs"));
+            return Err(self
+                .fault(node, "expected a list of rungs")
+                .hint("write `ladder: [RUNG, RUNG]`; `oomctl plan` names those of the preset"));
         };
         items
             .iter()
@@ -311,7 +328,9 @@ impl Document {
             });
         }
         let serde_json::Value::Object(fields) = node.to_json() else {
-            return Err(self.fault(node, "expected the name of a rung, or its fields"));
+            return Err(self
+                .fault(node, "expected the name of a rung, or its fields")
+                .hint("write `- RUNG`, or `- { rung: RUNG, laps: 2 }`"));
         };
         match fields.get("rung").and_then(|r| r.as_str()) {
             Some(rung) => Ok(LadderEntry {
@@ -319,7 +338,9 @@ impl Document {
                 fields: fields.clone(),
                 origin,
             }),
-            None => Err(self.fault(node, "a rung needs its name: `rung: halve-batches`")),
+            None => Err(self
+                .fault(node, "these fields have no name of a rung")
+                .hint("add `rung: NAME`; `oomctl plan` names those of the preset")),
         }
     }
 }

@@ -68,7 +68,7 @@ impl ConfigError {
             .unwrap_or("not valid YAML")
             .to_owned();
         let what = in_our_words(&strip_place(&what));
-        let hint = nearest_expected(&what);
+        let hint = nearest_expected(&what).or_else(|| remedy(&what).map(str::to_owned));
         let mut fault = match error.location() {
             Some(place) => {
                 let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
@@ -88,6 +88,39 @@ fn nearest_expected(what: &str) -> Option<String> {
     let given = unknown.split('`').nth(1)?;
     let names = expected.split(", ").map(|n| n.trim_matches('`'));
     nearest(given, names).map(|near| format!("did you mean {near}?"))
+}
+
+/// What mends the faults of YAML that people make most.
+fn remedy(what: &str) -> Option<&'static str> {
+    const REMEDIES: [(&str, &str); 7] = [
+        (
+            "is given twice",
+            "remove one of the two, or give them different names",
+        ),
+        ("tabs", "indent with spaces"),
+        ("unclosed", "close it, or put the text into quotes"),
+        (
+            "several documents",
+            "keep one of them in this file, and remove the line `---`",
+        ),
+        (
+            "missing field",
+            "add it; `oomctl presets` shows a file of the kind that has it",
+        ),
+        (
+            "invalid type",
+            "write a value of the kind that is expected; text in quotes is text",
+        ),
+        (
+            "unknown field",
+            "remove it; `oomctl schema` lists what there is",
+        ),
+    ];
+    let known = REMEDIES.iter().find(|(words, _)| what.contains(words));
+    Some(known.map_or(
+        "colons, brackets and quotes: text that has some goes into quotes",
+        |(_, help)| *help,
+    ))
 }
 
 /// Some messages of the reader start with their place, which we show ourselves.

@@ -9,6 +9,7 @@ mod edit;
 mod error;
 mod node;
 mod preset_text;
+mod schema;
 
 pub use assignments::{from_environment, from_flags, variable};
 pub use document::{Document, Given, LadderEntry};
@@ -16,3 +17,4 @@ pub use edit::{knobs_yaml, set_knobs};
 pub use error::ConfigError;
 pub use node::{Content, Key, MAX_FILE, Node};
 pub use preset_text::{merge_ladder, parse_data, parse_knob_set, parse_preset};
+pub use schema::{Vocabulary, schema_of, with_durations};

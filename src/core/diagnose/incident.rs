@@ -1,12 +1,15 @@
 //! Why an attempt ended: the incident.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::frame::Frame;
 use crate::core::units::Bytes;
 
 /// The class of a failure: which family of remedies applies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Device memory of the GPU ran out.

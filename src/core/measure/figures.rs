@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use regex::bytes::{Regex, RegexBuilder};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::units::Bytes;
@@ -18,7 +19,9 @@ const STEPS_MAX: usize = 16;
 const LONGEST_MS: f64 = 1e9;
 
 /// What a figure is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// Bytes of live tensors of one GPU at their peak, as the framework's allocator counts them.
@@ -45,7 +48,7 @@ impl Quantity {
 }
 
 /// How a program prints a figure, as written in a preset.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
     /// What it is about.

@@ -79,7 +79,8 @@ pub fn layer(preset: &Preset, originals: &BTreeMap<String, Original>) -> Result<
             Ok(value) => layer.set(&knob.name, value, origin),
             Err(what) => problems.push(
                 Problem::new(format!("{}: {what}", knob.name))
-                    .at(format!("{}: {text}", place.path), origin),
+                    .at(format!("{}: {text}", place.path), origin)
+                    .hint(knob.takes()),
             ),
         }
     }

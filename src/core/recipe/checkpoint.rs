@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::knob::{Scalar, default_value};
 use super::stack::Preset;
 
 /// What is known about a framework's checkpoints.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
     /// Expression: are checkpoints written at all?
@@ -29,7 +30,7 @@ pub struct Checkpoint {
 }
 
 /// Knobs that a checkpoint was counted with.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bound {
     /// The knobs.
@@ -39,7 +40,7 @@ pub struct Bound {
 }
 
 /// How checkpoints lie on disk.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnDisk {
     /// Expression: does the program look for the newest one by itself?

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use minijinja::Value as Jinja;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::knob::Scalar;
 use crate::core::units::{Bytes, parse_duration_s};
 
 /// Facts of a cluster profile. A fact that is not given is unknown, and nothing is assumed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterFacts {
     /// True where compute nodes reach no network.
@@ -29,7 +30,7 @@ pub struct ClusterFacts {
 }
 
 /// A type of GPU on a cluster, and how a job asks for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuType {
     /// Name, for people.

@@ -1,9 +1,10 @@
 //! GPU memory by formulas of a preset's own.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// GPU memory by formulas over knobs and derived values.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Formulas {
     /// Expression: capacity of the GPU in bytes; `none` where it is unknown.
@@ -16,7 +17,7 @@ pub struct Formulas {
 }
 
 /// What is in memory at the fullest moment of a phase.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseFormulas {
     /// Its name (`training`, `evaluation`).
@@ -26,7 +27,7 @@ pub struct PhaseFormulas {
 }
 
 /// One term of a phase.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TermFormula {
     /// Its name (`embedding`).
@@ -36,7 +37,7 @@ pub struct TermFormula {
 }
 
 /// A thing that allocations come in.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnitFormula {
     /// What it is, in the plural (`rows of fp32 logits`).

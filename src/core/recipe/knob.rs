@@ -1,5 +1,6 @@
 //! A knob: one named parameter of a training stack, as its preset declares it.
 
+use schemars::JsonSchema;
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
@@ -9,7 +10,17 @@ use super::value::{Kind, Value};
 /// What a knob means to the ladder, the rules and the memory model. The one closed list; knobs,
 /// rungs and signatures are data.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, serde::Serialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Deserialize,
+    serde::Serialize,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -128,7 +139,17 @@ impl Role {
 
 /// What moving a knob does to the experiment.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize, Default,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Deserialize,
+    serde::Serialize,
+    Default,
+    JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
@@ -155,7 +176,7 @@ impl Effect {
 
 /// How a knob is spelled when it is handed to the program. At most one is given; a knob without a
 /// spelling is used by templates only.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Spelling {
     /// A Hydra override path: `a.b.c=value`.
@@ -211,7 +232,7 @@ impl Spelling {
 }
 
 /// A scalar as written in a preset: parsed later as the knob's kind.
-#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Scalar {
     /// `true`, `false`.
@@ -230,10 +251,11 @@ pub enum Scalar {
 
 /// What differs for some versions of the framework. The first entry whose range holds wins; a field
 /// left out keeps the knob's own.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VersionedKnob {
     /// Range of versions, in semver's notation (`>=0.4.0, <0.6.0`).
+    #[schemars(with = "String")]
     pub versions: VersionReq,
     /// Spelling in these versions.
     #[serde(default)]
@@ -251,7 +273,7 @@ pub struct VersionedKnob {
 }
 
 /// A knob, as declared in a preset or knob set.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Knob {
     /// The framework's own name, shortened only where it stays unique (`train_batch_size`,
@@ -305,6 +327,25 @@ pub struct Knob {
     /// Differences by version.
     #[serde(default)]
     pub by_version: Vec<VersionedKnob>,
+}
+
+impl Knob {
+    /// What it takes, for somebody who gave it something else.
+    #[must_use]
+    pub fn takes(&self) -> String {
+        let range = match (self.min, self.max) {
+            (Some(min), Some(max)) => format!(" from {min} to {max}"),
+            (Some(min), None) => format!(" from {min} up"),
+            (None, Some(max)) => format!(" up to {max}"),
+            (None, None) => String::new(),
+        };
+        let what = match (&self.pattern, &self.choices[..]) {
+            (_, choices @ [_, ..]) => format!("one of {}", choices.join(", ")),
+            (Some(pattern), []) => format!("{} of the form {pattern}", self.kind.noun()),
+            (None, []) => format!("{}{range}", self.kind.noun()),
+        };
+        format!("{} takes {what}: {}", self.name, self.doc)
+    }
 }
 
 /// A default as written in YAML, as a value of the knob's kind.

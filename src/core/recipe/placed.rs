@@ -1,5 +1,6 @@
 //! Knobs that stand in a YAML file: which file, where in it, and what a preset may say about that.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::knob::{Knob, Spelling};
@@ -7,7 +8,7 @@ use super::preset::FileSpec;
 use super::value::Kind;
 
 /// Where in a YAML file a value stands.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct YamlPlace {
     /// Name of one of the preset's files that are copies.
@@ -21,7 +22,7 @@ pub struct YamlPlace {
 }
 
 /// What becomes of a value for which the file has no key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
     /// The key is added to its mapping: the program knows it and has a default.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
@@ -16,7 +17,7 @@ use super::rung::{RungSpec, Tuning};
 use crate::core::measure::FigureSpec;
 
 /// A preset file, as written.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PresetFile {
     /// Name; equals the file's name without `.yaml`.
@@ -74,7 +75,7 @@ pub struct PresetFile {
 }
 
 /// By what a program of a framework is known. A name that ends in `*` stands for all that begin so.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recognise {
     /// Modules (`python -m NAME`).
@@ -95,7 +96,7 @@ pub struct Recognise {
 }
 
 /// A bridge from knobs to the memory model: the fields of a bare specification as expressions.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryFields {
     /// Name of the memory profile (`presets/memory/NAME.yaml`).
@@ -108,7 +109,7 @@ pub struct MemoryFields {
 }
 
 /// A rule for a batch by the memory of the GPU, as guides give it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleOfThumb {
     /// Knobs that it is about; the first that has a value counts.
@@ -122,7 +123,7 @@ pub struct RuleOfThumb {
 }
 
 /// A knob set file: knobs shared by several presets.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnobSetFile {
     /// Name; equals the file's name without `.yaml`.
@@ -140,7 +141,7 @@ pub struct KnobSetFile {
 }
 
 /// The framework behind a preset.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Framework {
     /// Its name, as in messages.
@@ -148,13 +149,15 @@ pub struct Framework {
     /// The top-level key of `oomctl.yaml` that picks the version (`verl_version`).
     pub version_key: String,
     /// Version when the project names none.
+    #[schemars(with = "String")]
     pub default_version: Version,
     /// Versions that the preset describes.
+    #[schemars(with = "String")]
     pub supported: VersionReq,
 }
 
 /// One file that an attempt consists of.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileSpec {
     /// Name in the attempt's folder.
@@ -172,7 +175,7 @@ pub struct FileSpec {
 }
 
 /// A named value computed from knobs.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Derived {
     /// Name in expressions and templates.
@@ -182,6 +185,7 @@ pub struct Derived {
     /// Range of framework versions; others skip the entry. Several entries of one name: the first
     /// whose range holds.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub versions: Option<VersionReq>,
     /// What it is, with unit.
     #[serde(default)]
@@ -189,7 +193,7 @@ pub struct Derived {
 }
 
 /// When the framework itself would notice that a rule is broken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleStage {
     /// Composing the configuration.
@@ -205,13 +209,14 @@ pub enum RuleStage {
 }
 
 /// What must hold between knobs, in the framework's own arithmetic.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Short name (`train-batch-divisible`).
     pub name: String,
     /// Range of framework versions to which it applies.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub versions: Option<VersionReq>,
     /// Expression; the rule applies where it is true.
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::knob::{Scalar, default_value};
@@ -10,7 +11,7 @@ use super::stack::Preset;
 use super::value::{Kind, Value};
 
 /// How a preset makes a job short, as written.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeSpec {
     /// The knob that ends the job after so many training steps.

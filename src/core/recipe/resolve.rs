@@ -151,7 +151,9 @@ impl<'a> Resolver<'a> {
             let Some(top) = beaten.pop() else { continue };
             beaten.reverse();
             problems.extend(self.bounds(knob, &top.value).map(|what| {
-                Problem::new(what).at(format!("{} = {}", knob.name, top.value), top.origin.clone())
+                Problem::new(what)
+                    .at(format!("{} = {}", knob.name, top.value), top.origin.clone())
+                    .hint(knob.takes())
             }));
             let resolved = Resolved {
                 value: top.value,

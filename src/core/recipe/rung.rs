@@ -1,12 +1,13 @@
 //! Rungs as a preset declares them: what each moves, when it answers, what it costs.
 
+use schemars::JsonSchema;
 use semver::VersionReq;
 use serde::Deserialize;
 
 use super::knob::{Effect, Knob, Role, Scalar};
 
 /// A rung, as declared.
-#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RungSpec {
     /// Name (`halve-batches`).
@@ -51,7 +52,7 @@ pub struct RungSpec {
 }
 
 /// A step that takes more memory and makes the job faster: the ladder's other direction.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
     /// Share of a training step's time that it saves, 0 to 1; each further lap saves half as much.
@@ -64,7 +65,7 @@ pub struct Tuning {
 
 /// One move of a rung. Exactly one of `role` and `knob`, exactly one of `times`, `plus`, `to` and
 /// `to_expr`.
-#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Move {
     /// All knobs of this role.
@@ -98,7 +99,7 @@ pub struct Move {
 }
 
 /// A number, or an expression that gives one.
-#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NumberOrExpr {
     /// A number.
@@ -108,13 +109,14 @@ pub enum NumberOrExpr {
 }
 
 /// A case in which a rung is useless or harmful, with its proof.
-#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Useless {
     /// Expression over knobs, derived values, `cluster` and `incident` (`incident.phase`).
     pub when: String,
     /// Versions for which it is proven.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub versions: Option<VersionReq>,
     /// Why, shown to the user, with the source.
     pub because: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::units::{Bytes, parse_duration_s, slurm_time};
@@ -60,7 +61,7 @@ pub fn key<'v>(values: impl Iterator<Item = &'v Value>) -> Key {
 }
 
 /// The kind of value that a knob takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Whole number.

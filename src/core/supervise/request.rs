@@ -1,9 +1,10 @@
 //! What a run was asked to do: all that deciding and rendering need, with no look at the disk.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bounds of one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Attempts in all, the first included.
@@ -25,7 +26,7 @@ impl Default for Limits {
 }
 
 /// How a run is supervised.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Supervision {
     /// Seconds between polls of the scheduler; doubled on trouble up to `poll_max_s`.

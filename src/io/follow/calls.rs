@@ -58,25 +58,40 @@ impl Calls {
 
     /// Is the path on a file system whose files other nodes write to? Unknown counts as yes.
     pub(super) fn is_network(&self, path: &Path) -> bool {
-        (self.file_system)(path).map_or(true, |kind| NETWORK.contains(&(kind & 0xffff_ffff)))
+        (self.file_system)(path).map_or(true, |kind| name(kind).is_some())
     }
 }
 
-/// File systems that send no events for what other nodes write: NFS, Lustre, GPFS, CephFS, FUSE, BeeGFS,
-/// 9p, SMB (two), AFS (two). Numbers from statfs(2) and the file systems' own sources.
-const NETWORK: [i64; 11] = [
-    0x6969,
-    0x0bd0_0bd0,
-    0x4750_4653,
-    0x00c3_6400,
-    0x6573_5546,
-    0x1983_0326,
-    0x0102_1997,
-    0xff53_4d42,
-    0xfe53_4d42,
-    0x5346_414f,
-    0x6b41_4653,
+/// File systems that send no events for what other nodes write. Numbers from statfs(2) and the file systems' own
+/// sources; SMB and AFS have two.
+const NETWORK: [(i64, &str); 11] = [
+    (0x6969, "NFS"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x00c3_6400, "CephFS"),
+    (0x6573_5546, "FUSE"),
+    (0x1983_0326, "BeeGFS"),
+    (0x0102_1997, "9p"),
+    (0xff53_4d42, "SMB"),
+    (0xfe53_4d42, "SMB"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
 ];
+
+fn name(kind: i64) -> Option<&'static str> {
+    let known = NETWORK
+        .iter()
+        .find(|(number, _)| *number == kind & 0xffff_ffff);
+    known.map(|(_, name)| *name)
+}
+
+/// The name of the network file system that a path is on; `None` where it is on none.
+///
+/// # Errors
+/// What statfs(2) said.
+pub fn network_file_system(path: &Path) -> io::Result<Option<&'static str>> {
+    Ok(name(rustix::fs::statfs(path)?.f_type))
+}
 
 /// Everything that may mean that a log in the folder has grown, come or gone.
 fn wanted() -> WatchFlags {

@@ -16,6 +16,7 @@ mod position;
 mod record;
 mod rotated;
 
+pub use calls::network_file_system;
 pub use followers::{Followed, Followers, Look};
 pub use hints::Waiter;
 pub use position::Checkpoint;

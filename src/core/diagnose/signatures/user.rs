@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CAUSE, SPECIFIC, Signature};
@@ -16,7 +17,7 @@ const SHORTEST: usize = 4;
 const MOST: usize = 200;
 
 /// One message, as a project describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserSignature {
     /// Name, as evidence shows it.

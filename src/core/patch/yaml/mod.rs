@@ -3,6 +3,7 @@
 //! What cannot be changed without changing more than the one value (aliases and what they stand for, keys given
 //! twice, blocks of text, several documents) is refused with its line.
 
+mod python;
 mod scalar;
 mod settings;
 mod spot;
@@ -12,6 +13,7 @@ mod tree;
 
 use serde_yaml::granit_parser::ScalarStyle;
 
+pub use python::Misreading;
 pub(super) use settings::{room, settings};
 use spot::{locate, position};
 use tree::{Content, Fault, Node};

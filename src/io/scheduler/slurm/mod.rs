@@ -5,6 +5,7 @@
 //! (tests/slurm starts the cluster they came from).
 
 mod accounts;
+mod checkup;
 mod clients;
 mod dependents;
 mod find;

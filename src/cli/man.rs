@@ -1,0 +1,43 @@
+//! `oomctl man`: manual pages, one for each command.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use super::Cli;
+use super::print::{self, Failure};
+use crate::io::files::{Access, write_atomic};
+
+/// Arguments of `man`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Folder to write the pages into, such as ~/.local/share/man/man1
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Runs `oomctl man`.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let cannot = |e| Failure::new(5, format!("cannot create {}: {e}", args.out.display()));
+    std::fs::create_dir_all(&args.out).map_err(cannot)?;
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    write(&program, &args.out)?;
+    print::data(&args.out.display().to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of a command and those of the commands below it.
+fn write(command: &Command, folder: &Path) -> Result<(), Failure> {
+    for below in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+        write(below, folder)?;
+    }
+    let page = Man::new(command.clone()).manual("oomctl");
+    let mut text = Vec::new();
+    page.render(&mut text)
+        .map_err(|e| Failure::new(1, format!("cannot write {}: {e}", page.get_filename())))?;
+    write_atomic(&folder.join(page.get_filename()), &text, Access::Shared)?;
+    Ok(())
+}

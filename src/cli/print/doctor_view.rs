@@ -1,0 +1,78 @@
+//! What `oomctl doctor` found, a line each.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::style::{BAD, DIM, GOOD, Paint, WARN};
+use crate::io::finding::{Finding, Health};
+
+/// Everything that was looked at.
+#[derive(Debug, Serialize)]
+pub struct DoctorView {
+    schema_version: u32,
+    findings: Vec<Finding>,
+}
+
+impl DoctorView {
+    /// The view of some findings.
+    pub fn new(findings: Vec<Finding>) -> Self {
+        Self {
+            schema_version: 1,
+            findings,
+        }
+    }
+
+    /// Is there anything that must be mended first?
+    pub fn stands_in_the_way(&self) -> bool {
+        self.count(Health::Bad) > 0
+    }
+
+    fn count(&self, health: Health) -> usize {
+        self.findings.iter().filter(|f| f.health == health).count()
+    }
+
+    /// For people: what was found, and below it what to do.
+    pub fn text(&self) -> String {
+        let width = self
+            .findings
+            .iter()
+            .map(|f| f.check.len())
+            .max()
+            .unwrap_or(0);
+        let mut out = String::new();
+        for finding in &self.findings {
+            let (style, word) = match finding.health {
+                Health::Good => (GOOD, "ok  "),
+                Health::Absent => (DIM, "none"),
+                Health::Odd => (WARN, "odd "),
+                Health::Bad => (BAD, "BAD "),
+            };
+            let _ = writeln!(
+                out,
+                "{}  {:<width$}  {}",
+                Paint(style, word),
+                finding.check,
+                finding.found
+            );
+            if let Some(advice) = &finding.advice {
+                let _ = writeln!(
+                    out,
+                    "      {:<width$}  {}",
+                    "",
+                    Paint(DIM, &format!("-> {advice}"))
+                );
+            }
+        }
+        let (bad, odd) = (self.count(Health::Bad), self.count(Health::Odd));
+        let _ = match (bad, odd) {
+            (0, 0) => writeln!(out, "\nNothing stands in the way."),
+            (0, _) => writeln!(
+                out,
+                "\nNothing stands in the way; {odd} deserve a look (odd)."
+            ),
+            _ => writeln!(out, "\n{bad} must be mended first (BAD)."),
+        };
+        out
+    }
+}

@@ -1,0 +1,172 @@
+//! The folder in which runs are kept: everything that the ledger does to a file is done once, to a file of our own.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, StatVfs, flock, statvfs};
+
+use crate::core::units::Bytes;
+use crate::io::finding::{Finding, Health};
+use crate::io::follow::network_file_system;
+
+/// Below this a run of a few attempts may not find room for its logs, in bytes.
+const LITTLE: u64 = 1 << 30;
+/// Below this a ledger may not, in bytes.
+const NOTHING: u64 = 16 << 20;
+/// Files that a few runs make.
+const FEW_FILES: u64 = 1_000;
+/// Seconds between two clocks that mean nothing.
+const CLOCK_S: i64 = 5;
+
+/// Looks at the folder, or at the nearest one above it that exists.
+#[must_use]
+pub fn folder(path: &Path) -> Vec<Finding> {
+    let there = path.ancestors().find(|p| p.is_dir()).unwrap_or(path);
+    let mut findings = vec![place(there)];
+    let trial = tempfile::Builder::new()
+        .prefix(".oomctl-doctor-")
+        .tempdir_in(there);
+    match &trial {
+        Ok(trial) => {
+            findings.push(files(trial.path()));
+            findings.push(lock(trial.path()));
+            findings.push(clock(trial.path()));
+        }
+        Err(e) => {
+            let found = format!("nothing can be written in {}: {e}", there.display());
+            let advice = "runs are kept in .oomctl/runs of the project: call oomctl in a folder of yours that can be written, or `chmod u+w` this one";
+            findings.push(Finding::with(Health::Bad, "files", found, advice));
+        }
+    }
+    findings.extend(statvfs(there).ok().map(|room| space(&room)));
+    findings
+}
+
+fn place(there: &Path) -> Finding {
+    let shown = there.display();
+    match network_file_system(there) {
+        Ok(Some(name)) => Finding::good("run folder", format!("{shown}, on {name}")),
+        Ok(None) => Finding {
+            advice: Some("nothing for jobs of this machine; with Slurm it must be on a file system that the compute nodes share".to_owned()),
+            ..Finding::good("run folder", format!("{shown}, on a file system of this machine"))
+        },
+        Err(e) => Finding::with(
+            Health::Odd,
+            "run folder",
+            format!("{shown}: its file system cannot be told: {e}"),
+            "look at the lines below; where they are good, nothing",
+        ),
+    }
+}
+
+/// Written and synced, renamed, linked: without these a ledger is not safe.
+fn files(folder: &Path) -> Finding {
+    let tried = [
+        (
+            "write and sync a file",
+            write as fn(&Path) -> io::Result<()>,
+        ),
+        ("rename a file over another", rename),
+        ("make a hard link", link),
+        ("sync a folder", |folder| File::open(folder)?.sync_all()),
+    ];
+    let failed = tried
+        .iter()
+        .find_map(|(what, act)| act(folder).err().map(|e| (what, e)));
+    match failed {
+        None => Finding::good("files", "write, sync, rename and hard link work"),
+        Some((what, e)) => Finding::with(
+            Health::Bad,
+            "files",
+            format!("cannot {what}: {e}"),
+            "the ledger needs all of them: keep the project on another file system (a home or scratch folder, no object store)",
+        ),
+    }
+}
+
+fn write(folder: &Path) -> io::Result<()> {
+    let mut file = File::create(folder.join("a"))?;
+    file.write_all(b"oomctl doctor\n")?;
+    file.sync_all()
+}
+
+fn rename(folder: &Path) -> io::Result<()> {
+    fs::write(folder.join("b"), b"older\n")?;
+    fs::rename(folder.join("a"), folder.join("b"))
+}
+
+fn link(folder: &Path) -> io::Result<()> {
+    fs::hard_link(folder.join("b"), folder.join("c"))?;
+    match fs::metadata(folder.join("c"))?.nlink() {
+        2 => Ok(()),
+        links => Err(io::Error::other(format!(
+            "the file system counts {links} links of 2"
+        ))),
+    }
+}
+
+fn lock(folder: &Path) -> Finding {
+    let locked = File::create(folder.join("lock"))
+        .map_err(|e| e.to_string())
+        .and_then(|file| {
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| e.to_string())
+        });
+    match locked {
+        Ok(()) => Finding::good("locks", "flock works; the ledger does without locks"),
+        Err(e) => Finding::with(
+            Health::Odd,
+            "locks",
+            format!("flock: {e}"),
+            "nothing for oomctl, whose ledger does without locks; other programs in this folder may need them",
+        ),
+    }
+}
+
+/// Times of files are the file server's.
+fn clock(folder: &Path) -> Finding {
+    let before = SystemTime::now();
+    let at = folder.join("clock");
+    let stamped = fs::write(&at, b"tick\n").and_then(|()| at.metadata()?.modified());
+    let Ok(stamped) = stamped else {
+        let advice = "look at the line on files";
+        return Finding::with(
+            Health::Odd,
+            "clock",
+            "the time of a file cannot be read",
+            advice,
+        );
+    };
+    let apart = match stamped.duration_since(before) {
+        Ok(later) => i64::try_from(later.as_secs()).unwrap_or(i64::MAX),
+        Err(earlier) => -i64::try_from(earlier.duration().as_secs()).unwrap_or(i64::MAX),
+    };
+    if apart.abs() <= CLOCK_S {
+        return Finding::good("clock", "this machine and the file server agree");
+    }
+    let word = if apart > 0 { "ahead of" } else { "behind" };
+    Finding::with(
+        Health::Odd,
+        "clock",
+        format!("the file server is {} s {word} this machine", apart.abs()),
+        "times in reports will be off by that; ask the administrators about NTP on this machine",
+    )
+}
+
+fn space(room: &StatVfs) -> Finding {
+    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    let inodes = (room.f_files > 0).then_some(room.f_favail);
+    let files = inodes.map_or(String::new(), |n| format!(", room for {n} more files"));
+    let found = format!("{} free{files}", Bytes(free));
+    let few = inodes.is_some_and(|n| n < FEW_FILES);
+    let advice = "free some, or move the project: a full disk ends runs, and their logs are cut";
+    match free {
+        _ if inodes == Some(0) || free < NOTHING => {
+            Finding::with(Health::Bad, "space", found, advice)
+        }
+        _ if few || free < LITTLE => Finding::with(Health::Odd, "space", found, advice),
+        _ => Finding::good("space", found),
+    }
+}

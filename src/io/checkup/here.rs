@@ -1,0 +1,126 @@
+//! This machine: other programs of our name, and the driver of the GPUs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::io::finding::{Finding, Health};
+use crate::io::gpu::{Driver, GpuError};
+use crate::io::scheduler::command::{Call, End, run};
+
+/// The name under which people call us.
+const NAME: &str = "oomctl";
+/// Folders of `PATH` that are looked into.
+const MOST_FOLDERS: usize = 256;
+
+/// This program, and others of its name on `PATH`.
+#[must_use]
+pub fn programs(deadline: Duration) -> Vec<Finding> {
+    let us = std::env::current_exe()
+        .and_then(|p| p.canonicalize())
+        .unwrap_or_default();
+    let version = concat!("oomctl ", env!("CARGO_PKG_VERSION"));
+    let mut findings = vec![Finding::good(
+        "program",
+        format!("{version}, {}", us.display()),
+    )];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).take(MOST_FOLDERS);
+    let mut named: Vec<PathBuf> = folders
+        .map(|folder| folder.join(NAME))
+        .filter(|p| p.is_absolute() && p.is_file())
+        .filter_map(|p| p.canonicalize().ok())
+        .collect();
+    let mut seen = std::collections::BTreeSet::new();
+    named.retain(|p| seen.insert(p.clone()));
+    let before_us = named.iter().position(|p| *p == us);
+    for (at, path) in named.iter().enumerate().filter(|(_, p)| **p != us) {
+        let first = before_us.is_none_or(|us| at < us);
+        findings.push(other(path, first, deadline));
+    }
+    if before_us.is_none() && findings.len() == 1 {
+        let found = "no `oomctl` is on PATH";
+        let advice =
+            "jobs call this program by its full path; for the shell put its folder into PATH";
+        findings.push(Finding::with(Health::Absent, "PATH", found, advice));
+    }
+    findings
+}
+
+/// Another program of our name, told by what it prints.
+fn other(path: &Path, first: bool, deadline: Duration) -> Finding {
+    let answer = run(&Call {
+        program: path.to_owned(),
+        arguments: vec![OsString::from("--version")],
+        environment: std::env::vars_os().collect(),
+        folder: None,
+        deadline,
+    });
+    let line = answer
+        .stdout
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
+    let is_ours = line.strip_prefix("oomctl ").is_some();
+    let what = match answer.end {
+        _ if line.starts_with("systemd ") => format!("the oomctl of systemd-oomd ({line})"),
+        _ if is_ours => format!("another {line}"),
+        End::TimedOut => "a program that does not tell its version".to_owned(),
+        _ => format!("another program (`--version`: {line:?})"),
+    };
+    let found = format!("{} is {what}", path.display());
+    match (first, is_ours) {
+        (true, _) => Finding::with(
+            Health::Odd,
+            "PATH",
+            format!("{found}, and comes first on PATH"),
+            "put the folder of this program before it in PATH, or call this one by its full path",
+        ),
+        (false, true) => Finding::with(
+            Health::Absent,
+            "PATH",
+            found,
+            "remove the one that you do not want",
+        ),
+        (false, false) => Finding::with(
+            Health::Absent,
+            "PATH",
+            found,
+            "nothing: this program comes first on PATH",
+        ),
+    }
+}
+
+/// The driver of the GPUs.
+#[must_use]
+pub fn driver() -> Finding {
+    match Driver::open().and_then(|driver| driver.look()) {
+        Ok(machine) => {
+            let version = machine.driver.unwrap_or_else(|| "unknown".to_owned());
+            let found = format!("driver {version}, {} GPUs", machine.gpus.len());
+            match machine.unavailable.first() {
+                None => Finding::good("NVML", found),
+                Some(lost) => Finding::with(
+                    Health::Odd,
+                    "NVML",
+                    format!("{found}; GPU {}: {}", lost.index, lost.error),
+                    "`oomctl gpus` says what helps",
+                ),
+            }
+        }
+        Err(GpuError::NoDriver(_)) => Finding::with(
+            Health::Absent,
+            "NVML",
+            "no NVIDIA driver on this machine",
+            "nothing on a login node; for a node with GPUs: `oomctl gpus --job JOBID`, or call this there",
+        ),
+        Err(e) => Finding::with(
+            Health::Odd,
+            "NVML",
+            e.to_string(),
+            "`nvidia-smi` should say more; memory is not measured until it works",
+        ),
+    }
+}

@@ -1,0 +1,59 @@
+//! What somebody who looks after something has found, and what to do about it.
+
+use serde::Serialize;
+
+/// How something was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// As it should be.
+    Good,
+    /// Not there, and not needed for what can be done without it.
+    Absent,
+    /// It works, and something will be worse for it.
+    Odd,
+    /// It stands in the way.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at, in a word or two.
+    pub check: &'static str,
+    /// How it was found.
+    pub health: Health,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; nothing where all is well.
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    /// Something that is as it should be.
+    #[must_use]
+    pub fn good(check: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            check,
+            health: Health::Good,
+            found: found.into(),
+            advice: None,
+        }
+    }
+
+    /// Something about which there is something to do.
+    #[must_use]
+    pub fn with(
+        health: Health,
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            check,
+            health,
+            found: found.into(),
+            advice: Some(advice.into()),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Is Slurm there, and what of it? One short question each, all at once.
+
+use std::collections::BTreeMap;
+
+use super::super::command::{Answer, End};
+use super::Slurm;
+use crate::io::finding::{Finding, Health};
+
+/// Characters of an answer that are shown.
+const LONGEST: usize = 120;
+/// Oldest version whose answers were looked at.
+const OLDEST: (u32, u32) = (20, 11);
+
+impl Slurm {
+    /// What can be said of Slurm on this machine.
+    #[must_use]
+    pub fn checkup(&self) -> Vec<Finding> {
+        if self.clients.search.locate("sbatch").is_none() {
+            let found = "no sbatch on PATH: jobs run on this machine (backend local)";
+            let advice = "where there is a Slurm: `module load slurm`, or put its commands on PATH";
+            return vec![Finding::with(Health::Absent, "Slurm", found, advice)];
+        }
+        let ask = |program: &'static str, arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+            self.clients.query(program, &arguments)
+        };
+        std::thread::scope(|scope| {
+            let asked = [
+                scope.spawn(|| version(&ask("sbatch", &["--version"]))),
+                scope.spawn(|| controller(&ask("scontrol", &["ping"]))),
+                scope.spawn(|| {
+                    accounting(&ask(
+                        "sacct",
+                        &["-n", "-P", "-X", "-o", "JobID", "-S", "now"],
+                    ))
+                }),
+                scope.spawn(|| json("squeue", &ask("squeue", &["--json", "--me"]))),
+                scope.spawn(|| json("sacct", &ask("sacct", &["--json", "-X", "-S", "now"]))),
+                scope.spawn(|| from_nodes(&ask("scontrol", &["-o", "show", "partition"]))),
+            ];
+            asked
+                .into_iter()
+                .filter_map(|look| look.join().ok())
+                .collect()
+        })
+    }
+}
+
+fn version(answer: &Answer) -> Finding {
+    let text = answer.stdout.trim();
+    let numbers = text.rsplit(' ').next().unwrap_or_default();
+    let mut parts = numbers.split('.').filter_map(|n| n.parse::<u32>().ok());
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Finding::good("Slurm", text),
+        (Some(_), Some(_)) => Finding::with(
+            Health::Odd,
+            "Slurm",
+            format!("{text}, older than what oomctl was tried with"),
+            "try one small job first: `oomctl submit --watch`",
+        ),
+        _ if answer.stderr.contains("configuration source") => Finding::with(
+            Health::Bad,
+            "Slurm",
+            "its commands are here and know no cluster (no slurm.conf)",
+            "`export SLURM_CONF=...` or `module load slurm`; to run jobs on this machine: `--backend local`, or `backend: local` in oomctl.yaml",
+        ),
+        _ => Finding::with(
+            Health::Bad,
+            "Slurm",
+            format!("sbatch --version: {}", said(answer)),
+            "the sbatch on PATH is none, or is a wrapper that prints something else; `type -a sbatch` shows which it is",
+        ),
+    }
+}
+
+fn controller(answer: &Answer) -> Finding {
+    let up = answer.stdout.lines().find(|l| l.contains(" is UP"));
+    match up {
+        Some(line) => Finding::good("controller", line.trim()),
+        None => Finding::with(
+            Health::Bad,
+            "controller",
+            format!("scontrol ping: {}", said(answer)),
+            "nothing can be submitted until it answers: try again, see whether `squeue` works, ask the administrators; jobs that run go on, and `oomctl watch` waits for it",
+        ),
+    }
+}
+
+fn accounting(answer: &Answer) -> Finding {
+    if answer.is_clean() {
+        return Finding::good("accounting", "sacct answers");
+    }
+    let found = match &answer.end {
+        _ if answer.stderr.contains("accounting storage is disabled") => {
+            "off on this cluster".to_owned()
+        }
+        _ => format!("sacct: {}", said(answer)),
+    };
+    let advice = "ends of jobs are then read from scontrol and from what the job itself left; keep `oomctl watch` running, for Slurm forgets a job minutes after its end";
+    Finding::with(Health::Odd, "accounting", found, advice)
+}
+
+fn json(command: &'static str, answer: &Answer) -> Finding {
+    let check = if command == "squeue" {
+        "squeue JSON"
+    } else {
+        "sacct JSON"
+    };
+    if answer.is_clean() && answer.stdout.trim_start().starts_with('{') {
+        return Finding::good(check, format!("{command} --json works"));
+    }
+    let found = format!("{command} --json: {}", said(answer));
+    let advice = "nothing for oomctl, which reads the plain output; scripts that use `--json` need a Slurm that was built with its JSON serializer";
+    Finding::with(Health::Absent, check, found, advice)
+}
+
+/// Partitions may name the nodes from which jobs are accepted.
+fn from_nodes(answer: &Answer) -> Finding {
+    let check = "sbatch on nodes";
+    let partitions = partitions(&answer.stdout);
+    let closed: Vec<&str> = partitions
+        .iter()
+        .filter(|(_, nodes)| **nodes != "ALL")
+        .map(|(name, _)| *name)
+        .collect();
+    match closed[..] {
+        _ if partitions.is_empty() => Finding::with(
+            Health::Absent,
+            check,
+            format!("scontrol show partition: {}", said(answer)),
+            "not known; `submit --supervise script` needs it, `--watch` and `--supervise job` do not",
+        ),
+        [] => Finding::good(
+            check,
+            format!(
+                "no partition of {} forbids it (AllocNodes=ALL)",
+                partitions.len()
+            ),
+        ),
+        _ => Finding::with(
+            Health::Absent,
+            check,
+            format!(
+                "not everywhere: {} take jobs only from the nodes that AllocNodes names",
+                closed.join(", ")
+            ),
+            "there `submit --watch` on a login node supervises instead of `--supervise script`",
+        ),
+    }
+}
+
+/// Names of partitions, with the nodes that may submit to them.
+fn partitions(text: &str) -> BTreeMap<&str, &str> {
+    text.lines()
+        .filter_map(|line| Some((field(line, "PartitionName=")?, field(line, "AllocNodes=")?)))
+        .collect()
+}
+
+fn field<'t>(line: &'t str, key: &str) -> Option<&'t str> {
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix(key))
+}
+
+/// What a command said instead.
+fn said(answer: &Answer) -> String {
+    let first = answer.stdout.lines().find(|l| !l.trim().is_empty());
+    match (&answer.end, first) {
+        (End::Exited(_), Some(line)) if answer.stderr.trim().is_empty() => {
+            line.trim().chars().take(LONGEST).collect()
+        }
+        _ => answer.describe(),
+    }
+}
