@@ -27,6 +27,7 @@ mod load;
 mod logs;
 mod new_run;
 mod own;
+mod pipeline;
 mod plan;
 mod plan_after;
 mod presets;
