@@ -43,7 +43,7 @@ pub fn exit_code(supervisor: &Supervisor, end: End) -> u8 {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
         return error.exit_code();
     }
-    if let End::Detached { signal } = end {
+    if let End::Detached { signal } | End::LetGo { signal, .. } = end {
         return 128 + u8::try_from(signal).unwrap_or(2);
     }
     let runs = supervisor.runs();
@@ -56,12 +56,18 @@ pub fn code(supervisor: &Supervisor, end: End) -> Result<ExitCode, Failure> {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
         return Err(error.into());
     }
-    if let End::Detached { .. } = end {
-        let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
-        let names = names.join(" ");
-        print::talk(&format!(
+    let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
+    let names = names.join(" ");
+    match end {
+        End::Detached { .. } => print::talk(&format!(
             "detached; the jobs go on. `oomctl watch {names}` takes up again"
-        ));
+        )),
+        End::LetGo { all: true, .. } => print::talk("interrupted; the jobs were told to end"),
+        End::LetGo { all: false, .. } => print::talk(&format!(
+            "interrupted; the end of the runs is written down, and not all jobs could be told in time. `oomctl cancel \
+             {names}` sees to it"
+        )),
+        End::Reached | End::OutOfPatience => {}
     }
     Ok(ExitCode::from(exit_code(supervisor, end)))
 }

@@ -31,6 +31,7 @@ mod man;
 mod misread;
 mod new_run;
 mod own;
+mod pipeline;
 mod plan;
 mod plan_after;
 mod presets;

@@ -1,19 +1,18 @@
 //! `oomctl report`: runs as a page to look at, as Markdown, or as text for a mail.
 
+mod gathered;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use jiff::Timestamp;
-
 use super::load;
-use super::print::report::{Format, Told, render, report};
+use super::print::report::{Format, render};
 use super::print::{self, Failure};
 use super::runs::{self, Stored};
 use super::sweeps;
-use crate::core::report::{Track, Tracks};
-use crate::core::supervise::Request;
 use crate::io::files::{Access, write_atomic};
-use crate::io::sampler::samples;
+use gathered::gathered;
+pub use gathered::markdown;
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
@@ -40,20 +39,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let stored = stored(&project, &args.runs)?;
-    let readers: Vec<_> = stored
-        .iter()
-        .map(|run| (request(run), tracks(run)))
-        .collect();
-    let told = stored.iter().zip(&readers);
-    let told: Vec<Told<'_>> = told
-        .map(|(run, (request, tracks))| Told {
-            history: &run.history,
-            request,
-            tracks,
-        })
-        .collect();
-    let title = title(args, &stored, &project);
-    let report = report(&title, &told, Timestamp::now());
+    let report = gathered(&title(args, &stored, &project), &stored);
     if args.json {
         print::json(&report)?;
         return Ok(ExitCode::SUCCESS);
@@ -93,24 +79,6 @@ fn stored(project: &Path, wanted: &[String]) -> Result<Vec<Stored>, Failure> {
     }
     let (names, _) = sweeps::expand(project, wanted)?;
     names.iter().map(|name| runs::find(project, name)).collect()
-}
-
-/// What a run was asked to do.
-fn request(run: &Stored) -> impl Fn() -> Option<Request> + use<> {
-    let folder = run.folder.clone();
-    move || runs::request(&folder).ok()
-}
-
-/// What the samplers of an attempt saw.
-fn tracks(run: &Stored) -> impl Fn(u32) -> Vec<Track> + use<> {
-    let folder = run.folder.clone();
-    move |attempt| {
-        let mut tracks = Tracks::default();
-        samples(&folder.attempt(attempt), |node, sample| {
-            tracks.take(node, sample)
-        });
-        tracks.sorted()
-    }
 }
 
 fn title(args: &Args, stored: &[Stored], project: &Path) -> String {

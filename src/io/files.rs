@@ -241,6 +241,18 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         .map_err(io_error("write", path))
 }
 
+/// Adds to the end of a file that others write too, in one write; makes it where there is none.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn append(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let mut options = OpenOptions::new();
+    let opened = options.append(true).create(true).open(path);
+    opened
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(io_error("write", path))
+}
+
 /// Reads a file of at most `limit` bytes. A link in the last place is not followed.
 ///
 /// # Errors

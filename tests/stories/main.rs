@@ -31,6 +31,7 @@ mod one_machine;
 mod output;
 mod own_scripts;
 mod peers;
+mod pipeline;
 mod place;
 mod promises;
 mod report;
