@@ -17,6 +17,7 @@ mod environment;
 mod gpus;
 #[path = "../verl/harness.rs"]
 mod harness;
+mod history;
 mod hostile;
 mod interactive;
 mod killed_watch;

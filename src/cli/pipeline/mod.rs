@@ -122,7 +122,7 @@ impl Pipeline<'_> {
         let Some(path) = self.flags.ci.file("GITHUB_STEP_SUMMARY") else {
             return;
         };
-        let names: Vec<&str> = told_runs.iter().map(|t| t.view.run.as_str()).collect();
+        let names: Vec<String> = told_runs.iter().map(|t| t.view.run.clone()).collect();
         match report::markdown(self.project, &self.asked, &names) {
             Ok(markdown) => {
                 let left = summary::SUMMARY_MAX.saturating_sub(size_of(&path));

@@ -90,7 +90,10 @@ impl Observer for Attended<'_> {
 /// How the runs stand, in one line.
 fn line(views: &[RunView], progress: &BTreeMap<String, Progress>, now: Timestamp) -> String {
     let [view] = views else {
-        return format!("           {}", run_view::summary(views).trim());
+        return format!(
+            "           {}",
+            run_view::summary(views.iter().map(|v| v.state.as_str())).trim()
+        );
     };
     let mut text = format!("           {}", view.state);
     if let Some(attempt) = view.attempts.last() {

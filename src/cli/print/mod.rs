@@ -20,6 +20,7 @@ pub mod plan_view;
 pub mod probe_view;
 pub mod queue_view;
 pub mod report;
+pub mod row;
 pub mod run_view;
 pub mod rung_view;
 mod screen;

@@ -73,6 +73,7 @@ fn told(exit_code: Option<u8>, incidents: Vec<Option<Incident>>) -> Told {
         created: Some(at(0)),
         elapsed_s: 120,
         gpu_hours: 0.0,
+        gpu_seconds: 0.0,
         attempts: attempts.collect(),
         skipped: Vec::new(),
     };
