@@ -109,7 +109,7 @@ pub(crate) fn named(id: &str, kind: &str) -> Option<&'static Signature> {
 /// An exception's last line: dotted name, then a colon or nothing. People put a quote or words of their
 /// own language in front.
 static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
-    let name = r#"^\s{0,2}(?:[^\x00-\x7f]+[:：]? ?|["'`>]+ ?)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(.*))?$"#;
+    let name = r#"^\s{0,2}(?:[^\x00-\x7f]+[:：]? ?|["'`>]+ ?)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit)|Exception)(?:: ?(.*))?$"#;
     Regex::new(&ascii(name)).expect("a constant of this file, compiled by its tests")
 });
 
@@ -159,6 +159,7 @@ static MEANING: [(&[&str], &Signature); 3] = [
             "ValidationError",
             "ConfigError",
             "ArgumentError",
+            "UsageError",
             "Config",
             "UnsupportedInterpolation",
             "RepositoryNotFound",
@@ -181,6 +182,9 @@ static MEANING: [(&[&str], &Signature); 3] = [
             "SystemExit",
             "SignalException",
             "EngineDead",
+            "LocalRayletDied",
+            "NodeDied",
+            "ObjectLost",
             "WorkerCrashed",
             "BrokenProcessPool",
             "TaskCancelled",
@@ -211,8 +215,10 @@ pub(crate) fn find<'c>(
     let meaning = MEANING
         .iter()
         .find(|(names, _)| names.iter().any(|n| name.starts_with(n)))
-        .map_or(&BUG, |(_, signature)| *signature);
-    Some(meaning)
+        .map(|(_, signature)| *signature);
+    // Libraries put their own word in front: `EndpointConnectionError`, `APIConnectionError`.
+    let connects = name.contains("ConnectionError");
+    Some(meaning.unwrap_or(if connects { &NETWORK } else { &BUG }))
 }
 
 static SAID: Signature = Signature {
