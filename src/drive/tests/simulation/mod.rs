@@ -14,6 +14,7 @@ mod commands;
 mod disk;
 mod job;
 mod planted;
+mod relay;
 mod seat;
 mod story;
 mod tape;

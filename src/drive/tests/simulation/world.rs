@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use super::cluster::Cluster;
 use super::disk::Disk;
 use super::planted::Bug;
+use super::relay::Ready;
 use super::seat::Seat;
 use super::tape::Tape;
 use crate::core::supervise::tests::double::{Double, at};
@@ -49,9 +50,15 @@ pub enum Fault {
     Budgets,
     /// No fault: the first attempt is a task of a job array.
     Array,
+    /// squeue takes its time.
+    Slow,
+    /// No fault: nobody stays, small jobs take turns (`--supervise job`).
+    Relay,
+    /// No fault: nobody stays, each job takes a turn at the end of its script (`--supervise script`).
+    AtEnd,
 }
 
-pub const FAULTS: u32 = Fault::Array as u32 + 1;
+pub const FAULTS: u32 = Fault::AtEnd as u32 + 1;
 
 /// A process was killed where it stood.
 pub struct Killed;
@@ -88,6 +95,9 @@ pub struct World {
     pub running: RefCell<Vec<Process>>,
     pub seats: RefCell<[Option<Seat>; 2]>,
     pub pids: Cell<u32>,
+    /// Watch jobs that wait, and scripts that have come to their end, with their exit codes.
+    pub relay: RefCell<Vec<Ready>>,
+    pub ends: RefCell<Vec<(String, i32)>>,
     pub double: Double,
     pub bug: Option<Bug>,
     pub root: PathBuf,
@@ -128,6 +138,8 @@ impl World {
                 running: RefCell::default(),
                 seats: RefCell::default(),
                 pids: Cell::new(100),
+                relay: RefCell::default(),
+                ends: RefCell::default(),
                 double: double(&mut tape, faults & 1 << Fault::Budgets as u32 != 0, &root),
                 bug,
                 root,
