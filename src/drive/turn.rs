@@ -71,12 +71,8 @@ fn perform_one(
     now: Timestamp,
     observer: &mut dyn Observer,
 ) -> Result<(), DriveError> {
-    let Hands {
-        scheduler,
-        followers,
-        clock,
-    } = hands;
-    let scheduler = scheduler.as_mut();
+    let (followers, clock) = (&mut hands.followers, &hands.clock);
+    let scheduler = hands.scheduler.as_mut();
     let event = match action {
         Action::Prepare { attempt } => {
             perform::environment(&handle.folder)?;
