@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::job::Fate;
 use super::seat::Seat;
-use super::world::{Fault, World};
+use super::world::World;
 use crate::core::job::{JobState, Stage};
 use crate::core::supervise::{History, NextLook, next_look};
 use crate::drive::Handle;
@@ -26,6 +26,17 @@ const FIRST: i64 = 900;
 const SCRIPT: i64 = 300;
 /// A job that hangs and that nobody watches reaches its time limit after this time.
 const LIMIT: i64 = 1_800;
+
+/// How a run is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    /// By a process that stays.
+    Here,
+    /// By small jobs that take turns.
+    Job,
+    /// By each job, at the end of its script.
+    Script,
+}
 
 /// What a process is there for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +63,7 @@ pub struct Ready {
 impl World {
     /// Does nobody stay to watch the run?
     pub fn is_watched_in_turns(&self) -> bool {
-        self.has(Fault::Relay) || self.has(Fault::AtEnd)
+        self.watch.get() != Watch::Here
     }
 
     /// The first process of the story.
@@ -60,7 +71,7 @@ impl World {
         if !self.is_watched_in_turns() {
             return self.begin(0, Takeover::IfDead, Duty::Stays);
         }
-        if self.has(Fault::Relay) {
+        if self.watch.get() == Watch::Job {
             self.ready(None, FIRST);
         }
         self.begin(0, Takeover::IfDead, Duty::Submits);
@@ -75,7 +86,8 @@ impl World {
     pub fn is_seen_to(&self) -> bool {
         let now = self.now.get();
         let runs = |j: &super::job::Job| j.is_alive(now) && now < j.stops;
-        let script = self.has(Fault::AtEnd) && self.cluster.borrow().jobs.iter().any(runs);
+        let script =
+            self.watch.get() == Watch::Script && self.cluster.borrow().jobs.iter().any(runs);
         script || !self.relay.borrow().is_empty() || !self.ends.borrow().is_empty()
     }
 
@@ -96,7 +108,11 @@ impl World {
                 }
                 _ => continue,
             };
-            if self.has(Fault::AtEnd) && now >= job.stops && !job.turned && !job.cancelled {
+            if self.watch.get() == Watch::Script
+                && now >= job.stops
+                && !job.turned
+                && !job.cancelled
+            {
                 job.turned = true;
                 job.gone = now + SCRIPT;
                 self.ends.borrow_mut().push((job.shown(), code));
@@ -166,7 +182,7 @@ impl World {
                     own.gone = own.gone.min(now + 5);
                 }
             }
-            (Duty::Turn | Duty::Submits, Some(next)) if self.has(Fault::Relay) => {
+            (Duty::Turn | Duty::Submits, Some(next)) if self.watch.get() == Watch::Job => {
                 if *duty == Duty::Submits {
                     self.relay.borrow_mut().clear();
                 }
