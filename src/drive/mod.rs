@@ -41,8 +41,8 @@ pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use notice::{Notice, Observer, Silent};
 pub use record::{ArrayRecord, SweepRecord};
 pub use sources::{Sources, Wake};
-pub use steady::steady;
-pub use supervisor::{Clock, Supervisor};
+pub use steady::{Clock, steady};
+pub use supervisor::Supervisor;
 
 /// Longest wait of the loop, so that requests from outside are seen.
 const WAIT_MAX: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@
 //! is not used.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -274,6 +274,25 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
         });
     }
     Ok(bytes)
+}
+
+/// Reads the last `limit` bytes of a file, which may begin within a line. A link in the last place is not followed.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_end(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let read = || {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags(no_follow())
+            .open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(io_error("read", path))
 }
 
 /// Reads a text file of at most `limit` bytes.

@@ -13,6 +13,7 @@ use crate::core::diagnose::{Evidence, Incident, Progress, sanitize};
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
+use crate::core::report::took_s;
 use crate::core::supervise::{Attempt, History, Outcome, Phase, Verdict};
 use crate::drive::Supervisor;
 
@@ -72,6 +73,9 @@ pub struct AttemptView {
     pub intended: Timestamp,
     /// When it was over.
     pub ended: Option<Timestamp>,
+    /// Seconds that it took.
+    #[serde(skip)]
+    took_s: Option<i64>,
     /// How far training had come.
     pub progress: Option<Progress>,
     /// What it was measured to need.
@@ -145,6 +149,7 @@ fn attempt_view(a: &Attempt) -> AttemptView {
         gpus: a.gpus,
         intended: a.intended_at,
         ended: a.ended_at,
+        took_s: took_s(a),
         progress: a.progress.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
         headline: a.incident.as_ref().map(Incident::headline),
@@ -255,8 +260,7 @@ impl AttemptView {
             _ => BAD,
         };
         let mut out = format!("{:>2}  job {job:<8} {}", self.attempt, Paint(style, state));
-        if let Some(ended) = self.ended {
-            let took = ended.duration_since(self.intended).as_secs().max(0);
+        if let Some(took) = self.took_s {
             let _ = write!(out, " after {}", duration(took));
         }
         if let Some(p) = &self.progress {
@@ -271,10 +275,9 @@ impl AttemptView {
         out.push('\n');
         if !self.rungs.is_empty() {
             let other = |c: &Change| c.effect == Effect::ChangesTraining;
-            let effect = if self.changes.iter().any(other) {
-                " (changes training)"
-            } else {
-                ""
+            let effect = match self.changes.iter().any(other) {
+                true => " (changes training)",
+                false => "",
             };
             let rungs = self.rungs.join(", ");
             let _ = writeln!(out, "      then {}{effect}", Paint(NAME, &rungs));

@@ -23,7 +23,7 @@ mod stack;
 mod value;
 
 pub use check::{Checker, Formula};
-pub use checkpoint::{Bound, Checkpoint, OnDisk};
+pub use checkpoint::{Bound, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Effect, Knob, Role, Scalar, Spelling, VersionedKnob, default_value};
