@@ -16,6 +16,7 @@ pub mod fits;
 pub mod follow;
 pub mod gpu;
 pub mod hub;
+pub mod installed;
 pub mod kernel_log;
 pub mod ledger;
 pub mod library;
