@@ -295,6 +295,16 @@ pub fn read_end(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     read().map_err(io_error("read", path))
 }
 
+/// Reads the first bytes of a file, `limit` at most.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_head(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    fs::File::open(path)?.take(limit).read_to_end(&mut head)?;
+    Ok(head)
+}
+
 /// Reads a text file of at most `limit` bytes.
 ///
 /// # Errors

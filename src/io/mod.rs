@@ -19,6 +19,7 @@ pub mod follow;
 pub mod gpu;
 pub mod hub;
 pub mod index;
+pub mod installed;
 pub mod kernel_log;
 pub mod ledger;
 pub mod library;

@@ -263,7 +263,9 @@ fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read,
         variables: variables(),
     };
     let text = text.unwrap_or_else(|| NOTHING.to_owned());
-    Ok((Read::new(submission, text, workdir, shelves), known))
+    let mut read = Read::new(submission, text, workdir, shelves);
+    read.log = foreign.logs.as_ref().map(|(out, _)| out.clone());
+    Ok((read, known))
 }
 
 /// Where nobody has kept the line of the submission: what the controller says that the job asked for, in the form of its
