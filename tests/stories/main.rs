@@ -14,9 +14,11 @@ mod dimensions;
 mod doctor;
 mod endings;
 mod environment;
+mod errors;
 mod gpus;
 #[path = "../verl/harness.rs"]
 mod harness;
+mod history;
 mod hostile;
 mod interactive;
 mod killed_watch;

@@ -1,0 +1,144 @@
+//! `history`: every attempt as a row, chosen by time, state, cause and dataset; for people and for scripts.
+
+use super::place::Place;
+use super::weaver;
+
+/// Two runs: one that fits at its second attempt, one that fails.
+fn two_runs() -> Place {
+    let mut place = weaver::project("");
+    for (weaver, run, code) in [("fits 4", "loom-a", 0), ("fail", "loom-b", 1)] {
+        place.set("WEAVER", weaver);
+        place
+            .run(&["submit", "--backend", "local", "--run", run, "--watch"])
+            .ends(code);
+    }
+    place
+}
+
+/// The rows that `history -P` prints with these arguments, without the names of the columns.
+fn rows(place: &Place, arguments: &[&str]) -> Vec<String> {
+    let columns = [
+        "history",
+        "-P",
+        "--columns",
+        "run,attempt,state,outcome,cause,preset",
+    ];
+    let done = place.run(&[&columns, arguments].concat()).ends(0);
+    let mut lines = done.out.lines().map(str::to_owned);
+    assert_eq!(
+        lines.next().unwrap(),
+        "run|attempt|state|outcome|cause|preset"
+    );
+    lines.collect()
+}
+
+#[test]
+fn every_attempt_is_a_row_and_filters_choose_among_them() {
+    let place = two_runs();
+    let (oom, fits) = (
+        "loom-a|1|FAILED||cuda_oom|weaver",
+        "loom-a|2|COMPLETED|succeeded||weaver",
+    );
+    let all = rows(&place, &[]);
+    assert_eq!(all[..2], [oom, fits]);
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(all[2].starts_with("loom-b|1|FAILED|failed|"), "{all:?}");
+    assert_eq!(rows(&place, &["--cause", "cuda_oom"]), [oom]);
+    assert_eq!(rows(&place, &["--cause", "gpu_oom,host_oom"]), [oom]);
+    assert_eq!(rows(&place, &["--state", "completed"]), [fits]);
+    assert_eq!(
+        rows(&place, &["--state", "succeeded", "--state", "failed"]),
+        all
+    );
+    assert_eq!(
+        rows(&place, &["--dataset", "diamonds-seed0"]),
+        Vec::<String>::new()
+    );
+    assert_eq!(rows(&place, &["--since", "1h"]), all);
+    assert_eq!(
+        rows(&place, &["--since", "2199-01-01"]),
+        Vec::<String>::new()
+    );
+    place
+        .run(&["history", "--since", "lately"])
+        .ends(2)
+        .says(&["neither a time such as 7d"]);
+    place
+        .run(&["history", "--columns", "stat"])
+        .ends(2)
+        .says(&["a similar value exists: 'state'"]);
+}
+
+#[test]
+fn people_get_a_table_with_a_sum_and_programs_every_column() {
+    let place = two_runs();
+    let done = place.run(&["history"]).ends(0);
+    let first = done.out.lines().next().unwrap();
+    assert!(first.starts_with("RUN     ATTEMPT  JOB"), "{first}");
+    done.says(&["loom-a", "cuda_oom", "3 attempts of 2 runs, 0.00 GPU-hours"]);
+    let json = place.run(&["history", "--json"]).ends(0).json();
+    assert_eq!(json["schema_version"], 1);
+    let attempt = &json["attempts"][0];
+    assert_eq!(
+        (&attempt["run"], &attempt["class"]),
+        (&"loom-a".into(), &"gpu_oom".into())
+    );
+    assert_eq!(attempt["preset"], "weaver");
+    assert!(
+        attempt["headline"].as_str().unwrap().contains("20.00 GiB"),
+        "{attempt:#}"
+    );
+}
+
+#[test]
+fn projects_below_a_folder_are_found() {
+    let place = two_runs();
+    let above = place.root.parent().unwrap().display().to_string();
+    let mut elsewhere = place.command(&["history", "-P", "--columns", "run,folder", &above]);
+    elsewhere.current_dir("/");
+    let done = super::place::Done::from(elsewhere.output().unwrap()).ends(0);
+    let row = format!("loom-b|{}", place.root.display());
+    assert!(done.out.lines().any(|l| l == row), "{}", done.told());
+    place
+        .run(&["history", "loom-a"])
+        .ends(2)
+        .says(&["loom-a is no folder", "oomctl status"]);
+}
+
+/// Lines of runs that are over are remembered, and never for a ledger that is another one.
+#[test]
+fn the_list_of_runs_is_remembered_and_never_trusted() {
+    let place = two_runs();
+    let list = || place.run(&["status"]).ends(0).out;
+    let first = list();
+    assert!(
+        first.contains("loom-a  succeeded") && first.contains("loom-b  failed"),
+        "{first}"
+    );
+    let folder = place.home.join(".cache/oomctl/runs");
+    let caches: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    assert_eq!(caches.len(), 1, "{caches:?}");
+    assert_eq!(list(), first);
+    // What is remembered is what is shown, as long as the ledger is the same.
+    let text = std::fs::read_to_string(&caches[0]).unwrap();
+    assert!(text.contains("succeeded"), "{text}");
+    std::fs::write(&caches[0], text.replace("succeeded", "remembered")).unwrap();
+    assert!(list().contains("loom-a  remembered"));
+    // Another ledger under the same name is read.
+    let ledger = place.path(".oomctl/runs/loom-a/ledger.jsonl");
+    let bytes = std::fs::read(&ledger).unwrap();
+    std::fs::remove_file(&ledger).unwrap();
+    std::fs::write(&ledger, &bytes).unwrap();
+    assert_eq!(list(), first);
+    // A cache that is no cache, one that cannot be written, and a run that is gone.
+    std::fs::write(&caches[0], "{").unwrap();
+    assert_eq!(list(), first);
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "").unwrap();
+    assert_eq!(list(), first);
+    std::fs::remove_dir_all(place.path(".oomctl/runs/loom-a")).unwrap();
+    assert!(!list().contains("loom-a"));
+}
