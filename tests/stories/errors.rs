@@ -582,8 +582,8 @@ fn lacks(row: &Row, done: &Done) -> Vec<String> {
     if !done.out.is_empty() {
         lacks.push("speaks on standard output".to_owned());
     }
-    if !done.err.starts_with("error: ") {
-        lacks.push("does not begin with `error:`".to_owned());
+    if !done.err.lines().any(|l| l.starts_with("error: ")) {
+        lacks.push("no line begins with `error:`".to_owned());
     }
     for words in [row.says, row.next] {
         if !done.err.contains(words) {
@@ -626,6 +626,17 @@ fn every_mistake_is_told_with_what_where_and_what_next() {
         rows.len(),
         bad.join("\n")
     );
+}
+
+/// A variable that was meant to set a knob would set nothing in silence.
+#[test]
+fn a_variable_misspelled_is_told_with_the_knob_that_was_meant() {
+    let mut place = weaver::project("");
+    place.set("OOMCTL_THREDS", "4");
+    place.set("OOMCTL_SOMETHING_ELSE", "4");
+    let done = place.run(&["plan"]).ends(0);
+    done.says(&["warning: $OOMCTL_THREDS sets nothing; did you mean $OOMCTL_THREADS?"]);
+    assert_eq!(done.err.matches("warning").count(), 1, "{}", done.told());
 }
 
 /// A run that there is: its name, and that of a knob, are found though they are misspelled.
