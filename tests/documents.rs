@@ -20,7 +20,8 @@ use oomctl::core::supervise::{Budget, Cause, Fact, Outcome};
 use source::{files, root};
 
 /// Commands that need no run and no file besides the example's: these are run as they stand.
-const RUN: [&str; 8] = [
+const RUN: [&str; 9] = [
+    "history",
     "schema",
     "completions",
     "plan",

@@ -8,7 +8,7 @@ use super::own::{Read, Shelves, version_of};
 use super::print::{self, Failure, adopt_view};
 use crate::core::adopt::Own;
 use crate::core::patch::{Adoption, Submission};
-use crate::core::recipe::Problem;
+use crate::core::recipe::{Problem, meant};
 use crate::io::files::read_text;
 use crate::io::library::Library;
 
@@ -87,8 +87,16 @@ fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<adopt_view::Wish<'
         Problem::new(format!("`--set {text}` is no KNOB=VALUE")).hint("write --set NAME=VALUE")
     })?;
     let knob = adoption.stack.and_then(|s| s.knob(name));
-    let knob = knob.ok_or_else(|| Problem::new(format!("the program has no knob named {name}")))?;
-    let value = knob.kind.parse(value);
-    let value = value.map_err(|what| Problem::new(format!("{name}: {what}")))?;
+    let knob = knob.ok_or_else(|| {
+        let names = adoption.stack.iter().flat_map(|s| &s.knobs);
+        let question = meant(name, names.map(|k| k.name.as_str()));
+        let all = || "`oomctl adopt` without --set lists what it has".to_owned();
+        Problem::new(format!("the program has no knob named {name}"))
+            .hint(question.unwrap_or_else(all))
+    })?;
+    let value = knob.kind.parse(value).map_err(|what| {
+        let problem = Problem::new(format!("{name}: {what}"));
+        problem.hint(format!("give it {}", knob.kind.noun()))
+    })?;
     Ok((name, value))
 }

@@ -115,5 +115,5 @@ fn text_of(path: &Path) -> Result<String, Failure> {
         let read = std::io::read_to_string(std::io::stdin());
         return read.map_err(|e| Failure::new(2, format!("standard input: {e}")));
     }
-    read_text(path, MOST_BYTES).map_err(|e| Failure::new(2, e.to_string()))
+    read_text(path, MOST_BYTES).map_err(|e| Failure::from(e).with_code(2))
 }

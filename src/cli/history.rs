@@ -1,116 +1,125 @@
-//! `oomctl history`: runs that were, in a table that can be filtered.
+//! `oomctl history`: every attempt of every run, here or below a folder, as a table to choose from.
 
-mod wanted;
+mod asked;
+mod projects;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use serde::Serialize;
 
-use super::print::row::{Column, Row, parsable, table};
-use super::print::run_view::summary;
+use super::load;
+use super::print::history_view::{Column, HistoryView, Row};
 use super::print::{self, Failure};
-use super::{load, overview, runs, status};
-use crate::io::projects;
-use wanted::Wanted;
+use super::runs::{self, Stored};
+use crate::core::units::parse_duration_s;
 
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folders: every project in or below them; by default the project here
+    /// Folders below which projects are looked for; by default only the project here
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    #[command(flatten)]
-    wanted: Wanted,
-    /// What to show, in this order
-    #[arg(long, value_enum, value_name = "COLUMN", value_delimiter = ',')]
+    /// Only attempts of the last 7d, 12h, 90m, or since a day: 2026-11-01
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Since>,
+    /// Only attempts whose job, or runs that, ended so: failed, completed, exhausted (repeatable)
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    state: Vec<String>,
+    /// Only attempts that ended of this kind or class: cuda_oom, gpu_oom, host_oom, time_limit (repeatable)
+    #[arg(long, value_name = "CAUSE", value_delimiter = ',')]
+    cause: Vec<String>,
+    /// Only runs on this dataset profile
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+    /// Columns, in this order
+    #[arg(long, value_enum, value_name = "COLUMN", value_delimiter = ',', default_values_t = Column::USUAL)]
     columns: Vec<Column>,
-    /// For programs: fields between `|`, times in UTC, durations in seconds
-    #[arg(long, conflicts_with = "json")]
+    /// Print fields with | between them, names first, nothing cut
+    #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
-    /// Print one JSON document
-    #[arg(long, conflicts_with = "columns")]
+    /// Print one JSON document, of all columns
+    #[arg(long)]
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Document {
-    schema_version: u32,
-    projects: Vec<Project>,
+/// From when on.
+#[derive(Debug, Clone, Copy)]
+enum Since {
+    /// So many seconds ago.
+    Ago(u64),
+    /// This moment.
+    At(Timestamp),
 }
 
-#[derive(Serialize)]
-struct Project {
-    folder: PathBuf,
-    runs: Vec<Row>,
+fn since(text: &str) -> Result<Since, String> {
+    let day = text.parse::<jiff::civil::Date>();
+    if let Ok(day) = day {
+        let start = day.to_zoned(jiff::tz::TimeZone::system());
+        return start
+            .map(|z| Since::At(z.timestamp()))
+            .map_err(|e| e.to_string());
+    }
+    let bare = text.chars().all(|c| c.is_ascii_digit());
+    let seconds = parse_duration_s(text).ok().filter(|_| !bare);
+    seconds.map(Since::Ago).ok_or_else(|| {
+        format!("`{text}` is neither a time such as 7d, 12h, 90m nor a day such as 2026-11-01")
+    })
 }
 
-/// Runs `oomctl history`.
+/// Runs `oomctl history`. Nothing is asked of a scheduler: states of live jobs are those last seen.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let now = Timestamp::now();
+    let folders = match args.folders.is_empty() {
+        true => vec![load::project(None)?.folder],
+        false => projects::below(&args.folders)?,
+    };
+    let mut rows = Vec::new();
     let mut damaged = None;
-    let mut projects = Vec::new();
-    for folder in folders(&args.folders)? {
-        let (mut runs, failure) = rows(&folder, now)?;
-        runs.retain(|row| args.wanted.has(row, now));
-        damaged = failure.or(damaged);
-        projects.push(Project { folder, runs });
+    for folder in &folders {
+        for name in runs::names(folder) {
+            match runs::open(folder, &name) {
+                Ok(stored) => rows.extend(rows_of(args, folder, &stored, now)),
+                Err(failure) => damaged = Some(failure),
+            }
+        }
     }
+    rows.sort_by_key(|row| row.submitted);
+    let view = HistoryView::new(rows);
     if args.json {
-        print::json(&Document {
-            schema_version: 1,
-            projects,
-        })?;
+        print::json(&view)?;
+    } else if args.parsable {
+        print::data(&view.parsable(&args.columns))?;
     } else {
-        show(args, &projects)?;
+        print::data(&view.text(&args.columns))?;
     }
     damaged.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// The folders of projects.
-fn folders(wanted: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    if wanted.is_empty() {
-        return Ok(vec![load::project(None)?.folder]);
-    }
-    let mut found = Vec::new();
-    for folder in wanted {
-        let below = projects::below(folder).map_err(|e| Failure::new(2, e.to_string()))?;
-        if below.is_empty() {
-            let what = format!("no runs in {} or below it", folder.display());
-            return Err(Failure::new(2, what).hint("a project has its runs in .oomctl/runs"));
+/// The attempts of a run that are asked for.
+fn rows_of(args: &Args, folder: &std::path::Path, stored: &Stored, now: Timestamp) -> Vec<Row> {
+    let from = args.since.map(|since| match since {
+        Since::At(at) => at,
+        Since::Ago(seconds) => {
+            let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+            now.checked_sub(jiff::SignedDuration::from_secs(seconds))
+                .unwrap_or(Timestamp::MIN)
         }
-        found.extend(below);
+    });
+    let recent = |row: &Row| from.is_none_or(|from| row.ended.unwrap_or(now) >= from);
+    let mut rows = Row::of(&stored.history, folder, now);
+    rows.retain(|row| recent(row) && row.is_state(&args.state) && row.is_cause(&args.cause));
+    let needs_inputs = [Column::Dataset, Column::Preset]
+        .iter()
+        .any(|c| args.columns.contains(c));
+    if rows.is_empty() || !(needs_inputs || args.json || args.dataset.is_some()) {
+        return rows;
     }
-    found.dedup();
-    Ok(found)
-}
-
-fn rows(project: &Path, now: Timestamp) -> Result<(Vec<Row>, Option<Failure>), Failure> {
-    let names = runs::names(project);
-    let mut found = overview::of(project, &names, now);
-    status::ask(project, &mut found.open, now)?;
-    let damaged = found.damaged.pop().map(|(_, failure)| failure);
-    Ok((found.rows(&names, now), damaged))
-}
-
-fn show(args: &Args, projects: &[Project]) -> Result<(), Failure> {
-    let columns = match args.columns.is_empty() {
-        true => &Column::USUAL[..],
-        false => &args.columns,
-    };
-    if args.parsable {
-        let all = projects.iter();
-        let all = all.flat_map(|p| p.runs.iter().map(|row| (p.folder.as_path(), row)));
-        return print::data(&parsable(all, columns));
+    let asked = asked::of(&stored.folder);
+    for row in &mut rows {
+        row.dataset.clone_from(&asked.dataset);
+        row.preset.clone_from(&asked.preset);
     }
-    for project in projects {
-        if projects.len() > 1 {
-            print::data(&project.folder.display().to_string())?;
-        }
-        print::data(&table(&project.runs, columns))?;
-        let states = project.runs.iter().map(|row| row.state.as_str());
-        print::data(&summary(states))?;
-    }
-    Ok(())
+    rows.retain(|row| args.dataset.is_none() || row.dataset == args.dataset);
+    rows
 }

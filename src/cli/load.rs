@@ -8,6 +8,7 @@ use super::args::{Backend, Configuration};
 use super::climbing;
 use super::copied;
 use super::known;
+use super::misread;
 use super::print::Failure;
 use super::{sections, signatures};
 use crate::core::config::{
@@ -236,6 +237,7 @@ fn layers<'a>(
     let variables: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect();
+    misread::variables(preset, variables.keys().map(String::as_str));
     let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     layers.push(from_environment(preset, pairs)?);
     layers.push(from_flags(preset, &flags.set, &flags.overrides)?);

@@ -20,7 +20,11 @@ pub struct Args {
 
 /// Runs `oomctl man`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let cannot = |e| Failure::new(5, format!("cannot create {}: {e}", args.out.display()));
+    let cannot = |e| {
+        let what = format!("cannot create {}: {e}", args.out.display());
+        Failure::new(5, what)
+            .hint("name a folder that you may write, such as ~/.local/share/man/man1")
+    };
     std::fs::create_dir_all(&args.out).map_err(cannot)?;
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();

@@ -1,9 +1,12 @@
-//! What Python will read differently in the YAML files that a run hands to it.
+//! What will be read differently than it was meant: by Python in YAML files that a run hands to it, and by us in
+//! variables that set nothing.
 
 use std::path::Path;
 
 use super::print;
+use crate::core::config::near_misses;
 use crate::core::patch::yaml::Yaml;
+use crate::core::recipe::Preset;
 use crate::core::supervise::Request;
 
 /// Misreadings of a file that are told; the others are counted.
@@ -18,6 +21,13 @@ pub fn tell(request: &Request) {
     let named = inputs.scripts.iter().flat_map(|scripts| &scripts.files);
     for (path, text) in named.filter(|(path, _)| is_yaml(path)) {
         of(path, text);
+    }
+}
+
+/// Tells variables that were meant to set a knob and do not.
+pub fn variables<'a>(preset: &Preset, names: impl Iterator<Item = &'a str>) {
+    for (name, near) in near_misses(preset, names) {
+        print::warn(&format!("${name} sets nothing; did you mean ${near}?"));
     }
 }
 

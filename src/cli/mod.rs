@@ -103,7 +103,7 @@ enum Command {
     Run(run::Args),
     /// Show runs and their attempts
     Status(status::Args),
-    /// List runs that were: how they ended, what they cost, how full their GPUs were
+    /// List every attempt, here or below folders, with its cause and the memory that it used
     History(history::Args),
     /// Make a page about runs: what happened, memory over time, what it cost
     Report(report::Args),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::load;
 use super::print::{self, DIM, Failure, NAME, Paint};
 use crate::core::config::Document;
-use crate::core::recipe::nearest;
+use crate::core::recipe::meant;
 use crate::io::library::{Library, Shelf};
 
 /// Where a thing is looked for, in this order.
@@ -86,11 +86,9 @@ fn none_of(library: &Library, name: &str) -> Failure {
     let (last, others) = nouns.split_last().unwrap_or((&"preset", &[]));
     let what = format!("there is no {} or {last} named {name:?}", others.join(", "));
     let known: Vec<String> = SHELVES.iter().flat_map(|s| library.names(*s)).collect();
-    let hint = match nearest(name, known.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean {near}?"),
-        None => "`oomctl presets` lists all of them".to_owned(),
-    };
-    Failure::new(5, what).hint(hint)
+    let all = || "`oomctl presets` lists all of them".to_owned();
+    let question = meant(name, known.iter().map(String::as_str));
+    Failure::new(5, what).hint(question.unwrap_or_else(all))
 }
 
 fn entry(library: &Library, shelf: Shelf, name: String) -> Result<Entry, Failure> {

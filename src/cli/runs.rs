@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::print::Failure;
-use crate::core::recipe::nearest;
+use crate::core::recipe::meant;
 use crate::core::supervise::{History, Inputs, Request, Stacks};
 use crate::drive::{RunFolder, Supervisor, history, steady};
 use crate::io::scheduler::Scheduler;
@@ -90,8 +90,8 @@ fn unknown(project: &Path, wanted: &str, known: &[String]) -> Failure {
         runs_dir(project).display()
     );
     let failure = Failure::new(2, what);
-    match nearest(wanted, known.iter().map(String::as_str)) {
-        Some(near) => failure.hint(format!("did you mean {near}?")),
+    match meant(wanted, known.iter().map(String::as_str)) {
+        Some(question) => failure.hint(question),
         None if known.is_empty() => failure.hint("`oomctl submit` starts a run"),
         None => failure.hint("`oomctl status` lists the runs"),
     }

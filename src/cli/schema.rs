@@ -71,7 +71,7 @@ pub fn write(folder: &Path, library: &Library) -> Result<(), Failure> {
             .to_possible_value()
             .map_or_else(String::new, |v| v.get_name().to_owned());
         let document = document::of(*kind, library)?;
-        let text = format!("{document:#}\n");
+        let text = format!("{document}\n");
         write_atomic(
             &to.join(format!("{name}.json")),
             text.as_bytes(),

@@ -128,7 +128,7 @@ fn fix(args: &FixArgs) -> Result<ExitCode, Failure> {
     match (text, &args.output) {
         (Some(text), Some(path)) => {
             write_atomic(path, text.as_bytes(), Access::Shared)
-                .map_err(|e| Failure::new(2, e.to_string()))?;
+                .map_err(|e| Failure::from(e).with_code(2))?;
             print::talk(&format!("written to {}", path.display()));
         }
         (Some(text), None) if !args.source.json => print::data(&text)?,

@@ -62,7 +62,7 @@ pub fn load(source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
     let (path, text, given) = match source.sweep.as_slice() {
         [file] if !file.contains('=') => {
             let text = read_text(Path::new(file), MOST_BYTES)
-                .map_err(|e| Failure::new(2, e.to_string()))?;
+                .map_err(|e| Failure::from(e).with_code(2))?;
             let sweep = sweep::parse(file, &text)?;
             misread::of(file, &text);
             (file.clone(), Some(text), sweep)

@@ -25,7 +25,6 @@ pub mod ledger;
 pub mod library;
 pub mod owners;
 pub mod program;
-pub mod projects;
 pub mod sampler;
 pub mod scheduler;
 pub mod uptime;

@@ -12,6 +12,7 @@
 
 mod cluster;
 mod crashes;
+mod doctor;
 mod endings;
 mod foreign;
 mod gpus;

@@ -1,12 +1,112 @@
-//! `history` and the list of `status`: many runs, and the file that spares reading all their ledgers.
-
-use std::fs;
+//! `history`: every attempt as a row, chosen by time, state, cause and dataset; for people and for scripts.
 
 use super::place::Place;
 use super::weaver;
 
+/// Two runs: one that fits at its second attempt, one that fails.
+fn two_runs() -> Place {
+    let mut place = weaver::project("");
+    for (weaver, run, code) in [("fits 4", "loom-a", 0), ("fail", "loom-b", 1)] {
+        place.set("WEAVER", weaver);
+        place
+            .run(&["submit", "--backend", "local", "--run", run, "--watch"])
+            .ends(code);
+    }
+    place
+}
+
+/// The rows that `history -P` prints with these arguments, without the names of the columns.
+fn rows(place: &Place, arguments: &[&str]) -> Vec<String> {
+    let columns = [
+        "history",
+        "-P",
+        "--columns",
+        "run,attempt,state,outcome,cause,preset",
+    ];
+    let done = place.run(&[&columns, arguments].concat()).ends(0);
+    let mut lines = done.out.lines().map(str::to_owned);
+    assert_eq!(
+        lines.next().unwrap(),
+        "run|attempt|state|outcome|cause|preset"
+    );
+    lines.collect()
+}
+
+#[test]
+fn every_attempt_is_a_row_and_filters_choose_among_them() {
+    let place = two_runs();
+    let (oom, fits) = (
+        "loom-a|1|FAILED||cuda_oom|weaver",
+        "loom-a|2|COMPLETED|succeeded||weaver",
+    );
+    let all = rows(&place, &[]);
+    assert_eq!(all[..2], [oom, fits]);
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(all[2].starts_with("loom-b|1|FAILED|failed|"), "{all:?}");
+    assert_eq!(rows(&place, &["--cause", "cuda_oom"]), [oom]);
+    assert_eq!(rows(&place, &["--cause", "gpu_oom,host_oom"]), [oom]);
+    assert_eq!(rows(&place, &["--state", "completed"]), [fits]);
+    assert_eq!(
+        rows(&place, &["--state", "succeeded", "--state", "failed"]),
+        all
+    );
+    assert_eq!(
+        rows(&place, &["--dataset", "diamonds-seed0"]),
+        Vec::<String>::new()
+    );
+    assert_eq!(rows(&place, &["--since", "1h"]), all);
+    assert_eq!(
+        rows(&place, &["--since", "2199-01-01"]),
+        Vec::<String>::new()
+    );
+    place
+        .run(&["history", "--since", "lately"])
+        .ends(2)
+        .says(&["neither a time such as 7d"]);
+    place
+        .run(&["history", "--columns", "stat"])
+        .ends(2)
+        .says(&["a similar value exists: 'state'"]);
+}
+
+#[test]
+fn people_get_a_table_with_a_sum_and_programs_every_column() {
+    let place = two_runs();
+    let done = place.run(&["history"]).ends(0);
+    let first = done.out.lines().next().unwrap();
+    assert!(first.starts_with("RUN     ATTEMPT  JOB"), "{first}");
+    done.says(&["loom-a", "cuda_oom", "3 attempts of 2 runs, 0.00 GPU-hours"]);
+    let json = place.run(&["history", "--json"]).ends(0).json();
+    assert_eq!(json["schema_version"], 1);
+    let attempt = &json["attempts"][0];
+    assert_eq!(
+        (&attempt["run"], &attempt["class"]),
+        (&"loom-a".into(), &"gpu_oom".into())
+    );
+    assert_eq!(attempt["preset"], "weaver");
+    assert!(
+        attempt["headline"].as_str().unwrap().contains("20.00 GiB"),
+        "{attempt:#}"
+    );
+}
+
+#[test]
+fn projects_below_a_folder_are_found() {
+    let place = two_runs();
+    let above = place.root.parent().unwrap().display().to_string();
+    let mut elsewhere = place.command(&["history", "-P", "--columns", "run,folder", &above]);
+    elsewhere.current_dir("/");
+    let done = super::place::Done::from(elsewhere.output().unwrap()).ends(0);
+    let row = format!("loom-b|{}", place.root.display());
+    assert!(done.out.lines().any(|l| l == row), "{}", done.told());
+    place
+        .run(&["history", "loom-a"])
+        .ends(2)
+        .says(&["loom-a is no folder", "oomctl status"]);
+}
+
 /// A project with this many runs that climbed twice and then fitted.
-fn with_runs(count: u32) -> Place {
+fn many_runs(count: u32) -> Place {
     let place = weaver::project("knobs: {}");
     place
         .run(&["submit", "--backend", "local", "--watch"])
@@ -15,74 +115,26 @@ fn with_runs(count: u32) -> Place {
     for number in 2..=count {
         let run = format!("weaver-{number}");
         let dir = place.run_dir(&run);
-        fs::create_dir_all(place.path(&dir)).unwrap();
+        std::fs::create_dir_all(place.path(&dir)).unwrap();
         place.write(&format!("{dir}/inputs.json"), "{}");
-        place.write(
-            &format!("{dir}/ledger.jsonl"),
-            &ledger.replace("weaver-1", &run),
-        );
+        let ledger = ledger.replace("weaver-1", &run);
+        place.write(&format!("{dir}/ledger.jsonl"), &ledger);
     }
     place
 }
 
 #[test]
-fn runs_are_listed_by_what_is_asked_for() {
-    let place = with_runs(3);
-    let columns = "run,state,attempts,cause,rungs";
-    let all = place.run(&["history", "--columns", columns]).ends(0);
-    insta::assert_snapshot!("history", all.out);
-    let folder = place.path("").canonicalize().unwrap();
-    let folder = folder.display().to_string();
-    let lines = place.run(&[
-        "history",
-        &folder,
-        "--parsable",
-        "--columns",
-        "run,exit,elapsed",
-        "--name",
-        "r-2",
-    ]);
-    let lines = lines.ends(0).out;
-    let [title, line] = lines.lines().collect::<Vec<_>>()[..] else {
-        panic!("{lines}");
-    };
-    assert_eq!(title, "PROJECT|RUN|EXIT|ELAPSED");
-    let fields: Vec<&str> = line.split('|').collect();
-    assert_eq!(fields[1..3], ["weaver-2", "0"], "{line}");
-    assert!(fields[3].parse::<u64>().is_ok(), "{line}");
-
-    let count = |arguments: &[&str]| {
-        let mut words = vec!["history", "--json"];
-        words.extend(arguments);
-        let told = place.run(&words).ends(0).json();
-        told["projects"][0]["runs"].as_array().unwrap().len()
-    };
-    assert_eq!(count(&["--since", "1h"]), 3);
-    assert_eq!(count(&["--since", "2999-01-01"]), 0);
-    assert_eq!(count(&["--state", "exhausted,failed"]), 0);
-    assert_eq!(
-        count(&[
-            "--state",
-            "succeeded",
-            "--cause",
-            "cuda_oom,cuda_driver_oom"
-        ]),
-        3
-    );
-    place
-        .run(&["history", "--since", "lately"])
-        .ends(2)
-        .says(&["is neither a duration", "3d, 12h"]);
-    place.run(&["history", "docs"]).ends(2).says(&["docs"]);
-}
-
-#[test]
 fn a_list_is_the_same_whether_ledgers_are_read_or_not() {
-    let place = with_runs(20);
+    let place = many_runs(20);
     let list = || place.run(&["status"]).ends(0).out;
     let first = list();
-    assert!(place.has(".oomctl/index.jsonl"), "{first}");
-    assert_eq!(list(), first);
+    // What is remembered is what is shown, as long as the ledger is the same.
+    let index = place.read(".oomctl/index.jsonl");
+    let lie = index.replace("succeeded", "vanished");
+    assert_ne!(lie, index);
+    place.write(".oomctl/index.jsonl", &lie);
+    assert_eq!(list(), first.replace("succeeded", "vanished "));
+    place.write(".oomctl/index.jsonl", &index);
 
     // A ledger that went on is read again.
     let ledger = format!("{}/ledger.jsonl", place.run_dir("weaver-7"));
@@ -99,14 +151,8 @@ fn a_list_is_the_same_whether_ledgers_are_read_or_not() {
     place.write(&ledger, &text);
 
     // Whatever became of the file: what counts is in the ledgers.
-    let index = place.read(".oomctl/index.jsonl");
-    let lie = index.replace("succeeded", "vanished");
-    for damaged in [
-        "",
-        "{}\n\0\n",
-        &index[..index.len() / 2],
-        &lie.replace(env!("CARGO_PKG_VERSION"), "0.0.0"),
-    ] {
+    let of_another = lie.replace(env!("CARGO_PKG_VERSION"), "0.0.0");
+    for damaged in ["", "{}\n\0\n", &index[..index.len() / 2], &of_another] {
         place.write(".oomctl/index.jsonl", damaged);
         assert_eq!(list(), first);
     }

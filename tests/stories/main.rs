@@ -14,6 +14,7 @@ mod dimensions;
 mod doctor;
 mod endings;
 mod environment;
+mod errors;
 mod gpus;
 #[path = "../verl/harness.rs"]
 mod harness;

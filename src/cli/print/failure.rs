@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::style::{BAD, DIM, Paint, WARN};
 use crate::core::config::ConfigError;
-use crate::core::recipe::{Origin, Place, Problem, Refusal};
+use crate::core::recipe::{Origin, Place, Problem, Refusal, meant};
 use crate::drive::DriveError;
 use crate::drive::launch::LaunchError;
 use crate::io::files::FileError;
@@ -50,6 +50,11 @@ impl Failure {
             code,
             messages: Vec::new(),
         }
+    }
+
+    /// The same with another exit code.
+    pub fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
     }
 
     /// Its exit code.
@@ -208,11 +213,8 @@ impl From<LibraryError> for Failure {
         let failure = Self::new(CONFIGURATION, e.to_string());
         match &e {
             LibraryError::Missing { name, known, .. } => {
-                let near = crate::core::recipe::nearest(name, known.iter().map(String::as_str));
-                match near {
-                    Some(near) => failure.hint(format!("did you mean {near}?")),
-                    None => failure.hint(format!("there are: {}", known.join(", "))),
-                }
+                let question = meant(name, known.iter().map(String::as_str));
+                failure.hint(question.unwrap_or_else(|| format!("there are: {}", known.join(", "))))
             }
             LibraryError::Name { .. } => {
                 failure.hint("`oomctl presets` lists the names that there are")

@@ -8,6 +8,7 @@ pub mod explanation;
 mod failure;
 pub mod gpus_view;
 pub mod heartbeat;
+pub mod history_view;
 mod incident;
 pub mod launch_view;
 mod lines;

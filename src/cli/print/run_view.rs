@@ -75,7 +75,7 @@ pub struct AttemptView {
     pub ended: Option<Timestamp>,
     /// Seconds that it took.
     #[serde(skip)]
-    took_s: Option<i64>,
+    pub took_s: Option<i64>,
     /// How far training had come.
     pub progress: Option<Progress>,
     /// What it was measured to need.

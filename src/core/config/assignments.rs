@@ -2,10 +2,16 @@
 
 use crate::core::recipe::{
     Kind, Layer, LayerKind, Origin, Override, Place, Preset, Problem, Refusal, Setting, Value,
+    nearest,
 };
 
+/// What the names of our variables begin with.
+const PREFIX: &str = "OOMCTL_";
 /// Variables of ours that are no knobs.
-const RESERVED: [&str; 9] = [
+const RESERVED: [&str; 12] = [
+    "OOMCTL_COMPLETE",
+    "OOMCTL_INSIDE",
+    "OOMCTL_NODE_IP",
     "OOMCTL_SITE_CONFIG",
     "OOMCTL_BACKEND",
     "OOMCTL_SHARED_ANSWERS",
@@ -101,7 +107,23 @@ fn assign(
 /// The name of the environment variable that sets a knob: upper case, `.` as `__`.
 #[must_use]
 pub fn variable(knob: &str) -> String {
-    format!("OOMCTL_{}", knob.to_uppercase().replace('.', "__"))
+    format!("{PREFIX}{}", knob.to_uppercase().replace('.', "__"))
+}
+
+/// Variables that look like those of knobs and set none, with the one that was meant.
+pub fn near_misses<'a>(
+    preset: &Preset,
+    names: impl Iterator<Item = &'a str>,
+) -> Vec<(&'a str, String)> {
+    let known: Vec<String> = preset.knobs.iter().map(|k| variable(&k.name)).collect();
+    let ours = |name: &str| RESERVED.contains(&name) || known.iter().any(|k| k == name);
+    let unknown = names.filter(|name| name.starts_with(PREFIX) && !ours(name));
+    let near = |name: &'a str| {
+        let bare = name.strip_prefix(PREFIX)?;
+        let known = known.iter().filter_map(|k| k.strip_prefix(PREFIX));
+        Some((name, format!("{PREFIX}{}", nearest(bare, known)?)))
+    };
+    unknown.filter_map(near).collect()
 }
 
 /// The layer of `OOMCTL_*` variables. Variables that name no knob are not ours to judge.

@@ -11,7 +11,7 @@ mod node;
 mod preset_text;
 mod schema;
 
-pub use assignments::{from_environment, from_flags, variable};
+pub use assignments::{from_environment, from_flags, near_misses, variable};
 pub use document::{Document, Given, LadderEntry};
 pub use edit::{knobs_yaml, set_knobs};
 pub use error::ConfigError;

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use super::ConfigError;
 use super::document::LadderEntry;
 use super::node::MAX_FILE;
-use crate::core::recipe::{KnobSetFile, Place, PresetFile, Problem, RungSpec, nearest};
+use crate::core::recipe::{KnobSetFile, Place, PresetFile, Problem, RungSpec, meant};
 
 /// Reads a preset file.
 ///
@@ -69,12 +69,9 @@ fn merge_rung(preset: &[RungSpec], entry: &LadderEntry) -> Result<RungSpec, Prob
     };
     if known.is_none() && !entry.fields.contains_key("moves") {
         let problem = fault(format!("the preset has no rung named {}", entry.rung));
-        return Err(
-            match nearest(&entry.rung, preset.iter().map(|r| r.rung.as_str())) {
-                Some(near) => problem.hint(format!("did you mean {near}?")),
-                None => problem.hint("a new rung needs `title` and `moves`"),
-            },
-        );
+        let question = meant(&entry.rung, preset.iter().map(|r| r.rung.as_str()));
+        let new = || "a new rung needs `title` and `moves`".to_owned();
+        return Err(problem.hint(question.unwrap_or_else(new)));
     }
     let mut fields = match known.map(serde_json::to_value) {
         Some(Ok(serde_json::Value::Object(fields))) => fields,

@@ -29,16 +29,13 @@ pub fn with_durations(mut section: Map<String, Json>, durations: &[&str]) -> Jso
     if let Some(Json::Object(fields)) = section.get_mut("properties") {
         for name in durations {
             let field = fields.remove(&format!("{name}_s")).unwrap_or_default();
-            let seconds = field["default"].as_u64();
+            let doc = field["description"].as_str().unwrap_or_default();
             let mut entry = json!({
                 "type": ["string", "integer", "null"],
-                "description": "A duration: 90s, 15m, 12h, 3d, or as Slurm writes it.",
+                "description": format!("{doc} Written as a duration: 90s, 15m, 12h, 3d."),
             });
-            if let (Some(seconds), Json::Object(entry)) = (seconds, &mut entry) {
-                entry.insert("default".to_owned(), format!("{seconds}s").into());
-            }
-            if let (Some(doc), Json::Object(entry)) = (field["description"].as_str(), &mut entry) {
-                entry.insert("description".to_owned(), doc.into());
+            if let Some(seconds) = field["default"].as_u64() {
+                entry["default"] = format!("{seconds}s").into();
             }
             fields.insert((*name).to_owned(), entry);
         }

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::words::{find, has_placeholder, has_switch};
-use crate::core::recipe::{
-    Knob, KnobSetFile, PresetFile, Problem, Refusal, Role, Spelling, nearest,
-};
+use crate::core::recipe::{Knob, KnobSetFile, PresetFile, Problem, Refusal, Role, Spelling, meant};
 
 /// Gives the knobs of a preset the spellings that fit a command: those of `told` (`batch=--bs`; nothing
 /// behind the `=` for a knob that the program lacks), else those of the preset's style that most of the
@@ -72,10 +70,8 @@ pub(super) fn spell(
 
 fn no_knob(place: &str, preset: &str, name: &str, names: &[String]) -> Problem {
     let problem = Problem::new(format!("{place}: preset {preset} has no knob named {name}"));
-    match nearest(name, names.iter().map(String::as_str)) {
-        Some(near) => problem.hint(format!("did you mean {near}?")),
-        None => problem.hint(format!("`oomctl presets {preset}` lists its knobs")),
-    }
+    let question = meant(name, names.iter().map(String::as_str));
+    problem.hint(question.unwrap_or_else(|| format!("`oomctl presets {preset}` lists its knobs")))
 }
 
 /// The style of which most knobs are found in the command; where none is, that of its words: flags, or

@@ -35,7 +35,7 @@ pub use preset::{
     RuleOfThumb, RuleStage,
 };
 pub use probe::ProbeSpec;
-pub use problem::{Place, Problem, Refusal, nearest};
+pub use problem::{Place, Problem, Refusal, meant, nearest};
 pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, Shaper, breaks, knobs_in, knobs_of, scope_of};

@@ -90,3 +90,23 @@ pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, n)| n)
 }
+
+/// Letters of a part of a name that tell something.
+const SHORTEST_PART: usize = 3;
+/// Names that are proposed at most.
+const MOST_NAMED: usize = 8;
+
+/// What was meant by `typed`, as a question: the nearest of `names`, or those of which it is a part.
+#[must_use]
+pub fn meant<'a>(typed: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    if let Some(near) = nearest(typed, names.clone()) {
+        return Some(format!("did you mean {near}?"));
+    }
+    let holds = |name: &&str| typed.len() >= SHORTEST_PART && name.contains(typed);
+    let holding: Vec<&str> = names.filter(holds).take(MOST_NAMED).collect();
+    match holding[..] {
+        [] => None,
+        [one] => Some(format!("did you mean {one}?")),
+        _ => Some(format!("did you mean one of {}?", holding.join(", "))),
+    }
+}

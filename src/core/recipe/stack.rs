@@ -14,7 +14,7 @@ use super::knob::{Knob, Role, at_version, default_value};
 use super::placed;
 use super::preset::{Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule};
 use super::probe::ProbeSpec;
-use super::problem::{Problem, Refusal, nearest};
+use super::problem::{Problem, Refusal, meant, nearest};
 use super::rung::{RungSpec, Tuning};
 use crate::core::measure::{FigurePattern, FigureSpec};
 
@@ -190,14 +190,13 @@ impl Preset {
             let problem = Problem::new(format!("{name} does not exist in {framework} {version}"));
             return match note {
                 Some(note) => problem.hint(note.clone()),
-                None => problem,
+                None => problem.hint("leave it out, or name another version of the framework"),
             };
         }
         let problem = Problem::new(format!("preset {} has no knob named {name}", self.name));
-        match nearest(name, self.knobs.iter().map(|k| k.name.as_str())) {
-            Some(near) => problem.hint(format!("did you mean {near}?")),
-            None => problem.hint("`oomctl presets NAME` lists the knobs of a preset"),
-        }
+        let all = || format!("`oomctl presets {}` lists its knobs", self.name);
+        let names = self.knobs.iter().map(|k| k.name.as_str());
+        problem.hint(meant(name, names).unwrap_or_else(all))
     }
 
     fn faults(&self) -> Vec<Problem> {

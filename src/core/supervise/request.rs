@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Attempts in all, the first included.
     pub attempts: u32,
-    /// Seconds from when its first attempt was written down; `None` for no limit.
+    /// Seconds from when its first attempt was written down; no limit where it is not given.
     pub wall_time_s: Option<u64>,
-    /// GPU-hours over all attempts; `None` for no limit.
+    /// GPU-hours over all attempts; no limit where it is not given.
     pub gpu_hours: Option<f64>,
 }
 

@@ -110,6 +110,10 @@ fn json(command: &'static str, answer: &Answer) -> Finding {
         return Finding::good(check, format!("{command} --json works"));
     }
     let found = format!("{command} --json: {}", said(answer));
+    if answer.end == End::TimedOut {
+        let advice = "not known; nothing for oomctl, which reads the plain output";
+        return Finding::with(Health::Absent, check, found, advice);
+    }
     let advice = "nothing for oomctl, which reads the plain output; scripts that use `--json` need a Slurm that was built with its JSON serializer";
     Finding::with(Health::Absent, check, found, advice)
 }

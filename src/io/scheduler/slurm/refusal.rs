@@ -32,7 +32,11 @@ const LOST_ANSWER: [&str; 16] = [
 ];
 
 /// A part of Slurm's reason, and the next step.
-const HINTS: [(&str, &str); 34] = [
+const HINTS: [(&str, &str); 35] = [
+    (
+        "establish a configuration source",
+        "Slurm's commands are here and know no cluster: `export SLURM_CONF=...` or `module load slurm`; `--backend local` runs on this machine",
+    ),
     (
         "unrecognized option",
         "sbatch does not know this option: see #SBATCH lines and --sbatch, and `sbatch --help` for this version",
