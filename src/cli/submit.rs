@@ -26,6 +26,8 @@ pub struct Args {
     /// Stay, follow the logs, and resubmit on GPU OOM
     #[arg(long)]
     watch: bool,
+    #[command(flatten)]
+    showing: watch::Showing,
     /// Who resubmits on GPU OOM: this process, small jobs that take turns, or each job at its end
     #[arg(long, value_name = "WHO", value_enum, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
@@ -80,7 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut supervisor = runs::supervisor(&backend, &project.folder);
     supervisor.add(handle);
     if args.watch || args.supervise == Some(Supervise::Here) {
-        return watch::follow(supervisor, args.json);
+        return watch::follow(supervisor, args.json, args.showing);
     }
     once::submit_once(supervisor, &name, args, watched.as_ref())
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::print::live::{self, Live};
 use super::print::story::Story;
 use super::print::{self, Failure};
 use super::{ended, load, own, relay, runs, sweeps};
@@ -32,7 +33,30 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    showing: Showing,
+    #[command(flatten)]
     turns: relay::Turns,
+}
+
+/// How a watch is shown.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct Showing {
+    /// Tell in lines what happens, where the terminal could show the live view
+    #[arg(long)]
+    plain: bool,
+    /// Draw the live view in ASCII characters
+    #[arg(long)]
+    ascii: bool,
+}
+
+impl Showing {
+    /// In lines, if that is so.
+    pub fn plain_if(self, plain: bool) -> Self {
+        Self {
+            plain: self.plain || plain,
+            ..self
+        }
+    }
 }
 
 /// Runs `oomctl watch`.
@@ -69,16 +93,23 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         true => Until::Settled { patience_s },
         false => Until::Finished,
     };
-    until(supervisor, reached, args.json)
+    until(supervisor, reached, args.json, args.showing)
 }
 
 /// Drives all runs to their end, telling the story as it goes.
-pub fn follow(supervisor: Supervisor, json: bool) -> Result<ExitCode, Failure> {
-    until(supervisor, Until::Finished, json)
+pub fn follow(supervisor: Supervisor, json: bool, showing: Showing) -> Result<ExitCode, Failure> {
+    until(supervisor, Until::Finished, json, showing)
 }
 
-fn until(mut supervisor: Supervisor, until: Until, json: bool) -> Result<ExitCode, Failure> {
-    let end = told(&mut supervisor, until)?;
+fn until(
+    mut supervisor: Supervisor,
+    until: Until,
+    json: bool,
+    showing: Showing,
+) -> Result<ExitCode, Failure> {
+    // Who reads JSON is no person.
+    let showing = showing.plain_if(json || until != Until::Finished);
+    let end = told(&mut supervisor, until, showing)?;
     let is_sweep = supervisor.is_sweep();
     let code = ended::result(&supervisor, end, json, &|view| match is_sweep {
         true => Ok(()),
@@ -91,9 +122,17 @@ fn until(mut supervisor: Supervisor, until: Until, json: bool) -> Result<ExitCod
 }
 
 /// Drives all runs, telling the story as it goes.
-pub fn told(supervisor: &mut Supervisor, until: Until) -> Result<End, Failure> {
+pub fn told(supervisor: &mut Supervisor, until: Until, showing: Showing) -> Result<End, Failure> {
     let sources = Sources::signals()
         .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+    if !showing.plain && live::is_possible() {
+        // A terminal that cannot be had is no reason not to watch.
+        if let Ok(mut live) = Live::open(supervisor, &sources, showing.ascii) {
+            let end = drive(supervisor, until, &sources, &mut live);
+            live.close();
+            return Ok(end);
+        }
+    }
     let mut story = Story::new(supervisor.runs().count() > 1);
     let end = drive(supervisor, until, &sources, &mut story);
     story.close();

@@ -22,6 +22,7 @@ mod killed_watch;
 mod launch;
 mod launch_queue;
 mod learning;
+mod live;
 mod local_jobs;
 #[path = "../nvml/mod.rs"]
 mod nvml;

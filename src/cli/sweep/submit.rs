@@ -49,6 +49,8 @@ pub struct Args {
     /// Stay, follow the logs, and resubmit on GPU OOM
     #[arg(long)]
     watch: bool,
+    #[command(flatten)]
+    showing: watch::Showing,
     /// Print cells, arrays and the first script, and submit nothing
     #[arg(long)]
     dry_run: bool,
@@ -128,8 +130,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Makes the runs, submits what can be submitted now, and goes or stays.
 fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<ExitCode, Failure> {
     let (mut supervisor, record) = plan.create(project)?;
+    let showing = args.showing.plain_if(args.source.json);
     let end = match args.watch {
-        true => watch::told(&mut supervisor, Until::Finished)?,
+        true => watch::told(&mut supervisor, Until::Finished, showing)?,
         false => submitted(&mut supervisor)?,
     };
     let exit_code = ended::exit_code(&supervisor, end);
