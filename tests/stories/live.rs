@@ -8,6 +8,7 @@ use std::process::Child;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::gpus::terminal;
@@ -170,13 +171,16 @@ fn detaching_leaves_the_job_alone_and_the_next_watch_takes_up_again() {
 fn a_terminal_that_vanishes_and_signals_detach_and_the_terminal_is_given_back() {
     let mut place = weaver::project("knobs: { threads: 2 }");
     place.set("WEAVER", "wait");
-    let mut watching = Watching::start(&place, &WATCH, &[]);
-    watching.until("RUNNING");
-    let pid = rustix::process::Pid::from_child(&watching.child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    watching.ends(143);
+    let watch = ["watch", "weaver-1"];
+    for (words, signal, code) in [(&WATCH[..], Signal::TERM, 143), (&watch, Signal::HUP, 129)] {
+        let mut watching = Watching::start(&place, words, &[]);
+        watching.until("RUNNING");
+        let pid = rustix::process::Pid::from_child(&watching.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+        watching.ends(code);
+    }
     // Nothing tells this one that its terminal is gone, and the run is not the terminal's.
-    let mut watching = Watching::start(&place, &["watch", "weaver-1"], &[]);
+    let mut watching = Watching::start(&place, &watch, &[]);
     watching.until("RUNNING");
     let Watching {
         mut child,

@@ -305,7 +305,8 @@ impl Story {
     fn progress(&mut self, run: &str, progress: &Progress) {
         let text = step(progress);
         let tenth = progress.tenth();
-        if self.bar.is_hidden() && self.told.insert(run.to_owned(), tenth) != Some(tenth) {
+        let in_lines = self.bar.is_hidden() && self.kept.is_none();
+        if in_lines && self.told.insert(run.to_owned(), tenth) != Some(tenth) {
             self.say(run, &format!("           {}", Paint(DIM, &text)));
         }
         self.steps.insert(run.to_owned(), text);

@@ -144,8 +144,8 @@ fn seconds(attempt: &Attempt, now: Timestamp) -> i64 {
 
 /// The rungs that were taken for an attempt: `base` for the first.
 fn rungs_before(card: &Card, attempt: &Attempt) -> String {
-    let before = card.history.attempts.iter().rev();
-    let before = before.skip_while(|a| a.number >= attempt.number).next();
+    let mut attempts = card.history.attempts.iter();
+    let before = attempts.rfind(|a| a.number < attempt.number);
     let Some(before) = before else {
         return "base".to_owned();
     };

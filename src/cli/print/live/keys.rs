@@ -18,6 +18,8 @@ pub enum Key {
     Escape,
     /// Ctrl-C.
     Interrupt,
+    /// Ctrl-L.
+    Redraw,
 }
 
 /// Longest sequence of one key that is waited for, in bytes.
@@ -67,6 +69,7 @@ fn first(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
         [b'\t', ..] => Some((Some(Key::Tab), 1)),
         [0x08 | 0x7f, ..] => Some((Some(Key::Backspace), 1)),
         [0x03, ..] => Some((Some(Key::Interrupt), 1)),
+        [0x0c, ..] => Some((Some(Key::Redraw), 1)),
         [0x00..=0x1f, ..] => Some((None, 1)),
         [b, ..] => {
             let length = match b {

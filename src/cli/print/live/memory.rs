@@ -8,8 +8,8 @@ use crate::core::report::Track;
 
 /// Above this share of its memory a GPU is nearly full.
 const NEARLY: u128 = 95;
-/// Columns of the figures behind a line.
-const FIGURES: usize = 42;
+/// Characters of a node's name.
+const NODE_MAX: usize = 16;
 
 /// Rows that are worth having.
 pub fn rows(tracks: &[Track]) -> usize {
@@ -33,29 +33,30 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, tracks: &[Track]) {
         n => format!("the fullest; {n} more"),
     };
     pen.title(area, "GPU memory", &tail);
-    let name = |t: &Track| format!("{} GPU {}", t.node, t.gpu);
-    let width = chosen
-        .iter()
-        .map(|t| name(t).len())
-        .max()
-        .unwrap_or(0)
-        .min(24);
+    let names: Vec<String> = chosen.iter().map(|t| name(t)).collect();
+    let figures: Vec<String> = chosen.iter().map(|t| figures(t)).collect();
+    let widest = |texts: &[String]| texts.iter().map(|t| t.chars().count()).max().unwrap_or(0);
+    let width = widest(&names);
+    let taken = width + widest(&figures) + 3;
+    let cells = usize::from(area.width).saturating_sub(taken).max(4);
     for (row, track) in chosen.iter().enumerate() {
-        let row = u16::try_from(row + 1).unwrap_or(u16::MAX);
-        let name: String = name(track).chars().take(width).collect();
-        let name = format!("  {name:<width$} ");
-        let cells = usize::from(area.width).saturating_sub(name.len() + FIGURES);
-        let line = line(track, cells.max(4), pen.look.unicode);
-        let figures = figures(track);
+        let name = format!("  {:<width$} ", names[row]);
+        let line = line(track, cells, pen.look.unicode);
         let is_full = percent(track, track.peak_bytes().0) >= NEARLY;
         let ink = if is_full { Ink::Bad } else { Ink::Good };
         let pieces = [
             (name.as_str(), Ink::Name),
             (line.as_str(), ink),
-            (figures.as_str(), Ink::Plain),
+            (figures[row].as_str(), Ink::Plain),
         ];
-        pen.row(area, row, &pieces);
+        pen.row(area, u16::try_from(row + 1).unwrap_or(u16::MAX), &pieces);
     }
+}
+
+/// The node, the end of a long name left out, and the GPU's index.
+fn name(track: &Track) -> String {
+    let node: String = track.node.chars().take(NODE_MAX).collect();
+    format!("{node} GPU {}", track.gpu)
 }
 
 /// Full height is the whole memory of the GPU.

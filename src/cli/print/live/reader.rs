@@ -61,7 +61,7 @@ pub enum Errand {
 /// What came of it.
 pub enum Answer {
     /// What there is to see, whenever it changed.
-    Seen(Wanted, Shown),
+    Seen(Box<(Wanted, Shown)>),
     /// Where the words stand.
     Found(Option<u64>),
     /// Something to be told.
@@ -146,7 +146,7 @@ impl Reading {
             return None;
         }
         self.told = Some(seen.clone());
-        Some(Answer::Seen(seen.0, seen.1))
+        Some(Answer::Seen(Box::new(seen)))
     }
 
     fn sample(&mut self, folder: &Path) {

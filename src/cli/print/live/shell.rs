@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::super::story::Story;
 use super::board::Board;
-use super::keys::Keys;
+use super::keys::{Key, Keys};
 use super::pen::Look;
 use super::reader::{Answer, Errand, Reader, Wanted};
 use super::screen::{Scene, draw};
@@ -33,7 +33,13 @@ pub fn is_possible() -> bool {
         && std::io::stderr().is_terminal();
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
     let able = set("TERM").is_some_and(|term| term != "dumb");
-    ends && able && set("CI").is_none()
+    ends && able && set("CI").is_none() && !in_background()
+}
+
+/// Behind the shell's prompt the terminal is somebody else's, and who changes its settings is stopped.
+fn in_background() -> bool {
+    let foreground = rustix::termios::tcgetpgrp(std::io::stdin());
+    foreground.is_ok_and(|group| group != rustix::process::getpgrp())
 }
 
 /// The board, which the drive changes and the screen looks at.
@@ -147,6 +153,10 @@ impl Screen {
             };
             let mut fresh = !pressed.is_empty();
             for key in pressed {
+                if key == Key::Redraw {
+                    self.terminal.forget();
+                    continue;
+                }
                 let wish = {
                     let board = locked(&self.board);
                     self.state.press(key, &board, &self.shown, self.rows)
@@ -201,8 +211,14 @@ impl Screen {
                 let _ = rustix::process::kill_process(us, rustix::process::Signal::INT);
                 return false;
             }
-            Wish::Do(question) => self.asker.ask(question.asked()),
-            Wish::LookAhead(run) => self.asker.ask(Asked::Outlook { run }),
+            Wish::Do(question) => {
+                self.state.told = Some("asked for".to_owned());
+                self.asker.ask(question.asked());
+            }
+            Wish::LookAhead(run) => {
+                self.state.told = Some("looking for the next rung".to_owned());
+                self.asker.ask(Asked::Outlook { run });
+            }
             Wish::Report(run) => {
                 let folder = locked(&self.board).card(&run).map(|c| c.folder.clone());
                 if let Some(project) = folder.and_then(|f| f.project().map(ToOwned::to_owned)) {
@@ -243,8 +259,8 @@ impl Screen {
     fn hear(&mut self, answer: Answer) {
         match answer {
             // Of what was asked for before the last keys, nothing is worth showing.
-            Answer::Seen(of, shown) if Some(&of) == self.wanted.as_ref() => self.shown = shown,
-            Answer::Seen(..) => {}
+            Answer::Seen(seen) if Some(&seen.0) == self.wanted.as_ref() => self.shown = seen.1,
+            Answer::Seen(_) => {}
             Answer::Found(Some(offset)) => {
                 self.state.told = None;
                 self.state.place = Place::At(offset);
@@ -258,34 +274,31 @@ impl Screen {
 
     /// Asks for what is to be shown, when that is something else than before.
     fn look_at(&mut self) {
-        let wanted = {
-            let board = locked(&self.board);
-            self.state.card(&board).and_then(|card| {
-                let attempt = self.state.attempt(card)?;
-                Some(Wanted {
-                    run: card.name().to_owned(),
-                    attempt: attempt.number,
-                    folder: card.folder.attempt(attempt.number),
-                    logs: attempt_logs(&card.folder, attempt),
-                    log: self.state.log,
-                    proof: evidence(attempt).map(|e| e.file.clone()),
-                    place: self.state.place,
-                })
-            })
-        };
-        if wanted == self.wanted {
+        let board = locked(&self.board);
+        let attempt = self
+            .state
+            .card(&board)
+            .and_then(|card| Some((card, self.state.attempt(card)?)));
+        let Some((card, attempt)) = attempt else {
             return;
-        }
-        let other = |a: &Wanted, b: &Wanted| a.run != b.run || a.attempt != b.attempt;
-        let is_other = match (&self.wanted, &wanted) {
-            (Some(before), Some(now)) => other(before, now),
-            _ => true,
         };
-        if is_other {
+        let before = self.wanted.as_ref();
+        if before.is_none_or(|w| w.run != card.name() || w.attempt != attempt.number) {
             self.shown = Shown::default();
+            (self.state.log, self.state.place) = (None, Place::End);
         }
-        self.wanted.clone_from(&wanted);
-        if let Some(wanted) = wanted {
+        let wanted = Wanted {
+            run: card.name().to_owned(),
+            attempt: attempt.number,
+            folder: card.folder.attempt(attempt.number),
+            logs: attempt_logs(&card.folder, attempt),
+            log: self.state.log,
+            proof: evidence(attempt).map(|e| e.file.clone()),
+            place: self.state.place,
+        };
+        drop(board);
+        if self.wanted.as_ref() != Some(&wanted) {
+            self.wanted = Some(wanted.clone());
             self.reader.ask(Errand::Look(wanted));
         }
     }

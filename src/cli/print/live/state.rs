@@ -209,6 +209,7 @@ impl State {
 
     /// What the next rung would be: then it is asked whether to go on.
     pub fn heard(&mut self, outlook: Outlook) {
+        self.told = None;
         match outlook.question(self.ahead) {
             Ok(question) => self.mode = Mode::Asked(question),
             Err(why) => self.told = Some(why),

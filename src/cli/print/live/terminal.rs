@@ -103,6 +103,11 @@ impl Terminal {
         }
     }
 
+    /// Somebody else wrote on it: the next screen is sent whole.
+    pub fn forget(&mut self) {
+        self.shown = Buffer::empty(Rect::default());
+    }
+
     /// Shows a screen: only what is new is sent.
     pub fn show(&mut self, next: &Buffer) -> io::Result<()> {
         let mut bytes = Vec::new();
