@@ -123,6 +123,7 @@ impl Climb {
         let past = Past {
             earlier: &earlier,
             peaks: &self.peaks(last),
+            left_out: &[],
         };
         let outlook = Outlook {
             profile,

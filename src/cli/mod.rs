@@ -47,6 +47,7 @@ mod run_queue;
 mod runs;
 mod schema;
 mod sections;
+mod showing;
 mod signatures;
 mod status;
 mod submit;

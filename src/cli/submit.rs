@@ -9,6 +9,7 @@ use super::args::{Configuration, sbatch_option};
 use super::pipeline::{Flags, Pipeline};
 use super::print::{self, Failure};
 use super::relay::{self, Supervise};
+use super::showing::Showing;
 use super::{checkpoint, learned, load, misread, new_run, own, render, runs, watch};
 use crate::core::supervise::{Limits, Request};
 use crate::drive::{RunFolder, Until};
@@ -27,6 +28,8 @@ pub struct Args {
     /// Stay, follow the logs, and resubmit on GPU OOM
     #[arg(long)]
     watch: bool,
+    #[command(flatten)]
+    showing: Showing,
     /// Who resubmits on GPU OOM: this process, small jobs that take turns, or each job at its end
     #[arg(long, value_name = "WHO", value_enum, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
@@ -87,6 +90,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         flags: &args.pipeline,
         project: &project.folder,
         asked: name,
+        showing: args.showing.plain_if(args.json),
     };
     if args.watch || args.supervise == Some(Supervise::Here) {
         return watch::follow(supervisor, Until::Finished, args.json, &pipeline);

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::pipeline::{Flags, Pipeline};
 use super::print::{self, Failure};
+use super::showing::Showing;
 use super::{ended, load, own, relay, runs, sweeps};
 use crate::core::supervise::Stacks;
 use crate::drive::{Supervisor, Until};
@@ -31,6 +32,8 @@ pub struct Args {
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    showing: Showing,
     #[command(flatten)]
     turns: relay::Turns,
     #[command(flatten)]
@@ -79,6 +82,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         flags: &args.pipeline,
         project: &project.folder,
         asked,
+        // Who reads JSON is no person.
+        showing: args
+            .showing
+            .plain_if(args.json || reached != Until::Finished),
     };
     follow(supervisor, reached, args.json, &pipeline)
 }

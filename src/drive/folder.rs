@@ -163,7 +163,9 @@ impl RunFolder {
         self.project().map(fits::file_of)
     }
 
-    fn project(&self) -> Option<&Path> {
+    /// The folder of its project.
+    #[must_use]
+    pub fn project(&self) -> Option<&Path> {
         self.dir.parent()?.parent()?.parent()
     }
 

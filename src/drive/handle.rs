@@ -154,6 +154,12 @@ impl Handle {
         &self.run.history
     }
 
+    /// Where its files lie.
+    #[must_use]
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
     /// Why this process no longer works on it, when it does not.
     #[must_use]
     pub fn error(&self) -> Option<&DriveError> {

@@ -23,6 +23,7 @@ mod prepare;
 mod record;
 mod sources;
 mod steady;
+mod steer;
 mod supervisor;
 mod turn;
 
@@ -40,8 +41,9 @@ pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use notice::{Notice, Observer, Silent};
 pub use record::{ArrayRecord, SweepRecord};
-pub use sources::{Sources, Wake};
+pub use sources::{Asker, Sources, Wake};
 pub use steady::{Clock, steady};
+pub use steer::Asked;
 pub use supervisor::Supervisor;
 
 /// Longest wait of the loop, so that requests from outside are seen.
@@ -239,6 +241,10 @@ fn wait(
         let behind = supervisor.is_behind();
         match sources.wait(if behind { Duration::ZERO } else { left }) {
             Some(Wake::Signal(signal)) => return Some(signal),
+            Some(Wake::Asked(asked)) => {
+                supervisor.asked(&asked, observer);
+                return None;
+            }
             None if !behind => return None,
             Some(Wake::Logs) | None => {}
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{DriveError, Supervisor};
 use crate::core::diagnose::{Class, Progress};
 use crate::core::job::{JobId, JobStatus};
+use crate::core::ladder::Step;
 use crate::core::supervise::{Attempt, Explanation, LogLook, Record};
 use crate::io::scheduler::Dependent;
 
@@ -86,6 +87,15 @@ pub enum Notice<'a> {
         explanation: &'a Explanation,
         /// Where changes of the script are proposed.
         saved: Option<&'a Path>,
+    },
+    /// What an escalation would take now, for somebody who asked.
+    Outlook {
+        /// The run.
+        run: &'a str,
+        /// Number of the attempt that would be replaced.
+        attempt: u32,
+        /// The rungs, or why there would be none.
+        next: Result<&'a [Step], &'a str>,
     },
     /// Something does not work for the moment; it is tried again.
     Trouble {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
+use super::steer::Asked;
 use crate::io::follow::Waiter;
 
 /// Signals that mean: go away, the run goes on without you.
@@ -21,12 +22,25 @@ const GATHER: Duration = Duration::from_millis(30);
 const LISTENER_LOOK: Duration = Duration::from_secs(1);
 
 /// What woke the loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
     /// A signal, by its number.
     Signal(i32),
     /// Logs may have grown; the followers know which.
     Logs,
+    /// Somebody who looks on wants something.
+    Asked(Asked),
+}
+
+/// Where somebody who looks on asks for something.
+#[derive(Debug, Clone)]
+pub struct Asker(Sender<Wake>);
+
+impl Asker {
+    /// Asks. What comes of it is told to the observer; nothing is promised before the ledger has it.
+    pub fn ask(&self, what: Asked) {
+        drop(self.0.send(Wake::Asked(what)));
+    }
 }
 
 /// Where the loop waits.
@@ -101,6 +115,12 @@ impl Sources {
             handle: None,
         };
         (sender, sources)
+    }
+
+    /// Lets somebody who looks on ask for something.
+    #[must_use]
+    pub fn asker(&self) -> Asker {
+        Asker(self.sender.clone())
     }
 
     /// Lets growing logs wake the loop. Where no thread can be had they are polled, as ever.

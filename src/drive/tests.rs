@@ -841,6 +841,44 @@ fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
 }
 
 #[test]
+fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_meanwhile() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 10);
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 40);
+    let ask = |supervisor: &mut Supervisor, asked: Asked| {
+        let (sender, sources) = Sources::channel();
+        sources.asker().ask(asked);
+        sender.send(Wake::Signal(2)).unwrap();
+        drive(
+            supervisor,
+            Until::Finished,
+            &sources,
+            &mut crate::drive::Silent,
+        );
+    };
+    let escalate = |attempt| Asked::Escalate {
+        run: "r1".to_owned(),
+        attempt,
+        by: "me".to_owned(),
+    };
+    ask(&mut supervisor, escalate(7));
+    assert_eq!(project.fake.desk().cancelled, [], "of no such attempt");
+    ask(&mut supervisor, escalate(1));
+    // Whoever takes it up again goes on.
+    drop(supervisor);
+    let again = project.open(project.double());
+    let mut supervisor = project.supervisor([again]);
+    project.pass(&mut supervisor, 100);
+    let desk = project.fake.desk();
+    assert!(desk.cancelled.iter().all(|job| job.0 == "100"));
+    assert!(!desk.cancelled.is_empty());
+    assert_eq!(desk.submissions.len(), 2);
+}
+
+#[test]
 fn submit_returns_as_soon_as_the_job_is_known() {
     let project = Project::new();
     let handle = project.create(project.double());

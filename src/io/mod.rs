@@ -28,6 +28,7 @@ pub mod program;
 pub mod sampler;
 pub mod scheduler;
 pub mod uptime;
+pub mod window;
 
 #[cfg(test)]
 #[path = "tests/trial.rs"]

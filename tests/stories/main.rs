@@ -25,6 +25,7 @@ mod killed_watch;
 mod launch;
 mod launch_queue;
 mod learning;
+mod live;
 mod local_jobs;
 mod misread;
 #[path = "../nvml/mod.rs"]

@@ -3,16 +3,14 @@
 
 mod place;
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use super::ended;
-use super::print::heartbeat::Attended;
 use super::print::pipeline::{Told, commands, junit, quality, summary, variables};
-use super::print::story::Story;
 use super::print::{self, Failure};
 use super::report;
 use super::runs;
+use super::showing::Showing;
 use crate::core::units::parse_duration_s;
 use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive, let_go};
 use crate::io::files::{Access, FileError, append, write_atomic};
@@ -21,8 +19,6 @@ use place::{logs_of, size_of};
 
 /// The heading under which help lists all of it.
 const HEADING: &str = "In pipelines";
-/// Longest silence off a terminal.
-const HEARTBEAT_S: u64 = 300;
 /// Seconds to end jobs in, once a signal came. GitHub sends a second signal after 7.5 s, and kills 2.5 s after that.
 const LET_GO_S: u64 = 5;
 
@@ -67,14 +63,38 @@ pub struct Pipeline<'a> {
     pub project: &'a Path,
     /// The names by which a later call finds the same runs.
     pub asked: String,
+    /// How it is shown what happens.
+    pub showing: Showing,
 }
 
 impl Pipeline<'_> {
     /// Drives all runs, telling the story as it goes.
     pub fn attend(&self, supervisor: &mut Supervisor, until: Until) -> Result<End, Failure> {
         self.tell_variables(supervisor, None);
-        let end = attend(supervisor, until, self.flags, self.project)?;
+        let end = self.driven(supervisor, until)?;
         self.tell(supervisor, end);
+        Ok(end)
+    }
+
+    fn driven(&self, supervisor: &mut Supervisor, until: Until) -> Result<End, Failure> {
+        let on_interrupt = self.flags.on_interrupt;
+        let sources = sources(supervisor, on_interrupt, self.project)?;
+        let every_s = self.flags.heartbeat;
+        let showing = self.showing;
+        let end = showing.show(
+            supervisor,
+            &sources,
+            every_s,
+            |supervisor, observer| match (
+                drive(supervisor, until, &sources, observer),
+                on_interrupt,
+            ) {
+                (End::Detached { signal }, OnInterrupt::Cancel) => {
+                    let_go(supervisor, signal, LET_GO_S, &sources, observer)
+                }
+                (end, _) => end,
+            },
+        );
         Ok(end)
     }
 
@@ -134,29 +154,6 @@ impl Pipeline<'_> {
             }
         }
     }
-}
-
-/// Drives runs with a story.
-fn attend(
-    supervisor: &mut Supervisor,
-    until: Until,
-    flags: &Flags,
-    project: &Path,
-) -> Result<End, Failure> {
-    let sources = sources(supervisor, flags.on_interrupt, project)?;
-    let mut story = Story::new(supervisor.runs().count() > 1);
-    let every_s = match flags.heartbeat {
-        Some(0) => None,
-        None if std::io::stderr().is_terminal() => None,
-        asked => Some(asked.unwrap_or(HEARTBEAT_S)),
-    };
-    let mut attended = Attended::new(&mut story, every_s);
-    let mut end = drive(supervisor, until, &sources, &mut attended);
-    if let (End::Detached { signal }, OnInterrupt::Cancel) = (end, flags.on_interrupt) {
-        end = let_go(supervisor, signal, LET_GO_S, &sources, &mut attended);
-    }
-    story.close();
-    Ok(end)
 }
 
 /// The signals; where they end the runs, that is asked for on disk before anything else is done about it.

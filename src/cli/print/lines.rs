@@ -1,9 +1,15 @@
 //! Single lines of the story of a run.
 
-use super::style::{Paint, WARN};
-use crate::core::diagnose::sanitize;
+use std::io::IsTerminal;
+
+use super::style::{NAME, Paint, WARN};
+use crate::core::diagnose::{Incident, sanitize};
 use crate::core::job::JobId;
+use crate::core::supervise::Fact;
 use crate::io::scheduler::Dependent;
+
+/// How deep a line goes on.
+const INDENT: &str = "             ";
 
 /// A job that is ended because it hangs, and what that saves.
 pub fn hangs(attempt: u32, quiet_s: u64, saved_gpu_seconds: Option<u64>) -> String {
@@ -30,4 +36,40 @@ pub fn dependent(job: &Dependent, moved: bool, to: &JobId) -> String {
              Dependency=afterok:{to}`, or `supervision: {{ move_dependents: true }}`"
         ),
     }
+}
+
+/// What somebody at the live view asked for.
+pub fn steered(fact: &Fact) -> Option<String> {
+    match fact {
+        Fact::EscalationRequested { attempt, by } => Some(format!(
+            "attempt {attempt}  ended for the next rung, as {by} asked"
+        )),
+        Fact::RungLeftOut { attempt, rung, by } => Some(format!(
+            "attempt {attempt}  {} is left out of what follows, as {by} asked",
+            Paint(NAME, rung)
+        )),
+        _ => None,
+    }
+}
+
+/// Does an incident say more than the state that was told already?
+pub fn is_news(incident: &Incident) -> bool {
+    let from_log = incident.evidence.iter().any(|e| !e.file.is_empty());
+    match incident.kind.as_str() {
+        "no_failure" => false,
+        "other" => from_log,
+        _ => true,
+    }
+}
+
+/// A line folded at the terminal's width, what follows indented as deep as the text above it. Off a
+/// terminal lines stay whole, for those who search in them.
+pub fn wrap(line: &str) -> String {
+    if !std::io::stderr().is_terminal() {
+        return line.to_owned();
+    }
+    let options = textwrap::Options::with_termwidth()
+        .subsequent_indent(INDENT)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(line, options)
 }

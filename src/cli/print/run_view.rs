@@ -160,7 +160,8 @@ fn attempt_view(a: &Attempt) -> AttemptView {
     }
 }
 
-fn state(history: &History) -> String {
+/// The word for where a run stands.
+pub fn state(history: &History) -> String {
     if let Some(outcome) = &history.outcome {
         return outcome.word().to_owned();
     }

@@ -8,13 +8,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
-use super::lines::{dependent, hangs};
+use super::kept::Kept;
+use super::lines::{dependent, hangs, is_news, steered, wrap};
 use super::measured;
 use super::outcome::{expectation, reason};
 use super::run_view::{change_lines, evidence, total};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
-use crate::core::diagnose::{Class, Incident, Progress, sanitize};
+use crate::core::diagnose::{Class, Progress, sanitize};
 use crate::core::job::{JobState, JobStatus, Stage};
 use crate::core::ladder::Step;
 use crate::core::measure::Measured;
@@ -26,15 +27,14 @@ const EVIDENCE_SHOWN: usize = 1;
 /// Runs whose state stands in the last line.
 const SHOWN: usize = 8;
 
-/// How deep a line goes on.
-const INDENT: &str = "             ";
-
 /// Tells the story on standard error.
 pub struct Story {
     /// Only trouble is told.
     quiet: bool,
     /// More than one run: each line names its run.
     several: bool,
+    /// Lines that are told later; none where they are told at once.
+    kept: Option<Kept>,
     bar: ProgressBar,
     status: BTreeMap<String, String>,
     /// How far the present attempt of each run has come.
@@ -56,9 +56,30 @@ impl Story {
         } else {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
+        Self::with(several, bar)
+    }
+
+    /// A story of which only trouble is told.
+    pub fn quiet() -> Self {
+        Self {
+            quiet: true,
+            ..Self::with(false, ProgressBar::hidden())
+        }
+    }
+
+    /// A story whose lines are kept until they are released.
+    pub fn kept(several: bool) -> Self {
+        Self {
+            kept: Some(Kept::default()),
+            ..Self::with(several, ProgressBar::hidden())
+        }
+    }
+
+    fn with(several: bool, bar: ProgressBar) -> Self {
         Self {
             quiet: false,
             several,
+            kept: None,
             bar,
             status: BTreeMap::new(),
             steps: BTreeMap::new(),
@@ -67,17 +88,10 @@ impl Story {
         }
     }
 
-    /// A story of which only trouble is told.
-    pub fn quiet() -> Self {
-        let bar = ProgressBar::hidden();
-        Self {
-            quiet: true,
-            several: false,
-            bar,
-            status: BTreeMap::new(),
-            steps: BTreeMap::new(),
-            stated: BTreeMap::new(),
-            told: BTreeMap::new(),
+    /// Tells what was kept; from now on lines are told at once.
+    pub fn release(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            kept.tell();
         }
     }
 
@@ -87,21 +101,25 @@ impl Story {
         self.bar.finish_and_clear();
     }
 
-    fn say(&self, run: &str, text: &str) {
+    fn say(&mut self, run: &str, text: &str) {
         if self.quiet {
             return;
         }
         self.line(run, text);
     }
 
-    fn line(&self, run: &str, text: &str) {
+    fn line(&mut self, run: &str, text: &str) {
         let head = if self.several && !run.is_empty() {
             format!("{}  ", Paint(NAME, run))
         } else {
             String::new()
         };
         let text: Vec<String> = text.lines().map(|l| wrap(&format!("{head}{l}"))).collect();
-        self.bar.suspend(|| super::talk(&text.join("\n")));
+        let text = text.join("\n");
+        match &mut self.kept {
+            None => self.bar.suspend(|| super::talk(&text)),
+            Some(kept) => kept.push(text),
+        }
     }
 
     fn show(&mut self, run: &str, status: String) {
@@ -182,7 +200,11 @@ impl Story {
             }
             Fact::Decided { verdict, .. } => self.verdict(run, verdict),
             Fact::Finished { outcome } => self.finished(run, outcome),
-            _ => {}
+            fact => {
+                if let Some(text) = steered(fact) {
+                    self.say(run, &text);
+                }
+            }
         }
     }
 
@@ -217,7 +239,7 @@ impl Story {
         self.show(run, format!("attempt {attempt} {word}{tail}"));
     }
 
-    fn measured(&self, run: &str, attempt: u32, measured: &Measured) {
+    fn measured(&mut self, run: &str, attempt: u32, measured: &Measured) {
         let Some(peak) = measured::peak(measured) else {
             return;
         };
@@ -283,7 +305,8 @@ impl Story {
     fn progress(&mut self, run: &str, progress: &Progress) {
         let text = step(progress);
         let tenth = progress.tenth();
-        if self.bar.is_hidden() && self.told.insert(run.to_owned(), tenth) != Some(tenth) {
+        let in_lines = self.bar.is_hidden() && self.kept.is_none();
+        if in_lines && self.told.insert(run.to_owned(), tenth) != Some(tenth) {
             self.say(run, &format!("           {}", Paint(DIM, &text)));
         }
         self.steps.insert(run.to_owned(), text);
@@ -310,28 +333,6 @@ pub fn rung(step: &Step) -> String {
 
 fn step(progress: &Progress) -> String {
     format!("step {}{}", progress.step, total(progress))
-}
-
-/// Does an incident say more than the state that was told already?
-fn is_news(incident: &Incident) -> bool {
-    let from_log = incident.evidence.iter().any(|e| !e.file.is_empty());
-    match incident.kind.as_str() {
-        "no_failure" => false,
-        "other" => from_log,
-        _ => true,
-    }
-}
-
-/// A line folded at the terminal's width, what follows indented as deep as the text above it. Off a
-/// terminal lines stay whole, for those who search in them.
-fn wrap(line: &str) -> String {
-    if !std::io::stderr().is_terminal() {
-        return line.to_owned();
-    }
-    let options = textwrap::Options::with_termwidth()
-        .subsequent_indent(INDENT)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    textwrap::fill(line, options)
 }
 
 impl Observer for Story {
@@ -391,6 +392,8 @@ impl Observer for Story {
             }
             Notice::SetAside { .. } => {}
             Notice::Recovered => self.say("", "the scheduler answers again"),
+            // For whoever asked.
+            Notice::Outlook { .. } => {}
         }
     }
 }

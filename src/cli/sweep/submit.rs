@@ -7,6 +7,7 @@ use super::super::pipeline::{Flags, Pipeline};
 use super::super::print::story::Story;
 use super::super::print::sweep_submit_view::View;
 use super::super::print::{self, Failure};
+use super::super::showing::Showing;
 use super::super::sweep_source::{Loaded, Source, load};
 use super::super::{ended, learned, load as loading, sweeps};
 use super::cells::{self, MOST_RUNS, Plan, Wish};
@@ -50,6 +51,8 @@ pub struct Args {
     /// Stay, follow the logs, and resubmit on GPU OOM
     #[arg(long)]
     watch: bool,
+    #[command(flatten)]
+    showing: Showing,
     /// Print cells, arrays and the first script, and submit nothing
     #[arg(long)]
     dry_run: bool,
@@ -137,6 +140,7 @@ fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<ExitCo
                 flags: &args.pipeline,
                 project,
                 asked: record.sweep.clone(),
+                showing: args.showing.plain_if(args.source.json),
             };
             pipeline.attend(&mut supervisor, Until::Finished)?
         }

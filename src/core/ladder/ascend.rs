@@ -46,6 +46,8 @@ pub struct Past<'a> {
     pub earlier: &'a [Tried],
     /// What was measured in the last one.
     pub peaks: &'a [Peak],
+    /// Rungs that are not to be taken this time, because somebody asked for that.
+    pub left_out: &'a [String],
 }
 
 /// What is known for looking ahead.

@@ -118,3 +118,11 @@ pub enum Decision {
         shortfall: Option<Shortfall>,
     },
 }
+impl Decision {
+    /// The rungs that were passed over.
+    pub fn skipped_mut(&mut self) -> &mut Vec<Skipped> {
+        match self {
+            Self::Climb { skipped, .. } | Self::Exhausted { skipped, .. } => skipped,
+        }
+    }
+}

@@ -12,6 +12,7 @@ use super::history::{Attempt, part};
 use super::outcome::Outcome;
 use super::phase::Phase;
 use super::run::Run;
+use super::steer;
 use crate::core::diagnose::Incident;
 use crate::core::job::{JobRef, JobStatus, Stage};
 
@@ -81,6 +82,8 @@ fn about(event: &Event) -> Option<u32> {
         | Event::Polled { attempt, .. }
         | Event::Vanished { attempt }
         | Event::Drained { attempt, .. }
+        | Event::EscalationAsked { attempt, .. }
+        | Event::LeaveOutAsked { attempt, .. }
         | Event::CancelTaken { attempt, .. } => Some(*attempt),
         _ => None,
     }
@@ -136,6 +139,8 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
             peaks.into_iter().chain([diagnosed]).collect()
         }
         (_, Event::CancelTaken { job, .. }) => cancel_taken(attempt, job),
+        (_, Event::EscalationAsked { by, .. }) => steer::escalate(run, attempt, by, now),
+        (_, Event::LeaveOutAsked { rung, by, .. }) => steer::leave_out(run, attempt, rung, by, now),
         _ => Vec::new(),
     }
 }

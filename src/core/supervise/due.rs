@@ -148,7 +148,7 @@ fn live(run: &Run, attempt: &Attempt, items: &mut Vec<(Timestamp, Action)>) {
     // One that is pruned goes only while it waits: what it does once it runs is worth knowing.
     let pruned = run.history.pruned.is_some() && matches!(stage, Some(Stage::Waiting));
     let asked = run.history.cancel.is_some() || run.history.budget.is_some();
-    let wanted = attempt.stalled || asked || pruned;
+    let wanted = attempt.stalled || asked || pruned || attempt.steered.escalation.is_some();
     let over = matches!(stage, Some(Stage::Ended | Stage::Ending));
     if wanted && !over {
         let at = if attempt.cancel_sent {

@@ -152,6 +152,22 @@ pub enum Event {
         /// Who.
         by: String,
     },
+    /// Somebody wants the next rung now, and does not wait for a failure.
+    EscalationAsked {
+        /// Number of the attempt that is ended for it.
+        attempt: u32,
+        /// Who.
+        by: String,
+    },
+    /// Somebody wants the next escalation to leave a rung out.
+    LeaveOutAsked {
+        /// Number of the attempt that it follows.
+        attempt: u32,
+        /// The rung.
+        rung: String,
+        /// Who.
+        by: String,
+    },
     /// Another run of the sweep shows that this one would fail.
     Doomed {
         /// The run that failed.

@@ -185,6 +185,22 @@ pub enum Fact {
         /// Who, as far as known.
         by: String,
     },
+    /// Somebody asked for the end of this attempt, and for the next rung.
+    EscalationRequested {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Who, as far as known.
+        by: String,
+    },
+    /// Somebody asked that what follows this attempt leaves a rung out.
+    RungLeftOut {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The rung.
+        rung: String,
+        /// Who, as far as known.
+        by: String,
+    },
     /// The run is not to be started: another one of its sweep shows that it would fail.
     Pruned {
         /// The run that failed.
@@ -258,6 +274,8 @@ impl Fact {
         "idle",
         "budget_spent",
         "cancel_requested",
+        "escalation_requested",
+        "rung_left_out",
         "pruned",
         "cancel_sent",
         "ended",

@@ -101,8 +101,11 @@ fn passed(a: Timestamp, b: Timestamp) -> u64 {
 }
 
 /// Is the job's end ours already, or asked for?
-fn ends(run: &Run, attempt: &Attempt) -> bool {
-    attempt.stalled || run.history.cancel.is_some() || run.history.budget.is_some()
+pub(super) fn ends(run: &Run, attempt: &Attempt) -> bool {
+    attempt.stalled
+        || attempt.steered.escalation.is_some()
+        || run.history.cancel.is_some()
+        || run.history.budget.is_some()
 }
 
 /// When a running job without progress is told of, or, where that is asked for, ended; `None` for neither.
@@ -179,7 +182,7 @@ pub(super) fn stalled_at(run: &Run, attempt: &Attempt) -> Option<Timestamp> {
 }
 
 /// The bound that forbids another attempt.
-fn before_attempt(run: &Run, number: u32, now: Timestamp) -> Option<Budget> {
+pub(super) fn before_attempt(run: &Run, number: u32, now: Timestamp) -> Option<Budget> {
     let limit = run.intent.limits().attempts.max(1);
     if number > limit {
         return Some(Budget::Attempts { limit });

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::fact::{Fact, LogEnd, Record};
 use super::outcome::{Budget, Cause, Outcome, Verdict};
 use super::phase::Phase;
+use super::steer::Steered;
 use crate::core::diagnose::{Incident, Progress};
 use crate::core::job::{JobRef, JobStatus, Token};
 use crate::core::ladder::{Peak, Step, Tried};
@@ -59,6 +60,8 @@ pub struct Attempt {
     pub saved_gpu_seconds: Option<u64>,
     /// Seconds for which it has shown no progress, when that is long.
     pub idle_s: Option<u64>,
+    /// What somebody who looked on asked for.
+    pub steered: Steered,
     /// True when the scheduler took our cancellation.
     pub cancel_sent: bool,
     /// When it was over.
@@ -99,6 +102,7 @@ impl Attempt {
             stalled: false,
             saved_gpu_seconds: None,
             idle_s: None,
+            steered: Steered::default(),
             cancel_sent: false,
             ended_at: None,
             gpu_seconds: 0.0,
@@ -391,6 +395,6 @@ fn apply_to_attempt(attempt: &mut Attempt, fact: &Fact, record: &Record) {
         }
         Fact::Decided { verdict, .. } => attempt.verdict = Some((**verdict).clone()),
         // Facts about the run as a whole are taken in by `History::apply`.
-        _ => {}
+        fact => attempt.steered.take(fact),
     }
 }

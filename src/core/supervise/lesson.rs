@@ -79,7 +79,9 @@ fn trained(attempt: &Attempt) -> bool {
         _ => 0,
     };
     let steps = attempt.progress.as_ref().map_or(0, Progress::done);
-    from_outside && !attempt.stalled && steps >= STEPS && seconds >= SECONDS
+    // Whoever asks for a smaller configuration knows something that the log does not say yet.
+    let wanted = attempt.stalled || attempt.steered.escalation.is_some();
+    from_outside && !wanted && steps >= STEPS && seconds >= SECONDS
 }
 
 /// What is worth keeping of the peaks: the GPU that was fullest.

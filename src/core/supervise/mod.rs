@@ -30,6 +30,7 @@ mod run;
 mod scripts;
 mod stacks;
 mod start;
+mod steer;
 mod thumb;
 mod tune;
 mod verdict;
@@ -58,6 +59,7 @@ pub use request::{Limits, Supervision};
 pub use run::Run;
 pub use stacks::Stacks;
 pub use start::{Ground, Start};
+pub use steer::{Steered, outlook};
 pub use thumb::Thumb;
 pub use tune::Basis;
 

@@ -11,11 +11,13 @@ use super::stacks::Made;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{
-    Decision, Footing, Outlook, Past, Policy, ascend, check_answers, climb, predict,
+    Decision, Footing, Outlook, Past, Policy, Skipped, ascend, check_answers, climb, predict,
 };
 use crate::core::memory::{Estimate, Profile, Spec, Unknown, estimate, spec_of};
 use crate::core::patch::copies;
-use crate::core::recipe::{Layer, LayerKind, Preset, Problem, Recipe, Refusal, Role, Shape, Value};
+use crate::core::recipe::{
+    Layer, LayerKind, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
+};
 use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
 use crate::core::units::parse_duration_s;
 
@@ -222,9 +224,22 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        self.decided(rungs, attempt, |footing| {
-            self.answer(footing, past, incident)
-        })
+        let is_left_out = |rung: &&RungSpec| past.left_out.contains(&rung.rung);
+        let kept = self.inputs.ladder.iter().filter(|r| !is_left_out(r));
+        let ladder: Vec<RungSpec> = kept.cloned().collect();
+        let mut decision = self.decided(rungs, attempt, |footing| {
+            let footing = Footing {
+                ladder: &ladder,
+                ..*footing
+            };
+            self.answer(&footing, past, incident)
+        })?;
+        let left_out = self.inputs.ladder.iter().filter(is_left_out);
+        decision.skipped_mut().extend(left_out.map(|rung| Skipped {
+            rung: rung.rung.clone(),
+            reason: "left out, as was asked for".to_owned(),
+        }));
+        Ok(decision)
     }
 
     fn answer(

@@ -4,9 +4,11 @@ use super::again;
 use super::history::Attempt;
 use super::outcome::{Cause, Outcome, Verdict};
 use super::run::Run;
+use super::steer;
 use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
 use crate::core::job::{ExitStatus, JobState, JobStatus};
 use crate::core::ladder::{Decision, Past, Peak};
+use crate::core::recipe::Refusal;
 use crate::core::units::Bytes;
 
 /// What follows from an attempt that has ended and is diagnosed.
@@ -31,6 +33,9 @@ pub fn verdict(run: &Run, attempt: &Attempt) -> Verdict {
             });
         }
         return answer(run, attempt, status, &incident);
+    }
+    if steer::was_ended(attempt) {
+        return answer(run, attempt, status, &steer::assumed());
     }
     match status.and_then(|s| again::cause_of(run, s).map(|cause| (s, cause))) {
         Some((status, cause)) => again::retry(run, attempt, status, cause),
@@ -74,7 +79,7 @@ pub(super) fn text_decides(status: Option<&JobStatus>) -> bool {
 }
 
 /// The end that people asked for: our own cancel on request or for a budget, or anybody's scancel. A
-/// cancellation that we sent because the job hung is no such end.
+/// cancellation that we sent because the job hung, or for the next rung, is no such end.
 fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<Outcome> {
     if let Some(by) = &run.history.cancel {
         return Some(Outcome::Cancelled {
@@ -92,7 +97,8 @@ fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<O
         return Some(outcome);
     }
     let cancelled = status.filter(|s| s.state == JobState::Cancelled)?;
-    (!attempt.stalled).then(|| Outcome::Cancelled {
+    let goes_on = attempt.stalled || attempt.steered.escalation.is_some();
+    (!goes_on).then(|| Outcome::Cancelled {
         by: cancelled.cancelled_by.clone(),
     })
 }
@@ -140,19 +146,16 @@ fn answer(
     status: Option<&JobStatus>,
     incident: &Incident,
 ) -> Verdict {
-    if let Some(cause) = again::before_a_rung(run, attempt, incident) {
+    // Who asked for a rung does not want the same once more.
+    let asked = attempt.steered.escalation.is_some();
+    if let Some(cause) = again::before_a_rung(run, attempt, incident).filter(|_| !asked) {
         let nodes = match cause {
             Cause::CoTenant => status.map_or(&[][..], |s| &s.nodes),
             _ => &[],
         };
         return again::again(run, attempt, cause, nodes);
     }
-    let rungs = run.history.rungs();
-    let past = Past {
-        earlier: &run.history.tried(),
-        peaks: &Peak::of(&attempt.measured),
-    };
-    match run.intent.climb(&rungs, past, incident, attempt.number) {
+    match climb(run, attempt, incident) {
         Ok(Decision::Climb {
             steps,
             skipped,
@@ -173,6 +176,21 @@ fn answer(
             reason: refusal.to_string(),
         }),
     }
+}
+
+/// What the ladder says to an incident of an attempt, past what it was asked to leave out.
+pub(super) fn climb(
+    run: &Run,
+    attempt: &Attempt,
+    incident: &Incident,
+) -> Result<Decision, Refusal> {
+    let past = Past {
+        earlier: &run.history.tried(),
+        peaks: &Peak::of(&attempt.measured),
+        left_out: &attempt.steered.left_out,
+    };
+    let rungs = run.history.rungs();
+    run.intent.climb(&rungs, past, incident, attempt.number)
 }
 
 /// Would the allocation have fitted if the others were gone? Without figures for what failed, what

@@ -73,7 +73,7 @@ impl Intent for Double {
     fn climb(
         &self,
         rungs: &[Layer],
-        _past: Past<'_>,
+        past: Past<'_>,
         incident: &Incident,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
@@ -82,7 +82,8 @@ impl Intent for Double {
             _ => self.rungs,
         };
         let climbed = rungs.iter().filter(|l| l.settings.contains_key("micro"));
-        let climbed = climbed.count();
+        let left_out = past.left_out.len();
+        let climbed = climbed.count() + left_out;
         if climbed >= height {
             let skipped = vec![Skipped {
                 rung: "more_gpus".to_owned(),

@@ -4,6 +4,7 @@ pub(crate) mod double;
 mod flock;
 mod probe;
 pub(crate) mod start;
+mod steer;
 mod stop;
 mod table;
 mod tune;

@@ -91,7 +91,7 @@ impl Bench {
     }
 
     /// Lets the job end so, with what its log says; gives the verdict.
-    fn end(&mut self, status: JobStatus, incident: Incident) -> Verdict {
+    pub(super) fn end(&mut self, status: JobStatus, incident: Incident) -> Verdict {
         self.feed(&polled(status.clone()), 100);
         self.feed(&polled(status), 200);
         self.drained(incident)
@@ -115,6 +115,14 @@ impl Bench {
             _ => None,
         });
         decided.expect("a drained attempt is decided")
+    }
+
+    /// The same facts in the hands of another process.
+    pub(super) fn taken_up_again(self, second: i64) -> Self {
+        let run = Run::new(self.run.intent, &self.records);
+        let mut again = Self { run, ..self };
+        again.owner_changed(second);
+        again
     }
 
     fn owner_changed(&mut self, second: i64) {

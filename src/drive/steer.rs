@@ -1,0 +1,85 @@
+//! What somebody who looks on asks for. It becomes facts, or it does not happen.
+
+use super::notice::{Notice, Observer};
+use super::supervisor::Supervisor;
+use crate::core::supervise::{Event, outlook};
+
+/// Something that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// The end of a run and its job.
+    Cancel {
+        /// The run.
+        run: String,
+        /// Who asks.
+        by: String,
+    },
+    /// What the next rung would be. Nothing is done.
+    Outlook {
+        /// The run.
+        run: String,
+    },
+    /// The next rung now, in place of this attempt.
+    Escalate {
+        /// The run.
+        run: String,
+        /// Number of the attempt.
+        attempt: u32,
+        /// Who asks.
+        by: String,
+    },
+    /// That what follows this attempt leaves a rung out.
+    LeaveOut {
+        /// The run.
+        run: String,
+        /// Number of the attempt.
+        attempt: u32,
+        /// The rung.
+        rung: String,
+        /// Who asks.
+        by: String,
+    },
+}
+
+impl Supervisor {
+    /// Takes what was asked for into the run's ledger, or says why not.
+    pub(super) fn asked(&mut self, asked: &Asked, observer: &mut dyn Observer) {
+        let (run, event) = match asked.clone() {
+            Asked::Outlook { run } => return self.outlook(&run, observer),
+            Asked::Cancel { run, by } => (run, Event::CancelAsked { by }),
+            Asked::Escalate { run, attempt, by } => (run, Event::EscalationAsked { attempt, by }),
+            Asked::LeaveOut {
+                run,
+                attempt,
+                rung,
+                by,
+            } => (run, Event::LeaveOutAsked { attempt, rung, by }),
+        };
+        let facts = |s: &Self| s.runs.get(&run).map(|h| h.history().seq);
+        let before = facts(self);
+        let now = self.now();
+        self.hand_in(&run, &event, now, observer);
+        if facts(self) == before {
+            observer.notice(&Notice::Trouble {
+                run: Some(&run),
+                what: "it has moved on since; nothing was done",
+            });
+        }
+    }
+
+    fn outlook(&self, run: &str, observer: &mut dyn Observer) {
+        let Some(handle) = self.runs.get(run) else {
+            return;
+        };
+        let attempt = handle.history().attempt().map_or(0, |a| a.number);
+        let next = match handle.is_open() {
+            true => outlook(&handle.run, self.now()),
+            false => Err("nothing is done for it here any more".to_owned()),
+        };
+        observer.notice(&Notice::Outlook {
+            run,
+            attempt,
+            next: next.as_deref().map_err(String::as_str),
+        });
+    }
+}
