@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => print::data(&text)?,
         Some(path) => {
             write_atomic(&path, text.as_bytes(), Access::Shared)
-                .map_err(|e| Failure::from(e).with_code(4))?;
+                .map_err(|e| Failure::new(4, e.to_string()))?;
             print::data(&path.display().to_string())?;
         }
     }
