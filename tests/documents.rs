@@ -20,8 +20,7 @@ use oomctl::core::supervise::{Budget, Cause, Fact, Outcome};
 use source::{files, root};
 
 /// Commands that need no run and no file besides the example's: these are run as they stand.
-const RUN: [&str; 9] = [
-    "history",
+const RUN: [&str; 8] = [
     "schema",
     "completions",
     "plan",

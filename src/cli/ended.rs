@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::print::run_list::{Line, list};
-use super::print::run_view::{RunView, document, run_view, summary};
+use super::print::run_view::{RunView, document, list, run_view, summary};
 use super::print::{self, Failure};
 use crate::core::supervise::Outcome;
 use crate::drive::{End, Handle, Supervisor};
@@ -18,8 +17,7 @@ pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
 /// A line for each run, and how many of them ended how.
 pub fn run_list(supervisor: &Supervisor) -> String {
     let views = views(supervisor);
-    let lines: Vec<Line> = views.iter().map(Line::from).collect();
-    format!("{}{}", list(&lines), summary(&views))
+    format!("{}{}", list(&views), summary(&views))
 }
 
 /// Prints what has become of the runs, and gives the exit code.

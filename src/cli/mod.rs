@@ -21,7 +21,6 @@ mod ended;
 mod estimate;
 mod explain;
 mod gpus;
-mod history;
 mod init;
 mod known;
 mod launching;
@@ -101,8 +100,6 @@ enum Command {
     Run(run::Args),
     /// Show runs and their attempts
     Status(status::Args),
-    /// List every attempt, here or below folders, with its cause and the memory that it used
-    History(history::Args),
     /// Make a page about runs: what happened, memory over time, what it cost
     Report(report::Args),
     /// End runs and their jobs
@@ -175,7 +172,6 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Watch(args) => watch::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::run(&args),
-        Command::History(args) => history::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Cancel(args) => cancel::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),

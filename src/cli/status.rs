@@ -1,7 +1,5 @@
 //! `oomctl status`: every run and attempt.
 
-mod all;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,8 +7,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 
 use super::load;
-use super::print::run_list::{Line, list};
-use super::print::run_view::{RunView, document, run_view};
+use super::print::run_view::{RunView, document, list, run_view};
 use super::print::{self, Failure};
 use super::runs::{self, Stored};
 use super::sweeps;
@@ -34,13 +31,10 @@ pub struct Args {
 }
 
 /// Runs `oomctl status`: what the ledgers say, and for jobs that are not over what the scheduler says
-/// now, in one question a backend. Nothing in the project is written.
+/// now, in one question a backend. Nothing is written.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let now = Timestamp::now();
-    if args.runs.is_empty() && !args.json {
-        return all::show(&project, now);
-    }
     let mut stored = Vec::new();
     let mut damaged = None;
     if args.runs.is_empty() {
@@ -61,9 +55,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
         print::json(&document(&views, None))?;
-    } else if views.len() > args.runs.len() {
-        let lines: Vec<Line> = views.iter().map(Line::from).collect();
-        print::data(&list(&lines))?;
+    } else if args.runs.is_empty() || views.len() > args.runs.len() {
+        print::data(&list(&views))?;
     } else {
         for view in &views {
             print::data(&view.text())?;

@@ -25,7 +25,6 @@ pub mod owners;
 pub mod program;
 pub mod sampler;
 pub mod scheduler;
-pub mod summaries;
 pub mod uptime;
 
 #[cfg(test)]

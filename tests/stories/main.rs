@@ -18,7 +18,6 @@ mod errors;
 mod gpus;
 #[path = "../verl/harness.rs"]
 mod harness;
-mod history;
 mod hostile;
 mod interactive;
 mod killed_watch;

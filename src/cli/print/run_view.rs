@@ -317,6 +317,38 @@ pub fn evidence(e: &Evidence) -> String {
     }
 }
 
+/// One line a run.
+pub fn list(views: &[RunView]) -> String {
+    if views.is_empty() {
+        return "no runs here; `oomctl submit` starts one\n".to_owned();
+    }
+    let width = views.iter().map(|v| v.run.len()).max().unwrap_or(3).max(3);
+    let mut out = format!(
+        "{:<width$}  {:<12} {:>8} {:>10}  {}\n",
+        "RUN", "STATE", "ATTEMPTS", "ELAPSED", "LAST"
+    );
+    for v in views {
+        let last = v.attempts.last();
+        let job = last.and_then(|a| a.job.as_ref());
+        let why = last.and_then(|a| a.reason.clone());
+        let told = [
+            job.map(|job| format!("job {job}")),
+            v.reason.clone().or(why),
+        ];
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        let _ = writeln!(
+            out,
+            "{:<width$}  {:<12} {:>8} {:>10}  {}",
+            v.run,
+            v.state,
+            v.attempts.len(),
+            duration(v.elapsed_s),
+            told.join(": "),
+        );
+    }
+    out
+}
+
 /// How many runs stand how, in one line.
 pub fn summary(views: &[RunView]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

@@ -25,20 +25,6 @@ pub enum Class {
     NotOom,
 }
 
-impl Class {
-    /// Its name in files and flags.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::GpuOom => "gpu_oom",
-            Self::EngineMemory => "engine_memory",
-            Self::HostOom => "host_oom",
-            Self::Shm => "shm",
-            Self::NotOom => "not_oom",
-        }
-    }
-}
-
 /// True, false, or cannot be told from what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tri {
