@@ -1022,6 +1022,37 @@ fn a_reused_id_hides_no_record_of_ours_in_accounting() {
 }
 
 #[test]
+fn an_id_that_was_given_again_is_another_job() {
+    // The minute of the submission, the restarts that were known, and whether it is another job.
+    for (submitted, restarts, known, other) in [
+        (0, 0, 0, false),
+        (600, 0, 0, true),
+        (600, 1, 0, false),
+        (600, 1, 1, true),
+        (5, 0, 0, false),
+    ] {
+        let site = Site::new();
+        let told = controlled("9", "RUNNING", "0:0")
+            .replace("Restarts=1", &format!("Restarts={restarts}"))
+            .replace(TOKEN, "theirs");
+        let at = now(submitted * 60).as_second();
+        site.answers("scontrol", 0, &format!("{told}   SubmitTime={at}\n"), "");
+        let told = (submitted, restarts, known);
+        assert_eq!(
+            site.slurm().has_given_again(&foreign("9"), known),
+            other,
+            "{told:?}"
+        );
+        assert!(site.slurm().has_given_again(&ours("9"), known), "{told:?}");
+    }
+    let site = Site::new();
+    site.answers("scontrol", 0, &controlled("9", "RUNNING", "0:0"), "");
+    assert!(!site.slurm().has_given_again(&ours("9"), 0), "our token");
+    site.answers("scontrol", 1, "", UNKNOWN_ID);
+    assert!(!site.slurm().has_given_again(&foreign("9"), 0));
+}
+
+#[test]
 fn a_live_state_that_only_accounting_believes_in_is_a_leftover() {
     let site = Site::new();
     let mut slurm = site.slurm();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::load;
-use super::own::{Read, Shelves};
+use super::own::{Read, Shelves, version_of};
 use super::print::{self, Failure, adopt_view};
 use crate::core::adopt::Own;
 use crate::core::patch::{Adoption, Submission};
@@ -50,26 +50,30 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let text = read_text(Path::new(script), MAX_FILE)?;
     let read = Read::new(submission, text, PathBuf::from("."), &shelves);
-    show(args, &library, &read.adoption(&shelves), &shelves)
+    show(args, &library, &read, &shelves)
 }
 
 fn show(
     args: &Args,
     library: &Library,
-    adoption: &Adoption<'_>,
+    read: &Read,
     shelves: &Shelves,
 ) -> Result<ExitCode, Failure> {
-    let own = match shelves.preset(adoption) {
-        Some(file) => Some(Own::new(
-            file.clone(),
-            Shelves::sets(library, file)?,
-            adoption,
-        )?),
-        None => None,
+    let adoption = &read.adoption(shelves);
+    let (own, version) = match shelves.preset(adoption) {
+        Some(file) => {
+            let (told, sets) = (
+                version_of(file, adoption, read),
+                Shelves::sets(library, file)?,
+            );
+            let own = Own::new(file.clone(), sets, told.version().as_deref(), adoption)?;
+            (Some(own), told.describe(file))
+        }
+        None => (None, None),
     };
     let wishes = args.set.iter().map(|text| wish(adoption, text));
     let wishes = wishes.collect::<Result<Vec<_>, Failure>>()?;
-    let view = adopt_view::view(adoption, own.as_ref(), &wishes);
+    let view = adopt_view::view(adoption, (own.as_ref(), version), &wishes);
     if args.json {
         print::json(&view)?;
     } else {

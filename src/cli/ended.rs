@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::print::run_view::{RunView, document, list, run_view, summary};
+use super::print::row::{Row, list};
+use super::print::run_view::{RunView, document, run_view, summary};
 use super::print::{self, Failure};
 use crate::core::supervise::Outcome;
 use crate::drive::{End, Handle, Supervisor};
@@ -16,8 +17,9 @@ pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
 
 /// A line for each run, and how many of them ended how.
 pub fn run_list(supervisor: &Supervisor) -> String {
-    let views = views(supervisor);
-    format!("{}{}", list(&views), summary(&views))
+    let rows: Vec<Row> = views(supervisor).iter().map(Row::of).collect();
+    let states = rows.iter().map(|row| row.state.as_str());
+    format!("{}{}", list(&rows), summary(states))
 }
 
 /// Prints what has become of the runs, and gives the exit code.
@@ -43,7 +45,7 @@ pub fn exit_code(supervisor: &Supervisor, end: End) -> u8 {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
         return error.exit_code();
     }
-    if let End::Detached { signal } = end {
+    if let End::Detached { signal } | End::LetGo { signal, .. } = end {
         return 128 + u8::try_from(signal).unwrap_or(2);
     }
     let runs = supervisor.runs();
@@ -56,12 +58,18 @@ pub fn code(supervisor: &Supervisor, end: End) -> Result<ExitCode, Failure> {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
         return Err(error.into());
     }
-    if let End::Detached { .. } = end {
-        let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
-        let names = names.join(" ");
-        print::talk(&format!(
+    let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
+    let names = names.join(" ");
+    match end {
+        End::Detached { .. } => print::talk(&format!(
             "detached; the jobs go on. `oomctl watch {names}` takes up again"
-        ));
+        )),
+        End::LetGo { all: true, .. } => print::talk("interrupted; the jobs were told to end"),
+        End::LetGo { all: false, .. } => print::talk(&format!(
+            "interrupted; the end of the runs is written down, and not all jobs could be told in time. `oomctl cancel \
+             {names}` sees to it"
+        )),
+        End::Reached | End::OutOfPatience => {}
     }
     Ok(ExitCode::from(exit_code(supervisor, end)))
 }

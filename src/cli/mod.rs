@@ -21,6 +21,7 @@ mod ended;
 mod estimate;
 mod explain;
 mod gpus;
+mod history;
 mod init;
 mod known;
 mod launching;
@@ -30,7 +31,9 @@ mod logs;
 mod man;
 mod misread;
 mod new_run;
+mod overview;
 mod own;
+mod pipeline;
 mod plan;
 mod plan_after;
 mod presets;
@@ -100,6 +103,8 @@ enum Command {
     Run(run::Args),
     /// Show runs and their attempts
     Status(status::Args),
+    /// List runs that were: how they ended, what they cost, how full their GPUs were
+    History(history::Args),
     /// Make a page about runs: what happened, memory over time, what it cost
     Report(report::Args),
     /// End runs and their jobs
@@ -172,6 +177,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Watch(args) => watch::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::History(args) => history::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Cancel(args) => cancel::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),

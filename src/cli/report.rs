@@ -1,19 +1,19 @@
 //! `oomctl report`: runs as a page to look at, as Markdown, or as text for a mail.
 
+mod gathered;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use jiff::Timestamp;
-
 use super::load;
-use super::print::report::{Format, Told, render, report};
+use super::print::report::{Format, render};
+use super::print::row::Row;
 use super::print::{self, Failure};
-use super::runs::{self, Stored};
+use super::runs;
 use super::sweeps;
-use crate::core::report::{Track, Tracks};
-use crate::core::supervise::Request;
 use crate::io::files::{Access, write_atomic};
-use crate::io::sampler::samples;
+pub use gathered::markdown;
+use gathered::{gathered, rows};
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
@@ -39,28 +39,15 @@ pub struct Args {
 /// Runs `oomctl report`. Of runs that are not over it tells what has happened so far.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
-    let stored = stored(&project, &args.runs)?;
-    let readers: Vec<_> = stored
-        .iter()
-        .map(|run| (request(run), tracks(run)))
-        .collect();
-    let told = stored.iter().zip(&readers);
-    let told: Vec<Told<'_>> = told
-        .map(|(run, (request, tracks))| Told {
-            history: &run.history,
-            request,
-            tracks,
-        })
-        .collect();
-    let title = title(args, &stored, &project);
-    let report = report(&title, &told, Timestamp::now());
+    let rows = rows(&project, &names(&project, &args.runs)?);
+    let report = gathered(&project, &title(args, &rows, &project), &rows)?;
     if args.json {
         print::json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
     let format = args.format.unwrap_or_else(|| implied(args.to.as_deref()));
     let text = render(&report, format)?;
-    match place(args, format, &stored, &project) {
+    match place(args, format, &rows, &project) {
         None => print::data(&text)?,
         Some(path) => {
             write_atomic(&path, text.as_bytes(), Access::Shared)
@@ -71,51 +58,28 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn stored(project: &Path, wanted: &[String]) -> Result<Vec<Stored>, Failure> {
-    if wanted.is_empty() {
-        let all = runs::names(project);
-        let open = |name: &String| {
-            let run = runs::open(project, name);
-            run.map_err(|_| {
-                print::talk(&format!(
-                    "{name} cannot be read and is left out; `oomctl status {name}` says why"
-                ))
-            })
-            .ok()
-        };
-        let all: Vec<Stored> = all.iter().filter_map(open).collect();
-        return match all.is_empty() {
-            true => {
-                Err(Failure::new(2, "there are no runs here").hint("`oomctl submit` starts one"))
-            }
-            false => Ok(all),
+/// The names of the runs.
+fn names(project: &Path, wanted: &[String]) -> Result<Vec<String>, Failure> {
+    if !wanted.is_empty() {
+        let (names, sweeps) = sweeps::expand(project, wanted)?;
+        return match sweeps.is_empty() {
+            true => names
+                .iter()
+                .map(|name| Ok(runs::find(project, name)?.history.run))
+                .collect(),
+            false => Ok(names),
         };
     }
-    let (names, _) = sweeps::expand(project, wanted)?;
-    names.iter().map(|name| runs::find(project, name)).collect()
-}
-
-/// What a run was asked to do.
-fn request(run: &Stored) -> impl Fn() -> Option<Request> + use<> {
-    let folder = run.folder.clone();
-    move || runs::request(&folder).ok()
-}
-
-/// What the samplers of an attempt saw.
-fn tracks(run: &Stored) -> impl Fn(u32) -> Vec<Track> + use<> {
-    let folder = run.folder.clone();
-    move |attempt| {
-        let mut tracks = Tracks::default();
-        samples(&folder.attempt(attempt), |node, sample| {
-            tracks.take(node, sample)
-        });
-        tracks.sorted()
+    let all = runs::names(project);
+    match all.is_empty() {
+        true => Err(Failure::new(2, "there are no runs here").hint("`oomctl submit` starts one")),
+        false => Ok(all),
     }
 }
 
-fn title(args: &Args, stored: &[Stored], project: &Path) -> String {
-    match (args.runs.as_slice(), stored) {
-        (_, [one]) => one.history.run.clone(),
+fn title(args: &Args, rows: &[Row], project: &Path) -> String {
+    match (args.runs.as_slice(), rows) {
+        (_, [one]) => one.run.clone(),
         ([one], _) => one.clone(),
         _ => {
             let name = project
@@ -138,13 +102,13 @@ fn implied(to: Option<&Path>) -> Format {
 }
 
 /// The file to write; `None` for standard output.
-fn place(args: &Args, format: Format, stored: &[Stored], project: &Path) -> Option<PathBuf> {
+fn place(args: &Args, format: Format, rows: &[Row], project: &Path) -> Option<PathBuf> {
     match &args.to {
         Some(path) if path.as_os_str() == "-" => None,
         Some(path) => Some(path.clone()),
         None if format != Format::Html => None,
-        None => Some(match stored {
-            [one] => one.folder.dir().join("report.html"),
+        None => Some(match rows {
+            [one] => runs::runs_dir(project).join(&one.run).join("report.html"),
             _ => project.join(".oomctl").join("report.html"),
         }),
     }

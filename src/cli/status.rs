@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 
 use super::load;
-use super::print::run_view::{RunView, document, list, run_view};
+use super::overview;
+use super::print::row::list;
+use super::print::run_view::{RunView, document, run_view};
 use super::print::{self, Failure};
 use super::runs::{self, Stored};
 use super::sweeps;
@@ -35,28 +37,26 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let now = Timestamp::now();
-    let mut stored = Vec::new();
-    let mut damaged = None;
-    if args.runs.is_empty() {
-        for name in runs::names(&project) {
-            match runs::open(&project, &name) {
-                Ok(run) => stored.push(run),
-                Err(failure) => damaged = Some(failure),
-            }
-        }
-    } else {
-        let (names, _) = sweeps::expand(&project, &args.runs)?;
-        for wanted in &names {
-            stored.push(runs::find(&project, wanted)?);
+    let names = match args.runs.is_empty() {
+        true => runs::names(&project),
+        false => sweeps::expand(&project, &args.runs)?.0,
+    };
+    let at_a_glance = args.runs.is_empty() || names.len() > args.runs.len();
+    if at_a_glance && !args.json {
+        return glance(&project, &names, now);
+    }
+    let (mut stored, mut damaged) = (Vec::new(), None);
+    for name in &names {
+        match runs::find(&project, name) {
+            Ok(run) => stored.push(run),
+            Err(failure) if args.runs.is_empty() => damaged = Some(failure),
+            Err(failure) => return Err(failure),
         }
     }
     ask(&project, &mut stored, now)?;
-    stored.iter_mut().for_each(look);
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
         print::json(&document(&views, None))?;
-    } else if args.runs.is_empty() || views.len() > args.runs.len() {
-        print::data(&list(&views))?;
     } else {
         for view in &views {
             print::data(&view.text())?;
@@ -65,8 +65,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     damaged.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Puts the scheduler's present word on live jobs into the histories in memory.
-fn ask(project: &Path, stored: &mut [Stored], now: Timestamp) -> Result<(), Failure> {
+/// A line a run.
+fn glance(project: &Path, names: &[String], now: Timestamp) -> Result<ExitCode, Failure> {
+    let mut found = overview::of(project, names, now);
+    ask(project, &mut found.open, now)?;
+    let damaged = found.damaged.pop();
+    print::data(&list(&found.rows(names, now)))?;
+    damaged.map_or(Ok(ExitCode::SUCCESS), |(_, failure)| Err(failure))
+}
+
+/// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.
+pub fn ask(project: &Path, stored: &mut [Stored], now: Timestamp) -> Result<(), Failure> {
     let mut by_backend: BTreeMap<String, Vec<JobRef>> = BTreeMap::new();
     for run in stored.iter().filter(|s| s.history.phase() == Phase::Live) {
         let backend = runs::request(&run.folder)?.inputs().backend.clone();
@@ -79,6 +88,7 @@ fn ask(project: &Path, stored: &mut [Stored], now: Timestamp) -> Result<(), Fail
             Err(e) => print::talk(&format!("no answer from {e}; states are those last seen")),
         }
     }
+    stored.iter_mut().for_each(look);
     Ok(())
 }
 

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::args::{Configuration, sbatch_option};
+use super::pipeline::{Flags, Pipeline};
 use super::print::{self, Failure};
 use super::relay::{self, Supervise};
 use super::{checkpoint, learned, load, misread, new_run, own, render, runs, watch};
 use crate::core::supervise::{Limits, Request};
-use crate::drive::RunFolder;
+use crate::drive::{RunFolder, Until};
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.
 pub(super) const PATIENCE_S: u64 = 90;
@@ -47,6 +48,8 @@ pub struct Args {
     /// A job script of your own instead of a template, and what stands behind it, which is the script's
     #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
     script: Vec<String>,
+    #[command(flatten)]
+    pipeline: Flags,
 }
 
 /// Runs `oomctl submit`.
@@ -80,10 +83,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let mut supervisor = runs::supervisor(&backend, &project.folder);
     supervisor.add(handle);
+    let pipeline = Pipeline {
+        flags: &args.pipeline,
+        project: &project.folder,
+        asked: name,
+    };
     if args.watch || args.supervise == Some(Supervise::Here) {
-        return watch::follow(supervisor, args.json);
+        return watch::follow(supervisor, Until::Finished, args.json, &pipeline);
     }
-    once::submit_once(supervisor, &name, args, watched.as_ref())
+    once::submit_once(supervisor, &pipeline, args, watched.as_ref())
 }
 
 /// The run that is asked for: from templates, or a script of the user's own.

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::print::story::Story;
+use super::pipeline::{Flags, Pipeline};
 use super::print::{self, Failure};
 use super::{ended, load, own, relay, runs, sweeps};
 use crate::core::supervise::Stacks;
-use crate::drive::{End, Sources, Supervisor, Until, drive};
+use crate::drive::{Supervisor, Until};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
 
@@ -33,6 +33,8 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     turns: relay::Turns,
+    #[command(flatten)]
+    pipeline: Flags,
 }
 
 /// Runs `oomctl watch`.
@@ -69,16 +71,26 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         true => Until::Settled { patience_s },
         false => Until::Finished,
     };
-    until(supervisor, reached, args.json)
+    let asked = match (supervisor.runs().next(), supervisor.runs().count()) {
+        (Some(run), 1) => run.name().to_owned(),
+        _ => args.runs.join(" "),
+    };
+    let pipeline = Pipeline {
+        flags: &args.pipeline,
+        project: &project.folder,
+        asked,
+    };
+    follow(supervisor, reached, args.json, &pipeline)
 }
 
-/// Drives all runs to their end, telling the story as it goes.
-pub fn follow(supervisor: Supervisor, json: bool) -> Result<ExitCode, Failure> {
-    until(supervisor, Until::Finished, json)
-}
-
-fn until(mut supervisor: Supervisor, until: Until, json: bool) -> Result<ExitCode, Failure> {
-    let end = told(&mut supervisor, until)?;
+/// Drives all runs, telling the story as it goes, and what has become of them.
+pub fn follow(
+    mut supervisor: Supervisor,
+    until: Until,
+    json: bool,
+    pipeline: &Pipeline<'_>,
+) -> Result<ExitCode, Failure> {
+    let end = pipeline.attend(&mut supervisor, until)?;
     let is_sweep = supervisor.is_sweep();
     let code = ended::result(&supervisor, end, json, &|view| match is_sweep {
         true => Ok(()),
@@ -88,14 +100,4 @@ fn until(mut supervisor: Supervisor, until: Until, json: bool) -> Result<ExitCod
         print::data(&ended::run_list(&supervisor))?;
     }
     code
-}
-
-/// Drives all runs, telling the story as it goes.
-pub fn told(supervisor: &mut Supervisor, until: Until) -> Result<End, Failure> {
-    let sources = Sources::signals()
-        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
-    let mut story = Story::new(supervisor.runs().count() > 1);
-    let end = drive(supervisor, until, &sources, &mut story);
-    story.close();
-    Ok(end)
 }

@@ -2,11 +2,15 @@
 
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
+use super::steady::Clock;
 use crate::core::supervise::Event;
 use crate::io::scheduler::Scheduler;
 
 /// Jobs that are told of at most.
 const MOST: usize = 100;
+/// Seconds after which no further one is moved: each is a command of its own, and a slow controller would keep the loop from
+/// its logs and its heartbeat.
+const MOVING_S: i64 = 20;
 
 /// After a resubmission: tells of the jobs that wait for the attempt before, and lets them wait for this one where that is asked
 /// for.
@@ -14,6 +18,7 @@ pub(super) fn tell(
     handle: &Handle,
     event: &Event,
     scheduler: &mut dyn Scheduler,
+    clock: &Clock,
     observer: &mut dyn Observer,
 ) {
     let history = handle.history();
@@ -26,8 +31,10 @@ pub(super) fn tell(
         return;
     };
     let moves = handle.run.intent.supervision().move_dependents;
+    let start = clock();
     for job in scheduler.dependents(old).iter().take(MOST) {
-        let moved = moves.then(|| scheduler.redirect(job, &old.id, new));
+        let in_time = clock().duration_since(start).as_secs() < MOVING_S;
+        let moved = (moves && in_time).then(|| scheduler.redirect(job, &old.id, new));
         let trouble = moved.as_ref().and_then(|m| m.as_ref().err());
         if let Some(trouble) = trouble {
             observer.notice(&Notice::Trouble {

@@ -181,6 +181,12 @@ impl Handle {
         !self.is_active() || self.run.waits_for_its_job()
     }
 
+    /// Is it over, or was its job told to end?
+    pub(super) fn is_let_go(&self) -> bool {
+        let told = |a: &Attempt| a.cancel_sent || a.ended_at.is_some();
+        !self.is_open() || self.run.history.attempt().is_some_and(told)
+    }
+
     /// Has its present attempt a job, is it over, or must it wait for others?
     pub(super) fn is_under_way(&self) -> bool {
         self.held

@@ -41,8 +41,8 @@ pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use notice::{Notice, Observer, Silent};
 pub use record::{ArrayRecord, SweepRecord};
 pub use sources::{Sources, Wake};
-pub use steady::steady;
-pub use supervisor::{Clock, Supervisor};
+pub use steady::{Clock, steady};
+pub use supervisor::Supervisor;
 
 /// Longest wait of the loop, so that requests from outside are seen.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -123,6 +123,23 @@ pub enum Until {
         /// Seconds.
         patience_s: u64,
     },
+    /// Every run is over, or the scheduler was told to end its job; or this long after the start.
+    LetGo {
+        /// Seconds.
+        patience_s: u64,
+    },
+}
+
+impl Until {
+    /// After how many seconds the loop ends in any case.
+    fn patience_s(self) -> Option<u64> {
+        match self {
+            Self::Finished => None,
+            Self::Submitted { patience_s }
+            | Self::Settled { patience_s }
+            | Self::LetGo { patience_s } => Some(patience_s),
+        }
+    }
 }
 
 /// Why the loop ended.
@@ -136,6 +153,13 @@ pub enum End {
     Detached {
         /// Its number.
         signal: i32,
+    },
+    /// A signal, with which the runs were to end too. Exit code 128 plus its number.
+    LetGo {
+        /// Its number.
+        signal: i32,
+        /// Is every run over, or was its job told to end? Else that is asked for on disk alone.
+        all: bool,
     },
 }
 
@@ -152,6 +176,25 @@ pub fn drive(
     end
 }
 
+/// Ends the runs as well as can be in so many seconds, after a signal at which their end was asked for on disk.
+pub fn let_go(
+    supervisor: &mut Supervisor,
+    signal: i32,
+    patience_s: u64,
+    sources: &Sources,
+    observer: &mut dyn Observer,
+) -> End {
+    for handle in supervisor.runs.values_mut() {
+        // The next turn looks for the request, however short a while ago the last one did.
+        handle.mailbox = None;
+    }
+    let end = drive(supervisor, Until::LetGo { patience_s }, sources, observer);
+    End::LetGo {
+        signal,
+        all: end == End::Reached,
+    }
+}
+
 fn turns(
     supervisor: &mut Supervisor,
     until: Until,
@@ -162,11 +205,12 @@ fn turns(
     let _logs = supervisor.log_waiter().map(|waiter| sources.logs(waiter));
     loop {
         let next = supervisor.cycle(observer);
+        observer.turn(supervisor);
         let (Some(next), false) = (next, reached(supervisor, until)) else {
             return End::Reached;
         };
         let now = supervisor.now();
-        if let Until::Submitted { patience_s } | Until::Settled { patience_s } = until
+        if let Some(patience_s) = until.patience_s()
             && now.duration_since(start).unsigned_abs() > Duration::from_secs(patience_s)
         {
             return End::OutOfPatience;
@@ -213,6 +257,7 @@ fn reached(supervisor: &Supervisor, until: Until) -> bool {
         Until::Finished => supervisor.runs().all(|h| !h.is_open()),
         Until::Submitted { .. } => supervisor.runs().all(|h| !h.is_open() || h.is_under_way()),
         Until::Settled { .. } => supervisor.runs().all(Handle::is_settled),
+        Until::LetGo { .. } => supervisor.runs().all(Handle::is_let_go),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::DriveError;
+use super::{DriveError, Supervisor};
 use crate::core::diagnose::{Class, Progress};
 use crate::core::job::{JobId, JobStatus};
 use crate::core::supervise::{Attempt, Explanation, LogLook, Record};
@@ -109,6 +109,9 @@ pub enum Notice<'a> {
 pub trait Observer {
     /// Takes a notice.
     fn notice(&mut self, notice: &Notice<'_>);
+
+    /// A turn of the loop is over, whether anything happened in it or not.
+    fn turn(&mut self, _: &Supervisor) {}
 }
 
 /// Listens to nothing.

@@ -56,6 +56,15 @@ impl Sources {
     /// # Errors
     /// When the signals cannot be caught.
     pub fn signals() -> std::io::Result<Self> {
+        Self::signals_then(|| {})
+    }
+
+    /// The same, with something that is done at once when the first comes, whatever this process is at: it may be
+    /// inside a call to the scheduler, and have seconds to live.
+    ///
+    /// # Errors
+    /// When the signals cannot be caught.
+    pub fn signals_then(act: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
         let seen = Arc::new(AtomicBool::new(false));
         for signal in DETACH {
             let code = 128 + signal;
@@ -68,7 +77,11 @@ impl Sources {
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
+                let mut act = Some(act);
                 for signal in signals.forever() {
+                    if let Some(act) = act.take() {
+                        act();
+                    }
                     if tell.send(Wake::Signal(signal)).is_err() {
                         return;
                     }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::supervisor::Clock;
 use crate::io::uptime::uptime;
+
+/// Where the time comes from. Tests bring their own.
+pub type Clock = Box<dyn Fn() -> Timestamp>;
 
 /// The time at the start of something, and what has passed since by a clock that only goes forward.
 #[derive(Debug, Clone, Copy)]

@@ -2,25 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::DriveError;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::record::Array;
+use super::steady::Clock;
 use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
 use crate::core::supervise::{Action, Event, Flock, Pace, Phase, Sighting, due, next_due, poll_at};
 use crate::io::follow::{Followers, Look, Waiter};
 use crate::io::scheduler::{Found, NoAnswer, Scheduler};
 
-/// Where the time comes from. Tests bring their own.
-pub type Clock = Box<dyn Fn() -> Timestamp>;
-
 /// Many runs, one scheduler, and one follower of all their logs.
 pub struct Supervisor {
     pub(super) hands: Hands,
-    clock: Clock,
     pub(super) runs: BTreeMap<String, Handle>,
     /// The runs by the numbers that the followers know.
     groups: Vec<String>,
@@ -49,8 +46,8 @@ impl Supervisor {
             hands: Hands {
                 scheduler,
                 followers: Followers::new(),
+                clock,
             },
-            clock,
             runs: BTreeMap::new(),
             groups: Vec::new(),
             silent: false,
@@ -83,7 +80,7 @@ impl Supervisor {
     /// The time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        (self.clock)()
+        (self.hands.clock)()
     }
 
     /// Gives every run back.
@@ -149,7 +146,7 @@ impl Supervisor {
             if !handle.is_open() || handle.run.phase() != Phase::Live {
                 continue;
             }
-            let now = (self.clock)();
+            let now = (self.hands.clock)();
             let look = handle.look(&mut self.hands.followers, Look::Due, now, observer);
             if let Err(error) = look {
                 set_aside(handle, error, observer);
@@ -184,7 +181,7 @@ impl Supervisor {
         ) -> Result<(), DriveError>,
     ) {
         for handle in self.runs.values_mut().filter(|h| h.is_open()) {
-            let now = (self.clock)();
+            let now = (self.hands.clock)();
             if let Err(error) = work(&mut self.hands, handle, now, observer) {
                 set_aside(handle, error, observer);
             }
@@ -272,54 +269,51 @@ impl Supervisor {
         let refs: Vec<JobRef> = jobs.iter().map(|w| w.of.clone()).collect();
         let answer = self.hands.scheduler.poll(&refs, asked);
         self.answered(answer.as_ref().err(), observer);
-        let now = self.now();
-        self.pace.note(asked, now, answer.is_ok(), every_s);
-        let gone: HashSet<&JobId> = answer.iter().flat_map(|poll| &poll.vanished).collect();
-        let known: HashMap<&JobId, &JobStatus> = answer
-            .iter()
-            .flat_map(|poll| poll.jobs.iter().map(|status| (&status.id, status)))
-            .collect();
+        self.pace.note(asked, self.now(), answer.is_ok(), every_s);
+        let poll = answer.unwrap_or_default();
+        let gone: HashSet<&JobId> = poll.vanished.iter().collect();
+        let known: HashMap<&JobId, &JobStatus> = poll.jobs.iter().map(|s| (&s.id, s)).collect();
         for wanted in &jobs {
             let id = &wanted.of.id;
-            let status = known.get(id).copied();
-            self.polled(wanted, gone.contains(id), status, now, observer);
+            let event = self.polled(
+                wanted,
+                gone.contains(id),
+                known.get(id).copied().map(|status| (status, poll.age)),
+                observer,
+            );
+            // The answer counts from when it was asked: a job can end, or a user end it, while the scheduler thinks.
+            self.hand_in(&wanted.run, &event, asked, observer);
         }
     }
 
-    /// Hands in what a poll said about one job.
+    /// What a poll said about one job, and how old that is.
     fn polled(
         &mut self,
         wanted: &Wanted<JobRef>,
         gone: bool,
-        status: Option<&JobStatus>,
-        now: Timestamp,
+        told: Option<(&JobStatus, SignedDuration)>,
         observer: &mut dyn Observer,
-    ) {
+    ) -> Event {
         let attempt = wanted.attempt;
-        let event = match (gone, status) {
+        match (gone, told) {
             // Whatever else is said of it: a job that nobody knows any more will not be known again.
             (true, _) => Event::Vanished { attempt },
-            (_, Some(status)) => {
-                self.before_status(&wanted.run, status, now, observer);
+            (_, Some((status, age))) => {
+                self.before_status(&wanted.run, status, observer);
                 Event::Polled {
                     attempt,
                     status: status.clone(),
+                    age,
                 }
             }
             _ => Event::PollUnanswered { attempt },
-        };
-        self.hand_in(&wanted.run, &event, now, observer);
+        }
     }
 
     /// Tells the state, and reads the logs once more before a restart or an end is known, so that
     /// what they held by then belongs to the part that is over.
-    fn before_status(
-        &mut self,
-        run: &str,
-        status: &JobStatus,
-        now: Timestamp,
-        observer: &mut dyn Observer,
-    ) {
+    fn before_status(&mut self, run: &str, status: &JobStatus, observer: &mut dyn Observer) {
+        let now = (self.hands.clock)();
         let Some(handle) = self.runs.get_mut(run) else {
             return;
         };

@@ -11,7 +11,7 @@ use crate::core::supervise::tests::double::{Double, at};
 use crate::core::supervise::{Fact, Flock, Outcome};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
-use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use crate::io::scheduler::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
 
 /// A message of PyTorch 2.9 (`torch/csrc`, c10/cuda/CUDACachingAllocator.cpp), as a program that dies
 /// of it prints it.
@@ -31,6 +31,12 @@ struct Desk {
     forgot: bool,
     /// Run folder that another process takes over while the submission is under way.
     steal: Option<PathBuf>,
+    /// What happens between the moment of which the answer to a poll tells and its arrival.
+    meanwhile: Option<Box<dyn FnOnce() + Send>>,
+    /// Jobs that wait for others, and how long the scheduler takes to let one wait for another job.
+    dependents: Vec<Dependent>,
+    redirecting: Option<Box<dyn Fn() + Send>>,
+    redirected: Vec<JobId>,
 }
 
 #[derive(Clone, Default)]
@@ -98,6 +104,7 @@ impl Scheduler for Fake {
             return Ok(Poll {
                 jobs: jobs.iter().map(last).collect(),
                 vanished: jobs.iter().map(|job| job.id.clone()).collect(),
+                ..Poll::default()
             });
         }
         let known = desk.jobs.iter().map(|(_, status)| status.clone());
@@ -105,10 +112,30 @@ impl Scheduler for Fake {
         let jobs: Vec<JobStatus> = known.filter(asked).collect();
         // As Slurm does: what was last known of a job that is gone comes with the word that it is.
         let gone = jobs.iter().filter(|s| s.state == purged());
-        Ok(Poll {
+        let poll = Poll {
             vanished: gone.map(|s| s.id.clone()).collect(),
             jobs,
-        })
+            ..Poll::default()
+        };
+        let meanwhile = desk.meanwhile.take();
+        drop(desk);
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+        Ok(poll)
+    }
+
+    fn dependents(&mut self, _job: &JobRef) -> Vec<Dependent> {
+        self.desk().dependents.clone()
+    }
+
+    fn redirect(&mut self, job: &Dependent, _: &JobId, _: &JobRef) -> Result<(), NoAnswer> {
+        let mut desk = self.desk();
+        desk.redirected.push(job.id.clone());
+        if let Some(redirecting) = &desk.redirecting {
+            redirecting();
+        }
+        Ok(())
     }
 
     fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer> {
@@ -134,6 +161,7 @@ impl Observer for Notes {
             Notice::Trouble { what, .. } => self.0.push((*what).to_owned()),
             Notice::Recovered => self.0.push("recovered".to_owned()),
             Notice::Fatal { run, class } => self.0.push(format!("{run}: {class:?}")),
+            Notice::Dependent { job, moved, .. } => self.0.push(format!("{} {moved}", job.id)),
             _ => {}
         }
     }
@@ -582,6 +610,56 @@ fn a_hanging_job_is_cancelled_and_the_run_goes_on() {
         2,
         "with the next rung"
     );
+}
+
+#[test]
+fn a_job_that_a_user_ends_while_the_scheduler_thinks_is_not_taken_for_one_that_hangs() {
+    let mut project = Project::new();
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.pass(&mut supervisor, 43);
+    // The answer to the next question is on its way for longer than the grace time has left.
+    let (now, fake) = (Arc::clone(&project.now), project.fake.clone());
+    project.fake.desk().meanwhile = Some(Box::new(move || {
+        *now.lock().unwrap() += 40;
+        fake.set(0, JobState::Cancelled);
+    }));
+    // A scheduler that is so slow is left alone for two minutes.
+    project.pass(&mut supervisor, 150);
+    assert!(project.fake.desk().meanwhile.is_none(), "it was asked");
+    assert_eq!(outcome(&supervisor), Some(Outcome::Cancelled { by: None }));
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert!(project.fake.desk().cancelled.is_empty());
+}
+
+#[test]
+fn a_slow_scheduler_is_not_waited_for_by_all_that_depend_on_a_job() {
+    let mut project = Project::new();
+    let mut double = project.double();
+    double.supervision.move_dependents = true;
+    let mut supervisor = project.supervisor([project.create(double)]);
+    let waiting = |id: u32| Dependent {
+        id: JobId(id.to_string()),
+        waits_for: "afterok:100".to_owned(),
+    };
+    project.fake.desk().dependents = (1..=9).map(waiting).collect();
+    let now = Arc::clone(&project.now);
+    project.fake.desk().redirecting = Some(Box::new(move || *now.lock().unwrap() += 8));
+    project.pass(&mut supervisor, 2);
+    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.fake.set(0, JobState::Failed);
+    project.pass(&mut supervisor, 40);
+    assert_eq!(project.fake.desk().submissions.len(), 2);
+    let moved = project.fake.desk().redirected.len();
+    assert_eq!(moved, 3, "no further one after 20 s");
+    let told = |moved: bool| {
+        let told = project.notes.0.iter();
+        told.filter(|n| n.ends_with(&format!(" {moved}"))).count()
+    };
+    assert_eq!((told(true), told(false)), (3, 6));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::DriveError;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
+use super::steady::Clock;
 use super::{dependents, perform, prepare};
 use crate::core::supervise::{Action, Event, Phase, due};
 use crate::io::follow::{Followers, Look};
@@ -19,6 +20,7 @@ const MAILBOX_S: i64 = 2;
 pub(super) struct Hands {
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) followers: Followers,
+    pub(super) clock: Clock,
 }
 
 /// Heartbeat, requests from outside, and what follows from time alone.
@@ -69,11 +71,8 @@ fn perform_one(
     now: Timestamp,
     observer: &mut dyn Observer,
 ) -> Result<(), DriveError> {
-    let Hands {
-        scheduler,
-        followers,
-    } = hands;
-    let scheduler = scheduler.as_mut();
+    let (followers, clock) = (&mut hands.followers, &hands.clock);
+    let scheduler = hands.scheduler.as_mut();
     let event = match action {
         Action::Prepare { attempt } => {
             perform::environment(&handle.folder)?;
@@ -137,6 +136,6 @@ fn perform_one(
         Action::Find { .. } | Action::Poll { .. } => return Ok(()),
     };
     handle.feed(&event, now, observer)?;
-    dependents::tell(handle, &event, scheduler, observer);
+    dependents::tell(handle, &event, scheduler, clock, observer);
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! is not used.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -241,6 +241,18 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         .map_err(io_error("write", path))
 }
 
+/// Adds to the end of a file that others write too, in one write; makes it where there is none.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn append(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let mut options = OpenOptions::new();
+    let opened = options.append(true).create(true).open(path);
+    opened
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(io_error("write", path))
+}
+
 /// Reads a file of at most `limit` bytes. A link in the last place is not followed.
 ///
 /// # Errors
@@ -262,6 +274,35 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
         });
     }
     Ok(bytes)
+}
+
+/// Reads the last `limit` bytes of a file, which may begin within a line. A link in the last place is not followed.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_end(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let read = || {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags(no_follow())
+            .open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(io_error("read", path))
+}
+
+/// Reads the first bytes of a file, `limit` at most.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_head(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    fs::File::open(path)?.take(limit).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 /// Reads a text file of at most `limit` bytes.

@@ -16,7 +16,7 @@ use oomctl::core::adopt::Own;
 use oomctl::core::config::parse_preset;
 use oomctl::core::ladder::Decision;
 use oomctl::core::patch::{
-    Adoption, Ask, Given, Launchers, Source, Span, Stack, State, Submission, directives,
+    Adoption, Ask, Given, Launchers, Place, Source, Span, Stack, State, Submission, directives,
 };
 use oomctl::core::recipe::{Kind, KnobSetFile, PresetFile, Value};
 
@@ -226,7 +226,7 @@ fn rungs(adoption: &Adoption<'_>, presets: &[PresetFile]) -> String {
     let Some(preset) = presets.iter().find(named) else {
         return String::new();
     };
-    let own = Own::new(preset.clone(), sets_of(preset), adoption).unwrap();
+    let own = Own::new(preset.clone(), sets_of(preset), None, adoption).unwrap();
     let (mut steps, mut layers) = (Vec::new(), Vec::new());
     let mut before = adoption.reading.sources.clone();
     for _ in 0..MOST_RUNGS {
@@ -335,11 +335,8 @@ fn a_patch_changes_one_place_and_no_other_byte() {
     let (mut patches, mut refused) = (0, Vec::new());
     with_each(|set, adoption| {
         for (knob, found) in adoption.knobs() {
-            let value = match found.state {
-                State::Known(Value::Int(x)) => Value::Int(x * 3 + 1),
-                State::Known(Value::Float(x)) => Value::Float(x / 2.0),
-                State::Known(Value::Bool(on)) => Value::Bool(!on),
-                _ => continue,
+            let Some(value) = another(&found.state) else {
+                continue;
             };
             let Ok(patch) = adoption.change(&[(&knob.name, value.clone())], &[]) else {
                 refused.push(format!("{}: {}", set.name, knob.name));
@@ -370,6 +367,61 @@ fn a_patch_changes_one_place_and_no_other_byte() {
     });
     println!("{patches} patches, {} refused: {refused:?}", refused.len());
     assert!(patches > 50);
+}
+
+#[test]
+fn copies_name_each_other_and_are_else_the_patched_files() {
+    let (mut placed, mut refused) = (0, Vec::new());
+    with_each(|set, adoption| {
+        for (knob, found) in adoption.knobs() {
+            let Some(value) = another(&found.state) else {
+                continue;
+            };
+            let Ok(patch) = adoption.change(&[(&knob.name, value)], &[]) else {
+                continue;
+            };
+            let place = Place {
+                folder: "/runs/attempt-2",
+                workdir: "/work",
+                taken: &[],
+                head: Some("true # ours"),
+                runs_in_place: false,
+            };
+            let Ok(all) = adoption.placed(&patch, &place) else {
+                refused.push(format!("{}: {}", set.name, knob.name));
+                continue;
+            };
+            placed += 1;
+            for copy in &all.files {
+                let patched = patch
+                    .after
+                    .iter()
+                    .find(|s| s.path == copy.original)
+                    .unwrap();
+                let known: Vec<&str> = patched.text.lines().collect();
+                let ours = ["/runs/attempt-2/", "# ours", "oomctl_self"];
+                for line in copy.text.lines().filter(|line| !known.contains(line)) {
+                    let named = ours.iter().any(|mark| line.contains(mark));
+                    assert!(named, "{}: {}: {line}", set.name, knob.name);
+                }
+            }
+        }
+    });
+    println!(
+        "{placed} sets of copies, {} refused: {refused:?}",
+        refused.len()
+    );
+    assert!(placed > 200);
+}
+
+/// Another value than the one that is known.
+fn another(state: &State) -> Option<Value> {
+    match state {
+        State::Known(Value::Int(x)) => Some(Value::Int(x * 3 + 1)),
+        State::Known(Value::Float(x)) => Some(Value::Float(x / 2.0)),
+        State::Known(Value::Bool(on)) => Some(Value::Bool(!on)),
+        _ => None,
+    }
 }
 
 /// The bytes of a text that are not in another, which begins and ends alike.

@@ -70,6 +70,28 @@ fn json_has_every_field_that_is_promised() {
 }
 
 #[test]
+fn what_cannot_be_read_is_said_and_a_pipe_is_read_once() {
+    let place = Place::bare();
+    place.write("empty.log", "");
+    let told = place.run(&["diagnose", "empty.log"]).ends(0);
+    told.says(&["no failure found", "nothing is written here"]);
+    std::fs::write(place.path("job.log.gz"), [0x1f, 0x8b, 8, 0, 0, 0]).unwrap();
+    let told = place.run(&["diagnose", "job.log.gz"]).ends(2);
+    told.says(&["it is compressed", "zcat job.log.gz | oomctl diagnose -"]);
+    let told = place.run(&["diagnose", "gone.log"]).ends(2);
+    told.says(&["cannot read gone.log: No such file"]);
+    let mut unpacked = std::process::Command::new("bash");
+    unpacked.current_dir(place.path("."));
+    let script = format!(
+        "'{}' diagnose <(printf '%s' \"$0\")",
+        env!("CARGO_BIN_EXE_oomctl")
+    );
+    let output = unpacked.args(["-c", &script, OOM]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("GPU 1 ran out of memory"), "{text}");
+}
+
+#[test]
 fn the_logs_of_one_job_are_judged_together_and_others_when_asked() {
     let place = Place::bare();
     place.write("slurm-7.out", "step:1 - actor/pg_loss:0.012\n");

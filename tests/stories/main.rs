@@ -18,6 +18,7 @@ mod errors;
 mod gpus;
 #[path = "../verl/harness.rs"]
 mod harness;
+mod history;
 mod hostile;
 mod interactive;
 mod killed_watch;
@@ -32,6 +33,7 @@ mod one_machine;
 mod output;
 mod own_scripts;
 mod peers;
+mod pipeline;
 mod place;
 mod promises;
 mod report;

@@ -76,15 +76,19 @@ fn a_script_goes_from_out_of_memory_to_success_and_its_files_stay_as_they_are() 
 }
 
 #[test]
-fn the_first_attempt_has_one_line_of_ours_and_a_later_one_the_smallest_patch() {
+fn the_first_attempt_has_two_lines_of_ours_and_a_later_one_the_smallest_patch() {
     let place = place();
     place
         .run(&["submit", "--yes", "--watch", "--run", "r", "job.slurm"])
         .ends(0);
     let first = place.read(".oomctl/runs/r/attempt-1/job.slurm");
     let ours: Vec<&str> = first.lines().filter(|l| l.contains("oomctl")).collect();
-    assert_eq!(ours.len(), 1);
-    assert_eq!(first.replace(&format!("{}\n", ours[0]), ""), JOB);
+    assert_eq!(ours.len(), 2, "{first}");
+    assert!(
+        ours[0].contains("claim.sh") && ours[1].contains("sampler.sh"),
+        "{first}"
+    );
+    assert_eq!(first.replace(&format!("{}\n", ours.join("\n")), ""), JOB);
     let second = place.read(".oomctl/runs/r/attempt-2/train.sh");
     assert!(
         second.contains("# keep me\n") && second.contains("   # and me\n"),
@@ -108,6 +112,58 @@ fn the_first_attempt_has_one_line_of_ours_and_a_later_one_the_smallest_patch() {
         .output()
         .unwrap();
     assert_eq!(again.status.code(), Some(75), "{again:?}");
+}
+
+#[test]
+fn no_sampler_is_started_where_the_project_says_so() {
+    let place = place();
+    let sampled = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
+    sampled.says(&["sampler.sh", "`sampler: false` leaves this out"]);
+    let config = place.read("oomctl.yaml") + "\nknobs: { sampler: false }\n";
+    place.write("oomctl.yaml", &config);
+    place
+        .run(&["submit", "--yes", "--run", "r", "job.slurm"])
+        .ends(0);
+    let folder = place.root.join(".oomctl/runs/r/attempt-1");
+    assert!(!folder.join("sampler.sh").exists());
+}
+
+#[test]
+fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
+    let place = place();
+    let unknown = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
+    unknown.says(&["later runs learn nothing of this one: which model it trains is not known"]);
+    place.write(
+        "tools/train.sh",
+        &LAUNCHER.replace("train.py", "train.py --model tiny"),
+    );
+    place
+        .run(&["submit", "--yes", "--watch", "--run", "r", "job.slurm"])
+        .ends(0);
+    let words = ["submit", "--yes", "--watch", "--run", "s", "job.slurm"];
+    place.run(&words).ends(0).says(&[
+        "start      as run r, attempt 3, which fitted",
+        "batch_size 32 -> 8",
+        "attempt 1: as earlier runs taught",
+    ]);
+    let log = place.read(".oomctl/runs/s/attempt-1/slurm.out");
+    assert!(log.contains("batch 8 of"), "{log}");
+    assert_eq!(place.read("job.slurm"), JOB);
+    let fresh = ["submit", "--fresh", "--dry-run", "job.slurm"];
+    place
+        .run(&fresh)
+        .ends(0)
+        .says(&["attempt 1: the script as it is"]);
+    // Another model is another job.
+    place.write(
+        "tools/train.sh",
+        &LAUNCHER.replace("train.py", "train.py --model huge"),
+    );
+    let other = ["submit", "--dry-run", "job.slurm"];
+    place
+        .run(&other)
+        .ends(0)
+        .says(&["attempt 1: the script as it is"]);
 }
 
 #[test]

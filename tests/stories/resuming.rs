@@ -61,6 +61,29 @@ fn shards_of_another_number_of_gpus_cost_the_steps_and_not_the_run() {
 }
 
 #[test]
+fn a_job_that_is_put_back_into_the_queue_goes_on_from_what_it_wrote_itself() {
+    let mut place = example();
+    place.write("ckpt/latest_checkpointed_iteration.txt", "7");
+    place.write(
+        "ckpt/global_step_7/actor/model_world_size_2_rank_0.pt",
+        "a shard",
+    );
+    let done = place.run(&[&["submit", "--watch"][..], &SAVED].concat());
+    done.ends(0).says(&["begins at step 0"]);
+    let folder = ".oomctl/runs/diamonds-seed0-1/attempt-1";
+    let log = place.read(&format!("{folder}/slurm.out"));
+    assert!(!log.contains("Setting global step"), "{log}");
+    // Its job once more, as Slurm runs it.
+    let claimed = place.read(&format!("{folder}/claim"));
+    place.set("OOMCTL_JOB_ID", claimed.trim());
+    let mut again = std::process::Command::new("bash");
+    again.arg(place.path(&format!("{folder}/job.sbatch")));
+    place.at_home(&mut again);
+    let again: super::place::Done = again.output().unwrap().into();
+    again.ends(0).says(&["Setting global step to 6"]);
+}
+
+#[test]
 fn of_a_checkpoint_that_was_cut_off_the_one_before_is_taken() {
     let place = example();
     for step in [2, 3] {

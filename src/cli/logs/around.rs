@@ -11,10 +11,13 @@ const LINES: usize = 2;
 const REACH: u64 = 8 * 1024;
 
 /// Lines around a line of evidence, with their numbers, itself included. Nothing where the file cannot
-/// be read again.
+/// be read again, as a pipe cannot: opening one would wait for another writer.
 pub fn around(evidence: &Evidence) -> Vec<(u64, String)> {
     let from = evidence.offset.saturating_sub(REACH);
     let read = || -> std::io::Result<Vec<u8>> {
+        if !std::fs::metadata(&evidence.file)?.is_file() {
+            return Ok(Vec::new());
+        }
         let mut file = File::open(&evidence.file)?;
         file.seek(SeekFrom::Start(from))?;
         let mut bytes = Vec::new();
@@ -23,9 +26,7 @@ pub fn around(evidence: &Evidence) -> Vec<(u64, String)> {
     };
     let at = usize::try_from(evidence.offset - from).unwrap_or(0);
     match read() {
-        Ok(bytes) if !evidence.file.is_empty() && at <= bytes.len() => {
-            pick(&bytes, at, evidence.line)
-        }
+        Ok(bytes) if at < bytes.len() => pick(&bytes, at, evidence.line),
         _ => Vec::new(),
     }
 }

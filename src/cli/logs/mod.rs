@@ -4,7 +4,7 @@ mod around;
 mod targets;
 mod why;
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::print::Failure;
@@ -49,18 +49,22 @@ impl Group {
     pub fn diagnose(&self, signatures: &[UserSignature]) -> Result<Incident, Failure> {
         let mut scanner = Scanner::new(&self.progress).knowing(signatures);
         let of_a_job = self.attempt.is_some() || self.status.is_some();
-        let mut missing = Vec::new();
+        let mut notes = Vec::new();
+        let mut bytes = 0;
         for path in &self.files {
             match read(&mut scanner, path, self.start_of(path)) {
-                Err(e) if of_a_job && e.kind() == std::io::ErrorKind::NotFound => {
-                    missing.push(format!("{} is not there", path.display()));
+                Err(Unread::Failed(e)) if of_a_job && e.kind() == ErrorKind::NotFound => {
+                    notes.push(format!("{} is not there", path.display()));
                 }
                 Err(e) => return Err(cannot(path, &e)),
-                Ok(()) => {}
+                Ok(read) => bytes += read,
             }
         }
+        if bytes == 0 && notes.is_empty() {
+            notes.push("nothing is written here, so this says nothing of the job".to_owned());
+        }
         let mut incident = scanner.verdict(self.status.as_ref());
-        incident.notes.append(&mut missing);
+        incident.notes.append(&mut notes);
         Ok(incident)
     }
 
@@ -85,8 +89,23 @@ impl Group {
     }
 }
 
-/// Reads one log from its beginning; what lies before `start` belongs to an earlier part of the job.
-fn read(scanner: &mut Scanner, path: &Path, start: u64) -> std::io::Result<()> {
+/// Why a log was not read.
+enum Unread {
+    /// It cannot be.
+    Failed(std::io::Error),
+    /// It is compressed; with the program that unpacks it.
+    Packed(&'static str),
+}
+
+impl From<std::io::Error> for Unread {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Reads one log from its beginning, and returns how many bytes it has; what lies before `start` belongs to
+/// an earlier part of the job.
+fn read(scanner: &mut Scanner, path: &Path, start: u64) -> Result<u64, Unread> {
     let mut reader: Box<dyn Read> = if path == Path::new(STDIN) {
         Box::new(std::io::stdin())
     } else {
@@ -105,21 +124,40 @@ fn read(scanner: &mut Scanner, path: &Path, start: u64) -> std::io::Result<()> {
         match reader.read(&mut chunk[..wanted]) {
             Ok(0) => break,
             Ok(n) => {
+                if let Some(program) = packed(&chunk[..n]).filter(|_| offset == 0) {
+                    return Err(Unread::Packed(program));
+                }
                 scanner.feed(source, offset, &chunk[..n]);
                 offset += n as u64;
                 if offset == start {
                     scanner.restart(source);
                 }
             }
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.into()),
         }
     }
     scanner.finish_source(source);
-    Ok(())
+    Ok(offset)
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(2, format!("cannot read {}: {error}", path.display()))
-        .hint("give the path of a log, - for standard input, a run, or the id of a job")
+/// The program that unpacks a file that begins like this (RFC 1952, RFC 8878, and the formats of xz and bzip2).
+fn packed(beginning: &[u8]) -> Option<&'static str> {
+    match beginning {
+        [0x1f, 0x8b, ..] => Some("zcat"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstdcat"),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xzcat"),
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', ..] => Some("bzcat"),
+        _ => None,
+    }
+}
+
+fn cannot(path: &Path, why: &Unread) -> Failure {
+    let path = path.display();
+    match why {
+        Unread::Failed(error) => Failure::new(2, format!("cannot read {path}: {error}"))
+            .hint("give the path of a log, - for standard input, a run, or the id of a job"),
+        Unread::Packed(program) => Failure::new(2, format!("cannot read {path}: it is compressed"))
+            .hint(format!("{program} {path} | oomctl diagnose -")),
+    }
 }

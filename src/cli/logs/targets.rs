@@ -1,10 +1,11 @@
 //! What an argument means: a file, standard input, a run of this project, or any job of Slurm.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::{Group, STDIN, cannot};
+use super::{Group, STDIN, Unread, cannot};
 use crate::cli::print::Failure;
 use crate::cli::runs;
 use crate::core::job::{JobId, JobRef};
@@ -16,12 +17,15 @@ use crate::io::scheduler::{Scheduler, slurm_is_here};
 /// What an argument means. Files go before runs and jobs of the same name.
 pub fn meant(project: &Path, argument: &str) -> Result<Vec<Group>, Failure> {
     let path = PathBuf::from(argument);
-    if argument == STDIN || path.exists() {
+    if argument == STDIN {
         return Ok(vec![Group::of_files(vec![path])]);
     }
-    if argument.contains(['/', '\\']) || path.extension().is_some() && !is_job_id(argument) {
-        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-        return Err(cannot(&path, &missing));
+    let is_path =
+        argument.contains(['/', '\\']) || path.extension().is_some() && !is_job_id(argument);
+    match path.metadata() {
+        Ok(_) => return Ok(vec![Group::of_files(vec![path])]),
+        Err(missing) if is_path => return Err(cannot(&path, &Unread::Failed(missing))),
+        Err(_) => {}
     }
     match runs::find(project, argument) {
         Ok(stored) => Ok(of_run(&stored, argument)),
@@ -96,10 +100,11 @@ fn of_job(id: &str) -> Result<Group, Failure> {
 
 /// Puts the files of one job together: `slurm-7.out` and `slurm-7.err`.
 pub fn paired(groups: Vec<Group>) -> Vec<Group> {
-    let mut paired: Vec<Group> = Vec::new();
+    let mut paired: Vec<Group> = Vec::with_capacity(groups.len());
+    let mut places: HashMap<PathBuf, usize> = HashMap::new();
     for group in groups {
-        let job = stem(&group);
-        match paired.iter_mut().find(|g| job.is_some() && stem(g) == job) {
+        let place = stem(&group).map(|job| *places.entry(job).or_insert(paired.len()));
+        match place.and_then(|place| paired.get_mut(place)) {
             Some(other) => other.files.extend(group.files),
             None => paired.push(group),
         }

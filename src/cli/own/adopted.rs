@@ -56,9 +56,17 @@ pub fn open(
     takeover: Takeover,
     stacks: &mut Stacks,
 ) -> Result<(Handle, String), Failure> {
+    let slurms = is_job_id(wanted) && slurm_is_here();
     let stored = match runs::find(&project.folder, wanted) {
+        Ok(stored) if slurms && is_of_another(&stored, wanted) => {
+            print::talk(&format!(
+                "job {wanted} is not the one of the run {}: Slurm has given its id again",
+                stored.history.run
+            ));
+            return Ok((adopt_job(project, wanted, args)?, "slurm".to_owned()));
+        }
         Ok(stored) => stored,
-        Err(_) if is_job_id(wanted) && slurm_is_here() => {
+        Err(_) if slurms => {
             return Ok((adopt_job(project, wanted, args)?, "slurm".to_owned()));
         }
         Err(failure) => return Err(failure),
@@ -75,6 +83,14 @@ pub fn open(
     Ok((handle, backend))
 }
 
+/// Is the job that has this id now another one than that of the run which knows the id?
+fn is_of_another(stored: &runs::Stored, id: &str) -> bool {
+    let attempts = stored.history.attempts.iter().rev();
+    let mut jobs = attempts.filter_map(|a| Some((a.job.as_ref()?, a.restarts)));
+    let known = jobs.find(|(job, _)| job.id.0 == id);
+    known.is_some_and(|(job, restarts)| Slurm::new().has_given_again(job, restarts))
+}
+
 fn attach(handle: &mut Handle, adopts: Adopts) -> Result<(), Failure> {
     let Adopts { job, gpus, logs } = adopts;
     Ok(handle.attach(job, gpus, logs, Timestamp::now(), &mut Silent)?)
@@ -89,7 +105,7 @@ fn is_job_id(text: &str) -> bool {
 /// Takes a job over as the first attempt of a new run.
 fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Failure> {
     let slurm = Slurm::new();
-    let job = JobRef {
+    let mut job = JobRef {
         id: JobId(id.to_owned()),
         cluster: None,
         token: None,
@@ -101,13 +117,17 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
     };
     ours(&foreign)?;
     one_job(&foreign, id)?;
+    job.submitted = foreign.submitted.unwrap_or(job.submitted);
     let flags = Configuration {
         backend: Some(Backend::Slurm),
         ..Configuration::default()
     };
     let shelves = Shelves::of(&project.library, taking.preset.as_deref())?;
     let (read, known) = read(&foreign, taking, &shelves)?;
-    let name = format!("job-{id}");
+    let mut name = format!("job-{id}");
+    if runs::runs_dir(&project.folder).join(&name).exists() {
+        name = runs::new_name(&project.folder, &name)?;
+    }
     let request = request(project, &flags, &name, &read, &shelves)?;
     if known {
         fits_a_run(&request)?;
@@ -243,7 +263,9 @@ fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read,
         variables: variables(),
     };
     let text = text.unwrap_or_else(|| NOTHING.to_owned());
-    Ok((Read::new(submission, text, workdir, shelves), known))
+    let mut read = Read::new(submission, text, workdir, shelves);
+    read.log = foreign.logs.as_ref().map(|(out, _)| out.clone());
+    Ok((read, known))
 }
 
 /// Where nobody has kept the line of the submission: what the controller says that the job asked for, in the form of its

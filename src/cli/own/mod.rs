@@ -4,7 +4,9 @@ mod adopted;
 mod read;
 mod request;
 mod submit;
+mod version;
 
 pub use adopted::{JobArgs, open};
 pub use read::{Read, Shelves};
 pub use submit::{Asked, agreed, plan, planned, submit};
+pub use version::known as version_of;

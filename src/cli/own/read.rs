@@ -14,7 +14,7 @@ use crate::io::library::{Library, Shelf};
 /// Largest file of a job that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 /// Files of a job that are read.
-const MAX_FILES: usize = 64;
+const MAX_FILES: usize = 256;
 
 /// What is known of programs: presets, and launchers.
 pub struct Shelves {
@@ -136,6 +136,8 @@ pub struct Read {
     pub files: BTreeMap<String, String>,
     /// The folder in which the job runs.
     pub workdir: PathBuf,
+    /// The log of a job that was submitted already.
+    pub log: Option<PathBuf>,
 }
 
 impl Read {
@@ -152,11 +154,13 @@ impl Read {
             files: BTreeMap::from([(submission.script.clone(), text)]),
             submission,
             workdir,
+            log: None,
         };
         let mut asked = BTreeSet::new();
         loop {
-            let wanted = read.adoption(shelves).reading.wanted;
-            let new = wanted.into_iter().filter(|p| asked.insert(p.clone()));
+            let reading = read.adoption(shelves).reading;
+            let wanted = reading.wanted.into_iter().chain(reading.sought);
+            let new = wanted.filter(|p| asked.insert(p.clone()));
             let new: Vec<String> = new.collect();
             if new.is_empty() || asked.len() > MAX_FILES {
                 return read;

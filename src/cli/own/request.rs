@@ -5,9 +5,10 @@ use super::super::load::{self, Project, Stack};
 use super::super::print::Failure;
 use super::super::{known, sections};
 use super::read::{Read, Shelves};
+use super::version;
 use crate::core::adopt::{self, Scripts, UNKNOWN};
-use crate::core::config::merge_ladder;
-use crate::core::recipe::{Layer, LayerKind, Preset};
+use crate::core::config::{Content, Document, merge_ladder};
+use crate::core::recipe::{Layer, LayerKind, Origin, Preset, Value};
 use crate::core::supervise::{Inputs, Request, Source};
 use crate::io::library::Shelf;
 
@@ -32,7 +33,9 @@ pub fn request(
     let (texts, file, parsed) = load::texts(project, source)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
     let given = version_key.map(|key| doc.text(&key)).transpose()?.flatten();
-    let version = given.map(|g| g.text);
+    let told = version::known(&file, &adoption, read);
+    let described = told.describe(&file).filter(|_| given.is_none());
+    let version = given.map(|g| g.text).or_else(|| told.version());
     let of_project = load::named(project, "preset", None)?;
     let same = of_project.as_deref() == Some(file.preset.as_str());
     let preset = adopt::assemble(file, parsed, version.as_deref())?;
@@ -40,7 +43,7 @@ pub fn request(
     let profile = load::profile(project, Shelf::Clusters, "cluster", cluster.as_deref())?;
     let cluster_facts = sections::facts(profile.as_ref())?;
     let backend = load::backend(flags, doc)?;
-    let mut layers = vec![adopt::layer(&preset, &adoption)];
+    let mut layers = vec![adopt::layer(&preset, &adoption), sampler(doc)];
     let ladder = match same {
         true => {
             layers.push(pins(project, &preset)?);
@@ -59,7 +62,10 @@ pub fn request(
     let inputs = Inputs {
         ladder: ladder.into(),
         templates,
-        scripts: Some(Scripts::of(&read.submission, &adoption, &shelves.launchers)),
+        scripts: Some(Scripts {
+            version: described,
+            ..Scripts::of(&read.submission, &adoption, &shelves.launchers)
+        }),
         user: std::env::var("USER").ok(),
         cluster_facts,
         cluster,
@@ -69,6 +75,26 @@ pub fn request(
         ..load::inputs(project, flags, run, stack)?
     };
     Ok(Request::new(inputs)?)
+}
+
+/// Whether the project's file says that no sampler is started.
+fn sampler(doc: &Document) -> Layer {
+    let mut layer = Layer::new(LayerKind::Project);
+    let Some(Content::Map(knobs)) = doc.get("knobs").map(|node| &node.content) else {
+        return layer;
+    };
+    let off = knobs.iter().find(|(key, node)| {
+        key.name == "sampler" && node.content == Content::Scalar("false".to_owned())
+    });
+    if let Some((key, _)) = off {
+        let origin = Origin::File {
+            path: doc.path().to_owned(),
+            line: key.line,
+            column: key.column,
+        };
+        layer.set("sampler", Value::Bool(false), origin);
+    }
+    layer
 }
 
 /// What the project's file pins.

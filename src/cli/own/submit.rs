@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use super::super::args::Configuration;
+use super::super::learned;
 use super::super::load::Project;
 use super::super::print::{self, Failure, own_view};
 use super::super::runs;
@@ -79,7 +80,29 @@ pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request),
     };
     let request = request(project, asked.flags, &name, &read, &shelves)?;
     fits_a_run(&request)?;
-    Ok((name, request))
+    Ok((name, started(project, asked.flags, request)))
+}
+
+/// The request as earlier runs of the project say that it should start, which is told.
+fn started(project: &Project, flags: &Configuration, request: Request) -> Request {
+    let memory = learned::memory(project, flags);
+    let start = memory.and_then(|memory| request.start(&memory).ok().flatten());
+    let Some(start) = start else {
+        return request;
+    };
+    let started = request.clone().starting(&start);
+    match started.patch(&[]) {
+        Ok(_) => {
+            learned::tell(Some(&start));
+            started
+        }
+        Err(refused) => {
+            print::talk(&format!(
+                "what earlier runs taught cannot be put into the scripts, which start as they are: {refused}"
+            ));
+            request
+        }
+    }
 }
 
 /// The request that is to be planned: that of a run of a script, or of a script.

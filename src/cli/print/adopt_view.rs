@@ -19,10 +19,14 @@ pub type Wish<'t> = (&'t str, Value);
 pub struct View {
     schema_version: u32,
     preset: Option<String>,
+    /// What is known of the framework's version.
+    version: Option<String>,
     knobs: Vec<Knob>,
     options: Vec<Given>,
     /// Files that the scripts name and that could not be read.
     missing: Vec<String>,
+    /// What else may give values and is not read.
+    unread: Vec<String>,
     /// Places at which something stands that is no shell as far as is known.
     not_understood: Vec<String>,
     /// The scripts are longer, or call each other deeper, than is followed.
@@ -57,7 +61,11 @@ struct Given {
 }
 
 /// The view, with the patch for some values or else for the first rung.
-pub fn view(adoption: &Adoption<'_>, own: Option<&Own>, wishes: &[Wish<'_>]) -> View {
+pub fn view(
+    adoption: &Adoption<'_>,
+    (own, version): (Option<&Own>, Option<String>),
+    wishes: &[Wish<'_>],
+) -> View {
     let reading = &adoption.reading;
     let options = directives(reading).into_iter().map(|d| Given {
         option: d.option,
@@ -67,9 +75,11 @@ pub fn view(adoption: &Adoption<'_>, own: Option<&Own>, wishes: &[Wish<'_>]) -> 
     let mut view = View {
         schema_version: 1,
         preset: adoption.stack.map(|s| s.name.clone()),
+        version,
         knobs: knobs(adoption),
         options: options.collect(),
         missing: reading.wanted.iter().cloned().collect(),
+        unread: adoption.unread().into_iter().collect(),
         not_understood: reading
             .faults
             .iter()
@@ -164,9 +174,15 @@ impl View {
             Some(preset) => format!("recognised as {}\n", Paint(NAME, preset)),
             None => "no preset knows what this script starts\n".to_owned(),
         };
+        if let Some(version) = &self.version {
+            let _ = writeln!(out, "{version}");
+        }
         self.values(&mut out);
         for missing in &self.missing {
             let _ = writeln!(out, "not there: {missing}");
+        }
+        for unread in &self.unread {
+            let _ = writeln!(out, "not read: {unread}; what it gives is not known");
         }
         for place in &self.not_understood {
             let _ = writeln!(out, "not understood: {place}");

@@ -7,6 +7,7 @@ pub mod estimate_view;
 pub mod explanation;
 mod failure;
 pub mod gpus_view;
+pub mod heartbeat;
 mod incident;
 pub mod launch_view;
 mod lines;
@@ -14,10 +15,12 @@ mod measured;
 mod memory_bar;
 pub mod outcome;
 pub mod own_view;
+pub mod pipeline;
 pub mod plan_view;
 pub mod probe_view;
 pub mod queue_view;
 pub mod report;
+pub mod row;
 pub mod run_view;
 pub mod rung_view;
 mod screen;
@@ -34,11 +37,13 @@ mod waiting;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use serde::Serialize;
 
 pub use failure::Failure;
 pub use incident::IncidentView;
+use pipeline::commands;
 pub use screen::{Screen, columns};
 pub use style::{DIM, NAME, Paint};
 
@@ -58,7 +63,7 @@ pub fn unicode() -> bool {
 pub fn data(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    match write!(out, "{}{end}", terminal_safe(text)).and_then(|()| out.flush()) {
+    match write!(out, "{}{end}", stream_safe(text)).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::quiet(0)),
         Err(e) => Err(Failure::new(
@@ -72,28 +77,46 @@ pub fn data(text: &str) -> Result<(), Failure> {
 pub fn json<T: Serialize>(document: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document)
         .map_err(|e| Failure::new(1, format!("cannot write JSON: {e}")))?;
-    data(&text)
+    data(&commands::defused_json(&text))
 }
 
 /// Prints a document as JSON in one line.
 pub fn json_line<T: Serialize>(document: &T) -> Result<(), Failure> {
     let text = serde_json::to_string(document)
         .map_err(|e| Failure::new(1, format!("cannot write JSON: {e}")))?;
-    data(&text)
+    data(&commands::defused_json(&text))
 }
 
 /// Says something to the person at the terminal. Nobody listening is no error.
 pub fn talk(text: &str) {
+    heartbeat::said();
+    drop(writeln!(anstream::stderr().lock(), "{}", stream_safe(text)));
+}
+
+/// Says what does not work, or may go wrong, and is no reason to stop.
+pub fn warn(what: &str) {
+    talk(&format!("{} {what}", Paint(style::WARN, "warning:")));
+}
+
+/// Gives a workflow command to the CI system that reads standard error.
+pub fn command(line: &str) {
+    let one_line = line.replace('\n', " ");
     drop(writeln!(
         anstream::stderr().lock(),
         "{}",
-        terminal_safe(text)
+        terminal_safe(&one_line)
     ));
 }
 
-/// Says what may go wrong, to the person at the terminal.
-pub fn warn(text: &str) {
-    talk(&format!("{} {text}", Paint(style::WARN, "warning:")));
+/// Text that drives neither a terminal nor the CI system that reads our output.
+fn stream_safe(text: &str) -> String {
+    static OBEYED: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("GITHUB_ACTIONS").is_some_and(|v| v == "true"));
+    let safe = terminal_safe(text);
+    match *OBEYED {
+        true => commands::defused(&safe).into_owned(),
+        false => safe,
+    }
 }
 
 /// Asks the person at the terminal: the answer comes on the same line.

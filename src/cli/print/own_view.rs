@@ -9,10 +9,11 @@ use super::rung_view::step_text;
 use super::{DIM, NAME, Paint};
 use crate::core::adopt::PATCH;
 use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::patch::{Adoption, State};
-use crate::core::recipe::Layer;
+use crate::core::patch::{Adoption, State, Way};
+use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::AttemptPlace;
 use crate::core::supervise::Request;
+use crate::io::sampler::program;
 
 /// Rungs that are shown.
 const MOST_RUNGS: u32 = 64;
@@ -25,6 +26,8 @@ pub struct View {
     schema_version: u32,
     run: String,
     preset: Option<String>,
+    /// What is known of the framework's version.
+    version: Option<String>,
     workdir: String,
     /// The job that is the first attempt, where it was submitted without us.
     job: Option<String>,
@@ -34,6 +37,12 @@ pub struct View {
     programs: usize,
     /// Files that the scripts name and that could not be read.
     missing: Vec<String>,
+    /// What else may give values and is not read.
+    unread: Vec<String>,
+    /// Why later runs learn nothing of this one.
+    not_comparable: Option<String>,
+    /// It starts as earlier runs taught.
+    taught: bool,
     /// Values that code computes, which no rung moves.
     computed: Vec<Computed>,
     attempts: Vec<Attempt>,
@@ -71,12 +80,18 @@ pub fn view(request: &Request, job: Option<&str>) -> View {
         schema_version: 1,
         run: inputs.run.clone(),
         preset: recognised.then(|| request.preset().name.clone()),
+        version: inputs.scripts.as_ref().and_then(|s| s.version.clone()),
         workdir: inputs.workdir.clone(),
         job: job.map(str::to_owned),
         sbatch: inputs.sbatch.clone(),
         programs: adoption.as_ref().map_or(0, |a| a.calls().count()),
         computed: adoption.as_ref().map_or_else(Vec::new, computed),
+        unread: adoption
+            .as_ref()
+            .map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
         missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
+        not_comparable: request.own_facts().err().map(|why| why.to_string()),
+        taught: inputs.layers.iter().any(|l| l.kind == LayerKind::Learned),
         attempts: Vec::new(),
         not_used: Vec::new(),
         problem: None,
@@ -128,6 +143,9 @@ impl View {
                 self.workdir
             ),
         };
+        if let Some(version) = &self.version {
+            let _ = writeln!(out, "{version}");
+        }
         if let Some(job) = &self.job {
             let _ = writeln!(out, "attempt 1 is job {job}, as it was submitted");
         }
@@ -137,14 +155,24 @@ impl View {
         for missing in &self.missing {
             let _ = writeln!(out, "not there: {missing}");
         }
+        for unread in &self.unread {
+            let _ = writeln!(out, "not read: {unread}; what it gives is not known");
+        }
         for Computed { knob, why, wins } in &self.computed {
             let _ = writeln!(
                 out,
                 "{knob} {why}, so no rung moves it; `{wins}` behind the other words would win"
             );
         }
+        if let Some(why) = self
+            .not_comparable
+            .as_ref()
+            .filter(|_| self.preset.is_some())
+        {
+            let _ = writeln!(out, "later runs learn nothing of this one: {why}");
+        }
         for attempt in &self.attempts {
-            attempt.write(&mut out);
+            attempt.write(&mut out, self.taught);
         }
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
@@ -160,11 +188,15 @@ impl View {
 }
 
 impl Attempt {
-    fn write(&self, out: &mut String) {
+    fn write(&self, out: &mut String, taught: bool) {
         let _ = match self.attempt {
+            1 if taught => writeln!(
+                out,
+                "\nattempt 1: as earlier runs taught, behind lines of ours"
+            ),
             1 => writeln!(
                 out,
-                "\nattempt 1: the script as it is, with one line of ours"
+                "\nattempt 1: the script as it is, behind lines of ours"
             ),
             n => writeln!(
                 out,
@@ -188,10 +220,13 @@ impl Attempt {
 fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
     let knobs = adoption.knobs().into_iter();
     let computed = knobs.filter_map(|(knob, found)| {
-        let State::Computed(span, why) = found.state else {
-            return None;
+        let (span, why) = match (&found.state, found.maybe, found.way) {
+            (State::Computed(span, why), ..) => (Some(*span), why.describe()),
+            (_, true, Way::Composed) => (found.place(), "may be hidden by what is not read"),
+            (_, true, _) => (found.place(), "is given under a condition"),
+            _ => return None,
         };
-        let at = place(&adoption.reading, Some(span));
+        let at = place(&adoption.reading, span);
         let spelling = knob.spellings.first()?;
         let sign = if spelling.name().starts_with('-') {
             " "
@@ -200,7 +235,7 @@ fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
         };
         Some(Computed {
             knob: knob.name.clone(),
-            why: format!("{} ({at})", why.describe()),
+            why: format!("{why} ({at})"),
             wins: format!("{}{sign}VALUE", spelling.name()),
         })
     });
@@ -221,6 +256,7 @@ fn attempt(
         token: format!("oomctl-{run}-{number}-{NO_TOKEN}"),
         dir: format!("{}/.oomctl/runs/{run}/attempt-{number}", inputs.project),
         workdir: inputs.workdir.clone(),
+        program: program(),
         ..AttemptPlace::anywhere(&inputs.project, &inputs.backend)
     };
     let files = request.render(taken, &place).map_err(|e| e.to_string())?;

@@ -13,6 +13,7 @@ use crate::core::diagnose::{Evidence, Incident, Progress, sanitize};
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
+use crate::core::report::took_s;
 use crate::core::supervise::{Attempt, History, Outcome, Phase, Verdict};
 use crate::drive::Supervisor;
 
@@ -40,6 +41,9 @@ pub struct RunView {
     pub elapsed_s: i64,
     /// GPU-hours so far.
     pub gpu_hours: f64,
+    /// The same in seconds, not rounded.
+    #[serde(skip)]
+    pub gpu_seconds: f64,
     /// Attempts, in order.
     pub attempts: Vec<AttemptView>,
     /// Rungs that were looked at last and not taken.
@@ -69,6 +73,9 @@ pub struct AttemptView {
     pub intended: Timestamp,
     /// When it was over.
     pub ended: Option<Timestamp>,
+    /// Seconds that it took.
+    #[serde(skip)]
+    took_s: Option<i64>,
     /// How far training had come.
     pub progress: Option<Progress>,
     /// What it was measured to need.
@@ -112,6 +119,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         _ => now,
     };
     let created = history.created.unwrap_or(until);
+    let gpu_seconds = history.gpu_seconds(until);
     RunView {
         run: history.run.clone(),
         state: state(history),
@@ -120,7 +128,8 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         hint: history.outcome.as_ref().and_then(|o| hint(o, history)),
         created: history.created,
         elapsed_s: until.duration_since(created).as_secs().max(0),
-        gpu_hours: (history.gpu_seconds(until) / 36.0).round() / 100.0,
+        gpu_hours: (gpu_seconds / 36.0).round() / 100.0,
+        gpu_seconds,
         attempts,
         skipped: skipped(history),
     }
@@ -140,6 +149,7 @@ fn attempt_view(a: &Attempt) -> AttemptView {
         gpus: a.gpus,
         intended: a.intended_at,
         ended: a.ended_at,
+        took_s: took_s(a),
         progress: a.progress.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
         headline: a.incident.as_ref().map(Incident::headline),
@@ -250,8 +260,7 @@ impl AttemptView {
             _ => BAD,
         };
         let mut out = format!("{:>2}  job {job:<8} {}", self.attempt, Paint(style, state));
-        if let Some(ended) = self.ended {
-            let took = ended.duration_since(self.intended).as_secs().max(0);
+        if let Some(took) = self.took_s {
             let _ = write!(out, " after {}", duration(took));
         }
         if let Some(p) = &self.progress {
@@ -266,10 +275,9 @@ impl AttemptView {
         out.push('\n');
         if !self.rungs.is_empty() {
             let other = |c: &Change| c.effect == Effect::ChangesTraining;
-            let effect = if self.changes.iter().any(other) {
-                " (changes training)"
-            } else {
-                ""
+            let effect = match self.changes.iter().any(other) {
+                true => " (changes training)",
+                false => "",
             };
             let rungs = self.rungs.join(", ");
             let _ = writeln!(out, "      then {}{effect}", Paint(NAME, &rungs));
@@ -317,49 +325,21 @@ pub fn evidence(e: &Evidence) -> String {
     }
 }
 
-/// One line a run.
-pub fn list(views: &[RunView]) -> String {
-    if views.is_empty() {
-        return "no runs here; `oomctl submit` starts one\n".to_owned();
-    }
-    let width = views.iter().map(|v| v.run.len()).max().unwrap_or(3).max(3);
-    let mut out = format!(
-        "{:<width$}  {:<12} {:>8} {:>10}  {}\n",
-        "RUN", "STATE", "ATTEMPTS", "ELAPSED", "LAST"
-    );
-    for v in views {
-        let last = v.attempts.last();
-        let job = last.and_then(|a| a.job.as_ref());
-        let why = last.and_then(|a| a.reason.clone());
-        let told = [
-            job.map(|job| format!("job {job}")),
-            v.reason.clone().or(why),
-        ];
-        let told: Vec<String> = told.into_iter().flatten().collect();
-        let _ = writeln!(
-            out,
-            "{:<width$}  {:<12} {:>8} {:>10}  {}",
-            v.run,
-            v.state,
-            v.attempts.len(),
-            duration(v.elapsed_s),
-            told.join(": "),
-        );
-    }
-    out
-}
-
 /// How many runs stand how, in one line.
-pub fn summary(views: &[RunView]) -> String {
+pub fn summary<'a>(states: impl Iterator<Item = &'a str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for view in views {
-        *counts.entry(&view.state).or_default() += 1;
+    for state in states {
+        *counts.entry(state).or_default() += 1;
     }
+    let all: usize = counts.values().sum();
     let counts: Vec<String> = counts
         .iter()
         .map(|(state, n)| format!("{n} {state}"))
         .collect();
-    format!("{} runs: {}\n", views.len(), counts.join(", "))
+    match all {
+        0 => "no runs\n".to_owned(),
+        _ => format!("{all} runs: {}\n", counts.join(", ")),
+    }
 }
 
 /// `42s`, `3m 05s`, `2h 04m`, `3d 02h`.

@@ -1,17 +1,24 @@
 //! The turn that a job takes at the end of its own script (`submit --supervise script`).
 
+use std::path::PathBuf;
+
 use super::super::print::Failure;
 use super::super::runs;
 use super::jobs::{begun, dismiss, note, send, watch_job};
 use super::step::step;
 use super::{BREATH_S, CONFIGURATION};
+use crate::core::diagnose::{Class, Scanner, Tri};
 use crate::core::job::JobId;
-use crate::core::supervise::{History, NextLook, Turn, next_look};
+use crate::core::supervise::{History, Intent, NextLook, Turn, next_look};
+use crate::drive::attempt_logs;
+use crate::io::files::read_end;
 use crate::io::scheduler::ending::Ending;
 use crate::io::scheduler::slurm::{Slurm, Start};
 
 /// Seconds for such a turn: its job still holds its GPUs.
 const PATIENCE_S: u64 = 30;
+/// Bytes at the end of a log that are read for how the program ended.
+const LOG_END: u64 = 256 << 10;
 /// From this exit code on a signal ended the program, or the script itself.
 const BY_SIGNAL: i32 = 128;
 
@@ -30,6 +37,10 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     }
     let folder = stored.folder;
     let request = runs::request(&folder)?;
+    let scanner = Scanner::new(&request.progress()).knowing(request.signatures());
+    let logs = stored.history.attempt().map(|a| attempt_logs(&folder, a));
+    let killed = code != 0 && is_bare_kill(scanner, &logs.unwrap_or_default());
+    let unknown = code >= BY_SIGNAL || killed;
     let me = Turn {
         number: begun(&folder).map_or(1, |last| last.number.saturating_add(1)),
         job,
@@ -38,11 +49,11 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     let next = watch_job(&request, &folder, me.number.saturating_add(1), 0, None)?;
     let start = Start {
         after: Some(me.job.clone()),
-        in_s: if code < BY_SIGNAL { BREATH_S } else { 0 },
+        in_s: if unknown { 0 } else { BREATH_S },
     };
     let refused = |why: String| Failure::new(4, why);
     let sent = send(&next, &start);
-    if code >= BY_SIGNAL {
+    if unknown {
         // A time limit, a preemption, a cancellation, host memory: the scheduler says which, afterwards.
         return sent.map(drop).map_err(refused);
     }
@@ -61,6 +72,21 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
         (Ok(_), Err(_)) => drop(send(&next, &start).map_err(refused)?),
     }
     Ok(())
+}
+
+/// Do the logs end with a process that was killed, and not with why? A launcher that lost one ends with a code of its own,
+/// and whether memory was short only the accounting of the job says, which is written after its end.
+fn is_bare_kill(mut scanner: Scanner, logs: &[PathBuf]) -> bool {
+    for log in logs {
+        let Ok(text) = read_end(log, LOG_END) else {
+            continue;
+        };
+        let source = scanner.source("");
+        scanner.feed(source, 0, &text);
+        scanner.finish_source(source);
+    }
+    let incident = scanner.verdict(None);
+    incident.class == Class::HostOom && incident.is_host_oom == Tri::Ambiguous
 }
 
 /// The job that this process is part of. A task of an array is known by the array and its number.
@@ -102,5 +128,34 @@ mod tests {
         assert_eq!(own(&task), Some(JobId("12_1".into())));
         assert_eq!(own(&[]), None);
         assert_eq!(own(&[("SLURM_JOB_ID", "")]), None);
+    }
+
+    #[test]
+    fn a_kill_without_a_witness_is_left_to_the_accounting_and_a_known_failure_is_not() {
+        // What torchrun says of a rank that is gone (torch.distributed.elastic, 2.x), and Slurm of a kill for memory.
+        let killed = "E0302 10:13:05.000000 4711 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 0 (pid: 4712) of binary: /usr/bin/python3\n";
+        let witness = "slurmstepd-node1: error: Detected 1 oom-kill event(s) in StepId=7.batch. Some of your processes may have been killed by the cgroup out-of-memory handler.\n";
+        let gpu = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free.\n";
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("slurm.err");
+        let long = "step 1\n".repeat(100_000);
+        for (text, left) in [
+            (killed.to_owned(), true),
+            (format!("{long}{killed}"), true),
+            (format!("{killed}{witness}"), false),
+            (format!("{gpu}{killed}"), false),
+            (String::new(), false),
+        ] {
+            std::fs::write(&log, &text).unwrap();
+            assert_eq!(
+                is_bare_kill(scanner(), std::slice::from_ref(&log)),
+                left,
+                "{text:.300}"
+            );
+        }
+    }
+
+    fn scanner() -> Scanner {
+        Scanner::new(&[])
     }
 }

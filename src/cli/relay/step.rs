@@ -36,7 +36,7 @@ pub fn step(
         return Err(error.into());
     }
     Ok(match end {
-        End::Detached { .. } => None,
+        End::Detached { .. } | End::LetGo { .. } => None,
         End::Reached | End::OutOfPatience => handle.map(|handle| handle.history().clone()),
     })
 }

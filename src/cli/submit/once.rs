@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use super::super::ended;
+use super::super::pipeline::Pipeline;
 use super::super::print::story::Story;
 use super::super::print::{self, Failure, run_view};
 use super::super::relay::{self, Supervise};
@@ -14,7 +15,7 @@ use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
 /// Submits the first attempt, prints the id of its job, and says what comes next.
 pub fn submit_once(
     mut supervisor: Supervisor,
-    name: &str,
+    pipeline: &Pipeline<'_>,
     args: &Args,
     watched: Option<&JobId>,
 ) -> Result<ExitCode, Failure> {
@@ -26,6 +27,8 @@ pub fn submit_once(
     let mut story = Story::quiet();
     let end = drive(&mut supervisor, until, &sources, &mut story);
     story.close();
+    pipeline.tell(&supervisor, end);
+    let name = pipeline.asked.as_str();
     let code = ended::result(&supervisor, end, args.json, &|view| {
         let job = view.attempts.last().and_then(|a| a.job.clone());
         match job {

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::super::pipeline::{Flags, Pipeline};
 use super::super::print::story::Story;
 use super::super::print::sweep_submit_view::View;
 use super::super::print::{self, Failure};
 use super::super::sweep_source::{Loaded, Source, load};
-use super::super::{ended, learned, load as loading, sweeps, watch};
+use super::super::{ended, learned, load as loading, sweeps};
 use super::cells::{self, MOST_RUNS, Plan, Wish};
 use crate::core::sweep::{Choice, Draw, Judge, Method, Order, Selector, Sweep, select};
 use crate::drive::{End, Sources, Supervisor, Until, drive};
@@ -58,6 +59,8 @@ pub struct Args {
     /// Attempts of a cell in all, the first included
     #[arg(long, value_name = "N")]
     attempts: Option<u32>,
+    #[command(flatten)]
+    pipeline: Flags,
 }
 
 /// Which cells begin first.
@@ -129,7 +132,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<ExitCode, Failure> {
     let (mut supervisor, record) = plan.create(project)?;
     let end = match args.watch {
-        true => watch::told(&mut supervisor, Until::Finished)?,
+        true => {
+            let pipeline = Pipeline {
+                flags: &args.pipeline,
+                project,
+                asked: record.sweep.clone(),
+            };
+            pipeline.attend(&mut supervisor, Until::Finished)?
+        }
         false => submitted(&mut supervisor)?,
     };
     let exit_code = ended::exit_code(&supervisor, end);

@@ -5,11 +5,14 @@ use crate::core::render::{AttemptPlace, RenderedFile, shell_word};
 
 /// Name of the file that lets one job an attempt begin.
 pub const CLAIM: &str = "claim.sh";
+/// Name of the file that starts the sampler of the GPUs' memory.
+const SAMPLER: &str = "sampler.sh";
 /// Name of the file that shows what was changed.
 pub const PATCH: &str = "patch.diff";
 /// Names in an attempt's folder that copies of scripts do not get.
-const TAKEN: [&str; 13] = [
+const TAKEN: [&str; 14] = [
     CLAIM,
+    SAMPLER,
     PATCH,
     "claim",
     "changes.diff",
@@ -46,8 +49,23 @@ if [ "$first" != "$id" ]; then
 fi
 "#;
 
+/// The script that starts the sampler on every node, for as long as the process runs whose number it is told. Whatever
+/// becomes of it, the job does not notice; the samplers of several nodes end with the job.
+const SAMPLER_TEXT: &str = r#"# Samples of the GPUs' memory go into this folder.
+folder="${0%/*}"
+nodes="${SLURM_JOB_NUM_NODES:-1}"
+[ -x "$oomctl" ] || exit 0
+if [ "$nodes" -gt 1 ] 2>/dev/null; then
+  (srun --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --cpus-per-task=1 --overlap --export=ALL --mpi=none \
+    --input=none --kill-on-bad-exit=0 --wait=0 "$oomctl" probe --dir "$folder" &) </dev/null >>"$folder/sampler.log" 2>&1
+else
+  ("$oomctl" probe --dir "$folder" --pid "$1" &) </dev/null >>"$folder/sampler.log" 2>&1
+fi
+exit 0
+"#;
+
 /// The files of an attempt: the submitted script first, copies of what is changed, and the diff. `name` is what the job
-/// was to be called.
+/// was to be called, `sampled` whether the memory of its GPUs is sampled.
 ///
 /// # Errors
 /// Scripts that cannot call copies of each other.
@@ -56,18 +74,23 @@ pub fn files(
     patch: &Patch,
     at: &AttemptPlace,
     name: &str,
+    sampled: bool,
 ) -> Result<Vec<RenderedFile>, Vec<Refused>> {
     let script = adoption.reading.sources.get(SCRIPT);
     let shell = script.is_some_and(|s| is_shell(&s.text));
+    let refused = |why| {
+        vec![Refused {
+            knob: String::new(),
+            why,
+        }]
+    };
+    let sampler = at.program.as_ref().filter(|_| shell && sampled);
     let head = match shell {
-        true => Some(head(at, name).map_err(|why| {
-            vec![Refused {
-                knob: String::new(),
-                why,
-            }]
-        })?),
+        true => Some(head(at, name, sampler.is_some()).map_err(refused)?),
         false => None,
     };
+    let sampler = sampler.map(|program| sampler_text(program)).transpose();
+    let sampler = sampler.map_err(refused)?;
     let place = Place {
         folder: &at.dir,
         workdir: &at.workdir,
@@ -85,30 +108,50 @@ pub fn files(
         });
     }
     let further = [
-        (CLAIM, CLAIM_TEXT.to_owned(), shell),
-        (PATCH, diff(patch, &placed), true),
+        (CLAIM, shell.then(|| CLAIM_TEXT.to_owned())),
+        (SAMPLER, sampler),
+        (PATCH, Some(diff(patch, &placed))),
     ];
-    for (name, text, wanted) in further {
-        if wanted {
-            files.push(RenderedFile {
-                name: name.to_owned(),
-                text,
-                entry: false,
-            });
-        }
+    for (name, text) in further {
+        files.extend(text.map(|text| RenderedFile {
+            name: name.to_owned(),
+            text,
+            entry: false,
+        }));
     }
     Ok(files)
 }
 
-/// The line that a script gets. The scheduler knows the job by its token; the script by the name that it was given.
-fn head(at: &AttemptPlace, name: &str) -> Result<String, String> {
+fn sampler_text(program: &str) -> Result<String, String> {
+    let text = SAMPLER_TEXT.replacen(
+        "folder=",
+        &format!("oomctl={}\nfolder=", shell_word(program)?),
+        1,
+    );
+    Ok(text)
+}
+
+/// The lines that a script gets. The scheduler knows the job by its token; the script by the name that it was given.
+fn head(at: &AttemptPlace, name: &str, sampled: bool) -> Result<String, String> {
     let claim = shell_word(&format!("{}/{CLAIM}", at.dir))?;
     let named = match at.backend.as_str() {
         "slurm" => format!("export SLURM_JOB_NAME={}; ", shell_word(name)?),
         _ => String::new(),
     };
+    let sampler = match sampled {
+        true => {
+            let (folder, file) = (
+                shell_word(&at.dir)?,
+                shell_word(&format!("{}/{SAMPLER}", at.dir))?,
+            );
+            format!(
+                "\nexport OOMCTL_ATTEMPT_DIR={folder}; sh {file} \"$$\" # oomctl: samples of the GPUs' memory; `sampler: false` leaves this out"
+            )
+        }
+        false => String::new(),
+    };
     Ok(format!(
-        "{named}sh {claim} || exit 75 # oomctl: attempt {}, {}",
+        "{named}sh {claim} || exit 75 # oomctl: attempt {}, {}{sampler}",
         at.number, at.token
     ))
 }

@@ -1,6 +1,8 @@
 //! What a script asks of the scheduler, and what of that an attempt is handed.
 
-use crate::core::patch::{Directive, Reading, SCRIPT, Span, Traced, directives, wins};
+use crate::core::patch::{
+    Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, wins,
+};
 use crate::core::recipe::Role;
 use crate::core::units::parse_duration_s;
 
@@ -197,47 +199,23 @@ fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPatte
 /// GPUs, nodes and time that are asked for.
 #[must_use]
 pub fn resources(reading: &Reading) -> Gpus {
-    let all = directives(reading);
-    let nodes = wins(&all, "nodes")
-        .and_then(|d| number(&text(d)))
-        .unwrap_or(1)
+    let nodes = asked(reading, Role::Nodes)
+        .map_or(1, |(count, _)| u64::from(count))
         .max(1);
-    let per_node = gpus_per_node(&all);
-    let whole = wins(&all, "gpus").and_then(|d| last_number(&text(d)));
-    let time = wins(&all, "time").map(text);
+    let per_node = asked(reading, Role::GpusPerNode).map(|(count, _)| u64::from(count) * nodes);
+    let whole = || asked_in_all(reading).map(u64::from);
+    let time = wins(&directives(reading), "time").map(text);
     Gpus {
-        gpus: per_node.map(|n| n * nodes).or(whole).unwrap_or(0),
+        gpus: per_node.or_else(whole).unwrap_or(0),
         nodes,
         time_limit_s: time.and_then(|t| parse_duration_s(&t).ok()),
     }
 }
 
-fn gpus_per_node(all: &[Directive]) -> Option<u64> {
-    if let Some(given) = wins(all, "gpus-per-node") {
-        return last_number(&text(given));
-    }
-    let gres = wins(all, "gres").map(text)?;
-    let mut pieces = gres.split(',');
-    let gpu = pieces.find(|p| *p == "gpu" || p.starts_with("gpu:"))?;
-    match gpu.split_once(':') {
-        None => Some(1),
-        Some((_, rest)) => Some(last_number(rest).unwrap_or(1)),
-    }
-}
-
-/// `4` in `a100:4` and in `4`.
-fn last_number(text: &str) -> Option<u64> {
-    number(text.rsplit(':').next().unwrap_or(text))
-}
-
-fn number(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|n| *n < 1_000_000)
-}
-
 /// What is asked of the scheduler that a knob can stand for: its role, the value, and where it stands.
 pub(super) fn asked_for(reading: &Reading) -> Vec<(Role, String, Span)> {
     let all = directives(reading);
-    let mut asked = Vec::new();
+    let mut asked_for = Vec::new();
     let options = [
         ("mem", Role::HostMemory),
         ("nodes", Role::Nodes),
@@ -245,11 +223,14 @@ pub(super) fn asked_for(reading: &Reading) -> Vec<(Role, String, Span)> {
         ("exclude", Role::ExcludedNodes),
     ];
     for (option, role) in options {
-        asked.extend(wins(&all, option).map(|d| (role, text(d), d.span)));
+        asked_for.extend(wins(&all, option).map(|d| (role, text(d), d.span)));
     }
-    let gpus = wins(&all, "gpus-per-node").or_else(|| wins(&all, "gres"));
-    if let (Some(directive), Some(count)) = (gpus, gpus_per_node(&all)) {
-        asked.push((Role::GpusPerNode, count.to_string(), directive.span));
+    if let Some((count, value)) = asked(reading, Role::GpusPerNode) {
+        asked_for.extend(
+            value
+                .place()
+                .map(|span| (Role::GpusPerNode, count.to_string(), span)),
+        );
     }
-    asked
+    asked_for
 }

@@ -4,10 +4,12 @@
 //! patch of the scripts, or it is not taken.
 
 mod attempt;
+mod comparable;
 mod job;
 mod scripts;
 #[cfg(test)]
 mod tests;
+pub mod version;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +21,7 @@ use crate::core::recipe::{
 };
 
 pub use attempt::{CLAIM, PATCH, files};
+pub use comparable::comparable;
 pub use job::{
     Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, resources,
     task, workdir,
@@ -38,16 +41,18 @@ pub struct Own {
 }
 
 impl Own {
-    /// Takes over what scripts say. `sets` are the knob sets that the preset uses.
+    /// Takes over what scripts say. `sets` are the knob sets that the preset uses, `version` that of its framework;
+    /// without one the newest is taken.
     ///
     /// # Errors
     /// Faults of the preset.
     pub fn new(
         file: PresetFile,
         sets: Vec<KnobSetFile>,
+        version: Option<&str>,
         adoption: &Adoption<'_>,
     ) -> Result<Self, Refusal> {
-        let preset = assemble(file, sets, None)?;
+        let preset = assemble(file, sets, version)?;
         Ok(Self {
             ladder: preset.ladder.clone(),
             template: template(&preset),
@@ -138,7 +143,7 @@ pub fn patched(
     for (name, value) in changes {
         let spelled = adoption.stack.is_some_and(|s| s.knob(name).is_some());
         let role = preset.knobs.iter().find(|k| k.name == *name);
-        let ask = asked(role.and_then(|k| k.role), value);
+        let ask = role.and_then(|k| Ask::of(k.role?, value));
         if spelled || ask.is_none() {
             wishes.push((name.as_str(), value.clone()));
         }
@@ -159,25 +164,11 @@ pub fn knob_of<'p>(preset: &'p Preset, noun: &str) -> Option<&'p str> {
     preset.with_role(role).next().map(|k| k.name.as_str())
 }
 
-/// What a value means to the scheduler.
-fn asked(role: Option<Role>, value: &Value) -> Option<Ask> {
-    let count = match value {
-        Value::Int(count) => u32::try_from(*count).ok(),
-        _ => None,
-    };
-    match (role?, value) {
-        (Role::GpusPerNode, _) => count.map(Ask::GpusPerNode),
-        (Role::Nodes, _) => count.map(Ask::Nodes),
-        (Role::HostMemory, Value::Text(amount)) => Some(Ask::Memory(amount.clone())),
-        _ => None,
-    }
-}
-
 /// The values that scripts give; those that they compute are pinned. What is asked of the scheduler counts where the
 /// words of the program do not say it.
 #[must_use]
 pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
-    let mut layer = Layer::new(LayerKind::Command);
+    let mut layer = Layer::new(LayerKind::Program);
     let sources = &adoption.reading.sources;
     for (knob, found) in adoption.knobs() {
         if !preset.knobs.iter().any(|k| k.name == knob.name) {

@@ -40,6 +40,9 @@ pub struct Scripts {
     pub launchers: Launchers,
     /// Whether the preset of the run is that of the program which the scripts start.
     pub recognised: bool,
+    /// What is known of the framework's version, for people, where the scripts are asked for it.
+    #[serde(default)]
+    pub version: Option<String>,
 }
 
 impl Scripts {
@@ -63,6 +66,7 @@ impl Scripts {
                 .collect(),
             launchers: launchers.clone(),
             recognised: adoption.stack.is_some(),
+            version: None,
         }
     }
 

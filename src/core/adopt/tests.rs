@@ -32,7 +32,7 @@ fn with(text: &str, look: impl FnOnce(&Own, &Adoption<'_>)) {
         launchers: &launchers,
         stacks: &stacks,
     });
-    look(&Own::new(file, sets, &adoption).unwrap(), &adoption);
+    look(&Own::new(file, sets, None, &adoption).unwrap(), &adoption);
 }
 
 #[test]

@@ -61,6 +61,12 @@ impl Document {
         })
     }
 
+    /// Its path, as messages have it.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The node under a key at the top.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Node> {

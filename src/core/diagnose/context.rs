@@ -88,7 +88,7 @@ impl Stream {
         }
         match classify(body) {
             Part::Frame => {
-                self.remember(phase::in_frame(body, None));
+                self.remember(line.phase());
                 self.latest = line.number;
                 self.open = true;
                 Part::Frame
@@ -110,7 +110,7 @@ impl Stream {
         self.replicas |= replicas::in_frame(&frame);
         self.leave_the_optimizer(&frame.canonical());
         // A frame and its source can be glued into one line.
-        let found = phase::in_frame(body, Some(&frame)).or_else(|| phase::in_frame(body, None));
+        let found = phase::in_frame(body, Some(&frame)).or_else(|| line.phase());
         self.remember(found);
         self.latest = line.number;
         self.open = true;
@@ -179,7 +179,8 @@ impl Stream {
 
     /// A source line whose frame was lost among the lines of other ranks.
     fn stray(&mut self, line: &Line, body: &str) {
-        let found = phase::in_frame(body, None)
+        let found = line
+            .phase()
             .filter(|f| f.weight >= phase::LOOP || body.contains("backward("));
         if found.is_some() {
             self.latest = line.number;
@@ -244,10 +245,12 @@ fn classify(body: &str) -> Part {
         "for ",
     ];
     let boxed = body.starts_with(['│', '╭', '╰', '┌', '└']) && body.contains(" │ ");
-    if boxed
-        || echoed.iter().any(|w| body.starts_with(w))
-        || program.iter().any(|w| start.starts_with(w))
-    {
+    let begins = |text: &str, words: &[&str]| {
+        let first = text.bytes().next();
+        let same = |word: &str| word.bytes().next() == first && text.starts_with(word);
+        words.iter().any(|word| same(word))
+    };
+    if boxed || begins(body, &echoed) || begins(start, &program) {
         return Part::Code;
     }
     Part::Plain

@@ -147,6 +147,25 @@ impl Event {
         }
     }
 
+    /// Training shows `step` finished steps; `anew` when it counts from its beginning.
+    fn progress(&mut self, step: u64, anew: bool) {
+        self.progressed = true;
+        if self.survived {
+            return;
+        }
+        let ended = matches!(self.signature.kind, "preempted" | "node_failure");
+        if self.dead || ended {
+            self.restart(step, anew);
+            return;
+        }
+        let base = *self.step.get_or_insert(step);
+        if step < base {
+            self.step = Some(step);
+        } else if step >= base + STEPS_SURVIVED {
+            self.survived = true;
+        }
+    }
+
     /// Training began anew after processes had ended. That may be another run in the same file (requeue,
     /// a loop in the script), but the other ranks of a dying job print bars as well: only a scheduler's
     /// word makes it one.
@@ -218,6 +237,9 @@ fn clip_message(text: &str, at: usize) -> String {
 pub(crate) struct Events {
     /// The first to be forgotten stand in front.
     list: VecDeque<Event>,
+    /// As many of them at the front were survived and are complete: no further line changes what they mean.
+    #[serde(skip)]
+    settled: usize,
     seen: u64,
 }
 
@@ -249,7 +271,9 @@ impl Events {
                 .list
                 .iter()
                 .position(|e| e.survived || !e.is_candidate());
-            self.list.remove(spare.unwrap_or(EVENTS - 1));
+            let spare = spare.unwrap_or(EVENTS - 1);
+            self.list.remove(spare);
+            self.settled -= usize::from(spare < self.settled);
         }
         if self.list.is_empty() {
             // Most of thousands of logs have one or none.
@@ -296,50 +320,44 @@ impl Events {
 
     /// Training shows `step` finished steps; `anew` when it counts from its beginning.
     pub(crate) fn progress(&mut self, source: usize, step: u64, anew: bool) {
-        self.mark(source, |e| {
-            e.progressed = true;
-            if e.survived {
-                return;
-            }
-            let ended = matches!(e.signature.kind, "preempted" | "node_failure");
-            if e.dead || ended {
-                e.restart(step, anew);
-                return;
-            }
-            let base = *e.step.get_or_insert(step);
-            if step < base {
-                e.step = Some(step);
-            } else if step >= base + STEPS_SURVIVED {
-                e.survived = true;
-            }
-        });
+        for e in self.unsettled(source) {
+            e.progress(step, anew);
+        }
+        let settled = |e: &Event| e.survived && e.open == 0;
+        while self.list.get(self.settled).is_some_and(settled) {
+            self.settled += 1;
+        }
+    }
+
+    /// The events of a file that can still change.
+    fn unsettled(&mut self, source: usize) -> impl Iterator<Item = &mut Event> {
+        let unsettled = self.list.range_mut(self.settled..);
+        unsettled.filter(move |e| e.source == source)
     }
 
     /// Has training gone on after everything that this file says? Then progress proves nothing more.
     pub(crate) fn all_survived(&self, source: usize) -> bool {
-        self.list.iter().all(|e| e.survived || e.source != source)
+        let mut unsettled = self.list.range(self.settled..);
+        unsettled.all(|e| e.survived || e.source != source)
     }
 
     /// Does a message of this file wait for its next lines?
     pub(crate) fn is_open(&self, source: usize) -> bool {
-        self.list.iter().any(|e| e.open > 0 && e.source == source)
+        let mut unsettled = self.list.range(self.settled..);
+        unsettled.any(|e| e.open > 0 && e.source == source)
     }
 
     /// Gives a line to the messages that wait for it.
     pub(crate) fn absorb(&mut self, source: usize, line: &Line) {
-        self.list
-            .iter_mut()
-            .filter(|e| e.source == source && e.open > 0)
+        self.unsettled(source)
+            .filter(|e| e.open > 0)
             .for_each(|e| e.absorb(line));
     }
 
     /// The line begins something else: open messages of its printer end.
     pub(crate) fn close(&mut self, source: usize, printer: Printer) {
-        self.list
-            .iter_mut()
-            .filter(|e| {
-                e.source == source && (e.printer == printer || printer == Printer::default())
-            })
+        self.unsettled(source)
+            .filter(|e| e.printer == printer || printer == Printer::default())
             .for_each(|e| e.open = 0);
     }
 
@@ -370,5 +388,6 @@ impl Events {
     /// Forgets a file: what it said belongs to an earlier run.
     pub(crate) fn forget(&mut self, source: usize) {
         self.list.retain(|e| e.source != source);
+        self.settled = 0;
     }
 }

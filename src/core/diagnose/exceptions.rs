@@ -1,5 +1,6 @@
 //! Exceptions of Python that no signature knows: what their name says about the kind of failure.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -108,7 +109,7 @@ pub(crate) fn named(id: &str, kind: &str) -> Option<&'static Signature> {
 /// An exception's last line: dotted name, then a colon or nothing. People put a quote or words of their
 /// own language in front.
 static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
-    let name = r#"^\s{0,2}(?:[^\x00-\x7f]+[:：]? ?|["'`>]+ ?)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(.*))?$"#;
+    let name = r#"^\s{0,2}(?:[^\x00-\x7f]+[:：]? ?|["'`>]+ ?)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit)|Exception)(?:: ?(.*))?$"#;
     Regex::new(&ascii(name)).expect("a constant of this file, compiled by its tests")
 });
 
@@ -158,6 +159,7 @@ static MEANING: [(&[&str], &Signature); 3] = [
             "ValidationError",
             "ConfigError",
             "ArgumentError",
+            "UsageError",
             "Config",
             "UnsupportedInterpolation",
             "RepositoryNotFound",
@@ -180,6 +182,9 @@ static MEANING: [(&[&str], &Signature); 3] = [
             "SystemExit",
             "SignalException",
             "EngineDead",
+            "LocalRayletDied",
+            "NodeDied",
+            "ObjectLost",
             "WorkerCrashed",
             "BrokenProcessPool",
             "TaskCancelled",
@@ -193,19 +198,27 @@ static MEANING: [(&[&str], &Signature); 3] = [
 
 /// The signature of an exception's last line, if the line is one. `code` is the source line that the
 /// traceback shows last.
-pub(crate) fn find(body: &str, code: &str) -> Option<&'static Signature> {
-    // Asked first, for most lines have none of them.
-    let named = ENDINGS.iter().any(|ending| body.contains(ending));
+pub(crate) fn find<'c>(
+    body: &str,
+    code: impl FnOnce() -> Cow<'c, str>,
+) -> Option<&'static Signature> {
+    // Asked first, for most lines fail here.
+    let begins = body.bytes().find(|b| !matches!(b, b'\t'..=b'\r' | b' '))?;
+    let may_begin = begins.is_ascii_alphabetic()
+        || matches!(begins, b'_' | b'"' | b'\'' | b'`' | b'>' | 0x80..);
+    let named = may_begin && ENDINGS.iter().any(|ending| body.contains(ending));
     let found = named.then(|| LAST_LINE.captures(body))??;
     let name = &found[1];
-    if name == "AssertionError" && asserts_configuration(code) {
+    if name == "AssertionError" && asserts_configuration(&code()) {
         return Some(&CONFIG);
     }
     let meaning = MEANING
         .iter()
         .find(|(names, _)| names.iter().any(|n| name.starts_with(n)))
-        .map_or(&BUG, |(_, signature)| *signature);
-    Some(meaning)
+        .map(|(_, signature)| *signature);
+    // Libraries put their own word in front: `EndpointConnectionError`, `APIConnectionError`.
+    let connects = name.contains("ConnectionError");
+    Some(meaning.unwrap_or(if connects { &NETWORK } else { &BUG }))
 }
 
 static SAID: Signature = Signature {
@@ -245,8 +258,10 @@ pub(crate) fn said(text: &str, body: &str) -> Option<&'static Signature> {
             .any(|word| text.contains(word))
             && LEVEL.is_match(text)
     };
+    let begins = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-');
+    let may_begin = body.bytes().next().is_some_and(begins);
     let serious = || !HARMLESS.iter().any(|words| text.contains(words));
-    ((ERROR.is_match(body) || level()) && serious()).then_some(&SAID)
+    (((may_begin && ERROR.is_match(body)) || level()) && serious()).then_some(&SAID)
 }
 
 /// Does this line only carry what failed elsewhere?
@@ -267,7 +282,7 @@ mod tests {
     use super::*;
 
     fn kind(line: &str) -> Option<&'static str> {
-        find(line, "").map(|s| s.kind)
+        find(line, || "".into()).map(|s| s.kind)
     }
 
     #[test]
@@ -326,9 +341,12 @@ mod tests {
     #[test]
     fn an_assertion_about_the_configuration_is_one() {
         let code = "    assert config.data.train_batch_size >= config.actor.ppo_mini_batch_size";
-        assert_eq!(find("AssertionError", code).map(|s| s.kind), Some("config"));
         assert_eq!(
-            find("AssertionError", "assert x.dim() == 2").map(|s| s.kind),
+            find("AssertionError", || code.into()).map(|s| s.kind),
+            Some("config")
+        );
+        assert_eq!(
+            find("AssertionError", || "assert x.dim() == 2".into()).map(|s| s.kind),
             Some("code_bug")
         );
     }

@@ -72,16 +72,24 @@ static COMPILED: LazyLock<Vec<(Regex, Shape)>> = LazyLock::new(|| {
         .collect()
 });
 
+/// Has the line what every one of the shapes needs? Sentences say `in` as well.
+fn may_be_frame(body: &str) -> bool {
+    let start = body.trim_start();
+    let named = |at: usize| body[..at].ends_with([':', '>']) || body[..at].ends_with(".py");
+    let mut places = memchr::memmem::find_iter(body.as_bytes(), " in ");
+    start.starts_with("File ")
+        || start.starts_with("Cell In")
+        || places.any(|at| start.starts_with(['│', '|']) || named(at))
+        || body.contains("File \"")
+}
+
 /// Longest text that is looked at for a frame, in bytes.
 const LONGEST: usize = 1_000;
 
 impl Frame {
     /// Reads a line without its prefix.
     pub(crate) fn read(body: &str) -> Option<(Self, Shape)> {
-        let likely = body.contains("File ")
-            || body.contains(" in ")
-            || body.trim_start().starts_with("Cell In");
-        if !likely || body.len() > LONGEST {
+        if body.len() > LONGEST || !may_be_frame(body) {
             return None;
         }
         COMPILED.iter().find_map(|(regex, shape)| {

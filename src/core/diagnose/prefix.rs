@@ -4,6 +4,7 @@
 //! `(WorkerDict pid=4321, ip=…) `, `[rank3]: `, `0: ` (`srun -l`), `ERROR 06-30 13:53:19 [core.py:515] `,
 //! `[E321 02:07:08.4 ProcessGroupNCCL.cpp:607] `. The rest of the room sees the message without them.
 
+use std::cell::OnceCell;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::ascii::ascii;
 use super::clean::sanitize;
 use super::lines::Piece;
+use super::phase::{self, Found};
 
 /// The printer of a line: lines of different printers are interleaved in one file, and a traceback
 /// belongs to one of them.
@@ -72,6 +74,8 @@ pub(crate) struct Line {
     pub level: Level,
     /// Time by its prefix.
     pub stamp: Option<Stamp>,
+    /// What [`Line::phase`] found.
+    phase: OnceCell<Option<Found>>,
 }
 
 impl Line {
@@ -101,12 +105,20 @@ impl Line {
             body_at,
             own,
             text,
+            phase: OnceCell::new(),
         }
     }
 
     /// The message without its prefix.
     pub(crate) fn body(&self) -> &str {
         &self.text[self.body_at..]
+    }
+
+    /// The phase that the message tells as it stands, whatever it is; looked for once.
+    pub(crate) fn phase(&self) -> Option<Found> {
+        *self
+            .phase
+            .get_or_init(|| phase::in_frame(self.body(), None))
     }
 }
 
@@ -132,8 +144,6 @@ static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     compiled(&format!("^(?:{})+", parts.join("|")))
 });
 
-static MILD: LazyLock<Regex> =
-    LazyLock::new(|| compiled(r"\b(?:WARNING|WARN|INFO|DEBUG)\b|\[?\b[WI]\d{3,4} "));
 static LOUD: LazyLock<Regex> = LazyLock::new(|| compiled(r"\b(?:ERROR|CRITICAL|FATAL)\b"));
 static DATE: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
@@ -147,10 +157,13 @@ fn compiled(pattern: &str) -> Regex {
 }
 
 /// The number behind the first of some words that has one, with at most one of `gaps` in between.
-fn number_after<T: std::str::FromStr>(words: &[&str], gaps: &[char], text: &str) -> Option<T> {
+fn number_after<T: std::str::FromStr>(
+    words: &[&'static str],
+    gaps: &[char],
+    text: &str,
+) -> Option<T> {
     let number = |(at, word): (usize, &str)| {
-        let inside = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
-        if text.as_bytes()[..at].last().is_some_and(inside) {
+        if text.as_bytes()[..at].last().is_some_and(|b| in_word(*b)) {
             return None;
         }
         let rest = &text[at + word.len()..];
@@ -158,9 +171,13 @@ fn number_after<T: std::str::FromStr>(words: &[&str], gaps: &[char], text: &str)
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         (digits > 0).then_some((at, &rest[..digits]))
     };
-    let found = words
-        .iter()
-        .flat_map(|word| text.match_indices(word).find_map(number));
+    let places = |word: &&'static str| {
+        let (word, text) = (*word, text.as_bytes());
+        let begins = memchr::memchr_iter(*word.as_bytes().first()?, text);
+        let mut places = begins.filter(|at| text[*at..].starts_with(word.as_bytes()));
+        places.find_map(|at| number((at, word)))
+    };
+    let found = words.iter().filter_map(places);
     found.min_by_key(|(at, _)| *at)?.1.parse().ok()
 }
 
@@ -169,16 +186,39 @@ pub(crate) fn body_of(text: &str) -> &str {
     &text[PREFIX.find(text).map_or(0, |m| m.end())..]
 }
 
+/// Does a word for something mild have its first capital `W`, `I` or `D` at a place: a level, glog's letter
+/// with the date behind it, or Python's class of warnings?
+fn is_mild(text: &[u8], at: usize) -> bool {
+    let (head, rest) = text.split_at(at);
+    if head.last().is_some_and(|b| in_word(*b)) {
+        return head.ends_with(b"User") && rest.starts_with(b"Warning");
+    }
+    let length = rest.iter().take_while(|b| in_word(**b)).count();
+    match &rest[..length] {
+        b"WARNING" | b"WARN" | b"INFO" | b"DEBUG" => true,
+        [b'W' | b'I', date @ ..] => {
+            let digits = date.iter().all(u8::is_ascii_digit);
+            digits && matches!(date.len(), 3 | 4) && rest.get(length) == Some(&b' ')
+        }
+        _ => false,
+    }
+}
+
+/// A byte of a word, as `\w` has it.
+fn in_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
 /// Level by the words before a message; also used for what stands before a match inside a line.
 pub(crate) fn level_of(before: &str) -> Level {
-    // Every word for something mild has one of these letters.
-    if memchr::memchr3(b'W', b'I', b'D', before.as_bytes()).is_none() {
+    let mut letters = memchr::memchr3_iter(b'W', b'I', b'D', before.as_bytes());
+    let says_mild = letters.any(|at| is_mild(before.as_bytes(), at));
+    if !says_mild {
         return Level::Loud;
     }
     // NCCL has no louder word than this one.
     let error_of_nccl = before.contains("NCCL WARN");
-    let mild = !error_of_nccl && (MILD.is_match(before) || before.contains("UserWarning"));
-    if mild && !LOUD.is_match(before) {
+    if !error_of_nccl && !LOUD.is_match(before) {
         Level::Mild
     } else {
         Level::Loud

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
@@ -180,10 +181,11 @@ const INITIAL: &str = "[00:00<?";
 impl Shown {
     /// What is known of a line without asking the pattern.
     pub(crate) fn known(pattern: usize, progress: Progress, line: &[u8]) -> Self {
+        static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(INITIAL));
         Self {
             pattern,
             progress,
-            initial: memchr::memmem::find(line, INITIAL.as_bytes()).is_some(),
+            initial: FINDER.find(line).is_some(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One file's lines to events.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -328,14 +329,17 @@ impl Reader<'_> {
     /// Puts an event into its surroundings.
     fn placed(&mut self, mut event: Event, line: &Line) -> Event {
         const STAMP_LINES: u64 = 200;
-        let own = phase::in_frame(line.body(), None);
         let around = self.text.context.stream(line.printer).and_then(|stream| {
             event.in_traceback = std::mem::take(&mut stream.open);
             event.frame = stream.place(line.number).cloned();
             event.replicas = stream.is_of_replicas(line.number);
             stream.phase(line.number)
         });
-        event.phase = own.into_iter().chain(around).max_by_key(|f| f.weight);
+        event.phase = line
+            .phase()
+            .into_iter()
+            .chain(around)
+            .max_by_key(|f| f.weight);
         if event.phase.is_none() {
             event.phase = phase::in_frame(&sanitize(&self.text.line_before), None);
         }
@@ -359,11 +363,11 @@ impl Reader<'_> {
             return;
         }
         let stream = self.text.context.stream(line.printer);
-        let mut code = stream.map(|s| s.code.clone()).unwrap_or_default();
-        if !in_traceback && code.is_empty() {
-            code = sanitize(&self.text.line_before);
-        }
-        let Some(signature) = exceptions::find(line.body(), &code) else {
+        let code = || match stream.map_or("", |s| s.code.as_str()) {
+            "" if !in_traceback => Cow::Owned(sanitize(&self.text.line_before)),
+            code => Cow::Borrowed(code),
+        };
+        let Some(signature) = exceptions::find(line.body(), code) else {
             if let Some(signature) = exceptions::said(&line.text, line.body())
                 && !self.events.stands_on(self.source, line.number)
             {

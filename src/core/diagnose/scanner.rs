@@ -184,8 +184,7 @@ impl Scanner {
     pub fn digest(&self) -> Digest {
         let findings = self.findings();
         let root = verdict::live_root(&findings);
-        let progress = self.progress();
-        let finished = progress.as_ref().map_or(0, |p| p.step);
+        let finished = findings.progress.as_ref().map_or(0, |p| p.step);
         Digest {
             lines_seen: self.sources.iter().map(|s| s.splitter.lines_seen()).sum(),
             last_line: self.last_line(),
@@ -197,7 +196,7 @@ impl Scanner {
                 .and_then(|event| event.step)
                 .map_or(0, |step| finished.saturating_sub(step)),
             incident: root.map(|event| verdict::describe(&findings, event)),
-            progress,
+            progress: findings.progress,
         }
     }
 
@@ -251,8 +250,9 @@ impl Scanner {
         Some(clip(body_of(&line).trim()))
     }
 
-    /// The most trusted source's progress; how many steps there are may stand in another one.
-    fn progress(&self) -> Option<Progress> {
+    /// How far training has come: by the most trusted file; how many steps there are may stand in another one.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
         let best = self.best_track()?.progress()?;
         let others = self.sources.iter().filter_map(|s| s.text.track.progress());
         let longest = others.filter_map(|p| p.total).max();

@@ -2,9 +2,10 @@
 //! message says.
 
 use super::forecast::{Guess, Need, Peak};
+use super::request::{Request, bell, bytes, curve};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};
-use crate::core::units::{Bytes, GIB};
+use crate::core::units::GIB;
 
 /// Doubt in bytes in figures and formulas.
 const DOUBT: f64 = 0.5 * GIB;
@@ -14,16 +15,6 @@ const MISFIT: f64 = 0.02;
 const IMPOSSIBLE: f64 = 0.01;
 /// Doubt in bytes in what lies outside the allocator, which the message's figures give to a page.
 const OUTSIDE_DOUBT: f64 = 0.15 * GIB;
-/// Relative doubt in the tokens that a request for logits gives.
-const TOKENS_DOUBT: f64 = 0.01;
-/// Likelihood of a request under a guess that does not explain it, against one that does: it may have been
-/// for anything.
-const UNEXPLAINED: f64 = 0.15;
-/// Share of the tokens that a limit allows, which a micro batch can have.
-const POSSIBLE: std::ops::RangeInclusive<f64> = 0.05..=1.02;
-/// Bytes of a logit, in 16 bits and in fp32.
-const LOGIT: [f64; 2] = [2.0, 4.0];
-
 /// What one attempt tells.
 pub(super) struct Evidence {
     /// Bytes of the GPU.
@@ -40,8 +31,8 @@ pub(super) struct Evidence {
     least: f64,
     /// What lay outside the allocator of the program that died, in bytes.
     outside: Option<f64>,
-    /// The request that failed over the same for all logits that the limit allows, at each width of a logit.
-    logits: [Option<f64>; 2],
+    /// The request that failed, where it can have been for logits.
+    request: Option<Request>,
 }
 
 impl Evidence {
@@ -91,7 +82,7 @@ impl Evidence {
         let reached: Vec<&PhaseTerms> = reached.filter(|_| wants_gpu(incident)).collect();
         let whole = peaks.iter().filter(|p| p.phase.is_none());
         let fatal = reached.first().filter(|_| !told.is_empty());
-        let logits = fatal.map(|p| requested_logits(spec, incident, p.phase));
+        let request = fatal.and_then(|phase| Request::new(spec, incident, phase));
         Self {
             total,
             most: whole.map(|p| bytes(p.bytes)).fold(total, f64::min),
@@ -100,7 +91,7 @@ impl Evidence {
             told: !told.is_empty(),
             least: least_need(incident, total),
             outside: outside(incident),
-            logits: logits.unwrap_or_default(),
+            request,
         }
     }
 
@@ -141,18 +132,9 @@ impl Evidence {
             let expected = part(Kind::Outside) + part(Kind::Engine) + guess.constant;
             mixed(bell((expected - seen) / OUTSIDE_DOUBT))
         });
-        let filled = need.filled(guess);
-        let widths = match guess.upcast {
-            true => LOGIT.len(),
-            false => 1,
-        };
-        let asked = self.logits.iter().take(widths).flatten();
-        let asked = asked.map(|share| bell((share / filled - 1.0) / TOKENS_DOUBT));
-        let tokens = match self.logits.iter().flatten().next() {
-            None => 1.0,
-            Some(_) => asked.fold(UNEXPLAINED, f64::max),
-        };
-        outside.ln() + tokens.ln()
+        let request = self.request.as_ref();
+        let request = request.map_or(1.0, |r| r.explained(guess, need.filled(guess)));
+        outside.ln() + request.ln()
     }
 }
 
@@ -178,36 +160,6 @@ fn outside(incident: &Incident) -> Option<f64> {
     let unallocated = bytes(incident.reserved_unallocated_bytes?);
     let own = bytes(incident.allocated_bytes?) + unallocated;
     (own > 0.0 && own + free <= total).then_some(total - free - own)
-}
-
-/// The request that failed as a share of all logits that the limit of its phase allows, at each width of a logit where
-/// that can be: the tokens of a micro batch stand in it. None where it is as large as a matrix of embeddings.
-fn requested_logits(spec: &Spec, incident: &Incident, phase: Phase) -> [Option<f64>; 2] {
-    let rollout = spec.rollout.as_ref();
-    let limit = match phase {
-        Phase::OldLogprob => rollout.map_or(0.0, |r| r.logprob_tokens),
-        Phase::RefLogprob => rollout.map_or(0.0, |r| r.ref_tokens),
-        Phase::Forward | Phase::Backward => spec.tokens(),
-        _ => 0.0,
-    };
-    let requested = incident.requested_bytes.map_or(0.0, bytes);
-    let row = spec.model.vocab / spec.tensor_parallel;
-    let matrices = [1.0, 2.0, 4.0, 8.0].map(|width| width * row * spec.model.hidden);
-    let weights = matrices.iter().any(|m| (requested / m - 1.0).abs() < 0.01);
-    LOGIT.map(|width| {
-        let share = requested / (width * row * limit.max(1.0));
-        Some(share).filter(|share| !weights && POSSIBLE.contains(share))
-    })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
-fn bytes(of: Bytes) -> f64 {
-    of.0 as f64
-}
-
-/// The density of the logistic distribution, 1 in the middle.
-fn bell(x: f64) -> f64 {
-    4.0 * curve(x) * curve(-x)
 }
 
 /// The model's phases for a diagnosed one; none where the text did not tell.
@@ -247,46 +199,5 @@ pub(super) fn least_need(incident: &Incident, total: f64) -> f64 {
         (all.0 - free.0) as f64 + requested.0 as f64
     } else {
         total
-    }
-}
-
-/// The logistic curve.
-fn curve(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::memory::Row;
-
-    /// What a request of so many bytes says of 32 sequences of 2048 tokens, of 152,064 words, hidden width 3584.
-    fn asked(requested: f64) -> [Option<f64>; 2] {
-        let row = serde_json::json!({
-            "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
-            "micro_batch": 32, "seq_len": 2048,
-        });
-        let row: Row = serde_json::from_value(row).unwrap();
-        let spec = row.spec(&Profile::default()).unwrap();
-        let died = Incident {
-            requested_bytes: Some(Bytes::from_gib(requested / GIB)),
-            ..Incident::bare("cuda_oom", Class::GpuOom)
-        };
-        requested_logits(&spec, &died, Phase::Forward)
-    }
-
-    #[test]
-    fn a_request_for_logits_tells_how_full_the_micro_batch_was() {
-        let limit = 32.0 * 2048.0;
-        let [half, single] = asked(0.3 * limit * 152_064.0 * 2.0);
-        assert!((half.unwrap() - 0.3).abs() < 1e-3 && (single.unwrap() - 0.15).abs() < 1e-3);
-        // More than all of them in 16 bits can only be in fp32.
-        let [half, single] = asked(0.9 * limit * 152_064.0 * 4.0);
-        assert!(half.is_none() && (single.unwrap() - 0.9).abs() < 1e-3);
-    }
-
-    #[test]
-    fn a_request_as_large_as_the_embeddings_tells_no_tokens() {
-        assert_eq!(asked(152_064.0 * 3584.0 * 4.0), [None, None]);
     }
 }

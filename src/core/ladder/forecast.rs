@@ -61,7 +61,7 @@ impl Peak {
 /// Weighted guesses at the hidden factors of a job.
 #[derive(Debug, Clone)]
 pub struct Forecast {
-    guesses: Vec<Guess>,
+    pub(super) guesses: Vec<Guess>,
 }
 
 /// A guess at the hidden factors of a job.

@@ -2,12 +2,11 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::rc::Rc;
 
 use super::forecast::Job;
 use crate::core::memory::{Profile, Spec, phases, spec_from};
-use crate::core::recipe::{ClusterFacts, Formula, Preset, Recipe, Value};
+use crate::core::recipe::{ClusterFacts, Formula, Key, Preset, Recipe, Value, key};
 
 /// The bridge of a preset to the memory model, compiled for some knobs under trial.
 pub(super) struct Gauge<'a> {
@@ -15,9 +14,9 @@ pub(super) struct Gauge<'a> {
     profile: &'a Profile,
     fields: Vec<Field<'a>>,
     /// Knobs under trial that the fields look at.
-    knobs: BTreeSet<String>,
+    knobs: Vec<String>,
     /// Jobs looked at so far, by the values of these.
-    known: BTreeMap<String, Option<Rc<Gauged>>>,
+    known: BTreeMap<Key, Option<Rc<Gauged>>>,
 }
 
 /// A job as the memory model sees it.
@@ -36,8 +35,10 @@ pub(super) struct Gauged {
 struct Field<'a> {
     name: &'a str,
     formula: Formula<'a>,
-    /// Values found so far, by those of the knobs that it looks at.
-    known: BTreeMap<String, serde_json::Value>,
+    /// Places among the gauge's knobs of those that it looks at.
+    knobs: Vec<usize>,
+    /// Values found so far, by those of the knobs.
+    known: BTreeMap<Key, serde_json::Value>,
 }
 
 impl<'a> Gauge<'a> {
@@ -49,41 +50,51 @@ impl<'a> Gauge<'a> {
         tried: &BTreeSet<String>,
         profile: &'a Profile,
     ) -> Option<Self> {
+        let mut knobs: Vec<String> = Vec::new();
+        let mut place = |knob: &String| {
+            knobs.iter().position(|k| k == knob).unwrap_or_else(|| {
+                knobs.push(knob.clone());
+                knobs.len() - 1
+            })
+        };
         let field = |(name, text): (&'a String, &'a String)| {
+            let formula = Formula::new(preset, recipe, cluster, tried, text)?;
             Some(Field {
                 name,
-                formula: Formula::new(preset, recipe, cluster, tried, text)?,
+                knobs: formula.knobs().iter().map(&mut place).collect(),
+                formula,
                 known: BTreeMap::new(),
             })
         };
         let fields = preset.memory.as_ref()?.fields.iter();
-        let fields: Vec<Field<'a>> = fields.filter_map(field).collect();
-        let knobs = fields.iter().flat_map(|f| f.formula.knobs());
         Some(Self {
             preset: &preset.name,
             profile,
-            knobs: knobs.cloned().collect(),
-            fields,
+            fields: fields.filter_map(field).collect(),
+            knobs,
             known: BTreeMap::new(),
         })
     }
 
     /// The job with these values; `None` where the model cannot be asked about it.
     pub fn job(&mut self, values: &BTreeMap<String, Value>) -> Option<Rc<Gauged>> {
-        let key = key(self.knobs.iter().filter_map(|knob| values.get(knob)));
+        let knobs = self.knobs.iter();
+        let seen: Vec<&Value> = knobs
+            .map(|k| values.get(k).unwrap_or(&Value::Null))
+            .collect();
+        let key = key(seen.iter().copied());
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
-        let job = self.gauged(values).map(Rc::new);
+        let job = self.gauged(&seen).map(Rc::new);
         self.known.insert(key, job.clone());
         job
     }
 
-    fn gauged(&mut self, values: &BTreeMap<String, Value>) -> Option<Gauged> {
+    /// The job whose knobs have these values.
+    fn gauged(&mut self, seen: &[&Value]) -> Option<Gauged> {
         let fields = self.fields.iter_mut();
-        let fields: serde_json::Map<_, _> = fields
-            .map(|field| (field.name.to_owned(), field.value(values)))
-            .collect();
+        let fields = fields.map(|field| (field.name, field.value(seen)));
         let spec = spec_from(self.preset, fields, self.profile).ok()?;
         let phases = phases(&spec, self.profile);
         Some(Gauged {
@@ -103,29 +114,14 @@ impl Gauged {
 }
 
 impl Field<'_> {
-    fn value(&mut self, values: &BTreeMap<String, Value>) -> serde_json::Value {
-        let knobs = self.formula.knobs().iter();
-        let seen: Vec<(&str, &Value)> = knobs
-            .filter_map(|knob| Some((knob.as_str(), values.get(knob)?)))
-            .collect();
-        let key = key(seen.iter().map(|(_, value)| *value));
-        if let Some(known) = self.known.get(&key) {
-            return known.clone();
-        }
-        let value = self.formula.value(seen.into_iter());
-        let value = value.and_then(|v| serde_json::to_value(v).ok());
-        let value = value.unwrap_or_default();
-        self.known.insert(key, value.clone());
-        value
+    /// Its value for a job whose knobs have these.
+    fn value(&mut self, seen: &[&Value]) -> &serde_json::Value {
+        let values = self.knobs.iter().map(|at| seen[*at]);
+        self.known.entry(key(values.clone())).or_insert_with(|| {
+            let names = self.formula.knobs().iter().map(String::as_str);
+            let value = self.formula.value(names.zip(values));
+            let value = value.and_then(|v| serde_json::to_value(v).ok());
+            value.unwrap_or_default()
+        })
     }
-}
-
-/// Values in one text.
-fn key<'v>(values: impl Iterator<Item = &'v Value>) -> String {
-    let mut key = String::new();
-    for value in values {
-        // Writing to a string does not fail.
-        let _ = write!(key, "{value};");
-    }
-    key
 }

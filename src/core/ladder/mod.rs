@@ -22,6 +22,7 @@ mod observed;
 mod predict;
 pub mod probe;
 mod reach;
+mod request;
 mod search;
 mod shortfall;
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! From a configuration to what the memory model needs to know of it, by the expressions of its preset.
 
+use serde::Deserialize;
+use serde::de::value::MapDeserializer;
+
 use super::profile::Profile;
 use super::row::{Row, Unknown};
 use super::spec::Spec;
@@ -11,12 +14,14 @@ use crate::core::recipe::{Preset, Shape, expr};
 /// The field that is unknown or absurd, with the name that the model has for it.
 pub fn spec_of(preset: &Preset, shape: &Shape, profile: &Profile) -> Option<Result<Spec, Unknown>> {
     let memory = preset.memory.as_ref()?;
-    let mut fields = serde_json::Map::new();
-    for (field, text) in &memory.fields {
+    let value = |text: &String| {
         let value = expr::evaluate(preset.env(), text, shape.scope()).ok();
         let value = value.and_then(|v| serde_json::to_value(v).ok());
-        fields.insert(field.clone(), value.unwrap_or_default());
-    }
+        value.unwrap_or_default()
+    };
+    let fields = memory.fields.iter();
+    let fields: Vec<_> = fields.map(|(name, text)| (name, value(text))).collect();
+    let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
     Some(spec_from(&preset.name, fields, profile))
 }
 
@@ -24,13 +29,12 @@ pub fn spec_of(preset: &Preset, shape: &Shape, profile: &Profile) -> Option<Resu
 ///
 /// # Errors
 /// As `spec_of`.
-pub fn spec_from(
+pub fn spec_from<'v>(
     preset: &str,
-    fields: serde_json::Map<String, serde_json::Value>,
+    fields: impl Iterator<Item = (&'v str, &'v serde_json::Value)>,
     profile: &Profile,
 ) -> Result<Spec, Unknown> {
-    let row: Result<Row, _> = serde_json::from_value(fields.into());
-    match row {
+    match Row::deserialize(MapDeserializer::<_, serde_json::Error>::new(fields)) {
         Ok(row) => row.spec(profile),
         Err(e) => Err(Unknown {
             field: format!("memory of preset {preset}"),

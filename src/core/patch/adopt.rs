@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::edit::{Edit, Means, Refused, edits};
+use super::configs::{add_inner, compose};
+use super::edit::{Means, Refused, edits};
 use super::knobs::{Found, State, Way, all, find};
 use super::launchers::Launchers;
+use super::patched::{Patch, applied};
 use super::resources::{Ask, ask};
 use super::sbatch::VARIABLES;
 use super::stack::{Stack, StackKnob, recognise};
-use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, SCRIPT, Source, Submission, follow};
+use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, follow};
 use crate::core::recipe::{Spelling, Value};
 
 /// Likeness from which a call surely starts the program of a stack, so that options can be added to it which it
 /// does not have yet.
 const SURE: usize = 100;
-/// Lines around a change in a diff.
-const CONTEXT: usize = 3;
 
 /// A submission, the files that its scripts name, and what is known of launchers and stacks.
 #[derive(Debug, Clone, Copy)]
@@ -42,19 +42,6 @@ pub struct Adoption<'a> {
     sure: bool,
 }
 
-/// A submission with other values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patch {
-    /// The texts before, as the reading has them.
-    pub before: Vec<Source>,
-    /// The same texts after.
-    pub after: Vec<Source>,
-    /// The changes, each at its place in the texts before.
-    pub edits: BTreeSet<Edit>,
-    /// Knobs whose value was added where it wins, because it could not be changed where it stands.
-    pub appended: BTreeSet<String>,
-}
-
 impl<'a> Adoption<'a> {
     /// Reads a submission.
     #[must_use]
@@ -65,10 +52,14 @@ impl<'a> Adoption<'a> {
         let mut reading = follow(given.submission, given.files, given.launchers, &names);
         let asks = VARIABLES.iter().map(|(name, _)| *name);
         asks.for_each(|name| inherit(&mut reading, name, given.submission));
+        compose(&mut reading, given.files);
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
         let calls = recognised.map(|(_, calls)| calls).unwrap_or_default();
         if let Some(stack) = stack {
+            for at in &calls {
+                look_inside(&mut reading, *at, given, stack);
+            }
             for spelling in stack.knobs.iter().flat_map(|k| &k.spellings) {
                 if let Spelling::Env(name) = spelling
                     && !name.starts_with("SLURM_")
@@ -93,6 +84,23 @@ impl<'a> Adoption<'a> {
     /// The calls that start the stack's program.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter().map(|at| &self.reading.calls[*at])
+    }
+
+    /// What may give knobs and is not read, beside the files that are not there.
+    #[must_use]
+    pub fn unread(&self) -> BTreeSet<String> {
+        let all = self
+            .calls()
+            .flat_map(|call| call.unread.iter().chain(&call.unread_beside));
+        let all = all.cloned();
+        all.filter(|name| !self.reading.wanted.contains(name))
+            .collect()
+    }
+
+    /// The value of something that may be no knob of the stack.
+    #[must_use]
+    pub fn given_by(&self, call: &Call, knob: &StackKnob) -> Option<Found> {
+        find(&self.reading, call, knob)
     }
 
     /// The knobs that the first of the calls gives, in the preset's order.
@@ -188,10 +196,19 @@ impl<'a> Adoption<'a> {
 
     /// Why a knob that a call does not give cannot be given to it.
     fn unclear(&self, call: &Call, knob: &StackKnob) -> Option<String> {
-        if find(&self.reading, call, knob).is_some() {
+        // A variable that a program does not know does it no harm.
+        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
+        if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
             return None;
         }
-        if let Some(path) = call.unread.first() {
+        let of_file = |s: &Spelling| matches!(s, Spelling::Key(_));
+        let beside = knob
+            .spellings
+            .iter()
+            .any(of_file)
+            .then_some(&call.unread_beside);
+        let mut unread = call.unread.iter().chain(beside.into_iter().flatten());
+        if let Some(path) = unread.next() {
             return Some(format!("{path} may give it, which is not read"));
         }
         let why = "the script does not give it, and whether the program knows it is not known";
@@ -286,6 +303,21 @@ impl<'a> Adoption<'a> {
     }
 }
 
+/// Adds the files that a call's files of settings name, and forgets what comes with the program: its values are those
+/// that the knobs have anyway.
+fn look_inside(reading: &mut Reading, at: usize, given: Given<'_>, stack: &Stack) {
+    let launchers = reading.calls[at].launchers.iter();
+    let known = launchers.filter_map(|l| {
+        let words: Vec<String> = l.split(' ').map(str::to_owned).collect();
+        given.launchers.find(&words)
+    });
+    let keys: Vec<String> = known.flat_map(|(l, _)| l.file_keys.clone()).collect();
+    add_inner(reading, at, given.files, &stack.recognise, &keys);
+    let shipped = &stack.recognise.configs;
+    let call = &mut reading.calls[at];
+    call.unread.retain(|name| !shipped.contains(name));
+}
+
 /// Adds a variable of the environment, where there is one.
 fn inherit(reading: &mut Reading, name: &str, submission: &Submission) {
     let Some(value) = submission.variables.get(name) else {
@@ -323,62 +355,4 @@ fn mismatch(wish: Option<&Value>, was: Option<&Found>, is: Option<&Found>) -> Op
         })
     };
     (said(was) != said(is)).then(|| "its value would change, too".to_owned())
-}
-
-/// The texts with all edits; None where two of them overlap.
-pub(super) fn applied(sources: &[Source], edits: &BTreeSet<Edit>) -> Option<Vec<Source>> {
-    let mut all = sources.to_vec();
-    let mut last: Option<&Edit> = None;
-    // From the end to the beginning, so that no place moves before its turn.
-    for edit in edits.iter().rev() {
-        let span = edit.span;
-        if let Some(after) = last.filter(|a| a.span.file == span.file) {
-            let both_added = span.start == span.end && after.span == span;
-            let overlaps = span.end > after.span.start || span.start == after.span.start;
-            if overlaps && !both_added {
-                return None;
-            }
-        }
-        let text = &mut all.get_mut(span.file)?.text;
-        text.get(span.start..span.end)?;
-        text.replace_range(span.start..span.end, &edit.text);
-        last = Some(edit);
-    }
-    Some(all)
-}
-
-impl Patch {
-    /// What changed, as a unified diff over all texts.
-    #[must_use]
-    pub fn diff(&self) -> String {
-        self.diffs(0..self.before.len())
-    }
-
-    /// What changed of the command line and of the environment.
-    #[must_use]
-    pub fn submission_diff(&self) -> String {
-        self.diffs(0..SCRIPT)
-    }
-
-    fn diffs(&self, numbers: std::ops::Range<usize>) -> String {
-        let mut all = String::new();
-        let both = self.before.iter().zip(&self.after).enumerate();
-        for (number, (old, new)) in both.filter(|(n, _)| numbers.contains(n)) {
-            if old.text == new.text {
-                continue;
-            }
-            // The words of the command line stand one a line; the other variables are nobody's business.
-            let shown = |text: &str| match number < SCRIPT {
-                true => text.replace('\0', "\n"),
-                false => text.to_owned(),
-            };
-            let (before, after) = (shown(&old.text), shown(&new.text));
-            let context = if number == ENVIRONMENT { 0 } else { CONTEXT };
-            let diff = similar::TextDiff::from_lines(&before, &after);
-            let mut diff = diff.unified_diff();
-            let (from, to) = (format!("a/{}", old.path), format!("b/{}", new.path));
-            all += &diff.context_radius(context).header(&from, &to).to_string();
-        }
-        all
-    }
 }

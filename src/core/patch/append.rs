@@ -3,10 +3,11 @@
 use super::edit::{Edit, Refused, Wish};
 use super::hydra;
 use super::knobs::{Found, Way, find, setting_names};
+use super::preface::exported;
 use super::settings::Format;
 use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
-use super::walk::{Call, Reading, SettingsFile};
+use super::walk::{Call, Reached, Reading, SettingsFile};
 use super::written::{quoted, written};
 use crate::core::recipe::{Role, Spelling, Value};
 
@@ -53,15 +54,21 @@ pub(super) fn append(
     };
     let new = written(value, way, "").ok_or_else(by_hand)?;
     if let Spelling::Env(name) = spelling {
-        let span = call.start;
-        let span = span.ok_or_else(|| refused("the command stands in several places"))?;
-        let span = Span {
-            end: span.start,
-            ..span
-        };
         let new = quoted(&new, Quote::Bare).ok_or_else(by_hand)?;
-        let text = format!("{name}={new} ");
-        return Ok(Some(Edit { span, text }));
+        let assignment = format!("{name}={new}");
+        // Before the command where that stands in one place, else for all that the script starts.
+        let edit = match call.start {
+            Some(span) => Some(Edit {
+                span: Span {
+                    end: span.start,
+                    ..span
+                },
+                text: format!("{assignment} "),
+            }),
+            None => exported(reading, &assignment),
+        };
+        let why = "the command stands in several places";
+        return edit.map(Some).ok_or_else(|| refused(why));
     }
     let words = match words(spelling, value, new, found) {
         Ok(words) if words.is_empty() => return Ok(None),
@@ -113,7 +120,9 @@ fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<Edit
         let knobs = stack.knobs.iter();
         knobs.filter(|knob| given_by(named, knob)).count()
     };
-    let named = call.settings.iter().max_by_key(gives)?;
+    let files = call.settings.iter();
+    let files = files.filter(|file| file.reached != Reached::Place);
+    let named = files.max_by_key(gives)?;
     let format = named.says.format();
     let way = Way::Setting {
         format,
@@ -140,7 +149,7 @@ fn given_by(named: &SettingsFile, knob: &StackKnob) -> bool {
     let spellings = spellings.filter(|s| !own || !matches!(s, Spelling::Key(_)));
     let mut entries = spellings.flat_map(setting_names);
     entries.any(|name| {
-        let entry = named.says.find(&name);
+        let entry = named.find(&name);
         entry.is_some_and(|e| e.text.as_deref() != Some("auto"))
     })
 }
@@ -165,7 +174,7 @@ impl Said {
             };
             match found.way {
                 Way::Flag | Way::Bare | Way::Switch => said.flags += 1,
-                Way::Override { .. } => said.pairs += 1,
+                Way::Override { .. } | Way::Composed => said.pairs += 1,
                 Way::Setting { .. } => {
                     let mut files = call.settings.iter();
                     said.settings += usize::from(files.any(|named| given_by(named, knob)));
@@ -195,15 +204,23 @@ fn spelling<'k>(
     let variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
     let words = &call.words[call.args.min(call.words.len())..];
     let texts: Vec<String> = words.iter().map(|w| w.text.text()).collect();
-    // The one that the words have comes before the others.
+    // The one that the words have, or else a file, comes before the others.
+    let in_files = |s: &&Spelling| {
+        let names = setting_names(s);
+        let says = |file: &SettingsFile| names.iter().any(|name| file.find(name).is_some());
+        call.settings.iter().any(says)
+    };
     let of = |is: &dyn Fn(&&Spelling) -> bool| {
         let there = |s: &&Spelling| texts.iter().any(|word| is_key(word, s.name()));
         let mut all = knob.spellings.iter().filter(is);
-        all.clone().find(there).or_else(|| all.next())
+        let mut words = all.clone();
+        let mut files = all.clone();
+        let found = words.find(there).or_else(|| files.find(in_files));
+        found.or_else(|| all.next())
     };
     if let Some(found) = found {
         return match found.way {
-            Way::Override { .. } => of(&pair),
+            Way::Override { .. } | Way::Composed => of(&pair),
             Way::Flag | Way::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
             Way::Switch => of(&flag),
             Way::Variable => of(&variable),

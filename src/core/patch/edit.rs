@@ -99,7 +99,7 @@ fn in_place(
         return None;
     }
     let old = found.value.text();
-    if let Way::Setting { shared: true, .. } = found.way {
+    if let Way::Setting { shared: true, .. } | Way::Composed = found.way {
         return None;
     }
     if found.way == Way::Bare {

@@ -3,12 +3,13 @@
 //! The words of a launch win over files of settings, and of several words the last one counts: so it is with
 //! argparse, and with Hydra's overrides.
 
+use super::configs::replaces;
 use super::hydra;
 use super::resources;
 use super::settings::Format;
 use super::stack::{Stack, StackKnob, same_flag};
 use super::traced::{From, Span, Traced, Why};
-use super::walk::{Arg, Call, ENVIRONMENT, Reading, Source};
+use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, Source};
 use crate::core::recipe::{Kind, Role, Spelling, Value};
 
 /// In which form a value is given.
@@ -29,6 +30,8 @@ pub enum Way {
     Bare,
     /// An option by which the job asks for it, such as `--gres`.
     Asked,
+    /// A key of a configuration that is composed of several files, over which the words of the launch win.
+    Composed,
     /// A key in a file of settings.
     Setting {
         /// How the file is written.
@@ -101,7 +104,7 @@ fn asked(reading: &Reading, spelling: &Spelling) -> Option<Found> {
         Spelling::Env(name) if name == "SLURM_JOB_NUM_NODES" => Role::Nodes,
         _ => return None,
     };
-    let (count, value) = resources::given(reading, role)?;
+    let (count, value) = resources::asked(reading, role)?;
     Some(Found {
         state: State::Known(Value::Int(i64::from(count))),
         value,
@@ -217,7 +220,10 @@ pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
 fn in_settings(call: &Call, spelling: &Spelling, kind: Kind) -> Option<Found> {
     let names = setting_names(spelling);
     let mut found = call.settings.iter().rev().filter_map(|named| {
-        let entry = names.iter().find_map(|name| named.says.find(name))?;
+        let (name, entry) = names
+            .iter()
+            .find_map(|name| Some((name, named.find(name)?)))?;
+        let replaced = || call.words.iter().any(|w| replaces(&w.text.text(), name));
         let value = named.content.slice(entry.bytes.start, entry.bytes.end);
         let state = match (value.unknown(), &entry.text) {
             (Some((span, why)), _) => State::Computed(span, why),
@@ -227,11 +233,14 @@ fn in_settings(call: &Call, spelling: &Spelling, kind: Kind) -> Option<Found> {
         Some(Found {
             state,
             value,
-            way: Way::Setting {
-                format: named.says.format(),
-                shared: entry.shared,
+            way: match named.reached {
+                Reached::Place => Way::Composed,
+                Reached::Word | Reached::Key => Way::Setting {
+                    format: named.says.format(),
+                    shared: entry.shared,
+                },
             },
-            maybe: false,
+            maybe: named.hidden || replaced(),
             launcher: false,
         })
     });

@@ -28,6 +28,9 @@ pub struct Launcher {
     /// Words without a dash that stand before what is started, such as a container's image.
     #[serde(default)]
     pub words: usize,
+    /// Keys of its files of settings that name a further one (`section.key`).
+    #[serde(default)]
+    pub file_keys: Vec<String>,
     /// What is started.
     pub starts: Starts,
     /// Options behind which the name of a module stands instead.

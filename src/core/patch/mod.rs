@@ -6,13 +6,16 @@
 
 mod adopt;
 mod append;
+mod configs;
 mod copies;
 mod devices;
 mod edit;
 pub mod hydra;
 mod knobs;
 mod launchers;
+mod patched;
 mod placed;
+mod preface;
 mod proposal;
 mod python;
 mod resources;
@@ -28,15 +31,16 @@ mod walk;
 mod written;
 pub mod yaml;
 
-pub use adopt::{Adoption, Given, Patch};
+pub use adopt::{Adoption, Given};
 pub use copies::{Original, copies, edits, layer};
 pub use devices::{DataParallel, Literal, Script};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
+pub use patched::Patch;
 pub use placed::{FileCopy, Place, Placed, is_shell};
 pub use proposal::{Proposal, propose};
-pub use resources::Ask;
+pub use resources::{Ask, asked, asked_in_all};
 pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};
 pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{From, Part, Quote, Span, Traced, Use, Why};

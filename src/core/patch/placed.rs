@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::adopt::{Adoption, Given, Patch, applied};
+use super::adopt::{Adoption, Given};
 use super::edit::{Edit, Refused};
 use super::knobs::find;
+use super::patched::{Patch, applied};
+use super::preface::prefaced;
 use super::selves::{holds_document, own_names};
 use super::traced::{From, Quote, Span, Traced};
 use super::walk::{COMMAND_LINE, FileRole, SCRIPT, SELF, Submission};
@@ -97,6 +99,7 @@ impl Adoption<'_> {
         let mut edits = patch.edits.clone();
         edits.extend(turns);
         let names = self.names(&changed, place);
+        let mut named = BTreeSet::new();
         for number in &changed {
             let kept = self.kept_names(*number, place);
             let source = &self.reading.sources[*number];
@@ -104,9 +107,11 @@ impl Adoption<'_> {
                 let what = "asks for its own name and holds a here-document; change it by hand";
                 return Err(by_hand(format!("{} {what}", source.path)));
             }
+            if !kept.is_empty() {
+                named.insert(*number);
+            }
             edits.extend(kept);
         }
-        edits.extend(self.head(place));
         let both = || by_hand("two changes meet at one place; make them by hand".to_owned());
         let after = applied(&self.reading.sources, &edits).ok_or_else(both)?;
         let (mut submission, files) = self.resubmitted(patch);
@@ -114,7 +119,13 @@ impl Adoption<'_> {
             original: after[*number].path.clone(),
             before: self.reading.sources[*number].text.clone(),
             name: names[number].clone(),
-            text: after[*number].text.clone(),
+            text: prefaced(
+                &after[*number].text,
+                place.head.filter(|_| *number == SCRIPT),
+                named
+                    .contains(number)
+                    .then(|| absolute(&after[*number].path, place.workdir)),
+            ),
         };
         let copies: Vec<FileCopy> = changed.iter().map(copy).collect();
         if patch.edits.iter().any(|e| e.span.file >= SCRIPT) {
@@ -207,7 +218,7 @@ impl Adoption<'_> {
             {
                 path.to_owned()
             }
-            Quote::Raw => path.to_owned(),
+            Quote::Raw if span.file < SCRIPT => path.to_owned(),
             Quote::Bare if !path.contains('\'') => format!("'{path}'"),
             Quote::Single if !path.contains('\'') => path.to_owned(),
             Quote::Double if !path.contains(['"', '$', '`', '\\']) => path.to_owned(),
@@ -254,7 +265,7 @@ impl Adoption<'_> {
         // In a file that is taken over `$0` is the name of the script that takes it over.
         let runs = entry || roles.contains(&FileRole::Run);
         let own = own_names(&source.text);
-        let mut edits: Vec<Edit> = own
+        let edits = own
             .into_iter()
             .filter(|own| runs || !own.is_zero)
             .map(|own| Edit {
@@ -267,36 +278,8 @@ impl Adoption<'_> {
                     true => SELF.to_owned(),
                     false => format!("${{{SELF}}}"),
                 },
-            })
-            .collect();
-        if !edits.is_empty() {
-            let at = first_command(&source.text);
-            let original = absolute(&source.path, place.workdir).replace('\'', "'\\''");
-            edits.push(Edit {
-                span: Span { file: number, start: at, end: at },
-                text: format!("{SELF}='{original}' # oomctl: for the name of this script, of which this is a copy\n"),
             });
-        }
-        edits
-    }
-
-    /// The line before the first command of the submitted script.
-    fn head(&self, place: &Place<'_>) -> Option<Edit> {
-        let script = self.reading.sources.get(SCRIPT)?;
-        let at = first_command(&script.text);
-        let line = place.head?;
-        let before = match script.text[..at].ends_with('\n') || at == 0 {
-            true => "",
-            false => "\n",
-        };
-        Some(Edit {
-            span: Span {
-                file: SCRIPT,
-                start: at,
-                end: at,
-            },
-            text: format!("{before}{line}\n"),
-        })
+        edits.collect()
     }
 
     /// Reads the copies as they will run: the same programs must be started, with the same values.
@@ -356,19 +339,6 @@ fn absolute(path: &str, workdir: &str) -> String {
         true => path.to_owned(),
         false => format!("{workdir}/{path}"),
     }
-}
-
-/// Where the first line begins that is neither blank nor a comment.
-fn first_command(text: &str) -> usize {
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim();
-        if !trimmed.is_empty() && !trimmed.starts_with('#') {
-            return at;
-        }
-        at += line.len();
-    }
-    at
 }
 
 /// The bytes of a script that a word stands for, at the place where it is used, and their quotes.

@@ -47,32 +47,60 @@ impl Ask {
     }
 }
 
-/// How many GPUs of each node, or nodes, the job asks for, and the bytes that say it.
-pub(super) fn given(reading: &Reading, role: Role) -> Option<(u32, Traced)> {
+/// How many GPUs of each node, or nodes, the job asks for, and the bytes that say it. None where it asks for none, or
+/// not in a way that tells.
+#[must_use]
+pub fn asked(reading: &Reading, role: Role) -> Option<(u32, Traced)> {
     let all = directives(reading);
-    let number = |option: &str| Some((counted(wins(&all, option)?)?, wins(&all, option)?));
     let (count, directive) = match role {
-        Role::Nodes => number("nodes")?,
+        Role::Nodes => {
+            let nodes = wins(&all, "nodes")?;
+            (counted(nodes)?, nodes)
+        }
         Role::GpusPerNode => {
-            let asked = GPU_OPTIONS.iter().filter_map(|option| wins(&all, option));
-            let asked: Vec<&Directive> = asked.filter(|d| asks_gpus(d)).collect();
-            let [one] = asked.as_slice() else {
-                return None;
-            };
-            let count = counted(one)?;
-            let count = match one.option.as_str() {
-                "gpus" => {
-                    let nodes = wins(&all, "nodes").map_or(Some(1), counted)?;
-                    (nodes > 0 && count.is_multiple_of(nodes)).then(|| count / nodes)?
-                }
-                "gpus-per-task" => count.checked_mul(number("ntasks-per-node")?.0)?,
-                _ => count,
-            };
-            (count, *one)
+            let given = gpu_options(&all);
+            let counts: Option<Vec<u32>> = given.iter().map(|d| per_node(&all, d)).collect();
+            let counts = counts?;
+            let count = *counts.first()?;
+            // Several options may say the same.
+            (
+                counts.iter().all(|c| *c == count).then_some(count)?,
+                *given.first()?,
+            )
         }
         _ => return None,
     };
     Some((count, directive.value.clone()?))
+}
+
+/// How many GPUs the whole job asks for, where nothing tells how many each node has.
+#[must_use]
+pub fn asked_in_all(reading: &Reading) -> Option<u32> {
+    counted(wins(&directives(reading), "gpus")?)
+}
+
+/// The options that count by which GPUs are asked for.
+fn gpu_options(all: &[Directive]) -> Vec<&Directive> {
+    let given = GPU_OPTIONS.iter().filter_map(|option| wins(all, option));
+    given.filter(|d| asks_gpus(d)).collect()
+}
+
+/// The number of an option that is not given stands for `none`.
+fn number(all: &[Directive], option: &str, none: u32) -> Option<u32> {
+    wins(all, option).map_or(Some(none), counted)
+}
+
+/// GPUs of each node that an option asks for.
+fn per_node(all: &[Directive], directive: &Directive) -> Option<u32> {
+    let count = counted(directive)?;
+    match directive.option.as_str() {
+        "gpus" => {
+            let nodes = number(all, "nodes", 1).filter(|n| *n > 0)?;
+            count.is_multiple_of(nodes).then(|| count / nodes)
+        }
+        "gpus-per-task" => count.checked_mul(counted(wins(all, "ntasks-per-node")?)?),
+        _ => Some(count),
+    }
 }
 
 /// The number in `gpu:a100:4`, `a100:4` or `4`; 1 where none is said.
@@ -84,7 +112,7 @@ fn counted(directive: &Directive) -> Option<u32> {
         _ => text.as_str(),
     };
     let last = mine.rsplit(':').next().unwrap_or(mine);
-    let named = directive.option.starts_with("g") && last.starts_with(char::is_alphabetic);
+    let named = directive.option.starts_with('g') && last.starts_with(char::is_alphabetic);
     if named { Some(1) } else { last.parse().ok() }
 }
 
@@ -135,36 +163,90 @@ fn nodes(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, 
 }
 
 fn gpus(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, String> {
-    let given = GPU_OPTIONS.iter().filter_map(|option| wins(all, option));
-    let given: Vec<&Directive> = given.filter(|d| asks_gpus(d)).collect();
-    let number = |option: &str| {
-        let text =
-            wins(all, option).map(|d| d.value.as_ref().map(Traced::text).unwrap_or_default());
-        text.map_or(Some(1), |t| t.parse::<u32>().ok())
-    };
-    match given.as_slice() {
-        [] => added(reading, &format!("--gres=gpu:{count}")),
-        [one] => {
-            let count = match one.option.as_str() {
-                "gpus" => number("nodes").map(|nodes| count * nodes),
-                "gpus-per-task" => {
-                    let tasks = number("ntasks-per-node").filter(|n| *n > 0);
-                    tasks
-                        .filter(|n| count.is_multiple_of(*n))
-                        .map(|n| count / n)
-                }
-                _ => Some(count),
-            };
-            let count = count.ok_or_else(|| {
-                format!(
-                    "how many GPUs --{} means is not known; change it by hand",
-                    one.option
-                )
-            })?;
-            recounted(one, count)
-        }
-        _ => Err("GPUs are asked for with several options; change them by hand".to_owned()),
+    let given = gpu_options(all);
+    if given.is_empty() {
+        return added(reading, &format!("--gres=gpu:{count}"));
     }
+    let unclear = |d: &Directive| {
+        let option = &d.option;
+        format!("how many GPUs --{option} means is not known; change it by hand")
+    };
+    let mut before = None;
+    for directive in &given {
+        let here = per_node(all, directive).ok_or_else(|| unclear(directive))?;
+        if before.replace(here).is_some_and(|other| other != here) {
+            let why = "GPUs are asked for with several options, which differ; change them by hand";
+            return Err(why.to_owned());
+        }
+    }
+    steps_fit(reading)?;
+    let (mut edits, tasks) = tasks_along(all, before.unwrap_or(count), count)?;
+    for directive in given {
+        let new = match directive.option.as_str() {
+            "gpus" => number(all, "nodes", 1).and_then(|nodes| count.checked_mul(nodes)),
+            "gpus-per-task" => {
+                let tasks = tasks.filter(|n| *n > 0 && count.is_multiple_of(*n));
+                tasks.map(|n| count / n)
+            }
+            _ => Some(count),
+        };
+        let new = new.ok_or_else(|| unclear(directive))?;
+        if counted(directive) != Some(new) {
+            edits.extend(recounted(directive, new)?);
+        }
+    }
+    Ok(edits)
+}
+
+/// Where each GPU has a task of its own, there are as many tasks as GPUs: the edits, and how many tasks a node then has.
+fn tasks_along(
+    all: &[Directive],
+    before: u32,
+    count: u32,
+) -> Result<(Vec<Edit>, Option<u32>), String> {
+    let in_all = wins(all, "ntasks").map(|d| (d, counted(d)));
+    if let Some((directive, tasks)) = in_all
+        && tasks != number(all, "nodes", 1)
+    {
+        let text = directive
+            .value
+            .as_ref()
+            .map(Traced::text)
+            .unwrap_or_default();
+        return Err(format!(
+            "the job also asks for --ntasks={text}, which may be a task for each GPU; change both by hand"
+        ));
+    }
+    let Some(directive) = wins(all, "ntasks-per-node") else {
+        return Ok((Vec::new(), None));
+    };
+    match counted(directive) {
+        Some(1) if before == 1 && wins(all, "gpus-per-task").is_none() => Ok((Vec::new(), Some(1))),
+        Some(tasks) if tasks == before => {
+            Ok((vec![value(directive, &count.to_string())?], Some(count)))
+        }
+        Some(1) => Ok((Vec::new(), Some(1))),
+        _ => Err(
+            "--ntasks-per-node is neither 1 nor the number of GPUs; change both by hand".to_owned(),
+        ),
+    }
+}
+
+/// A step that asks for GPUs of its own would not get those that the job has more.
+fn steps_fit(reading: &Reading) -> Result<(), String> {
+    for call in &reading.calls {
+        let launchers = call.words.iter().take(call.args).map(|w| w.text.text());
+        let own = |word: &String| {
+            let name = word.split('=').next().unwrap_or(word);
+            let option = name.strip_prefix("--").unwrap_or_default();
+            GPU_OPTIONS.contains(&option) || option == "ntasks-per-node"
+        };
+        let steps = call.launchers.iter().any(|l| l == "srun");
+        if let Some(word) = launchers.into_iter().find(|w| steps && own(w)) {
+            return Err(format!("srun is told {word}, too; change both by hand"));
+        }
+    }
+    Ok(())
 }
 
 fn asks_gpus(directive: &Directive) -> bool {

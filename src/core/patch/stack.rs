@@ -35,6 +35,21 @@ pub struct StackKnob {
     pub styles: Vec<usize>,
 }
 
+impl StackKnob {
+    /// A value that no preset has as a knob.
+    #[must_use]
+    pub fn bare(name: &str, kind: Kind, spelling: Spelling) -> Self {
+        Self {
+            name: name.to_owned(),
+            role: None,
+            kind,
+            effect: Effect::Resources,
+            spellings: vec![spelling],
+            styles: vec![0],
+        }
+    }
+}
+
 impl Stack {
     /// The stack of a preset.
     #[must_use]
@@ -151,7 +166,7 @@ fn with_command(name: &str, call: &Call) -> String {
 
 fn in_settings(call: &Call, names: &[String]) -> bool {
     let mut all = call.settings.iter();
-    all.any(|named| names.iter().any(|name| named.says.find(name).is_some()))
+    all.any(|named| names.iter().any(|name| named.find(name).is_some()))
 }
 
 /// Whether a word gives the value of a key or flag.

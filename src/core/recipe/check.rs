@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use minijinja::{Expression, Value as Jinja};
 
@@ -12,13 +11,13 @@ use super::named::Named;
 use super::preset::Rule;
 use super::resolve::{Recipe, add_ambient};
 use super::stack::Preset;
-use super::value::Value;
+use super::value::{Key, Value, key};
 
 /// The rules that look at one of some knobs whose values are being tried.
 pub struct Checker<'a> {
     rules: Vec<Compiled<'a>>,
     /// Answers so far, by the number of the rule and the values that it looks at.
-    known: RefCell<BTreeMap<(usize, String), bool>>,
+    known: RefCell<BTreeMap<(usize, Key), bool>>,
 }
 
 struct Compiled<'a> {
@@ -89,11 +88,7 @@ impl<'a> Checker<'a> {
 
     /// What a rule says of values that it may have been asked about before.
     fn answer(&self, rule: usize, values: &[(&str, &Value)]) -> bool {
-        let mut key = String::new();
-        for (_, value) in values {
-            // Writing to a string does not fail.
-            let _ = write!(key, "{value};");
-        }
+        let key = key(values.iter().map(|(_, value)| *value));
         let ask = || self.holds(rule, values.iter().copied());
         let mut known = self.known.borrow_mut();
         *known.entry((rule, key)).or_insert_with(ask)

@@ -9,6 +9,9 @@ use serde::Deserialize;
 use super::knob::{Scalar, default_value};
 use super::stack::Preset;
 
+/// The rung as whose doing the choice of a checkpoint is shown.
+pub const CHOSEN: &str = "checkpoint";
+
 /// What is known about a framework's checkpoints.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

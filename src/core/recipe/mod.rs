@@ -23,7 +23,7 @@ mod stack;
 mod value;
 
 pub use check::{Checker, Formula};
-pub use checkpoint::{Bound, Checkpoint, OnDisk};
+pub use checkpoint::{Bound, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Effect, Knob, Role, Scalar, Spelling, VersionedKnob, default_value};
@@ -40,4 +40,4 @@ pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, Shaper, breaks, knobs_in, knobs_of, scope_of};
 pub use stack::Preset;
-pub use value::{Kind, Value};
+pub use value::{Key, Kind, Value, key};

@@ -93,6 +93,21 @@ pub struct Recognise {
     /// Launchers, for a preset of any program that they start.
     #[serde(default)]
     pub launchers: Vec<String>,
+    /// Keys of its files of settings that name a further one, as from the folder in which it runs.
+    #[serde(default)]
+    pub file_keys: Vec<String>,
+    /// The key of its files of settings that names those below them, as from their own folder.
+    #[serde(default)]
+    pub below_key: Option<String>,
+    /// How its model is given, in the forms of `spellings`.
+    #[serde(default)]
+    pub model: Vec<String>,
+    /// Keys and flags that make no difference to the memory of a GPU; one that ends in `*` stands for all that begin so.
+    #[serde(default)]
+    pub indifferent: Vec<String>,
+    /// Names of configurations that come with it: what they say is what the knobs have anyway.
+    #[serde(default)]
+    pub configs: Vec<String>,
 }
 
 /// A bridge from knobs to the memory model: the fields of a bare specification as expressions.
@@ -146,6 +161,9 @@ pub struct KnobSetFile {
 pub struct Framework {
     /// Its name, as in messages.
     pub name: String,
+    /// Names of its package, as pip and modules have them.
+    #[serde(default)]
+    pub packages: Vec<String>,
     /// The top-level key of `oomctl.yaml` that picks the version (`verl_version`).
     pub version_key: String,
     /// Version when the project names none.

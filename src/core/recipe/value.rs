@@ -27,6 +27,39 @@ pub enum Value {
     Map(BTreeMap<String, String>),
 }
 
+/// Some values in their order, as bytes that are compared sooner than values.
+pub type Key = Vec<u8>;
+
+/// The key of some values: two have the same only where all values are equal.
+#[must_use]
+pub fn key<'v>(values: impl Iterator<Item = &'v Value>) -> Key {
+    let mut key = Key::new();
+    for value in values {
+        match value {
+            Value::Null => key.push(0),
+            Value::Bool(yes) => key.extend([1, u8::from(*yes)]),
+            Value::Int(number) => {
+                key.push(2);
+                key.extend(number.to_le_bytes());
+            }
+            Value::Float(number) => {
+                key.push(3);
+                key.extend(number.to_bits().to_le_bytes());
+            }
+            // No text has the last of these bytes, for it is UTF-8.
+            Value::Text(text) => {
+                key.push(4);
+                key.extend(text.bytes().chain([u8::MAX]));
+            }
+            Value::List(_) | Value::Map(_) => {
+                key.push(5);
+                key.extend(format!("{value:?}").bytes().chain([u8::MAX]));
+            }
+        }
+    }
+    key
+}
+
 /// The kind of value that a knob takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

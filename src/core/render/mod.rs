@@ -14,7 +14,7 @@ use minijinja::Value as Jinja;
 use minijinja::value::Serde;
 use serde::{Deserialize, Serialize};
 
-use crate::core::recipe::{Preset, Shape, expr};
+use crate::core::recipe::{CHOSEN, Origin, Preset, Shape, expr};
 
 pub use array::{directives, dispatcher};
 pub use quote::{comment, hydra_value, sbatch_word, shell_word};
@@ -122,8 +122,15 @@ fn context(preset: &Preset, shape: &Shape, place: &AttemptPlace) -> Result<Jinja
     attempt.insert("workdir", expr::to_jinja(&text(&place.workdir)));
     attempt.insert("program", Jinja::from(place.program.as_deref()));
     attempt.insert("files", Jinja::from(files));
+    attempt.insert("checkpoint_chosen", Jinja::from(checkpoint_chosen(shape)));
     scope.set("attempt", Jinja::from(attempt));
     Ok(scope.context())
+}
+
+/// Was it set for the attempt what it goes on from, where the program would have taken something else?
+fn checkpoint_chosen(shape: &Shape) -> bool {
+    let chosen = |origin: &Origin| matches!(origin, Origin::Rung { rung, .. } if rung == CHOSEN);
+    shape.recipe().values.values().any(|r| chosen(&r.origin))
 }
 
 fn text(t: &str) -> crate::core::recipe::Value {

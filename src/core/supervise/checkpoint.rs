@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::ready::Request;
 use crate::core::recipe::{
-    Layer, LayerKind, OnDisk, Origin, Scalar, Shape, Value, default_value, expr,
+    CHOSEN, Layer, LayerKind, OnDisk, Origin, Scalar, Shape, Value, default_value, expr,
 };
 
 /// Where checkpoints lie, for a look at them.
@@ -162,7 +162,7 @@ impl Request {
             let knob = self.preset().knob(name)?;
             let value = default_value(knob.kind, &scalar).ok()?;
             let origin = Origin::Rung {
-                rung: "checkpoint".to_owned(),
+                rung: CHOSEN.to_owned(),
                 attempt,
             };
             layer.set(&knob.name, value, origin);

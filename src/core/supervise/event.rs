@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::fact::LogEnd;
 use crate::core::diagnose::{Class, Incident, Progress};
@@ -105,6 +105,8 @@ pub enum Event {
         attempt: u32,
         /// What it said.
         status: JobStatus,
+        /// How long before this was asked somebody else had asked whose answer it is; zero where it was asked now.
+        age: SignedDuration,
     },
     /// The scheduler answered and surely knows the job no more.
     Vanished {

@@ -59,7 +59,8 @@ impl Request {
             return Err(Refusal(problems));
         }
         // Where scripts compute a value, the memory model would be asked about another configuration.
-        let unknown = |l: &Layer| l.kind == LayerKind::Command && !l.pins.is_empty();
+        let says = [LayerKind::Program, LayerKind::Command];
+        let unknown = |l: &Layer| says.contains(&l.kind) && !l.pins.is_empty();
         let computed = inputs.scripts.is_some() && inputs.layers.iter().any(unknown);
         let profile = inputs.memory_profile.as_ref().filter(|_| !computed);
         let profile = profile

@@ -16,6 +16,9 @@ use crate::core::recipe::{
 };
 use crate::core::render::{AttemptPlace, RenderedFile};
 
+/// The knob that says whether the GPUs' memory is sampled beside a job.
+const SAMPLER: &str = "sampler";
+
 /// The scripts of a request made ready to be read.
 #[derive(Debug, Clone)]
 pub(super) struct Own {
@@ -73,7 +76,8 @@ impl Request {
         adoption: &Adoption<'_>,
         rungs: &[Layer],
     ) -> Result<Result<Patch, Vec<Refused>>, Refusal> {
-        if rungs.is_empty() {
+        let learned = |l: &Layer| l.kind == LayerKind::Learned;
+        if rungs.is_empty() && !self.inputs().layers.iter().any(learned) {
             return Ok(Ok(adoption.unchanged()));
         }
         let mut changes = self.changes(rungs)?;
@@ -83,9 +87,11 @@ impl Request {
         Ok(adopt::patched(self.preset(), adoption, &changes))
     }
 
-    /// The knobs that have other values with these rungs.
+    /// The knobs that have other values with what was learned and these rungs than the scripts give them.
     fn changes(&self, rungs: &[Layer]) -> Result<BTreeMap<String, Value>, Refusal> {
-        let (before, after) = (self.shape(&[])?, self.shape(rungs)?);
+        let mut asked = self.clone();
+        asked.layers_mut().retain(|l| l.kind != LayerKind::Learned);
+        let (before, after) = (asked.shape(&[])?, self.shape(rungs)?);
         let knobs = self.preset().knobs.iter().map(|k| &k.name);
         let changed = knobs.filter_map(|name| {
             let value = after.recipe().value(name);
@@ -106,8 +112,28 @@ impl Request {
         };
         let patch = self.patch_of(&adoption, rungs)?;
         let name = adopt::job_name(&adoption.reading);
-        let files = patch.and_then(|patch| adopt::files(&adoption, &patch, at, &name));
+        let sampled = self.sampled();
+        let files = patch.and_then(|patch| adopt::files(&adoption, &patch, at, &name, sampled));
         files.map(Some).map_err(|refused| told(&refused))
+    }
+
+    /// What two jobs must have in common beside knobs to be compared.
+    ///
+    /// # Errors
+    /// What is not known of the scripts.
+    pub fn own_facts(&self) -> Result<BTreeMap<String, String>, Refusal> {
+        let facts = self.adoption().map(|adoption| adopt::comparable(&adoption));
+        facts
+            .transpose()
+            .map(Option::unwrap_or_default)
+            .map_err(|why| Problem::new(why).into())
+    }
+
+    /// Whether the memory of the job's GPUs is sampled beside the script.
+    fn sampled(&self) -> bool {
+        let layers = self.inputs().layers.iter().rev();
+        let mut given = layers.filter_map(|l| l.settings.get(SAMPLER));
+        given.next().is_none_or(|s| s.value != Value::Bool(false))
     }
 
     /// What the scheduler is handed beside the files.
@@ -146,7 +172,7 @@ impl Request {
     pub(super) fn own_resources(&self, rungs: &[Layer]) -> Option<Resources> {
         let adoption = self.adoption()?;
         let patch = self.patch_of(&adoption, rungs).ok()?.ok();
-        let asked = match patch.filter(|_| !rungs.is_empty()) {
+        let asked = match patch.filter(|p| !p.edits.is_empty()) {
             None => adopt::resources(&adoption.reading),
             Some(patch) => {
                 let scripts = self.inputs().scripts.as_ref()?;
@@ -204,7 +230,8 @@ impl Request {
             let next: Vec<Layer> = next.cloned().collect();
             let place = AttemptPlace::anywhere(&self.inputs().workdir, &self.inputs().backend);
             let patch = self.patch_of(&adoption, &next)?;
-            let Err(refused) = patch.and_then(|p| adopt::files(&adoption, &p, &place, "job"))
+            let Err(refused) =
+                patch.and_then(|p| adopt::files(&adoption, &p, &place, "job", false))
             else {
                 return Ok(decision);
             };

@@ -52,12 +52,15 @@ impl Request {
     /// What decides about the memory of the configuration with these rungs.
     ///
     /// # Errors
-    /// As `shape`.
+    /// As `shape`; what is not known of a script of the user's own.
     pub fn job(&self, rungs: &[Layer]) -> Result<Job, Refusal> {
         let inputs = self.inputs();
         let shape = self.shape(rungs)?;
         let cluster = inputs.cluster.as_deref();
-        Ok(Job::of(self.preset(), &shape, cluster, &inputs.backend))
+        let mut job = Job::of(self.preset(), &shape, cluster, &inputs.backend);
+        // What is not known of a script teaches nothing about others.
+        job.same.extend(self.own_facts()?);
+        Ok(job)
     }
 
     /// Where to start after what was learned: as asked for, unless that is known to fail. Then from the

@@ -39,7 +39,7 @@ pub(super) struct Watch {
     pub last_status: Option<JobStatus>,
     /// Since when every poll said this state.
     pub said_since: Option<Timestamp>,
-    /// When a poll was last answered.
+    /// The moment of which the last answer to a poll tells: when that was asked, by this process or by another.
     pub answered: Option<Timestamp>,
     /// When the first clean empty answer of an unbroken row came.
     pub clean_since: Option<Timestamp>,
@@ -97,14 +97,15 @@ impl Watch {
                 self.clean_since = None;
                 self.clean_answers = 0;
             }
-            Event::Polled { status, .. } => {
+            Event::Polled { status, age, .. } => {
+                let seen = now.checked_sub(*age).unwrap_or(now);
                 self.poll.answered(now);
-                self.answered = Some(now);
+                self.answered = Some(seen);
                 let same = self
                     .last_status
                     .as_ref()
                     .is_some_and(|s| s.state == status.state);
-                self.said_since = self.said_since.filter(|_| same).or(Some(now));
+                self.said_since = self.said_since.filter(|_| same).or(Some(seen));
                 self.last_status = Some(status.clone());
                 self.ends_before_poll = std::mem::take(&mut self.ends_at_poll);
                 self.ends_at_poll.clone_from(&self.log_ends);

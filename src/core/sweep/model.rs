@@ -216,13 +216,14 @@ fn spec(
     profile: &Profile,
     cell: &Cell,
 ) -> Result<Spec, String> {
-    let mut map = serde_json::Map::new();
-    for (field, node) in fields {
-        let value = nodes.eval(*node, cell).ok();
+    let mut value = |node: usize| {
+        let value = nodes.eval(node, cell).ok();
         let value = value.and_then(|v| serde_json::to_value(v).ok());
-        map.insert(field.clone(), value.unwrap_or_default());
-    }
-    spec_from(nodes.preset_name(), map, profile).map_err(|e| e.to_string())
+        value.unwrap_or_default()
+    };
+    let values: Vec<_> = fields.iter().map(|(_, node)| value(*node)).collect();
+    let names = fields.iter().map(|(name, _)| name.as_str());
+    spec_from(nodes.preset_name(), names.zip(&values), profile).map_err(|e| e.to_string())
 }
 
 fn by_profile(

@@ -327,8 +327,8 @@ impl AttemptLogs {
         for log in self.logs.iter().filter(|_| complete) {
             self.readers.scanner.finish_source(log.text.source);
         }
-        let progress = self.readers.scanner.digest().progress;
-        (self.readers.scanner.verdict(status), progress)
+        let scanner = &self.readers.scanner;
+        (scanner.verdict(status), scanner.progress())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{LEDGER_FILE, LedgerError};
@@ -236,9 +238,38 @@ pub(super) fn behind(bytes: &[u8], offset: u64, epoch: u64) -> Result<Option<Tor
     }))
 }
 
+/// A record without its fact.
+#[derive(Deserialize)]
+struct Place {
+    v: u32,
+    seq: u64,
+    at: Timestamp,
+    epoch: u64,
+}
+
+/// A record as this version writes them. Place and fact are read from the line one after the other: together, every value
+/// would be held twice on the way, and a project may have ten thousand ledgers.
+fn record(line: &[u8]) -> serde_json::Result<Record> {
+    let Place { v, seq, at, epoch } = serde_json::from_slice(line)?;
+    if v != LEDGER_VERSION {
+        return Err(serde::de::Error::custom("of another version"));
+    }
+    let fact = serde_json::from_slice(line)?;
+    Ok(Record {
+        v,
+        seq,
+        at,
+        epoch,
+        fact,
+    })
+}
+
 fn classify(line: &[u8]) -> Kind {
     if line.is_empty() {
         return Kind::Empty;
+    }
+    if let Ok(record) = record(line) {
+        return Kind::Record(Box::new(record));
     }
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,

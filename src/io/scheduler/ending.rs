@@ -126,7 +126,7 @@ mod tests {
             let running = |job: &JobRef| JobStatus::bare(job.id.clone(), JobState::Running);
             Ok(Poll {
                 jobs: jobs.iter().map(running).collect(),
-                vanished: Vec::new(),
+                ..Poll::default()
             })
         }
 

@@ -9,7 +9,7 @@ pub mod slurm;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::core::job::{JobId, JobRef, JobStatus, Token};
 
@@ -121,6 +121,9 @@ pub struct Poll {
     /// Jobs of which the scheduler surely knows nothing any more (purged from queue and accounting,
     /// asked twice).
     pub vanished: Vec<JobId>,
+    /// How long before this question the oldest of these answers was asked for, by another process; zero where all were
+    /// asked for now.
+    pub age: SignedDuration,
 }
 
 /// A scheduler.

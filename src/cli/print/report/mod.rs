@@ -10,7 +10,8 @@ pub use page::{Format, render};
 
 use super::estimate_view::phase_name;
 use super::measured;
-use super::run_view::{RunView, run_view};
+use super::row::Row;
+use super::run_view::{RunView, run_view, summary};
 use crate::core::diagnose::{Evidence, sanitize};
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
@@ -124,24 +125,21 @@ struct Changed {
     effect: &'static str,
 }
 
-/// Gathers what a report about these runs shows.
-pub fn report(title: &str, told: &[Told<'_>], now: Timestamp) -> Report {
-    let views: Vec<RunView> = told.iter().map(|t| run_view(t.history, now)).collect();
-    let in_full = in_full(&views);
-    let several = told.len() > 1;
-    let line = |(view, full): (&RunView, &bool)| line(view, *full);
-    let overview = views.iter().zip(&in_full).filter(|_| several).map(line);
-    let overview = overview.collect();
+/// Gathers what a report shows: of several runs a line each, and of these in full what there is to tell.
+pub fn report(title: &str, rows: &[Row], told: &[Told<'_>], now: Timestamp) -> Report {
+    let several = rows.len() > 1;
+    let in_full = |row: &Row| told.iter().any(|t| t.history.run == row.run);
+    let overview = rows.iter().filter(|_| several);
+    let overview = overview.map(|row| line(row, in_full(row))).collect();
     let counts = match several {
-        true => super::run_view::summary(&views).trim().to_owned(),
+        true => summary(rows.iter().map(|row| row.state.as_str())),
         false => String::new(),
     };
-    let gpu_seconds = told.iter().map(|t| t.history.gpu_seconds(now)).sum();
     let curves = if several { CURVES_AMONG } else { CURVES_ALONE };
-    let shown = told.iter().zip(views).zip(&in_full);
-    let shown = shown.filter(|(_, full)| **full);
-    let runs: Vec<Run> = shown
-        .map(|((told, view), _)| run(told, view, curves, now))
+    let gpu_seconds = rows.iter().map(|row| row.gpu_seconds).sum();
+    let runs: Vec<Run> = told
+        .iter()
+        .map(|told| run(told, run_view(told.history, now), curves, now))
         .collect();
     Report {
         schema_version: 1,
@@ -149,38 +147,36 @@ pub fn report(title: &str, told: &[Told<'_>], now: Timestamp) -> Report {
         oomctl: env!("CARGO_PKG_VERSION"),
         made: now.strftime("%Y-%m-%d %H:%M UTC").to_string(),
         overview,
-        counts,
+        counts: counts.trim().to_owned(),
         gpu_seconds,
-        left_out: told.len() - runs.len(),
+        left_out: rows.len().saturating_sub(runs.len()),
         runs,
     }
 }
 
 /// Which runs are told in full: all, or else first those in which something went wrong.
-fn in_full(views: &[RunView]) -> Vec<bool> {
-    let mut order: Vec<usize> = (0..views.len()).collect();
-    let dull = |v: &RunView| v.attempts.len() < 2 && matches!(v.exit_code, Some(0) | None);
-    order.sort_by_key(|i| dull(&views[*i]));
-    let mut full = vec![false; views.len()];
-    order
-        .into_iter()
-        .take(RUNS_MAX)
-        .for_each(|i| full[i] = true);
-    full
+pub fn in_full(rows: &[Row]) -> Vec<&Row> {
+    let dull = |row: &Row| row.attempts < 2 && matches!(row.exit_code, Some(0) | None);
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|i| dull(&rows[*i]));
+    order.truncate(RUNS_MAX);
+    order.sort_unstable();
+    order.into_iter().map(|i| &rows[i]).collect()
 }
 
-fn line(view: &RunView, in_full: bool) -> Line {
-    let headlines = view.attempts.iter().rev().filter(|a| a.headline.is_some());
-    let failed = headlines.filter(|a| a.incident.as_ref().is_some_and(|i| i.fatal));
-    let headline = failed.into_iter().find_map(|a| a.headline.clone());
+fn line(row: &Row, in_full: bool) -> Line {
     Line {
-        run: view.run.clone(),
-        state: view.state.clone(),
-        good: good(view),
-        attempts: view.attempts.len(),
-        elapsed_s: view.elapsed_s,
-        gpu_hours: view.gpu_hours,
-        why: view.reason.clone().or(headline).unwrap_or_default(),
+        run: row.run.clone(),
+        state: row.state.clone(),
+        good: row.good(),
+        attempts: row.attempts,
+        elapsed_s: row.elapsed_s,
+        gpu_hours: (row.gpu_seconds / 36.0).round() / 100.0,
+        why: row
+            .reason
+            .clone()
+            .or_else(|| row.failure.clone())
+            .unwrap_or_default(),
         in_full,
     }
 }

@@ -131,7 +131,7 @@ pub(super) const FRAMES: &[Row] = &[
         "load",
         44,
         "in load_model | load_tensors | load_weights | in from_pretrained | from_pretrained( | _load_state_dict_into_meta_model | _load_pretrained_model | modeling_utils.py\", line | load_state_dict( | default_loader.py \
-        | caching_allocator_warmup | safetensors | set_module_tensor_to_device | in dispatch_model | load_checkpoint_and_dispatch | in get_peft_model | prepare_model_for_kbit_training | in initialize_model | torch.load( | in load_file$ \
+        | caching_allocator_warmup | safetensors | set_module_tensor_to_device | in dispatch_model | load_checkpoint_and_dispatch | in get_peft_model | prepare_model_for_kbit_training | in initialize_model$ | torch.load( | in load_file$ \
         | in load_hf_weights | in process_weights_after_loading | in create_weights | in restore$ | partition_parameters.py*in _post_init_method",
     ),
     row(
@@ -150,7 +150,7 @@ pub(super) const FRAMES: &[Row] = &[
         "in init_device | in set_device | torch.cuda.set_device | _dummy_sampler_run | in init_process_group | init_worker_distributed_environment | in profile_run | in _dummy_run | in init_model | init_model( | in _build_ | _init_device \
         | in run_scheduler_process | deepspeed.initialize( | in determine_available_memory | ConfigCompositionException | in _lazy_init | FullyShardedDataParallel( | _flat_param.py*in __init__$ | _flat_param.py*in _init_flat | in flatten_tensors \
         | accelerator.prepare( | in _configure_ | nn/parallel/distributed.py*in __init__$ | _sync_module_states | DistributedDataParallel( | in _auto_wrap | in _recursive_wrap | fully_shard( | _init_utils.py | _wrap_utils.py \
-        | in setup_model_and_optimizer | in initialize_megatron | in initialize_ | in configure_optimizers | in create_optimizer | in compile_or_warm_up_model | in kernel_warmup | backend_compile | in init_torch_distributed | ray.init( \
+        | in setup_model_and_optimizer | initialize_model_parallel | in _initialize_distributed | in initialize_megatron | in initialize_ | in configure_optimizers | in create_optimizer | in compile_or_warm_up_model | in kernel_warmup | backend_compile | in init_torch_distributed | ray.init( \
         | in init_workers | in get_model$ | hydra/_internal | argparse.py | in validate_config | in initialize$ | in parse_args | in wandb_init | wandb/sdk/ | in _initialize_worker",
     ),
     row(

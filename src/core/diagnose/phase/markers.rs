@@ -5,72 +5,83 @@ use std::sync::LazyLock;
 use super::frames::{FRAMES, Row};
 use crate::core::diagnose::sieve::rarest_quad;
 
-/// Bytes of a needle by which it is looked for.
-const QUAD: usize = 4;
+/// Bytes of a needle by which it is looked for; none begins with fewer.
+const GRAM: usize = 6;
 
-/// What stands for a needle: four bytes of its beginning, and where in it they stand.
+/// What stands for a needle: some bytes of its beginning, and where in it they stand.
 #[derive(Debug, Clone, Copy)]
-struct Quad {
-    bytes: u32,
+struct Gram {
+    bytes: u64,
     at: usize,
     row: usize,
     needle: &'static str,
+    /// What the needle begins with.
+    first: &'static [u8],
 }
 
-/// All needles, by their quads.
+/// All needles, by their grams.
 struct Markers {
     /// A bit for each value of [`hash`]: most of what stands in a line has none.
     marks: Vec<u64>,
     /// Sorted by their bytes.
-    quads: Vec<Quad>,
+    grams: Vec<Gram>,
 }
 
 static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
     let rows = FRAMES.iter().enumerate();
     let needles = rows.flat_map(|(row, r)| r.needles.split(" | ").map(move |n| (row, n)));
-    let quad = |(row, needle): (usize, &'static str)| {
+    let gram = |(row, needle): (usize, &'static str)| {
         let beginning = parts(needle).0.as_bytes();
-        let at = rarest_quad(beginning);
-        Some(Quad {
-            bytes: u32::from_le_bytes(*beginning[at..].first_chunk::<QUAD>()?),
+        let at = rarest_quad(beginning).min(beginning.len().checked_sub(GRAM)?);
+        Some(Gram {
+            bytes: beginning[at..at + GRAM]
+                .iter()
+                .fold(0, |gram, byte| next(gram, *byte)),
             at,
             row,
             needle,
+            first: beginning,
         })
     };
-    let mut quads: Vec<Quad> = needles.filter_map(quad).collect();
-    quads.sort_by_key(|quad| quad.bytes);
+    let mut grams: Vec<Gram> = needles.filter_map(gram).collect();
+    grams.sort_by_key(|gram| gram.bytes);
     let mut marks = vec![0; 1 << 10];
-    for quad in &quads {
-        let hash = hash(quad.bytes);
+    for gram in &grams {
+        let hash = hash(gram.bytes);
         marks[hash >> 6] |= 1 << (hash & 63);
     }
-    Markers { marks, quads }
+    Markers { marks, grams }
 });
 
-fn hash(quad: u32) -> usize {
-    (quad.wrapping_mul(0x9e37_79b1) >> 16) as usize
+/// The gram that ends with a byte, as a number, behind the gram before it.
+fn next(before: u64, byte: u8) -> u64 {
+    before >> 8 | u64::from(byte) << (8 * (GRAM - 1))
+}
+
+fn hash(gram: u64) -> usize {
+    (gram.wrapping_mul(0xc4cc_b560_b5d4_a61d) >> 48) as usize
 }
 
 /// The heaviest row of which a needle stands in the line, among equals the last.
 pub(super) fn heaviest(line: &str) -> Option<&'static Row> {
-    let Markers { marks, quads } = &*MARKERS;
+    let Markers { marks, grams } = &*MARKERS;
     let order = |row: usize| (FRAMES[row].weight, row);
     let mut heaviest: Option<usize> = None;
     let mut bytes = 0;
     for (end, byte) in (1..).zip(line.as_bytes()) {
-        bytes = bytes >> 8 | u32::from(*byte) << 24;
+        bytes = next(bytes, *byte);
         let hash = hash(bytes);
         if marks[hash >> 6] >> (hash & 63) & 1 == 0 {
             continue;
         }
-        let first = quads.partition_point(|quad| quad.bytes < bytes);
-        for quad in quads[first..].iter().take_while(|q| q.bytes == bytes) {
-            if end >= quad.at + QUAD
-                && heaviest.is_none_or(|h| order(quad.row) > order(h))
-                && fits(quad.needle, line)
+        let first = grams.partition_point(|gram| gram.bytes < bytes);
+        for gram in grams[first..].iter().take_while(|g| g.bytes == bytes) {
+            let from = usize::checked_sub(end, gram.at + GRAM);
+            if from.is_some_and(|from| line.as_bytes()[from..].starts_with(gram.first))
+                && heaviest.is_none_or(|h| order(gram.row) > order(h))
+                && fits(gram.needle, line)
             {
-                heaviest = Some(quad.row);
+                heaviest = Some(gram.row);
             }
         }
     }
@@ -111,7 +122,7 @@ mod tests {
         let rows = FRAMES.iter().enumerate();
         let needles = rows.flat_map(|(row, r)| r.needles.split(" | ").map(move |n| (row, n)));
         for (row, needle) in needles {
-            assert!(parts(needle).0.len() >= QUAD, "{needle}");
+            assert!(parts(needle).0.len() >= GRAM, "{needle}");
             let line = format!("x{}", needle.replace('*', " ").trim_end_matches('$'));
             let found = heaviest(&line).expect(needle);
             assert!(found.weight >= FRAMES[row].weight, "{needle}");

@@ -84,10 +84,11 @@ pub(super) const TABLE: &[Signature] = &[
             "MUSA out of memory",
             "MLU out of memory",
             "MPS backend out of memory",
+            "ERROR_OUT_OF_DEVICE_MEMORY",
         ],
         wraps: true,
         pool: "device, caching allocator of another maker",
-        source: "PyTorch for Intel, Ascend, Moore Threads, Cambricon, Apple; 2.x",
+        source: "PyTorch for Intel, Ascend, Moore Threads, Cambricon, Apple; 2.x; SYCL and Level Zero status names",
         example: "RuntimeError: NPU out of memory. Tried to allocate 3.50 GiB (NPU 0; 60.97 GiB total capacity; 55.00 GiB already allocated; 1.20 GiB free; 58.00 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb",
         ..CAUSE
     },
@@ -185,6 +186,16 @@ pub(super) const TABLE: &[Signature] = &[
         pool: "device",
         source: "llama.cpp ggml-cuda, TensorRT 8 and later, ONNX Runtime",
         example: "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 5120.00 MiB on device 0: cudaMalloc failed: out of memory",
+        ..CAUSE
+    },
+    Signature {
+        id: "tensorrt_llm_oom",
+        kind: "cuda_driver_oom",
+        literals: &["CUDA runtime error in "],
+        pattern: Some(r"CUDA runtime error in .+: out of memory"),
+        pool: "device, the engine's buffers and its KV cache",
+        source: "TensorRT-LLM cpp/tensorrt_llm/common/cudaUtils.h, 0.5 to 1.x",
+        example: "RuntimeError: [TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): out of memory (/app/cpp/tensorrt_llm/runtime/tllmBuffers.h:118)",
         ..CAUSE
     },
     Signature {
@@ -335,14 +346,26 @@ pub(super) const TABLE: &[Signature] = &[
             "Resource exhausted: Out",
             "RESOURCE_EXHAUSTED: Failed to allocate request",
             "RESOURCE_EXHAUSTED: Error allocating device buffer",
+            "RESOURCE_EXHAUSTED: Error loading program",
         ],
         pattern: Some(
-            r"(?i:resource.exhausted): (?:Out\s*of\s*memory|Failed to allocate request|Error allocating|Attempting to|[^.]{0,80}\.? ?Ran out of memory)",
+            r"(?i:resource.exhausted): (?:Out\s*of\s*memory|Failed to allocate request|Error allocating|Error loading program|Attempting to|[^.]{0,80}\.? ?Ran out of memory)",
         ),
         wraps: true,
         pool: "device, XLA's BFC pool (a share of the card is taken at start)",
         source: "jaxlib and XLA, 2019 to 0.7",
         example: "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.",
+        ..CAUSE
+    },
+    Signature {
+        id: "xla_constant",
+        kind: "jax_oom",
+        literals: &["bytes for new constant"],
+        pattern: Some(r"Failed to allocate \d+ bytes for new constant"),
+        phase: Some("load"),
+        pool: "device, XLA's BFC pool: a constant of the compiled program",
+        source: "XLA service/gpu/gpu_executable.cc, 2022 to 0.7",
+        example: "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: Failed to allocate 8589934592 bytes for new constant",
         ..CAUSE
     },
     Signature {
@@ -427,6 +450,20 @@ pub(super) const TABLE: &[Signature] = &[
         pool: "device",
         source: "PaddlePaddle fluid/memory, 1.8 to 2.6",
         example: "ResourceExhaustedError: Out of memory error on GPU 1. Cannot allocate 3.000000GB memory on GPU 1, 15.500000GB memory has been allocated and available memory is only 280.000000MB.",
+        ..CAUSE
+    },
+    Signature {
+        id: "tf_exhausted",
+        kind: "tf_oom",
+        weight: weight::NAMED,
+        literals: &["ResourceExhaustedError: ", "failed to allocate memory [Op:"],
+        pattern: Some(
+            r"ResourceExhaustedError: (?:Graph execution error|\{\{|failed to allocate|[A-Za-z ]* encountered when calling)|failed to allocate memory \[Op:",
+        ),
+        unless: Some(r"No space left|device:CPU|by allocator (?:cpu|mklcpu)"),
+        pool: "device, BFC pool: the exception's name, the shape stands on a later line if at all",
+        source: "TensorFlow and Keras, 2.7 to 2.x",
+        example: "tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node __wrapped__AddV2_device_/job:localhost/replica:0/task:0/device:GPU:0}} failed to allocate memory [Op:AddV2]",
         ..CAUSE
     },
 ];

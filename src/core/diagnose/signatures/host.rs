@@ -104,10 +104,16 @@ pub(super) const TABLE: &[Signature] = &[
         literals: &[
             "of this unit has been killed by the OOM killer",
             "with result 'oom-kill'",
+            "systemd-oomd killed ",
+            "due to memory pressure for /",
+            "due to memory used (",
         ],
+        pattern: Some(
+            r"killed by the OOM killer|'oom-kill'|systemd-oomd killed \d|Killed /\S+ due to memory",
+        ),
         any_level: true,
         pool: CGROUP,
-        source: "systemd core/service.c, 240 to 258",
+        source: "systemd core/service.c, 240 to 258; systemd-oomd oom/oomd-manager.c, 248 to 258",
         example: "Mar 02 08:24:00 gpu07 systemd[1]: trainer.service: Failed with result 'oom-kill'.",
         ..CAUSE
     },
@@ -194,6 +200,16 @@ pub(super) const TABLE: &[Signature] = &[
         ..KILLED
     },
     Signature {
+        id: "pool_worker_died",
+        literals: &[
+            "A worker process managed by the executor was unexpectedly terminated",
+            "A process in the process pool was terminated abruptly",
+        ],
+        source: "joblib (loky process_executor.py), 1.0 to 1.5; CPython concurrent/futures/process.py: a process is gone, mostly for lack of host memory",
+        example: "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending.",
+        ..KILLED
+    },
+    Signature {
         id: "ray_low_on_memory",
         kind: "host_oom",
         literals: &[
@@ -244,6 +260,23 @@ pub(super) const TABLE: &[Signature] = &[
         ..CAUSE
     },
     Signature {
+        id: "runtime_allocation",
+        kind: "host_oom",
+        literals: &[
+            "memory allocation of ",
+            "fatal error: runtime: out of memory",
+            "fatal error: runtime: cannot allocate memory",
+            "cannot allocate vector of size ",
+        ],
+        pattern: Some(
+            r"^memory allocation of \d+ bytes failed|^fatal error: runtime: |cannot allocate vector of size [\d.]+ [KMG]b",
+        ),
+        pool: RSS,
+        source: "standard library of Rust (tokenizers, polars, safetensors), runtime of Go, R 3 and 4",
+        example: "memory allocation of 34359738368 bytes failed",
+        ..CAUSE
+    },
+    Signature {
         id: "cannot_allocate_memory",
         kind: "host_oom",
         literals: &["Cannot allocate memory"],
@@ -261,10 +294,10 @@ pub(super) const TABLE: &[Signature] = &[
         kind: "host_oom",
         literals: &["MemoryError", "Unable to allocate "],
         pattern: Some(
-            r"^\s*(?:\w+\.)*_?(?:Array)?MemoryError\b\s*(?:$|:)|Unable to allocate (?:[\d.]+ ?\w+ for an )?array with ",
+            r"^\s*(?:\w+\.)*_?(?:Array|Arrow)?MemoryError\b\s*(?:$|:)|Unable to allocate (?:[\d.]+ ?\w+ for an )?array with ",
         ),
         pool: RSS,
-        source: "CPython, numpy",
+        source: "CPython, numpy, Arrow",
         example: "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 37.3 GiB for an array with shape (50000, 100000) and data type float64",
         ..CAUSE
     },
@@ -309,10 +342,20 @@ pub(super) const TABLE: &[Signature] = &[
             "killed by signal 9",
             "terminated by signal 9",
             "signal: killed",
+            "exited on signal 9",
+            "Killed signal terminated program",
         ],
         unless: Some(r"forcefully exiting via"),
-        source: "torchrun (torch.distributed.elastic) 1.9 to 2.x, subprocess, DeepSpeed launcher",
+        source: "torchrun (torch.distributed.elastic) 1.9 to 2.x, subprocess, DeepSpeed launcher, Open MPI, GCC's driver",
         example: "E0302 10:13:05.000000 4711 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 0 (pid: 4712) of binary: /usr/bin/python3",
+        ..KILLED
+    },
+    Signature {
+        id: "mpich_sigkill",
+        literals: &["=   EXIT CODE: 9", "=   KILLED BY SIGNAL: 9"],
+        pattern: Some(r"^=   (?:EXIT CODE|KILLED BY SIGNAL): 9\b"),
+        source: "MPICH and Intel MPI (hydra), 1.x to 4.x and 2017 to 2021",
+        example: "=   EXIT CODE: 9",
         ..KILLED
     },
     Signature {

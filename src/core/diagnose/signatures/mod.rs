@@ -19,6 +19,7 @@ pub use user::{SignatureError, UserSignature};
 
 use std::sync::{LazyLock, OnceLock};
 
+use memchr::memmem;
 use regex::Regex;
 
 use super::ascii::ascii;
@@ -223,8 +224,8 @@ pub(crate) struct Match {
 impl Compiled {
     /// Matches a text that may hold no literal.
     pub(crate) fn find_anywhere(&self, text: &str) -> Option<Match> {
-        let literals = self.signature.literals.iter();
-        let at = literals.filter_map(|literal| text.find(literal)).min()?;
+        let place = |literal: &&str| memmem::find(text.as_bytes(), literal.as_bytes());
+        let at = self.signature.literals.iter().filter_map(place).min()?;
         self.find(text, at, 0, text.len())
     }
 
@@ -262,12 +263,8 @@ fn quoted(text: &str, at: usize) -> bool {
         "memory in use",
         " is free",
     ];
-    let (head, message) = text.split_at(at);
-    if FIGURES.iter().any(|f| message.contains(f)) {
-        return false;
-    }
+    let (mut head, message) = text.split_at(at);
     // The name of the exception in front of the message is a part of it.
-    let mut head = head;
     while let Some(shorter) = head
         .trim_end()
         .strip_suffix(':')
@@ -276,12 +273,12 @@ fn quoted(text: &str, at: usize) -> bool {
         head = shorter;
     }
     let in_quotes = head.ends_with(['"', '\'', '`', '“', '‘', '«']);
-    let word = head.trim_end().rsplit(char::is_whitespace).next();
-    let prose = |w: &str| {
-        let w = w.strip_suffix(',').unwrap_or(w);
-        w.len() > 1 && w.bytes().all(|b| b.is_ascii_lowercase())
+    let prose = || {
+        let word = head.trim_end().rsplit(char::is_whitespace).next();
+        let word = word.map_or("", |w| w.strip_suffix(',').unwrap_or(w));
+        head.ends_with(' ') && word.len() > 1 && word.bytes().all(|b| b.is_ascii_lowercase())
     };
-    in_quotes || (head.ends_with(' ') && word.is_some_and(prose))
+    (in_quotes || prose()) && !FIGURES.iter().any(|f| message.contains(f))
 }
 
 /// Bytes of the dotted name of an exception at the end of a text.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::super::engine_room;
 use super::super::numbers::{Batch, Number};
 use super::Filler;
-use crate::core::memory::Spec;
-use crate::core::recipe::{Role, Value};
+use crate::core::memory::{Rollout, Spec};
+use crate::core::recipe::{Kind, Role, Value};
 
 /// Probability with which a rollout engine must start with a smaller share.
 const ENGINE_STARTS: f64 = 0.95;
@@ -71,20 +71,44 @@ impl Filler<'_> {
             number.values.truncate(own.len().max(1));
             return number.priced(own.clone());
         }
-        let mut trial = values.clone();
-        let mut own = Vec::new();
-        for value in &number.values {
-            trial.insert(number.knob.clone(), value.clone());
-            let Some(spec) = self.spec(&trial) else {
-                break;
-            };
-            if !own.is_empty() && self.engine.fits(&spec) < ENGINE_STARTS {
-                break;
-            }
-            own.push((value.clone(), engine_room::loss(present, &spec)));
-        }
+        let shares = self.shares_of(&number, values);
+        // The smaller a share, the less surely the engine starts.
+        let starts = |share: &f64| self.engine.fits(&with_share(present, *share)) >= ENGINE_STARTS;
+        let enough = shares.partition_point(starts).max(1);
+        let loss = |share: f64| engine_room::loss(present, &with_share(present, share));
+        let values = number.values.iter().cloned();
+        let own = values.zip(shares.into_iter().map(loss)).take(enough);
+        let own: Vec<(Value, f64)> = own.collect();
         self.shares.push((key, own.clone()));
         number.values.truncate(own.len().max(1));
         number.priced(own)
+    }
+    /// The shares of the GPU that an engine gets by the values of its knob, to which they are proportional.
+    fn shares_of(&mut self, number: &Number, values: &BTreeMap<String, Value>) -> Vec<f64> {
+        let ends = (number.values.first(), number.values.last());
+        let mut end = |value: Option<&Value>| {
+            let mut trial = values.clone();
+            trial.insert(number.knob.clone(), value?.clone());
+            let share = self.spec(&trial)?.rollout?.memory_fraction;
+            Some((value?.number(Kind::Float)?, share))
+        };
+        let (Some((most, first)), Some((least, last))) = (end(ends.0), end(ends.1)) else {
+            return Vec::new();
+        };
+        let steepness = (last - first) / (least - most).min(-f64::EPSILON);
+        let numbers = number.values.iter().filter_map(|v| v.number(Kind::Float));
+        numbers.map(|n| first + (n - most) * steepness).collect()
+    }
+}
+
+/// The job with another share of the GPU for its engine.
+fn with_share(spec: &Spec, share: f64) -> Spec {
+    let rollout = spec.rollout.as_ref();
+    Spec {
+        rollout: rollout.map(|r| Rollout {
+            memory_fraction: share,
+            ..r.clone()
+        }),
+        ..spec.clone()
     }
 }

@@ -202,3 +202,16 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn the_first_command_itself_may_change_behind_the_line_of_ours() {
+    let copies = placed(
+        &[
+            ("job.sh", "#!/bin/bash\n#SBATCH --mem=1G\n./run.sh\n"),
+            ("run.sh", RUN),
+        ],
+        "/a/attempt-2",
+    );
+    let job = "#!/bin/bash\n#SBATCH --mem=1G\ntrue # ours\n/a/attempt-2/run.sh\n";
+    assert_eq!(copies.unwrap()["job.sh"], job);
+}

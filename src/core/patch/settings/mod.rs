@@ -99,6 +99,27 @@ impl Settings {
         Some(&node.entry)
     }
 
+    /// The values that no others stand in, by key.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<(String, &Entry)> {
+        let mut all = Vec::new();
+        let mut open = vec![(String::new(), &self.root)];
+        while let Some((key, node)) = open.pop() {
+            if node.members.is_empty() {
+                all.push((key, &node.entry));
+                continue;
+            }
+            for (name, inner) in &node.members {
+                let key = match key.as_str() {
+                    "" => name.clone(),
+                    outer => format!("{outer}.{name}"),
+                };
+                open.push((key, inner));
+            }
+        }
+        all
+    }
+
     /// Where a key that `text` does not have is put, and with which bytes before and behind its `value`, which is
     /// written as the format wants it. None where the mapping around it is not there, or is not written in a way
     /// to which a line could be added.

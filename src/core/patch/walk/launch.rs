@@ -4,26 +4,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::scope::{Arg, Scope, Variable};
+use super::settings::{ConfigOptions, SettingsFile};
 use super::{Doc, FileRole, MAX_CALLS, Walker};
 use crate::core::patch::launchers::{Follows, Launcher, Starts};
-use crate::core::patch::settings::{Format, Settings};
 use crate::core::patch::shell::Command;
 use crate::core::patch::traced::{Quote, Span, Traced};
 
 /// Bytes that a word takes which is looked at, roughly.
 const WORK_OF_WORD: usize = 32;
-/// Files of settings that one command names.
-const MAX_SETTINGS: usize = 32;
-
-/// Options of Hydra that name a configuration, which is looked for in places of its own.
-const HYDRA_OPTIONS: [&str; 6] = [
-    "--config-name",
-    "-cn",
-    "--config-path",
-    "-cp",
-    "--config-dir",
-    "-cd",
-];
 
 /// A program that is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,26 +28,21 @@ pub struct Call {
     pub variables: BTreeMap<String, Traced>,
     /// The folder in which it runs, relative to that of the job.
     pub folder: Option<String>,
-    /// Files of settings among the words, in their order.
+    /// The script that is started, relative to the folder of the job, where that is known.
+    pub program: Option<String>,
+    /// What its words say of a configuration that it composes itself.
+    pub config: ConfigOptions,
+    /// Files of settings, in the order in which they count: those among the words, and those that they name.
     pub settings: Vec<SettingsFile>,
     /// Files of settings among the words that were not given, or whose format is not read: what they say is not
     /// known.
     pub unread: Vec<String>,
+    /// Files that others name by a key and that are not read: what keys of their own say is not known.
+    pub unread_beside: Vec<String>,
     /// Where the command begins, for a variable before it; None where it stands in several places.
     pub start: Option<Span>,
     /// Where further words are put; None where the command stands in several places.
     pub end: Option<End>,
-}
-
-/// A file of settings that words name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingsFile {
-    /// Its path.
-    pub path: String,
-    /// What is in it.
-    pub content: Traced,
-    /// What that says.
-    pub says: Rc<Settings>,
 }
 
 /// The end of a command's words.
@@ -252,13 +235,20 @@ impl Walker<'_> {
             }
         }
         let (settings, unread) = self.settings(&chain.words, doc);
+        let config = self.config_options(&chain.words[chain.at.min(chain.words.len())..], doc);
+        let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
+        let script = script.filter(|_| matches!(target, Target::Script(_)));
+        let program = script.and_then(|word| self.resolved(&word.text, doc));
         let bytes = doc.traced.slice(command.start, command.start + 1);
         let start = bytes
             .stretch()
             .filter(|(_, quote, via)| *quote == Quote::Raw && via.is_empty());
         let call = Call {
+            program,
+            config,
             settings,
             unread,
+            unread_beside: Vec::new(),
             start: start.map(|(span, ..)| span),
             target,
             args: chain.at,
@@ -269,75 +259,6 @@ impl Walker<'_> {
             end: end_of(command, doc),
         };
         self.out.calls.push(call);
-    }
-}
-
-impl Walker<'_> {
-    /// The files of settings that words name, in their order; and those of which nothing is known.
-    fn settings(&mut self, words: &[Arg], doc: &Doc) -> (Vec<SettingsFile>, Vec<String>) {
-        let (mut found, mut unread) = (Vec::<SettingsFile>::new(), Vec::new());
-        let mut hydras_own = false;
-        for word in words {
-            let text = word.text.text();
-            let name = text.split('=').next().unwrap_or(&text);
-            let own = HYDRA_OPTIONS.contains(&name);
-            let value_of_one = std::mem::replace(&mut hydras_own, own && name == text);
-            if own || value_of_one {
-                continue;
-            }
-            let start = text.find('=').map_or(0, |at| at + 1);
-            let value = word.text.slice(start, text.len());
-            let Some(format) = Format::of(&text) else {
-                continue;
-            };
-            let Some(path) = self.resolved(&value, doc) else {
-                unread.push(text);
-                continue;
-            };
-            if found.iter().any(|file| file.path == path) || found.len() >= MAX_SETTINGS {
-                continue;
-            }
-            match self.settings_file(&path, &value, format) {
-                Some(Some(file)) => found.push(file),
-                Some(None) => unread.push(path),
-                None => {
-                    unread.push(path.clone());
-                    self.out.wanted.insert(path);
-                }
-            }
-        }
-        (found, unread)
-    }
-
-    /// What a file of settings says: None where it is not there, `Some(None)` where it is not read.
-    fn settings_file(
-        &mut self,
-        path: &str,
-        word: &Traced,
-        format: Format,
-    ) -> Option<Option<SettingsFile>> {
-        let made = self.out.created.get(path).cloned();
-        let content = match made {
-            Some(content) => content,
-            None => {
-                let file = self.named(path, word, FileRole::Settings)?;
-                if let Some(known) = self.settings.get(path) {
-                    return Some(known.clone());
-                }
-                Traced::file(file, &self.out.sources[file].text)
-            }
-        };
-        let text = content.text();
-        let says = self.spend(text.len()).then(|| format.read(&text)).flatten();
-        let named = says.map(|says| SettingsFile {
-            path: path.to_owned(),
-            content,
-            says: Rc::new(says),
-        });
-        if !self.out.created.contains_key(path) {
-            self.settings.insert(path.to_owned(), named.clone());
-        }
-        Some(named)
     }
 }
 

@@ -8,6 +8,7 @@ mod commands;
 mod expand;
 mod launch;
 mod scope;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +20,9 @@ use super::shell::{self, Script};
 use super::traced::{Quote, Span, Traced};
 use scope::{Scope, Variable};
 
-pub use launch::{Call, End, SettingsFile, Target};
+pub use launch::{Call, End, Target};
 pub use scope::Arg;
+pub use settings::{Folder, Reached, SettingsFile};
 
 /// Commands that are followed, of all scripts together.
 const MAX_STEPS: usize = 20_000;
@@ -100,6 +102,8 @@ pub struct Reading {
     pub calls: Vec<Call>,
     /// Files that were asked for and not given, by the paths that the scripts name.
     pub wanted: BTreeSet<String>,
+    /// Files that would tell more and were not given, whether they are there or not.
+    pub sought: BTreeSet<String>,
     /// Files that the scripts write themselves, with what they write.
     pub created: BTreeMap<String, Traced>,
     /// Places at which something stands that is no shell as far as is known here.
@@ -110,6 +114,44 @@ pub struct Reading {
     pub named: Vec<Named>,
     /// More is called than is followed.
     pub cut: bool,
+}
+
+impl Reading {
+    /// The number of a file, which is remembered.
+    pub(in crate::core::patch) fn add_source(&mut self, path: &str, text: &str) -> usize {
+        let given = self.sources.iter().skip(SCRIPT);
+        if let Some(at) = given.into_iter().position(|s| s.path == path) {
+            return at + SCRIPT;
+        }
+        self.sources.push(Source {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        });
+        self.sources.len() - 1
+    }
+
+    /// Remembers a word that names a file which is known, and gives the file's number.
+    pub(in crate::core::patch) fn add_named(
+        &mut self,
+        path: &str,
+        word: &Traced,
+        role: FileRole,
+    ) -> Option<usize> {
+        let mut given = self.sources.iter().skip(SCRIPT);
+        let file = given.position(|s| s.path == path)? + SCRIPT;
+        let named = Named {
+            file,
+            word: word.clone(),
+            role,
+        };
+        if !self.named.contains(&named) {
+            match self.named.len() < MAX_NAMED {
+                true => self.named.push(named),
+                false => self.cut = true,
+            }
+        }
+        Some(file)
+    }
 }
 
 /// A script or a string of commands that is being followed.
@@ -212,34 +254,14 @@ impl Walker<'_> {
 
     /// The number of a file that was given.
     pub(super) fn source(&mut self, path: &str) -> Option<usize> {
-        let given = self.out.sources.iter().skip(SCRIPT);
-        let known = given.into_iter().position(|s| s.path == path);
-        if let Some(at) = known {
-            return Some(at + SCRIPT);
-        }
-        let text = self.files.get(path)?.clone();
-        self.out.sources.push(Source {
-            path: path.to_owned(),
-            text,
-        });
-        Some(self.out.sources.len() - 1)
+        let text = self.files.get(path)?;
+        Some(self.out.add_source(path, text))
     }
 
     /// The number of a file that was given, which a word of a script names.
     pub(super) fn named(&mut self, path: &str, word: &Traced, role: FileRole) -> Option<usize> {
-        let file = self.source(path)?;
-        let named = Named {
-            file,
-            word: word.clone(),
-            role,
-        };
-        if !self.out.named.contains(&named) {
-            match self.out.named.len() < MAX_NAMED {
-                true => self.out.named.push(named),
-                false => self.out.cut = true,
-            }
-        }
-        Some(file)
+        self.source(path)?;
+        self.out.add_named(path, word, role)
     }
 
     /// Runs a script in the present scope.
@@ -347,7 +369,7 @@ impl Walker<'_> {
 }
 
 /// A path without `.`, `..` and doubled slashes.
-fn normal(path: &str) -> String {
+pub(super) fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

@@ -14,7 +14,7 @@ mod tree;
 use serde_yaml::granit_parser::ScalarStyle;
 
 pub use python::Misreading;
-pub(super) use settings::{room, settings};
+pub(super) use settings::{Item, list, room, settings};
 use spot::{locate, position};
 use tree::{Content, Fault, Node};
 

@@ -37,6 +37,60 @@ pub(in crate::core::patch) fn settings(text: &str) -> Option<Node> {
     reader.node(&root, false, 0)
 }
 
+/// An item of a list: a single value, or a mapping with one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::core::patch) struct Item {
+    /// The key of the mapping; None where it is none.
+    pub key: Option<String>,
+    /// The value, or those of a list under the key; None for null.
+    pub values: Vec<Option<String>>,
+    /// That is all of it.
+    pub plain: bool,
+}
+
+/// The items of a list, or of a single value as one; None where there is no such key.
+pub(in crate::core::patch) fn list(text: &str, path: &[&str]) -> Option<Vec<Item>> {
+    let root = tree::parse(text).ok()??;
+    let mut node = &root;
+    for key in path {
+        let Content::Map { entries, .. } = &node.content else {
+            return None;
+        };
+        node = &entries.iter().rev().find(|(k, _)| k.text() == Some(key))?.1;
+    }
+    Some(match &node.content {
+        Content::List { items, .. } => items.iter().map(item).collect(),
+        _ => vec![item(node)],
+    })
+}
+
+fn item(node: &Tree) -> Item {
+    let (key, value) = match &node.content {
+        Content::Map { entries, .. } if entries.len() == 1 => (entries[0].0.text(), &entries[0].1),
+        _ => (None, node),
+    };
+    let of = |node: &Tree| match &node.content {
+        Content::Scalar { text, style } => {
+            let null = ["", "~", "null", "Null", "NULL"].contains(&text.as_str());
+            Some((!null || *style != ScalarStyle::Plain).then(|| text.clone()))
+        }
+        _ => None,
+    };
+    let (all, plain): (Vec<_>, bool) = match &value.content {
+        Content::List { items, .. } => {
+            let all: Vec<_> = items.iter().filter_map(of).collect();
+            let plain = all.len() == items.len();
+            (all, plain)
+        }
+        _ => (of(value).into_iter().collect(), of(value).is_some()),
+    };
+    Item {
+        key: key.map(str::to_owned),
+        values: all,
+        plain,
+    }
+}
+
 /// Where a key more is put, and with which bytes.
 pub(in crate::core::patch) fn room(text: &str, key: &str, value: &str) -> Option<(usize, String)> {
     let path: Vec<String> = key.split('.').map(str::to_owned).collect();

@@ -1,5 +1,7 @@
 //! When a run goes on with the same configuration, and when it stops.
 
+use jiff::SignedDuration;
+
 use super::double::{Double, at, incident, nothing};
 use super::table::{Bench, accepted, polled, status};
 use crate::core::diagnose::{Class, Progress};
@@ -38,6 +40,7 @@ fn came_to(
         let event = Event::Polled {
             attempt: number,
             status: status.clone(),
+            age: SignedDuration::ZERO,
         };
         bench.feed(&event, second + later);
     }
@@ -324,4 +327,28 @@ fn a_job_whose_log_says_that_it_dies_is_asked_about_soon_and_then_ever_less() {
     };
     assert_eq!(bench.run.phase(), Phase::Draining);
     assert!(!drains(533) && drains(535));
+}
+
+#[test]
+fn an_answer_that_was_asked_for_before_the_grace_time_was_over_proves_no_hang() {
+    let mut double = Double::new(3);
+    double.supervision.hang_grace_s = 60;
+    let mut bench = Bench::running(double);
+    let look = LogLook {
+        fatal: Some(Class::GpuOom),
+        ..LogLook::default()
+    };
+    bench.feed(&Event::LogsRead { attempt: 1, look }, 100);
+    let heard = |age_s| Event::Polled {
+        attempt: 1,
+        status: status(JobState::Running),
+        age: SignedDuration::from_secs(age_s),
+    };
+    // Another process asked at 158 and 159: since then a user may have ended the job.
+    assert_eq!(bench.feed(&heard(10), 168), []);
+    assert_eq!(bench.feed(&heard(10), 169), []);
+    assert!(matches!(
+        bench.feed(&heard(10), 170)[..],
+        [Fact::Stalled { .. }]
+    ));
 }

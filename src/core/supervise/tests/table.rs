@@ -1,6 +1,6 @@
 //! Single decisions, as tables.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::double::{Double, at, incident, nothing};
 use crate::core::diagnose::{Class, Incident, Progress, Tri};
@@ -150,7 +150,11 @@ pub(super) fn status(state: JobState) -> JobStatus {
 }
 
 pub(super) fn polled(status: JobStatus) -> Event {
-    Event::Polled { attempt: 1, status }
+    Event::Polled {
+        attempt: 1,
+        status,
+        age: SignedDuration::ZERO,
+    }
 }
 
 fn found(ids: &[&str]) -> Event {
@@ -328,6 +332,7 @@ fn retries_are_counted_by_cause_and_end() {
     let event = Event::Polled {
         attempt: 2,
         status: second,
+        age: SignedDuration::ZERO,
     };
     bench.feed(&event, 300);
     bench.feed(&event, 400);
@@ -962,6 +967,7 @@ fn a_lesson_names_the_rungs_that_led_there() {
     let completed = Event::Polled {
         attempt: 2,
         status: status(JobState::Completed),
+        age: SignedDuration::ZERO,
     };
     bench.feed(&completed, 310);
     bench.drained(nothing());

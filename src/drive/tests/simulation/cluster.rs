@@ -19,6 +19,8 @@ pub struct Order {
     pub out: PathBuf,
     pub err: PathBuf,
     pub micro: u32,
+    /// It waits for the end of this job.
+    pub after: Option<String>,
 }
 
 /// What the cluster is.

@@ -90,8 +90,15 @@ fn controller(world: &World, program: &str, words: &[String]) -> Answer {
         "squeue" => {
             let listed = |name| after(words, name).map(|all| list(Some(all)));
             let (names, ids) = (listed("-n"), listed("-j"));
-            let cluster = world.cluster.borrow();
-            cluster.squeue(names.as_deref(), ids.as_deref(), now)
+            let told = world
+                .cluster
+                .borrow()
+                .squeue(names.as_deref(), ids.as_deref(), now);
+            // It is on its way for a while, in which more happens.
+            if world.strikes(Fault::Slow, 150) {
+                world.pass(5 + world.seconds(30));
+            }
+            told
         }
         "scontrol" => world.cluster.borrow().scontrol(words.last().unwrap(), now),
         "scancel" => scancel(world, words),
@@ -205,6 +212,7 @@ fn order(words: &[String]) -> Order {
         out,
         err,
         micro: micro.unwrap_or(0),
+        after: value(words, "--dependency").map(|d| d.replace("afterany:", "")),
     }
 }
 
@@ -229,7 +237,8 @@ fn check_order(world: &World, order: &Order) {
     let now = world.now.get();
     let cluster = world.cluster.borrow();
     let token = &order.token;
-    if let Some(job) = cluster.jobs.iter().find(|j| j.is_alive(now)) {
+    let beside = |j: &&Job| j.is_alive(now) && order.after != Some(j.shown());
+    if let Some(job) = cluster.jobs.iter().find(beside) {
         world.broke(format!(
             "{token} is submitted beside job {} ({})",
             job.id, job.token
@@ -305,6 +314,9 @@ fn job(world: &World, order: Order) -> Job {
     let mut cluster = world.cluster.borrow_mut();
     let id = cluster.next_id;
     cluster.next_id += 1;
+    let waits_for = |j: &&Job| order.after == Some(j.shown()) && j.is_alive(now);
+    let from = cluster.jobs.iter().filter(waits_for).map(|j| j.gone + 1);
+    let from = from.max().unwrap_or(now);
     drop(cluster);
     let mut job = Job {
         id,
@@ -340,17 +352,20 @@ fn job(world: &World, order: Order) -> Job {
             0
         },
         cancelled: false,
+        limited: false,
+        turned: false,
         trace: false,
         lost: false,
     };
-    plan(world, &mut job, now);
+    plan(world, &mut job, from);
     job
 }
 
 /// Accepts an order: returns the id.
 pub fn accept(world: &World, order: Order) -> u64 {
     let now = world.now.get();
-    if let Some(job) = world.cluster.borrow().jobs.iter().find(|j| j.is_alive(now)) {
+    let beside = |j: &&Job| j.is_alive(now) && order.after != Some(j.shown());
+    if let Some(job) = world.cluster.borrow().jobs.iter().find(beside) {
         world.broke(format!(
             "{} is a second live job beside {}",
             order.token, job.id

@@ -76,6 +76,10 @@ pub struct Job {
     pub lag: i64,
     pub late: i64,
     pub cancelled: bool,
+    /// It hung until its time limit.
+    pub limited: bool,
+    /// Its script has come to its end and takes a turn of the watch.
+    pub turned: bool,
     /// The trace of a refusal.
     pub trace: bool,
     /// A crash of the controller lost it.
@@ -105,7 +109,7 @@ impl Job {
     }
 
     fn hangs(&self) -> bool {
-        self.fate == Fate::Hangs && !self.cancelled
+        self.fate == Fate::Hangs && !self.cancelled && !self.limited
     }
 
     pub fn state(&self, now: i64) -> JobState {

@@ -1,7 +1,8 @@
 //! Thousands of bad days. The real loop, ledger, ownership, followers, diagnosis and Slurm client live in
 //! a simulated world: the calls of `io::disk` and Slurm's commands are answered by an adversary that
 //! draws from a seed. What must hold is asserted where it can be broken: at sbatch (`commands`), after a
-//! turn (`seat`) and at the end (`story`).
+//! turn (`seat`) and at the end (`story`). In some stories a supervisor stays, in others small jobs or the job's own script
+//! take turns (`relay`).
 //!
 //! The world keeps to what is promised of it: sbatch's message is dealt with within 20 s of a lost answer
 //! or sits in a controller that answers nothing else; squeue leaves a job out for at most 25 s at a time, and
@@ -14,6 +15,7 @@ mod commands;
 mod disk;
 mod job;
 mod planted;
+mod relay;
 mod seat;
 mod story;
 mod tape;

@@ -26,10 +26,17 @@ pub enum Bug {
     IdAlone,
     /// A token that is not found once or twice does not exist.
     NoSettling,
+    /// What was heard of the jobs lately is how they are now.
+    OldAnswer,
+    /// What a search found lately is what there is now.
+    OldSearch,
 }
 
+/// Seconds for which an old answer is trusted, about as long as caches of file systems are.
+const TRUSTED_S: i64 = 60;
+
 impl Bug {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::NoSync,
         Self::SubmitAgain,
         Self::NoOwner,
@@ -39,13 +46,30 @@ impl Bug {
         Self::NoGrace,
         Self::IdAlone,
         Self::NoSettling,
+        Self::OldAnswer,
+        Self::OldSearch,
     ];
 }
 
 /// A scheduler with a mistake in it.
 pub struct Planted<S> {
-    pub right: S,
-    pub bug: Option<Bug>,
+    right: S,
+    bug: Option<Bug>,
+    /// What was heard, and when.
+    heard: Option<(Timestamp, Poll)>,
+    /// What was found, and how often that was told since.
+    found: Option<(usize, Vec<Found>)>,
+}
+
+impl<S> Planted<S> {
+    pub fn new(right: S, bug: Option<Bug>) -> Self {
+        Self {
+            right,
+            bug,
+            heard: None,
+            found: None,
+        }
+    }
 }
 
 impl<S: Scheduler> Scheduler for Planted<S> {
@@ -63,7 +87,14 @@ impl<S: Scheduler> Scheduler for Planted<S> {
     }
 
     fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+        if self.bug == Some(Bug::OldSearch)
+            && let Some((told, found)) = self.found.as_mut().filter(|(told, _)| *told < 4)
+        {
+            *told += 1;
+            return Ok(found.clone());
+        }
         let found = self.right.find(tokens, since);
+        self.found = found.clone().ok().map(|found| (0, found));
         if self.bug == Some(Bug::NoAnswerIsNone) {
             return Ok(found.unwrap_or_default());
         }
@@ -71,6 +102,12 @@ impl<S: Scheduler> Scheduler for Planted<S> {
     }
 
     fn poll(&mut self, jobs: &[JobRef], now: Timestamp) -> Result<Poll, NoAnswer> {
+        let trusted = |at: Timestamp| now.duration_since(at).as_secs() < TRUSTED_S;
+        if self.bug == Some(Bug::OldAnswer)
+            && let Some((_, poll)) = self.heard.as_ref().filter(|(at, _)| trusted(*at))
+        {
+            return Ok(poll.clone());
+        }
         let mut jobs = jobs.to_vec();
         if self.bug == Some(Bug::IdAlone) {
             jobs.iter_mut().for_each(|job| job.token = None);
@@ -81,6 +118,7 @@ impl<S: Scheduler> Scheduler for Planted<S> {
             let missing: Vec<_> = jobs.iter().filter(known).map(|j| j.id.clone()).collect();
             poll.vanished.extend(missing);
         }
+        self.heard = Some((now, poll.clone()));
         Ok(poll)
     }
 

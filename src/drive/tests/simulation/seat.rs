@@ -5,19 +5,25 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::planted::{Bug, Planted};
+use super::relay::Duty;
 use super::world::{Fault, Killed, Process, World};
-use crate::core::job::Token;
+use crate::core::job::{JobId, Token};
 use crate::core::supervise::History;
 use crate::drive::record::Array;
 use crate::drive::steady::Anchor;
 use crate::drive::{Clock, Environment, Handle, Notice, Observer, Supervisor};
 use crate::io::ledger::{Takeover, read};
+use crate::io::scheduler::Scheduler;
+use crate::io::scheduler::ending::Ending;
 use crate::io::scheduler::slurm::Slurm;
 
 /// A supervisor in its process.
 pub struct Seat {
-    supervisor: Supervisor,
+    pub supervisor: Supervisor,
     process: Process,
+    pub duty: Duty,
+    /// When it began.
+    pub since: i64,
     /// When it wants its next turn.
     pub next: i64,
     /// It is stopped until then.
@@ -61,7 +67,7 @@ impl World {
     }
 
     /// Begins a supervisor on a host.
-    pub fn begin(self: &Rc<Self>, host: usize, takeover: Takeover) {
+    pub fn begin(self: &Rc<Self>, host: usize, takeover: Takeover, duty: Duty) {
         self.pids.set(self.pids.get() + 1);
         let pid = self.pids.get();
         let started = u64::from(pid) * 10;
@@ -72,15 +78,17 @@ impl World {
             dead: false,
         };
         let world = Rc::clone(self);
-        self.tell(|| format!("login{} begins {pid}", host + 1));
+        self.tell(|| format!("login{} begins {pid}: {duty:?}", host + 1));
         let supervisor = self
-            .as_process(&mut process, || world.open(host, pid, takeover))
+            .as_process(&mut process, || world.open(host, pid, takeover, &duty))
             .flatten();
         match supervisor {
             Some(supervisor) if !process.dead => {
                 let seat = Seat {
                     supervisor,
                     process,
+                    duty,
+                    since: self.now.get(),
                     next: self.now.get(),
                     paused: 0,
                     checked: 0,
@@ -89,6 +97,7 @@ impl World {
             }
             _ => {
                 self.hosts.borrow_mut()[host].alive.remove(&pid);
+                self.hand_over(&duty, None);
             }
         }
     }
@@ -99,7 +108,13 @@ impl World {
         hosts.iter().map(|h| h.alive.len()).sum::<usize>() - 1
     }
 
-    fn open(self: &Rc<Self>, host: usize, pid: u32, takeover: Takeover) -> Option<Supervisor> {
+    fn open(
+        self: &Rc<Self>,
+        host: usize,
+        pid: u32,
+        takeover: Takeover,
+        duty: &Duty,
+    ) -> Option<Supervisor> {
         let now = self.wall(host);
         // What is opened is seen as it is.
         self.disk.borrow_mut().refresh(host);
@@ -155,11 +170,12 @@ impl World {
         let slurm = Slurm::with_path(self.root.with_file_name("bin"))
             .inheriting(Vec::new())
             .sharing_answers_in(&heard);
-        let scheduler = Planted {
-            right: slurm,
-            bug: self.bug,
+        let slurm = Planted::new(slurm, self.bug);
+        let scheduler: Box<dyn Scheduler> = match duty {
+            Duty::AtEnd { job, code } => Box::new(Ending::new(slurm, JobId(job.clone()), *code)),
+            _ => Box::new(slurm),
         };
-        let mut supervisor = Supervisor::new(Box::new(scheduler), clock).paced(pid.into());
+        let mut supervisor = Supervisor::new(scheduler, clock).paced(pid.into());
         supervisor.add(handle);
         // A watch over the run alone knows nothing of the array.
         if self.has(Fault::Array) && self.below(3) < 2 {
@@ -200,6 +216,9 @@ impl World {
             && !seat.process.dead
         {
             self.check_memory(&mut seat);
+            if self.is_done(&seat) {
+                return self.end(seat, false);
+            }
             let next = next.duration_since(seat.supervisor.now()).as_secs();
             seat.next = self.now.get() + next;
             self.seats.borrow_mut()[host] = Some(seat);
@@ -213,10 +232,14 @@ impl World {
         let Seat {
             supervisor,
             mut process,
+            duty,
             ..
         } = seat;
         process.dead |= killed;
         let (host, pid) = (process.host, process.pid);
+        let handle = supervisor.runs().next();
+        let known = handle.filter(|h| !process.dead && h.error().is_none());
+        self.hand_over(&duty, known.map(Handle::history));
         self.as_process(&mut process, move || {
             let mut supervisor = supervisor;
             supervisor.put_down(&mut Ear(self));
@@ -259,7 +282,7 @@ impl World {
             self.pass(15 + self.seconds(30));
             let Some(me) = self.me.upgrade() else { return };
             if self.seats.borrow()[other].is_none() && self.below(3) == 2 {
-                me.begin(other, Takeover::IfDead);
+                me.begin(other, Takeover::IfDead, Duty::Stays);
             }
             self.turn(other);
         }

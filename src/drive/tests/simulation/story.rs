@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::commands::{accept, known_ids, plan, print};
 use super::job::Fate;
 use super::planted::Bug;
+use super::relay::Duty;
 use super::tape::Tape;
 use super::world::{Fault, World};
 use crate::core::job::JobState;
@@ -61,12 +62,13 @@ pub fn tell(base: &Path, tape: Tape, bug: Option<Bug>, lines: bool) -> Told {
 impl World {
     fn live(self: &Rc<Self>) -> Option<Outcome> {
         let bad = 30 + self.below(120);
-        self.begin(0, Takeover::IfDead);
+        self.first();
         for turn in 0..TURNS_MAX {
             if turn == bad {
                 self.calm();
             }
             self.staff();
+            self.turns();
             for host in 0..2 {
                 let next = self.seats.borrow()[host].as_ref().map(|s| s.next);
                 if next.is_some_and(|next| next <= self.now.get()) {
@@ -104,8 +106,9 @@ impl World {
     /// Somebody begins a supervisor where there is none, sometimes a second one.
     fn staff(self: &Rc<Self>) {
         let empty = |host: usize| self.seats.borrow()[host].is_none();
-        if empty(0) && empty(1) && (self.quiet.get() || self.below(4) == 0) {
-            self.begin(self.below(2) as usize, Takeover::IfDead);
+        let nobody = empty(0) && empty(1) && !(self.is_watched_in_turns() && self.is_seen_to());
+        if nobody && (self.quiet.get() || self.below(4) == 0) {
+            self.begin(self.below(2) as usize, Takeover::IfDead, Duty::Stays);
         } else if empty(1) && self.strikes(Fault::Second, 60) {
             let forced = self.below(4) == 3;
             let takeover = if forced {
@@ -113,7 +116,7 @@ impl World {
             } else {
                 Takeover::IfDead
             };
-            self.begin(1, takeover);
+            self.begin(1, takeover, Duty::Stays);
         }
         if self.strikes(Fault::Pause, 20) {
             let until = self.now.get() + 60 + self.seconds(600);
@@ -143,6 +146,7 @@ impl World {
         self.weather();
         let now = self.now.get();
         self.cluster.borrow_mut().print(now);
+        self.scripts();
         self.requeue();
         self.thaw();
     }
@@ -230,17 +234,17 @@ impl World {
         let history = read(self.folder().dir())
             .ok()
             .map(|r| History::replay(&r.records));
-        // Once a hanging job is ours to cancel, a user's cancellation cannot be told from ours.
+        // Once a hanging job is ours to cancel, a user's cancellation cannot be told from ours. Before the grace time is
+        // over it is not ours, whatever an answer says that was on its way.
+        let grace = i64::try_from(self.double.supervision.hang_grace_s).unwrap();
         let known = history
             .as_ref()
             .and_then(History::attempt)
             .is_some_and(|a| !a.stalled);
         let mut cluster = self.cluster.borrow_mut();
-        let Some(job) = cluster
-            .last()
-            .cloned()
-            .filter(|j| known && j.is_alive(now) && j.fate != Fate::Hangs)
-        else {
+        let Some(job) = cluster.last().cloned().filter(|j| {
+            known && j.is_alive(now) && (j.fate != Fate::Hangs || now < j.stops + grace)
+        }) else {
             return;
         };
         if cluster.scancel(&job.shown(), &job.name(), now).is_some() {
@@ -311,7 +315,8 @@ impl World {
             if !known.contains(&job.shown()) {
                 self.broke(format!("job {} ({}) is in no ledger", job.id, job.token));
             }
-            if job.is_alive(now) && !job.cancelled {
+            // The script that took the last turn is at its end.
+            if job.is_alive(now) && !job.cancelled && !job.turned {
                 self.broke(format!("job {} is left alive after {outcome:?}", job.id));
             }
         }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use super::cluster::Cluster;
 use super::disk::Disk;
 use super::planted::Bug;
+use super::relay::{Ready, Watch};
 use super::seat::Seat;
 use super::tape::Tape;
 use crate::core::supervise::tests::double::{Double, at};
@@ -49,9 +50,13 @@ pub enum Fault {
     Budgets,
     /// No fault: the first attempt is a task of a job array.
     Array,
+    /// squeue takes its time.
+    Slow,
+    /// No fault: nobody may stay to watch.
+    Turns,
 }
 
-pub const FAULTS: u32 = Fault::Array as u32 + 1;
+pub const FAULTS: u32 = Fault::Turns as u32 + 1;
 
 /// A process was killed where it stood.
 pub struct Killed;
@@ -88,6 +93,10 @@ pub struct World {
     pub running: RefCell<Vec<Process>>,
     pub seats: RefCell<[Option<Seat>; 2]>,
     pub pids: Cell<u32>,
+    pub watch: Cell<Watch>,
+    /// Watch jobs that wait, and scripts that have come to their end, with their exit codes.
+    pub relay: RefCell<Vec<Ready>>,
+    pub ends: RefCell<Vec<(String, i32)>>,
     pub double: Double,
     pub bug: Option<Bug>,
     pub root: PathBuf,
@@ -128,6 +137,9 @@ impl World {
                 running: RefCell::default(),
                 seats: RefCell::default(),
                 pids: Cell::new(100),
+                watch: Cell::new(Watch::Here),
+                relay: RefCell::default(),
+                ends: RefCell::default(),
                 double: double(&mut tape, faults & 1 << Fault::Budgets as u32 != 0, &root),
                 bug,
                 root,
@@ -137,6 +149,10 @@ impl World {
                 tape: RefCell::new(tape),
             };
             world.facts.needs.set(world.below(5));
+            if world.has(Fault::Turns) {
+                let watch = [Watch::Here, Watch::Here, Watch::Job, Watch::Script];
+                world.watch.set(watch[world.below(4) as usize]);
+            }
             world.cluster.borrow_mut().next_id = 10;
             world.cluster.borrow_mut().no_accounts = world.has(Fault::NoAccounts);
             world.cluster.borrow_mut().together = world.has(Fault::Array) && world.below(2) == 1;

@@ -50,7 +50,7 @@ fn read(text: &str, job: &JobId) -> Vec<Dependent> {
         let mut fields = line.splitn(3, '|');
         let (id, waits_for, name) = (fields.next()?, fields.next()?, fields.next()?);
         let theirs = parse::is_job_id(id) && !name.starts_with(OURS);
-        (theirs && parts(waits_for).any(|(_, of, _)| of == job.0)).then(|| Dependent {
+        (theirs && conditions(waits_for).any(|c| c.of == Some(&job.0))).then(|| Dependent {
             id: JobId(id.to_owned()),
             waits_for: waits_for.to_owned(),
         })
@@ -58,23 +58,51 @@ fn read(text: &str, job: &JobId) -> Vec<Dependent> {
     rows.collect()
 }
 
-/// The parts of a dependency as squeue prints it: kind, job, and what separates it from the next.
-fn parts(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
-    text.split_inclusive([',', '?']).filter_map(|part| {
+/// One condition of a dependency as squeue prints it.
+struct Condition<'a> {
+    /// `afterok`, or the whole of it where it names no job (`singleton`).
+    kind: &'a str,
+    /// The job.
+    of: Option<&'a str>,
+    /// Minutes after that, with their sign (`+5`).
+    delay: &'a str,
+    /// What separates it from the next.
+    separator: &'a str,
+}
+
+fn conditions(text: &str) -> impl Iterator<Item = Condition<'_>> {
+    text.split_inclusive([',', '?']).map(|part| {
         let end = part.len() - usize::from(part.ends_with([',', '?']));
         let (part, separator) = part.split_at(end);
-        let (kind, of) = part.split_once(':')?;
-        Some((kind, of.split(['(', '+']).next()?, separator))
+        // How it stands with it comes in brackets.
+        let asked = part.split('(').next().unwrap_or_default();
+        let (kind, job) = asked.split_once(':').unwrap_or((asked, ""));
+        let (of, delay) = job.split_at(job.find('+').unwrap_or(job.len()));
+        Condition {
+            kind,
+            of: Some(of).filter(|of| !of.is_empty()),
+            delay,
+            separator,
+        }
     })
 }
 
 /// The dependency in sbatch's form, with another job in the place of `from`.
 fn redirected(text: &str, from: &JobId, to: &JobId) -> String {
-    let parts = parts(text).map(|(kind, of, separator)| {
-        let of = if of == from.0 { &to.0 } else { of };
-        format!("{kind}:{of}{separator}")
+    let asked = conditions(text).map(|condition| {
+        let Condition {
+            kind,
+            of,
+            delay,
+            separator,
+        } = condition;
+        match of {
+            Some(of) if of == from.0 => format!("{kind}:{to}{delay}{separator}"),
+            Some(of) => format!("{kind}:{of}{delay}{separator}"),
+            None => format!("{kind}{separator}"),
+        }
     });
-    parts.collect()
+    asked.collect()
 }
 
 #[cfg(test)]
@@ -110,6 +138,14 @@ mod tests {
             (
                 "afterok:22380(unfulfilled)?afterany:2238(unfulfilled)",
                 "afterok:22380?afterany:2250",
+            ),
+            (
+                "singleton(unfulfilled),afterok:2238(failed)",
+                "singleton,afterok:2250",
+            ),
+            (
+                "after:2238+5(unfulfilled),aftercorr:9_*(unfulfilled)",
+                "after:2250+5,aftercorr:9_*",
             ),
         ] {
             assert_eq!(redirected(printed, &from, &to), asked);

@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::super::NoAnswer;
 use super::Slurm;
 use super::clients::{no_answer, says_unknown_id};
@@ -26,6 +28,8 @@ pub struct Foreign {
     pub id: JobId,
     /// The raw number of it, which differs for a task of an array.
     pub raw_id: String,
+    /// When it was submitted, as the controller says it.
+    pub submitted: Option<Timestamp>,
     /// Whose it is.
     pub uid: Option<u32>,
     /// Whose it is, by name.
@@ -57,7 +61,27 @@ enum Accounted {
     Off,
 }
 
+/// Clocks of a controller and of this host differ by less, and no id is given out again within it.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(10);
+
 impl Slurm {
+    /// Has another job got the id of this one, which had been restarted so often when it was last heard of? Ids begin
+    /// anew at `MaxJobId`, and when the controller lost its state. False where the controller does not say.
+    #[must_use]
+    pub fn has_given_again(&self, job: &JobRef, restarts: u32) -> bool {
+        let Ok(Some(control)) = self.control(job) else {
+            return false;
+        };
+        let record = control.record;
+        let later = |submitted: Timestamp| submitted.duration_since(job.submitted) > CLOCK_SKEW;
+        record.has_id(&job.id)
+            && match &job.token {
+                Some(token) => !record.carries(token),
+                // A restart moves the time of the submission.
+                None => record.status.restarts <= restarts && record.submitted.is_some_and(later),
+            }
+    }
+
     /// Asks controller and accounting about a job; `None` when neither knows it.
     ///
     /// # Errors
@@ -110,6 +134,7 @@ impl Slurm {
         Ok(Some(Foreign {
             id: control.record.status.id.clone(),
             raw_id: control.record.raw_id.clone(),
+            submitted: control.record.submitted,
             uid: field("UserId=").and_then(|owner| uid(&owner)),
             user: control.user.clone(),
             workdir: control.folder.clone().map(PathBuf::from),
@@ -173,6 +198,7 @@ fn read_accounted(line: &str) -> Option<Foreign> {
     is_job_id(id).then(|| Foreign {
         id: JobId((*id).to_owned()),
         raw_id: (*raw_id).to_owned(),
+        submitted: None,
         uid: uid.parse().ok(),
         user: text(user),
         workdir: text(folder).map(PathBuf::from),

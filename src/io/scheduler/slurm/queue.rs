@@ -79,7 +79,9 @@ impl Slurm {
         now: Timestamp,
         poll: &mut Poll,
     ) -> Result<(), NoAnswer> {
-        let queue = self.view(cluster, jobs)?;
+        let (queue, age) = self.view(cluster, jobs)?;
+        let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
+        poll.age = poll.age.max(age);
         let mut seen = Seen::default();
         for job in jobs {
             match queue.of(job) {

@@ -5,6 +5,7 @@
 //! not fit a command line. So ids are asked for only where a job may be somebody else's.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::super::NoAnswer;
 use super::Slurm;
@@ -103,30 +104,33 @@ fn decisive<'a>(first: &'a Record, related: impl Iterator<Item = &'a Record>) ->
 }
 
 impl Slurm {
-    /// What the queue shows of these jobs. One that is not ours by its token may belong to another user.
+    /// What the queue shows of these jobs, and how old that is. One that is not ours by its token may belong to another
+    /// user.
     pub(super) fn view(
         &mut self,
         cluster: Option<&str>,
         jobs: &[&JobRef],
-    ) -> Result<Index, NoAnswer> {
+    ) -> Result<(Index, Duration), NoAnswer> {
         let (ours, foreign): (Vec<&JobRef>, Vec<&JobRef>) =
             jobs.iter().partition(|job| job.token.is_some());
-        let mut index = Index::default();
+        let (mut index, mut age) = (Index::default(), Duration::ZERO);
         if !ours.is_empty() {
-            let (seen, new) = self.my_queue(cluster, Age::Recent)?;
-            index = seen;
+            let mut heard = self.my_queue(cluster, Age::Recent)?;
+            index = read(&heard);
             // What can lead to a submission is believed only of an answer that was asked for now.
-            if !new && !ours.iter().all(|job| index.shows_alive(job)) {
-                index = self.my_queue(cluster, Age::New)?.0;
+            if !heard.new && !ours.iter().all(|job| index.shows_alive(job)) {
+                heard = self.my_queue(cluster, Age::New)?;
+                index = read(&heard);
             }
+            age = heard.age;
         }
         let foreign = self.queue_of(cluster, &foreign)?;
         foreign.into_iter().for_each(|record| index.add(record));
-        Ok(index)
+        Ok((index, age))
     }
 
-    /// All jobs of this user that the queue knows, live or ended, and whether that was asked for now.
-    fn my_queue(&mut self, cluster: Option<&str>, age: Age) -> Result<(Index, bool), NoAnswer> {
+    /// What squeue says of all jobs of this user that it knows, live or ended.
+    fn my_queue(&mut self, cluster: Option<&str>, age: Age) -> Result<Heard, NoAnswer> {
         let arguments = question(cluster, &["--me".to_owned()]);
         let Self {
             clients, shared, ..
@@ -146,13 +150,16 @@ impl Slurm {
             None => Heard {
                 said: ask(),
                 new: true,
+                age: Duration::ZERO,
             },
         };
-        let text = heard.said.map_err(|detail| NoAnswer {
-            command: "squeue".to_owned(),
-            detail,
-        })?;
-        Ok((Index::new(read_squeue(&text)), heard.new))
+        match &heard.said {
+            Ok(_) => Ok(heard),
+            Err(detail) => Err(NoAnswer {
+                command: "squeue".to_owned(),
+                detail: detail.clone(),
+            }),
+        }
     }
 
     /// Those of `jobs` that the queue knows, whosever they are.
@@ -173,6 +180,11 @@ impl Slurm {
         }
         Ok(records)
     }
+}
+
+/// The jobs in an answer of squeue.
+fn read(heard: &Heard) -> Index {
+    Index::new(read_squeue(heard.said.as_deref().unwrap_or_default()))
 }
 
 /// The words after `squeue` for these jobs, ended ones included, each task of an array by itself.

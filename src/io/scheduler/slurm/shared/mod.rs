@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,8 @@ pub(super) struct Heard {
     pub said: Result<String, String>,
     /// It was asked for after it was wanted.
     pub new: bool,
+    /// How long before that it was asked for, if it was not.
+    pub age: Duration,
 }
 
 /// The first line of an answer on disk.
@@ -125,6 +127,7 @@ impl Shared {
         Heard {
             said: kept.said,
             new: !borrowed || kept.asked > wanted,
+            age: wanted.saturating_sub(kept.asked),
         }
     }
 
@@ -139,12 +142,18 @@ impl Shared {
             return (None, enough());
         };
         let start = Instant::now();
+        let mut seen = None;
         loop {
             let taken = file.try_lock();
-            // Looked at with the lock in hand: whoever had it has written its answer.
-            if let Some(kept) = enough() {
+            let there = face(path);
+            // Looked at with the lock in hand, for whoever had it has written its answer; else only where it is another
+            // than before, for with thousands of jobs it is a megabyte.
+            if (taken.is_ok() || seen != Some(there))
+                && let Some(kept) = enough()
+            {
                 return (None, Some(kept));
             }
+            seen = Some(there);
             match taken {
                 Ok(()) => {
                     self.stuck = false;
@@ -161,6 +170,12 @@ impl Shared {
             }
         }
     }
+}
+
+/// What tells a file from the one that was there before: each is written anew and renamed.
+fn face(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let meta = fs::metadata(path).ok()?;
+    Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
 }
 
 /// The time as it is written down.

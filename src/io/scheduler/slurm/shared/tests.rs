@@ -200,3 +200,31 @@ fn without_a_folder_each_asks_for_itself() {
         assert_eq!((heard.said.as_deref(), heard.new), (Ok(said), true));
     }
 }
+
+#[test]
+fn whoever_waits_reads_an_answer_only_when_it_is_another() {
+    let (_folder, mut shared) = answers();
+    keep(&shared, Duration::from_secs(60), Ok("old"));
+    let path = shared.folder.join(name(&question()));
+    let busy = private().open(path.with_extension("lock")).unwrap();
+    busy.try_lock().unwrap();
+    let reads = AtomicU32::new(0);
+    let new = || {
+        // The first look finds the old one, and it is replaced before the second.
+        if reads.fetch_add(1, Ordering::Relaxed) == 0 {
+            let other = Shared::open_in(path.parent().unwrap()).unwrap();
+            keep(&other, Duration::ZERO, Ok("new"));
+        }
+        read(&path, &question()).filter(|kept| kept.said.as_deref() == Ok("new"))
+    };
+    let (_, kept) = shared.wait(&path, PATIENCE, new);
+    assert!(kept.is_some());
+    reads.store(1, Ordering::Relaxed);
+    let never = || {
+        reads.fetch_add(1, Ordering::Relaxed);
+        None
+    };
+    let (lock, kept) = shared.wait(&path, PAUSE * 5, never);
+    assert!(lock.is_none() && kept.is_none());
+    assert_eq!(reads.into_inner(), 2, "it was read once");
+}

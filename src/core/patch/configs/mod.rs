@@ -1,0 +1,133 @@
+//! Files of settings that are named by other files: what a program's configuration is made of.
+//!
+//! Rule: what cannot be read may say anything, so a value that it could hide is not taken for known. A file
+//! that finds others by where it lies is never copied; another value is put where it wins instead.
+
+mod choices;
+mod composed;
+mod entry_point;
+mod inner;
+mod packages;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::settings::Format;
+use super::traced::Traced;
+use super::walk::{Reached, Reading, SettingsFile};
+
+pub(super) use composed::{compose, replaces};
+pub(super) use inner::add_inner;
+
+/// Files that one configuration is made of.
+const MAX_PARTS: usize = 256;
+/// Files that name each other.
+const MAX_DEPTH: usize = 16;
+
+/// The files of a submission, looked up by path.
+pub(super) struct Shelf<'a> {
+    pub reading: &'a mut Reading,
+    pub files: &'a BTreeMap<String, String>,
+    read: BTreeMap<String, Option<SettingsFile>>,
+}
+
+impl<'a> Shelf<'a> {
+    /// The files that were given, beside what was read.
+    pub fn new(reading: &'a mut Reading, files: &'a BTreeMap<String, String>) -> Self {
+        Self {
+            reading,
+            files,
+            read: BTreeMap::new(),
+        }
+    }
+
+    /// A text of the user's, remembered among those that were read; where it was not given, it is asked for, and
+    /// nothing is said if it is not there.
+    fn text(&mut self, path: &str) -> Option<Traced> {
+        if let Some(made) = self.reading.created.get(path) {
+            return Some(made.clone());
+        }
+        let Some(text) = self.files.get(path) else {
+            self.reading.sought.insert(path.to_owned());
+            return None;
+        };
+        let number = self.reading.add_source(path, text);
+        Some(Traced::file(number, text))
+    }
+
+    /// What a file says: None where it is not there, `Some(None)` where it is not read.
+    fn settings(&mut self, path: &str, format: Format) -> Option<Option<SettingsFile>> {
+        if let Some(known) = self.read.get(path) {
+            return Some(known.clone());
+        }
+        let content = self.text(path)?;
+        let fits = self.read.len() < MAX_PARTS;
+        let says = fits.then(|| format.read(&content.text())).flatten();
+        let file = says.map(|says| SettingsFile {
+            path: path.to_owned(),
+            content,
+            says: Rc::new(says),
+            under: String::new(),
+            reached: Reached::Place,
+            hidden: false,
+        });
+        self.read.insert(path.to_owned(), file.clone());
+        Some(file)
+    }
+}
+
+/// A part of a configuration.
+enum Part {
+    File(SettingsFile),
+    /// What is not read, by the name that it has.
+    Unread(String),
+    /// The same of a file that says nothing of what the others say.
+    Beside(String),
+}
+
+/// What a configuration comes to.
+struct Settled {
+    files: Vec<SettingsFile>,
+    unread: Vec<String>,
+    beside: Vec<String>,
+}
+
+/// What parts come to that stand in the order in which they count. What is not read may hide anything that stands
+/// before it.
+fn settled(parts: Vec<Part>) -> Settled {
+    let (mut found, mut unread, mut beside) = (Vec::new(), Vec::new(), Vec::new());
+    for part in parts.into_iter().rev() {
+        match part {
+            Part::File(file) => found.push(SettingsFile {
+                hidden: file.hidden || !unread.is_empty(),
+                ..file
+            }),
+            Part::Unread(name) => unread.push(name),
+            Part::Beside(name) => beside.push(name),
+        }
+    }
+    found.reverse();
+    Settled {
+        files: found,
+        unread,
+        beside,
+    }
+}
+
+/// A path beside another one.
+fn beside(path: &str, name: &str) -> String {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    joined(folder, name)
+}
+
+/// A path in a folder; an absolute one stays.
+fn joined(folder: &str, name: &str) -> String {
+    let absolute = name.starts_with('/');
+    let all = match absolute || folder.is_empty() {
+        true => name.to_owned(),
+        false => format!("{folder}/{name}"),
+    };
+    super::walk::normal(&all)
+}

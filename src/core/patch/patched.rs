@@ -1,0 +1,80 @@
+//! The texts of a submission with edits in them.
+
+use std::collections::BTreeSet;
+
+use super::edit::Edit;
+use super::walk::{ENVIRONMENT, SCRIPT, Source};
+
+/// Lines around a change in a diff.
+const CONTEXT: usize = 3;
+
+/// A submission with other values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    /// The texts before, as the reading has them.
+    pub before: Vec<Source>,
+    /// The same texts after.
+    pub after: Vec<Source>,
+    /// The changes, each at its place in the texts before.
+    pub edits: BTreeSet<Edit>,
+    /// Knobs whose value was added where it wins, because it could not be changed where it stands.
+    pub appended: BTreeSet<String>,
+}
+
+/// The texts with all edits; None where two of them overlap.
+pub(super) fn applied(sources: &[Source], edits: &BTreeSet<Edit>) -> Option<Vec<Source>> {
+    let mut all = sources.to_vec();
+    let mut last: Option<&Edit> = None;
+    // From the end to the beginning, so that no place moves before its turn.
+    for edit in edits.iter().rev() {
+        let span = edit.span;
+        if let Some(after) = last.filter(|a| a.span.file == span.file) {
+            let both_added = span.start == span.end && after.span == span;
+            let overlaps = span.end > after.span.start || span.start == after.span.start;
+            if overlaps && !both_added {
+                return None;
+            }
+        }
+        let text = &mut all.get_mut(span.file)?.text;
+        text.get(span.start..span.end)?;
+        text.replace_range(span.start..span.end, &edit.text);
+        last = Some(edit);
+    }
+    Some(all)
+}
+
+impl Patch {
+    /// What changed, as a unified diff over all texts.
+    #[must_use]
+    pub fn diff(&self) -> String {
+        self.diffs(0..self.before.len())
+    }
+
+    /// What changed of the command line and of the environment.
+    #[must_use]
+    pub fn submission_diff(&self) -> String {
+        self.diffs(0..SCRIPT)
+    }
+
+    fn diffs(&self, numbers: std::ops::Range<usize>) -> String {
+        let mut all = String::new();
+        let both = self.before.iter().zip(&self.after).enumerate();
+        for (number, (old, new)) in both.filter(|(n, _)| numbers.contains(n)) {
+            if old.text == new.text {
+                continue;
+            }
+            // The words of the command line stand one a line; the other variables are nobody's business.
+            let shown = |text: &str| match number < SCRIPT {
+                true => text.replace('\0', "\n"),
+                false => text.to_owned(),
+            };
+            let (before, after) = (shown(&old.text), shown(&new.text));
+            let context = if number == ENVIRONMENT { 0 } else { CONTEXT };
+            let diff = similar::TextDiff::from_lines(&before, &after);
+            let mut diff = diff.unified_diff();
+            let (from, to) = (format!("a/{}", old.path), format!("b/{}", new.path));
+            all += &diff.context_radius(context).header(&from, &to).to_string();
+        }
+        all
+    }
+}

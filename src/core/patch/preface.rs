@@ -1,0 +1,56 @@
+//! Lines that a copy of a script gets before its first command.
+//!
+//! They are put there last, so that a change of the first command itself stays behind them.
+
+use super::edit::Edit;
+use super::placed::is_shell;
+use super::traced::Span;
+use super::walk::{Reading, SCRIPT, SELF};
+
+/// Where the first line begins that is neither blank nor a comment.
+fn first_command(text: &str) -> usize {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim();
+        if !trimmed.is_empty() && !trimmed.starts_with('#') {
+            return at;
+        }
+        at += line.len();
+    }
+    at
+}
+
+/// The text of a copy with a line of ours, and with the name of its original where it asks for that.
+pub(super) fn prefaced(text: &str, head: Option<&str>, original: Option<String>) -> String {
+    let named = original.map(|path| {
+        let path = path.replace('\'', "'\\''");
+        format!("{SELF}='{path}' # oomctl: for the name of this script, of which this is a copy")
+    });
+    let lines = head.map(str::to_owned).into_iter().chain(named);
+    let lines: String = lines.map(|line| format!("{line}\n")).collect();
+    if lines.is_empty() {
+        return text.to_owned();
+    }
+    let (before, after) = text.split_at(first_command(text));
+    let end = match before.ends_with('\n') || before.is_empty() {
+        true => "",
+        false => "\n",
+    };
+    format!("{before}{end}{lines}{after}")
+}
+
+/// A variable for all that the submitted script starts; None where no shell runs it.
+pub(super) fn exported(reading: &Reading, assignment: &str) -> Option<Edit> {
+    let script = reading.sources.get(SCRIPT).filter(|s| is_shell(&s.text))?;
+    let at = first_command(&script.text);
+    let span = Span {
+        file: SCRIPT,
+        start: at,
+        end: at,
+    };
+    let line = script.text[..at].ends_with('\n');
+    line.then(|| Edit {
+        span,
+        text: format!("export {assignment}\n"),
+    })
+}
