@@ -24,6 +24,12 @@ pub struct Course {
 impl Course {
     fn take(&mut self, progress: &Progress, now: Timestamp) {
         let done = progress.done();
+        // When the first one was done, nobody saw.
+        let is_first = self.progress.is_none();
+        self.progress = Some(progress.clone());
+        if is_first {
+            return;
+        }
         if self.looks.back().is_some_and(|(_, before)| *before > done) {
             self.looks.clear();
         }
@@ -31,10 +37,9 @@ impl Course {
         if self.looks.len() > LOOKS_MAX {
             self.looks.pop_front();
         }
-        self.progress = Some(progress.clone());
     }
 
-    /// Steps in a second; `None` until two steps were seen in different seconds.
+    /// Steps in a second; `None` until two were seen to be done, in different seconds.
     pub fn steps_per_s(&self) -> Option<f64> {
         let ((from, first), (to, last)) = (self.looks.front()?, self.looks.back()?);
         let seconds = to.duration_since(*from).as_secs_f64();
@@ -159,7 +164,7 @@ impl Board {
                     card.history.apply(record);
                     card.state = state(&card.history);
                     if card.history.attempts.len() > attempts {
-                        (card.course, card.fatal) = (Course::default(), None);
+                        (card.course, card.reason, card.fatal) = Default::default();
                     }
                 }
             }
@@ -171,9 +176,7 @@ impl Board {
             Notice::Resumed { run, look } => {
                 if let Some(card) = self.card_mut(run) {
                     card.fatal = look.fatal;
-                    if let Some(progress) = &look.progress {
-                        card.course.take(progress, now);
-                    }
+                    card.course.progress.clone_from(&look.progress);
                 }
             }
             Notice::Progress { run, progress } => {
@@ -228,6 +231,8 @@ mod tests {
     #[test]
     fn the_speed_is_that_of_the_last_steps_and_says_how_long_it_takes() {
         let mut course = Course::default();
+        // What an earlier watch has seen, and a step soon after.
+        course.take(&step(9, Some(100)), at(-1));
         course.take(&step(10, Some(100)), at(0));
         assert_eq!(course.steps_per_s(), None);
         course.take(&step(20, Some(100)), at(20));

@@ -165,7 +165,7 @@ fn third_attempt() -> Board {
     facts.extend(failed(2, "4719", 500, ("offload", 4, 4)));
     facts.extend(submitted(3, "4725", 1_000, JobState::Running));
     let mut board = Board::with(vec![card("grpo-7b", facts)]);
-    for (step, second) in [(36, 3_300), (38, 3_420)] {
+    for (step, second) in [(35, 3_290), (36, 3_300), (38, 3_420)] {
         let progress = Progress {
             step,
             total: Some(105),
@@ -457,6 +457,39 @@ fn nothing_is_ended_unless_it_was_agreed_to() {
         let wishes = press(&mut state, &board, &[before, Key::Interrupt]);
         assert_eq!(wishes, [Wish::Detach]);
     }
+}
+
+#[test]
+fn what_was_said_of_an_attempt_is_not_said_of_the_next() {
+    let mut board = third_attempt();
+    let attempt = board.cards()[0].history.attempt().unwrap().clone();
+    let status = JobStatus {
+        reason: Some("NonZeroExitCode".to_owned()),
+        ..JobStatus::bare(JobId("4725".to_owned()), JobState::Failed)
+    };
+    let said = Notice::Status {
+        run: "grpo-7b",
+        attempt: &attempt,
+        status: &status,
+    };
+    board.take(&said, at(3_425));
+    let fatal = Notice::Fatal {
+        run: "grpo-7b",
+        class: Class::GpuOom,
+    };
+    board.take(&fatal, at(3_425));
+    for (seq, (second, fact)) in (90..).zip(submitted(4, "4730", 3_426, JobState::Pending)) {
+        let record = record(seq, second, fact);
+        let notice = Notice::Fact {
+            run: "grpo-7b",
+            record: &record,
+        };
+        board.take(&notice, at(second));
+    }
+    let screen = screen((80, 24), &board, &State::default(), &shown(LOG));
+    let row = screen.lines().find(|l| l.contains("4730")).unwrap();
+    assert!(row.contains("PENDING") && !row.contains("NonZero"), "{row}");
+    assert!(!screen.contains("waiting for the job to end"), "{screen}");
 }
 
 #[test]
