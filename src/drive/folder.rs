@@ -163,7 +163,8 @@ impl RunFolder {
         self.project().map(fits::file_of)
     }
 
-    fn project(&self) -> Option<&Path> {
+    /// The folder of the project.
+    pub(super) fn project(&self) -> Option<&Path> {
         self.dir.parent()?.parent()?.parent()
     }
 

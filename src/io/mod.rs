@@ -15,6 +15,7 @@ pub mod files;
 pub mod fits;
 pub mod follow;
 pub mod gpu;
+pub mod hook;
 pub mod hub;
 pub mod kernel_log;
 pub mod ledger;

@@ -23,6 +23,7 @@ mod launch;
 mod launch_queue;
 mod learning;
 mod local_jobs;
+mod notices;
 #[path = "../nvml/mod.rs"]
 mod nvml;
 mod one_machine;

@@ -236,6 +236,12 @@ pub enum Fact {
         /// How.
         outcome: Outcome,
     },
+    /// What happened up to a fact is about to be told to those who do not watch. Written before it is told, so that
+    /// nothing is told twice.
+    Noticed {
+        /// Number of that fact.
+        until: u64,
+    },
 }
 
 impl Fact {
@@ -265,5 +271,6 @@ impl Fact {
         "diagnosed",
         "decided",
         "finished",
+        "noticed",
     ];
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::fact::{Fact, LogEnd, Record};
+use super::news::NewsLog;
 use super::outcome::{Budget, Cause, Outcome, Verdict};
 use super::phase::Phase;
 use crate::core::diagnose::{Incident, Progress};
@@ -149,6 +150,8 @@ pub struct History {
     pub budget: Option<Budget>,
     /// How the run ended.
     pub outcome: Option<Outcome>,
+    /// What is to be told to those who do not watch.
+    pub news: NewsLog,
 }
 
 impl History {
@@ -261,6 +264,7 @@ impl History {
     pub fn apply(&mut self, record: &Record) {
         self.seq = record.seq;
         self.epoch = record.epoch;
+        self.news.take(record);
         match &record.fact {
             Fact::Created { run, .. } => {
                 self.run.clone_from(run);
