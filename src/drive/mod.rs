@@ -18,6 +18,7 @@ mod handle;
 pub mod launch;
 mod logs;
 mod look;
+mod news;
 mod notice;
 mod perform;
 mod prepare;

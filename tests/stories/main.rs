@@ -22,6 +22,7 @@ mod killed_watch;
 mod launch;
 mod launch_queue;
 mod learning;
+mod links;
 mod local_jobs;
 mod notices;
 #[path = "../nvml/mod.rs"]

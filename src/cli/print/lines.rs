@@ -1,8 +1,13 @@
 //! Single lines of the story of a run.
 
-use super::style::{Paint, WARN};
-use crate::core::diagnose::sanitize;
+use std::fmt::Write as _;
+
+use super::outcome::{hint, reason};
+use super::style::{DIM, Paint, WARN};
+use crate::core::diagnose::{Link, sanitize};
 use crate::core::job::JobId;
+use crate::core::supervise::Phase;
+use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 
 /// A job that is ended because it hangs, and what that saves.
@@ -29,5 +34,37 @@ pub fn dependent(job: &Dependent, moved: bool, to: &JobId) -> String {
             "job {id} waits for {waits_for}, which job {to} replaces: `scontrol update JobId={id} \
              Dependency=afterok:{to}`, or `supervision: {{ move_dependents: true }}`"
         ),
+    }
+}
+
+/// Pages of trackers, a line each, under their attempt.
+pub fn links(links: &[Link]) -> String {
+    links
+        .iter()
+        .map(|link| format!("      {} {}\n", Paint(DIM, link.tracker.name()), link.url))
+        .collect()
+}
+
+/// The next command after a submission.
+pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
+    let history = supervisor
+        .runs()
+        .find(|h| h.name() == name)
+        .map(|h| h.history());
+    let over = history.and_then(|h| h.outcome.as_ref());
+    let unclear = history.is_some_and(|h| h.phase() == Phase::Searching);
+    match over {
+        Some(outcome) => {
+            let mut text = format!("{name}: {}", reason(outcome).unwrap_or_default());
+            if let Some(hint) = history.and_then(|h| hint(outcome, h)) {
+                let _ = write!(text, "\n\n{} {hint}", Paint(WARN, "hint:"));
+            }
+            text
+        }
+        None if unclear => format!(
+            "{name}: the scheduler did not say whether it accepted; nothing is repeated. \
+             `oomctl watch {name}` finds the job"
+        ),
+        None => format!("run {name}; next: oomctl watch {name}"),
     }
 }

@@ -6,6 +6,7 @@
 
 mod action;
 mod again;
+mod attempt;
 mod checkpoint;
 mod crowded;
 mod decide;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{News, NewsKind};
-use crate::core::diagnose::Incident;
+use crate::core::diagnose::{Incident, Link};
 use crate::core::ladder::Change;
 use crate::core::supervise::{Attempt, History, Outcome};
 
@@ -65,6 +65,8 @@ pub struct Told {
     pub changes: Vec<Change>,
     /// Seconds without progress.
     pub quiet_s: Option<u64>,
+    /// Pages of trackers that the logs of the attempt name.
+    pub links: Vec<Link>,
 }
 
 impl Told {
@@ -92,6 +94,7 @@ impl Told {
             rungs: steps.iter().map(|s| s.rung.clone()).collect(),
             changes: steps.iter().flat_map(|s| s.changes.clone()).collect(),
             quiet_s: news.quiet_s,
+            links: attempt.map(|a| a.links.clone()).unwrap_or_default(),
         }
     }
 
