@@ -338,6 +338,7 @@ fn every_key_is_described() {
         "zzqqx: 1\n",
         "limits: { zzqqx: 1 }\n",
         "supervision: { zzqqx: 1 }\n",
+        "notices: { zzqqx: 1 }\n",
         "cluster: c\n",
     ] {
         for key in known_keys(file) {

@@ -252,6 +252,8 @@ fn the_trainers_exit_code_is_the_jobs() {
         "OOMCTL_JOB_ID=7",
         "HYDRA_FULL_ERROR=1",
         "PYTHONUNBUFFERED=1",
+        "WANDB_RUN_GROUP=r1",
+        "WANDB_NAME=r1-attempt-1",
     ] {
         assert!(env.lines().any(|l| l == line), "{line} is not in {env}");
     }

@@ -27,7 +27,7 @@ use crate::io::scheduler::slurm_is_here;
 /// Name of the project file.
 pub const PROJECT_FILE: &str = "oomctl.yaml";
 const MAX_FILE: u64 = 1 << 20;
-const PROJECT_KEYS: [&str; 14] = [
+const PROJECT_KEYS: [&str; 15] = [
     "preset",
     "dataset",
     "cluster",
@@ -41,10 +41,11 @@ const PROJECT_KEYS: [&str; 14] = [
     "ladder",
     "limits",
     "supervision",
+    "notices",
     "signatures",
 ];
 const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
-const SITE_KEYS: [&str; 4] = ["cluster", "knobs", "pin", "overrides"];
+const SITE_KEYS: [&str; 5] = ["cluster", "knobs", "pin", "overrides", "notices"];
 
 /// The project that a command works in.
 pub struct Project {
@@ -210,6 +211,7 @@ pub(super) fn inputs(
         layers: Vec::new(),
         limits: sections::limits(doc)?,
         supervision: sections::supervision(doc, backend)?,
+        notices: sections::notices(doc, &outer_files()?)?,
         backend: backend.to_owned(),
         workdir: folder.clone(),
         project: folder,

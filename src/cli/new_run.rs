@@ -6,7 +6,7 @@ use std::path::Path;
 use super::print::Failure;
 use super::{render, runs};
 use crate::core::recipe::Value;
-use crate::core::supervise::{Request, split};
+use crate::core::supervise::{Notices, Request, split};
 use crate::drive::{Environment, Handle, RunFolder};
 
 /// Makes the run on disk: inputs, environment, first fact.
@@ -44,8 +44,12 @@ fn environment(request: &Request) -> Result<Environment, Failure> {
         let what = format!("the job needs {}, not set here", missing.join(", "));
         return Err(Failure::new(5, what).hint("set it, or take it out of `secrets`"));
     }
+    // Addresses of notices are for whoever watches. No job needs them, and they are never written down.
+    let notices = request.inputs().notices.iter();
+    let addresses: Vec<&str> = notices.flat_map(Notices::variables).collect();
     let all: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .filter(|(name, _)| !addresses.contains(&name.as_str()))
         .collect();
     let split = split(&all, &declared);
     Ok(Environment {

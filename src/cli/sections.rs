@@ -2,8 +2,8 @@
 
 use super::print::Failure;
 use crate::core::config::Document;
-use crate::core::recipe::ClusterFacts;
-use crate::core::supervise::{Limits, Supervision};
+use crate::core::recipe::{ClusterFacts, LayerKind};
+use crate::core::supervise::{Limits, Notices, Supervision};
 
 /// Fields of `limits` that are written as durations.
 pub const LIMIT_DURATIONS: [&str; 1] = ["wall_time"];
@@ -68,4 +68,41 @@ pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure
         }
     }
     Ok(supervision)
+}
+
+/// Whom to tell of runs who does not watch: as the project says, or else the user's file, or else the site's.
+pub fn notices(
+    project: &Document,
+    outer: &[(LayerKind, Document)],
+) -> Result<Option<Notices>, Failure> {
+    const PLAIN: [&str; 6] = ["on", "command", "slack", "ntfy", "mail", "at_most"];
+    const DURATIONS: [&str; 2] = ["time_limit", "pause"];
+    let outer = outer.iter().rev().map(|(_, doc)| doc);
+    let mut files = std::iter::once(project).chain(outer);
+    let Some((doc, node)) = files.find_map(|doc| Some((doc, doc.get("notices")?))) else {
+        return Ok(None);
+    };
+    let notices: Notices = doc.section("notices", &PLAIN, &DURATIONS)?;
+    if notices.on.is_empty() {
+        return Ok(None);
+    }
+    let wrong = match &notices.mail {
+        _ if notices.reach_nobody() => Some("`notices` names nobody to tell"),
+        Some(mail) if !is_address(mail) => Some("`mail` is no address for mail"),
+        _ => None,
+    };
+    match wrong {
+        Some(what) => {
+            let hint = "one of `command: [./tell.sh]`, `slack: { url_env: SLACK_URL }`, `ntfy: { url_file: ~/.ntfy }`, \
+                        `mail: me@example.org`; `on: []` tells of nothing";
+            Err(doc.fault(node, what).hint(hint).into())
+        }
+        None => Ok(Some(notices)),
+    }
+}
+
+/// An address that cannot be an option or a second line.
+fn is_address(mail: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@._%+-".contains(c);
+    mail.contains('@') && mail.chars().all(plain) && !mail.starts_with('-')
 }

@@ -55,7 +55,12 @@ impl Handle {
         logs.read(followers, now, look);
         let look: LogLook = logs.last_look().clone();
         let trouble = logs.trouble();
+        let links = logs.links();
         let mark = logs.is_worth_a_mark(now);
+        // Before where we stand is written down, behind the links; the ledger knows which it has.
+        for link in links {
+            self.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
+        }
         // Before it is told: whoever is killed in between has told nothing twice.
         if mark {
             self.mark(followers, now, observer);

@@ -8,6 +8,7 @@
 )]
 
 mod arrays;
+mod courier;
 mod dependents;
 mod explain;
 mod flock;
@@ -17,6 +18,7 @@ mod handle;
 pub mod launch;
 mod logs;
 mod look;
+mod news;
 mod notice;
 mod perform;
 mod prepare;
@@ -175,6 +177,13 @@ pub fn drive(
 ) -> End {
     let end = turns(supervisor, until, sources, observer);
     supervisor.put_down(observer);
+    // After a signal there are seconds to live; what was not told is told by whoever takes the runs up.
+    if !matches!(
+        (end, until),
+        (End::Detached { .. }, _) | (_, Until::LetGo { .. })
+    ) {
+        supervisor.tell_the_rest(observer);
+    }
     end
 }
 
@@ -207,6 +216,7 @@ fn turns(
     let _logs = supervisor.log_waiter().map(|waiter| sources.logs(waiter));
     loop {
         let next = supervisor.cycle(observer);
+        supervisor.tell_news(observer);
         observer.turn(supervisor);
         let (Some(next), false) = (next, reached(supervisor, until)) else {
             return End::Reached;

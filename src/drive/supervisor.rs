@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::DriveError;
+use super::courier::Courier;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::record::Array;
@@ -29,6 +30,7 @@ pub struct Supervisor {
     pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
     pub(super) decided: usize,
+    pub(super) courier: Courier,
 }
 
 /// A job to be asked about, or a token to be looked for.
@@ -55,6 +57,7 @@ impl Supervisor {
             flocks: Vec::new(),
             arrays: Vec::new(),
             decided: 0,
+            courier: Courier::default(),
         }
     }
 

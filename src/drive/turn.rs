@@ -119,6 +119,10 @@ fn perform_one(
             let logs = handle.logs(followers);
             let complete = *last || logs.are_local(followers);
             let (incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
+            for link in logs.links() {
+                let attempt = *attempt;
+                handle.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
+            }
             let event = Event::Drained {
                 attempt: *attempt,
                 complete,

@@ -17,6 +17,7 @@ pub mod finding;
 pub mod fits;
 pub mod follow;
 pub mod gpu;
+pub mod hook;
 pub mod hub;
 pub mod index;
 pub mod installed;

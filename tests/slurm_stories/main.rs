@@ -20,6 +20,7 @@ mod ladder;
 #[path = "../nvml/mod.rs"]
 mod nvml;
 mod outages;
+mod pipeline;
 mod place;
 mod queue;
 mod refusals;

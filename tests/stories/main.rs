@@ -25,9 +25,11 @@ mod killed_watch;
 mod launch;
 mod launch_queue;
 mod learning;
+mod links;
 mod live;
 mod local_jobs;
 mod misread;
+mod notices;
 #[path = "../nvml/mod.rs"]
 mod nvml;
 mod one_machine;

@@ -1,11 +1,14 @@
 //! Single lines of the story of a run.
 
+use std::fmt::Write as _;
 use std::io::IsTerminal;
 
-use super::style::{NAME, Paint, WARN};
-use crate::core::diagnose::{Incident, sanitize};
+use super::outcome::{hint, reason};
+use super::style::{DIM, NAME, Paint, WARN};
+use crate::core::diagnose::{Incident, Link, sanitize};
 use crate::core::job::JobId;
-use crate::core::supervise::Fact;
+use crate::core::supervise::{Fact, Phase};
+use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 
 /// How deep a line goes on.
@@ -72,4 +75,36 @@ pub fn wrap(line: &str) -> String {
         .subsequent_indent(INDENT)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::fill(line, options)
+}
+
+/// Pages of trackers, a line each, under their attempt.
+pub fn links(links: &[Link]) -> String {
+    links
+        .iter()
+        .map(|link| format!("      {} {}\n", Paint(DIM, link.tracker.name()), link.url))
+        .collect()
+}
+
+/// The next command after a submission.
+pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
+    let history = supervisor
+        .runs()
+        .find(|h| h.name() == name)
+        .map(|h| h.history());
+    let over = history.and_then(|h| h.outcome.as_ref());
+    let unclear = history.is_some_and(|h| h.phase() == Phase::Searching);
+    match over {
+        Some(outcome) => {
+            let mut text = format!("{name}: {}", reason(outcome).unwrap_or_default());
+            if let Some(hint) = history.and_then(|h| hint(outcome, h)) {
+                let _ = write!(text, "\n\n{} {hint}", Paint(WARN, "hint:"));
+            }
+            text
+        }
+        None if unclear => format!(
+            "{name}: the scheduler did not say whether it accepted; nothing is repeated. \
+             `oomctl watch {name}` finds the job"
+        ),
+        None => format!("run {name}; next: oomctl watch {name}"),
+    }
 }

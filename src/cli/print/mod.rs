@@ -46,6 +46,7 @@ use serde::Serialize;
 
 pub use failure::Failure;
 pub use incident::IncidentView;
+pub use lines::next_step;
 use pipeline::commands;
 pub use screen::{Screen, columns};
 pub use style::{DIM, NAME, Paint};

@@ -6,16 +6,15 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::measured;
 use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
-use crate::core::diagnose::{Evidence, Incident, Progress, sanitize};
+use super::{lines, measured};
+use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
 use crate::core::report::took_s;
 use crate::core::supervise::{Attempt, History, Outcome, Phase, Verdict};
-use crate::drive::Supervisor;
 
 /// Characters of a line of evidence that are shown.
 const MOST_EVIDENCE: usize = 200;
@@ -78,6 +77,8 @@ pub struct AttemptView {
     pub took_s: Option<i64>,
     /// How far training had come.
     pub progress: Option<Progress>,
+    /// Pages of trackers that its logs name.
+    pub links: Vec<Link>,
     /// What it was measured to need.
     pub measured: Option<Measured>,
     /// Why it ended, in one line.
@@ -151,6 +152,7 @@ fn attempt_view(a: &Attempt) -> AttemptView {
         ended: a.ended_at,
         took_s: took_s(a),
         progress: a.progress.clone(),
+        links: a.links.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
         headline: a.incident.as_ref().map(Incident::headline),
         incident: a.incident.clone(),
@@ -274,6 +276,7 @@ impl AttemptView {
             let _ = write!(out, ": {headline}");
         }
         out.push('\n');
+        out.push_str(&lines::links(&self.links));
         if !self.rungs.is_empty() {
             let other = |c: &Change| c.effect == Effect::ChangesTraining;
             let effect = match self.changes.iter().any(other) {
@@ -350,29 +353,5 @@ pub fn duration(seconds: i64) -> String {
         s if s < 3_600 => format!("{}m {:02}s", s / 60, s % 60),
         s if s < 86_400 => format!("{}h {:02}m", s / 3_600, s / 60 % 60),
         s => format!("{}d {:02}h", s / 86_400, s / 3_600 % 24),
-    }
-}
-
-/// The next command after a submission.
-pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
-    let history = supervisor
-        .runs()
-        .find(|h| h.name() == name)
-        .map(|h| h.history());
-    let over = history.and_then(|h| h.outcome.as_ref());
-    let unclear = history.is_some_and(|h| h.phase() == Phase::Searching);
-    match over {
-        Some(outcome) => {
-            let mut text = format!("{name}: {}", reason(outcome).unwrap_or_default());
-            if let Some(hint) = history.and_then(|h| hint(outcome, h)) {
-                let _ = write!(text, "\n\n{} {hint}", Paint(WARN, "hint:"));
-            }
-            text
-        }
-        None if unclear => format!(
-            "{name}: the scheduler did not say whether it accepted; nothing is repeated. \
-             `oomctl watch {name}` finds the job"
-        ),
-        None => format!("run {name}; next: oomctl watch {name}"),
     }
 }

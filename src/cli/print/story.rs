@@ -187,6 +187,10 @@ impl Story {
                 );
                 self.say(run, &text);
             }
+            Fact::Linked { attempt, link } => {
+                let (name, url) = (link.tracker.name(), &link.url);
+                self.say(run, &format!("attempt {attempt}  {name} {url}"));
+            }
             Fact::Measured { attempt, measured } => self.measured(run, *attempt, measured),
             Fact::Diagnosed {
                 attempt, incident, ..

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::super::ended;
 use super::super::pipeline::Pipeline;
 use super::super::print::story::Story;
-use super::super::print::{self, Failure, run_view};
+use super::super::print::{self, Failure};
 use super::super::relay::{self, Supervise};
 use super::{Args, PATIENCE_S};
 use crate::core::job::JobId;
@@ -51,7 +51,7 @@ pub fn submit_once(
                 "each job takes a turn of the watch at its end; `oomctl status {name}` tells"
             ))
         }
-        (_, None) => print::talk(&run_view::next_step(&supervisor, name)),
+        (_, None) => print::talk(&print::next_step(&supervisor, name)),
     }
     Ok(code)
 }

@@ -84,6 +84,7 @@ fn about(event: &Event) -> Option<u32> {
         | Event::Drained { attempt, .. }
         | Event::EscalationAsked { attempt, .. }
         | Event::LeaveOutAsked { attempt, .. }
+        | Event::LinkSeen { attempt, .. }
         | Event::CancelTaken { attempt, .. } => Some(*attempt),
         _ => None,
     }
@@ -92,6 +93,10 @@ fn about(event: &Event) -> Option<u32> {
 fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Vec<Fact> {
     let number = attempt.number;
     match (run.phase(), event) {
+        (_, Event::LinkSeen { link, .. }) if attempt.is_news(link) => vec![Fact::Linked {
+            attempt: number,
+            link: link.clone(),
+        }],
         (Phase::Submitting, Event::Accepted { id, cluster, .. }) => vec![Fact::Submitted {
             attempt: number,
             job: JobRef {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 
 use super::fact::LogEnd;
-use crate::core::diagnose::{Class, Incident, Progress};
+use crate::core::diagnose::{Class, Incident, Link, Progress};
 use crate::core::job::{JobId, JobRef, JobStatus, Token};
 use crate::core::measure::Measured;
 
@@ -54,6 +54,13 @@ pub enum Event {
         script_sha256: String,
         /// GPUs of the whole job.
         gpus: u64,
+    },
+    /// A log names a page of a tracker.
+    LinkSeen {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The page.
+        link: Link,
     },
     /// The files of an attempt cannot be made.
     PrepareRefused {

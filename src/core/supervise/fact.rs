@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{Budget, Outcome, Verdict};
-use crate::core::diagnose::{Incident, Progress};
+use crate::core::diagnose::{Incident, Link, Progress};
 use crate::core::job::{JobRef, JobStatus, Token};
 use crate::core::measure::Measured;
 
@@ -252,6 +252,19 @@ pub enum Fact {
         /// How.
         outcome: Outcome,
     },
+    /// A log names a page of a tracker.
+    Linked {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The page.
+        link: Link,
+    },
+    /// What happened up to a fact is about to be told to those who do not watch. Written before it is told, so that
+    /// nothing is told twice.
+    Noticed {
+        /// Number of that fact.
+        until: u64,
+    },
 }
 
 impl Fact {
@@ -283,5 +296,7 @@ impl Fact {
         "diagnosed",
         "decided",
         "finished",
+        "linked",
+        "noticed",
     ];
 }

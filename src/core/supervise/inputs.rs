@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::news::Notices;
 use super::probe::ProbeOf;
 use super::request::{Limits, Supervision};
 use crate::core::adopt::Scripts;
@@ -88,6 +89,9 @@ pub struct Inputs {
     pub limits: Limits,
     /// How it is supervised.
     pub supervision: Supervision,
+    /// Whom to tell of it who does not watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notices: Option<Notices>,
     /// `slurm` or `local`.
     pub backend: String,
     /// Working directory of the jobs, absolute.

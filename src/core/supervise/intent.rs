@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::checkpoint::{Listing, Resumption, Shelf};
+use super::news::Notices;
 use super::ready::{Request, Resources};
 use super::request::{Limits, Supervision};
 use crate::core::diagnose::{Incident, ProgressPattern, UserSignature};
@@ -53,6 +54,10 @@ pub trait Intent {
     fn limits(&self) -> &Limits;
     /// How it is supervised.
     fn supervision(&self) -> &Supervision;
+    /// Whom to tell of it who does not watch.
+    fn notices(&self) -> Option<&Notices> {
+        None
+    }
     /// Working directory of its jobs, absolute.
     fn workdir(&self) -> &Path;
     /// What the scheduler is handed beside the files.
@@ -183,6 +188,11 @@ impl Intent for Request {
 
     fn supervision(&self) -> &Supervision {
         &self.inputs().supervision
+    }
+
+    fn notices(&self) -> Option<&Notices> {
+        let notices = &self.inputs().notices;
+        notices.as_ref().filter(|n| !n.reach_nobody())
     }
 
     fn workdir(&self) -> &Path {

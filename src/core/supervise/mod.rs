@@ -6,6 +6,7 @@
 
 mod action;
 mod again;
+mod attempt;
 mod checkpoint;
 mod crowded;
 mod decide;
@@ -19,6 +20,7 @@ mod history;
 mod inputs;
 mod intent;
 mod lesson;
+mod news;
 mod outcome;
 mod pace;
 mod phase;
@@ -49,6 +51,7 @@ pub use history::{Attempt, History};
 pub use inputs::{Adopts, INPUTS_VERSION, Inputs, RISK, Source};
 pub use intent::{Handed, Intent, LogLinks};
 pub use lesson::lesson;
+pub use news::{Address, Letter, NewsKind, Notices, Pause, Told, letter, mask};
 pub use outcome::{Budget, Cause, Outcome, Verdict};
 pub use pace::Pace;
 pub use phase::Phase;

@@ -6,27 +6,27 @@
 pub(super) mod bookmark;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::core::diagnose::{Class, Digest, Incident, Kept, Progress, Scanner, SourceId};
+use crate::core::diagnose::{Class, Digest, Incident, Kept, Link, Links, Progress, Scanner};
 use crate::core::job::JobStatus;
-use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
+use crate::core::measure::{Figure, FigurePattern, Figures};
 use crate::core::supervise::{LogEnd, LogLook};
 use crate::io::files::FileError;
-use crate::io::follow::{Checkpoint, Followed, Followers, Growth, Look, Start};
+use crate::io::follow::{Checkpoint, Followed, Followers, Look, Start};
 
 pub(super) use bookmark::Part;
 use bookmark::{Bookmark, Marked};
+use text::{Readers, Text};
 
 /// Most looks at the logs of an ended job: somebody may still write to them.
 const LOOKS_MAX: usize = 16 * 1_024;
 /// Looks in a row that must find nothing before a log is at its end.
 const QUIET_LOOKS: usize = 2;
-/// Most renamed predecessors of one log whose text is kept; at the next the log begins anew.
-const ROTATIONS_MAX: usize = 64;
 
 /// Milliseconds between two marks, unless one is needed at once.
 const MARK_MS: i64 = 1_000;
@@ -48,26 +48,6 @@ type File = (Option<(u64, u64)>, bool, bool);
 
 fn file_of(at: &Checkpoint) -> File {
     (at.file, at.gone, at.offset > 0)
-}
-
-/// Where the text of a log goes.
-struct Text {
-    /// How evidence names it.
-    name: String,
-    source: SourceId,
-    rotations: usize,
-    overlap: Overlap,
-    /// Bytes taken since the last mark.
-    unmarked: u64,
-    /// It began anew since the last look.
-    anew: bool,
-}
-
-/// What reads the text of all logs.
-struct Readers {
-    scanner: Scanner,
-    figures: Figures,
-    trouble: Vec<String>,
 }
 
 /// Where we stood when it was last written down.
@@ -147,6 +127,7 @@ impl AttemptLogs {
             readers: Readers {
                 scanner,
                 figures: Figures::default(),
+                links: Links::default(),
                 trouble: Vec::new(),
             },
             logs,
@@ -180,6 +161,11 @@ impl AttemptLogs {
     /// What could not be read since this was last asked.
     pub fn trouble(&mut self) -> Vec<String> {
         std::mem::take(&mut self.readers.trouble)
+    }
+
+    /// The pages of trackers that were named since this was last asked.
+    pub fn links(&mut self) -> Vec<Link> {
+        self.readers.links.take()
     }
 
     /// What was seen at the last look.
@@ -352,48 +338,5 @@ impl Log {
             text,
             file: File::default(),
         }
-    }
-}
-
-impl Text {
-    fn new(source: SourceId, name: String, rotations: usize) -> Self {
-        Self {
-            name,
-            source,
-            rotations,
-            overlap: Overlap::default(),
-            unmarked: 0,
-            anew: false,
-        }
-    }
-
-    /// Takes what a look found.
-    fn take(&mut self, growth: Growth<'_>, readers: &mut Readers) {
-        let Readers {
-            scanner,
-            figures,
-            trouble,
-        } = readers;
-        match growth {
-            Growth::Bytes { offset, data } => {
-                self.unmarked += data.len() as u64;
-                scanner.feed(self.source, offset, data);
-                figures.feed(&mut self.overlap, data);
-                return;
-            }
-            Growth::Rotated if self.rotations < ROTATIONS_MAX => {
-                scanner.finish_source(self.source);
-                self.source = scanner.source(&self.name);
-                self.rotations += 1;
-                self.anew = true;
-            }
-            Growth::NewGeneration | Growth::Rotated => {
-                scanner.restart(self.source);
-                self.anew = true;
-            }
-            Growth::Removed => trouble.push(format!("{} was removed", self.name)),
-            Growth::Trouble(what) => trouble.push(what.to_owned()),
-        }
-        self.overlap.clear();
     }
 }

@@ -143,12 +143,18 @@ pub fn changes_answers(name: &OsStr) -> bool {
 /// deadline also ends what a site's wrapper script started.
 #[must_use]
 pub fn run(call: &Call) -> Answer {
+    run_with(call, Stdio::null())
+}
+
+/// The same, with something on standard input.
+#[must_use]
+pub fn run_with(call: &Call, input: Stdio) -> Answer {
     let mut command = Command::new(&call.program);
     command
         .args(&call.arguments)
         .env_clear()
         .envs(call.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);

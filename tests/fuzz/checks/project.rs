@@ -213,6 +213,7 @@ fn project(framework: &Framework, document: &Document) {
         sbatch: Vec::new(),
         signatures: Vec::new(),
         command: Vec::new(),
+        notices: None,
         probe: None,
     };
     match Request::new(inputs) {

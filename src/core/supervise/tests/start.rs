@@ -88,6 +88,7 @@ pub(crate) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         project: "/work".to_owned(),
         sbatch: Vec::new(),
         command: Vec::new(),
+        notices: None,
         probe: None,
         signatures: Vec::new(),
     };

@@ -1,0 +1,223 @@
+//! One attempt of a run, as its facts tell.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use super::fact::{Fact, LogEnd, Record};
+use super::outcome::Verdict;
+use super::steer::Steered;
+use crate::core::diagnose::{Incident, LINKS_MAX, Link, Progress};
+use crate::core::job::{JobRef, JobStatus, Token};
+use crate::core::ladder::Step;
+use crate::core::measure::Measured;
+use crate::core::recipe::Layer;
+
+/// One submitted job, as its facts tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// Number, from 1.
+    pub number: u32,
+    /// Its token; `None` for a job that oomctl did not submit.
+    pub token: Option<Token>,
+    /// Name of the entry script; empty for a job that oomctl did not submit.
+    pub script: String,
+    /// SHA-256 of the entry script; empty for a job that oomctl did not submit.
+    pub script_sha256: String,
+    /// GPUs of the whole job.
+    pub gpus: u64,
+    /// When it was intended.
+    pub intended_at: Timestamp,
+    /// The epoch that may submit it without looking for it first.
+    pub ready_epoch: u64,
+    /// What was unclear about the submission, while it is.
+    pub unclear: Option<String>,
+    /// The refusal: the scheduler's words and the next step.
+    pub refused: Option<(String, Option<String>)>,
+    /// The job.
+    pub job: Option<JobRef>,
+    /// True when it was found by its token.
+    pub adopted: bool,
+    /// Second jobs with the same token that must still go.
+    pub duplicates: Vec<JobRef>,
+    /// Second jobs that were cancelled.
+    pub removed: Vec<JobRef>,
+    /// The scheduler's last word.
+    pub status: Option<JobStatus>,
+    /// When that word was first heard.
+    pub status_at: Timestamp,
+    /// Restarts under the same id that we know of.
+    pub restarts: u32,
+    /// Where the logs of the present part begin; empty for their start.
+    pub log_starts: Vec<LogEnd>,
+    /// Logs of a job that oomctl did not submit.
+    pub logs: Vec<PathBuf>,
+    /// True when we ended it because it hung.
+    pub stalled: bool,
+    /// GPU-seconds that it would have held until its time limit, where we ended it because it hung.
+    pub saved_gpu_seconds: Option<u64>,
+    /// Seconds for which it has shown no progress, when that is long.
+    pub idle_s: Option<u64>,
+    /// What somebody who looked on asked for.
+    pub steered: Steered,
+    /// True when the scheduler took our cancellation.
+    pub cancel_sent: bool,
+    /// When it was over.
+    pub ended_at: Option<Timestamp>,
+    /// GPU-seconds of the parts that are over.
+    pub gpu_seconds: f64,
+    /// What it was measured to need.
+    pub measured: Measured,
+    /// Why it ended.
+    pub incident: Option<Incident>,
+    /// How far training had come.
+    pub progress: Option<Progress>,
+    /// Pages of trackers that its logs name.
+    pub links: Vec<Link>,
+    /// What follows.
+    pub verdict: Option<Verdict>,
+}
+
+impl Attempt {
+    pub(super) fn new(number: u32, gpus: u64, at: Timestamp, epoch: u64) -> Self {
+        Self {
+            number,
+            token: None,
+            script: String::new(),
+            script_sha256: String::new(),
+            gpus,
+            intended_at: at,
+            ready_epoch: epoch,
+            unclear: None,
+            refused: None,
+            job: None,
+            adopted: false,
+            duplicates: Vec::new(),
+            removed: Vec::new(),
+            status: None,
+            status_at: at,
+            restarts: 0,
+            log_starts: Vec::new(),
+            logs: Vec::new(),
+            stalled: false,
+            saved_gpu_seconds: None,
+            idle_s: None,
+            steered: Steered::default(),
+            cancel_sent: false,
+            ended_at: None,
+            gpu_seconds: 0.0,
+            measured: Measured::default(),
+            incident: None,
+            progress: None,
+            links: Vec::new(),
+            verdict: None,
+        }
+    }
+
+    /// Is a page not known yet, and room for it?
+    pub(super) fn is_news(&self, link: &Link) -> bool {
+        self.links.len() < LINKS_MAX && !self.links.contains(link)
+    }
+
+    /// Layers that what follows from this attempt puts on the stack.
+    #[must_use]
+    pub fn layers(&self) -> Vec<Layer> {
+        if let Some(Verdict::Again { layer, .. }) = &self.verdict {
+            return layer.as_deref().cloned().into_iter().collect();
+        }
+        self.steps().iter().map(|s| s.layer.clone()).collect()
+    }
+
+    /// The rungs that the run climbs after this attempt.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        match &self.verdict {
+            Some(Verdict::Climb { steps, .. }) => steps,
+            _ => &[],
+        }
+    }
+}
+
+/// GPU-seconds of the part of the job that runs or has just ended.
+pub(super) fn part(attempt: &Attempt, now: Timestamp) -> f64 {
+    let Some(status) = &attempt.status else {
+        return 0.0;
+    };
+    let Some(started) = status.started else {
+        return 0.0;
+    };
+    let end = status.ended.unwrap_or(now);
+    #[expect(clippy::cast_precision_loss, reason = "counts of GPUs are small")]
+    let gpus = attempt.gpus as f64;
+    (end.duration_since(started).as_secs_f64() * gpus).max(0.0)
+}
+
+/// Takes in a fact about the attempt that counts now.
+pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
+    match fact {
+        Fact::Submitted { job, adopted, .. } => {
+            attempt.job = Some(job.clone());
+            attempt.adopted = *adopted;
+            attempt.unclear = None;
+        }
+        Fact::SubmitUnclear { detail, .. } => attempt.unclear = Some(detail.clone()),
+        Fact::SubmitRefused { reason, hint, .. } => {
+            attempt.refused = Some((reason.clone(), hint.clone()));
+        }
+        Fact::SubmitAbsent { .. } => {
+            attempt.unclear = None;
+            attempt.ready_epoch = record.epoch;
+        }
+        Fact::DuplicateFound { job, .. } => attempt.duplicates.push(job.clone()),
+        Fact::DuplicateCancelled { job, .. } => {
+            attempt.duplicates.retain(|d| d.id != job.id);
+            attempt.removed.push(job.clone());
+        }
+        Fact::StateSeen { status, .. } => {
+            attempt.status = Some(status.clone());
+            attempt.status_at = record.at;
+        }
+        Fact::Restarted {
+            restarts,
+            gpu_seconds,
+            logs,
+            ..
+        } => {
+            attempt.restarts = *restarts;
+            attempt.gpu_seconds += gpu_seconds;
+            attempt.log_starts.clone_from(logs);
+            attempt.stalled = false;
+            attempt.saved_gpu_seconds = None;
+            attempt.idle_s = None;
+            attempt.cancel_sent = false;
+        }
+        Fact::Stalled {
+            saved_gpu_seconds, ..
+        } => {
+            attempt.stalled = true;
+            attempt.saved_gpu_seconds = *saved_gpu_seconds;
+        }
+        Fact::Idle { idle_s, .. } => attempt.idle_s = Some(*idle_s),
+        Fact::CancelSent { .. } => attempt.cancel_sent = true,
+        Fact::Linked { link, .. } => attempt.links.push(link.clone()),
+        Fact::Ended {
+            status,
+            gpu_seconds,
+            ..
+        } => {
+            attempt.status.clone_from(status);
+            attempt.gpu_seconds += gpu_seconds;
+            attempt.ended_at = Some(record.at);
+        }
+        Fact::Measured { measured, .. } => attempt.measured = (**measured).clone(),
+        Fact::Diagnosed {
+            incident, progress, ..
+        } => {
+            attempt.incident = Some((**incident).clone());
+            attempt.progress.clone_from(progress);
+        }
+        Fact::Decided { verdict, .. } => attempt.verdict = Some((**verdict).clone()),
+        // Facts about the run as a whole are taken in by `History::apply`.
+        fact => attempt.steered.take(fact),
+    }
+}
