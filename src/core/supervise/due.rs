@@ -104,14 +104,14 @@ fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
 }
 
 /// The look at the logs of an ended job: after the time that text may take, and again while they do not
-/// say why it failed. Where they told of GPU memory before the job ended, a moment is enough: no later text can say
+/// say why it failed. Where they told of GPU memory before the job ended nothing is waited for: no later text can say
 /// more against it, as it can against a lost peer.
 fn drain(run: &Run, attempt: &Attempt) -> (Timestamp, Action) {
     let supervision = run.intent.supervision();
     let looked = run.watch.drained;
     let from = looked.map_or(attempt.ended_at, |(_, last)| Some(last));
     let wait_s = match run.watch.fatal {
-        Some(Class::GpuOom) => supervision.drain_s.min(LOGS_S),
+        Some(Class::GpuOom) => 0,
         _ => supervision.drain_s,
     };
     let from = from.and_then(|at| after(at, wait_s.max(u64::from(looked.is_some()))));

@@ -11,6 +11,7 @@ use super::intent::Intent;
 use super::phase::Phase;
 use super::watch::Watch;
 use crate::core::diagnose::Progress;
+use crate::core::job::Stage;
 
 /// A run under supervision.
 pub struct Run {
@@ -50,10 +51,12 @@ impl Run {
         self.history.phase()
     }
 
-    /// Whether nothing is left to do but to wait for a job that this process has seen not to be over.
+    /// Whether nothing is left to do but to wait for a job that this process has seen not to be over. A node failure counts as
+    /// an end only when it has stood for a while, which nobody sees who leaves at the first word of it.
     #[must_use]
     pub fn waits_for_its_job(&self) -> bool {
-        self.phase() == Phase::Live && self.watch.answered.is_some()
+        let status = self.watch.last_status.as_ref();
+        self.phase() == Phase::Live && status.is_some_and(|s| s.state.stage() != Stage::Ended)
     }
 
     /// How far training has come in the present attempt, as last seen.
