@@ -92,6 +92,18 @@ pub(super) const TABLE: &[Signature] = &[
         ..CAUSE
     },
     Signature {
+        id: "memory_saver_oom",
+        kind: "cuda_driver_oom",
+        literals: &["[torch_memory_saver.cpp] "],
+        pattern: Some(r"\[torch_memory_saver\.cpp\] \w+ error(?:: 2 \(|\s+result=2\b)"),
+        any_level: true,
+        phase: Some("wake_up"),
+        pool: "device, mapped outside PyTorch's allocator when a sleeping engine wakes up",
+        source: "torch_memory_saver csrc/utils.h, 0.0.5 to 0.0.9, below SGLang in verl and slime",
+        example: "[torch_memory_saver.cpp] CUresult error: 2 (out of memory)  file=csrc/utils.h func=cu_mem_create line=187",
+        ..CAUSE
+    },
+    Signature {
         id: "sglang_pool_too_small",
         kind: "sglang_memory",
         literals: &[

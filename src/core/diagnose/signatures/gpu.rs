@@ -85,10 +85,11 @@ pub(super) const TABLE: &[Signature] = &[
             "MLU out of memory",
             "MPS backend out of memory",
             "ERROR_OUT_OF_DEVICE_MEMORY",
+            "kIOGPUCommandBufferCallbackErrorOutOfMemory",
         ],
         wraps: true,
         pool: "device, caching allocator of another maker",
-        source: "PyTorch for Intel, Ascend, Moore Threads, Cambricon, Apple; 2.x; SYCL and Level Zero status names",
+        source: "PyTorch for Intel, Ascend, Moore Threads, Cambricon, Apple; 2.x; status names of SYCL, Level Zero and Metal",
         example: "RuntimeError: NPU out of memory. Tried to allocate 3.50 GiB (NPU 0; 60.97 GiB total capacity; 55.00 GiB already allocated; 1.20 GiB free; 58.00 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb",
         ..CAUSE
     },
@@ -166,7 +167,7 @@ pub(super) const TABLE: &[Signature] = &[
             "hipErrorOutOfMemory",
         ],
         unless: Some(
-            r"Search for `cudaError|\bI (?:tensorflow|external|0000)|failed to allocate [\d.]+\w+ .*from device|will be retried|^\s*(?:if|except|raise)\b",
+            r"Search for `cudaError|\bI (?:tensorflow|external|0000)|failed to allocate [\d.]+\w+ .*from device|will be retried|may not be an issue|^\s*(?:if|except|raise)\b",
         ),
         pool: "device, as the runtime and the driver name it",
         source: "CUDA runtime and driver API names; numba, TensorFlow, Triton, custom kernels",
@@ -196,6 +197,16 @@ pub(super) const TABLE: &[Signature] = &[
         pool: "device, the engine's buffers and its KV cache",
         source: "TensorRT-LLM cpp/tensorrt_llm/common/cudaUtils.h, 0.5 to 1.x",
         example: "RuntimeError: [TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): out of memory (/app/cpp/tensorrt_llm/runtime/tllmBuffers.h:118)",
+        ..CAUSE
+    },
+    Signature {
+        id: "onnxruntime_arena",
+        kind: "cuda_driver_oom",
+        literals: &["Failed to allocate memory for requested buffer of size"],
+        gpu: Some(Tri::Ambiguous),
+        pool: "mostly device: the host's arena says the same",
+        source: "ONNX Runtime core/framework/bfc_arena.cc, 1.x",
+        example: "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : /onnxruntime_src/onnxruntime/core/framework/bfc_arena.cc:376 Failed to allocate memory for requested buffer of size 1073741824",
         ..CAUSE
     },
     Signature {

@@ -109,6 +109,14 @@ pub(super) const TABLE: &[Signature] = &[
         ..ADVICE
     },
     Signature {
+        id: "memory_saver_retries",
+        literals: &["(may not be an issue e.g. torch allocator will free cache"],
+        pool: "device: the allocator frees its cache and asks again",
+        source: "torch_memory_saver csrc/utils.h, 0.0.8 to 0.0.9",
+        example: "[torch_memory_saver.cpp] cuMemCreate CUDA_ERROR_OUT_OF_MEMORY (may not be an issue e.g. torch allocator will free cache and retry)",
+        ..ADVICE
+    },
+    Signature {
         id: "engine_preempts_request",
         literals: &[
             "preempted by PreemptionMode",

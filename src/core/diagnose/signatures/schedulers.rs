@@ -62,6 +62,14 @@ pub(super) const TABLE: &[Signature] = &[
         ..SCHEDULER
     },
     Signature {
+        id: "pod_of_a_leaving_node",
+        kind: "preempted",
+        literals: &["in response to imminent node shutdown"],
+        source: "Kubernetes' kubelet, 1.20 to 1.3x: the node is taken away, as spot nodes are",
+        example: "Message:        Pod was terminated in response to imminent node shutdown.",
+        ..SCHEDULER
+    },
+    Signature {
         id: "ray_node_dead",
         kind: "node_failure",
         weight: weight::NETWORK,

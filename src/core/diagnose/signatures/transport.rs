@@ -112,6 +112,7 @@ pub(super) const TABLE: &[Signature] = &[
             "Connection refused",
             "Connection timed out",
             "Connection reset by peer",
+            "Connection closed by peer [",
             "NET/IB : Got completion",
             "NCCL WARN Net : ",
         ],
