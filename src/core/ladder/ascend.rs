@@ -95,6 +95,8 @@ pub fn ascend(
 
 /// An attempt that died, as the memory model sees it.
 pub(super) struct Told<'a> {
+    /// Layers of the rungs that it had.
+    rungs: &'a [Layer],
     /// The job.
     pub spec: Spec,
     /// Why it died.
@@ -153,12 +155,13 @@ impl<'a> View<'a> {
         let before = before.map(|t| (t.rungs.as_slice(), &t.incident, t.peaks.as_slice()));
         let last = failure.map(|i| (self.footing.rungs, i, past.peaks));
         let node = Node::new(self.footing.preset, self.footing.cluster);
-        let told = |(rungs, incident, peaks): (&[Layer], &'a Incident, &'a [Peak])| {
+        let told = |(rungs, incident, peaks): (&'a [Layer], &'a Incident, &'a [Peak])| {
             let shape = self.shape(rungs).ok()?;
             let value = |name: &str| shape.recipe().value(name);
             let profile = self.outlook.profile;
             let spec = spec_of(self.footing.preset, &shape, profile)?.ok()?;
             Some(Told {
+                rungs,
                 host: HostNeed::of(&spec, node.gpus(value), profile).bytes(),
                 host_limit: node.limit(value),
                 spec,
@@ -235,7 +238,11 @@ impl<'a> View<'a> {
     /// The forecast after all attempts so far; `None` where the model cannot be asked.
     pub(super) fn forecast(&self, told: &[Told<'_>]) -> Option<Forecast> {
         let profile = self.outlook.profile;
-        let present = self.spec(self.footing.rungs)?;
+        let last = told.last().filter(|t| t.rungs == self.footing.rungs);
+        let present = match last {
+            Some(last) => last.spec.clone(),
+            None => self.spec(self.footing.rungs)?,
+        };
         present.gpu_bytes?;
         let mut forecast = Forecast::new(&present, profile);
         for attempt in told {

@@ -157,9 +157,9 @@ pub(super) fn files(footing: &Footing<'_>, shape: &Shape) -> Result<Vec<String>,
 }
 
 /// One rung, seen from the present configuration.
-struct View<'a> {
+struct View<'a, 'p> {
     footing: &'a Footing<'a>,
-    shaper: &'a Shaper<'a>,
+    shaper: &'a Shaper<'p>,
     layers: &'a [Layer],
     shape: &'a Shape,
     /// The files as they are; `None` where it does not matter whether they change.
@@ -168,7 +168,7 @@ struct View<'a> {
     rung: &'a RungSpec,
 }
 
-impl View<'_> {
+impl View<'_, '_> {
     /// Why the rung is not even tried, if there is a reason.
     fn refusal(&self, failure: Option<&Incident>) -> Option<String> {
         let rung = self.rung;
@@ -183,7 +183,7 @@ impl View<'_> {
         if !incident::answers(rung, class) {
             return Some("answers another kind of failure".to_owned());
         }
-        incident::objection(self.footing.preset, self.scope, rung, failure, failure)
+        incident::objection(self.shaper, self.scope, rung, failure, failure)
     }
 
     /// How often the rung was taken in this run, and before it where the run started from what was learned.
@@ -242,8 +242,7 @@ impl View<'_> {
         let mut trials: Vec<Trial> = aims.iter().filter_map(Trial::of).collect();
         trials.extend(self.adjustable(&search::knobs(&trials)));
         let names = search::knobs(&trials);
-        let (preset, recipe) = (self.footing.preset, self.shape.recipe());
-        let checker = Checker::new(preset, recipe, self.footing.cluster, &names);
+        let checker = Checker::new(self.shaper, self.shape.recipe(), &names);
         let chosen = search::nearest_legal(&checker, &trials)
             .ok_or_else(|| "no legal combination of values was found".to_owned())?;
         let notes = aims

@@ -100,11 +100,11 @@ impl Evidence {
         let passed = self.passed.iter().map(|(need, seen)| {
             let need = need.bytes(guess);
             let seen = seen.map_or(1.0, |seen| bell((need - seen) / DOUBT));
-            mixed(seen * curve((self.most - need) / DOUBT)).ln()
+            mixed(seen * curve((self.most - need) / DOUBT))
         });
         let died = self.died(guess);
-        let died = died.map_or(0.0, |need| curve((need - self.least) / DOUBT).ln());
-        passed.sum::<f64>() + died + self.figures(guess)
+        let died = died.map_or(1.0, |need| curve((need - self.least) / DOUBT));
+        (passed.product::<f64>() * self.figures(guess)).ln() + died.ln()
     }
 
     /// What cannot be otherwise: what ran out of memory needs more than there is. A little is left, for the formulas
@@ -122,10 +122,10 @@ impl Evidence {
         needs.reduce(f64::max)
     }
 
-    /// How well a guess explains the message's figures.
+    /// How well a guess explains the message's figures, as a likelihood.
     fn figures(&self, guess: &Guess) -> f64 {
         let Some(need) = self.fatal.first().filter(|_| self.told) else {
-            return 0.0;
+            return 1.0;
         };
         let outside = self.outside.map_or(1.0, |seen| {
             let part = |kind: Kind| need.sums[kind as usize] * guess.kinds[kind as usize];
@@ -134,7 +134,7 @@ impl Evidence {
         });
         let request = self.request.as_ref();
         let request = request.map_or(1.0, |r| r.explained(guess, need.filled(guess)));
-        outside.ln() + request.ln()
+        outside * request
     }
 }
 

@@ -109,8 +109,7 @@ impl<'a> Filler<'a> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        let on_gpus = job.fits(|job| self.forecast.allows(job).unwrap_or(0.0));
-        on_gpus * self.beside(&job, values)
+        job.odds(self.forecast).fits * self.beside(&job, values)
     }
 
     /// Whether the model's interval, whatever attempts have told, leaves room for these values.
@@ -129,7 +128,7 @@ impl<'a> Filler<'a> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        self.forecast.near(&job.job) * self.beside(&job, values)
+        job.odds(self.forecast).near * self.beside(&job, values)
     }
 
     /// Probability that the host has room and the engine starts.
@@ -209,13 +208,15 @@ impl<'a> Filler<'a> {
 
     /// The values of a number that break no rule beside the others; `None` where it cannot go down.
     fn legal(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
-        let mut trial = present.clone();
         let mut number = number.clone();
-        number.values.retain(|value| {
-            trial.insert(number.knob.clone(), value.clone());
-            present.get(&number.knob) == Some(value)
-                || self.checker.broken_by(&number.knob, &trial).is_none()
-        });
+        let knob = &number.knob;
+        let now = number
+            .values
+            .iter()
+            .filter(|v| present.get(knob) == Some(*v));
+        let legal = self.checker.unbroken(knob, &number.values, present);
+        let others = legal.into_iter().filter(|v| present.get(knob) != Some(v));
+        number.values = now.cloned().chain(others).collect();
         (number.values.len() > 1).then_some(number)
     }
 

@@ -180,6 +180,15 @@ fn sequences(spec: &Spec, phase: Phase) -> f64 {
     }
 }
 
+/// How surely a job fits.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Odds {
+    /// Probability that it does.
+    pub fits: f64,
+    /// How near it comes, from 0 to 1: for each guess the less, the more is missing.
+    pub near: f64,
+}
+
 /// What decides whether a job fits: its capacity, and what its phases need.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
@@ -300,26 +309,23 @@ impl Forecast {
     /// Probability that every phase of a job fits its GPU; `None` without the GPU's capacity.
     #[must_use]
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
-        self.allows(&Job::new(spec, &phases(spec, profile)))
+        Some(self.odds(&Job::new(spec, &phases(spec, profile)))?.fits)
     }
 
-    /// The same of a job that was looked at.
-    pub(super) fn allows(&self, job: &Job) -> Option<f64> {
+    /// The same of a job that was looked at, and how near it comes.
+    pub(super) fn odds(&self, job: &Job) -> Option<Odds> {
         let total = job.total?;
-        let fits = |guess: &&Guess| job.needs.iter().all(|need| need.bytes(guess) <= total);
-        let weights = self.guesses.iter().filter(fits).map(|g| g.weight);
-        Some(weights.fold(0.0, |sum, weight| sum + weight).min(1.0))
-    }
-
-    /// How near a job comes to fitting, from 0 to 1: for each guess the less, the more is missing.
-    pub(super) fn near(&self, job: &Job) -> f64 {
-        let total = job.total.unwrap_or(0.0).max(1.0);
-        let near = |guess: &Guess| {
+        let mut odds = Odds::default();
+        for guess in &self.guesses {
             let needs = job.needs.iter().map(|n| n.bytes(guess));
-            let most = needs.fold(0.0, f64::max);
-            guess.weight / (1.0 + ((most - total) / (MISSING * total)).max(0.0))
-        };
-        self.guesses.iter().map(near).sum::<f64>().min(1.0)
+            let missing = needs.fold(0.0, f64::max) - total;
+            if missing <= 0.0 {
+                odds.fits += guess.weight;
+            }
+            odds.near += guess.weight / (1.0 + (missing / (MISSING * total.max(1.0))).max(0.0));
+        }
+        (odds.fits, odds.near) = (odds.fits.min(1.0), odds.near.min(1.0));
+        Some(odds)
     }
 
     /// Expected need of a job in bytes, with its phase: the fullest phase of the mean guess.

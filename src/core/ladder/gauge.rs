@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::forecast::Job;
+use super::forecast::{Forecast, Job, Odds};
 use crate::core::memory::{Profile, Spec, phases, spec_from};
-use crate::core::recipe::{ClusterFacts, Formula, Key, Preset, Recipe, Value, key};
+use crate::core::recipe::{Formula, Key, Recipe, Shaper, Value, key};
 
 /// The bridge of a preset to the memory model, compiled for some knobs under trial.
 pub(super) struct Gauge<'a> {
@@ -24,9 +24,9 @@ pub(super) struct Gauged {
     /// What it is.
     pub spec: Spec,
     /// What its phases need.
-    pub job: Job,
-    /// Probability that they fit the GPU, once it was asked for.
-    fits: OnceCell<f64>,
+    job: Job,
+    /// How surely they fit the GPU, once it was asked for.
+    odds: OnceCell<Odds>,
     /// Memory of the host per GPU, in bytes.
     pub host_bytes: f64,
 }
@@ -42,11 +42,10 @@ struct Field<'a> {
 }
 
 impl<'a> Gauge<'a> {
-    /// Compiles the bridge of `preset`; `None` where it has none.
+    /// Compiles the bridge of a preset; `None` where it has none.
     pub fn new(
-        preset: &'a Preset,
+        shaper: &Shaper<'a>,
         recipe: &Recipe,
-        cluster: &ClusterFacts,
         tried: &BTreeSet<String>,
         profile: &'a Profile,
     ) -> Option<Self> {
@@ -58,7 +57,7 @@ impl<'a> Gauge<'a> {
             })
         };
         let field = |(name, text): (&'a String, &'a String)| {
-            let formula = Formula::new(preset, recipe, cluster, tried, text)?;
+            let formula = Formula::new(shaper, recipe, tried, text)?;
             Some(Field {
                 name,
                 knobs: formula.knobs().iter().map(&mut place).collect(),
@@ -66,6 +65,7 @@ impl<'a> Gauge<'a> {
                 known: BTreeMap::new(),
             })
         };
+        let preset = shaper.preset();
         let fields = preset.memory.as_ref()?.fields.iter();
         Some(Self {
             preset: &preset.name,
@@ -99,7 +99,7 @@ impl<'a> Gauge<'a> {
         let phases = phases(&spec, self.profile);
         Some(Gauged {
             job: Job::new(&spec, &phases),
-            fits: OnceCell::new(),
+            odds: OnceCell::new(),
             host_bytes: phases.first().map_or(0.0, |p| p.host_bytes),
             spec,
         })
@@ -107,9 +107,10 @@ impl<'a> Gauge<'a> {
 }
 
 impl Gauged {
-    /// What `ask` says of its phases, which is asked once.
-    pub fn fits(&self, ask: impl FnOnce(&Job) -> f64) -> f64 {
-        *self.fits.get_or_init(|| ask(&self.job))
+    /// How surely its phases fit the GPU under a forecast, which is asked once.
+    pub fn odds(&self, forecast: &Forecast) -> Odds {
+        let ask = || forecast.odds(&self.job).unwrap_or_default();
+        *self.odds.get_or_init(ask)
     }
 }
 

@@ -3,11 +3,7 @@
 use minijinja::Value as Jinja;
 
 use crate::core::diagnose::{Class, Incident};
-use crate::core::recipe::{
-    Preset, Problem, RungSpec,
-    expr::{self, Scope},
-    nearest,
-};
+use crate::core::recipe::{Problem, RungSpec, Shaper, expr::Scope, nearest};
 
 /// `incident` for expressions: every field there is, missing ones `none`.
 pub(super) fn to_jinja(incident: Option<&Incident>) -> Jinja {
@@ -48,7 +44,7 @@ pub(super) fn answers(rung: &RungSpec, failure: Class) -> bool {
 /// Why a rung is not for this configuration: by `when` with the incident, or by what is proven `useless` with the
 /// other one.
 pub(super) fn objection(
-    preset: &Preset,
+    shaper: &Shaper<'_>,
     scope: &Scope,
     rung: &RungSpec,
     failure: Option<&Incident>,
@@ -57,7 +53,7 @@ pub(super) fn objection(
     let holds = |text: &str, incident: Option<&Incident>| {
         let mut scope = scope.clone();
         scope.set("incident", to_jinja(incident));
-        expr::holds(preset.env(), text, &scope)
+        shaper.holds(text, &scope)
     };
     match rung.when.as_deref().map(|text| holds(text, failure)) {
         Some(Ok(false)) => {

@@ -125,7 +125,8 @@ impl<'a> Laps<'a> {
             let answers = |next: &Incident| {
                 let (scope, next) = (shape.scope(), Some(next));
                 let of_class = next.is_some_and(|i| incident::answers(rung, i.class));
-                of_class && incident::objection(footing.preset, scope, rung, next, next).is_none()
+                of_class
+                    && incident::objection(&self.view.shaper, scope, rung, next, next).is_none()
             };
             // An engine's share is a number within reach already, and more of it takes from the trainer.
             let share = |knob: &Knob| knob.role == Some(Role::RolloutMemoryFraction);
@@ -149,7 +150,7 @@ impl<'a> Laps<'a> {
             return Some("answers another kind of failure".to_owned());
         }
         incident::objection(
-            self.view.footing.preset,
+            &self.view.shaper,
             shape.scope(),
             rung,
             self.failure,

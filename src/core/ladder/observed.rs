@@ -1,8 +1,11 @@
 //! What the memory model expects of a change, given how full a GPU was with the configuration before it.
 //!
 //! The change of each phase is added to what was seen, or to what an attempt needed at least that died in it;
-//! only the change carries the model's doubt. It asks nothing of `Forecast`, whose guesses could take its place
-//! where they take in peaks.
+//! only the change carries the model's doubt.
+//!
+//! `Forecast` answers another question: how much a job takes of which it is only known how it died. It weighs guesses at
+//! all that is hidden, and of a few thousand a handful would be left by a peak that is known to some percent. Two
+//! configurations of which one was measured need no guesses: what is hidden is the same in both.
 
 use super::evidence::{fatal_phases, least_need};
 use super::tune::Judgement;

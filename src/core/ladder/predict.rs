@@ -47,13 +47,12 @@ pub fn predict(
         return Ok(None);
     };
     let tried = reach::tried(footing);
-    let (preset, cluster) = (footing.preset, footing.cluster);
-    let gauge = Gauge::new(preset, start.recipe(), cluster, &tried, outlook.profile);
+    let gauge = Gauge::new(&view.shaper, start.recipe(), &tried, outlook.profile);
     let Some(gauge) = gauge else {
         return Ok(None);
     };
-    let node = Node::new(preset, cluster);
-    let checker = Checker::new(preset, start.recipe(), cluster, &tried);
+    let node = Node::new(footing.preset, footing.cluster);
+    let checker = Checker::new(&view.shaper, start.recipe(), &tried);
     let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told);
     let search = Search {
         view: &view,

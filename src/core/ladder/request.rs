@@ -127,7 +127,8 @@ pub(super) fn bytes(of: Bytes) -> f64 {
 
 /// The density of the logistic distribution, 1 in the middle.
 pub(super) fn bell(x: f64) -> f64 {
-    4.0 * curve(x) * curve(-x)
+    let tail = (-x.abs()).exp();
+    4.0 * tail / ((1.0 + tail) * (1.0 + tail))
 }
 
 /// The logistic curve.

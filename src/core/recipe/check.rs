@@ -2,14 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use minijinja::{Expression, Value as Jinja};
 
-use super::cluster::ClusterFacts;
 use super::expr::{Scope, to_jinja};
 use super::named::Named;
 use super::preset::Rule;
 use super::resolve::{Recipe, add_ambient};
+use super::shape::Shaper;
 use super::stack::Preset;
 use super::value::{Key, Value, key};
 
@@ -23,14 +24,14 @@ pub struct Checker<'a> {
 struct Compiled<'a> {
     rule: &'a Rule,
     lens: Lens<'a>,
-    when: Option<Expression<'a, 'a>>,
-    must: Expression<'a, 'a>,
+    when: Option<Rc<Expression<'a, 'static>>>,
+    must: Rc<Expression<'a, 'static>>,
 }
 
 /// An expression of a preset for values under trial.
 pub struct Formula<'a> {
     lens: Lens<'a>,
-    expression: Expression<'a, 'a>,
+    expression: Rc<Expression<'a, 'static>>,
 }
 
 /// The names that some expressions need while knobs are under trial.
@@ -40,7 +41,7 @@ struct Lens<'a> {
     /// Everything else that they look at.
     fixed: Scope,
     /// Derived values and computed knobs in the order in which they build on each other.
-    steps: Vec<(String, Expression<'a, 'a>)>,
+    steps: Vec<(String, Rc<Expression<'a, 'static>>)>,
 }
 
 /// What an expression needs: leaves (knobs with given values) and steps (computed ones).
@@ -52,21 +53,13 @@ struct Needs {
 }
 
 impl<'a> Checker<'a> {
-    /// Compiles the rules of `preset` that look at one of `tried`.
+    /// Compiles the rules of a preset that look at one of `tried`.
     #[must_use]
-    pub fn new(
-        preset: &'a Preset,
-        recipe: &Recipe,
-        cluster: &ClusterFacts,
-        tried: &BTreeSet<String>,
-    ) -> Self {
-        let rules = preset
-            .rules
-            .iter()
-            .filter_map(|rule| Compiled::new(preset, recipe, cluster, tried, rule))
-            .collect();
+    pub fn new(shaper: &Shaper<'a>, recipe: &Recipe, tried: &BTreeSet<String>) -> Self {
+        let rules = shaper.preset().rules.iter();
+        let rules = rules.filter_map(|rule| Compiled::new(shaper, recipe, tried, rule));
         Self {
-            rules,
+            rules: rules.collect(),
             known: RefCell::default(),
         }
     }
@@ -84,6 +77,33 @@ impl<'a> Checker<'a> {
                 .collect();
             (!self.answer(rule, &values?)).then_some(c.rule)
         })
+    }
+
+    /// Those of a knob's values that break no rule, beside the values in `trial` of all others.
+    #[must_use]
+    pub fn unbroken(
+        &self,
+        knob: &str,
+        values: &[Value],
+        trial: &BTreeMap<String, Value>,
+    ) -> Vec<Value> {
+        let known = |k: &String| k == knob || trial.contains_key(k);
+        let rules = self.rules.iter().enumerate();
+        let about = rules.filter(|(_, c)| c.lens.tried.contains(knob));
+        let about: Vec<_> = about
+            .filter(|(_, c)| c.lens.tried.iter().all(known))
+            .collect();
+        let holds = |value: &&Value| {
+            about.iter().all(|(rule, c)| {
+                let knobs = c.lens.tried.iter();
+                let values = knobs.filter_map(|k| match k == knob {
+                    true => Some((k.as_str(), *value)),
+                    false => Some((k.as_str(), trial.get(k)?)),
+                });
+                self.answer(*rule, &values.collect::<Vec<_>>())
+            })
+        };
+        values.iter().filter(holds).cloned().collect()
     }
 
     /// What a rule says of values that it may have been asked about before.
@@ -113,33 +133,31 @@ impl<'a> Checker<'a> {
 
 impl<'a> Compiled<'a> {
     fn new(
-        preset: &'a Preset,
+        shaper: &Shaper<'a>,
         recipe: &Recipe,
-        cluster: &ClusterFacts,
         tried: &BTreeSet<String>,
         rule: &'a Rule,
     ) -> Option<Self> {
-        let compile = |text: &'a str| preset.env().compile_expression(text).ok();
         let texts = rule.when.iter().chain([&rule.must]).map(String::as_str);
-        let needs = Needs::new(preset, recipe, texts);
+        let needs = Needs::new(shaper.preset(), recipe, texts);
         if needs.leaves.is_disjoint(tried) {
             return None;
         }
         Some(Self {
             rule,
-            lens: Lens::new(preset, recipe, cluster, tried, needs),
+            lens: Lens::new(shaper, recipe, tried, needs),
             when: match &rule.when {
-                Some(when) => Some(compile(when)?),
+                Some(when) => Some(shaper.expressions.of(when)?),
                 None => None,
             },
-            must: compile(&rule.must)?,
+            must: shaper.expressions.of(&rule.must)?,
         })
     }
 
     /// An expression that fails counts as broken: an unproven configuration is not submitted.
     fn holds<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> bool {
         let scope = self.lens.scope(values);
-        let yes = |e: &Expression<'_, '_>| e.eval(scope.context()).map(|v| v.is_true());
+        let yes = |e: &Rc<Expression<'_, '_>>| e.eval(scope.context()).map(|v| v.is_true());
         match self.when.as_ref().map(yes) {
             Some(Ok(false)) => true,
             Some(Err(_)) => false,
@@ -149,24 +167,18 @@ impl<'a> Compiled<'a> {
 }
 
 impl<'a> Formula<'a> {
-    /// Compiles an expression of `preset`; `None` where it is none.
+    /// Compiles an expression of a preset; `None` where it is none.
     #[must_use]
     pub fn new(
-        preset: &'a Preset,
+        shaper: &Shaper<'a>,
         recipe: &Recipe,
-        cluster: &ClusterFacts,
         tried: &BTreeSet<String>,
-        text: &'a str,
+        text: &str,
     ) -> Option<Self> {
+        let needs = Needs::new(shaper.preset(), recipe, std::iter::once(text));
         Some(Self {
-            lens: Lens::new(
-                preset,
-                recipe,
-                cluster,
-                tried,
-                Needs::new(preset, recipe, std::iter::once(text)),
-            ),
-            expression: preset.env().compile_expression(text).ok()?,
+            lens: Lens::new(shaper, recipe, tried, needs),
+            expression: shaper.expressions.of(text)?,
         })
     }
 
@@ -185,23 +197,16 @@ impl<'a> Formula<'a> {
 }
 
 impl<'a> Lens<'a> {
-    fn new(
-        preset: &'a Preset,
-        recipe: &Recipe,
-        cluster: &ClusterFacts,
-        tried: &BTreeSet<String>,
-        needs: Needs,
-    ) -> Self {
-        let env = preset.env();
+    fn new(shaper: &Shaper<'a>, recipe: &Recipe, tried: &BTreeSet<String>, needs: Needs) -> Self {
         let mut fixed = Scope::default();
         for name in needs.leaves.difference(tried) {
             fixed.set(name, to_jinja(recipe.value(name)));
         }
-        add_ambient(preset, cluster, &mut fixed);
+        add_ambient(shaper.preset(), shaper.resolver.cluster, &mut fixed);
         let steps = needs
             .steps
             .into_iter()
-            .filter_map(|(name, text)| Some((name, env.compile_expression_owned(text).ok()?)))
+            .filter_map(|(name, text)| Some((name, shaper.expressions.of(&text)?)))
             .collect();
         Self {
             tried: needs.leaves.intersection(tried).cloned().collect(),

@@ -1,7 +1,9 @@
 //! Expressions in presets: arithmetic between knobs, written in the template engine's language so
 //! that presets and templates share one notation.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use minijinja::value::{Enumerator, Object};
@@ -237,6 +239,40 @@ impl<'a> Prepared<'a> {
         let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
         let value = compiled.eval(scope.context());
         value.map_err(|e| describe(self.text, &e))
+    }
+}
+
+/// Expressions that are compiled once, when they are first asked for.
+pub struct Expressions<'a> {
+    env: &'a Environment<'static>,
+    known: RefCell<BTreeMap<String, Compiled<'a>>>,
+}
+
+/// A compiled expression; `None` for a text that is none.
+pub type Compiled<'a> = Option<Rc<Expression<'a, 'static>>>;
+
+impl<'a> Expressions<'a> {
+    /// In an environment.
+    #[must_use]
+    pub fn new(env: &'a Environment<'static>) -> Self {
+        Self {
+            env,
+            known: RefCell::default(),
+        }
+    }
+
+    /// The expression of a text.
+    pub fn of(&self, text: &str) -> Compiled<'a> {
+        let mut known = self.known.borrow_mut();
+        if let Some(compiled) = known.get(text) {
+            return compiled.clone();
+        }
+        let compiled = check_length(text).ok().and_then(|()| {
+            let compiled = self.env.compile_expression_owned(text.to_owned());
+            compiled.ok().map(Rc::new)
+        });
+        known.insert(text.to_owned(), compiled.clone());
+        compiled
     }
 }
 

@@ -51,7 +51,7 @@ impl Recipe {
 /// The expressions of a preset, prepared for many recipes on one cluster.
 pub struct Resolver<'a> {
     pub(super) preset: &'a Preset,
-    cluster: &'a ClusterFacts,
+    pub(super) cluster: &'a ClusterFacts,
     derived: DerivedValues<'a>,
     /// Computed defaults, by knob.
     computed: BTreeMap<&'a str, Prepared<'a>>,

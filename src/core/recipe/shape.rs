@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use minijinja::Environment;
 
 use super::cluster::ClusterFacts;
-use super::expr::{self, Prepared, Scope};
+use super::expr::{self, Expressions, Prepared, Scope};
 use super::layer::{Layer, Origin};
 use super::preset::Rule;
 use super::problem::{Place, Problem, Refusal};
@@ -48,9 +48,11 @@ impl Shape {
 
 /// A preset's expressions and rules, prepared for many shapes on one cluster.
 pub struct Shaper<'a> {
-    resolver: Resolver<'a>,
+    pub(super) resolver: Resolver<'a>,
     cluster_name: Option<&'a str>,
     rules: Vec<PreparedRule<'a>>,
+    /// What is compiled for values under trial.
+    pub(super) expressions: Expressions<'a>,
 }
 
 struct PreparedRule<'a> {
@@ -77,6 +79,30 @@ impl<'a> Shaper<'a> {
             resolver: Resolver::new(preset, cluster),
             cluster_name,
             rules: rules.collect(),
+            expressions: Expressions::new(preset.env()),
+        }
+    }
+
+    /// The preset.
+    #[must_use]
+    pub fn preset(&self) -> &'a Preset {
+        self.resolver.preset
+    }
+
+    /// Whether an expression holds in `scope`.
+    ///
+    /// # Errors
+    /// As [`expr::holds`].
+    pub fn holds(&self, text: &str, scope: &Scope) -> Result<bool, String> {
+        match self.expressions.of(text) {
+            Some(expression) => {
+                let value = expression.eval(scope.context());
+                value
+                    .map(|v| v.is_true())
+                    .map_err(|e| expr::describe(text, &e))
+            }
+            // Compiled again for what is wrong with it.
+            None => expr::holds(self.preset().env(), text, scope),
         }
     }
 
