@@ -380,9 +380,13 @@ const PYTHON_WORDS: [&str; 20] = [
     "\u{e4}",
 ];
 
-const SCRIPT_WORDS: [&str; 40] = [
+const SCRIPT_WORDS: [&str; 44] = [
     "python3 -m verl.trainer.main_ppo \\\n",
     "torchrun train.py --batch_size 32 ",
+    "python train.py +a=b ~a a=$X\n",
+    "defaults:\n  - a: b\n  - /a@_global_.c: b\n  - _self_\n",
+    "# @package _global_\n",
+    "deepspeed: conf.json\n",
     "data.train_batch_size=",
     "--batch_size=",
     "$BS",

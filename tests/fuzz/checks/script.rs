@@ -29,6 +29,9 @@ static STACKS: LazyLock<Vec<Stack>> = LazyLock::new(|| {
     texts.into_iter().map(read).collect()
 });
 
+/// A program that composes its configuration.
+const PROGRAM: &str = "@hydra.main('conf', 'config', '1.3')\ndef main(c): ...\n";
+
 pub fn check(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     // Both are made before what is held is counted.
@@ -58,10 +61,17 @@ fn words(text: &str) {
 
 fn adoption(text: &str, launchers: &Launchers, stacks: &[Stack]) {
     let mut files = BTreeMap::from([("a.sh".to_owned(), text.to_owned())]);
-    // Scripts that call each other, and themselves.
-    for part in ["run.sh", "conf.json", "conf.yaml"] {
+    // Scripts that call each other, and themselves; configurations, too.
+    for part in [
+        "run.sh",
+        "conf.json",
+        "conf.yaml",
+        "conf/config.yaml",
+        "conf/a/b.yaml",
+    ] {
         files.insert(part.to_owned(), text.to_owned());
     }
+    files.insert("train.py".to_owned(), PROGRAM.to_owned());
     let submission = Submission {
         script: "a.sh".to_owned(),
         args: vec!["--x".to_owned(), "1".to_owned()],

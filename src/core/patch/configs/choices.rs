@@ -2,6 +2,7 @@
 //!
 //! Source: "The Defaults List" of Hydra 1.3's documentation, and `hydra/_internal/defaults_list.py` of hydra-core 1.3.
 
+use super::packages::names_itself;
 use crate::core::patch::hydra;
 use crate::core::patch::yaml::Item;
 
@@ -48,8 +49,14 @@ impl Choice {
             if path.contains("${") || path.contains(' ') {
                 return Some(Self::Unclear(path.clone()));
             }
-            let (path, package) = packaged(path);
-            return Some(Self::File { path, package });
+            let (name, package) = packaged(path);
+            return Some(match package.as_deref().is_some_and(names_itself) {
+                true => Self::Unclear(path.clone()),
+                false => Self::File {
+                    path: name,
+                    package,
+                },
+            });
         };
         let mut words: Vec<&str> = key.split_whitespace().collect();
         let named = words.pop().unwrap_or_default();
@@ -58,7 +65,7 @@ impl Choice {
         }
         let names: Vec<String> = item.values.iter().flatten().cloned().collect();
         let unclear = |name: &String| name.contains("${") || name == "???";
-        if !item.plain || names.iter().any(unclear) || named.contains("${") {
+        if !item.plain || names.iter().any(unclear) || named.contains("${") || names_itself(named) {
             return Some(Self::Unclear(named.to_owned()));
         }
         let (group, package) = packaged(named);

@@ -8,23 +8,28 @@ use std::collections::BTreeMap;
 
 use super::choices::{Choice, Chosen};
 use super::entry_point::{EntryPoint, Said, entry_point};
-use super::packages::{dotted, folder_of, from_root, header, in_package, stem};
+use super::packages::{
+    GROUP, dotted, folder_of, from_root, header, in_package, names_itself, stem,
+};
 use super::{MAX_DEPTH, MAX_PARTS, Part, Shelf, beside, joined, settled};
 use crate::core::patch::hydra;
 use crate::core::patch::settings::Format;
 use crate::core::patch::walk::{Call, Folder, Reached, Reading, SettingsFile, Target};
 use crate::core::patch::yaml;
 
+/// The key of the folders that a configuration adds.
+const SEARCH_PATH: &str = "hydra.searchpath";
+
 /// Adds the files of the configuration that each call composes.
 pub(in crate::core::patch) fn compose(reading: &mut Reading, files: &BTreeMap<String, String>) {
-    for at in 0..reading.calls.len() {
-        let call = reading.calls[at].clone();
-        let mut shelf = Shelf::new(reading, files);
+    let mut shelf = Shelf::new(reading, files);
+    for at in 0..shelf.reading.calls.len() {
+        let call = shelf.reading.calls[at].clone();
         let Some(parts) = Composer::of(&call, &mut shelf).and_then(Composer::parts) else {
             continue;
         };
         let mut all = settled(parts);
-        let call = &mut reading.calls[at];
+        let call = &mut shelf.reading.calls[at];
         // Words that name files are the program's own business, and count after its configuration.
         all.files.append(&mut call.settings);
         call.settings = all.files;
@@ -44,11 +49,18 @@ struct Place<'p> {
 }
 
 impl Place<'_> {
-    /// The package of a file.
-    fn package(&self, file: &SettingsFile) -> String {
+    /// The package of a file, by rules that were others before version 1.2; None where it is not clear.
+    fn package(&self, file: &SettingsFile, old: Option<bool>) -> Option<String> {
         let text = file.content.text();
-        let header = header(&text).filter(|package| *package != "_group_");
-        in_package(self.parent, self.asked.or(header).unwrap_or(self.own))
+        let header = header(&text).filter(|name| *name != GROUP || old != Some(true));
+        Some(match (self.asked, header) {
+            (Some(asked), _) => in_package(self.parent, asked),
+            // Those of old put the group or the name in.
+            (None, Some(header)) if names_itself(header) && old != Some(false) => return None,
+            // A file's own header counts from the root.
+            (None, Some(header)) => in_package("", header),
+            (None, None) => in_package(self.parent, self.own),
+        })
     }
 }
 
@@ -59,6 +71,8 @@ struct Composer<'s, 'a> {
     /// The folder in which the program runs.
     here: String,
     name: Option<String>,
+    /// Whether the rules of before version 1.2 hold, where that is known.
+    old: Option<bool>,
     /// Why nothing more is known of where files are looked for.
     unclear: Option<String>,
     overrides: Vec<Chosen>,
@@ -82,10 +96,13 @@ impl<'s, 'a> Composer<'s, 'a> {
         let entry = entry.unwrap_or(EntryPoint {
             folder: Said::Computed,
             name: Said::Computed,
+            old: None,
         });
         let not_read = || Some("the program's own configuration".to_owned());
         let mut folders = Vec::new();
         let mut unclear = options.unclear.clone();
+        let mut texts = words.clone().map(|w| w.text.text());
+        unclear = unclear.or_else(|| texts.find(|text| text.contains(SEARCH_PATH)));
         match (&options.folder, &entry.folder, path) {
             (Some(Folder::OfJob(folder)), ..) => folders.push(folder.clone()),
             (Some(Folder::OfProgram(folder)), _, Some(path)) => folders.push(beside(&path, folder)),
@@ -110,6 +127,7 @@ impl<'s, 'a> Composer<'s, 'a> {
             folders,
             here: call.folder.clone().unwrap_or_default(),
             name,
+            old: entry.old,
             unclear,
             overrides,
             parts: 0,
@@ -139,8 +157,12 @@ impl<'s, 'a> Composer<'s, 'a> {
                     asked: None,
                     own: &own,
                 };
-                let package = place.package(&file);
-                self.gather(file, all, (folder_of(&name), &package), 0, &mut parts);
+                match place.package(&file, self.old) {
+                    Some(package) => {
+                        self.gather(file, all, (folder_of(&name), &package), 0, &mut parts);
+                    }
+                    None => parts.push(Part::Unread(file.path)),
+                }
                 parts.reverse();
                 if let Some(unclear) = self.unclear.take() {
                     parts.insert(0, Part::Unread(unclear));
@@ -150,9 +172,11 @@ impl<'s, 'a> Composer<'s, 'a> {
         Some(parts)
     }
 
-    /// A group's file that the command line adds, where there is such a group.
+    /// A group's file that the command line adds, where there is such a group, or may be.
     fn added(&mut self, chosen: &Chosen) -> Option<Choice> {
-        let names = chosen.names.clone()?;
+        let Some(names) = chosen.names.clone() else {
+            return Some(Choice::Unclear(chosen.group.clone()));
+        };
         let there =
             |c: &mut Self, name: &String| c.file(&format!("{}/{name}", chosen.group)).is_some();
         let all = !names.is_empty() && names.iter().all(|name| there(self, name));
@@ -190,7 +214,8 @@ impl<'s, 'a> Composer<'s, 'a> {
         let mut paths = folders
             .iter()
             .map(|folder| joined(folder, &format!("./{name}.yaml")));
-        paths.find_map(|path| self.shelf.settings(&path, Format::Yaml))?
+        let file = paths.find_map(|path| self.shelf.settings(&path, Format::Yaml))??;
+        self.shelf.spend(&file).then_some(file)
     }
 
     /// Adds what a file brings in, the parts that count more first. `group` is the folder that the file is in,
@@ -275,7 +300,9 @@ impl<'s, 'a> Composer<'s, 'a> {
             }
             return;
         };
-        let package = place.package(&file);
+        let Some(package) = place.package(&file, self.old) else {
+            return parts.push(Part::Unread(file.path));
+        };
         let all = choices(&file);
         self.gather(file, all, (folder_of(path), &package), depth + 1, parts);
     }

@@ -14,6 +14,8 @@ pub(super) struct EntryPoint {
     pub folder: Said,
     /// Name of the configuration.
     pub name: Said,
+    /// Whether it asks for the rules of before version 1.2 (`version_base`), where that is known.
+    pub old: Option<bool>,
 }
 
 /// An argument.
@@ -46,8 +48,10 @@ pub(super) fn entry_point(text: &str) -> Option<EntryPoint> {
 
 /// The arguments up to the closing parenthesis.
 fn read(all: &[Token<'_>]) -> EntryPoint {
-    let mut entry = EntryPoint::default();
-    let mut versioned = false;
+    let mut entry = EntryPoint {
+        old: Some(true),
+        ..EntryPoint::default()
+    };
     for (number, argument) in arguments(all).into_iter().enumerate() {
         let (name, value) = match argument {
             [name, equals, value @ ..] if name.kind == Kind::Name && equals.is("=") => {
@@ -65,12 +69,18 @@ fn read(all: &[Token<'_>]) -> EntryPoint {
         match name {
             "config_path" => entry.folder = said,
             "config_name" => entry.name = said,
-            "version_base" => versioned = true,
+            "version_base" => {
+                entry.old = match &said {
+                    Said::Nothing => Some(false),
+                    Said::Text(version) => Some(["1.0", "1.1"].contains(&version.as_str())),
+                    Said::Computed => None,
+                }
+            }
             _ => {}
         }
     }
-    // Before version 1.2, whose behaviour `version_base` asks for or not, the file's own folder was meant.
-    if !versioned && entry.folder == Said::Nothing {
+    // Before version 1.2 the file's own folder was meant.
+    if entry.old != Some(false) && entry.folder == Said::Nothing {
         entry.folder = Said::Computed;
     }
     entry
@@ -102,25 +112,31 @@ mod tests {
     #[test]
     fn literals_of_the_decorator_are_read_and_expressions_are_not() {
         let text = |s: &str| Said::Text(s.to_owned());
-        let entry = |folder, name| Some(EntryPoint { folder, name });
+        let entry = |folder, name, old| {
+            Some(EntryPoint {
+                folder,
+                name,
+                old: Some(old),
+            })
+        };
         let cases = [
             (
                 "@hydra.main(version_base=None, config_path=\"conf\", config_name='config')",
-                entry(text("conf"), text("config")),
+                entry(text("conf"), text("config"), false),
             ),
             (
                 "@hydra.main('conf', 'a.yaml', '1.1')\ndef f(c): pass",
-                entry(text("conf"), text("a.yaml")),
+                entry(text("conf"), text("a.yaml"), true),
             ),
             (
                 "@hydra.main(config_path=str(Path(__file__).parent), config_name=\"a\", version_base=\"1.3\")",
-                entry(Said::Computed, text("a")),
+                entry(Said::Computed, text("a"), false),
             ),
             (
                 "@hydra.main(version_base=None, config_name=\"a\")",
-                entry(Said::Nothing, text("a")),
+                entry(Said::Nothing, text("a"), false),
             ),
-            ("@hydra.main()", entry(Said::Computed, Said::Nothing)),
+            ("@hydra.main()", entry(Said::Computed, Said::Nothing, true)),
             ("# @hydra.main(config_name='a')\n'hydra.main('", None),
             ("hydra.main('a', 'b')\nhydra.main('c', 'd')", None),
             ("import hydra", None),

@@ -95,7 +95,7 @@ fn below(
         return parts.push(Part::File(file));
     };
     // What a file leaves out of those below it is not followed key by key.
-    let opaque = text.contains(REPLACES) || depth >= MAX_DEPTH;
+    let opaque = text.contains(REPLACES) || depth >= MAX_DEPTH || !shelf.spend(&file);
     for item in items {
         let name = item.values.into_iter().flatten().next().unwrap_or_default();
         let path = beside(&file.path, &name);

@@ -25,12 +25,15 @@ pub(super) use inner::add_inner;
 const MAX_PARTS: usize = 256;
 /// Files that name each other.
 const MAX_DEPTH: usize = 16;
+/// Bytes of files that are gone through, each as often as it is named.
+const MAX_BYTES: usize = 16 << 20;
 
 /// The files of a submission, looked up by path.
 pub(super) struct Shelf<'a> {
     pub reading: &'a mut Reading,
     pub files: &'a BTreeMap<String, String>,
     read: BTreeMap<String, Option<SettingsFile>>,
+    bytes: usize,
 }
 
 impl<'a> Shelf<'a> {
@@ -40,7 +43,16 @@ impl<'a> Shelf<'a> {
             reading,
             files,
             read: BTreeMap::new(),
+            bytes: 0,
         }
+    }
+
+    /// Counts bytes that are gone through; false where it is more than is followed.
+    fn spend(&mut self, file: &SettingsFile) -> bool {
+        self.bytes = self.bytes.saturating_add(file.content.len());
+        let fits = self.bytes <= MAX_BYTES;
+        self.reading.cut |= !fits;
+        fits
     }
 
     /// A text of the user's, remembered among those that were read; where it was not given, it is asked for, and

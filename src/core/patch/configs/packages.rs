@@ -2,6 +2,14 @@
 //!
 //! Source: "Packages" of Hydra 1.3's documentation, and `hydra/core/default_element.py` of hydra-core 1.3.
 
+/// What stands for the group of a file.
+pub(super) const GROUP: &str = "_group_";
+
+/// Whether a package is put together from the names of the file that it is for.
+pub(super) fn names_itself(package: &str) -> bool {
+    package.contains(GROUP) || package.contains("_name_")
+}
+
 /// The package that a file asks for in its first lines.
 pub(super) fn header(text: &str) -> Option<&str> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -130,12 +130,50 @@ fn what_is_not_read_hides_what_stands_before_it_and_nothing_else() {
         &["exp"],
     );
     check(
+        "python train.py +exp=$EXP",
+        &[CONFIG, SMALL, A],
+        &[("data.batch", "4?")],
+        &["exp"],
+    );
+    check(
         "python other.py a.b=1 --config-name mine",
         &[],
         &[],
         &["mine"],
     );
     check("python other.py --config-name mine", &[], &[], &[]);
+}
+
+#[test]
+fn a_header_counts_from_the_root_and_one_of_old_is_not_guessed() {
+    let config = ("conf/config.yaml", "defaults: [{m: a}, _self_]\nx: 1\n");
+    let outer = ("conf/m/a.yaml", "defaults: [b, c]\n");
+    let header = ("conf/m/b.yaml", "# @package other.place\ny: 2\n");
+    let group = ("conf/m/c.yaml", "# @package _group_\nz: 3\n");
+    let all = [config, outer, header, group];
+    let expected = [("other.place.y", "2"), ("m.z", "-"), ("_group_.z", "3")];
+    check("python train.py", &all, &expected, &[]);
+    let main = |version: &str| format!("@hydra.main('conf', 'config', {version})\ndef f(c): ...\n");
+    let of = |version: &str, expected: &[(&str, &str)], unread: &[&str]| {
+        let main = main(version);
+        let program = ("train.py", main.as_str());
+        check(
+            "python train.py",
+            &[&all[..], &[program]].concat(),
+            expected,
+            unread,
+        );
+    };
+    of(
+        "'1.1'",
+        &[("m.z", "3"), ("other.place.y", "2"), ("x", "1")],
+        &[],
+    );
+    of(
+        "VERSION",
+        &[("m.z", "-"), ("other.place.y", "2?"), ("x", "1")],
+        &["conf/m/c.yaml"],
+    );
 }
 
 #[test]
