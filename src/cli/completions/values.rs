@@ -17,7 +17,7 @@ use crate::core::recipe::{Kind, Knob, PresetFile};
 use crate::io::library::{Library, Shelf};
 
 /// Newest runs whose job ids are looked up: each is a ledger to be read between two keystrokes.
-const MOST_LEDGERS: usize = 100;
+const MOST_LEDGERS: usize = 30;
 
 /// The program with candidates for its arguments.
 pub fn offered(program: Command) -> Command {
