@@ -114,32 +114,43 @@ fn perform_one(
             return handle.look(followers, Look::Due, now, observer);
         }
         Action::Drain { attempt, last } => {
-            handle.look(followers, Look::Now, now, observer)?;
-            let status = handle.run.history.attempt().and_then(|a| a.status.clone());
-            let logs = handle.logs(followers);
-            let complete = *last || logs.are_local(followers);
-            let (incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
-            for link in logs.links() {
-                let attempt = *attempt;
-                handle.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
-            }
-            let event = Event::Drained {
-                attempt: *attempt,
-                complete,
-                incident: Box::new(incident),
-                progress,
-                measured: handle.measured(),
-            };
-            handle.feed(&event, now, observer)?;
-            if handle.run.phase() != Phase::Draining {
-                handle.close_logs(*attempt);
-            }
-            return Ok(());
+            return drain(handle, *attempt, *last, followers, now, observer);
         }
         // Asked for all runs at once.
         Action::Find { .. } | Action::Poll { .. } => return Ok(()),
     };
     handle.feed(&event, now, observer)?;
     dependents::tell(handle, &event, scheduler, clock, observer);
+    Ok(())
+}
+
+/// Reads the logs of an attempt that has ended, and hands in why it did.
+fn drain(
+    handle: &mut Handle,
+    attempt: u32,
+    last: bool,
+    followers: &mut Followers,
+    now: Timestamp,
+    observer: &mut dyn Observer,
+) -> Result<(), DriveError> {
+    handle.look(followers, Look::Now, now, observer)?;
+    let status = handle.run.history.attempt().and_then(|a| a.status.clone());
+    let logs = handle.logs(followers);
+    let complete = last || logs.are_local(followers);
+    let (incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
+    for link in logs.links() {
+        handle.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
+    }
+    let event = Event::Drained {
+        attempt,
+        complete,
+        incident: Box::new(incident),
+        progress,
+        measured: handle.measured(),
+    };
+    handle.feed(&event, now, observer)?;
+    if handle.run.phase() != Phase::Draining {
+        handle.close_logs(attempt);
+    }
     Ok(())
 }
