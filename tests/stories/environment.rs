@@ -50,7 +50,15 @@ fn a_resubmission_has_the_environment_and_folder_of_the_first_submission() {
     let done: super::place::Done = watch.output().unwrap().into();
     done.ends(0);
     let (first, third) = (place.read("env.1"), place.read("env.3"));
-    assert_eq!(variables(&first), variables(&third));
+    // All but its name in W&B, which is that of the attempt.
+    let named = |n: u32| format!("WANDB_NAME=weaver-1-attempt-{n}");
+    let (mut of_first, mut of_third) = (variables(&first), variables(&third));
+    for (variables, attempt) in [(&mut of_first, 1), (&mut of_third, 3)] {
+        let before = variables.len();
+        variables.retain(|v| *v != named(attempt));
+        assert_eq!(variables.len(), before - 1, "{variables:?}");
+    }
+    assert_eq!(of_first, of_third);
     assert!(first.contains("MY_SETTING=as it was 'quoted' $(touch pwned)\nsecond line\0"));
     assert!(first.contains("FROM_PROFILE=a b $HOME\0"));
     assert!(!third.contains("NEWCOMER"));
