@@ -414,7 +414,7 @@ pub fn plan(world: &World, job: &mut Job, from: i64) {
     job.gone = job.stops + world.seconds(40);
     job.end = job.fate.end();
     let again = matches!(job.fate, Fate::NodeFails | Fate::Preempted) && world.has(Fault::Requeue);
-    job.requeue = (again && world.below(2) == 1).then(|| world.seconds(6));
+    job.requeue = (again && world.below(2) == 1).then(|| world.seconds(20));
 }
 
 pub fn print(world: &World, job: &Job) {
