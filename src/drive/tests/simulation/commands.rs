@@ -261,8 +261,9 @@ fn check_order(world: &World, order: &Order) {
             job.id
         ));
     }
-    if world.facts.cancelled.get() && !cluster.no_accounts && !cluster.last().is_some_and(traceless)
-    {
+    let by_user = |j: &Job| world.facts.cancelled.get() == Some(j.id) && j.cancelled;
+    let mut known = cluster.jobs.iter().filter(|j| !traceless(j));
+    if !cluster.no_accounts && known.any(by_user) {
         world.broke(format!("{token} is submitted after a user cancelled"));
     }
     if !world.disk.borrow().is_durable(&world.ledger()) {
