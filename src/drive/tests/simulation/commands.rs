@@ -261,8 +261,9 @@ fn check_order(world: &World, order: &Order) {
             job.id
         ));
     }
-    if world.facts.cancelled.get() && !cluster.no_accounts && !cluster.last().is_some_and(traceless)
-    {
+    let by_user = |j: &Job| world.facts.cancelled.get() == Some(j.id) && j.cancelled;
+    let mut known = cluster.jobs.iter().filter(|j| !traceless(j));
+    if !cluster.no_accounts && known.any(by_user) {
         world.broke(format!("{token} is submitted after a user cancelled"));
     }
     if !world.disk.borrow().is_durable(&world.ledger()) {
@@ -414,7 +415,7 @@ pub fn plan(world: &World, job: &mut Job, from: i64) {
     job.gone = job.stops + world.seconds(40);
     job.end = job.fate.end();
     let again = matches!(job.fate, Fate::NodeFails | Fate::Preempted) && world.has(Fault::Requeue);
-    job.requeue = (again && world.below(2) == 1).then(|| world.seconds(6));
+    job.requeue = (again && world.below(2) == 1).then(|| world.seconds(20));
 }
 
 pub fn print(world: &World, job: &Job) {

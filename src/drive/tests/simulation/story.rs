@@ -248,7 +248,7 @@ impl World {
             return;
         };
         if cluster.scancel(&job.shown(), &job.name(), now).is_some() {
-            self.facts.cancelled.set(true);
+            self.facts.cancelled.set(Some(job.id));
             drop(cluster);
             self.tell(|| format!("a user cancels job {}", job.id));
         }
@@ -341,7 +341,7 @@ impl World {
                 last.fate.is_gpu_oom() && history.steps().count() == self.double.rungs
             }
             Outcome::Cancelled { .. } => {
-                self.facts.cancelled.get() || self.folder().cancel_requested().is_some()
+                self.facts.cancelled.get().is_some() || self.folder().cancel_requested().is_some()
             }
             Outcome::Failed { .. } => forgotten || matches!(last.fate, Fate::Bug | Fate::HostOom),
             Outcome::RetriesSpent { cause, .. } => match cause {

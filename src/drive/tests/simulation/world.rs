@@ -112,8 +112,8 @@ pub struct World {
 /// What the invariants remember.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// A user cancelled the job or the run.
-    pub cancelled: Cell<bool>,
+    /// The job that a user cancelled.
+    pub cancelled: Cell<Option<u64>>,
     pub refused: Cell<bool>,
     pub accepted: RefCell<Vec<String>>,
     /// How many rungs the job needs.
