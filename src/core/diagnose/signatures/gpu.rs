@@ -371,7 +371,7 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "xla_constant",
         kind: "jax_oom",
-        literals: &["bytes for new constant"],
+        literals: &["INTERNAL: Failed to allocate "],
         pattern: Some(r"Failed to allocate \d+ bytes for new constant"),
         phase: Some("load"),
         pool: "device, XLA's BFC pool: a constant of the compiled program",

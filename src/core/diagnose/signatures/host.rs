@@ -105,8 +105,8 @@ pub(super) const TABLE: &[Signature] = &[
             "of this unit has been killed by the OOM killer",
             "with result 'oom-kill'",
             "systemd-oomd killed ",
-            "due to memory pressure for /",
-            "due to memory used (",
+            "with reclaim activity",
+            "and swap used (",
         ],
         pattern: Some(
             r"killed by the OOM killer|'oom-kill'|systemd-oomd killed \d|Killed /\S+ due to memory",
@@ -263,7 +263,7 @@ pub(super) const TABLE: &[Signature] = &[
         id: "runtime_allocation",
         kind: "host_oom",
         literals: &[
-            "memory allocation of ",
+            " bytes failed",
             "fatal error: runtime: out of memory",
             "fatal error: runtime: cannot allocate memory",
             "cannot allocate vector of size ",
