@@ -1,6 +1,7 @@
 //! Doing one thing that is due, and what came of it.
 
 use jiff::Timestamp;
+use regex::Regex;
 
 use super::DriveError;
 use super::folder::RunFolder;
@@ -14,6 +15,8 @@ use crate::io::scheduler::{Scheduler, Submission, SubmitAnswer};
 
 /// Largest entry script, in bytes. Slurm's own limit is 4 MiB (`max_script_size` in slurm.conf(5)).
 pub(super) const SCRIPT_MAX: u64 = 4 * 1024 * 1024;
+/// What may look like a token in a script and is none, at most.
+const TOKENS: usize = 16;
 
 /// Submits an attempt. The last thing before the scheduler is asked is to look whether the run is
 /// still ours.
@@ -81,8 +84,7 @@ pub(super) fn submission(
     let script = folder.attempt(attempt.number).join(&attempt.script);
     let text = read_bounded(&script, SCRIPT_MAX)?;
     if sha256(&text) != attempt.script_sha256 {
-        let ours = with_token(&text, &run.history.run, attempt.number, &token);
-        match ours.filter(|t| sha256(t.as_bytes()) == attempt.script_sha256) {
+        match intended(&text, attempt, &token) {
             // A process that was replaced while it prepared the same attempt wrote its own over ours.
             Some(ours) => write_atomic(&script, ours.as_bytes(), Access::PrivateScript)?,
             None => return Err(DriveError::ScriptChanged { path: script }),
@@ -117,12 +119,17 @@ pub(super) fn submission(
     })
 }
 
-/// A script with our token in place of the one that another process drew for the same attempt.
-fn with_token(text: &[u8], run: &str, attempt: u32, token: &Token) -> Option<String> {
+/// The script that was intended, where this one differs from it by the token that another process drew for the same
+/// attempt. One of the two may have been that of a task of a job array, which is longer and of another name.
+pub(super) fn intended(text: &[u8], attempt: &Attempt, token: &Token) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
-    let at = text.find(&format!("oomctl-{run}-{attempt}-"))?;
-    let other = text.get(at..at.checked_add(token.0.len())?)?;
-    Some(text.replace(other, &token.0))
+    let number = attempt.number;
+    let tokens = format!(r"oomctl-[A-Za-z0-9._-]+?-{number}-[0-9a-f]{{8}}(?:_[0-9]+)?");
+    let tokens = Regex::new(&tokens).ok()?;
+    let other = tokens.find_iter(text).take(TOKENS).map(|t| t.as_str());
+    other
+        .map(|other| text.replace(other, &token.0))
+        .find(|ours| sha256(ours.as_bytes()) == attempt.script_sha256)
 }
 
 /// The environment of a job: what was written down, and the secrets from our own environment.

@@ -591,6 +591,33 @@ fn whoever_was_taken_over_after_the_intent_does_not_submit() {
 }
 
 #[test]
+fn a_script_with_the_token_of_another_process_is_put_right_whichever_was_a_task_of_an_array() {
+    let mut project = Project::new();
+    let mut supervisor = project.supervisor([project.create(project.double())]);
+    project.pass(&mut supervisor, 1);
+    let handle = supervisor.runs().next().unwrap();
+    let attempt = handle.history().attempts[0].clone();
+    let ours = attempt.token.clone().unwrap();
+    let script = text(&project.attempt(1).join(&attempt.script));
+    assert!(script.contains(&ours.0), "{script}");
+    for other in [
+        "oomctl-r1-1-00000065",
+        "oomctl-sweep.of-many-1-00c0ffee_12",
+        "oomctl-x-1-00c0ffee",
+    ] {
+        let theirs = script.replace(&ours.0, other);
+        let again = perform::intended(theirs.as_bytes(), &attempt, &ours);
+        assert_eq!(again.as_deref(), Some(script.as_str()), "{other}");
+        let edited = format!("{theirs}rm -rf x\n");
+        assert_eq!(
+            perform::intended(edited.as_bytes(), &attempt, &ours),
+            None,
+            "a user's hand is not undone"
+        );
+    }
+}
+
+#[test]
 fn a_hanging_job_is_cancelled_and_the_run_goes_on() {
     let mut project = Project::new();
     let handle = project.create(project.double());
