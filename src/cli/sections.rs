@@ -7,6 +7,8 @@ use crate::core::supervise::{Limits, Notices, Supervision};
 
 /// Fields of `limits` that are written as durations.
 pub const LIMIT_DURATIONS: [&str; 1] = ["wall_time"];
+/// Fields of `notices` that are written as durations.
+pub const NOTICE_DURATIONS: [&str; 2] = ["time_limit", "pause"];
 /// Fields of `supervision` that are written as durations.
 pub const SUPERVISION_DURATIONS: [&str; 7] = [
     "poll",
@@ -76,13 +78,12 @@ pub fn notices(
     outer: &[(LayerKind, Document)],
 ) -> Result<Option<Notices>, Failure> {
     const PLAIN: [&str; 6] = ["on", "command", "slack", "ntfy", "mail", "at_most"];
-    const DURATIONS: [&str; 2] = ["time_limit", "pause"];
     let outer = outer.iter().rev().map(|(_, doc)| doc);
     let mut files = std::iter::once(project).chain(outer);
     let Some((doc, node)) = files.find_map(|doc| Some((doc, doc.get("notices")?))) else {
         return Ok(None);
     };
-    let notices: Notices = doc.section("notices", &PLAIN, &DURATIONS)?;
+    let notices: Notices = doc.section("notices", &PLAIN, &NOTICE_DURATIONS)?;
     if notices.on.is_empty() {
         return Ok(None);
     }

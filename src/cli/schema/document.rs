@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::args::{Backend, PolicyName};
 use super::super::launching;
 use super::super::print::Failure;
-use super::super::sections::{LIMIT_DURATIONS, SUPERVISION_DURATIONS};
+use super::super::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISION_DURATIONS};
 use super::Kind;
 use crate::core::config::{
     Document, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
@@ -17,7 +17,7 @@ use crate::core::config::{
 use crate::core::diagnose::UserSignature;
 use crate::core::memory::Profile;
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
-use crate::core::supervise::{Limits, Supervision};
+use crate::core::supervise::{Limits, Notices, Supervision};
 use crate::io::library::{Library, Shelf};
 
 /// What to run, and how far oomctl may go when GPU memory runs out.
@@ -55,6 +55,8 @@ struct ProjectFile {
     limits: Option<Json>,
     /// How runs are supervised.
     supervision: Option<Json>,
+    /// Whom to tell of what happens, besides those who watch.
+    notices: Option<Notices>,
     /// Messages that only this project's program prints.
     signatures: Option<Vec<UserSignature>>,
 }
@@ -137,6 +139,9 @@ fn project(library: &Library) -> Result<Json, Failure> {
     fields["policy"]["enum"] = values::<PolicyName>();
     fields["limits"] = with_durations(schema_of::<Limits>(), &LIMIT_DURATIONS);
     fields["supervision"] = with_durations(schema_of::<Supervision>(), &SUPERVISION_DURATIONS);
+    if let Json::Object(notices) = schema["definitions"]["Notices"].take() {
+        schema["definitions"]["Notices"] = with_durations(notices, &NOTICE_DURATIONS);
+    }
     // In a project the fields of a rung change the preset's.
     schema["definitions"]["RungSpec"]["required"] = json!(["rung"]);
     with_presets(&mut schema, library)?;

@@ -9,6 +9,7 @@ mod pause;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fact::{Fact, Record};
@@ -17,7 +18,7 @@ pub use letter::{Letter, Told, letter, mask};
 pub use pause::Pause;
 
 /// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NewsKind {
     /// An attempt ran out of memory, and the next one has further rungs.
@@ -113,7 +114,7 @@ impl NewsLog {
 }
 
 /// Where the address of a service comes from: it is as good as a password, and never written down by us.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Address {
     /// A variable of the environment.
@@ -123,8 +124,9 @@ pub enum Address {
 }
 
 /// Whom to tell of what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(deny_unknown_fields)]
 pub struct Notices {
     /// What is told of.
     pub on: Vec<NewsKind>,
