@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use super::story::rung;
+use super::lines::rung;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::measure::Quantity;
 use crate::core::render::shell_word;

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 use super::outcome::{hint, reason};
+use super::run_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
 use crate::core::diagnose::{Incident, Link, sanitize};
 use crate::core::job::JobId;
+use crate::core::ladder::Step;
 use crate::core::supervise::{Fact, Phase};
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
@@ -75,6 +77,23 @@ pub fn wrap(line: &str) -> String {
         .subsequent_indent(INDENT)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::fill(line, options)
+}
+
+/// A rung that is taken, with what it changes and its remarks.
+pub fn rung(step: &Step) -> String {
+    let mut text = format!(
+        "climb      {}: {} ({})",
+        Paint(NAME, &step.rung),
+        step.title,
+        step.effect.describe()
+    );
+    for line in change_lines(&step.changes) {
+        text.push_str(&format!("\n           {line}"));
+    }
+    for note in &step.notes {
+        text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
+    }
+    text
 }
 
 /// Pages of trackers, a line each, under their attempt.

@@ -9,15 +9,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
 use super::kept::Kept;
-use super::lines::{dependent, hangs, is_news, steered, wrap};
+use super::lines::{dependent, hangs, is_news, rung, steered, wrap};
 use super::measured;
 use super::outcome::{expectation, reason};
-use super::run_view::{change_lines, evidence, total};
+use super::run_view::{evidence, total};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
 use crate::core::diagnose::{Class, Progress, sanitize};
 use crate::core::job::{JobState, JobStatus, Stage};
-use crate::core::ladder::Step;
 use crate::core::measure::Measured;
 use crate::core::supervise::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::drive::{Notice, Observer};
@@ -316,23 +315,6 @@ impl Story {
         self.steps.insert(run.to_owned(), text);
         self.refresh();
     }
-}
-
-/// A rung that is taken, with what it changes and its remarks.
-pub fn rung(step: &Step) -> String {
-    let mut text = format!(
-        "climb      {}: {} ({})",
-        Paint(NAME, &step.rung),
-        step.title,
-        step.effect.describe()
-    );
-    for line in change_lines(&step.changes) {
-        text.push_str(&format!("\n           {line}"));
-    }
-    for note in &step.notes {
-        text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
-    }
-    text
 }
 
 fn step(progress: &Progress) -> String {
