@@ -171,7 +171,9 @@ fn a_job_that_is_preempted_for_good_is_submitted_once_more_with_the_same_configu
     place.forget_knob("exclude");
     let place = place
         .knob("partition", "cancel")
-        .with(&[LARGE_CARD, ("SIM_STEP_S", "3")]);
+        // Longer than Slurm takes to see that the grace time is over: it looks every 30 s, and a job that ends by itself
+        // meanwhile is called TIMEOUT.
+        .with(&[LARGE_CARD, ("SIM_STEP_S", "7")]);
     let node = Node::of(&place, "node3");
     let pinned = format!("--sbatch=--nodelist={}", node.name);
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
