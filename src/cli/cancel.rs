@@ -26,8 +26,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     for wanted in &names {
         let stored = runs::find(&project, wanted)?;
         let name = stored.history.run.clone();
-        let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-        let by = user.unwrap_or_else(|_| "oomctl cancel".to_owned());
+        let by = print::somebody("oomctl cancel");
         match request_cancel(&stored.folder, &by)? {
             CancelAnswer::Over => print::talk(&format!("{name} is over already")),
             CancelAnswer::LeftTo(owner) => {

@@ -617,14 +617,20 @@ fn a_script_with_the_token_of_another_process_is_put_right_whichever_was_a_task_
     }
 }
 
-#[test]
-fn a_hanging_job_is_cancelled_and_the_run_goes_on() {
+/// A job that runs on after an out-of-memory in its log.
+fn hanging() -> (Project, Supervisor) {
     let mut project = Project::new();
     let handle = project.create(project.double());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    (project, supervisor)
+}
+
+#[test]
+fn a_hanging_job_is_cancelled_and_the_run_goes_on() {
+    let (mut project, mut supervisor) = hanging();
     project.pass(&mut supervisor, 50);
     assert!(
         project.fake.desk().cancelled.is_empty(),
@@ -641,12 +647,7 @@ fn a_hanging_job_is_cancelled_and_the_run_goes_on() {
 
 #[test]
 fn a_job_that_a_user_ends_while_the_scheduler_thinks_is_not_taken_for_one_that_hangs() {
-    let mut project = Project::new();
-    let handle = project.create(project.double());
-    let mut supervisor = project.supervisor([handle]);
-    project.pass(&mut supervisor, 2);
-    project.fake.set(0, JobState::Running);
-    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    let (mut project, mut supervisor) = hanging();
     project.pass(&mut supervisor, 43);
     // The answer to the next question is on its way for longer than the grace time has left.
     let (now, fake) = (Arc::clone(&project.now), project.fake.clone());

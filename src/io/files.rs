@@ -276,11 +276,12 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Reads the last `limit` bytes of a file, which may begin within a line. A link in the last place is not followed.
+/// Reads the last `limit` bytes of a file, which may begin within a line, and tells its length. A link in the last place is
+/// not followed.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn read_end(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+pub fn read_end(path: &Path, limit: u64) -> Result<(u64, Vec<u8>), FileError> {
     let read = || {
         let mut file = OpenOptions::new()
             .read(true)
@@ -290,19 +291,9 @@ pub fn read_end(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
         file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
         let mut bytes = Vec::new();
         file.take(limit).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        Ok((length, bytes))
     };
     read().map_err(io_error("read", path))
-}
-
-/// Reads the first bytes of a file, `limit` at most.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn read_head(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    fs::File::open(path)?.take(limit).read_to_end(&mut head)?;
-    Ok(head)
 }
 
 /// Reads a text file of at most `limit` bytes.

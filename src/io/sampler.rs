@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
@@ -20,15 +20,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, test_kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::files::no_follow;
+use super::files::{no_follow, read_end};
 use super::gpu::{Driver, GpuError, Meter};
 use super::scheduler::local::process::{carries, host_name};
 use crate::core::device::{self, Card};
 use crate::core::measure::{FILE_MAX, GpuPeak, LINE_MAX, Reading, Recorder, Sample, last_sample};
+use crate::core::report::{Track, Tracks};
 use crate::core::units::Bytes;
 
 /// Files of one attempt that are read: one a node.
 const NODES_MAX: usize = 4_096;
+/// Bytes at the end of a file of samples in which its last line stands.
+const END: u64 = 2 * LINE_MAX as u64;
 /// Looks after which it is asked anew whose a process is: numbers of processes are used again.
 const FORGET_LOOKS: u32 = 64;
 
@@ -173,7 +176,7 @@ impl SampleFile {
 
     /// Its length, and its last line.
     fn end(&self) -> (u64, Option<Sample>) {
-        match read_end(&self.path) {
+        match read_end(&self.path, END) {
             Ok((length, end)) => (length, last_sample(&end)),
             Err(_) => (0, None),
         }
@@ -194,20 +197,6 @@ impl SampleFile {
         });
         self.torn = written.is_err();
     }
-}
-
-/// The end of a file of samples, and its whole length.
-fn read_end(path: &Path) -> io::Result<(u64, Vec<u8>)> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(no_follow())
-        .open(path)?;
-    let length = file.metadata()?.len();
-    let most = 2 * LINE_MAX as u64;
-    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
-    let mut end = Vec::new();
-    file.take(most).read_to_end(&mut end)?;
-    Ok((length, end))
 }
 
 /// What ends a sampler: SIGTERM, the end of the job's script, the end of the attempt's folder.
@@ -266,11 +255,19 @@ impl End {
     }
 }
 
+/// What the samplers of an attempt saw of each GPU, as lines over time.
+#[must_use]
+pub fn tracks(dir: &Path) -> Vec<Track> {
+    let mut tracks = Tracks::default();
+    samples(dir, |node, sample| tracks.take(node, sample));
+    tracks.sorted()
+}
+
 /// The peaks that the samplers of an attempt have written, whether they still run or not.
 #[must_use]
 pub fn peaks(dir: &Path) -> Vec<GpuPeak> {
     let peaks = |(node, path): (String, PathBuf)| {
-        let (_, end) = read_end(&path).ok()?;
+        let (_, end) = read_end(&path, END).ok()?;
         Some(GpuPeak::of(&node, last_sample(&end)?).collect::<Vec<_>>())
     };
     sample_files(dir)

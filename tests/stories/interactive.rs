@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -21,7 +21,13 @@ struct Asking {
 impl Asking {
     fn start(place: &Place, arguments: &[&str]) -> Self {
         let (ours, theirs) = terminal();
-        let mut command = place.command(arguments);
+        // Ctrl-C ends it even where whoever runs the tests ignores it, as a shell's background jobs do.
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal=INT")
+            .arg(env!("CARGO_BIN_EXE_oomctl"))
+            .args(arguments);
+        place.at_home(&mut command);
         command
             .env("NO_COLOR", "1")
             .stdin(theirs.try_clone().unwrap())

@@ -75,11 +75,11 @@ fn runs_and(typed: &OsStr, files: bool, datasets: bool) -> Vec<CompletionCandida
     let mut all = Vec::new();
     if let Some(folder) = folder() {
         let mut names = runs::names(&folder);
+        if start.starts_with(|c: char| c.is_ascii_digit()) {
+            all.extend(job_ids(&folder, names.clone()));
+        }
         if datasets {
             names.extend(library().names(Shelf::Datasets));
-        }
-        if start.starts_with(|c: char| c.is_ascii_digit()) {
-            all.extend(job_ids(&folder));
         }
         all.extend(names);
     }
@@ -91,13 +91,12 @@ fn runs_and(typed: &OsStr, files: bool, datasets: bool) -> Vec<CompletionCandida
     all
 }
 
-/// Ids of the jobs of the newest runs.
-fn job_ids(folder: &Path) -> Vec<String> {
+/// Ids of the jobs of the newest of these runs.
+fn job_ids(folder: &Path, mut names: Vec<String>) -> Vec<String> {
     let begun = |name: &String| {
         let inputs = runs::runs_dir(folder).join(name).join("inputs.json");
         inputs.metadata().and_then(|m| m.modified()).ok()
     };
-    let mut names = runs::names(folder);
     names.sort_by_cached_key(|name| std::cmp::Reverse(begun(name)));
     names.truncate(MOST_LEDGERS);
     let stored = names

@@ -1,9 +1,9 @@
 //! The lines around a line of evidence.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
 
 use crate::core::diagnose::{Evidence, sanitize};
+use crate::io::window::part;
 
 /// Lines shown on either side.
 const LINES: usize = 2;
@@ -14,19 +14,9 @@ const REACH: u64 = 8 * 1024;
 /// be read again, as a pipe cannot: opening one would wait for another writer.
 pub fn around(evidence: &Evidence) -> Vec<(u64, String)> {
     let from = evidence.offset.saturating_sub(REACH);
-    let read = || -> std::io::Result<Vec<u8>> {
-        if !std::fs::metadata(&evidence.file)?.is_file() {
-            return Ok(Vec::new());
-        }
-        let mut file = File::open(&evidence.file)?;
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.take(2 * REACH).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
     let at = usize::try_from(evidence.offset - from).unwrap_or(0);
-    match read() {
-        Ok(bytes) if at < bytes.len() => pick(&bytes, at, evidence.line),
+    match part(Path::new(&evidence.file), |_| from..from + 2 * REACH) {
+        Ok(part) if at < part.bytes.len() => pick(&part.bytes, at, evidence.line),
         _ => Vec::new(),
     }
 }

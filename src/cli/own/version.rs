@@ -4,8 +4,8 @@ use super::read::Read;
 use crate::core::adopt::version::{Known, MAX_LOG, environments, in_log, in_scripts, installed};
 use crate::core::patch::Adoption;
 use crate::core::recipe::PresetFile;
-use crate::io::files::read_head;
 use crate::io::installed::packages;
+use crate::io::window::part;
 
 /// What the script, its environment and the log of a job say.
 pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
@@ -19,9 +19,9 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
         }
     }
     if let Some(path) = &read.log
-        && let Ok(head) = read_head(path, MAX_LOG)
+        && let Ok(head) = part(path, |length| 0..length.min(MAX_LOG))
     {
-        let text = String::from_utf8_lossy(&head);
+        let text = String::from_utf8_lossy(&head.bytes);
         told.extend(in_log(framework, &text, &path.display().to_string()));
     }
     Known::of(file, &told)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::print::pipeline::{Told, logged};
+use super::super::print::pipeline::{Told, commands, logged};
 use super::super::print::run_view::RunView;
 use super::super::runs;
 use crate::drive::attempt_logs;
@@ -23,7 +23,7 @@ impl Ci {
     /// Does GitHub read what is printed?
     pub fn is_github(self) -> bool {
         match self {
-            Self::Auto => std::env::var_os("GITHUB_ACTIONS").is_some_and(|v| v == "true"),
+            Self::Auto => commands::are_obeyed(),
             Self::Github => true,
             Self::None => false,
         }

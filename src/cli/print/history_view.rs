@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::run_view::duration;
 use super::style::{BAD, GOOD, Paint, WARN};
+use crate::core::measure::GpuPeak;
 use crate::core::supervise::{Attempt, History, Outcome};
 use crate::core::units::Bytes;
 
@@ -154,17 +155,8 @@ impl Row {
             .or(attempt.ended_at)
             .unwrap_or(now);
         let elapsed_s = started.map(|s| until.duration_since(s).as_secs().max(0));
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "seconds and GPUs of a job are small"
-        )]
-        let running = match attempt.ended_at {
-            Some(_) => 0.0,
-            None => elapsed_s.unwrap_or(0) as f64 * attempt.gpus as f64,
-        };
         let incident = attempt.incident.as_ref().filter(|i| i.kind != "no_failure");
         let fullest = attempt.measured.fullest();
-        let share = fullest.filter(|gpu| gpu.total_bytes.0 > 0);
         Self {
             run: history.run.clone(),
             attempt: attempt.number,
@@ -176,10 +168,10 @@ impl Row {
             headline: incident.map(crate::core::diagnose::Incident::headline),
             elapsed_s,
             gpus: attempt.gpus,
-            gpu_hours: ((attempt.gpu_seconds + running) / 36.0).round() / 100.0,
+            gpu_hours: (attempt.gpu_seconds_by(now) / 36.0).round() / 100.0,
             peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
             capacity_bytes: fullest.map(|gpu| gpu.total_bytes.0),
-            memory: share.map(|gpu| gpu.peak_bytes.gib() / gpu.total_bytes.gib()),
+            memory: fullest.and_then(GpuPeak::share),
             step: attempt.progress.as_ref().map(|p| p.step),
             nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
             submitted: attempt.intended_at,

@@ -114,13 +114,18 @@ pub fn command(line: &str) {
 
 /// Text that drives neither a terminal nor the CI system that reads our output.
 fn stream_safe(text: &str) -> String {
-    static OBEYED: LazyLock<bool> =
-        LazyLock::new(|| std::env::var_os("GITHUB_ACTIONS").is_some_and(|v| v == "true"));
+    static OBEYED: LazyLock<bool> = LazyLock::new(commands::are_obeyed);
     let safe = terminal_safe(text);
     match *OBEYED {
         true => commands::defused(&safe).into_owned(),
         false => safe,
     }
+}
+
+/// Who sits at the terminal, as far as known.
+pub fn somebody(otherwise: &str) -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
+    user.unwrap_or_else(|_| otherwise.to_owned())
 }
 
 /// Asks the person at the terminal: the answer comes on the same line.

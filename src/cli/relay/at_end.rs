@@ -78,7 +78,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
 /// and whether memory was short only the accounting of the job says, which is written after its end.
 fn is_bare_kill(mut scanner: Scanner, logs: &[PathBuf]) -> bool {
     for log in logs {
-        let Ok(text) = read_end(log, LOG_END) else {
+        let Ok((_, text)) = read_end(log, LOG_END) else {
             continue;
         };
         let source = scanner.source("");

@@ -9,9 +9,9 @@ use super::super::print::report::{Format, Report, Told, in_full, render, report}
 use super::super::print::row::Row;
 use super::super::print::{self, Failure};
 use super::super::runs::{self, Stored};
-use crate::core::report::{Track, Tracks};
+use crate::core::report::Track;
 use crate::core::supervise::Request;
-use crate::io::sampler::samples;
+use crate::io::sampler;
 
 /// A line for each run. Those that cannot be read are left out, and named.
 pub fn rows(project: &Path, names: &[String]) -> Vec<Row> {
@@ -61,11 +61,5 @@ fn request(run: &Stored) -> impl Fn() -> Option<Request> + use<> {
 /// What the samplers of an attempt saw.
 fn tracks(run: &Stored) -> impl Fn(u32) -> Vec<Track> + use<> {
     let folder = run.folder.clone();
-    move |attempt| {
-        let mut tracks = Tracks::default();
-        samples(&folder.attempt(attempt), |node, sample| {
-            tracks.take(node, sample)
-        });
-        tracks.sorted()
-    }
+    move |attempt| sampler::tracks(&folder.attempt(attempt))
 }

@@ -48,6 +48,13 @@ impl GpuPeak {
         })
     }
 
+    /// Its peak as a share of its capacity, which is 0 where the driver told none.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        let total = self.total_bytes.gib();
+        (total > 0.0).then(|| self.peak_bytes.gib() / total)
+    }
+
     /// Is it fuller than another, as a share of its capacity?
     fn fuller(&self, than: &Self) -> std::cmp::Ordering {
         let share = |a: &Self, b: &Self| u128::from(a.peak_bytes.0) * u128::from(b.total_bytes.0);

@@ -128,6 +128,13 @@ impl Attempt {
         self.steps().iter().map(|s| s.layer.clone()).collect()
     }
 
+    /// GPU-seconds that it has used until `now`.
+    #[must_use]
+    pub fn gpu_seconds_by(&self, now: Timestamp) -> f64 {
+        let running = self.ended_at.map_or_else(|| part(self, now), |_| 0.0);
+        self.gpu_seconds + running
+    }
+
     /// The rungs that the run climbs after this attempt.
     #[must_use]
     pub fn steps(&self) -> &[Step] {

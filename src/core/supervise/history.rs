@@ -110,9 +110,7 @@ impl History {
     /// GPU-seconds that the attempts have used until `now`.
     #[must_use]
     pub fn gpu_seconds(&self, now: Timestamp) -> f64 {
-        let unended = |a: &Attempt| a.ended_at.map_or_else(|| part(a, now), |_| 0.0);
-        let used = self.attempts.iter().map(|a| a.gpu_seconds + unended(a));
-        used.sum()
+        self.attempts.iter().map(|a| a.gpu_seconds_by(now)).sum()
     }
 
     /// Where the run stands.

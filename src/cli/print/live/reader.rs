@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::state::Shown;
 use super::text::{Place, Text};
-use crate::core::report::{Track, Tracks};
-use crate::io::sampler::samples;
+use crate::core::report::Track;
+use crate::io::sampler::tracks;
 use crate::io::window::{Words, part};
 
 /// Time between two looks at the log.
@@ -155,9 +155,7 @@ impl Reading {
         if due.is_some_and(|(of, at)| of == folder && begun < *at) {
             return;
         }
-        let mut tracks = Tracks::default();
-        samples(folder, |node, sample| tracks.take(node, sample));
-        self.tracks = tracks.sorted();
+        self.tracks = tracks(folder);
         let wait = SAMPLES_EVERY.max(begun.elapsed() * SAMPLES_SHARE);
         self.due = Some((folder.to_owned(), Instant::now() + wait));
     }

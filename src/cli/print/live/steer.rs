@@ -1,5 +1,6 @@
 //! What a person at the keys can do to a run, and what is asked before it is done.
 
+use super::super::somebody;
 use super::board::Card;
 use crate::core::ladder::Step;
 use crate::drive::Asked;
@@ -126,7 +127,7 @@ impl Question {
 
     /// What is asked of the drive, when it is agreed to.
     pub fn asked(self) -> Asked {
-        let by = somebody();
+        let by = somebody("oomctl watch");
         match self {
             Self::Cancel { run, .. } => Asked::Cancel { run, by },
             Self::Escalate { run, attempt, .. } => Asked::Escalate { run, attempt, by },
@@ -138,10 +139,4 @@ impl Question {
             },
         }
     }
-}
-
-/// Who sits at the keys, as far as known.
-fn somebody() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-    user.unwrap_or_else(|_| "oomctl watch".to_owned())
 }

@@ -15,6 +15,11 @@ const MOST_OF_A_LEVEL: usize = 10;
 /// Characters of evidence in an annotation.
 const MESSAGE_MAX: usize = 2_000;
 
+/// Does GitHub obey what is printed here?
+pub fn are_obeyed() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
+}
+
 /// The annotations of some runs, one a line: why a run failed, and the evidence of each attempt at its line. An attempt
 /// that failed in a run that did not is a warning.
 pub fn annotations(runs: &[Told]) -> Vec<String> {

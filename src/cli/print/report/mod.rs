@@ -286,17 +286,12 @@ fn in_words(expected: &Expected) -> String {
 }
 
 fn gpu(peak: &GpuPeak) -> Gpu {
-    let (used, total) = (peak.peak_bytes.gib(), peak.total_bytes.gib());
     Gpu {
         node: peak.node.clone(),
         gpu: peak.gpu,
-        peak_gib: used,
-        total_gib: total,
-        percent: if total > 0.0 {
-            (used / total * 100.0).min(100.0)
-        } else {
-            0.0
-        },
+        peak_gib: peak.peak_bytes.gib(),
+        total_gib: peak.total_bytes.gib(),
+        percent: peak.share().map_or(0.0, |share| (share * 100.0).min(100.0)),
     }
 }
 
