@@ -223,6 +223,10 @@ pub struct JobStatus {
     /// For a cancelled job, who cancelled it, as the scheduler prints it (`1000`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
+    /// True when the job said so of itself at the end of its script: the scheduler still calls it running for a
+    /// moment, and what is submitted meanwhile has to wait for its true end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub self_reported: bool,
 }
 
 impl JobStatus {
@@ -242,6 +246,7 @@ impl JobStatus {
             ended: None,
             expected_start: None,
             cancelled_by: None,
+            self_reported: false,
         }
     }
 }

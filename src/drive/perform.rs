@@ -74,6 +74,15 @@ fn asks_for_more(run: &Run, attempt: &Attempt) -> bool {
     before.is_some_and(|b| b.gpus < attempt.gpus)
 }
 
+/// Has the attempt before this one only said itself that it is over? Whoever submits what follows it, this process or one
+/// that took the run over, then has it wait for the job's true end, so that two never run side by side.
+fn after_the_last(run: &Run, attempt: &Attempt) -> Option<String> {
+    let mut before = run.history.attempts.iter();
+    let before = before.rfind(|a| a.number < attempt.number)?;
+    let told = before.status.as_ref().filter(|s| s.self_reported)?;
+    Some(format!("--dependency=afterany:{}", told.id))
+}
+
 /// What is handed to the scheduler for an attempt whose files are written.
 pub(super) fn submission(
     run: &Run,
@@ -101,6 +110,8 @@ pub(super) fn submission(
         })?;
     let mut environment = environment(folder)?;
     environment.extend(handed.variables);
+    let mut options = handed.options;
+    options.extend(after_the_last(run, attempt));
     Ok(Submission {
         script,
         token,
@@ -111,7 +122,7 @@ pub(super) fn submission(
             false => folder.stderr(attempt.number),
         },
         environment,
-        options: handed.options,
+        options,
         arguments: handed.arguments,
         export: handed.export,
         time_limit_s: limit.ok().and_then(|r| r.time_limit_s),

@@ -11,6 +11,7 @@ use crate::core::supervise::tests::double::{Double, at};
 use crate::core::supervise::{Fact, Flock, Outcome};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
+use crate::io::scheduler::ending::Ending;
 use crate::io::scheduler::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
 
 /// A message of PyTorch 2.9 (`torch/csrc`, c10/cuda/CUDACachingAllocator.cpp), as a program that dies
@@ -229,9 +230,17 @@ impl Project {
     }
 
     fn supervisor(&self, handles: impl IntoIterator<Item = Handle>) -> Supervisor {
+        self.supervisor_with(Box::new(self.fake.clone()), handles)
+    }
+
+    fn supervisor_with(
+        &self,
+        scheduler: Box<dyn Scheduler>,
+        handles: impl IntoIterator<Item = Handle>,
+    ) -> Supervisor {
         let now = Arc::clone(&self.now);
         let clock: Clock = Box::new(move || at(*now.lock().unwrap()));
-        let mut supervisor = Supervisor::new(Box::new(self.fake.clone()), clock);
+        let mut supervisor = Supervisor::new(scheduler, clock);
         handles.into_iter().for_each(|h| supervisor.add(h));
         supervisor
     }
@@ -551,6 +560,33 @@ fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
     project.pass(&mut supervisor, 3);
     assert_eq!(project.fake.desk().submissions.len(), 1);
     assert_eq!(fs::read_to_string(&script).unwrap(), right);
+}
+
+#[test]
+fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
+    let mut project = Project::new();
+    killed_after_an_oom(&mut project);
+    // The turn at the end of the script is replaced while it submits, and its submission comes to nothing.
+    let handle = project.open(project.double());
+    let steal = Some(handle.folder.dir().to_owned());
+    {
+        let mut desk = project.fake.desk();
+        desk.steal = steal;
+        desk.answers.push(SubmitAnswer::Refused {
+            reason: "the controller is busy".to_owned(),
+            hint: None,
+        });
+    }
+    let own = Ending::new(project.fake.clone(), JobId("100".into()), 1);
+    let mut turn = project.supervisor_with(Box::new(own), [handle]);
+    project.pass(&mut turn, 40);
+    drop(turn);
+    let mut supervisor = project.supervisor([project.open(project.double())]);
+    project.pass(&mut supervisor, 60);
+    let desk = project.fake.desk();
+    let waits: Vec<_> = desk.submissions.iter().map(|s| &s.options[..]).collect();
+    let after = ["--dependency=afterany:100"].map(str::to_owned);
+    assert_eq!(waits, [&[][..], &after, &after]);
 }
 
 /// Writes down the first attempt, which is then about to be submitted.

@@ -6,7 +6,7 @@ use super::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswe
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 
 /// A scheduler that is asked by a job at the end of its own script. It still says that this job runs; what becomes of it
-/// is known already. Whatever is submitted meanwhile waits for the job's true end.
+/// is known already, and said to be the job's own word.
 pub struct Ending<S> {
     inner: S,
     job: JobId,
@@ -36,6 +36,7 @@ impl<S: Scheduler> Ending<S> {
             state,
             exit: Some(exit),
             ended: Some(now),
+            self_reported: true,
             ..status
         }
     }
@@ -47,11 +48,7 @@ impl<S: Scheduler> Scheduler for Ending<S> {
     }
 
     fn submit(&mut self, submission: &Submission, now: Timestamp) -> SubmitAnswer {
-        let mut submission = submission.clone();
-        submission
-            .options
-            .push(format!("--dependency=afterany:{}", self.job));
-        self.inner.submit(&submission, now)
+        self.inner.submit(submission, now)
     }
 
     fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
@@ -96,25 +93,19 @@ impl<S: Scheduler> Scheduler for Ending<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::path::PathBuf;
-
     use super::*;
 
-    /// Says that every job runs, and keeps the options of what it is given.
-    #[derive(Default)]
-    struct Busy(Vec<String>);
+    /// Says that every job runs.
+    struct Busy;
 
     impl Scheduler for Busy {
         fn name(&self) -> &'static str {
             "busy"
         }
 
-        fn submit(&mut self, submission: &Submission, _now: Timestamp) -> SubmitAnswer {
-            self.0.clone_from(&submission.options);
-            SubmitAnswer::Accepted {
-                id: JobId("8".into()),
-                cluster: None,
+        fn submit(&mut self, _: &Submission, _now: Timestamp) -> SubmitAnswer {
+            SubmitAnswer::Unclear {
+                detail: String::new(),
             }
         }
 
@@ -146,39 +137,20 @@ mod tests {
 
     #[test]
     fn only_the_job_that_asks_is_known_to_end() {
-        let mut ending = Ending::new(Busy::default(), JobId("7".into()), 1);
+        let mut ending = Ending::new(Busy, JobId("7".into()), 1);
         let now = Timestamp::UNIX_EPOCH;
         let poll = ending.poll(&[job("7"), job("77")], now).unwrap();
         assert_eq!(poll.jobs[0].state, JobState::Failed);
         assert_eq!(poll.jobs[0].exit, Some(ExitStatus { code: 1, signal: 0 }));
         assert_eq!(poll.jobs[0].ended, Some(now));
+        assert!(poll.jobs[0].self_reported && !poll.jobs[1].self_reported);
         assert_eq!(poll.jobs[1].state, JobState::Running);
     }
 
     #[test]
     fn a_script_that_ends_with_0_has_done_its_work() {
-        let mut ending = Ending::new(Busy::default(), JobId("7".into()), 0);
+        let mut ending = Ending::new(Busy, JobId("7".into()), 0);
         let poll = ending.poll(&[job("7")], Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(poll.jobs[0].state, JobState::Completed);
-    }
-
-    #[test]
-    fn what_is_submitted_meanwhile_waits_for_the_true_end() {
-        let mut ending = Ending::new(Busy::default(), JobId("7".into()), 1);
-        let submission = Submission {
-            script: PathBuf::from("/p/job.sbatch"),
-            token: Token("oomctl-r-2-0".into()),
-            workdir: PathBuf::from("/p"),
-            stdout: PathBuf::from("/p/o"),
-            stderr: PathBuf::from("/p/e"),
-            environment: BTreeMap::new(),
-            options: vec!["--qos=high".into()],
-            arguments: Vec::new(),
-            export: None,
-            time_limit_s: None,
-            tasks: None,
-        };
-        ending.submit(&submission, Timestamp::UNIX_EPOCH);
-        assert_eq!(ending.inner.0, ["--qos=high", "--dependency=afterany:7"]);
     }
 }
