@@ -625,6 +625,29 @@ fn ids_are_asked_for_in_batches_where_a_job_may_be_somebody_elses() {
 }
 
 #[test]
+fn accounting_is_asked_once_how_long_the_earlier_parts_of_a_living_job_ran() {
+    let site = Site::new();
+    let restarted =
+        |times: u32| queued("9", "RUNNING").replace("|0|0|0|", &format!("|0|0|{times}|"));
+    let part = |state: &str, end: &str| {
+        format!("9|9|{state}|0:0|0:0|1795235000|1795235000|{end}|node1|None||{TOKEN}\n")
+    };
+    let known = part("NODE_FAIL", "1795235300") + &accounted("9", "RUNNING", "0:0");
+    site.answers("squeue", 0, &restarted(1), "");
+    site.answers("sacct", 0, &known, "");
+    let mut slurm = site.slurm();
+    for second in [0, 30] {
+        let poll = slurm.poll(&[ours("9")], now(second)).unwrap();
+        assert_eq!(poll.jobs[0].ran_before_s, Some(300));
+    }
+    assert_eq!(site.calls("sacct").len(), 1);
+    // Accounting does not tell of the latest restart yet: what it tells is not all.
+    site.answers("squeue", 0, &restarted(2), "");
+    let poll = slurm.poll(&[ours("9")], now(60)).unwrap();
+    assert_eq!(poll.jobs[0].ran_before_s, None);
+}
+
+#[test]
 fn an_ended_job_comes_with_the_exit_code_of_the_controller_and_what_only_sacct_knows() {
     let site = Site::new();
     // 137 as wait(2) gives it; sacct makes 9 of it.

@@ -223,6 +223,9 @@ pub struct JobStatus {
     /// For a cancelled job, who cancelled it, as the scheduler prints it (`1000`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
+    /// Seconds that its earlier parts ran, of a job that was restarted and of which accounting keeps each part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_before_s: Option<u64>,
     /// True when the job said so of itself at the end of its script: the scheduler still calls it running for a
     /// moment, and what is submitted meanwhile has to wait for its true end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -246,6 +249,7 @@ impl JobStatus {
             ended: None,
             expected_start: None,
             cancelled_by: None,
+            ran_before_s: None,
             self_reported: false,
         }
     }

@@ -99,15 +99,14 @@ impl Handle {
         observer: &mut dyn Observer,
     ) {
         let logs = self.logs(followers);
-        if !logs.is_resumed() {
+        let Some(ends) = logs.resumed().map(<[_]>::to_vec) else {
             return;
-        }
+        };
         let look = logs.last_look().clone();
         observer.notice(&Notice::Resumed {
             run: self.name(),
             look: &look,
         });
-        let ends = look.ends;
         self.run.observe(&Event::LogsKnown { attempt, ends }, now);
     }
 
@@ -123,7 +122,8 @@ impl Handle {
             None => make_private_dir(&self.folder.attempt(attempt.number)),
             Some(_) => Ok(()),
         };
-        let marked = made.and_then(|()| logs.mark(&path, part, followers, now));
+        let surely = self.run.logs_of_this_part();
+        let marked = made.and_then(|()| logs.mark(&path, part, surely, followers, now));
         let told = std::mem::replace(&mut self.unmarked, marked.is_err());
         if let Err(error) = marked
             && !told

@@ -1018,9 +1018,12 @@ fn fails(project: &mut Project) -> Outcome {
     outcome(&supervisor).unwrap()
 }
 
+/// As slurmstepd writes it (22.05) when a job is put back into the queue.
+const REQUEUED: &str = "slurmstepd: error: *** JOB 100 ON node1 CANCELLED AT 2026-11-21T01:57:33 DUE TO JOB REQUEUE ***\n";
+
 #[test]
 fn a_requeue_that_nobody_saw_does_not_hold_the_text_before_it_against_the_job() {
-    for written in [format!("{OOM}{KEY_ERROR}"), KEY_ERROR.repeat(9)] {
+    for written in [format!("{OOM}{REQUEUED}{KEY_ERROR}"), KEY_ERROR.repeat(9)] {
         let mut project = Project::new();
         let log = killed_after_an_oom(&mut project);
         project.fake.desk().jobs[0].1.restarts = 1;
@@ -1031,6 +1034,33 @@ fn a_requeue_that_nobody_saw_does_not_hold_the_text_before_it_against_the_job() 
         let verdict = text(&project.attempt(1).join("verdict.json"));
         assert!(verdict.contains("code_bug"), "{verdict}");
     }
+}
+
+#[test]
+fn what_was_read_while_the_scheduler_said_nothing_may_be_of_a_part_that_nobody_saw_begin() {
+    let mut project = Project::new();
+    let mut supervisor = project.supervisor([project.create(project.double())]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 20);
+    project.fake.desk().silent = true;
+    let log = project.attempt(1).join("slurm.err");
+    fs::write(&log, format!("loading the model\n{REQUEUED}{OOM}")).unwrap();
+    project.pass(&mut supervisor, 5);
+    drop(supervisor);
+    project.fake.desk().silent = false;
+    project.fake.desk().jobs[0].1.restarts = 1;
+    let mut supervisor = project.supervisor([project.open(project.double())]);
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Failed);
+    project.pass(&mut supervisor, 60);
+    let verdict = text(&project.attempt(1).join("verdict.json"));
+    assert!(verdict.contains("cuda_oom"), "{verdict}");
+    assert_eq!(
+        project.fake.desk().submissions.len(),
+        2,
+        "a rung is climbed"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::steady::Clock;
 use super::{dependents, perform, prepare};
+use crate::core::job::JobRef;
 use crate::core::supervise::{Action, Event, Phase, due};
 use crate::io::follow::{Followers, Look};
 use crate::io::scheduler::Scheduler;
@@ -97,19 +98,7 @@ fn perform_one(
             } = handle;
             perform::submit(run, folder, ledger, scheduler, now, observer)?
         }
-        Action::Cancel { attempt, job } => match scheduler.cancel(job) {
-            Ok(()) => Event::CancelTaken {
-                attempt: *attempt,
-                job: job.clone(),
-            },
-            Err(failure) => {
-                observer.notice(&Notice::Trouble {
-                    run: Some(handle.name()),
-                    what: &failure.to_string(),
-                });
-                Event::CancelUnanswered { attempt: *attempt }
-            }
-        },
+        Action::Cancel { attempt, job } => cancel(handle, *attempt, job, scheduler, observer)?,
         Action::ReadLogs { .. } => {
             return handle.look(followers, Look::Due, now, observer);
         }
@@ -122,6 +111,28 @@ fn perform_one(
     handle.feed(&event, now, observer)?;
     dependents::tell(handle, &event, scheduler, clock, observer);
     Ok(())
+}
+
+/// Cancels a job of a run that is still ours: the process that took it over would not know why the job ended.
+fn cancel(
+    handle: &Handle,
+    attempt: u32,
+    job: &JobRef,
+    scheduler: &mut dyn Scheduler,
+    observer: &mut dyn Observer,
+) -> Result<Event, DriveError> {
+    handle.ledger.still_ours()?;
+    let job = job.clone();
+    Ok(match scheduler.cancel(&job) {
+        Ok(()) => Event::CancelTaken { attempt, job },
+        Err(failure) => {
+            observer.notice(&Notice::Trouble {
+                run: Some(handle.name()),
+                what: &failure.to_string(),
+            });
+            Event::CancelUnanswered { attempt }
+        }
+    })
 }
 
 /// Reads the logs of an attempt that has ended, and hands in why it did.

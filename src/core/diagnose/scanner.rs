@@ -182,7 +182,7 @@ impl Scanner {
     /// What the logs say so far. Cheap enough to ask at every poll.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let findings = self.findings();
+        let findings = self.findings().without_earlier_part(None);
         let root = verdict::live_root(&findings);
         let finished = findings.progress.as_ref().map_or(0, |p| p.step);
         Digest {

@@ -109,18 +109,25 @@ fn end_before_restart(findings: &Findings<'_>, job: Option<&JobStatus>) -> Optio
     restarted.then_some(last.order)
 }
 
+impl Findings<'_> {
+    /// The same without what an earlier part of a requeued job left in the log.
+    pub(crate) fn without_earlier_part(mut self, job: Option<&JobStatus>) -> Self {
+        if let Some(last) = end_before_restart(&self, job) {
+            self.since = last;
+            self.earlier = true;
+        }
+        self
+    }
+}
+
 /// Does it tell of a lack of memory?
 pub(super) fn is_memory(event: &Event) -> bool {
     kind::row(event.signature.kind).class != Class::NotOom
 }
 
 /// Joins text and scheduler.
-pub(crate) fn judge(mut findings: Findings<'_>, job: Option<&JobStatus>) -> Incident {
-    if let Some(last) = end_before_restart(&findings, job) {
-        findings.since = last;
-        findings.earlier = true;
-    }
-    let findings = &findings;
+pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident {
+    let findings = &findings.without_earlier_part(job);
     let root = text_root(findings);
     let mut incident = match root {
         Some(event) => describe(findings, event),

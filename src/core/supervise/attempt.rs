@@ -145,6 +145,14 @@ impl Attempt {
     }
 }
 
+/// GPU-seconds of the earlier parts of a restarted job that were not counted, because nobody saw them, or were counted too
+/// high, because nobody saw them end: negative then. `None` where accounting does not tell.
+pub(super) fn uncounted(attempt: &Attempt, status: &JobStatus) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "seconds and GPUs of a job")]
+    let ran = |seconds: u64| seconds as f64 * attempt.gpus as f64;
+    Some(ran(status.ran_before_s?) - attempt.gpu_seconds)
+}
+
 /// GPU-seconds of the part of the job that runs or has just ended.
 pub(super) fn part(attempt: &Attempt, now: Timestamp) -> f64 {
     let Some(status) = &attempt.status else {

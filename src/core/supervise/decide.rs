@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::event::{Event, Sighting};
 use super::fact::{Fact, LogEnd};
 use super::follow_up::{ended, follow_up, last_end, seconds, signed};
-use super::history::{Attempt, part};
+use super::history::{Attempt, part, uncounted};
 use super::outcome::Outcome;
 use super::phase::Phase;
 use super::run::Run;
@@ -240,7 +240,8 @@ fn polled(run: &Run, attempt: &Attempt, status: &JobStatus, now: Timestamp) -> V
         facts.push(Fact::Restarted {
             attempt: attempt.number,
             restarts: status.restarts,
-            gpu_seconds: part(attempt, status.started.unwrap_or(now).min(now)),
+            gpu_seconds: uncounted(attempt, status)
+                .unwrap_or_else(|| part(attempt, status.started.unwrap_or(now).min(now))),
             logs: starts_of_new_part(run, attempt, status),
         });
     }

@@ -132,12 +132,12 @@ pub enum Event {
         /// What they show.
         look: LogLook,
     },
-    /// An earlier process had read the logs up to here, while the job had been restarted as often as the
-    /// facts say.
+    /// An earlier process had read the logs up to here when it heard for the last time that the job had been restarted as
+    /// often as the facts say.
     LogsKnown {
         /// Number of the attempt.
         attempt: u32,
-        /// How far it had read.
+        /// How far it had read by then.
         ends: Vec<LogEnd>,
     },
     /// The logs of an ended job were read to their end and explained.

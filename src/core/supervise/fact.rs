@@ -219,7 +219,7 @@ pub enum Fact {
         attempt: u32,
         /// The last word of the scheduler.
         status: Option<JobStatus>,
-        /// GPU-seconds of the last part.
+        /// GPU-seconds of the last part, and of earlier ones what the facts before did not count, or counted too high.
         #[serde(default)]
         gpu_seconds: f64,
     },

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::fact::Fact;
-use super::history::{Attempt, part};
+use super::history::{Attempt, part, uncounted};
 use super::outcome::{Budget, Outcome, Verdict};
 use super::phase::Phase;
 use super::run::Run;
@@ -147,10 +147,11 @@ pub(super) fn may_requeue(state: &JobState) -> bool {
 }
 
 pub(super) fn ended(attempt: &Attempt, status: Option<JobStatus>, now: Timestamp) -> Fact {
+    let earlier = status.as_ref().and_then(|s| uncounted(attempt, s));
     Fact::Ended {
         attempt: attempt.number,
+        gpu_seconds: part(attempt, now) + earlier.unwrap_or(0.0),
         status,
-        gpu_seconds: part(attempt, now),
     }
 }
 

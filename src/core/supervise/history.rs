@@ -4,8 +4,8 @@
 use jiff::Timestamp;
 
 pub use super::attempt::Attempt;
-pub(super) use super::attempt::part;
 use super::attempt::take;
+pub(super) use super::attempt::{part, uncounted};
 use super::fact::{Fact, Record};
 use super::news::NewsLog;
 use super::outcome::{Budget, Cause, Outcome, Verdict};

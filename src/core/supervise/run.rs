@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 
 use super::event::Event;
-use super::fact::Record;
+use super::fact::{LogEnd, Record};
 use super::history::History;
 use super::intent::Intent;
 use super::phase::Phase;
@@ -57,6 +57,13 @@ impl Run {
     pub fn waits_for_its_job(&self) -> bool {
         let status = self.watch.last_status.as_ref();
         self.phase() == Phase::Live && status.is_some_and(|s| s.state.stage() != Stage::Ended)
+    }
+
+    /// How far the logs had been read when the scheduler last said how often the job was restarted: what came later may be of
+    /// a part of the job that nobody has heard of yet.
+    #[must_use]
+    pub fn logs_of_this_part(&self) -> &[LogEnd] {
+        &self.watch.ends_at_poll
     }
 
     /// How far training has come in the present attempt, as last seen.

@@ -57,6 +57,9 @@ pub struct Bookmark<S> {
     pub part: Part,
     /// The logs, in the order in which they are read.
     pub logs: Vec<Marked>,
+    /// How far they had been read when the scheduler last said that this part of the job was the present one. What was read
+    /// since then may be of a later part, of which nobody had heard yet.
+    pub surely: Vec<LogEnd>,
     /// The largest figures that they showed.
     #[serde(default)]
     pub figures: Vec<Figure>,

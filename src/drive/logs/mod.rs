@@ -67,7 +67,8 @@ pub struct AttemptLogs {
     readers: Readers,
     logs: Vec<Log>,
     look: LogLook,
-    resumed: bool,
+    /// Where an earlier process read a part of them: how far that was surely of the part of the job that it knew of.
+    resumed: Option<Vec<LogEnd>>,
     mark: Mark,
 }
 
@@ -118,7 +119,7 @@ impl AttemptLogs {
         logs.readers.figures = Figures::found(kept.figures, kept.steps_ms);
         logs.take_stock(followers);
         logs.mark.told = logs.told();
-        logs.resumed = true;
+        logs.resumed = Some(kept.surely);
         Some(logs)
     }
 
@@ -132,7 +133,7 @@ impl AttemptLogs {
             },
             logs,
             look: LogLook::default(),
-            resumed: false,
+            resumed: None,
             mark: Mark::default(),
         }
     }
@@ -153,9 +154,9 @@ impl AttemptLogs {
         self.readers.figures.steps_ms().to_vec()
     }
 
-    /// Did an earlier process read a part of these logs?
-    pub fn is_resumed(&self) -> bool {
-        self.resumed
+    /// Where an earlier process read a part of these logs: how far that was surely of the part of the job that it knew of.
+    pub fn resumed(&self) -> Option<&[LogEnd]> {
+        self.resumed.as_deref()
     }
 
     /// What could not be read since this was last asked.
@@ -237,7 +238,7 @@ impl AttemptLogs {
         self.mark.needed || self.unmarked() > 0
     }
 
-    /// Writes down where we stand.
+    /// Writes down where we stand, and how far the text is `surely` of this part of the job.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -245,6 +246,7 @@ impl AttemptLogs {
         &mut self,
         path: &Path,
         part: Part,
+        surely: &[LogEnd],
         followers: &Followers,
         now: Timestamp,
     ) -> Result<(), FileError> {
@@ -259,6 +261,7 @@ impl AttemptLogs {
             &Bookmark {
                 part,
                 logs: logs.collect(),
+                surely: surely.to_vec(),
                 figures: self.figures(),
                 steps_ms: self.steps_ms(),
                 scanner: &self.readers.scanner,

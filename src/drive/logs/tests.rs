@@ -227,7 +227,8 @@ impl World {
                 let Watch {
                     followers, logs, ..
                 } = watch;
-                logs.mark(&path, part("r1"), followers, self.now).unwrap();
+                logs.mark(&path, part("r1"), &[], followers, self.now)
+                    .unwrap();
                 self.marks.push(fs::read(&path).unwrap());
             }
             let at = watch
@@ -284,7 +285,7 @@ impl World {
         } else {
             // Nothing is known: as if the watch began now.
             let again = Watch::again(self.folder.path(), Vec::new());
-            assert!(!again.logs.is_resumed(), "{found:?}");
+            assert!(!again.logs.resumed().is_some(), "{found:?}");
             self.dying = Some(again);
             self.lived = Watch::begin(self.folder.path());
             self.marks.clear();

@@ -373,6 +373,33 @@ fn a_node_failure_that_is_requeued_by_the_scheduler_is_waited_for() {
 }
 
 #[test]
+fn parts_of_a_job_that_nobody_saw_count_as_accounting_tells_of_them() {
+    let restarted = |state, ran_before_s| JobStatus {
+        restarts: 1,
+        started: Some(at(500)),
+        ran_before_s,
+        ..status(state)
+    };
+    let seconds = |bench: &Bench| {
+        let gpus = bench.run.history.attempts[0].gpus;
+        (bench.run.history.gpu_seconds(at(600)) / f64::from(u32::try_from(gpus).unwrap())).round()
+    };
+    // Nobody saw the end of the first part, which began at 10: it may have been as late as the next part's beginning.
+    for (told, counted) in [(None, 490.0), (Some(30), 30.0)] {
+        let mut bench = Bench::running(Double::new(3));
+        bench.feed(&polled(restarted(JobState::Running, told)), 550);
+        assert!((seconds(&bench) - counted - 100.0).abs() < 1.0, "{told:?}");
+        // What is told later sets it right.
+        let ended = JobStatus {
+            ended: Some(at(600)),
+            ..restarted(JobState::Failed, Some(30))
+        };
+        bench.feed(&polled(ended), 600);
+        assert!((seconds(&bench) - 130.0).abs() < 1.0, "{told:?}");
+    }
+}
+
+#[test]
 fn unknown_and_completing_states_end_nothing() {
     let mut bench = Bench::running(Double::new(3));
     for (i, state) in [

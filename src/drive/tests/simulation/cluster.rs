@@ -250,10 +250,10 @@ fn wait_status(exit: &str) -> i32 {
 fn sacct_lines(job: &Job, now: i64) -> String {
     let mut text = String::new();
     let submitted = at(job.submitted).as_second();
-    for part in 0..job.restarts {
-        let before = submitted - i64::from(job.restarts - part) * 100;
+    for (start, stop) in &job.parts {
+        let [start, stop] = [*start, *stop].map(|second| at(second).as_second());
         text += &format!(
-            "{id}|{shown}|NODE_FAIL|0:0|0:0|{before}|{before}|{submitted}|node1|None||{token}\n",
+            "{id}|{shown}|NODE_FAIL|0:0|0:0|{start}|{start}|{stop}|node1|None||{token}\n",
             id = job.id,
             shown = job.shown(),
             token = job.name()

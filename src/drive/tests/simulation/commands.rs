@@ -288,8 +288,9 @@ fn check_order(world: &World, order: &Order) {
             limits.attempts
         ));
     }
-    // What the scheduler forgot counts for nobody.
-    let known = !cluster.no_accounts && !cluster.jobs.iter().any(|j| j.lost);
+    // What the scheduler forgot counts for nobody, nor do parts of which nobody heard and accounting does not tell yet.
+    let untold = |j: &Job| j.lost || (j.restarts > 0 && j.lag > 0);
+    let known = !cluster.no_accounts && !cluster.jobs.iter().any(untold);
     let hours = cluster.gpu_seconds(now) as f64 / 3_600.0;
     if known
         && limits.gpu_hours.is_some_and(|limit| hours > limit + 0.001)
@@ -341,7 +342,7 @@ fn job(world: &World, order: Order) -> Job {
         end: JobState::Completed,
         restarts: 0,
         requeue: None,
-        used: 0,
+        parts: Vec::new(),
         lag: if world.has(Fault::Lag) {
             world.seconds(300)
         } else {

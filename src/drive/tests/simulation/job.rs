@@ -70,8 +70,8 @@ pub struct Job {
     pub restarts: u32,
     /// The scheduler starts it again so many seconds after it was gone.
     pub requeue: Option<i64>,
-    /// GPU-seconds of parts that are over.
-    pub used: i64,
+    /// When the parts that are over began and stopped.
+    pub parts: Vec<(i64, i64)>,
     /// Seconds by which accounting lags, and the text of its logs.
     pub lag: i64,
     pub late: i64,
@@ -136,7 +136,8 @@ impl Job {
         } else {
             self.stops.min(now)
         };
-        self.used + 4 * (end - self.starts).max(0)
+        let parts = self.parts.iter().copied().chain([(self.starts, end)]);
+        parts.map(|(from, to)| 4 * (to - from).max(0)).sum()
     }
 
     pub fn cancel(&mut self, now: i64) -> bool {

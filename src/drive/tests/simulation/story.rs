@@ -263,7 +263,7 @@ impl World {
             Some(job) => job.clone(),
             None => return,
         };
-        job.used += 4 * (job.stops - job.starts);
+        job.parts.push((job.starts, job.stops));
         job.restarts += 1;
         job.submitted = now;
         plan(self, &mut job, now + 121);

@@ -168,13 +168,20 @@ fn add_run(jobs: &mut Vec<Record>, mut run: Record) {
         jobs.push(run);
         return;
     };
-    let restarts = known.status.restarts + 1;
     if run.submitted >= known.submitted {
-        run.status.restarts = restarts;
-        *known = run;
-    } else {
-        known.status.restarts = restarts;
+        std::mem::swap(known, &mut run);
     }
+    // In the order of time now: what ended first, and what is known of the job.
+    let before = [&run.status, &known.status].map(|status| status.ran_before_s.unwrap_or(0));
+    known.status.restarts += run.status.restarts + 1;
+    known.status.ran_before_s = Some(before.iter().sum::<u64>() + ran_s(&run.status));
+}
+
+/// Seconds that a part of a job ran which is over.
+fn ran_s(status: &JobStatus) -> u64 {
+    let times = status.started.zip(status.ended);
+    let seconds = times.map(|(started, ended)| ended.duration_since(started).as_secs());
+    seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0)
 }
 
 /// A step is printed below its job.

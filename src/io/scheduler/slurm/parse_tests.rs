@@ -114,7 +114,28 @@ fn the_last_run_of_a_requeued_job_counts_and_the_others_are_restarts() {
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].status.state, JobState::Running);
     assert_eq!(records[0].status.restarts, 1);
+    assert_eq!(records[0].status.ran_before_s, Some(10));
     assert_eq!(records[0].status.nodes, ["node2"]);
+}
+
+#[test]
+fn what_the_parts_of_a_requeued_job_ran_is_added_up_in_whatever_order_they_come() {
+    let parts = [
+        "6|6|NODE_FAIL|0:0|0:0|10|10|20|node1|None|t|t\n",
+        "6|6|PREEMPTED|0:0|0:0|30|60|65|node1|None|t|t\n",
+        "6|6|REQUEUED|0:0|0:0|70|Unknown|75|node1|None|t|t\n",
+        "6|6|RUNNING|0:0|0:0|90|150|Unknown|node2|None|t|t\n",
+    ];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]] {
+        let text: String = order.map(|part| parts[part]).concat();
+        let status = read_sacct(&text).remove(0).status;
+        assert_eq!(
+            (status.restarts, status.ran_before_s),
+            (3, Some(15)),
+            "{order:?}"
+        );
+        assert_eq!(status.state, JobState::Running);
+    }
 }
 
 #[test]

@@ -29,11 +29,14 @@ pub(super) struct Memory {
     reused: bool,
     /// What was last known.
     last: Option<JobStatus>,
+    /// How often it had been restarted when accounting was asked how long its earlier parts ran, and the answer.
+    ran_before: Option<(u32, Option<u64>)>,
 }
 
 /// Where a job stands after the queue was asked.
 #[derive(Default)]
 struct Seen<'a> {
+    live: Vec<(&'a JobRef, JobStatus)>,
     ended: Vec<(&'a JobRef, Record)>,
     left: Vec<&'a JobRef>,
 }
@@ -88,17 +91,47 @@ impl Slurm {
                 Some(record) if record.status.state.stage() == Stage::Ended => {
                     seen.ended.push((job, record.clone()));
                 }
-                Some(record) => self.known(job, record.status.clone(), poll),
+                Some(record) => seen.live.push((job, record.status.clone())),
                 None => {
                     self.note_reuse(job, queue.has_id(job));
                     seen.left.push(job);
                 }
             }
         }
+        self.settle_live(cluster, std::mem::take(&mut seen.live), now, poll);
         let mut lookups = LOOKUPS_PER_POLL;
         self.settle_ended(cluster, &mut seen, now, &mut lookups, poll);
         self.settle_left(cluster, &seen.left, now, &mut lookups, poll);
         Ok(())
+    }
+
+    /// Jobs that live. How long the earlier parts of a restarted one ran only accounting knows; it is asked once.
+    fn settle_live(
+        &mut self,
+        cluster: Option<&str>,
+        live: Vec<(&JobRef, JobStatus)>,
+        now: Timestamp,
+        poll: &mut Poll,
+    ) {
+        let asked = |job: &JobRef| self.memory.get(&key(job)).and_then(|m| m.ran_before);
+        let news = live.iter().filter(|(job, status)| {
+            status.restarts > 0 && asked(job).is_none_or(|(then, _)| then != status.restarts)
+        });
+        let news: Vec<(&JobRef, u32)> = news.map(|(job, s)| (*job, s.restarts)).collect();
+        let jobs: Vec<&JobRef> = news.iter().map(|(job, _)| *job).collect();
+        if let Some(details) = self.details(cluster, &jobs, now) {
+            for (job, restarts) in news {
+                let record = details.of(job).filter(|r| r.status.restarts == restarts);
+                let ran = record.and_then(|r| r.status.ran_before_s);
+                self.memory.entry(key(job)).or_default().ran_before = Some((restarts, ran));
+            }
+        }
+        for (job, mut status) in live {
+            let asked = self.memory.get(&key(job)).and_then(|m| m.ran_before);
+            let ours = asked.filter(|(then, _)| *then == status.restarts);
+            status.ran_before_s = ours.and_then(|(_, ran)| ran);
+            self.known(job, status, poll);
+        }
     }
 
     /// Ended jobs that are still in the queue, which shows their exit codes at once and without sacct's subtraction of 128.
@@ -129,44 +162,44 @@ impl Slurm {
                 Err(_) => {}
             }
         }
-        let details = self.details(cluster, &told, now);
+        // Who cancelled, which steps ran out of memory, how long earlier parts ran.
+        let unclear = |s: &JobStatus| {
+            s.state != JobState::Completed || s.derived_exit != s.exit || s.restarts > 0
+        };
+        let jobs = told.iter().filter(|(_, status)| unclear(status));
+        let jobs: Vec<&JobRef> = jobs.map(|(job, _)| *job).collect();
+        let details = self.details(cluster, &jobs, now);
         for (job, mut status) in told {
-            if let Some(record) = details
-                .of(job)
-                .filter(|record| record.status.state == status.state)
+            let record = details.as_ref().and_then(|details| details.of(job));
+            if let Some(Record { status: more, .. }) =
+                record.filter(|record| record.status.state == status.state)
             {
-                status.cancelled_by = record.status.cancelled_by.clone();
-                status.step_out_of_memory |= record.status.step_out_of_memory;
+                status.cancelled_by.clone_from(&more.cancelled_by);
+                status.step_out_of_memory |= more.step_out_of_memory;
+                let all = more.restarts == status.restarts;
+                status.ran_before_s = more.ran_before_s.filter(|_| all);
             }
             self.known(job, status, poll);
         }
     }
 
-    /// What only sacct knows of ended jobs: who cancelled, which steps ran out of memory. Welcome,
-    /// not needed.
+    /// What only sacct knows of jobs. Welcome, not needed: `None` when it was not asked or did not answer.
     fn details(
         &mut self,
         cluster: Option<&str>,
-        told: &[(&JobRef, JobStatus)],
+        jobs: &[&JobRef],
         now: Timestamp,
-    ) -> Index {
+    ) -> Option<Index> {
         let rests = self.accounting_rests_until.is_some_and(|until| now < until);
-        let jobs: Vec<&JobRef> = told
-            .iter()
-            .filter(|(_, status)| {
-                status.state != JobState::Completed || status.derived_exit != status.exit
-            })
-            .map(|(job, _)| *job)
-            .collect();
         if rests || jobs.is_empty() {
-            return Index::new(Vec::new());
+            return None;
         }
-        match self.accounts(cluster, &jobs) {
-            Accounts::Answer(records) => Index::new(records),
-            Accounts::Off => Index::new(Vec::new()),
+        match self.accounts(cluster, jobs) {
+            Accounts::Answer(records) => Some(Index::new(records)),
+            Accounts::Off => None,
             Accounts::NoAnswer(_) => {
                 self.accounting_rests_until = Some(now + ACCOUNTING_REST);
-                Index::new(Vec::new())
+                None
             }
         }
     }
@@ -251,11 +284,12 @@ impl Slurm {
         if status.state.stage() == Stage::Ended {
             self.memory.remove(&key(job));
         } else {
-            let memory = Memory {
+            let memory = self.memory.entry(key(job)).or_default();
+            *memory = Memory {
                 last: Some(status.clone()),
+                ran_before: memory.ran_before,
                 ..Memory::default()
             };
-            self.memory.insert(key(job), memory);
         }
         poll.jobs.push(status);
     }
