@@ -4,9 +4,10 @@ use jiff::Timestamp;
 
 use super::DriveError;
 use super::handle::Handle;
-use super::notice::{Notice, Observer};
+use super::notice::Observer;
 use super::steady::Clock;
 use super::{dependents, perform, prepare};
+use crate::core::job::JobRef;
 use crate::core::supervise::{Action, Event, Phase, due};
 use crate::io::follow::{Followers, Look};
 use crate::io::scheduler::Scheduler;
@@ -21,6 +22,15 @@ pub(super) struct Hands {
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) followers: Followers,
     pub(super) clock: Clock,
+    /// Jobs that are to end, of whatever run: they are cancelled together.
+    pub(super) ending: Vec<Ending>,
+}
+
+/// A job that is to end.
+pub(super) struct Ending {
+    pub(super) run: String,
+    pub(super) attempt: u32,
+    pub(super) job: JobRef,
 }
 
 /// Heartbeat, requests from outside, and what follows from time alone.
@@ -97,19 +107,14 @@ fn perform_one(
             } = handle;
             perform::submit(run, folder, ledger, scheduler, now, observer)?
         }
-        Action::Cancel { attempt, job } => match scheduler.cancel(job) {
-            Ok(()) => Event::CancelTaken {
+        Action::Cancel { attempt, job } => {
+            hands.ending.push(Ending {
+                run: handle.name().to_owned(),
                 attempt: *attempt,
                 job: job.clone(),
-            },
-            Err(failure) => {
-                observer.notice(&Notice::Trouble {
-                    run: Some(handle.name()),
-                    what: &failure.to_string(),
-                });
-                Event::CancelUnanswered { attempt: *attempt }
-            }
-        },
+            });
+            return Ok(());
+        }
         Action::ReadLogs { .. } => {
             return handle.look(followers, Look::Due, now, observer);
         }
