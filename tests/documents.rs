@@ -7,7 +7,11 @@
     reason = "tests touch files, processes and the clock"
 )]
 
+#[path = "documents/messages.rs"]
+mod messages;
 mod source;
+#[path = "documents/troubleshooting.rs"]
+mod troubleshooting;
 
 use std::fs;
 use std::path::Path;
@@ -351,6 +355,16 @@ fn every_key_is_described() {
     }
 }
 
+/// The kinds of failure.
+fn kinds() -> Vec<String> {
+    let file = document("src/core/diagnose/kind.rs");
+    let table = file.split("pub(crate) const KINDS").nth(1).unwrap();
+    let row = regex::Regex::new(r#"(?:kind|retried)\(\s*"([a-z_]+)""#).unwrap();
+    let named: Vec<String> = row.captures_iter(table).map(|c| c[1].to_owned()).collect();
+    assert!(named.len() > 20, "{named:?}");
+    named
+}
+
 #[test]
 fn facts_kinds_roles_and_rungs_are_described() {
     let ledger = document("docs/ledger.md");
@@ -358,15 +372,7 @@ fn facts_kinds_roles_and_rungs_are_described() {
         assert!(ledger.contains(&format!("`{fact}`")), "{fact}");
     }
     let diagnosis = document("docs/diagnosis.md");
-    let kinds = document("src/core/diagnose/kind.rs");
-    let table = kinds.split("pub(crate) const KINDS").nth(1).unwrap();
-    let row = regex::Regex::new(r#"(?:kind|retried)\(\s*"([a-z_]+)""#).unwrap();
-    let named: Vec<&str> = row
-        .captures_iter(table)
-        .map(|c| c.get(1).unwrap().as_str())
-        .collect();
-    assert!(named.len() > 20, "{named:?}");
-    for kind in named {
+    for kind in kinds() {
         assert!(diagnosis.contains(&format!("`{kind}`")), "{kind}");
     }
     let path = "presets/verl-grpo.yaml";

@@ -1166,6 +1166,40 @@ fn scancel_compares_the_name_itself_and_an_ended_job_is_no_error() {
 }
 
 #[test]
+fn several_jobs_are_cancelled_in_one_call_where_the_queue_shows_them_under_their_names() {
+    let site = Site::new();
+    let stranger = queued("10", "RUNNING").replace(TOKEN, "somebody-else");
+    let queue = queued("8", "RUNNING") + &queued("9", "PENDING") + &stranger;
+    site.answers("squeue", 0, &queue, "");
+    let over = "scancel: error: Kill job error on job id 8: Invalid job id specified\n";
+    site.answers("scancel", 1, "", over);
+    let jobs = ["8", "9", "10", "11"].map(ours);
+    let answers = site.slurm().cancel_all(&jobs);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let name = format!("--name={TOKEN}");
+    let expected: [&[&str]; 3] = [&["8", "9"], &[&name, "10"], &[&name, "11"]];
+    assert_eq!(site.calls("scancel"), expected);
+    // One that could not be told is no success of the others.
+    let denied = "scancel: error: Kill job error on job id 9: Access/permission denied\n";
+    site.answers("scancel", 1, "", &format!("{over}{denied}"));
+    let answers = site.slurm().cancel_all(&jobs[..2]);
+    assert!(answers.iter().all(Result::is_err), "{answers:?}");
+}
+
+#[test]
+fn a_thousand_jobs_go_into_a_call() {
+    let site = Site::new();
+    let ids: Vec<String> = (1..=1_500).map(|id| id.to_string()).collect();
+    let queue: String = ids.iter().map(|id| queued(id, "RUNNING")).collect();
+    site.answers("squeue", 0, &queue, "");
+    site.answers("scancel", 0, "", "");
+    let jobs: Vec<JobRef> = ids.iter().map(|id| ours(id)).collect();
+    assert!(site.slurm().cancel_all(&jobs).iter().all(Result::is_ok));
+    let lengths: Vec<usize> = site.calls("scancel").iter().map(Vec::len).collect();
+    assert_eq!(lengths, [1_000, 500]);
+}
+
+#[test]
 fn a_cancel_that_did_not_arrive_is_said() {
     let site = Site::new();
     for (code, stderr) in [

@@ -57,6 +57,10 @@ pub struct Args {
 
 /// Runs `oomctl submit`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let stays = args.watch || args.supervise == Some(Supervise::Here);
+    if !stays {
+        args.pipeline.without_watch()?;
+    }
     let project = load::project(args.configuration.config.as_deref())?;
     let (name, mut request) = wanted(&project, args)?;
     if let Some(attempts) = args.attempts {
@@ -92,7 +96,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         asked: name,
         showing: args.showing.plain_if(args.json),
     };
-    if args.watch || args.supervise == Some(Supervise::Here) {
+    if stays {
         return watch::follow(supervisor, Until::Finished, args.json, &pipeline);
     }
     once::submit_once(supervisor, &pipeline, args, watched.as_ref())

@@ -8,6 +8,7 @@
 )]
 
 mod arrays;
+mod cancel;
 mod courier;
 mod dependents;
 mod explain;

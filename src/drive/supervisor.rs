@@ -49,6 +49,7 @@ impl Supervisor {
                 scheduler,
                 followers: Followers::new(),
                 clock,
+                ending: Vec::new(),
             },
             runs: BTreeMap::new(),
             groups: Vec::new(),
@@ -110,6 +111,7 @@ impl Supervisor {
             true => Ok(()),
             false => one_by_one(hands, handle, now, observer),
         });
+        self.cancel(observer);
         for what in self.hands.followers.notices() {
             observer.notice(&Notice::Trouble {
                 run: None,

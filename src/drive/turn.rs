@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::DriveError;
 use super::handle::Handle;
-use super::notice::{Notice, Observer};
+use super::notice::Observer;
 use super::steady::Clock;
 use super::{dependents, perform, prepare};
 use crate::core::job::JobRef;
@@ -22,6 +22,15 @@ pub(super) struct Hands {
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) followers: Followers,
     pub(super) clock: Clock,
+    /// Jobs that are to end, of whatever run: they are cancelled together.
+    pub(super) ending: Vec<Ending>,
+}
+
+/// A job that is to end.
+pub(super) struct Ending {
+    pub(super) run: String,
+    pub(super) attempt: u32,
+    pub(super) job: JobRef,
 }
 
 /// Heartbeat, requests from outside, and what follows from time alone.
@@ -98,7 +107,14 @@ fn perform_one(
             } = handle;
             perform::submit(run, folder, ledger, scheduler, now, observer)?
         }
-        Action::Cancel { attempt, job } => cancel(handle, *attempt, job, scheduler, observer)?,
+        Action::Cancel { attempt, job } => {
+            hands.ending.push(Ending {
+                run: handle.name().to_owned(),
+                attempt: *attempt,
+                job: job.clone(),
+            });
+            return Ok(());
+        }
         Action::ReadLogs { .. } => {
             return handle.look(followers, Look::Due, now, observer);
         }
@@ -111,28 +127,6 @@ fn perform_one(
     handle.feed(&event, now, observer)?;
     dependents::tell(handle, &event, scheduler, clock, observer);
     Ok(())
-}
-
-/// Cancels a job of a run that is still ours: the process that took it over would not know why the job ended.
-fn cancel(
-    handle: &Handle,
-    attempt: u32,
-    job: &JobRef,
-    scheduler: &mut dyn Scheduler,
-    observer: &mut dyn Observer,
-) -> Result<Event, DriveError> {
-    handle.ledger.still_ours()?;
-    let job = job.clone();
-    Ok(match scheduler.cancel(&job) {
-        Ok(()) => Event::CancelTaken { attempt, job },
-        Err(failure) => {
-            observer.notice(&Notice::Trouble {
-                run: Some(handle.name()),
-                what: &failure.to_string(),
-            });
-            Event::CancelUnanswered { attempt }
-        }
-    })
 }
 
 /// Reads the logs of an attempt that has ended, and hands in why it did.

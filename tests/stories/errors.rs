@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::messages::{is_said, sections};
 use super::place::{Done, Place, at_once};
 use super::weaver;
 
@@ -514,7 +515,7 @@ const FILES: &[Row] = &[
     yaml(
         "a limit that is no number",
         "limits: { attempts: many }",
-        "limits: ",
+        "limits: invalid type",
         "counts are whole numbers",
     ),
     yaml(
@@ -597,8 +598,12 @@ fn lacks(row: &Row, done: &Done) -> Vec<String> {
     lacks
 }
 
+/// The mistakes of which the message is a preset's own.
+const OF_PRESETS: &[&str] = &["a rule that is broken"];
+
 #[test]
 fn every_mistake_is_told_with_what_where_and_what_next() {
+    let headings: Vec<String> = sections().into_iter().flat_map(|s| s.quoted).collect();
     let rows: Vec<&Row> = COMMANDS.iter().chain(FILES).collect();
     let bad = std::sync::Mutex::new(Vec::new());
     at_once(&rows, |row| {
@@ -607,6 +612,10 @@ fn every_mistake_is_told_with_what_where_and_what_next() {
         let has_place = !FILES.iter().any(|f| std::ptr::eq(f, *row)) || done.err.contains(".yaml:");
         if !has_place {
             lacks.push("does not say where".to_owned());
+        }
+        let found = headings.iter().any(|quoted| is_said(quoted, &done.err));
+        if !found && !OF_PRESETS.contains(&row.what) {
+            lacks.push("has no heading in docs/troubleshooting.md".to_owned());
         }
         if !lacks.is_empty() {
             bad.lock().unwrap().push(format!(

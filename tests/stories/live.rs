@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::gpus::terminal;
-use super::place::{PATIENCE, Place};
+use super::place::{PATIENCE, Place, install};
 use super::weaver;
 
 const WATCH: [&str; 4] = ["submit", "--backend", "local", "--watch"];
@@ -231,6 +231,34 @@ fn the_next_rung_is_climbed_when_asked_and_one_that_was_skipped_is_not() {
     assert_eq!(weaver::words(&place, 1)[5], "64");
     place.wait_for("the second attempt", || place.has("argv.2"));
     assert!(weaver::words(&place, 2).join(" ").contains("--cloth 32"));
+    place.run(&["cancel", "weaver-1"]).ends(0);
+}
+
+/// The key for the report: the page is made beside the run, and where there is a desktop it is opened.
+#[test]
+fn the_report_is_made_and_opened_at_a_key() {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "sleep");
+    let opener = "#!/bin/bash\nprintf '%s' \"$1\" >opened.new && mv opened.new opened\n";
+    install(&place.path("xdg-open"), opener);
+    place.first_on_path = vec![place.root.clone()];
+    let page = ".oomctl/runs/weaver-1/report.html";
+    for (desktop, words) in [("", "the report is "), (":0", "opened ")] {
+        let watch: &[&str] = match desktop {
+            "" => &WATCH,
+            _ => &["watch", "weaver-1"],
+        };
+        let variables = [("DISPLAY", desktop), ("WAYLAND_DISPLAY", "")];
+        let mut watching = Watching::start(&place, watch, &variables);
+        watching.until("RUNNING");
+        watching.press("r");
+        watching.until(words);
+        watching.press("q");
+        watching.ends(130);
+        assert!(place.read(page).contains("<title>weaver-1"));
+        assert_eq!(place.has("opened"), !desktop.is_empty());
+    }
+    assert!(place.read("opened").ends_with(page));
     place.run(&["cancel", "weaver-1"]).ends(0);
 }
 

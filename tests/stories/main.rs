@@ -28,6 +28,8 @@ mod learning;
 mod links;
 mod live;
 mod local_jobs;
+#[path = "../documents/messages.rs"]
+mod messages;
 mod misread;
 mod notices;
 #[path = "../nvml/mod.rs"]

@@ -216,6 +216,45 @@ fn an_interruption_detaches_or_cancels_as_asked_and_is_on_disk_before_the_job_is
 }
 
 #[test]
+fn several_runs_are_cancelled_in_one_call() {
+    let mut place = weaver::project("");
+    let slurm = Slurm::before(&mut place);
+    for (number, run) in ["a", "b", "c"].iter().enumerate() {
+        slurm.tell(&format!("state.{}", number + 1), "RUNNING 0:0\n");
+        place.run(&["submit", "--run", run]).ends(0);
+    }
+    let asked = slurm.calls("squeue").len();
+    let watch = place.start(&["watch", "a", "b", "c", "--on-interrupt", "cancel"]);
+    place.wait_for("a poll", || slurm.calls("squeue").len() > asked);
+    watch.signal(Signal::INT);
+    watch.end().ends(130).says(&["the jobs were told to end"]);
+    assert_eq!(slurm.calls("scancel"), ["101 102 103"]);
+    place.run(&["watch", "a", "b", "c"]).ends(9);
+}
+
+#[test]
+fn a_sweep_that_is_submitted_leaves_what_a_later_job_reads_and_refuses_what_needs_a_watch() {
+    let mut place = weaver::project("");
+    on_github(&mut place);
+    let submit = ["sweep", "submit", "--backend", "local", "threads=1,2"];
+    for flags in [&["--on-interrupt", "cancel"][..], &["--heartbeat", "1m"]] {
+        for command in [&submit[..], &["submit", "--backend", "local"]] {
+            let done = place.run(&[command, flags].concat()).ends(2);
+            done.says(&[flags[0], "is for a process that stays", "add --watch"]);
+        }
+    }
+    assert!(!place.has(".oomctl"), "nothing was begun");
+    let files = ["--junit", "j.xml", "--dotenv", "oomctl.env"];
+    place.run(&[&submit[..], &files].concat()).ends(0);
+    let run = ("OOMCTL_RUN".into(), "sweep-1".into());
+    assert!(dotenv(&place).contains(&run), "{:?}", dotenv(&place));
+    assert!(place.read("j.xml").contains("sweep-1.1"));
+    assert!(place.read("GITHUB_OUTPUT").contains("run=sweep-1\n"));
+    assert!(place.read("GITHUB_STEP_SUMMARY").contains("sweep-1"));
+    place.run(&["watch", "sweep-1"]);
+}
+
+#[test]
 fn a_request_to_cancel_is_on_disk_even_where_the_scheduler_holds_the_process_up() {
     let mut place = weaver::project("");
     let slurm = Slurm::before(&mut place);

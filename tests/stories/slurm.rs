@@ -99,8 +99,9 @@ done
 "#;
 
 const SCANCEL: &str = r#"
-for word; do id=$word; done
-[ -d $F/jobs/$id ] && echo CANCELLED >$F/jobs/$id/state
+for word; do
+  [ ! -d "$F/jobs/$word" ] || echo CANCELLED >$F/jobs/$word/state
+done
 "#;
 
 /// A scripted Slurm.

@@ -45,6 +45,20 @@ pub struct Flags {
     on_interrupt: OnInterrupt,
 }
 
+impl Flags {
+    /// Refuses what only a process that stays can do, where none does.
+    pub fn without_watch(&self) -> Result<(), Failure> {
+        let flag = match (self.heartbeat, self.on_interrupt) {
+            (Some(_), _) => "--heartbeat",
+            (None, OnInterrupt::Cancel) => "--on-interrupt cancel",
+            (None, OnInterrupt::Detach) => return Ok(()),
+        };
+        let what = format!("{flag} is for a process that stays, and this one submits and goes");
+        Err(Failure::new(2, what)
+            .hint("add --watch, or give it to the `oomctl watch` that follows"))
+    }
+}
+
 /// What becomes of the jobs when the process that watches them is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum OnInterrupt {

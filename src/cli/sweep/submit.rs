@@ -77,6 +77,9 @@ enum OrderName {
 
 /// Runs `oomctl sweep submit`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if !args.watch {
+        args.pipeline.without_watch()?;
+    }
     let configuration = &args.source.configuration;
     let project = loading::project(configuration.config.as_deref())?;
     let mut loaded = load(&args.source, &args.sbatch)?;
@@ -134,17 +137,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Makes the runs, submits what can be submitted now, and goes or stays.
 fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<ExitCode, Failure> {
     let (mut supervisor, record) = plan.create(project)?;
+    let pipeline = Pipeline {
+        flags: &args.pipeline,
+        project,
+        asked: record.sweep.clone(),
+        showing: args.showing.plain_if(args.source.json),
+    };
     let end = match args.watch {
-        true => {
-            let pipeline = Pipeline {
-                flags: &args.pipeline,
-                project,
-                asked: record.sweep.clone(),
-                showing: args.showing.plain_if(args.source.json),
-            };
-            pipeline.attend(&mut supervisor, Until::Finished)?
-        }
-        false => submitted(&mut supervisor)?,
+        true => pipeline.attend(&mut supervisor, Until::Finished)?,
+        false => submitted(&mut supervisor, &pipeline)?,
     };
     let exit_code = ended::exit_code(&supervisor, end);
     if args.source.json {
@@ -214,8 +215,8 @@ fn choice(args: &Args, sweep: &Sweep) -> Result<Choice, Failure> {
     })
 }
 
-/// Submits what can be submitted now.
-fn submitted(supervisor: &mut Supervisor) -> Result<End, Failure> {
+/// Submits what can be submitted now, and leaves what a pipeline reads of it.
+fn submitted(supervisor: &mut Supervisor, pipeline: &Pipeline<'_>) -> Result<End, Failure> {
     let sources = Sources::signals()
         .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
     let until = Until::Submitted {
@@ -224,5 +225,6 @@ fn submitted(supervisor: &mut Supervisor) -> Result<End, Failure> {
     let mut story = Story::quiet();
     let end = drive(supervisor, until, &sources, &mut story);
     story.close();
+    pipeline.tell(supervisor, end);
     Ok(end)
 }

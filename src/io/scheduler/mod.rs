@@ -152,6 +152,11 @@ pub trait Scheduler: Send {
     /// `NoAnswer` when the scheduler did not answer; the job may still run.
     fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer>;
 
+    /// Cancels several jobs, in fewer calls where the scheduler can. One answer for each, in their order.
+    fn cancel_all(&mut self, jobs: &[JobRef]) -> Vec<Result<(), NoAnswer>> {
+        jobs.iter().map(|job| self.cancel(job)).collect()
+    }
+
     /// How many tasks one job array may have; `None` where there are no arrays, or that cannot be told.
     fn array_limit(&mut self) -> Option<usize> {
         None

@@ -175,3 +175,63 @@ fn rendition(colour: Color, modifier: Modifier) -> String {
     codes.push('m');
     codes
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::{FromRawFd, OwnedFd};
+    use std::process::Command;
+
+    use rustix::termios::LocalModes;
+
+    use super::*;
+
+    const LAST_WORDS: &str = "what the thread says";
+
+    #[test]
+    #[ignore = "it panics while it has the terminal: the test below runs it on one of its own"]
+    fn panicking() {
+        let terminal = Terminal::open().unwrap();
+        let drawing = std::thread::spawn(|| panic!("{LAST_WORDS}"));
+        assert!(drawing.join().is_err());
+        assert!(!terminal.is_ours());
+    }
+
+    /// The two ends of a new terminal: ours, and that of a program.
+    fn terminal() -> (File, OwnedFd) {
+        let (mut ours, mut theirs) = (0, 0);
+        let (name, settings, size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
+        // SAFETY: the first two pointers are to living values; nothing else is asked for or said.
+        let code = unsafe { libc::openpty(&raw mut ours, &raw mut theirs, name, settings, size) };
+        assert_eq!(code, 0);
+        // SAFETY: both were opened just now, and nobody else has them.
+        unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) }
+    }
+
+    /// The drop of what holds the terminal comes too late for the words of a panic: they would be written to the other screen, and
+    /// vanish with it.
+    #[test]
+    fn a_panic_of_any_thread_gives_the_terminal_back_before_it_is_told() {
+        let (mut ours, theirs) = terminal();
+        let found = tcgetattr(&theirs).unwrap().local_modes;
+        assert!(found.contains(LocalModes::ICANON | LocalModes::ECHO));
+        let name = "cli::print::live::terminal::tests::panicking";
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--ignored", "--nocapture"])
+            .env("RUST_BACKTRACE", "0")
+            .stdin(theirs.try_clone().unwrap())
+            .stdout(theirs.try_clone().unwrap())
+            .stderr(theirs.try_clone().unwrap())
+            .status();
+        assert!(status.unwrap().success());
+        assert_eq!(tcgetattr(&theirs).unwrap().local_modes, found);
+        drop(theirs);
+        let mut sent = Vec::new();
+        // A terminal that nobody has any more ends with an error.
+        drop(ours.read_to_end(&mut sent));
+        let at = |part: &[u8]| sent.windows(part.len()).position(|bytes| bytes == part);
+        let order = [at(ENTER), at(LEAVE), at(LAST_WORDS.as_bytes())];
+        assert!(order.is_sorted() && order[0].is_some(), "{order:?}");
+    }
+}

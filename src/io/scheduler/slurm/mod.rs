@@ -5,6 +5,7 @@
 //! (tests/slurm starts the cluster they came from).
 
 mod accounts;
+mod cancel;
 mod checkup;
 mod clients;
 mod dependents;
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::command::{End, SearchPath};
+use super::command::SearchPath;
 use super::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
 use crate::core::job::{JobId, JobRef, Token};
 use crate::io::files::runtime_dir;
@@ -190,33 +191,12 @@ impl Scheduler for Slurm {
         self.poll_jobs(jobs, now)
     }
 
-    /// scancel itself compares the name, so that a job that got a reused id is left alone.
     fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer> {
-        if !parse::is_job_id(&job.id.0) {
-            let detail = format!("{:?} is no Slurm job id", job.id.0);
-            return Err(NoAnswer {
-                command: "scancel".to_owned(),
-                detail,
-            });
-        }
-        let mut arguments = on_cluster(job.cluster.as_deref());
-        let name = job
-            .token
-            .as_ref()
-            .map(|token| record::job_name(&job.id, token));
-        arguments.extend(name.map(|name| format!("--name={name}")));
-        arguments.push(job.id.0.clone());
-        let answer = self.clients.query("scancel", &arguments);
-        let over = [
-            "already completing or completed",
-            "Invalid job id specified",
-        ];
-        let ended = over.iter().any(|words| answer.stderr.contains(words));
-        match answer.end {
-            End::Exited(0) => Ok(()),
-            End::Exited(_) if ended => Ok(()),
-            _ => Err(no_answer("scancel", &answer)),
-        }
+        self.cancel_one(job)
+    }
+
+    fn cancel_all(&mut self, jobs: &[JobRef]) -> Vec<Result<(), NoAnswer>> {
+        self.cancel_several(jobs)
     }
 
     /// `MaxArraySize` of slurm.conf: the largest index is one less. 0 switches arrays off.
