@@ -285,7 +285,7 @@ impl World {
         } else {
             // Nothing is known: as if the watch began now.
             let again = Watch::again(self.folder.path(), Vec::new());
-            assert!(!again.logs.resumed().is_some(), "{found:?}");
+            assert!(again.logs.resumed().is_none(), "{found:?}");
             self.dying = Some(again);
             self.lived = Watch::begin(self.folder.path());
             self.marks.clear();
