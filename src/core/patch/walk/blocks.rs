@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::scope::{Arg, Function, Scope, Variable};
-use super::{Doc, MAX_STEPS, Walker};
+use super::{Doc, MAX_STEPS, Walker, arithmetic};
 use crate::core::patch::shell::{Block, Word};
 use crate::core::patch::traced::Why;
 
@@ -66,7 +66,14 @@ impl Walker<'_> {
                 self.run_blocks(inner, doc);
                 self.scope = before;
             }
-            Block::Test { start, end } => self.note_code(&doc.code(*start, *end, Why::Code), doc),
+            Block::Test { start, end } => {
+                let code = doc.code(*start, *end, Why::Code);
+                self.note_code(&code, doc);
+                let text = code.text();
+                let assigned = arithmetic::inside(&text).map(arithmetic::assigned);
+                let place = doc.place(*start, *end, false).0;
+                self.forget_names(&assigned.unwrap_or_default(), place);
+            }
             Block::Maybe(inner) => self.run_branches(std::slice::from_ref(inner), false, doc),
             Block::Function { name, body } => {
                 let function = Function {

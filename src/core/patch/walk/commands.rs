@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::scope::{Arg, Variable};
 use super::{Doc, FileRole, Walker};
-use crate::core::patch::shell::{Assignment, Command, Target, Word};
-use crate::core::patch::traced::{Quote, Traced, Why};
+use crate::core::patch::shell::{Assignment, Command, Target};
+use crate::core::patch::traced::{Quote, Traced};
 
 /// Text that files made by scripts may have, all together, in bytes.
 const MAX_CREATED: usize = 4 << 20;
@@ -46,45 +46,16 @@ impl Walker<'_> {
         }
     }
 
-    fn assign(&mut self, assignment: &Assignment, doc: &Rc<Doc>) {
+    pub(super) fn assign(&mut self, assignment: &Assignment, doc: &Rc<Doc>) {
         let value = match &assignment.value.list {
             Some(list) => Variable::List(self.expand_all(list, doc)),
             None => Variable::Text(self.text_of(&assignment.value.pieces, doc)),
         };
         if assignment.element {
-            return self.forget(&assignment.name, doc, assignment.value.start);
+            let start = assignment.value.start;
+            return self.forget(&assignment.name, doc.place(start, start, false).0);
         }
         self.scope.set(&assignment.name, value, assignment.append);
-    }
-
-    /// A variable gets a value that nobody knows.
-    fn forget(&mut self, name: &str, doc: &Doc, at: usize) {
-        let code = format!("${{{name}}}");
-        let place = doc.place(at, at, false).0;
-        let value = Traced::computed(&code, place, Why::Code);
-        self.scope.set(name, Variable::Text(value), false);
-    }
-
-    fn declare(&mut self, command: &str, words: &[Word], doc: &Rc<Doc>) {
-        let option = |w: &Word| {
-            w.bare(&doc.text)
-                .filter(|t| t.starts_with('-'))
-                .map(str::to_owned)
-        };
-        let options: String = words.iter().filter_map(option).collect();
-        let exports = command == "export" || options.contains('x');
-        for word in words {
-            let name = match Assignment::of(word, &doc.text) {
-                Some(assignment) => {
-                    self.assign(&assignment, doc);
-                    assignment.name
-                }
-                None => word.bare(&doc.text).unwrap_or_default().to_owned(),
-            };
-            if exports && !name.is_empty() && !options.contains('n') {
-                self.scope.exported.insert(name);
-            }
-        }
     }
 
     /// Runs a command of the shell; false where it is a program.
@@ -105,11 +76,8 @@ impl Walker<'_> {
                 }
             }
             "shift" => self.shift(rest),
-            "set" => {
-                if let Some(at) = rest.iter().position(|a| a.text.text() == "--") {
-                    self.scope.args = rest[at + 1..].to_vec();
-                }
-            }
+            "set" => self.set_options(rest),
+            "let" => self.forget_assigned(rest),
             "read" | "mapfile" | "readarray" | "getopts" => self.read_variables(command, rest, doc),
             "printf" if rest.first().is_some_and(|a| a.text.text() == "-v") => {
                 self.forget_all(rest.get(1..2).unwrap_or_default(), doc);
@@ -122,7 +90,7 @@ impl Walker<'_> {
                     }
                     all.push(&arg.text);
                 }
-                self.run_text(all, doc.folder.clone());
+                self.run_code(all, doc);
             }
             ":" | "echo" | "true" | "false" | "test" | "[" | "trap" | "wait" | "ulimit"
             | "shopt" | "module" | "ml" | "set-e" | "printf" => {}
@@ -156,19 +124,6 @@ impl Walker<'_> {
             }
             _ => None,
         })
-    }
-
-    fn forget_all(&mut self, args: &[Arg], doc: &Rc<Doc>) {
-        for arg in args {
-            let name = arg.text.text();
-            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if is_name && !name.is_empty() {
-                let code = format!("${{{name}}}");
-                let place = arg.text.place().unwrap_or(doc.place(0, 0, false).0);
-                let value = Traced::computed(&code, place, Why::Code);
-                self.scope.set(&name, Variable::Text(value), false);
-            }
-        }
     }
 
     fn shift(&mut self, args: &[Arg]) {
