@@ -83,8 +83,8 @@ fn the_version_of_the_framework_is_the_one_that_the_script_names() {
         ("module load trl/0.20", "TRL 0.20.0, as job.slurm:3 says"),
         ("", "TRL: nothing says which version; taken for "),
         (
-            "pip install trl==0.20.0 # module load trl/0.21",
-            "TRL: job.slurm:3 says 0.20.0",
+            "pip install trl==0.20.0\nmodule load trl/0.21",
+            "TRL: job.slurm:3 says 0.20.0, job.slurm:4 says 0.21.0",
         ),
         (
             "module load trl/0.1",

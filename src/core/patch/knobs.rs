@@ -148,7 +148,11 @@ fn in_words(words: &[Arg], spelling: &Spelling, kind: Kind) -> Option<(usize, Fo
         let text = word.text.text();
         let found = match spelling {
             Spelling::Hydra(key) | Spelling::HydraAdd(key) | Spelling::HydraForce(key) => {
-                in_override(word, &text, key, kind)
+                let later = || words[at + 1..].iter().map(|w| w.text.text());
+                in_override(word, &text, key, kind).map(|found| Found {
+                    maybe: found.maybe || later().any(|w| replaces(&w, key)),
+                    ..found
+                })
             }
             Spelling::Flag(flag) => in_flag(words, at, &text, flag.trim_end_matches('='), kind),
             Spelling::Switch(flag) if same_flag(&text, flag) => Some(Found {

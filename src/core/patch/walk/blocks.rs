@@ -1,5 +1,6 @@
 //! Branches, loops, functions.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::scope::{Arg, Function, Scope, Variable};
@@ -175,7 +176,14 @@ impl Walker<'_> {
         }
         let args = std::mem::replace(&mut self.scope.args, args);
         self.depth += 1;
+        self.locals.push(BTreeMap::new());
         self.run_blocks(&function.body, &function.doc);
+        for (name, before) in self.locals.pop().unwrap_or_default() {
+            match before {
+                Some(value) => drop(self.scope.variables.insert(name, value)),
+                None => drop(self.scope.variables.remove(&name)),
+            }
+        }
         self.depth -= 1;
         self.scope.args = args;
         self.scope.ended = false;

@@ -28,14 +28,15 @@ impl Walker<'_> {
             return self.declare(&name, rest, doc);
         }
         let before = (!command.assignments.is_empty()).then(|| self.copied());
-        for assignment in &command.assignments {
-            self.assign(assignment, doc);
-            self.scope.exported.insert(assignment.name.clone());
-        }
         self.quiet = matches!(name.as_str(), "echo" | "printf") && command.redirects.is_empty();
         let args = self.expand_all(&command.words, doc);
         self.quiet = false;
         self.keep_output(command, &args, doc);
+        // The words of the command are put together before.
+        for assignment in &command.assignments {
+            self.assign(assignment, doc);
+            self.scope.exported.insert(assignment.name.clone());
+        }
         if !self.run_builtin(&name, &args, command, doc) {
             self.run_program(args, command, doc);
         }
@@ -51,7 +52,11 @@ impl Walker<'_> {
             Some(list) => Variable::List(self.expand_all(list, doc)),
             None => Variable::Text(self.text_of(&assignment.value.pieces, doc)),
         };
-        if assignment.element {
+        let calculates = self.scope.numbers.contains(&assignment.name) && {
+            let is_number = |text: &Traced| text.known().is_some_and(|t| t.parse::<i64>().is_ok());
+            assignment.append || !matches!(&value, Variable::Text(text) if is_number(text))
+        };
+        if assignment.element || calculates {
             let start = assignment.value.start;
             return self.forget(&assignment.name, doc.place(start, start, false).0);
         }
@@ -73,6 +78,9 @@ impl Walker<'_> {
                     let name = arg.text.text();
                     self.scope.variables.remove(&name);
                     self.scope.exported.remove(&name);
+                    if let Some(place) = arg.text.place().filter(|_| self.is_inherited(&name)) {
+                        self.forget(&name, place);
+                    }
                 }
             }
             "shift" => self.shift(rest),

@@ -199,6 +199,7 @@ pub fn follow(
         quiet: false,
         requested: BTreeMap::new(),
         around: Vec::new(),
+        locals: Vec::new(),
     };
     walker.start(submission);
     walker.out
@@ -224,6 +225,8 @@ pub(super) struct Walker<'a> {
     requested: BTreeMap<&'static str, String>,
     /// Words of the launchers that started the present script, the outermost first.
     around: Vec<Arg>,
+    /// What the variables were before that the functions being called have of their own, the innermost last.
+    locals: Vec<BTreeMap<String, Option<Variable>>>,
 }
 
 impl Walker<'_> {
@@ -275,7 +278,8 @@ impl Walker<'_> {
             // An option of the submission stays as it is: another value is given where the variable is used.
             let span = value.place();
             self.out.uses.extend(span.map(|span| (span, vec![span])));
-            let code = value.text().contains(['\'', '"']) || self.variables.contains_key(&name);
+            // Slurm's manual and its code differ about which of two values counts.
+            let code = self.is_inherited(&name) || value.text().contains(['\'', '"']);
             let value = match span.filter(|_| code) {
                 Some(span) => Traced::computed(&value.text(), span, Why::Environment),
                 None => value,
@@ -348,12 +352,17 @@ impl Walker<'_> {
         self.depth -= 1;
     }
 
+    /// Whether a variable comes with the job's environment.
+    pub(super) fn is_inherited(&self, name: &str) -> bool {
+        self.variables.contains_key(name) && self.out.passed.inherits(name)
+    }
+
     /// The text of a variable of the environment; it becomes a place of its own, so that it can be changed.
     pub(super) fn inherited_text(&mut self, name: &str) -> Option<Traced> {
         let value = self
             .variables
             .get(name)
-            .filter(|_| self.out.passed.inherits(name))?;
+            .filter(|_| self.is_inherited(name))?;
         let value = value.clone();
         let text = &mut self.out.sources[ENVIRONMENT].text;
         let head = format!("{name}=");

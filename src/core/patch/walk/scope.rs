@@ -52,6 +52,8 @@ pub(super) struct Scope {
     pub ended: bool,
     /// Whatever is set is exported (`set -a`).
     pub exports_all: bool,
+    /// Variables that calculate with what they are given (`declare -i`).
+    pub numbers: BTreeSet<String>,
     /// Code that may have set any variable.
     pub clouded: Option<Traced>,
 }
@@ -156,6 +158,7 @@ impl Scope {
         }
         self.exported.extend(other.exported);
         self.exports_all |= other.exports_all;
+        self.numbers.extend(other.numbers);
         self.clouded = self.clouded.take().or(other.clouded);
         self.functions.extend(other.functions);
         if self.args != other.args {

@@ -30,18 +30,27 @@ impl Walker<'_> {
         };
         let options: String = words.iter().filter_map(option).collect();
         let exports = command == "export" || options.contains('x');
+        let own = matches!(command, "local" | "declare" | "typeset") && !options.contains('g');
         for word in words {
-            let name = match Assignment::of(word, &doc.text) {
-                Some(assignment) => {
-                    self.assign(&assignment, doc);
-                    assignment.name
-                }
-                None if word.plain(&doc.text).is_none() => {
-                    self.declare_by_code(word, doc);
+            let assignment = Assignment::of(word, &doc.text);
+            let name = match &assignment {
+                Some(assignment) => assignment.name.clone(),
+                None if word.bare(&doc.text).is_none() => {
+                    self.declare_by_code(word, exports, doc);
                     continue;
                 }
                 None => word.bare(&doc.text).unwrap_or_default().to_owned(),
             };
+            if own && let Some(locals) = self.locals.last_mut() {
+                let before = self.scope.variables.get(&name).cloned();
+                locals.entry(name.clone()).or_insert(before);
+            }
+            if options.contains('i') {
+                self.scope.numbers.insert(name.clone());
+            }
+            if let Some(assignment) = &assignment {
+                self.assign(assignment, doc);
+            }
             if exports && !name.is_empty() && !options.contains('n') {
                 self.scope.exported.insert(name);
             }
@@ -84,11 +93,22 @@ impl Walker<'_> {
         }
     }
 
-    /// `export $(grep -v '^#' .env | xargs)`: a file that the code names tells which variables it sets; without one it may
+    /// `export "X=$Y"`, or `export $(grep -v '^#' .env | xargs)`: a file that the code names tells which variables it sets; without one it may
     /// be any.
-    fn declare_by_code(&mut self, word: &Word, doc: &Rc<Doc>) {
+    fn declare_by_code(&mut self, word: &Word, exports: bool, doc: &Rc<Doc>) {
         let text = self.text_of(&word.pieces, doc);
         let code = text.text();
+        let name = code.split('=').next().unwrap_or_default();
+        if text.slice(0, name.len()).unknown().is_none() {
+            if name.len() < code.len() {
+                let value = text.slice(name.len() + 1, code.len());
+                self.scope.set(name, Variable::Text(value), false);
+            }
+            if exports {
+                self.scope.exported.insert(name.to_owned());
+            }
+            return;
+        }
         let ends = |c: char| c.is_whitespace() || "'\"()<>|;`$".contains(c);
         let paths = code.split(ends).filter(|word| word.contains("env"));
         let span = doc.place(word.start, word.start, false).0;
