@@ -99,8 +99,10 @@ fn adoption(text: &str, launchers: &Launchers, stacks: &[Stack]) {
         };
         let new = Value::Int(old.wrapping_add(1).max(1));
         if let Ok(patch) = adoption.change(&[(&knob.name, new)], &[]) {
+            // One place for each time that the program is started.
             let pairs = patch.before.iter().zip(&patch.after);
-            assert!(pairs.filter(|(old, new)| old != new).count() <= 1);
+            let changed = pairs.filter(|(old, new)| old != new).count();
+            assert!(changed <= adoption.calls().count());
         }
     }
 }

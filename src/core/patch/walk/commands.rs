@@ -154,6 +154,10 @@ impl Walker<'_> {
             return;
         };
         let Some(path) = self.resolved(&word, doc) else {
+            // What a command prints may set any variable.
+            if word.text().starts_with("<(") {
+                self.scope.cloud(&word);
+            }
             return;
         };
         match self.named(&path, &word, FileRole::Sourced) {
