@@ -70,3 +70,48 @@ fn what_is_missing_and_what_is_no_shell_is_said() {
         .ends(0)
         .says(&["not there: env.sh"]);
 }
+
+#[test]
+fn the_version_of_the_framework_is_the_one_that_the_script_names() {
+    let place = Place::bare();
+    let script = |line: &str| {
+        format!(
+            "#!/bin/bash\n#SBATCH --gres=gpu:1\n{line}\ntrl grpo --per_device_train_batch_size 8\n"
+        )
+    };
+    for (line, says) in [
+        ("module load trl/0.20", "TRL 0.20.0, as job.slurm:3 says"),
+        ("", "TRL: nothing says which version; taken for "),
+        (
+            "pip install trl==0.20.0\nmodule load trl/0.21",
+            "TRL: job.slurm:3 says 0.20.0, job.slurm:4 says 0.21.0",
+        ),
+        (
+            "module load trl/0.1",
+            "TRL 0.1.0, as job.slurm:3 says, is none of those that are known",
+        ),
+    ] {
+        place.write("job.slurm", &script(line));
+        place.run(&["adopt", "job.slurm"]).ends(0).says(&[says]);
+        let done = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
+        done.says(&[says]);
+    }
+}
+
+#[test]
+fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_scripts_own() {
+    let mut place = Place::bare();
+    place.set("BS", "128");
+    let script = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py --batch_size ${BS:-32} --gradient_accumulation_steps 1\n";
+    place.write("job.slurm", script);
+    let given = ["adopt", "--sbatch=--export=BS=64", "job.slurm"];
+    place.run(&given).ends(0).says(&[
+        "batch_size                   64",
+        "+python train.py --batch_size 32",
+    ]);
+    let withheld = ["adopt", "--sbatch=--export=NONE", "job.slurm"];
+    place
+        .run(&withheld)
+        .ends(0)
+        .says(&["batch_size                   32"]);
+}

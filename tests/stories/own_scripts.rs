@@ -131,12 +131,11 @@ fn no_sampler_is_started_where_the_project_says_so() {
 #[test]
 fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
     let place = place();
+    let computed = LAUNCHER.replace("\"$2\"", "$(cat batch)");
+    place.write("tools/train.sh", &computed);
     let unknown = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
-    unknown.says(&["later runs learn nothing of this one: which model it trains is not known"]);
-    place.write(
-        "tools/train.sh",
-        &LAUNCHER.replace("train.py", "train.py --model tiny"),
-    );
+    unknown.says(&["later runs learn nothing of this one: batch_size is computed"]);
+    place.write("tools/train.sh", LAUNCHER);
     place
         .run(&["submit", "--yes", "--watch", "--run", "r", "job.slurm"])
         .ends(0);
@@ -154,16 +153,15 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
         .run(&fresh)
         .ends(0)
         .says(&["attempt 1: the script as it is"]);
-    // Another model is another job.
-    place.write(
-        "tools/train.sh",
-        &LAUNCHER.replace("train.py", "train.py --model huge"),
-    );
-    let other = ["submit", "--dry-run", "job.slurm"];
-    place
-        .run(&other)
-        .ends(0)
-        .says(&["attempt 1: the script as it is"]);
+    // Another model or another program is another job.
+    for other in ["train.py --model huge", "other.py"] {
+        place.write("tools/train.sh", &LAUNCHER.replace("train.py", other));
+        let other = ["submit", "--dry-run", "job.slurm"];
+        place
+            .run(&other)
+            .ends(0)
+            .says(&["attempt 1: the script as it is"]);
+    }
 }
 
 #[test]
@@ -259,7 +257,7 @@ fn a_program_that_nobody_knows_is_run_and_diagnosed_and_what_to_change_is_told()
 #[test]
 fn a_value_that_a_script_computes_is_moved_by_no_rung() {
     let place = place();
-    let launcher = LAUNCHER.replace("--batch_size \"$2\"", "--batch_size $((16 * 1))");
+    let launcher = LAUNCHER.replace("--batch_size \"$2\"", "--batch_size $(expr 16)");
     place.write("tools/train.sh", &launcher);
     let view = place.run(&["plan", "--json", "job.slurm"]).ends(0).json();
     let attempts = view["attempts"].as_array().unwrap();

@@ -134,9 +134,14 @@ fn sampler_text(program: &str) -> Result<String, String> {
 /// The lines that a script gets. The scheduler knows the job by its token; the script by the name that it was given.
 fn head(at: &AttemptPlace, name: &str, sampled: bool) -> Result<String, String> {
     let claim = shell_word(&format!("{}/{CLAIM}", at.dir))?;
+    let run = format!(
+        "OOMCTL_RUN={} OOMCTL_ATTEMPT={}",
+        shell_word(&at.run)?,
+        at.number
+    );
     let named = match at.backend.as_str() {
-        "slurm" => format!("export SLURM_JOB_NAME={}; ", shell_word(name)?),
-        _ => String::new(),
+        "slurm" => format!("export SLURM_JOB_NAME={} {run}; ", shell_word(name)?),
+        _ => format!("export {run}; "),
     };
     let sampler = match sampled {
         true => {

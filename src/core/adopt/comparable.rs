@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::job::resources;
-use crate::core::patch::{Adoption, Call, StackKnob, State, directives, hydra, wins};
+use crate::core::patch::{Adoption, Call, StackKnob, State, Target, directives, hydra, wins};
 use crate::core::recipe::{Effect, Kind, Spelling};
 
 /// Words and keys that are compared.
@@ -15,6 +15,8 @@ const MOST: usize = 512;
 const PLACES: [&str; 3] = ["partition", "constraint", "gres"];
 /// The name under which the model stands among the facts.
 const MODEL: &str = "model";
+/// The name under which the program stands among them.
+const PROGRAM: &str = "program";
 
 /// The facts by name.
 ///
@@ -56,6 +58,10 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
         let asked = StackKnob::bare(MODEL, Kind::Text, spelling);
         adoption.given_by(call, &asked)?.value.known()
     });
+    // Where any program may be meant, two of them have nothing in common.
+    let own = stack.is_of_any_program().then(|| program(call)).flatten();
+    facts.extend(own.clone().map(|program| (PROGRAM.to_owned(), program)));
+    let model = model.or_else(|| own.map(|program| format!("that of {program}")));
     let model = model.ok_or("which model it trains is not known")?;
     facts.insert(MODEL.to_owned(), model);
     facts.insert("gpus".to_owned(), gpus.to_string());
@@ -65,6 +71,15 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
         facts.extend(value.map(|v| (format!("--{place}"), v.text())));
     }
     Ok(facts)
+}
+
+/// The program that is started, where it is known which one.
+fn program(call: &Call) -> Option<String> {
+    match &call.target {
+        Target::Module(name) | Target::Program(name) => Some(name.clone()),
+        Target::Script(_) => call.program.clone(),
+        Target::Code => None,
+    }
 }
 
 /// The words and keys that no knob is.

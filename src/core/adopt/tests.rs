@@ -53,7 +53,7 @@ fn the_first_rung_is_a_patch_of_the_script() {
 #[test]
 fn what_a_script_computes_is_not_moved() {
     let text =
-        "#!/bin/bash\ntorchrun t.py --batch_size $((4 * 8)) --gradient_accumulation_steps=2\n";
+        "#!/bin/bash\ntorchrun t.py --batch_size $(expr 4 '*' 8) --gradient_accumulation_steps=2\n";
     with(text, |own, adoption| {
         assert!(own.layer().pins.contains_key("batch_size"));
         let decision = own.next(&[]);

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::configs::{add_inner, compose};
 use super::edit::{Means, Refused, edits};
-use super::knobs::{Found, State, Way, all, find};
+use super::knobs::{Found, State, Way, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
 use super::resources::{Ask, ask};
-use super::sbatch::VARIABLES;
 use super::stack::{Stack, StackKnob, recognise};
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, follow};
 use crate::core::recipe::{Spelling, Value};
@@ -50,8 +49,6 @@ impl<'a> Adoption<'a> {
         let first = |p: &String| p.split(' ').next().unwrap_or(p).to_owned();
         let names: BTreeSet<String> = programs.map(first).collect();
         let mut reading = follow(given.submission, given.files, given.launchers, &names);
-        let asks = VARIABLES.iter().map(|(name, _)| *name);
-        asks.for_each(|name| inherit(&mut reading, name, given.submission));
         compose(&mut reading, given.files);
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
@@ -190,7 +187,7 @@ impl<'a> Adoption<'a> {
             edits: made,
             appended,
         };
-        self.verify(&patch, wishes)?;
+        self.verify(&patch, wishes, asks)?;
         Ok(patch)
     }
 
@@ -216,7 +213,12 @@ impl<'a> Adoption<'a> {
     }
 
     /// Reads the patched texts again and compares.
-    fn verify(&self, patch: &Patch, wishes: &[(&str, Value)]) -> Result<(), Vec<Refused>> {
+    fn verify(
+        &self,
+        patch: &Patch,
+        wishes: &[(&str, Value)],
+        asks: &[Ask],
+    ) -> Result<(), Vec<Refused>> {
         let (submission, files) = self.resubmitted(patch);
         let again = Adoption::read(Given {
             submission: &submission,
@@ -244,12 +246,15 @@ impl<'a> Adoption<'a> {
             let wished = wishes.iter().filter_map(|(name, _)| stack.knob(name));
             let wished = wished.filter_map(|knob| find(&self.reading, old, knob));
             let wished: Vec<Found> = wished.collect();
+            let follows = !asks.is_empty() || wished.iter().any(|w| w.way == Way::Asked);
             for knob in &stack.knobs {
                 let wish = wishes.iter().find(|(name, _)| *name == knob.name);
                 let was = find(&self.reading, old, knob);
-                // Another name for the same bytes, or for what the job asks for.
+                // Another name for the same bytes, or for what the job asks for, or calculated of that.
                 let same = |found: &Found| {
-                    found.way == Way::Asked || wished.iter().any(|w| w.value == found.value)
+                    found.way == Way::Asked
+                        || wished.iter().any(|w| w.value == found.value)
+                        || follows && calculated(&self.reading, found)
                 };
                 if wish.is_none() && was.as_ref().is_some_and(same) {
                     continue;
@@ -320,7 +325,8 @@ fn look_inside(reading: &mut Reading, at: usize, given: Given<'_>, stack: &Stack
 
 /// Adds a variable of the environment, where there is one.
 fn inherit(reading: &mut Reading, name: &str, submission: &Submission) {
-    let Some(value) = submission.variables.get(name) else {
+    let value = submission.variables.get(name);
+    let Some(value) = value.filter(|_| reading.passed.inherits(name)) else {
         return;
     };
     let text = &mut reading.sources[ENVIRONMENT].text;

@@ -1,13 +1,13 @@
 //! A value that is given where none could be changed: where it wins over the one that is there.
 
-use super::edit::{Edit, Refused, Wish};
+use super::edit::{Edit, Refused, Wish, serves_others};
 use super::hydra;
 use super::knobs::{Found, Way, find, setting_names};
 use super::preface::exported;
 use super::settings::Format;
 use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
-use super::walk::{Call, Reached, Reading, SettingsFile};
+use super::walk::{Call, End, Reached, Reading, SettingsFile};
 use super::written::{quoted, written};
 use crate::core::recipe::{Role, Spelling, Value};
 
@@ -75,11 +75,8 @@ pub(super) fn append(
         Ok(words) => words,
         Err(why) => return Err(refused(why)),
     };
-    let end = call.end.as_ref();
+    let end = call.end.as_ref().filter(|end| is_of_one(reading, end));
     let end = end.ok_or_else(|| refused("the command is put together from several places"))?;
-    if end.quote == Quote::Nested {
-        return Err(refused("the command stands in quotes within quotes"));
-    }
     let words = words.iter().map(|word| quoted(word, end.quote));
     let words: Option<Vec<String>> = words.collect();
     let text = format!("{}{}", end.separator, words.ok_or_else(by_hand)?.join(" "));
@@ -87,6 +84,14 @@ pub(super) fn append(
         span: end.span,
         text,
     }))
+}
+
+/// Whether words that are put there go to this command alone.
+fn is_of_one(reading: &Reading, end: &End) -> bool {
+    end.through.as_ref().is_none_or(|(span, known, all)| {
+        let ours = [(*span, all.clone())];
+        !serves_others(reading, *span, known, &ours)
+    })
 }
 
 /// The words that give a value; none where nothing need be said.

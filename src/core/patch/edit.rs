@@ -140,7 +140,7 @@ fn in_place(
 }
 
 /// Whether a literal, on the way `uses` so far, goes on to anything but the values that change.
-fn serves_others(
+pub(super) fn serves_others(
     reading: &Reading,
     literal: Span,
     uses: &[Span],

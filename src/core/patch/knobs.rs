@@ -87,7 +87,16 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
         let found = found.max_by_key(|(at, _)| *at).map(|(_, found)| found);
         found.map(|found| Found { launcher, ..found })
     });
-    words.next().or_else(|| {
+    let given = words
+        .next()
+        .map(|found| match of_request(reading, knob, &found) {
+            true => Found {
+                way: Way::Asked,
+                ..found
+            },
+            false => found,
+        });
+    given.or_else(|| {
         let mut spellings = knob.spellings.iter();
         let found = spellings.find_map(|s| {
             in_settings(call, s, knob.kind).or_else(|| in_environment(reading, call, s, knob.kind))
@@ -95,6 +104,25 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
         let mut spellings = knob.spellings.iter();
         found.or_else(|| spellings.find_map(|s| asked(reading, s)))
     })
+}
+
+/// Whether GPUs or nodes are given as a variable that Slurm sets, so that they follow what the job asks for.
+fn of_request(reading: &Reading, knob: &StackKnob, found: &Found) -> bool {
+    let counts = matches!(knob.role, Some(Role::GpusPerNode | Role::Nodes));
+    let code = code(reading, found).unwrap_or_default();
+    counts && code.trim_start_matches(['$', '{']).starts_with("SLURM_")
+}
+
+/// Whether a value is what a calculation of the shell comes to.
+pub(super) fn calculated(reading: &Reading, found: &Found) -> bool {
+    code(reading, found).is_some_and(|code| code.starts_with("$(("))
+}
+
+/// The bytes that stand for a value.
+fn code<'r>(reading: &'r Reading, found: &Found) -> Option<&'r str> {
+    let (span, ..) = found.value.stretch()?;
+    let source = reading.sources.get(span.file)?;
+    source.text.get(span.start..span.end)
 }
 
 /// A variable that Slurm sets to what the job asks for, which is what a launcher takes that is not told.
@@ -120,7 +148,11 @@ fn in_words(words: &[Arg], spelling: &Spelling, kind: Kind) -> Option<(usize, Fo
         let text = word.text.text();
         let found = match spelling {
             Spelling::Hydra(key) | Spelling::HydraAdd(key) | Spelling::HydraForce(key) => {
-                in_override(word, &text, key, kind)
+                let later = || words[at + 1..].iter().map(|w| w.text.text());
+                in_override(word, &text, key, kind).map(|found| Found {
+                    maybe: found.maybe || later().any(|w| replaces(&w, key)),
+                    ..found
+                })
             }
             Spelling::Flag(flag) => in_flag(words, at, &text, flag.trim_end_matches('='), kind),
             Spelling::Switch(flag) if same_flag(&text, flag) => Some(Found {

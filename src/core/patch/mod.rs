@@ -18,6 +18,7 @@ mod placed;
 mod preface;
 mod proposal;
 mod python;
+mod requested;
 mod resources;
 mod sbatch;
 mod selves;

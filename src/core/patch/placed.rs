@@ -7,7 +7,7 @@ use super::edit::{Edit, Refused};
 use super::knobs::find;
 use super::patched::{Patch, applied};
 use super::preface::prefaced;
-use super::selves::{holds_document, own_names};
+use super::selves::own_names;
 use super::traced::{From, Quote, Span, Traced};
 use super::walk::{COMMAND_LINE, FileRole, SCRIPT, SELF, Submission};
 
@@ -101,12 +101,7 @@ impl Adoption<'_> {
         let names = self.names(&changed, place);
         let mut named = BTreeSet::new();
         for number in &changed {
-            let kept = self.kept_names(*number, place);
-            let source = &self.reading.sources[*number];
-            if !kept.is_empty() && holds_document(&source.text) {
-                let what = "asks for its own name and holds a here-document; change it by hand";
-                return Err(by_hand(format!("{} {what}", source.path)));
-            }
+            let kept = self.kept_names(*number, place).map_err(by_hand)?;
             if !kept.is_empty() {
                 named.insert(*number);
             }
@@ -254,17 +249,25 @@ impl Adoption<'_> {
     }
 
     /// The edits that let a copy know its original's name where it asks for its own.
-    fn kept_names(&self, number: usize, place: &Place<'_>) -> Vec<Edit> {
+    fn kept_names(&self, number: usize, place: &Place<'_>) -> Result<Vec<Edit>, String> {
         let source = &self.reading.sources[number];
         let roles = self.reading.named.iter().filter(|n| n.file == number);
         let roles: Vec<FileRole> = roles.map(|n| n.role).collect();
         let entry = number == SCRIPT;
         if roles.contains(&FileRole::Settings) || (entry && !place.runs_in_place) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         // In a file that is taken over `$0` is the name of the script that takes it over.
         let runs = entry || roles.contains(&FileRole::Run);
-        let own = own_names(&source.text);
+        let what = "may ask for its own name in a here-document within code; change it by hand";
+        let asks = source.text.contains("$0")
+            || source.text.contains("${0")
+            || source.text.contains("BASH_SOURCE");
+        let own = match own_names(&source.text) {
+            Some(own) => own,
+            None if asks => return Err(format!("{} {what}", source.path)),
+            None => Vec::new(),
+        };
         let edits = own
             .into_iter()
             .filter(|own| runs || !own.is_zero)
@@ -279,7 +282,7 @@ impl Adoption<'_> {
                     false => format!("${{{SELF}}}"),
                 },
             });
-        edits.collect()
+        Ok(edits.collect())
     }
 
     /// Reads the copies as they will run: the same programs must be started, with the same values.
@@ -341,20 +344,19 @@ fn absolute(path: &str, workdir: &str) -> String {
     }
 }
 
-/// The bytes of a script that a word stands for, at the place where it is used, and their quotes.
+/// The bytes of a script that a word stands for, at the outermost place that stands for nothing else, and their quotes.
 fn whole(word: &Traced) -> Option<(Span, Quote)> {
+    let text = word.text();
     let mut all: Option<(Span, Quote)> = None;
     for part in word.parts() {
-        let (span, quote) = match (part.via.first(), &part.from) {
+        let used = part.via.iter().find(|used| text.contains(&*used.whole));
+        let (span, quote) = match (used, &part.from) {
             (Some(used), _) => (used.span, used.quote),
             (None, From::Literal { span, quote, .. }) => (*span, *quote),
             // Code has no quotes of its own; those of its neighbours count.
             (None, From::Computed { span, .. }) => (*span, Quote::Bare),
         };
-        if quote == Quote::Nested {
-            return None;
-        }
-        let computed = matches!(part.from, From::Computed { .. }) && part.via.is_empty();
+        let computed = matches!(part.from, From::Computed { .. }) && used.is_none();
         all = Some(match all {
             None => (span, quote),
             Some((before, _)) if before.file != span.file || span.end < before.end => return None,

@@ -7,7 +7,7 @@ use super::walk::{Reading, SCRIPT};
 use crate::core::recipe::{Role, Value};
 
 /// Options of which the last one counts for GPUs; each with what its number counts.
-const GPU_OPTIONS: [&str; 4] = ["gres", "gpus-per-node", "gpus-per-task", "gpus"];
+pub(super) const GPU_OPTIONS: [&str; 4] = ["gres", "gpus-per-node", "gpus-per-task", "gpus"];
 
 /// A resource and how much of it is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,14 +235,20 @@ fn tasks_along(
 /// A step that asks for GPUs of its own would not get those that the job has more.
 fn steps_fit(reading: &Reading) -> Result<(), String> {
     for call in &reading.calls {
-        let launchers = call.words.iter().take(call.args).map(|w| w.text.text());
+        let own = call.words.iter().take(call.args);
+        let launchers: Vec<String> = call
+            .around
+            .iter()
+            .chain(own)
+            .map(|w| w.text.text())
+            .collect();
         let own = |word: &String| {
             let name = word.split('=').next().unwrap_or(word);
             let option = name.strip_prefix("--").unwrap_or_default();
             GPU_OPTIONS.contains(&option) || option == "ntasks-per-node"
         };
-        let steps = call.launchers.iter().any(|l| l == "srun");
-        if let Some(word) = launchers.into_iter().find(|w| steps && own(w)) {
+        let steps = launchers.iter().any(|l| l == "srun");
+        if let Some(word) = launchers.iter().find(|w| steps && own(w)) {
             return Err(format!("srun is told {word}, too; change both by hand"));
         }
     }

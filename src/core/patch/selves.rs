@@ -1,5 +1,10 @@
 //! Where a script asks for its own name: `$0`, `${0%/*}`, `${BASH_SOURCE[0]}`.
 
+use std::ops::Range;
+
+use super::shell::{self, Piece};
+use super::traced::Quote;
+
 /// A place at which a script asks for its own name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OwnName {
@@ -18,22 +23,85 @@ pub(super) struct OwnName {
 enum Inside {
     Bare,
     Double,
+    /// A here-document in which variables are replaced; quotes are text.
+    Document,
     /// `$( … )`, with the parentheses that are open in it.
     Code(usize),
 }
 
-/// The places outside single quotes and comments, in order.
-pub(super) fn own_names(text: &str) -> Vec<OwnName> {
-    let bytes = text.as_bytes();
-    let (mut found, mut inside, mut at) = (Vec::new(), vec![Inside::Bare], 0);
+/// The body of a here-document.
+struct Document {
+    start: usize,
+    end: usize,
+    /// Nothing in it is replaced.
+    quoted: bool,
+}
+
+/// The bodies of a script's here-documents, in order; None where not all of them are seen.
+fn documents(text: &str) -> Option<Vec<Document>> {
+    let heres = shell::read(text).heres;
+    // A here-string (`<<<`) is none.
+    if text.replace("<<<", "").matches("<<").count() != heres.len() {
+        return None;
+    }
+    let documents = heres.iter().filter_map(|pieces| {
+        let quoted = |p: &Piece| {
+            matches!(
+                p,
+                Piece::Text {
+                    quote: Quote::Raw,
+                    ..
+                }
+            )
+        };
+        let (first, last) = (pieces.first()?, pieces.last()?);
+        Some(Document {
+            start: bytes(first).0,
+            end: bytes(last).1,
+            quoted: quoted(first),
+        })
+    });
+    Some(documents.collect())
+}
+
+fn bytes(piece: &Piece) -> (usize, usize) {
+    match piece {
+        Piece::Variable(variable) => (variable.start, variable.end),
+        Piece::Text { start, end, .. }
+        | Piece::Escape { start, end, .. }
+        | Piece::Code { start, end, .. } => (*start, *end),
+    }
+}
+
+/// The places outside single quotes, comments and quoted here-documents, in order; None where the script is not clear enough
+/// to tell.
+pub(super) fn own_names(text: &str) -> Option<Vec<OwnName>> {
+    let documents = documents(text)?;
+    let (mut found, mut from) = (Vec::new(), 0);
+    for document in documents {
+        find(text, from..document.start, Inside::Bare, &mut found);
+        if !document.quoted {
+            let body = document.start..document.end;
+            find(text, body, Inside::Document, &mut found);
+        }
+        from = document.end;
+    }
+    find(text, from..text.len(), Inside::Bare, &mut found);
+    Some(found)
+}
+
+/// Those in a stretch of the text.
+fn find(text: &str, stretch: Range<usize>, outside: Inside, found: &mut Vec<OwnName>) {
+    let bytes = &text.as_bytes()[..stretch.end];
+    let (mut inside, mut at) = (vec![outside], stretch.start);
     while at < bytes.len() {
-        let now = inside.last().copied().unwrap_or(Inside::Bare);
-        let quoted = now == Inside::Double;
+        let now = inside.last().copied().unwrap_or(outside);
+        let quoted = matches!(now, Inside::Double | Inside::Document);
         match bytes[at] {
             b'\\' => at += 1,
             b'\'' if !quoted => at = past(bytes, at + 1, b'\''),
-            b'"' if quoted => drop(inside.pop()),
-            b'"' => inside.push(Inside::Double),
+            b'"' if now == Inside::Double => drop(inside.pop()),
+            b'"' if !quoted => inside.push(Inside::Double),
             b'#' if !quoted && begins_word(bytes, at) => at = past(bytes, at, b'\n'),
             b'$' if bytes.get(at + 1) == Some(&b'(') => {
                 inside.push(Inside::Code(0));
@@ -49,12 +117,6 @@ pub(super) fn own_names(text: &str) -> Vec<OwnName> {
         }
         at += 1;
     }
-    found
-}
-
-/// Does a script hold a here-document (`<<WORD`)? A here-string (`<<<`) is none.
-pub(super) fn holds_document(text: &str) -> bool {
-    text.replace("<<<", "").contains("<<")
 }
 
 /// Counts parentheses within code; the last one ends it.
@@ -108,7 +170,7 @@ mod tests {
 
     fn replaced(text: &str) -> String {
         let mut out = text.to_owned();
-        for own in own_names(text).into_iter().rev() {
+        for own in own_names(text).unwrap().into_iter().rev() {
             let name = if own.braced { "me" } else { "${me}" };
             out.replace_range(own.start..own.end, name);
         }
@@ -141,6 +203,15 @@ mod tests {
         for (text, wanted) in cases {
             assert_eq!(replaced(text), wanted);
         }
+    }
+
+    #[test]
+    fn a_here_document_is_left_alone_where_nothing_in_it_is_replaced() {
+        let text = "cd ${0%/*}\ncat <<'EOF' > a.sh\ncd ${0%/*} # it's\nEOF\ncat <<EOF\n\"$0 it's \\$0 $(dirname $0)\nEOF\necho $0\n";
+        let wanted = "cd ${me%/*}\ncat <<'EOF' > a.sh\ncd ${0%/*} # it's\nEOF\ncat <<EOF\n\"${me} it's \\$0 $(dirname ${me})\nEOF\necho ${me}\n";
+        assert_eq!(replaced(text), wanted);
+        assert!(own_names("x=$(cat <<A\n$0\nA\n)\n").is_none());
+        assert!(own_names("echo $((1<<2)) $0\n").is_none());
     }
 
     proptest::proptest! {

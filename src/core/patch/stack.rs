@@ -94,6 +94,13 @@ impl Stack {
         self.knobs.iter().find(|k| k.name == name)
     }
 
+    /// Whether its programs are the user's own, which no name tells apart.
+    #[must_use]
+    pub fn is_of_any_program(&self) -> bool {
+        let r = &self.recognise;
+        r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
+    }
+
     /// How sure it is that a call starts this stack: 0 where nothing says so.
     #[must_use]
     pub fn likeness(&self, call: &Call) -> usize {

@@ -1,9 +1,10 @@
 //! Branches, loops, functions.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::scope::{Arg, Function, Scope, Variable};
-use super::{Doc, MAX_STEPS, Walker};
+use super::{Doc, MAX_STEPS, Walker, arithmetic};
 use crate::core::patch::shell::{Block, Word};
 use crate::core::patch::traced::Why;
 
@@ -66,7 +67,14 @@ impl Walker<'_> {
                 self.run_blocks(inner, doc);
                 self.scope = before;
             }
-            Block::Test { start, end } => self.note_code(&doc.code(*start, *end, Why::Code), doc),
+            Block::Test { start, end } => {
+                let code = doc.code(*start, *end, Why::Code);
+                self.note_code(&code, doc);
+                let text = code.text();
+                let assigned = arithmetic::inside(&text).map(arithmetic::assigned);
+                let place = doc.place(*start, *end, false).0;
+                self.forget_names(&assigned.unwrap_or_default(), place);
+            }
             Block::Maybe(inner) => self.run_branches(std::slice::from_ref(inner), false, doc),
             Block::Function { name, body } => {
                 let function = Function {
@@ -168,7 +176,14 @@ impl Walker<'_> {
         }
         let args = std::mem::replace(&mut self.scope.args, args);
         self.depth += 1;
+        self.locals.push(BTreeMap::new());
         self.run_blocks(&function.body, &function.doc);
+        for (name, before) in self.locals.pop().unwrap_or_default() {
+            match before {
+                Some(value) => drop(self.scope.variables.insert(name, value)),
+                None => drop(self.scope.variables.remove(&name)),
+            }
+        }
         self.depth -= 1;
         self.scope.args = args;
         self.scope.ended = false;

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::scope::{Arg, Variable};
 use super::{Doc, FileRole, Walker};
-use crate::core::patch::shell::{Assignment, Command, Target, Word};
-use crate::core::patch::traced::{Quote, Traced, Why};
+use crate::core::patch::shell::{Assignment, Command, Target};
+use crate::core::patch::traced::{Quote, Traced};
 
 /// Text that files made by scripts may have, all together, in bytes.
 const MAX_CREATED: usize = 4 << 20;
@@ -28,14 +28,15 @@ impl Walker<'_> {
             return self.declare(&name, rest, doc);
         }
         let before = (!command.assignments.is_empty()).then(|| self.copied());
-        for assignment in &command.assignments {
-            self.assign(assignment, doc);
-            self.scope.exported.insert(assignment.name.clone());
-        }
         self.quiet = matches!(name.as_str(), "echo" | "printf") && command.redirects.is_empty();
         let args = self.expand_all(&command.words, doc);
         self.quiet = false;
         self.keep_output(command, &args, doc);
+        // The words of the command are put together before.
+        for assignment in &command.assignments {
+            self.assign(assignment, doc);
+            self.scope.exported.insert(assignment.name.clone());
+        }
         if !self.run_builtin(&name, &args, command, doc) {
             self.run_program(args, command, doc);
         }
@@ -46,45 +47,20 @@ impl Walker<'_> {
         }
     }
 
-    fn assign(&mut self, assignment: &Assignment, doc: &Rc<Doc>) {
+    pub(super) fn assign(&mut self, assignment: &Assignment, doc: &Rc<Doc>) {
         let value = match &assignment.value.list {
             Some(list) => Variable::List(self.expand_all(list, doc)),
             None => Variable::Text(self.text_of(&assignment.value.pieces, doc)),
         };
-        if assignment.element {
-            return self.forget(&assignment.name, doc, assignment.value.start);
+        let calculates = self.scope.numbers.contains(&assignment.name) && {
+            let is_number = |text: &Traced| text.known().is_some_and(|t| t.parse::<i64>().is_ok());
+            assignment.append || !matches!(&value, Variable::Text(text) if is_number(text))
+        };
+        if assignment.element || calculates {
+            let start = assignment.value.start;
+            return self.forget(&assignment.name, doc.place(start, start, false).0);
         }
         self.scope.set(&assignment.name, value, assignment.append);
-    }
-
-    /// A variable gets a value that nobody knows.
-    fn forget(&mut self, name: &str, doc: &Doc, at: usize) {
-        let code = format!("${{{name}}}");
-        let place = doc.place(at, at, false).0;
-        let value = Traced::computed(&code, place, Why::Code);
-        self.scope.set(name, Variable::Text(value), false);
-    }
-
-    fn declare(&mut self, command: &str, words: &[Word], doc: &Rc<Doc>) {
-        let option = |w: &Word| {
-            w.bare(&doc.text)
-                .filter(|t| t.starts_with('-'))
-                .map(str::to_owned)
-        };
-        let options: String = words.iter().filter_map(option).collect();
-        let exports = command == "export" || options.contains('x');
-        for word in words {
-            let name = match Assignment::of(word, &doc.text) {
-                Some(assignment) => {
-                    self.assign(&assignment, doc);
-                    assignment.name
-                }
-                None => word.bare(&doc.text).unwrap_or_default().to_owned(),
-            };
-            if exports && !name.is_empty() && !options.contains('n') {
-                self.scope.exported.insert(name);
-            }
-        }
     }
 
     /// Runs a command of the shell; false where it is a program.
@@ -102,14 +78,14 @@ impl Walker<'_> {
                     let name = arg.text.text();
                     self.scope.variables.remove(&name);
                     self.scope.exported.remove(&name);
+                    if let Some(place) = arg.text.place().filter(|_| self.is_inherited(&name)) {
+                        self.forget(&name, place);
+                    }
                 }
             }
             "shift" => self.shift(rest),
-            "set" => {
-                if let Some(at) = rest.iter().position(|a| a.text.text() == "--") {
-                    self.scope.args = rest[at + 1..].to_vec();
-                }
-            }
+            "set" => self.set_options(rest),
+            "let" => self.forget_assigned(rest),
             "read" | "mapfile" | "readarray" | "getopts" => self.read_variables(command, rest, doc),
             "printf" if rest.first().is_some_and(|a| a.text.text() == "-v") => {
                 self.forget_all(rest.get(1..2).unwrap_or_default(), doc);
@@ -122,7 +98,7 @@ impl Walker<'_> {
                     }
                     all.push(&arg.text);
                 }
-                self.run_text(all, doc.folder.clone());
+                self.run_code(all, doc);
             }
             ":" | "echo" | "true" | "false" | "test" | "[" | "trap" | "wait" | "ulimit"
             | "shopt" | "module" | "ml" | "set-e" | "printf" => {}
@@ -158,19 +134,6 @@ impl Walker<'_> {
         })
     }
 
-    fn forget_all(&mut self, args: &[Arg], doc: &Rc<Doc>) {
-        for arg in args {
-            let name = arg.text.text();
-            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if is_name && !name.is_empty() {
-                let code = format!("${{{name}}}");
-                let place = arg.text.place().unwrap_or(doc.place(0, 0, false).0);
-                let value = Traced::computed(&code, place, Why::Code);
-                self.scope.set(&name, Variable::Text(value), false);
-            }
-        }
-    }
-
     fn shift(&mut self, args: &[Arg]) {
         let by = match args.first() {
             None => Some(1),
@@ -191,6 +154,10 @@ impl Walker<'_> {
             return;
         };
         let Some(path) = self.resolved(&word, doc) else {
+            // What a command prints may set any variable.
+            if word.text().starts_with("<(") {
+                self.scope.cloud(&word);
+            }
             return;
         };
         match self.named(&path, &word, FileRole::Sourced) {

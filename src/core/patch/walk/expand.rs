@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::scope::{Arg, Variable};
-use super::{Doc, Walker};
+use super::{Doc, Walker, arithmetic};
+use crate::core::patch::requested;
 use crate::core::patch::shell::{self, Index, Operation, Piece, Word};
 use crate::core::patch::traced::{From, Quote, Span, Traced, Why};
 
 /// Uses of variables that are remembered.
 const MAX_USES: usize = 100_000;
+
+/// Bytes of a number that is calculated with.
+const MAX_DIGITS: usize = 20;
 
 /// Words that are being put together.
 #[derive(Default)]
@@ -169,10 +173,13 @@ impl Walker<'_> {
                 quote,
             } => doc.escape(*start, *end, text, *quote),
             Piece::Variable(variable) => self.variable_text(variable, doc),
-            Piece::Code { start, end, .. } => {
+            Piece::Code { start, end, quoted } => {
                 let code = doc.code(*start, *end, Why::Code);
                 self.note_code(&code, doc);
-                code
+                match self.calculated(&code) {
+                    Some(result) => doc.escape(*start, *end, &result, quotes(*quoted)),
+                    None => code,
+                }
             }
         }
     }
@@ -281,8 +288,14 @@ impl Walker<'_> {
         if matches!(name, "#" | "?" | "!" | "$" | "-") {
             return code(Why::Code);
         }
-        if name.starts_with("SLURM") {
-            return code(Why::Environment);
+        if name.starts_with("SLURM") && !self.scope.variables.contains_key(name) {
+            return match self.requested(name) {
+                Some(asked) => {
+                    let quote = quotes(variable.quoted);
+                    Some(doc.escape(variable.start, variable.end, &asked, quote))
+                }
+                None => code(Why::Environment),
+            };
         }
         let list = match name {
             "@" => Some(Variable::List(self.scope.args.clone())),
@@ -314,16 +327,50 @@ impl Walker<'_> {
         if let Some(value) = self.scope.variables.get(name) {
             return Some(value.clone());
         }
+        if let Some(code) = &self.scope.clouded {
+            return Some(Variable::Text(code.clone()));
+        }
         let text = self.inherited_text(name)?;
         Some(Variable::Text(text))
     }
+
+    /// What a calculation comes to, where all that it takes is known.
+    fn calculated(&mut self, code: &Traced) -> Option<String> {
+        let text = code.text();
+        let inside = arithmetic::inside(&text)?;
+        let assigned = arithmetic::assigned(inside);
+        if !assigned.is_empty() {
+            self.forget_names(&assigned, code.place()?);
+            return None;
+        }
+        let mut number = |name: &str| {
+            let text = match self.requested(name) {
+                Some(asked) if !self.scope.variables.contains_key(name) => asked,
+                _ => match self.value(name)? {
+                    Variable::Text(text) if text.len() <= MAX_DIGITS => text.known()?,
+                    _ => return None,
+                },
+            };
+            text.trim().parse().ok()
+        };
+        Some(arithmetic::result(inside, &mut number)?.to_string())
+    }
+
+    /// What Slurm sets a variable to, because the job asks for it. A step may have less than the job.
+    fn requested(&self, name: &str) -> Option<String> {
+        let text = self.requested.get(name)?;
+        (!requested::step_of_its_own(&self.around)).then(|| text.clone())
+    }
+}
+
+fn quotes(quoted: bool) -> Quote {
+    if quoted { Quote::Double } else { Quote::Bare }
 }
 
 impl Doc {
     /// Where bytes of the script stand, and in which quotes.
     pub(super) fn place(&self, start: usize, end: usize, quoted: bool) -> (Span, Quote) {
-        let inner = if quoted { Quote::Double } else { Quote::Bare };
-        let bytes = self.traced.slice(start, end).quoted(inner);
+        let bytes = self.traced.slice(start, end).quoted(quotes(quoted));
         if let Some((span, quote, [])) = bytes.stretch() {
             return (span, quote);
         }

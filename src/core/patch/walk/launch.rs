@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::paths::folder_of_file;
 use super::scope::{Arg, Scope, Variable};
 use super::settings::{ConfigOptions, SettingsFile};
 use super::{Doc, FileRole, MAX_CALLS, Walker};
 use crate::core::patch::launchers::{Follows, Launcher, Starts};
 use crate::core::patch::shell::Command;
-use crate::core::patch::traced::{Quote, Span, Traced};
+use crate::core::patch::traced::{Quote, Span, Traced, Use};
 
 /// Bytes that a word takes which is looked at, roughly.
 const WORK_OF_WORD: usize = 32;
@@ -24,6 +25,8 @@ pub struct Call {
     pub args: usize,
     /// Names of the launchers, outermost first.
     pub launchers: Vec<String>,
+    /// Words of the launchers that start the script in which it stands, outermost first.
+    pub around: Vec<Arg>,
     /// Variables of its environment that scripts set, or that they inherit and use.
     pub variables: BTreeMap<String, Traced>,
     /// The folder in which it runs, relative to that of the job.
@@ -54,6 +57,9 @@ pub struct End {
     pub quote: Quote,
     /// What stands between two words there.
     pub separator: String,
+    /// Where the words before it came through variables: the last bytes of them, the uses on the way up to that place, the
+    /// innermost first, and all uses.
+    pub through: Option<(Span, Vec<Span>, Vec<Span>)>,
 }
 
 /// What is started.
@@ -184,14 +190,19 @@ impl Walker<'_> {
         if let Some(path) = self.resolved(&first.text, doc)
             && (shell || name.ends_with(".sh") || name.contains('/'))
         {
-            if let Some(file) = self.named(&path, &first.text, FileRole::Run) {
-                let mut scope = chain.scope.unwrap_or_else(|| self.scope.clone());
-                scope = scope.inherited();
-                scope.args = chain.words[chain.at + 1..].to_vec();
-                let before = std::mem::replace(&mut self.scope, scope);
-                self.run_file(file);
-                self.scope = before;
-                return;
+            // What the scripts write themselves is there before what is there now.
+            let made = self.out.created.get(&path).cloned();
+            let file = match made {
+                Some(_) => None,
+                None => self.named(&path, &first.text, FileRole::Run),
+            };
+            if made.is_some() || file.is_some() {
+                let args = chain.words[chain.at + 1..].to_vec();
+                return self.within(&chain, args, |walker| match (made, file) {
+                    (Some(text), _) => walker.run_text(text, folder_of_file(&path)),
+                    (None, Some(file)) => walker.run_file(file),
+                    (None, None) => {}
+                });
             }
             if shell || name.ends_with(".sh") {
                 self.out.wanted.insert(path);
@@ -211,11 +222,22 @@ impl Walker<'_> {
         let Some(text) = chain.words.get(chain.at).map(|arg| arg.text.clone()) else {
             return;
         };
+        let args = chain.words.get(chain.at + 2..).unwrap_or_default().to_vec();
+        let folder = doc.folder.clone();
+        self.within(chain, args, |walker| walker.run_text(text, folder));
+    }
+
+    /// Runs commands in a shell of their own, which the launchers of a chain start.
+    fn within(&mut self, chain: &Chain, args: Vec<Arg>, run: impl FnOnce(&mut Self)) {
         let scope = chain.scope.as_ref().unwrap_or(&self.scope);
         let mut scope = scope.inherited();
-        scope.args = chain.words.get(chain.at + 2..).unwrap_or_default().to_vec();
+        scope.args = args;
         let before = std::mem::replace(&mut self.scope, scope);
-        self.run_text(text, doc.folder.clone());
+        let outside = self.around.len();
+        let launchers = chain.words.iter().take(chain.at);
+        self.around.extend(launchers.cloned());
+        run(self);
+        self.around.truncate(outside);
         self.scope = before;
     }
 
@@ -254,6 +276,7 @@ impl Walker<'_> {
             args: chain.at,
             words: chain.words,
             launchers: chain.launchers,
+            around: self.around.clone(),
             variables,
             folder: self.scope.folder.clone(),
             end: end_of(command, doc),
@@ -276,10 +299,35 @@ fn end_of(command: &Command, doc: &Doc) -> Option<End> {
     };
     let separator = between.filter(is_blank).unwrap_or(" ").to_owned();
     let bytes = doc.traced.slice(last, last).quoted(Quote::Bare);
+    let part = bytes.parts().first()?;
     let (span, quote, via) = bytes.stretch()?;
-    via.is_empty().then_some(End {
-        span,
-        quote,
-        separator,
+    if via.is_empty() {
+        return Some(End {
+            span,
+            quote,
+            separator,
+            through: None,
+        });
+    }
+    // Behind the outermost variable whose value ends with the last word, or else behind the word itself.
+    let word = doc.text.get(command.words.last()?.start..last)?;
+    let ends = |u: &Use| u.whole.trim_end_matches([' ', '\t']).ends_with(word);
+    let outermost = via.iter().position(ends);
+    let at = match outermost {
+        Some(at) => via[at].span.end,
+        None => span.end,
+    };
+    let file = outermost.map_or(span.file, |at| via[at].span.file);
+    let uses: Vec<Span> = part.via.iter().rev().map(|u| u.span).collect();
+    let known = via.len() - outermost.unwrap_or(via.len());
+    Some(End {
+        span: Span {
+            file,
+            start: at,
+            end: at,
+        },
+        quote: Quote::Nested,
+        separator: " ".to_owned(),
+        through: Some((span, uses[..known].to_vec(), uses)),
     })
 }

@@ -3,11 +3,15 @@
 //! Rule: a script's variables are followed as a shell would, as far as their values stand in the text. Where ways
 //! part and come together again, only what is the same on both is known.
 
+mod arithmetic;
 mod blocks;
 mod commands;
 mod expand;
 mod launch;
+mod passed;
+mod paths;
 mod scope;
+mod set;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -16,11 +20,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::launchers::Launchers;
+use super::requested;
+use super::sbatch::VARIABLES;
 use super::shell::{self, Script};
-use super::traced::{Quote, Span, Traced};
+use super::traced::{Quote, Span, Traced, Why};
+use paths::folder_of_file;
 use scope::{Scope, Variable};
 
 pub use launch::{Call, End, Target};
+pub use passed::Passed;
+pub(super) use paths::normal;
 pub use scope::Arg;
 pub use settings::{Folder, Reached, SettingsFile};
 
@@ -112,6 +121,8 @@ pub struct Reading {
     pub uses: BTreeSet<(Span, Vec<Span>)>,
     /// The words that name files which were given.
     pub named: Vec<Named>,
+    /// What the job has of the environment of its submission.
+    pub passed: Passed,
     /// More is called than is followed.
     pub cut: bool,
 }
@@ -186,6 +197,9 @@ pub fn follow(
         settings: BTreeMap::new(),
         muted: 0,
         quiet: false,
+        requested: BTreeMap::new(),
+        around: Vec::new(),
+        locals: Vec::new(),
     };
     walker.start(submission);
     walker.out
@@ -207,6 +221,12 @@ pub(super) struct Walker<'a> {
     muted: usize,
     /// While words are read that are only printed.
     quiet: bool,
+    /// Variables that Slurm sets to what the job asks for.
+    requested: BTreeMap<&'static str, String>,
+    /// Words of the launchers that started the present script, the outermost first.
+    around: Vec<Arg>,
+    /// What the variables were before that the functions being called have of their own, the innermost last.
+    locals: Vec<BTreeMap<String, Option<Variable>>>,
 }
 
 impl Walker<'_> {
@@ -237,10 +257,35 @@ impl Walker<'_> {
             });
         }
         match self.source(&submission.script) {
-            Some(file) => self.run_file(file),
+            Some(file) => {
+                self.take_over_submission();
+                self.run_file(file);
+            }
             None => {
                 self.out.wanted.insert(submission.script.clone());
             }
+        }
+    }
+
+    /// What the options and the environment of the submission mean for the variables of its script.
+    fn take_over_submission(&mut self) {
+        for (name, _) in VARIABLES {
+            self.inherited_text(name);
+        }
+        self.out.passed = Passed::of(&self.out);
+        self.requested = requested::variables(&self.out);
+        for (name, value) in self.out.passed.given.clone() {
+            // An option of the submission stays as it is: another value is given where the variable is used.
+            let span = value.place();
+            self.out.uses.extend(span.map(|span| (span, vec![span])));
+            // Slurm's manual and its code differ about which of two values counts.
+            let code = self.is_inherited(&name) || value.text().contains(['\'', '"']);
+            let value = match span.filter(|_| code) {
+                Some(span) => Traced::computed(&value.text(), span, Why::Environment),
+                None => value,
+            };
+            self.scope.set(&name, Variable::Text(value), false);
+            self.scope.exported.insert(name);
         }
     }
 
@@ -271,11 +316,10 @@ impl Walker<'_> {
             self.out.cut = true;
             return;
         }
-        let folder = source
-            .path
-            .rsplit_once('/')
-            .map_or("", |(folder, _)| folder);
-        let (folder, traced) = (folder.to_owned(), Traced::file(file, &source.text));
+        let (folder, traced) = (
+            folder_of_file(&source.path),
+            Traced::file(file, &source.text),
+        );
         self.run_text(traced, folder);
     }
 
@@ -308,9 +352,18 @@ impl Walker<'_> {
         self.depth -= 1;
     }
 
+    /// Whether a variable comes with the job's environment.
+    pub(super) fn is_inherited(&self, name: &str) -> bool {
+        self.variables.contains_key(name) && self.out.passed.inherits(name)
+    }
+
     /// The text of a variable of the environment; it becomes a place of its own, so that it can be changed.
     pub(super) fn inherited_text(&mut self, name: &str) -> Option<Traced> {
-        let value = self.variables.get(name)?.clone();
+        let value = self
+            .variables
+            .get(name)
+            .filter(|_| self.is_inherited(name))?;
+        let value = value.clone();
         let text = &mut self.out.sources[ENVIRONMENT].text;
         let head = format!("{name}=");
         let mut at = 0;
@@ -325,64 +378,5 @@ impl Walker<'_> {
         }
         let start = at + head.len();
         Some(Traced::literal(ENVIRONMENT, start, &value, Quote::Raw))
-    }
-
-    /// A path that a script names, relative to the folder in which the job runs. None where it is not known.
-    pub(super) fn resolved(&self, path: &Traced, doc: &Doc) -> Option<String> {
-        let mut text = String::new();
-        for part in path.parts() {
-            match part.from {
-                super::traced::From::Literal { .. } => text.push_str(&part.text),
-                super::traced::From::Computed { .. } => {
-                    text.push_str(&self.folder_of(&part.text, doc)?);
-                }
-            }
-        }
-        let folder = self.scope.folder.as_deref()?;
-        let all = match text.starts_with('/') || folder.is_empty() {
-            true => text,
-            false => format!("{folder}/{text}"),
-        };
-        Some(normal(&all))
-    }
-
-    /// The folder that a piece of code names, in the ways that scripts have of naming their own.
-    fn folder_of(&self, code: &str, doc: &Doc) -> Option<String> {
-        if code.contains("dirname") && code.contains(SELF) {
-            let Some(Variable::Text(own)) = self.scope.variables.get(SELF) else {
-                return None;
-            };
-            let own = own.known()?;
-            return own.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-        }
-        let own = code.contains("dirname") && (code.contains("$0") || code.contains("BASH_SOURCE"));
-        let submitted = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"].contains(&code);
-        let here = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"].contains(&code);
-        let folder = match (own, submitted, here) {
-            (true, ..) => Some(doc.folder.clone()),
-            (_, true, _) => Some(String::new()),
-            (.., true) => self.scope.folder.clone(),
-            _ => None,
-        };
-        folder.map(|f| if f.is_empty() { ".".to_owned() } else { f })
-    }
-}
-
-/// A path without `.`, `..` and doubled slashes.
-pub(super) fn normal(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|p| *p != "..") => {
-                parts.pop();
-            }
-            _ => parts.push(part),
-        }
-    }
-    let joined = parts.join("/");
-    match path.starts_with('/') {
-        true => format!("/{joined}"),
-        false => joined,
     }
 }

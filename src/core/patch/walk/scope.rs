@@ -50,6 +50,12 @@ pub(super) struct Scope {
     pub folder: Option<String>,
     /// The script has ended here.
     pub ended: bool,
+    /// Whatever is set is exported (`set -a`).
+    pub exports_all: bool,
+    /// Variables that calculate with what they are given (`declare -i`).
+    pub numbers: BTreeSet<String>,
+    /// Code that may have set any variable.
+    pub clouded: Option<Traced>,
 }
 
 /// Bytes that one name of a scope takes, roughly.
@@ -97,6 +103,18 @@ impl Scope {
             items.truncate(MAX_WORDS);
         }
         self.variables.insert(name.to_owned(), value);
+        if self.exports_all {
+            self.exported.insert(name.to_owned());
+        }
+    }
+
+    /// Code was run that may have set any variable.
+    pub fn cloud(&mut self, code: &Traced) {
+        let texts = self.variables.values_mut();
+        for value in texts.filter(|v| matches!(v, Variable::Text(_))) {
+            *value = Variable::Text(code.clone());
+        }
+        self.clouded = Some(code.clone());
     }
 
     /// The variables that a program started here inherits, and nothing else.
@@ -104,6 +122,7 @@ impl Scope {
         let mut scope = Self {
             exported: self.exported.clone(),
             folder: self.folder.clone(),
+            clouded: self.clouded.clone(),
             ..Self::default()
         };
         let variables = self.variables.iter();
@@ -138,6 +157,9 @@ impl Scope {
             }
         }
         self.exported.extend(other.exported);
+        self.exports_all |= other.exports_all;
+        self.numbers.extend(other.numbers);
+        self.clouded = self.clouded.take().or(other.clouded);
         self.functions.extend(other.functions);
         if self.args != other.args {
             self.args = joined(std::mem::take(&mut self.args), other.args);
