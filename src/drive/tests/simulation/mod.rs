@@ -8,7 +8,8 @@
 //! or sits in a controller that answers nothing else; squeue leaves a job out for at most 25 s at a time, and
 //! shows it for a minute in between; a job that is requeued is so within 20 s of its end; caches are at
 //! most 60 s old, and an open shows what is there; nobody is stopped between the look at the owner's own file and
-//! the start of sbatch.
+//! the start of sbatch or scancel; the job's own node has the cluster's clock, because Slurm's authentication refuses another
+//! (munged(8): a credential lives for 300 s).
 
 mod cluster;
 mod commands;

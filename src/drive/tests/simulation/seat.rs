@@ -9,6 +9,7 @@ use super::relay::Duty;
 use super::world::{Fault, Killed, Process, World};
 use crate::core::job::{JobId, Token};
 use crate::core::supervise::History;
+use crate::core::supervise::tests::double::at;
 use crate::drive::record::Array;
 use crate::drive::steady::Anchor;
 use crate::drive::{Clock, Environment, Handle, Notice, Observer, Supervisor};
@@ -115,7 +116,10 @@ impl World {
         takeover: Takeover,
         duty: &Duty,
     ) -> Option<Supervisor> {
-        let now = self.wall(host);
+        let now = match duty {
+            Duty::AtEnd { .. } => at(self.now.get()),
+            _ => self.wall(host),
+        };
         // What is opened is seen as it is.
         self.disk.borrow_mut().refresh(host);
         let folder = self.folder();
