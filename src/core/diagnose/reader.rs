@@ -286,7 +286,7 @@ impl Reader<'_> {
         }
         let first = literals
             .iter()
-            .find(|(entry, at)| *at < line.own && COMPILED[*entry].may_continue(&line.text));
+            .find(|(entry, at)| *at < line.own && COMPILED[*entry].may_continue(&line.text, *at));
         if let Some((signature, _)) = first {
             let signature = *signature;
             let entry = COMPILED[signature].signature;

@@ -27,9 +27,14 @@ struct Gram {
 struct Markers {
     /// A bit for each value of [`hash`]: most of what stands in a line has none.
     marks: Box<[u64; 1 << 10]>,
-    /// Sorted by their bytes.
+    /// By the slot of their bytes.
     grams: Vec<Gram>,
+    /// First of `grams` by slot.
+    starts: Box<[u16; SLOTS + 1]>,
 }
+
+/// Slots of the index over the grams.
+const SLOTS: usize = 1 << 11;
 
 static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
     let rows = FRAMES.iter().enumerate();
@@ -47,13 +52,21 @@ static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
         })
     };
     let mut grams: Vec<Gram> = needles.flat_map(grams).collect();
-    grams.sort_by_key(|gram| gram.bytes);
+    grams.sort_by_key(|gram| slot(hash(gram.bytes)));
+    let before = |s| grams.partition_point(|gram| slot(hash(gram.bytes)) < s);
+    let starts = Box::new(std::array::from_fn(|s| {
+        u16::try_from(before(s)).unwrap_or(u16::MAX)
+    }));
     let mut marks = Box::new([0; 1 << 10]);
     for gram in &grams {
         let hash = hash(gram.bytes);
         marks[hash >> 6] |= 1 << (hash & 63);
     }
-    Markers { marks, grams }
+    Markers {
+        marks,
+        grams,
+        starts,
+    }
 });
 
 /// The gram that a word begins with, as a number.
@@ -70,9 +83,17 @@ fn hash(gram: u64) -> usize {
     (gram.wrapping_mul(0xc4cc_b560_b5d4_a61d) >> 48) as usize
 }
 
+fn slot(hash: usize) -> usize {
+    hash % SLOTS
+}
+
 /// The heaviest row of which a needle stands in the line, among equals the last.
 pub(super) fn heaviest(line: &str) -> Option<&'static Row> {
-    let Markers { marks, grams } = &*MARKERS;
+    let Markers {
+        marks,
+        grams,
+        starts,
+    } = &*MARKERS;
     let order = |row: usize| (FRAMES[row].weight, row);
     let mut heaviest: Option<usize> = None;
     let text = line.as_bytes();
@@ -83,8 +104,9 @@ pub(super) fn heaviest(line: &str) -> Option<&'static Row> {
         if marks[hash >> 6] >> (hash & 63) & 1 == 0 {
             continue;
         }
-        let first = grams.partition_point(|gram| gram.bytes < bytes);
-        for gram in grams[first..].iter().take_while(|g| g.bytes == bytes) {
+        let slot = slot(hash);
+        let range = usize::from(starts[slot])..usize::from(starts[slot + 1]);
+        for gram in grams[range].iter().filter(|gram| gram.bytes == bytes) {
             let from = at.checked_sub(gram.at);
             if from.is_some_and(|from| text[from..].starts_with(gram.first))
                 && heaviest.is_none_or(|h| order(gram.row) > order(h))

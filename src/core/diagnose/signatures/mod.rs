@@ -247,10 +247,11 @@ impl Compiled {
         (fits && !barred).then_some(Match { at })
     }
 
-    /// A wrapped message whose first line holds a literal but not the pattern.
-    pub(crate) fn may_continue(&self, text: &str) -> bool {
+    /// A wrapped message whose first line holds a literal, the first at `at`, but not the pattern.
+    pub(crate) fn may_continue(&self, text: &str, at: usize) -> bool {
         self.signature.wraps
             && self.pattern.is_some()
+            && !(self.signature.quotable && closed(text, at))
             && self.unless.as_ref().is_none_or(|p| !p.is_match(text))
     }
 }
@@ -263,8 +264,36 @@ fn quoted(text: &str, at: usize) -> bool {
         "memory in use",
         " is free",
     ];
-    let (mut head, message) = text.split_at(at);
-    // The name of the exception in front of the message is a part of it.
+    let (head, message) = (head_of(text, at), &text[at..]);
+    let in_quotes = opening(head).is_some();
+    let prose = || {
+        let word = head.trim_end().rsplit(char::is_whitespace).next();
+        let word = word.map_or("", |w| w.strip_suffix(',').unwrap_or(w));
+        head.ends_with(' ') && word.len() > 1 && word.bytes().all(|b| b.is_ascii_lowercase())
+    };
+    (in_quotes || prose()) && !FIGURES.iter().any(|f| message.contains(f))
+}
+
+/// Does the message at byte `at` stand in quotes that end in the same line? Then no other line belongs to it.
+fn closed(text: &str, at: usize) -> bool {
+    let closing = opening(head_of(text, at)).map(|quote| match quote {
+        '“' => '”',
+        '‘' => '’',
+        '«' => '»',
+        same => same,
+    });
+    closing.is_some_and(|quote| text[at..].contains(quote))
+}
+
+/// The quote that opens at the end of a text.
+fn opening(head: &str) -> Option<char> {
+    let last = head.chars().next_back();
+    last.filter(|c| matches!(c, '"' | '\'' | '`' | '“' | '‘' | '«'))
+}
+
+/// What stands before the message at byte `at`, of which the name of the exception in front is a part.
+fn head_of(text: &str, at: usize) -> &str {
+    let mut head = &text[..at];
     while let Some(shorter) = head
         .trim_end()
         .strip_suffix(':')
@@ -272,13 +301,7 @@ fn quoted(text: &str, at: usize) -> bool {
     {
         head = shorter;
     }
-    let in_quotes = head.ends_with(['"', '\'', '`', '“', '‘', '«']);
-    let prose = || {
-        let word = head.trim_end().rsplit(char::is_whitespace).next();
-        let word = word.map_or("", |w| w.strip_suffix(',').unwrap_or(w));
-        head.ends_with(' ') && word.len() > 1 && word.bytes().all(|b| b.is_ascii_lowercase())
-    };
-    (in_quotes || prose()) && !FIGURES.iter().any(|f| message.contains(f))
+    head
 }
 
 /// Bytes of the dotted name of an exception at the end of a text.
