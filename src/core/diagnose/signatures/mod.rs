@@ -377,6 +377,40 @@ mod tests {
     }
 
     #[test]
+    fn a_quotation_that_ends_in_its_line_does_not_go_on_in_the_next() {
+        let entry = COMPILED.iter().find(|e| e.signature.id == "torch_cuda_oom");
+        let entry = entry.expect("the table has it");
+        let goes_on = |text: &str| {
+            let at = text.find("CUDA out").expect("the text quotes it");
+            entry.may_continue(text, at)
+        };
+        let name = "torch.OutOfMemoryError";
+        assert!(!goes_on(&format!(
+            "it said \"{name}: CUDA out of memory. Tried\" and died"
+        )));
+        assert!(!goes_on("it said “CUDA out of memory.” and died"));
+        assert!(goes_on(&format!(
+            "it said \"{name}: CUDA out of memory. Tried"
+        )));
+        assert!(goes_on(&format!("{name}: CUDA out of memory. Tried")));
+    }
+
+    #[test]
+    fn the_limits_of_grid_engine_tell_of_what_they_limit() {
+        for (limit, kind) in [
+            ("h_vmem", "host_oom"),
+            ("h_rss", "host_oom"),
+            ("h_cpu", "time_limit"),
+        ] {
+            let line = format!(
+                "W|job 4711 exceeds job hard limit \"{limit}\" of queue \"all.q@gpu07\" (2.0 > limit:1.0) - sending SIGKILL"
+            );
+            let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
+            assert_eq!(found.map(|e| e.signature.kind), Some(kind), "{line}");
+        }
+    }
+
+    #[test]
     fn an_xid_is_hardware_where_the_table_of_devices_says_so() {
         use crate::core::device::{Clock, Origin, Xid};
         let clock = Clock {
