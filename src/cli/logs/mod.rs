@@ -113,23 +113,35 @@ fn read(scanner: &mut Scanner, path: &Path, start: u64) -> Result<u64, Unread> {
     };
     let source = scanner.source(&path.display().to_string());
     let mut chunk = vec![0; CHUNK];
-    let mut offset = 0;
+    // The chunk begins with so many bytes of a line whose end was not read yet: a line in two pieces costs more.
+    let (mut offset, mut held) = (0, 0);
     loop {
-        let to_start = usize::try_from(start.saturating_sub(offset)).unwrap_or(CHUNK);
+        let read = offset + held as u64;
+        let to_start = usize::try_from(start.saturating_sub(read)).unwrap_or(CHUNK);
+        let room = CHUNK - held;
         let wanted = if to_start == 0 {
-            CHUNK
+            room
         } else {
-            to_start.min(CHUNK)
+            to_start.min(room)
         };
-        match reader.read(&mut chunk[..wanted]) {
+        match reader.read(&mut chunk[held..held + wanted]) {
             Ok(0) => break,
             Ok(n) => {
-                if let Some(program) = packed(&chunk[..n]).filter(|_| offset == 0) {
+                held += n;
+                if let Some(program) = packed(&chunk[..n]).filter(|_| read == 0) {
                     return Err(Unread::Packed(program));
                 }
-                scanner.feed(source, offset, &chunk[..n]);
-                offset += n as u64;
-                if offset == start {
+                let is_start = read + n as u64 == start;
+                let lines = if is_start {
+                    held
+                } else {
+                    whole_lines(&chunk[..held])
+                };
+                scanner.feed(source, offset, &chunk[..lines]);
+                offset += lines as u64;
+                chunk.copy_within(lines..held, 0);
+                held -= lines;
+                if is_start {
                     scanner.restart(source);
                 }
             }
@@ -137,8 +149,15 @@ fn read(scanner: &mut Scanner, path: &Path, start: u64) -> Result<u64, Unread> {
             Err(e) => return Err(e.into()),
         }
     }
+    scanner.feed(source, offset, &chunk[..held]);
     scanner.finish_source(source);
-    Ok(offset)
+    Ok(offset + held as u64)
+}
+
+/// Bytes of the whole lines in a chunk; all of it where it holds a part of one only.
+fn whole_lines(chunk: &[u8]) -> usize {
+    let end = chunk.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
+    end.map_or(chunk.len(), |end| end + 1)
 }
 
 /// The program that unpacks a file that begins like this (RFC 1952, RFC 8878, and the formats of xz and bzip2).

@@ -1,5 +1,8 @@
 //! What stands around a message: the traceback of the one who printed it, and what was going on.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 
 use super::frame::{Frame, Shape};
@@ -61,8 +64,11 @@ const SOURCE_LINES: u8 = 16;
 impl Stream {
     /// Takes a line and says what it is.
     fn take(&mut self, line: &Line) -> Part {
+        static HEAD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("Traceback (most"));
+        static CHAIN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("above exception"));
         let body = line.body();
-        if body.contains("Traceback (most") {
+        let holds = |finder: &Finder<'_>| finder.find(body.as_bytes()).is_some();
+        if holds(&HEAD) {
             if !self.chained {
                 self.frames.clear();
             }
@@ -74,7 +80,7 @@ impl Stream {
             self.latest = line.number;
             return Part::Head;
         }
-        if body.contains("above exception") {
+        if holds(&CHAIN) {
             self.chained = true;
             return Part::Plain;
         }
@@ -274,10 +280,16 @@ impl Context {
             self.read |= 1 << marker;
             self.announce(*marker, line.number);
         }
-        let at = self.streams.iter().position(|s| s.printer == line.printer);
-        let mut stream = at.map(|at| self.streams.remove(at)).unwrap_or_default();
-        stream.printer = line.printer;
-        let part = stream.take(line);
+        match self.streams.iter().position(|s| s.printer == line.printer) {
+            Some(at) => self.streams[at..].rotate_left(1),
+            None => self.begin(line.printer),
+        }
+        let last = self.streams.len() - 1;
+        let stream = &mut self.streams[last];
+        (stream.take(line), stream)
+    }
+
+    fn begin(&mut self, printer: Printer) {
         if self.streams.len() == PRINTERS {
             self.streams.remove(0);
         }
@@ -285,9 +297,10 @@ impl Context {
             // Most of thousands of logs have one printer.
             self.streams.reserve_exact(1);
         }
-        self.streams.push(stream);
-        let last = self.streams.len() - 1;
-        (part, &mut self.streams[last])
+        self.streams.push(Stream {
+            printer,
+            ..Stream::default()
+        });
     }
 
     /// The traceback of a printer.

@@ -255,12 +255,10 @@ pub(crate) fn said(text: &str, body: &str) -> Option<&'static Signature> {
         "will retry",
     ];
     // Asked first, for most lines have none of them.
-    let level = || {
-        ["ERROR", "CRITICAL", "FATAL"]
-            .iter()
-            .any(|word| text.contains(word))
-            && LEVEL.is_match(text)
-    };
+    static WORDS: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new("ERROR|CRITICAL|FATAL").expect("a constant of this file, compiled by its tests")
+    });
+    let level = || WORDS.is_match(text) && LEVEL.is_match(text);
     let begins = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-');
     let may_begin = body.bytes().next().is_some_and(begins);
     let serious = || !HARMLESS.iter().any(|words| text.contains(words));

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -76,11 +77,13 @@ static COMPILED: LazyLock<Vec<(Regex, Shape)>> = LazyLock::new(|| {
 fn may_be_frame(body: &str) -> bool {
     let start = body.trim_start();
     let named = |at: usize| body[..at].ends_with([':', '>']) || body[..at].ends_with(".py");
-    let mut places = memchr::memmem::find_iter(body.as_bytes(), " in ");
+    static IN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(" in "));
+    static FILE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("File \""));
+    let mut places = IN.find_iter(body.as_bytes());
     start.starts_with("File ")
         || start.starts_with("Cell In")
         || places.any(|at| start.starts_with(['│', '|']) || named(at))
-        || body.contains("File \"")
+        || FILE.find(body.as_bytes()).is_some()
 }
 
 /// Longest text that is looked at for a frame, in bytes.

@@ -41,6 +41,8 @@ struct Cursor<'f> {
     bar: Option<(usize, Shown)>,
     /// The latest announcement of a phase.
     ambient: Option<(u8, usize)>,
+    /// A place before which the newlines are counted, and how many they are.
+    counted: (usize, usize),
 }
 
 impl<'f> Cursor<'f> {
@@ -51,12 +53,15 @@ impl<'f> Cursor<'f> {
             noted: 0,
             bar: None,
             ambient: None,
+            counted: (0, 0),
         }
     }
 
     /// Number of the line that a byte stands in.
-    fn line(&self, block: &Block<'_>, at: usize) -> u64 {
-        block.line + self.found.newlines_before(block.bytes, at) as u64
+    fn line(&mut self, block: &Block<'_>, at: usize) -> u64 {
+        let newlines = self.found.newlines_before(block.bytes, at, self.counted);
+        self.counted = (at, newlines);
+        block.line + newlines as u64
     }
 
     /// How many bars a line has that show progress or may.

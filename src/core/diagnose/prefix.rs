@@ -88,7 +88,7 @@ impl Line {
             sanitize(&piece.bytes[..piece.own]).len()
         };
         let body_at = if piece.starts_line {
-            PREFIX.find(&text).map_or(0, |m| m.end())
+            prefix_end(&text)
         } else {
             0
         };
@@ -123,26 +123,90 @@ impl Line {
 }
 
 /// One alternative for each thing that is put before a message.
-static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
-    let parts = [
-        r"(?:> ?)+",                                             // a quotation
-        r"\([A-Za-z_][\w.]*(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray, vLLM
-        r"\[[Rr]ank ?\d+\]:? ?",                                 // torchrun
-        r" {0,3}\d{1,4}: ",                                      // srun -l
-        r"\[\d+\] ",                                             // log viewers, mpirun
-        r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]{0,32}(?:,? [EWIF] \d+ \d+)?\]?:? ?(?:- )?",
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+,? ",
-        r"(?:ERROR|WARNING|INFO|DEBUG|CRITICAL):[A-Za-z_][\w.]*:", // Python's logging.basicConfig
-        r"(?:ERROR|WARNING|INFO|DEBUG|CRITICAL|FATAL):?(?: \d\d-\d\d \d\d:\d\d:\d\d)? ?(?:\[?[\w./-]+\.py:\d+\])? ?",
-        r"\[(?:ERROR|WARNING|INFO|DEBUG|CRITICAL)\] ?(?:\[[\w.:<>-]+\] ?)?", // DeepSpeed
-        r"\[?[EWIF]\d{3,4} \d\d:\d\d:\d\d[.\d]* (?:\d+ )?[\w./-]+:\d+\] ?(?:\[[\d/_]+\] ?)?", // glog
-        r"\[[EWIF] [\w./-]+\.(?:cpp|cc|h):\d+\] ?",
-        r"\|? ?(?:ERROR|WARNING|INFO|DEBUG|CRITICAL) ?\| ?[\w.:]+ ?(?:\||:|-) ?", // loguru, fairseq
-        r"SUBPROCESS: ?",
-        r"[\w./]+\.cc:\d+: ", // raylet
-    ];
-    compiled(&format!("^(?:{})+", parts.join("|")))
-});
+const PARTS: [&str; 15] = [
+    r"(?:> ?)+",                                             // a quotation
+    r"\([A-Za-z_][\w.]*(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray, vLLM
+    r"\[[Rr]ank ?\d+\]:? ?",                                 // torchrun
+    r" {0,3}\d{1,4}: ",                                      // srun -l
+    r"\[\d+\] ",                                             // log viewers, mpirun
+    r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]{0,32}(?:,? [EWIF] \d+ \d+)?\]?:? ?(?:- )?",
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+,? ",
+    r"(?:ERROR|WARNING|INFO|DEBUG|CRITICAL):[A-Za-z_][\w.]*:", // Python's logging.basicConfig
+    r"(?:ERROR|WARNING|INFO|DEBUG|CRITICAL|FATAL):?(?: \d\d-\d\d \d\d:\d\d:\d\d)? ?(?:\[?[\w./-]+\.py:\d+\])? ?",
+    r"\[(?:ERROR|WARNING|INFO|DEBUG|CRITICAL)\] ?(?:\[[\w.:<>-]+\] ?)?", // DeepSpeed
+    r"\[?[EWIF]\d{3,4} \d\d:\d\d:\d\d[.\d]* (?:\d+ )?[\w./-]+:\d+\] ?(?:\[[\d/_]+\] ?)?", // glog
+    r"\[[EWIF] [\w./-]+\.(?:cpp|cc|h):\d+\] ?",
+    r"\|? ?(?:ERROR|WARNING|INFO|DEBUG|CRITICAL) ?\| ?[\w.:]+ ?(?:\||:|-) ?", // loguru, fairseq
+    r"SUBPROCESS: ?",
+    r"[\w./]+\.cc:\d+: ", // raylet
+];
+
+static PREFIX: LazyLock<Regex> = LazyLock::new(|| compiled(&format!("^(?:{})+", PARTS.join("|"))));
+
+/// Where the message begins. The pattern takes one thing after the other and none back, so the most frequent
+/// one is taken off without it, and it is asked only where another may follow.
+fn prefix_end(text: &str) -> usize {
+    let mut end = 0;
+    while let Some(length) = printer_bytes(&text.as_bytes()[end..]) {
+        end += length;
+    }
+    let rest = &text[end..];
+    if !may_begin_prefix(rest.as_bytes()) {
+        return end;
+    }
+    end + PREFIX.find(rest).map_or(0, |m| m.end())
+}
+
+/// Bytes of `(WorkerDict pid=4321) ` at the beginning of a text, as Ray and vLLM print it. None also where only
+/// the pattern can tell.
+fn printer_bytes(text: &[u8]) -> Option<usize> {
+    let run = |from: usize, of: fn(u8) -> bool| {
+        from + text[from..].iter().take_while(|b| of(**b)).count()
+    };
+    let one = |at: usize, byte: u8| text.get(at) == Some(&byte);
+    let named = one(0, b'(')
+        && text
+            .get(1)
+            .is_some_and(|b| in_word(*b) && !b.is_ascii_digit());
+    let mut end = run(named.then_some(1)?, |b| in_word(b) || b == b'.');
+    if one(end, b' ') && !one(end + 1, b')') {
+        end += 1;
+        while !one(end, b')') {
+            let key = run(end, |b| b.is_ascii_lowercase() || b == b'_');
+            let value = run(key, |b| b == b'=') + 1;
+            if key == end || value != key + 2 {
+                return None;
+            }
+            let value_end = run(key + 1, |b| in_word(b) || matches!(b, b'.' | b':' | b'-'));
+            if value_end == key + 1 {
+                return None;
+            }
+            end = value_end;
+            end += usize::from(one(end, b','));
+            end += usize::from(one(end, b' '));
+        }
+    }
+    one(end, b')').then(|| end + 1 + usize::from(one(end + 1, b' ')))
+}
+
+/// Can the pattern match at the beginning of a text? What each of its parts needs there.
+fn may_begin_prefix(text: &[u8]) -> bool {
+    let level = |b: Option<&u8>| b.is_some_and(|b| matches!(b, b'C'..=b'F' | b'I' | b'W'));
+    let number = |b: Option<&u8>| b.is_some_and(u8::is_ascii_digit);
+    let source = |b: u8| in_word(b) || matches!(b, b'.' | b'/');
+    match text.first() {
+        Some(b'>' | b'(' | b' ' | b'|') => true,
+        Some(b'[') => {
+            let next = text.get(1);
+            level(next) || number(next) || matches!(text, [_, b'R' | b'r', b'a', b'n', b'k', ..])
+        }
+        first if level(first) || number(first) || first == Some(&b'S') => true,
+        _ => {
+            let run = text.iter().take_while(|b| source(**b)).count();
+            text[..run].ends_with(b".cc")
+        }
+    }
+}
 
 static LOUD: LazyLock<Regex> = LazyLock::new(|| compiled(r"\b(?:ERROR|CRITICAL|FATAL)\b"));
 static DATE: LazyLock<Regex> = LazyLock::new(|| {
@@ -183,7 +247,7 @@ fn number_after<T: std::str::FromStr>(
 
 /// A cleaned line without what stands in front of its message.
 pub(crate) fn body_of(text: &str) -> &str {
-    &text[PREFIX.find(text).map_or(0, |m| m.end())..]
+    &text[prefix_end(text)..]
 }
 
 /// Does a word for something mild have its first capital `W`, `I` or `D` at a place: a level, glog's letter
@@ -254,7 +318,30 @@ fn stamp_of(prefix: &str) -> Option<Stamp> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn the_prefix_is_what_the_pattern_takes(
+            parts in prop::collection::vec(
+                prop::sample::select(PARTS.to_vec()).prop_flat_map(|part| {
+                    prop::string::string_regex(&ascii(part).replace("(?-u:\\b)", "")).unwrap()
+                }),
+                0..4,
+            ),
+            rest in prop::sample::select(vec![
+                "", "M", "(", "(a )", "(a k=v", "(a k=v)", "[rank", "[rank1] x", "[E", "a.cc:1: ", ".cc:1", "W", "é", "1: ",
+            ]),
+            cut in 0_usize..4,
+        ) {
+            let text = parts.concat() + rest;
+            let from = text.char_indices().nth(cut).map_or(0, |(at, _)| at);
+            let text = &text[from..];
+            prop_assert_eq!(prefix_end(text), PREFIX.find(text).map_or(0, |m| m.end()), "{}", text);
+        }
+    }
 
     fn read(text: &str) -> Line {
         Line::read(Piece {

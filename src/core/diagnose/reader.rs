@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -150,11 +151,14 @@ impl Reader<'_> {
 
     /// Who prints, and when.
     fn surroundings(&mut self, line: &Line) {
-        const ENGINES: [&str; 5] = ["vllm", "vLLM", "sglang", "SGLang", "WorkerDict"];
+        static ENGINES: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new("vllm|vLLM|sglang|SGLang|WorkerDict")
+                .expect("a constant, compiled by the tests of this file")
+        });
         if let Some(pid) = line.printer.pid {
             self.ours.know(pid);
         }
-        self.ours.engine = self.ours.engine || ENGINES.iter().any(|name| line.text.contains(name));
+        self.ours.engine = self.ours.engine || ENGINES.is_match(&line.text);
         if let Some(stamp) = line.stamp {
             self.text.last_stamp = Some((stamp, line.number));
         }
@@ -282,7 +286,7 @@ impl Reader<'_> {
         }
         let first = literals
             .iter()
-            .find(|(entry, at)| *at < line.own && COMPILED[*entry].may_continue(&line.text));
+            .find(|(entry, at)| *at < line.own && COMPILED[*entry].may_continue(&line.text, *at));
         if let Some((signature, _)) = first {
             let signature = *signature;
             let entry = COMPILED[signature].signature;
@@ -388,8 +392,7 @@ fn summary_rank(text: &str) -> Option<u32> {
         Regex::new(&ascii(r"\brank\s*: (\d+) \(local_rank: \d+\)"))
             .expect("a constant, compiled by the tests of this file")
     });
-    if !text.contains("(local_rank:") {
-        return None;
-    }
+    static NAMED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("(local_rank:"));
+    NAMED.find(text.as_bytes())?;
     RANK.captures(text)?.get(1)?.as_str().parse().ok()
 }

@@ -5,10 +5,14 @@ use std::sync::LazyLock;
 use super::frames::{FRAMES, Row};
 use crate::core::diagnose::sieve::rarest_quad;
 
-/// Bytes of a needle by which it is looked for; none begins with fewer.
-const GRAM: usize = 6;
+/// Bytes of a needle by which it is looked for.
+const GRAM: usize = 5;
 
-/// What stands for a needle: some bytes of its beginning, and where in it they stand.
+/// Bytes between two places of a line that are looked at. No needle begins with fewer bytes than cover a gram
+/// wherever it stands.
+const STRIDE: usize = 2;
+
+/// What stands for a needle: some bytes of its beginning, and where in it they stand. Each has [`STRIDE`].
 #[derive(Debug, Clone, Copy)]
 struct Gram {
     bytes: u64,
@@ -22,62 +26,89 @@ struct Gram {
 /// All needles, by their grams.
 struct Markers {
     /// A bit for each value of [`hash`]: most of what stands in a line has none.
-    marks: Vec<u64>,
-    /// Sorted by their bytes.
+    marks: Box<[u64; 1 << 10]>,
+    /// By the slot of their bytes.
     grams: Vec<Gram>,
+    /// First of `grams` by slot.
+    starts: Box<[u16; SLOTS + 1]>,
 }
+
+/// Slots of the index over the grams.
+const SLOTS: usize = 1 << 11;
 
 static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
     let rows = FRAMES.iter().enumerate();
     let needles = rows.flat_map(|(row, r)| r.needles.split(" | ").map(move |n| (row, n)));
-    let gram = |(row, needle): (usize, &'static str)| {
-        let beginning = parts(needle).0.as_bytes();
-        let at = rarest_quad(beginning).min(beginning.len().checked_sub(GRAM)?);
-        Some(Gram {
-            bytes: beginning[at..at + GRAM]
-                .iter()
-                .fold(0, |gram, byte| next(gram, *byte)),
+    let grams = |(row, needle): (usize, &'static str)| {
+        let first = parts(needle).0.as_bytes();
+        let latest = (first.len() + 1).saturating_sub(GRAM + STRIDE);
+        let from = rarest_quad(first).min(latest);
+        (from..from + STRIDE).map(move |at| Gram {
+            bytes: gram_of(word_of(&first[at..])),
             at,
             row,
             needle,
-            first: beginning,
+            first,
         })
     };
-    let mut grams: Vec<Gram> = needles.filter_map(gram).collect();
-    grams.sort_by_key(|gram| gram.bytes);
-    let mut marks = vec![0; 1 << 10];
+    let mut grams: Vec<Gram> = needles.flat_map(grams).collect();
+    grams.sort_by_key(|gram| slot(hash(gram.bytes)));
+    let before = |s| grams.partition_point(|gram| slot(hash(gram.bytes)) < s);
+    let starts = Box::new(std::array::from_fn(|s| {
+        u16::try_from(before(s)).unwrap_or(u16::MAX)
+    }));
+    let mut marks = Box::new([0; 1 << 10]);
     for gram in &grams {
         let hash = hash(gram.bytes);
         marks[hash >> 6] |= 1 << (hash & 63);
     }
-    Markers { marks, grams }
+    Markers {
+        marks,
+        grams,
+        starts,
+    }
 });
 
-/// The gram that ends with a byte, as a number, behind the gram before it.
-fn next(before: u64, byte: u8) -> u64 {
-    before >> 8 | u64::from(byte) << (8 * (GRAM - 1))
+/// The gram that a word begins with, as a number.
+fn gram_of(word: [u8; 8]) -> u64 {
+    u64::from_le_bytes(word) & (u64::MAX >> (64 - 8 * GRAM))
+}
+
+/// Up to eight bytes, and zeros behind them.
+fn word_of(bytes: &[u8]) -> [u8; 8] {
+    std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))
 }
 
 fn hash(gram: u64) -> usize {
     (gram.wrapping_mul(0xc4cc_b560_b5d4_a61d) >> 48) as usize
 }
 
+fn slot(hash: usize) -> usize {
+    hash % SLOTS
+}
+
 /// The heaviest row of which a needle stands in the line, among equals the last.
 pub(super) fn heaviest(line: &str) -> Option<&'static Row> {
-    let Markers { marks, grams } = &*MARKERS;
+    let Markers {
+        marks,
+        grams,
+        starts,
+    } = &*MARKERS;
     let order = |row: usize| (FRAMES[row].weight, row);
     let mut heaviest: Option<usize> = None;
-    let mut bytes = 0;
-    for (end, byte) in (1..).zip(line.as_bytes()) {
-        bytes = next(bytes, *byte);
+    let text = line.as_bytes();
+    for at in (0..text.len()).step_by(STRIDE) {
+        let rest = &text[at..];
+        let bytes = gram_of(rest.first_chunk().map_or_else(|| word_of(rest), |w| *w));
         let hash = hash(bytes);
         if marks[hash >> 6] >> (hash & 63) & 1 == 0 {
             continue;
         }
-        let first = grams.partition_point(|gram| gram.bytes < bytes);
-        for gram in grams[first..].iter().take_while(|g| g.bytes == bytes) {
-            let from = usize::checked_sub(end, gram.at + GRAM);
-            if from.is_some_and(|from| line.as_bytes()[from..].starts_with(gram.first))
+        let slot = slot(hash);
+        let range = usize::from(starts[slot])..usize::from(starts[slot + 1]);
+        for gram in grams[range].iter().filter(|gram| gram.bytes == bytes) {
+            let from = at.checked_sub(gram.at);
+            if from.is_some_and(|from| text[from..].starts_with(gram.first))
                 && heaviest.is_none_or(|h| order(gram.row) > order(h))
                 && fits(gram.needle, line)
             {
@@ -122,10 +153,13 @@ mod tests {
         let rows = FRAMES.iter().enumerate();
         let needles = rows.flat_map(|(row, r)| r.needles.split(" | ").map(move |n| (row, n)));
         for (row, needle) in needles {
-            assert!(parts(needle).0.len() >= GRAM, "{needle}");
-            let line = format!("x{}", needle.replace('*', " ").trim_end_matches('$'));
-            let found = heaviest(&line).expect(needle);
-            assert!(found.weight >= FRAMES[row].weight, "{needle}");
+            assert!(parts(needle).0.len() >= GRAM + STRIDE - 1, "{needle}");
+            for before in ["", "x", "xx"] {
+                let text = needle.replace('*', " ");
+                let line = format!("{before}{}", text.trim_end_matches('$'));
+                let found = heaviest(&line).expect(needle);
+                assert!(found.weight >= FRAMES[row].weight, "{needle}");
+            }
         }
         assert!(heaviest("a sentence about the weather, and nothing else").is_none());
     }

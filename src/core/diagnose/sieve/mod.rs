@@ -60,12 +60,15 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Newlines before a place of the text.
-    pub(crate) fn newlines_before(&self, text: &[u8], at: usize) -> usize {
+    /// Newlines before a place of the text, counted from the place nearest before it of which they are
+    /// known: `counted` is one, with how many there are.
+    pub(crate) fn newlines_before(&self, text: &[u8], at: usize, counted: (usize, usize)) -> usize {
         let stretch = (at / quads::STRETCH).min(self.before.len().saturating_sub(1));
         let known = self.before.get(stretch).copied().unwrap_or(0);
-        let rest = &text[stretch * quads::STRETCH..at];
-        known + memchr::memchr_iter(b'\n', rest).count()
+        let noted = (stretch * quads::STRETCH, known);
+        let counted = Some(counted).filter(|(from, _)| *from <= at);
+        let (from, known) = counted.map_or(noted, |counted| counted.max(noted));
+        known + memchr::memchr_iter(b'\n', &text[from..at]).count()
     }
 }
 
@@ -193,10 +196,9 @@ impl Sieve {
         };
         let mut note = |needle: &Needle, at: usize| {
             note_one(needle, at);
-            for (outer, inside) in &needle.around {
-                let from = at.checked_sub(*inside);
-                if let Some(from) = from.filter(|from| text[*from..].starts_with(outer.text)) {
-                    note_one(outer, from);
+            for outer in &needle.around {
+                if let Some(from) = outer.begins(text, at) {
+                    note_one(&outer.needle, from);
                 }
             }
         };

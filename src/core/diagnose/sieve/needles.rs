@@ -19,8 +19,28 @@ pub(super) struct Needle {
     pub entries: Vec<u16>,
     /// The phase that it announces: an index into [`AMBIENT`].
     pub marker: Option<u8>,
-    /// Needles that hold this one, and where in them it stands: they are not looked for by themselves.
-    pub around: Vec<(Needle, usize)>,
+    /// Needles that hold this one: they are not looked for by themselves.
+    pub around: Vec<Around>,
+}
+
+/// A needle that holds a shorter one.
+#[derive(Debug, Clone)]
+pub(super) struct Around {
+    /// Its first bytes, which tell it from most others.
+    head: [u8; 4],
+    /// Where in it the shorter one stands.
+    inside: usize,
+    pub needle: Box<Needle>,
+}
+
+impl Around {
+    /// Where it begins, if it stands around the shorter one at a place.
+    #[inline(always)]
+    pub(super) fn begins(&self, text: &[u8], at: usize) -> Option<usize> {
+        let from = at.checked_sub(self.inside)?;
+        let rest = &text[from..];
+        (rest.starts_with(&self.head) && rest.starts_with(self.needle.text)).then_some(from)
+    }
 }
 
 /// A frame as pytest prints it: `train.py:12: in main`. What stands before it are the digits.
@@ -80,7 +100,11 @@ pub(super) fn looked_for() -> Vec<Needle> {
         };
         let inner = short.iter().find_map(place);
         match inner.filter(|_| reads && needle.marker.is_none()) {
-            Some((number, at)) => kept[number].around.push((needle, at)),
+            Some((number, inside)) => kept[number].around.push(Around {
+                head: std::array::from_fn(|at| needle.text[at]),
+                inside,
+                needle: Box::new(needle),
+            }),
             None => {
                 if reads && needle.text.len() < LONG {
                     short.push((kept.len(), memmem::Finder::new(needle.text)));

@@ -129,13 +129,15 @@ fn newlines_are_counted_up_to_any_place() {
             })
             .collect();
         SIEVE.search(&text, |_| true, &mut found);
-        let mut newlines = 0;
+        let (mut newlines, mut counted) = (0, (0, 0));
         for at in 0..length {
-            assert_eq!(
-                found.newlines_before(&text, at),
-                newlines,
-                "{at} of {length}"
-            );
+            for counted in [(0, 0), counted, (length, 0)] {
+                let before = found.newlines_before(&text, at, counted);
+                assert_eq!(before, newlines, "{at} of {length}");
+            }
+            if at % 97 == 0 {
+                counted = (at, newlines);
+            }
             newlines += usize::from(text[at] == b'\n');
         }
         assert_eq!(found.newlines, newlines, "{length}");

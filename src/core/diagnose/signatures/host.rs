@@ -99,6 +99,16 @@ pub(super) const TABLE: &[Signature] = &[
         ..CAUSE
     },
     Signature {
+        id: "flux_oom_kill",
+        kind: "host_oom",
+        literals: &["oom: Memory cgroup out of memory: killed "],
+        any_level: true,
+        pool: CGROUP,
+        source: "flux-core shell, its plugin oom",
+        example: "230.432s: flux-shell[1]: ERROR: oom: Memory cgroup out of memory: killed 1 task on gpu07.",
+        ..CAUSE
+    },
+    Signature {
         id: "service_oom_kill",
         kind: "host_oom",
         literals: &[
@@ -124,10 +134,14 @@ pub(super) const TABLE: &[Signature] = &[
             "TERM_MEMLIMIT: ",
             "PBS: job killed: mem",
             "PBS: job killed: vmem",
+            "exceeds job hard limit ",
         ],
+        pattern: Some(
+            r#"TERM_MEMLIMIT|PBS: job killed|job hard limit "?(?:h_vmem|h_rss|h_data)\b"#,
+        ),
         any_level: true,
         pool: "host memory that the job may use",
-        source: "IBM LSF bjobs and job reports; OpenPBS mom",
+        source: "IBM LSF bjobs and job reports; OpenPBS mom; Grid Engine execd_ck_to_do.c",
         example: "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
         ..CAUSE
     },

@@ -247,10 +247,11 @@ impl Compiled {
         (fits && !barred).then_some(Match { at })
     }
 
-    /// A wrapped message whose first line holds a literal but not the pattern.
-    pub(crate) fn may_continue(&self, text: &str) -> bool {
+    /// A wrapped message whose first line holds a literal, the first at `at`, but not the pattern.
+    pub(crate) fn may_continue(&self, text: &str, at: usize) -> bool {
         self.signature.wraps
             && self.pattern.is_some()
+            && !(self.signature.quotable && closed(text, at))
             && self.unless.as_ref().is_none_or(|p| !p.is_match(text))
     }
 }
@@ -263,8 +264,36 @@ fn quoted(text: &str, at: usize) -> bool {
         "memory in use",
         " is free",
     ];
-    let (mut head, message) = text.split_at(at);
-    // The name of the exception in front of the message is a part of it.
+    let (head, message) = (head_of(text, at), &text[at..]);
+    let in_quotes = opening(head).is_some();
+    let prose = || {
+        let word = head.trim_end().rsplit(char::is_whitespace).next();
+        let word = word.map_or("", |w| w.strip_suffix(',').unwrap_or(w));
+        head.ends_with(' ') && word.len() > 1 && word.bytes().all(|b| b.is_ascii_lowercase())
+    };
+    (in_quotes || prose()) && !FIGURES.iter().any(|f| message.contains(f))
+}
+
+/// Does the message at byte `at` stand in quotes that end in the same line? Then no other line belongs to it.
+fn closed(text: &str, at: usize) -> bool {
+    let closing = opening(head_of(text, at)).map(|quote| match quote {
+        '“' => '”',
+        '‘' => '’',
+        '«' => '»',
+        same => same,
+    });
+    closing.is_some_and(|quote| text[at..].contains(quote))
+}
+
+/// The quote that opens at the end of a text.
+fn opening(head: &str) -> Option<char> {
+    let last = head.chars().next_back();
+    last.filter(|c| matches!(c, '"' | '\'' | '`' | '“' | '‘' | '«'))
+}
+
+/// What stands before the message at byte `at`, of which the name of the exception in front is a part.
+fn head_of(text: &str, at: usize) -> &str {
+    let mut head = &text[..at];
     while let Some(shorter) = head
         .trim_end()
         .strip_suffix(':')
@@ -272,13 +301,7 @@ fn quoted(text: &str, at: usize) -> bool {
     {
         head = shorter;
     }
-    let in_quotes = head.ends_with(['"', '\'', '`', '“', '‘', '«']);
-    let prose = || {
-        let word = head.trim_end().rsplit(char::is_whitespace).next();
-        let word = word.map_or("", |w| w.strip_suffix(',').unwrap_or(w));
-        head.ends_with(' ') && word.len() > 1 && word.bytes().all(|b| b.is_ascii_lowercase())
-    };
-    (in_quotes || prose()) && !FIGURES.iter().any(|f| message.contains(f))
+    head
 }
 
 /// Bytes of the dotted name of an exception at the end of a text.
@@ -350,6 +373,40 @@ mod tests {
                 "{} does not match its own example",
                 s.id
             );
+        }
+    }
+
+    #[test]
+    fn a_quotation_that_ends_in_its_line_does_not_go_on_in_the_next() {
+        let entry = COMPILED.iter().find(|e| e.signature.id == "torch_cuda_oom");
+        let entry = entry.expect("the table has it");
+        let goes_on = |text: &str| {
+            let at = text.find("CUDA out").expect("the text quotes it");
+            entry.may_continue(text, at)
+        };
+        let name = "torch.OutOfMemoryError";
+        assert!(!goes_on(&format!(
+            "it said \"{name}: CUDA out of memory. Tried\" and died"
+        )));
+        assert!(!goes_on("it said “CUDA out of memory.” and died"));
+        assert!(goes_on(&format!(
+            "it said \"{name}: CUDA out of memory. Tried"
+        )));
+        assert!(goes_on(&format!("{name}: CUDA out of memory. Tried")));
+    }
+
+    #[test]
+    fn the_limits_of_grid_engine_tell_of_what_they_limit() {
+        for (limit, kind) in [
+            ("h_vmem", "host_oom"),
+            ("h_rss", "host_oom"),
+            ("h_cpu", "time_limit"),
+        ] {
+            let line = format!(
+                "W|job 4711 exceeds job hard limit \"{limit}\" of queue \"all.q@gpu07\" (2.0 > limit:1.0) - sending SIGKILL"
+            );
+            let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
+            assert_eq!(found.map(|e| e.signature.kind), Some(kind), "{line}");
         }
     }
 

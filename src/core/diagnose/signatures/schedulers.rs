@@ -30,8 +30,13 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "batch_system_time_limit",
         kind: "time_limit",
-        literals: &["TERM_RUNLIMIT: ", "PBS: job killed: walltime"],
-        source: "IBM LSF job reports; OpenPBS mom",
+        literals: &[
+            "TERM_RUNLIMIT: ",
+            "PBS: job killed: walltime",
+            "exceeded hard wallclock time - ",
+            "job.exception type=timeout severity=0",
+        ],
+        source: "IBM LSF job reports; OpenPBS mom; Grid Engine execd_ck_to_do.c (h_rt); flux-core job-exec, as flux job attach shows it",
         example: "=>> PBS: job killed: walltime 3611 exceeded limit 3600",
         ..SCHEDULER
     },
@@ -42,6 +47,38 @@ pub(super) const TABLE: &[Signature] = &[
         pattern: Some(r"DUE TO NODE FAILURE|error: Node failure on|\bNODE_FAIL\b[ ,]"),
         source: "slurmstepd, srun, salloc, Slurm's mails, 2.x to 26.05",
         example: "slurmstepd: error: *** STEP 4711.0 ON gpu07 CANCELLED AT 2026-03-02T04:11:09 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+        ..SCHEDULER
+    },
+    Signature {
+        id: "grid_engine_cpu_limit",
+        kind: "time_limit",
+        literals: &["exceeds job hard limit "],
+        pattern: Some(r#"exceeds job hard limit "?h_cpu\b"#),
+        source: "Grid Engine execd_ck_to_do.c",
+        example: r#"03/02/2026 08:24:00|  main|gpu07|W|job 4711 exceeds job hard limit "h_cpu" of queue "all.q@gpu07" (3601.00000 > limit:3600.00000) - sending SIGKILL"#,
+        ..SCHEDULER
+    },
+    Signature {
+        id: "flux_node_failure",
+        kind: "node_failure",
+        literals: &["job.exception type="],
+        pattern: Some(
+            r"job\.exception type=(?:node-failure |exec severity=0 lost contact with job shell)",
+        ),
+        source: "flux-core job-exec, as flux job attach shows it",
+        example: "311.204s: job.exception type=node-failure severity=2 lost contact with job shell on gpu07 (shell rank 1)",
+        ..SCHEDULER
+    },
+    Signature {
+        id: "cpu_lockup",
+        kind: "node_failure",
+        weight: weight::NETWORK,
+        literals: &[
+            "BUG: soft lockup - CPU#",
+            "Watchdog detected hard LOCKUP on cpu",
+        ],
+        source: "Linux kernel/watchdog.c, 2.6 to 6.x: a processor of the node was stuck in the kernel",
+        example: "watchdog: BUG: soft lockup - CPU#11 stuck for 26s! [python3:4711]",
         ..SCHEDULER
     },
     Signature {
