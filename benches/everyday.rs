@@ -137,7 +137,9 @@ impl Project {
             folder: folder.to_owned(),
             runs,
         };
-        let mut submit = project.oomctl(&["sweep", "submit", "sweep.yaml", "--watch", "--fresh"]);
+        let words = "sweep submit sweep.yaml --watch --fresh --backend local";
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut submit = project.oomctl(&words);
         submit.env("SIM_STEP_S", "0").env("SIM_GPU_GIB", "2.5");
         assert_eq!(submit.output().unwrap().status.code(), Some(3));
         project.multiply();
