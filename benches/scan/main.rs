@@ -15,13 +15,15 @@
     reason = "a benchmark reads files, starts programs and prints"
 )]
 
+mod cost;
 mod measure;
 mod noise;
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use measure::{Cost, Reader};
+use cost::Cost;
+use measure::Reader;
 use noise::Variant;
 
 /// Any number: the same log every time.
@@ -93,7 +95,7 @@ fn compare(path: &Path, variant: Variant, readers: &[Reader], rounds: usize) {
             }
         }
     }
-    let medians: Vec<Cost> = costs.iter_mut().map(|c| measure::median(c)).collect();
+    let medians: Vec<Cost> = costs.iter().map(|c| Cost::median(c)).collect();
     let cat = medians[0].cpu_s;
     let rg = readers.iter().position(|r| r.name == "rg -a -c");
     for (reader, cost) in readers.iter().zip(&medians) {

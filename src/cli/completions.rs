@@ -48,6 +48,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The same for a word that names a shell.
+pub fn of(shell: &str) -> Option<Result<ExitCode, Failure>> {
+    let shell = Shell::from_str(shell, false).ok()?;
+    Some(run(&Args { shell }))
+}
+
 /// The answer to a shell that asks for candidates; `None` when none asks. Whatever goes wrong is silent: the
 /// person is in the middle of a line.
 pub fn answer(program: fn() -> Command) -> Option<ExitCode> {

@@ -153,13 +153,28 @@ pub fn main() -> ExitCode {
     if let Some(code) = completions::answer(Cli::command) {
         return code;
     }
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return print::usage(&error),
+    let done = match answered_at_once() {
+        Some(done) => done,
+        None => match Cli::try_parse() {
+            Ok(cli) => run(cli.command),
+            Err(error) => return print::usage(&error),
+        },
     };
-    match run(cli.command) {
-        Ok(code) => code,
-        Err(failure) => failure.report(),
+    done.unwrap_or_else(|failure| failure.report())
+}
+
+/// What shells and scripts ask for when they start needs none of the tree of commands, which takes longer to build than
+/// the answer.
+fn answered_at_once() -> Option<Result<ExitCode, Failure>> {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let words: Option<Vec<&str>> = arguments.iter().map(|word| word.to_str()).collect();
+    match words?[..] {
+        ["--version" | "-V"] => {
+            let version = concat!("oomctl ", env!("CARGO_PKG_VERSION"));
+            Some(print::data(version).map(|()| ExitCode::SUCCESS))
+        }
+        ["completions", shell] => completions::of(shell),
+        _ => None,
     }
 }
 

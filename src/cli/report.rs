@@ -1,4 +1,4 @@
-//! `oomctl report`: runs as a page to look at, as Markdown, or as text for a mail.
+//! `oomctl report`: runs as a page to look at, as a picture, as Markdown, or as text for a mail.
 
 mod gathered;
 
@@ -95,6 +95,7 @@ fn title(args: &Args, rows: &[Row], project: &Path) -> String {
 
 fn implied(to: Option<&Path>) -> Format {
     match to.and_then(|p| p.extension()).and_then(|e| e.to_str()) {
+        Some("svg") => Format::Svg,
         Some("md") => Format::Markdown,
         Some("txt") => Format::Text,
         _ => Format::Html,

@@ -38,6 +38,7 @@ mod one_machine;
 mod output;
 mod own_scripts;
 mod peers;
+mod picture;
 mod pipeline;
 mod place;
 mod promises;

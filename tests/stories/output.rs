@@ -279,5 +279,13 @@ fn help_of_every_command_names_its_options() {
             .ends(0)
             .says(&["Usage: oomctl", "Options:"]);
     }
-    place.run(&["--version"]).ends(0);
+    // What is answered before the arguments are parsed is what parsing them would have answered.
+    for (at_once, parsed) in [
+        (&["--version"][..], &["--version", "status"][..]),
+        (&["completions", "bash"], &["completions", "--", "bash"]),
+    ] {
+        let at_once = place.run(at_once).ends(0).out;
+        assert!(at_once.contains("oomctl"), "{at_once}");
+        assert_eq!(at_once, place.run(parsed).ends(0).out);
+    }
 }

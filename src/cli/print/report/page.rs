@@ -1,4 +1,4 @@
-//! A report as a page, as Markdown, and as plain text: three templates over one view.
+//! A report as a page, as a picture, as Markdown, and as plain text: four templates over one view.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -9,7 +9,17 @@ use crate::cli::print::Failure;
 use crate::cli::print::run_view::duration;
 use crate::core::units::Bytes;
 
-const PAGE: &str = include_str!("page.html.j2");
+/// The pictures of a page, which are also a picture by themselves.
+macro_rules! with_pictures {
+    ($template:literal) => {
+        concat!(include_str!("pictures.j2"), include_str!($template))
+    };
+}
+
+const PAGE: &str = with_pictures!("page.html.j2");
+const PICTURE: &str = with_pictures!("picture.svg.j2");
+/// Characters in a line of a picture.
+const LINE_MAX: usize = 90;
 const MARKDOWN: &str = include_str!("page.md.j2");
 const TEXT: &str = include_str!("page.txt.j2");
 const STYLE: &str = include_str!("style.css");
@@ -19,6 +29,8 @@ const STYLE: &str = include_str!("style.css");
 pub enum Format {
     /// One HTML page, complete in itself
     Html,
+    /// One SVG picture: attempts and memory over time, as for a README or slides
+    Svg,
     /// Markdown, as for a job summary in CI
     Markdown,
     /// Plain text, as for a mail
@@ -30,6 +42,7 @@ impl Format {
     pub fn extension(self) -> &'static str {
         match self {
             Self::Html => "html",
+            Self::Svg => "svg",
             Self::Markdown => "md",
             Self::Text => "txt",
         }
@@ -54,7 +67,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     env.set_syntax(syntax);
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_auto_escape_callback(|name| match name {
-        "html" => AutoEscape::Html,
+        "html" | "svg" => AutoEscape::Html,
         _ => AutoEscape::None,
     });
     env.add_global("style", Value::from_safe_string(STYLE.to_owned()));
@@ -62,14 +75,24 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     env.add_filter("gpu_hours", gpu_hours);
     env.add_filter("gib", |bytes: u64| format!("{:.1}", Bytes(bytes).gib()));
     env.add_filter("fixed", |value: f64| format!("{value:.1}"));
+    env.add_filter("short", short);
     env.add_filter("cell", cell);
     env.add_filter("code", code);
     env.add_filter("quoted", quoted);
     env.add_filter("folded", folded);
     env.add_template("html", PAGE)?;
+    env.add_template("svg", PICTURE)?;
     env.add_template("md", MARKDOWN)?;
     env.add_template("txt", TEXT)?;
     Ok(env)
+}
+
+/// As much of a text as fits into a line of a picture.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LINE_MAX) {
+        Some((end, _)) => format!("{}…", text[..end].trim_end()),
+        None => text.to_owned(),
+    }
 }
 
 /// Text in Markdown that means nothing but itself, also in a table.

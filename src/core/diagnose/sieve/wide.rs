@@ -3,6 +3,13 @@
 use super::quads::{Classes, Halves, WIDTH};
 
 /// The tables, as the instructions want them.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(
+        dead_code,
+        reason = "only the instructions of that architecture read them"
+    )
+)]
 pub(super) struct Tables {
     /// For each place of a quad: which groups a low and a high half belong to.
     halves: [[u8; 16]; 2 * WIDTH],
@@ -71,6 +78,7 @@ pub(super) struct Seen {
 }
 
 /// A bit for each step that has a place.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn with_places(steps: &[u64]) -> u64 {
     let bits = steps.iter().enumerate();
