@@ -81,14 +81,15 @@ impl Walker<'_> {
     pub(super) fn set_options(&mut self, args: &[Arg]) {
         let texts: Vec<String> = args.iter().map(|arg| arg.text.text()).collect();
         for (at, text) in texts.iter().enumerate() {
-            let (sign, letters) = text.split_at(text.len().min(1));
             if text == "--" {
                 self.scope.args = args[at + 1..].to_vec();
                 return;
             }
+            let (on, off) = (text.strip_prefix('-'), text.strip_prefix('+'));
+            let Some(letters) = on.or(off) else { continue };
             let named = letters == "o" && texts.get(at + 1).is_some_and(|t| t == "allexport");
-            if matches!(sign, "-" | "+") && (named || letters.contains('a')) {
-                self.scope.exports_all = sign == "-";
+            if named || letters.contains('a') {
+                self.scope.exports_all = on.is_some();
             }
         }
     }

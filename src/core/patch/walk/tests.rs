@@ -256,3 +256,14 @@ fn hostile_scripts_are_read_to_an_end() {
         assert!(reading.calls.len() <= super::MAX_CALLS, "{piece}");
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_words_behind_a_builtin_make_it_panic(
+        builtin in "set|let|export|declare -i|local|unset|eval|source|shift|read|\\(\\(",
+        words in "[-+$aoXé\u{fffd}=2*(){}'\"\\\\ ]{0,12}",
+    ) {
+        let text = format!("{builtin} {words}\npython t.py $X\n");
+        let _ = reading(&[("a.sh", &text)], &[], &[]);
+    }
+}
