@@ -156,8 +156,7 @@ fn read(scanner: &mut Scanner, path: &Path, start: u64) -> Result<u64, Unread> {
 
 /// Bytes of the whole lines in a chunk; all of it where it holds a part of one only.
 fn whole_lines(chunk: &[u8]) -> usize {
-    let end = chunk.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
-    end.map_or(chunk.len(), |end| end + 1)
+    memchr::memrchr2(b'\n', b'\r', chunk).map_or(chunk.len(), |end| end + 1)
 }
 
 /// The program that unpacks a file that begins like this (RFC 1952, RFC 8878, and the formats of xz and bzip2).

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::resources::{GPU_OPTIONS, asked};
-use super::sbatch::{directives, wins};
+use super::sbatch::{directives, long_option, wins};
 use super::walk::{Arg, Reading};
 use crate::core::recipe::Role;
 
@@ -56,9 +56,7 @@ pub(super) fn step_of_its_own(launchers: &[Arg]) -> bool {
     let words = launchers.iter().map(|w| w.text.text());
     let words: Vec<String> = words.collect();
     let names = |word: &String| {
-        let long = word
-            .strip_prefix("--")
-            .map(|l| l.split('=').next().unwrap_or(l));
+        let long = long_option(word);
         let short = word.strip_prefix('-').and_then(|s| s.chars().next());
         long.is_some_and(|l| GPU_OPTIONS.contains(&l) || STEP_OPTIONS.contains(&l))
             || long.is_none() && short.is_some_and(|s| "NncwrxG".contains(s))

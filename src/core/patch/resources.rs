@@ -1,7 +1,7 @@
 //! Other resources in the form in which a script asks for them.
 
 use super::edit::{Edit, Refused};
-use super::sbatch::{Directive, directives, wins};
+use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
 use super::walk::{Reading, SCRIPT};
 use crate::core::recipe::{Role, Value};
@@ -243,9 +243,8 @@ fn steps_fit(reading: &Reading) -> Result<(), String> {
             .map(|w| w.text.text())
             .collect();
         let own = |word: &String| {
-            let name = word.split('=').next().unwrap_or(word);
-            let option = name.strip_prefix("--").unwrap_or_default();
-            GPU_OPTIONS.contains(&option) || option == "ntasks-per-node"
+            let counts = |o| GPU_OPTIONS.contains(&o) || o == "ntasks-per-node";
+            long_option(word).is_some_and(counts)
         };
         let steps = launchers.iter().any(|l| l == "srun");
         if let Some(word) = launchers.iter().find(|w| steps && own(w)) {

@@ -295,6 +295,11 @@ fn read_options(words: &[(Traced, Span)], all: &mut Vec<Directive>) {
     }
 }
 
+/// The name of a long option (`gres` of `--gres=gpu:8`); none for any other word.
+pub(super) fn long_option(word: &str) -> Option<&str> {
+    word.strip_prefix("--")?.split('=').next()
+}
+
 fn long_name(letter: char) -> String {
     let known = SHORT.iter().find(|(short, _)| *short == letter);
     known.map_or_else(|| letter.to_string(), |(_, long)| (*long).to_owned())

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::shell::{self, Piece};
+use super::shell::{self, Piece, in_name};
 use super::traced::Quote;
 
 /// A place at which a script asks for its own name.
@@ -144,7 +144,7 @@ fn own_name(text: &str, at: usize) -> Option<OwnName> {
     let rest = &text[at + 1..];
     let braced = rest.starts_with('{');
     let name = rest.strip_prefix('{').unwrap_or(rest);
-    let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let goes_on = |rest: &str| rest.starts_with(in_name);
     let (length, is_zero) = match (name.strip_prefix('0'), name.strip_prefix("BASH_SOURCE")) {
         (Some(rest), _) if !braced || !goes_on(rest) => (1, true),
         (_, Some(rest)) if !goes_on(rest) => match rest.strip_prefix("[0]") {

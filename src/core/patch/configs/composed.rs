@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use super::choices::{Choice, Chosen};
 use super::entry_point::{EntryPoint, Said, entry_point};
-use super::packages::{
-    GROUP, dotted, folder_of, from_root, header, in_package, names_itself, stem,
-};
+use super::packages::{GROUP, dotted, from_root, header, in_package, names_itself, stem};
 use super::{MAX_DEPTH, MAX_PARTS, Part, Shelf, beside, joined, settled};
 use crate::core::patch::hydra;
 use crate::core::patch::settings::Format;
-use crate::core::patch::walk::{Call, Folder, Reached, Reading, SettingsFile, Target};
+use crate::core::patch::walk::{
+    Call, Folder, Reached, Reading, SettingsFile, Target, folder_of_file,
+};
 use crate::core::patch::yaml;
 
 /// The key of the folders that a configuration adds.
@@ -151,7 +151,7 @@ impl<'s, 'a> Composer<'s, 'a> {
                     all.extend(self.added(chosen));
                 }
                 // From the end to the beginning, then turned around.
-                let own = dotted(folder_of(&name));
+                let own = dotted(folder_of_file(&name));
                 let place = Place {
                     parent: "",
                     asked: None,
@@ -159,7 +159,7 @@ impl<'s, 'a> Composer<'s, 'a> {
                 };
                 match place.package(&file, self.old) {
                     Some(package) => {
-                        self.gather(file, all, (folder_of(&name), &package), 0, &mut parts);
+                        self.gather(file, all, (folder_of_file(&name), &package), 0, &mut parts);
                     }
                     None => parts.push(Part::Unread(file.path)),
                 }
@@ -249,7 +249,7 @@ impl<'s, 'a> Composer<'s, 'a> {
                 Choice::Unclear(what) => parts.push(Part::Unread(what)),
                 Choice::File { path, package: at } => {
                     let whole = from_root(group, &path);
-                    let own = dotted(folder_of(path.trim_start_matches('/')));
+                    let own = dotted(folder_of_file(path.trim_start_matches('/')));
                     let place = Place {
                         parent: package,
                         asked: at.as_deref(),
@@ -304,7 +304,13 @@ impl<'s, 'a> Composer<'s, 'a> {
             return parts.push(Part::Unread(file.path));
         };
         let all = choices(&file);
-        self.gather(file, all, (folder_of(path), &package), depth + 1, parts);
+        self.gather(
+            file,
+            all,
+            (folder_of_file(path), &package),
+            depth + 1,
+            parts,
+        );
     }
 
     /// Remembers a choice that a file makes for a group which is listed elsewhere.

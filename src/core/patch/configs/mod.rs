@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use super::settings::Format;
 use super::traced::Traced;
-use super::walk::{Reached, Reading, SettingsFile};
+use super::walk::{Reached, Reading, SettingsFile, folder_of_file};
 
 pub(super) use composed::{compose, replaces};
 pub(super) use inner::add_inner;
@@ -130,8 +130,7 @@ fn settled(parts: Vec<Part>) -> Settled {
 
 /// A path beside another one.
 fn beside(path: &str, name: &str) -> String {
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    joined(folder, name)
+    joined(folder_of_file(path), name)
 }
 
 /// A path in a folder; an absolute one stays.

@@ -48,11 +48,6 @@ pub(super) fn from_root(group: &str, name: &str) -> String {
     }
 }
 
-/// The folder of a path.
-pub(super) fn folder_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
 /// A group as a package.
 pub(super) fn dotted(group: &str) -> String {
     group.replace('/', ".")

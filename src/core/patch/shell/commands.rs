@@ -1,5 +1,6 @@
 //! Simple commands: assignments, words, redirections.
 
+use super::in_name;
 use super::lexer::{Lexer, Token};
 use super::word::{Piece, Word};
 use crate::core::patch::traced::Quote;
@@ -72,8 +73,7 @@ impl Assignment {
         };
         let mut letters = name.chars();
         let first = letters.next()?;
-        let is_name = (first.is_ascii_alphabetic() || first == '_')
-            && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_name = (first.is_ascii_alphabetic() || first == '_') && letters.all(in_name);
         if !is_name {
             return None;
         }

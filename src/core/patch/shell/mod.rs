@@ -16,5 +16,10 @@ pub use blocks::{Block, Script, read};
 pub use commands::{Assignment, Command, Redirect, Target};
 pub use word::{Index, Operation, Piece, Variable, Word};
 
+/// Can a character stand in the name of a variable?
+pub(in crate::core::patch) fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
 /// How deep words and blocks are read that stand in each other.
 const MAX_DEPTH: usize = 40;

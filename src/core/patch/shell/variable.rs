@@ -1,8 +1,8 @@
 //! The pieces of a word: quotes, escapes, variables, code.
 
-use super::MAX_DEPTH;
 use super::lexer::Lexer;
 use super::word::{Index, Operation, Piece, Variable};
+use super::{MAX_DEPTH, in_name};
 use crate::core::patch::traced::Quote;
 
 impl Lexer<'_> {
@@ -139,8 +139,7 @@ impl Lexer<'_> {
 
     fn name_at(&self, start: usize) -> &str {
         let rest = &self.text[start..];
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+        let end = rest.find(|c| !in_name(c)).unwrap_or(rest.len());
         &rest[..end]
     }
 

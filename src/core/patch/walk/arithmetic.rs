@@ -1,5 +1,7 @@
 //! Calculations of the shell with whole numbers (`$((A * 2))`).
 
+use crate::core::patch::shell::in_name;
+
 /// Parentheses within parentheses.
 const MAX_DEPTH: usize = 32;
 
@@ -23,10 +25,9 @@ pub(super) fn result(text: &str, value: &mut dyn FnMut(&str) -> Option<i64>) -> 
 
 /// The names to which a calculation gives another value (`X = 2`, `X *= 2`, `X++`).
 pub(super) fn assigned(text: &str) -> Vec<&str> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let (mut names, mut at) = (Vec::new(), 0);
-    while let Some(start) = text[at..].find(is_name).map(|n| at + n) {
-        let end = text[start..].find(|c| !is_name(c));
+    while let Some(start) = text[at..].find(in_name).map(|n| at + n) {
+        let end = text[start..].find(|c| !in_name(c));
         let end = end.map_or(text.len(), |n| start + n);
         let before = text[..start].trim_end();
         let behind = text[end..].trim_start();
@@ -98,8 +99,7 @@ impl Sum<'_, '_> {
         if sign > if braced { 2 } else { 1 } {
             return None;
         }
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        let end = rest.find(|c| !in_name(c)).unwrap_or(rest.len());
         let (word, mut behind) = rest.split_at(end);
         if braced {
             behind = behind.strip_prefix('}')?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::scope::{Arg, Variable};
 use super::{Doc, Walker, arithmetic};
 use crate::core::patch::requested;
-use crate::core::patch::shell::{self, Index, Operation, Piece, Word};
+use crate::core::patch::shell::{self, Index, Operation, Piece, Word, in_name};
 use crate::core::patch::traced::{From, Quote, Span, Traced, Why};
 
 /// Uses of variables that are remembered.
@@ -204,8 +204,7 @@ impl Walker<'_> {
     pub(super) fn note_code(&mut self, code: &Traced, doc: &Doc) {
         let text = code.text();
         let place = code.place().unwrap_or(doc.place(0, 0, false).0);
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let names: BTreeSet<&str> = text.split(|c| !is_name(c)).collect();
+        let names: BTreeSet<&str> = text.split(|c| !in_name(c)).collect();
         for name in names {
             let value = match name.parse::<usize>() {
                 Ok(number) => {
@@ -345,8 +344,8 @@ impl Walker<'_> {
         }
         let mut number = |name: &str| {
             let text = match self.requested(name) {
-                Some(asked) if !self.scope.variables.contains_key(name) => asked,
-                _ => match self.value(name)? {
+                Some(asked) => asked,
+                None => match self.value(name)? {
                     Variable::Text(text) if text.len() <= MAX_DIGITS => text.known()?,
                     _ => return None,
                 },
@@ -356,10 +355,12 @@ impl Walker<'_> {
         Some(arithmetic::result(inside, &mut number)?.to_string())
     }
 
-    /// What Slurm sets a variable to, because the job asks for it. A step may have less than the job.
+    /// What Slurm sets a variable to, because the job asks for it. A script may set it to something else, and a step may have
+    /// less than the job.
     fn requested(&self, name: &str) -> Option<String> {
         let text = self.requested.get(name)?;
-        (!requested::step_of_its_own(&self.around)).then(|| text.clone())
+        let other = self.scope.variables.contains_key(name);
+        (!other && !requested::step_of_its_own(&self.around)).then(|| text.clone())
     }
 }
 

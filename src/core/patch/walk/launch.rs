@@ -199,7 +199,7 @@ impl Walker<'_> {
             if made.is_some() || file.is_some() {
                 let args = chain.words[chain.at + 1..].to_vec();
                 return self.within(&chain, args, |walker| match (made, file) {
-                    (Some(text), _) => walker.run_text(text, folder_of_file(&path)),
+                    (Some(text), _) => walker.run_text(text, folder_of_file(&path).to_owned()),
                     (None, Some(file)) => walker.run_file(file),
                     (None, None) => {}
                 });

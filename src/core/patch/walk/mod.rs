@@ -24,12 +24,11 @@ use super::requested;
 use super::sbatch::VARIABLES;
 use super::shell::{self, Script};
 use super::traced::{Quote, Span, Traced, Why};
-use paths::folder_of_file;
 use scope::{Scope, Variable};
 
 pub use launch::{Call, End, Target};
 pub use passed::Passed;
-pub(super) use paths::normal;
+pub(super) use paths::{folder_of_file, normal};
 pub use scope::Arg;
 pub use settings::{Folder, Reached, SettingsFile};
 
@@ -317,7 +316,7 @@ impl Walker<'_> {
             return;
         }
         let (folder, traced) = (
-            folder_of_file(&source.path),
+            folder_of_file(&source.path).to_owned(),
             Traced::file(file, &source.text),
         );
         self.run_text(traced, folder);

@@ -58,9 +58,8 @@ impl Walker<'_> {
 }
 
 /// The folder of a file.
-pub(super) fn folder_of_file(path: &str) -> String {
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    folder.to_owned()
+pub(in crate::core::patch) fn folder_of_file(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// A path without `.`, `..` and doubled slashes.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::scope::{Arg, Variable};
 use super::{Doc, Walker, arithmetic};
-use crate::core::patch::shell::{Assignment, Word};
+use crate::core::patch::shell::{Assignment, Word, in_name};
 use crate::core::patch::traced::{Quote, Span, Traced, Why};
 
 /// What code has in it that changes a shell's paths and functions, and no variable of a training.
@@ -60,8 +60,7 @@ impl Walker<'_> {
     pub(super) fn forget_all(&mut self, args: &[Arg], doc: &Rc<Doc>) {
         for arg in args {
             let name = arg.text.text();
-            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if is_name && !name.is_empty() {
+            if !name.is_empty() && name.chars().all(in_name) {
                 let place = arg.text.place();
                 self.forget(&name, place.unwrap_or(doc.place(0, 0, false).0));
             }
