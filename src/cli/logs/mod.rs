@@ -18,6 +18,9 @@ pub use why::why;
 
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
+/// Where a chunk begins in memory: the kernel copies a third slower to a few bytes behind the place in a page
+/// that it copies from (measured with Linux 6.18 on a Zen 4).
+const PAGE: usize = 4096;
 /// Standard input, as an argument.
 pub const STDIN: &str = "-";
 
@@ -112,7 +115,9 @@ fn read(scanner: &mut Scanner, path: &Path, start: u64) -> Result<u64, Unread> {
         Box::new(std::fs::File::open(path)?)
     };
     let source = scanner.source(&path.display().to_string());
-    let mut chunk = vec![0; CHUNK];
+    let mut room = vec![0; PAGE + CHUNK];
+    let page = room.as_ptr().align_offset(PAGE).min(PAGE);
+    let chunk = &mut room[page..page + CHUNK];
     // The chunk begins with so many bytes of a line whose end was not read yet: a line in two pieces costs more.
     let (mut offset, mut held) = (0, 0);
     loop {

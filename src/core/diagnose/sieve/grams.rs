@@ -6,7 +6,7 @@
 //! then the eight bytes on either side are compared, and then the needle. The window of [`LONG`] bytes that
 //! stands for a needle is the one whose grams are the least like ordinary text.
 
-use super::marks::{GRAM, GROUP, GROUPS, Marks, STRIDE, hash};
+use super::marks::{GRAM, Marks, PART, PLACES, Places, Room, STRIDE, hash};
 use super::ordinary::{commonness, likeness};
 
 /// Shortest needle that cannot slip through between two places.
@@ -109,30 +109,37 @@ impl Grams {
 
     /// Calls `hit` with the needle and its place for every occurrence, in the order of the grams found.
     pub(super) fn find(&self, text: &[u8], hit: &mut impl FnMut(u16, usize)) {
-        let mut masks = [0; GROUPS];
-        let mut likely = [0; GROUPS * GROUP / STRIDE + AHEAD];
-        for (number, part) in text.chunks(GROUP * GROUPS).enumerate() {
-            let masks = &mut masks[..part.len() / GROUP];
-            self.marks.look(part, masks);
-            let marked = places(masks, &mut likely);
-            // What is only likely is sorted out without a branch on it.
-            let mut count = 0;
-            for place in 0..marked {
-                let at = number * GROUP * GROUPS + usize::from(likely[place]) * STRIDE;
-                likely[count] = likely[place];
-                count += usize::from(self.may_follow(text, at));
-            }
-            for place in &likely[..count] {
-                let at = number * GROUP * GROUPS + usize::from(*place) * STRIDE;
-                self.compare(text, at, hit);
-            }
+        let asked = Marks::asked(text);
+        if asked > 0 {
+            self.find_in_parts(text, asked, hit);
         }
-        let mut at = text.len() / GROUP * GROUP;
+        let mut at = asked;
         while at + GRAM <= text.len() {
             if self.marks.may_be(word_at(text, Some(at))) {
                 self.compare(text, at, hit);
             }
             at += STRIDE;
+        }
+    }
+
+    /// The same for the first bytes of a text, a part at a time: so many that a loop over what is likely
+    /// seldom ends, for its end is guessed wrong.
+    fn find_in_parts(&self, text: &[u8], asked: usize, hit: &mut impl FnMut(u16, usize)) {
+        let mut room = Room::new();
+        let mut likely: Places = [0; PLACES];
+        for (number, part) in text[..asked].chunks(PART).enumerate() {
+            let from = number * PART;
+            let marked = self.marks.places(part, &mut room, &mut likely);
+            // What is only likely is sorted out without a branch on it.
+            let mut count = 0;
+            for place in 0..marked {
+                let at = from + usize::from(likely[place]) * STRIDE;
+                likely[count] = likely[place];
+                count += usize::from(self.may_follow(text, at));
+            }
+            for place in &likely[..count] {
+                self.compare(text, from + usize::from(*place) * STRIDE, hit);
+            }
         }
     }
 
@@ -163,29 +170,6 @@ impl Grams {
             }
         }
     }
-}
-
-/// Places that are written down of every mask, whether it has them or not.
-const AHEAD: usize = 2;
-
-/// Writes down the numbers of the bits that are set, and returns how many there are.
-fn places(masks: &[u64], places: &mut [u16]) -> usize {
-    let mut count = 0;
-    for (group, mask) in (0_u16..).zip(masks) {
-        let end = count + mask.count_ones() as usize;
-        let mut mask = *mask;
-        let mut next = |place: &mut u16| {
-            *place = group * 64 + mask.trailing_zeros() as u16;
-            mask &= mask.wrapping_sub(1);
-        };
-        // Most masks have no more: this leaves nothing to guess.
-        places[count..][..AHEAD].iter_mut().for_each(&mut next);
-        if end > count + AHEAD {
-            places[count + AHEAD..end].iter_mut().for_each(next);
-        }
-        count = end;
-    }
-    count
 }
 
 /// The eight bytes from a place on, zeros where the text has none.

@@ -12,10 +12,22 @@ pub(super) const STRIDE: usize = 8;
 pub(super) const GRAM: usize = 6;
 
 /// Bytes of text that one mask is about.
-pub(super) const GROUP: usize = 64 * STRIDE;
+const GROUP: usize = 64 * STRIDE;
 
 /// Masks at most that are filled at once.
-pub(super) const GROUPS: usize = 8;
+const GROUPS: usize = 8;
+
+/// Bytes of text at most that are asked about at once.
+pub(super) const PART: usize = 4 * GROUPS * GROUP;
+
+/// Places that are written down of every mask, whether it has them or not.
+const AHEAD: usize = 2;
+
+/// Words of a part, and those that are written ahead.
+pub(super) const PLACES: usize = PART / STRIDE + AHEAD;
+
+/// The numbers of words of a part.
+pub(super) type Places = [u16; PLACES];
 
 /// Values of a hash.
 const SLOTS: usize = 1 << 16;
@@ -45,30 +57,79 @@ impl Marks {
         self.table[slot(product)] & mark == mark
     }
 
-    /// Fills a mask for each [`GROUP`] bytes of a text, at most [`GROUPS`]: a bit for each place that may
-    /// hold a gram.
-    pub(super) fn look(&self, text: &[u8], masks: &mut [u64]) {
+    /// How many bytes of a text [`Marks::places`] asks about: whole groups.
+    pub(super) fn asked(text: &[u8]) -> usize {
+        text.len() / GROUP * GROUP
+    }
+
+    /// Writes down the numbers of the words of a part that may begin with a gram, and returns how many
+    /// there are. What is left of the part behind its whole groups is not asked about.
+    pub(super) fn places(&self, part: &[u8], room: &mut Room, places: &mut Places) -> usize {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            if has!("avx512bw") && has!("avx512dq") && has!("avx512vbmi") {
+            let wide = has!("avx512bw") && has!("avx512dq") && has!("avx512vbmi");
+            if wide && has!("popcnt") && has!("bmi1") {
                 // SAFETY: the processor has what the function is compiled for.
-                unsafe { avx512::look(&self.table, text, masks) };
-                return;
+                return unsafe { avx512::places(&self.table, part, room, places) };
             }
         }
-        self.look_anywhere(text, masks);
+        self.places_anywhere(part, room, places)
     }
 
-    fn look_anywhere(&self, text: &[u8], masks: &mut [u64]) {
-        let (groups, _) = text.as_chunks::<GROUP>();
+    fn places_anywhere(&self, part: &[u8], room: &mut Room, places: &mut Places) -> usize {
+        let (groups, _) = part.as_chunks::<GROUP>();
+        let masks = &mut room.masks[..groups.len()];
         for (mask, group) in masks.iter_mut().zip(groups) {
             let words = group.as_chunks::<STRIDE>().0.iter();
             let found = words.map(|word| self.may_be(u64::from_le_bytes(*word)));
             let bits = found.enumerate().map(|(at, found)| u64::from(found) << at);
             *mask = bits.fold(0, |all, bit| all | bit);
         }
+        write_down(masks, places)
     }
+}
+
+/// What a look needs in between; it is used again for the next.
+#[repr(align(64))]
+pub(super) struct Room {
+    masks: [u64; PART / GROUP],
+    /// Of [`GROUPS`] groups: the slots of the words, the numbers of their marks, and the table's entries.
+    slots: [[u16; STRIDE]; GROUPS * STRIDE],
+    marks: [u8; GROUPS * 64],
+    entries: [u8; GROUPS * 64],
+}
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self {
+            masks: [0; PART / GROUP],
+            slots: [[0; STRIDE]; GROUPS * STRIDE],
+            marks: [0; GROUPS * 64],
+            entries: [0; GROUPS * 64],
+        }
+    }
+}
+
+/// Writes down the numbers of the bits that are set, and returns how many there are.
+#[inline(always)]
+fn write_down(masks: &[u64], places: &mut Places) -> usize {
+    let mut count = 0;
+    for (group, mask) in (0_u16..).zip(masks) {
+        let end = count + mask.count_ones() as usize;
+        let mut mask = *mask;
+        let mut next = |place: &mut u16| {
+            *place = group * 64 + mask.trailing_zeros() as u16;
+            mask &= mask.wrapping_sub(1);
+        };
+        // Most masks have no more: this leaves nothing to guess.
+        places[count..][..AHEAD].iter_mut().for_each(&mut next);
+        if end > count + AHEAD {
+            places[count + AHEAD..end].iter_mut().for_each(next);
+        }
+        count = end;
+    }
+    count
 }
 
 /// An odd number without a pattern.
@@ -119,31 +180,46 @@ pub(super) fn hash(word: u64) -> usize {
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::{
-        __m512i, _mm_cvtsi128_si64, _mm_extract_epi64, _mm512_and_si512, _mm512_cmpeq_epi8_mask,
-        _mm512_cvtepi64_epi8, _mm512_cvtepi64_epi16, _mm512_loadu_si512, _mm512_mullo_epi64,
-        _mm512_permutexvar_epi8, _mm512_set1_epi64, _mm512_srli_epi64,
+        __m512i, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_insert_epi8, _mm_setzero_si128,
+        _mm512_and_si512, _mm512_cmpeq_epi8_mask, _mm512_cvtepi64_epi8, _mm512_cvtepi64_epi16,
+        _mm512_loadu_si512, _mm512_mullo_epi64, _mm512_permutexvar_epi8, _mm512_set1_epi64,
+        _mm512_srli_epi64,
     };
 
-    use super::{GROUP, GROUPS, HASHED, MARKED, SLOTS, SPREAD, THREES};
+    use super::{
+        GROUP, GROUPS, HASHED, MARKED, Places, Room, SLOTS, SPREAD, STRIDE, THREES, write_down,
+    };
 
-    /// Bytes of a vector, and vectors in a group.
+    /// Bytes of a vector.
     const WIDE: usize = 64;
-    const LANES: usize = GROUP / WIDE;
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
-    pub(super) fn look(table: &[u8; SLOTS], text: &[u8], masks: &mut [u64]) {
-        let mut slots = [[0; LANES]; GROUPS * LANES];
-        let mut marks = [0; GROUPS * GROUP / LANES];
-        let mut entries = marks;
-        let (vectors, _) = text.as_chunks::<WIDE>();
-        let groups = masks.len().min(GROUPS);
-        let vectors = &vectors[..groups * LANES];
-        hash(vectors, &mut slots, marks.as_chunks_mut::<LANES>().0);
-        look_up(
-            table,
-            &slots[..vectors.len()],
-            entries.as_chunks_mut::<LANES>().0,
-        );
+    /// Words of a vector.
+    const LANES: usize = WIDE / STRIDE;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi,popcnt,bmi1")]
+    pub(super) fn places(
+        table: &[u8; SLOTS],
+        part: &[u8],
+        room: &mut Room,
+        places: &mut Places,
+    ) -> usize {
+        let (vectors, _) = part.as_chunks::<WIDE>();
+        let groups = part.len() / GROUP;
+        let vectors = &vectors[..groups * GROUP / WIDE];
+        let mut masks = room.masks[..groups].chunks_mut(GROUPS);
+        for vectors in vectors.chunks(GROUPS * GROUP / WIDE) {
+            hash(vectors, &mut room.slots, room.marks.as_chunks_mut().0);
+            let slots = &room.slots[..vectors.len()];
+            look_up(table, slots, room.entries.as_chunks_mut().0);
+            test(&room.marks, &room.entries, masks.next().unwrap_or_default());
+        }
+        write_down(&room.masks[..groups], places)
+    }
+
+    /// Tests the entries of 64 words at once.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    #[inline]
+    fn test(marks: &[u8], entries: &[u8], masks: &mut [u64]) {
         let marks = marks.as_chunks::<WIDE>().0.iter();
         let entries = entries.as_chunks::<WIDE>().0.iter();
         let threes = load(&THREES);
@@ -168,13 +244,22 @@ mod avx512 {
         }
     }
 
-    /// By itself, or it would be compiled for vectors, which cannot do this.
-    #[inline(never)]
+    /// The entries of eight words go into a register before they are stored: a store a byte is what the
+    /// look-ups would wait for.
+    #[target_feature(enable = "avx512f,avx512bw")]
     fn look_up(table: &[u8; SLOTS], slots: &[[u16; LANES]], entries: &mut [[u8; LANES]]) {
         for (entries, slots) in entries.iter_mut().zip(slots) {
-            for (entry, slot) in entries.iter_mut().zip(slots) {
-                *entry = table[usize::from(*slot)];
-            }
+            let entry = |word: usize| i32::from(table[usize::from(slots[word])]);
+            let eight = _mm_setzero_si128();
+            let eight = _mm_insert_epi8::<0>(eight, entry(0));
+            let eight = _mm_insert_epi8::<1>(eight, entry(1));
+            let eight = _mm_insert_epi8::<2>(eight, entry(2));
+            let eight = _mm_insert_epi8::<3>(eight, entry(3));
+            let eight = _mm_insert_epi8::<4>(eight, entry(4));
+            let eight = _mm_insert_epi8::<5>(eight, entry(5));
+            let eight = _mm_insert_epi8::<6>(eight, entry(6));
+            let eight = _mm_insert_epi8::<7>(eight, entry(7));
+            *entries = _mm_cvtsi128_si64(eight).to_le_bytes();
         }
     }
 
@@ -194,19 +279,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_place_is_marked_where_the_single_look_up_says_so(
-            words in prop::collection::vec(prop::sample::select(vec!["gram one", "gram two", "gram", " and "]), 400..1400),
-            looked in 0..=GROUPS,
+        fn a_place_is_written_down_where_the_single_look_up_says_so(
+            words in prop::collection::vec(prop::sample::select(vec!["gram one", "gram two", "gram", " and "]), 400..6000),
         ) {
             let mut marks = Marks::new();
             marks.add(u64::from_le_bytes(*b"gram one"), true);
             marks.add(u64::from_le_bytes(*b"and gram"), false);
             let text = words.concat().into_bytes();
-            let (mut masks, mut plain) = ([0; GROUPS], [0; GROUPS]);
-            let looked = looked.min(text.len() / GROUP);
-            marks.look(&text, &mut masks[..looked]);
-            marks.look_anywhere(&text, &mut plain[..looked]);
-            prop_assert_eq!(masks, plain);
+            let part = &text[..text.len().min(PART)];
+            let (mut places, mut plain) = ([0; PLACES], [0; PLACES]);
+            let mut room = Room::new();
+            let found = marks.places(part, &mut room, &mut places);
+            let singly = marks.places_anywhere(part, &mut room, &mut plain);
+            let (asked, _) = part[..Marks::asked(part)].as_chunks::<STRIDE>();
+            let may_be = |word: &[u8; STRIDE]| marks.may_be(u64::from_le_bytes(*word));
+            let wanted = (0_u16..).zip(asked).filter(|(_, word)| may_be(word));
+            let wanted: Vec<u16> = wanted.map(|(number, _)| number).collect();
+            prop_assert_eq!(&places[..found], &wanted[..]);
+            prop_assert_eq!(&plain[..singly], &wanted[..]);
         }
     }
 }

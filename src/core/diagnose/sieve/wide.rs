@@ -108,8 +108,8 @@ mod avx512 {
         let seven_bits = _mm512_set1_epi8(127);
         let newline = _mm512_set1_epi8(b'\n'.cast_signed());
         let mut seen = Seen::default();
-        for (step, mask) in steps.iter_mut().enumerate() {
-            let text = &text[step * STEP..][..STEP + WIDTH - 1];
+        let texts = text.windows(STEP + WIDTH - 1).step_by(STEP);
+        for (text, mask) in texts.zip(steps.iter_mut()) {
             let first = load(text, 0);
             let a = look_up(&tables[0], _mm512_min_epu8(first, seven_bits));
             let b = look_up(&tables[1], load(text, 1));
