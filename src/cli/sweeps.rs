@@ -1,5 +1,6 @@
 //! Sweeps that were submitted: their runs, by the name of the sweep.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::print::Failure;
@@ -7,21 +8,26 @@ use super::runs;
 use crate::core::supervise::Phase;
 use crate::drive::{Handle, Supervisor, SweepRecord};
 
-/// Names with those of sweeps replaced by the names of their runs, and the sweeps.
+/// What is meant, each once: names of sweeps and ids of job arrays are replaced by the names of their runs. And the sweeps.
 pub fn expand(
     project: &Path,
     wanted: &[String],
 ) -> Result<(Vec<String>, Vec<SweepRecord>), Failure> {
     let (mut names, mut sweeps) = (Vec::new(), Vec::new());
     for name in wanted {
-        match SweepRecord::read(project, name)? {
-            Some(record) => {
-                names.extend(record.flock.runs.iter().cloned());
-                sweeps.push(record);
-            }
-            None => names.push(name.clone()),
+        if let Some(record) = SweepRecord::read(project, name)? {
+            names.extend(record.flock.runs.iter().cloned());
+            sweeps.push(record);
+            continue;
+        }
+        let tasks = runs::of_tasks(project, name);
+        match tasks.is_empty() {
+            true => names.push(name.clone()),
+            false => names.extend(tasks),
         }
     }
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
     Ok((names, sweeps))
 }
 
