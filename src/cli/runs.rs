@@ -6,9 +6,9 @@ use super::print::Failure;
 use crate::core::recipe::meant;
 use crate::core::supervise::{History, Inputs, Request, Stacks};
 use crate::drive::{RunFolder, Supervisor, history, steady};
+use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::slurm::Slurm;
-use crate::io::scheduler::{Scheduler, tasks_named};
 
 /// Numbers tried for the name of a new run.
 const MOST_RUNS: u32 = 100_000;
@@ -82,24 +82,6 @@ pub fn find(project: &Path, wanted: &str) -> Result<Stored, Failure> {
         }
     }
     latest.ok_or_else(|| unknown(project, wanted, &known))
-}
-
-/// The runs whose jobs are tasks of the array that is meant by its id, or by a list of its tasks.
-pub fn of_tasks(project: &Path, wanted: &str) -> Vec<String> {
-    let Some(is_meant) = tasks_named(wanted) else {
-        return Vec::new();
-    };
-    let has_one = |name: &String| {
-        open(project, name).is_ok_and(|stored| {
-            let mut jobs = stored
-                .history
-                .attempts
-                .iter()
-                .filter_map(|a| a.job.as_ref());
-            jobs.any(|job| is_meant(&job.id))
-        })
-    };
-    names(project).into_iter().filter(has_one).collect()
 }
 
 fn unknown(project: &Path, wanted: &str, known: &[String]) -> Failure {

@@ -7,6 +7,7 @@ use super::print::Failure;
 use super::runs;
 use crate::core::supervise::Phase;
 use crate::drive::{Handle, Supervisor, SweepRecord};
+use crate::io::scheduler::tasks_named;
 
 /// What is meant, each once: names of sweeps and ids of job arrays are replaced by the names of their runs. And the sweeps.
 pub fn expand(
@@ -20,7 +21,7 @@ pub fn expand(
             sweeps.push(record);
             continue;
         }
-        let tasks = runs::of_tasks(project, name);
+        let tasks = of_tasks(project, name);
         match tasks.is_empty() {
             true => names.push(name.clone()),
             false => names.extend(tasks),
@@ -29,6 +30,24 @@ pub fn expand(
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     Ok((names, sweeps))
+}
+
+/// The runs whose jobs are tasks of the array that is meant by its id, or by a list of its tasks.
+fn of_tasks(project: &Path, wanted: &str) -> Vec<String> {
+    let Some(is_meant) = tasks_named(wanted) else {
+        return Vec::new();
+    };
+    let has_one = |name: &String| {
+        runs::open(project, name).is_ok_and(|stored| {
+            let mut jobs = stored
+                .history
+                .attempts
+                .iter()
+                .filter_map(|a| a.job.as_ref());
+            jobs.any(|job| is_meant(&job.id))
+        })
+    };
+    runs::names(project).into_iter().filter(has_one).collect()
 }
 
 /// The next command after a sweep was submitted.
