@@ -1,11 +1,17 @@
-//! `oomctl cancel`: end a run and its job.
+//! `oomctl cancel`: end runs and their jobs.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::ExitCode;
+
+use jiff::Timestamp;
 
 use super::print::story::Story;
 use super::print::{self, Failure};
-use super::{load, runs, sweeps};
-use crate::drive::{CancelAnswer, Handle, Sources, Until, drive, request_cancel};
+use super::{ended, interrupt, load, runs, sweeps};
+use crate::core::supervise::{Outcome, Stacks};
+use crate::drive::{CancelAnswer, End, Handle, Until, drive, request_cancel};
+use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
 
 /// Arguments of `cancel`.
@@ -19,13 +25,50 @@ pub struct Args {
     config: Option<std::path::PathBuf>,
 }
 
-/// Runs `oomctl cancel`.
+/// Runs `oomctl cancel`. What cannot be cancelled keeps none of the others, and all that nobody supervises ends together.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let (names, _) = sweeps::expand(&project, &args.runs)?;
+    allow_open(names.len() as u64);
+    let mut asking = Asking::default();
     for wanted in &names {
-        let stored = runs::find(&project, wanted)?;
+        if let Err(failure) = asking.ask(&project, wanted) {
+            asking.fails(failure);
+        }
+    }
+    for (backend, handles) in std::mem::take(&mut asking.alone) {
+        if let Some(interrupted) = asking.end(&project, &backend, handles)? {
+            return Ok(interrupted);
+        }
+    }
+    asking.failure.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// Runs whose end is asked for.
+#[derive(Default)]
+struct Asking {
+    stacks: Stacks,
+    /// Their names: a run can be meant by its name and by the ids of its jobs.
+    met: BTreeSet<String>,
+    /// Those that nobody supervises, by backend: this process does, to their end.
+    alone: BTreeMap<String, Vec<Handle>>,
+    failure: Option<Failure>,
+}
+
+impl Asking {
+    fn fails(&mut self, failure: Failure) {
+        self.failure = Some(match self.failure.take() {
+            Some(first) => first.and(failure),
+            None => failure,
+        });
+    }
+
+    fn ask(&mut self, project: &Path, wanted: &str) -> Result<(), Failure> {
+        let stored = runs::find(project, wanted)?;
         let name = stored.history.run.clone();
+        if !self.met.insert(name.clone()) {
+            return Ok(());
+        }
         let by = print::somebody("oomctl cancel");
         match request_cancel(&stored.folder, &by)? {
             CancelAnswer::Over => print::talk(&format!("{name} is over already")),
@@ -36,29 +79,55 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
                 ));
             }
             CancelAnswer::Unattended => {
-                end(&project, stored)?;
-                print::talk(&format!("{name} is cancelled"));
+                let request = runs::sharing(&stored.folder, &mut self.stacks)?;
+                let backend = request.inputs().backend.clone();
+                let (intent, now) = (Box::new(request), Timestamp::now());
+                let handle = Handle::open(stored.folder, intent, Takeover::IfDead, now)?;
+                self.alone.entry(backend).or_default().push(handle);
             }
         }
+        Ok(())
     }
-    Ok(ExitCode::SUCCESS)
-}
 
-/// Nobody supervises the run: this process does, to its end.
-fn end(project: &std::path::Path, stored: runs::Stored) -> Result<(), Failure> {
-    let request = runs::request(&stored.folder)?;
-    let backend = request.inputs().backend.clone();
-    let now = jiff::Timestamp::now();
-    let handle = Handle::open(stored.folder, Box::new(request), Takeover::IfDead, now)?;
-    let mut supervisor = runs::supervisor(&backend, project);
-    supervisor.add(handle);
-    let sources = Sources::signals()
-        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
-    let mut story = Story::quiet();
-    drive(&mut supervisor, Until::Finished, &sources, &mut story);
-    story.close();
-    match supervisor.runs().find_map(Handle::error) {
-        Some(error) => Err(error.into()),
-        None => Ok(()),
+    /// Drives runs to their end; with an exit code where a signal came first.
+    fn end(
+        &mut self,
+        project: &Path,
+        backend: &str,
+        handles: Vec<Handle>,
+    ) -> Result<Option<ExitCode>, Failure> {
+        match handles.as_slice() {
+            [one] => print::talk(&format!("ending {}, and waiting for that", one.name())),
+            all => print::talk(&format!("ending {} runs, and waiting for that", all.len())),
+        }
+        let mut story = Story::quiet();
+        let mut supervisor = runs::supervisor(backend, project);
+        handles
+            .into_iter()
+            .for_each(|handle| supervisor.add(handle));
+        let sources = interrupt::listen()?;
+        let end = drive(&mut supervisor, Until::Finished, &sources, &mut story);
+        story.close();
+        for handle in supervisor.runs() {
+            let name = handle.name();
+            match (handle.error(), &handle.history().outcome) {
+                (Some(error), _) => self.fails(error.into()),
+                (None, Some(Outcome::Cancelled { .. })) => {
+                    print::talk(&format!("{name} is cancelled"));
+                }
+                (None, Some(outcome)) => {
+                    let word = outcome.word();
+                    print::talk(&format!(
+                        "{name} was over before it could be cancelled: {word}"
+                    ));
+                }
+                (None, None) => {}
+            }
+        }
+        let End::Detached { signal } = end else {
+            return Ok(None);
+        };
+        let all = supervisor.runs().all(Handle::is_let_go);
+        ended::code(&supervisor, End::LetGo { signal, all }).map(Some)
     }
 }

@@ -23,6 +23,7 @@ mod explain;
 mod gpus;
 mod history;
 mod init;
+mod interrupt;
 mod known;
 mod launching;
 mod learned;

@@ -188,7 +188,8 @@ impl Handle {
     }
 
     /// Is it over, or was its job told to end?
-    pub(super) fn is_let_go(&self) -> bool {
+    #[must_use]
+    pub fn is_let_go(&self) -> bool {
         let told = |a: &Attempt| a.cancel_sent || a.ended_at.is_some();
         !self.is_open() || self.run.history.attempt().is_some_and(told)
     }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 
+use super::disk;
 use super::files::{FileError, io_error, make_private_dir, no_follow, runtime_dir};
 use crate::core::units::Bytes;
 
@@ -145,10 +146,7 @@ impl Desk<'_> {
         let folder = &self.claims.folder;
         let failed = || io_error("write a claim in", folder);
         // It gets the name that counts when it is locked: one that nobody holds is swept away.
-        let named = tempfile::Builder::new()
-            .prefix(".new-")
-            .tempfile_in(folder)
-            .map_err(failed())?;
+        let named = disk::temporary(folder, ".new-", 0o600).map_err(failed())?;
         let mut file = named.as_file();
         let text = serde_json::to_vec(&Promise { bytes, pid }).unwrap_or_default();
         let written = file.lock().and_then(|()| file.write_all(&text));

@@ -81,6 +81,19 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
+/// A new file of some name in a folder, which goes away unless it is given a name that counts.
+///
+/// # Errors
+/// What the system says, without the name of the file, which means nothing to anybody.
+pub fn temporary(dir: &Path, prefix: &str, mode: u32) -> io::Result<tempfile::NamedTempFile> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(mode);
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .make_in(dir, |path| options.open(path))
+}
+
 /// Gives a synchronised temporary file its name.
 ///
 /// # Errors
@@ -198,9 +211,6 @@ pub fn time(dir: &Path) -> Option<SystemTime> {
     if let Some(now) = trial::with(|t| t.file_time()) {
         return now.ok();
     }
-    let fresh = tempfile::Builder::new()
-        .prefix(".oomctl-clock-")
-        .tempfile_in(dir)
-        .ok()?;
+    let fresh = temporary(dir, ".oomctl-clock-", 0o600).ok()?;
     fresh.as_file().metadata().ok()?.modified().ok()
 }

@@ -208,12 +208,8 @@ pub fn write_atomic(path: &Path, bytes: &[u8], access: Access) -> Result<(), Fil
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
-    let mut file = tempfile::Builder::new()
-        .prefix(".oomctl-")
-        .permissions(fs::Permissions::from_mode(access.mode()))
-        .tempfile_in(dir)
-        .map_err(failed())?;
-    file.write_all(bytes).map_err(failed())?;
+    let file = disk::temporary(dir, ".oomctl-", access.mode()).map_err(failed())?;
+    file.as_file().write_all(bytes).map_err(failed())?;
     file.as_file().sync_all().map_err(failed())?;
     disk::persist(file, path).map_err(failed())?;
     sync_dir(dir)

@@ -7,6 +7,7 @@
 
 mod adopting;
 mod bad_configuration;
+mod cancelling;
 mod crash;
 mod data_parallel;
 mod diagnose;

@@ -70,7 +70,10 @@ fn nodes(slurm: &mut Slurm, job: &JobRef, now: Timestamp) -> Result<Vec<String>,
                 status.state.word()
             ),
         )),
-        None => Err(Failure::new(2, format!("Slurm knows no job {id}"))),
+        None => Err(
+            Failure::new(2, format!("Slurm knows no job {id} (any more)"))
+                .hint("`squeue --me` lists those that run"),
+        ),
     }
 }
 

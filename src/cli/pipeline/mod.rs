@@ -6,6 +6,7 @@ mod place;
 use std::path::{Path, PathBuf};
 
 use super::ended;
+use super::interrupt;
 use super::print::pipeline::{Told, commands, junit, quality, summary, variables};
 use super::print::{self, Failure};
 use super::report;
@@ -176,21 +177,20 @@ fn sources(
     on_interrupt: OnInterrupt,
     project: &Path,
 ) -> Result<Sources, Failure> {
-    let sources = match on_interrupt {
-        OnInterrupt::Detach => Sources::signals(),
+    match on_interrupt {
+        OnInterrupt::Detach => interrupt::listen(),
         OnInterrupt::Cancel => {
             let runs = runs::runs_dir(project);
             let folders = supervisor.runs().map(|h| RunFolder::of(&runs, h.name()));
             let folders: Vec<RunFolder> = folders.collect::<Result<_, _>>()?;
-            Sources::signals_then(move || {
+            interrupt::listen_then(move || {
                 for folder in &folders {
                     // What cannot be written down is done all the same, as far as time allows.
                     drop(folder.request_cancel("the interruption of its watch"));
                 }
             })
         }
-    };
-    sources.map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))
+    }
 }
 
 fn write(path: &Path, text: &str) {

@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use super::super::ended;
 use super::super::pipeline::Pipeline;
 use super::super::print::story::Story;
 use super::super::print::{self, Failure};
 use super::super::relay::{self, Supervise};
+use super::super::{ended, interrupt};
 use super::{Args, PATIENCE_S};
 use crate::core::job::JobId;
 use crate::core::supervise::{NextLook, next_look};
-use crate::drive::{End, Handle, Sources, Supervisor, Until, drive};
+use crate::drive::{End, Handle, Supervisor, Until, drive};
 
 /// Submits the first attempt, prints the id of its job, and says what comes next.
 pub fn submit_once(
@@ -19,8 +19,7 @@ pub fn submit_once(
     args: &Args,
     watched: Option<&JobId>,
 ) -> Result<ExitCode, Failure> {
-    let sources = Sources::signals()
-        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+    let sources = interrupt::listen()?;
     let until = Until::Submitted {
         patience_s: PATIENCE_S,
     };

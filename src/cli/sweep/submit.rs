@@ -9,10 +9,10 @@ use super::super::print::sweep_submit_view::View;
 use super::super::print::{self, Failure};
 use super::super::showing::Showing;
 use super::super::sweep_source::{Loaded, Source, load};
-use super::super::{ended, learned, load as loading, sweeps};
+use super::super::{ended, interrupt, learned, load as loading, sweeps};
 use super::cells::{self, MOST_RUNS, Plan, Wish};
 use crate::core::sweep::{Choice, Draw, Judge, Method, Order, Selector, Sweep, select};
-use crate::drive::{End, Sources, Supervisor, Until, drive};
+use crate::drive::{End, Supervisor, Until, drive};
 
 /// Exit code when every cell is refused, and one of them for its memory.
 const STILL_OUT_OF_MEMORY: u8 = 3;
@@ -217,8 +217,7 @@ fn choice(args: &Args, sweep: &Sweep) -> Result<Choice, Failure> {
 
 /// Submits what can be submitted now, and leaves what a pipeline reads of it.
 fn submitted(supervisor: &mut Supervisor, pipeline: &Pipeline<'_>) -> Result<End, Failure> {
-    let sources = Sources::signals()
-        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+    let sources = interrupt::listen()?;
     let until = Until::Submitted {
         patience_s: super::super::submit::PATIENCE_S,
     };

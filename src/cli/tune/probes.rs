@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use super::super::print::probe_view::{Asked, View};
 use super::super::print::story::Story;
 use super::super::print::{self, Failure};
-use super::super::{load, new_run, render, runs};
+use super::super::{interrupt, load, new_run, render, runs};
 use super::write;
 use crate::core::config::from_flags;
 use crate::core::ladder::Candidate;
 use crate::core::ladder::probe::{Bounds, Next, Stop, next};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::supervise::{Basis, Request, Short, Trial, TrialEnd};
-use crate::drive::{End, Handle, Sources, Until, drive};
+use crate::drive::{End, Handle, Until, drive};
 use crate::io::ledger::Takeover;
 
 /// Characters of the name of what is tuned in the names of its probes.
@@ -158,8 +158,7 @@ impl Tuning<'_> {
         let handle = Handle::open(stored.folder, Box::new(request), Takeover::IfDead, now)?;
         let mut supervisor = runs::supervisor(&backend, folder);
         supervisor.add(handle);
-        let sources = Sources::signals()
-            .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+        let sources = interrupt::listen()?;
         let mut story = Story::new(false);
         let end = drive(&mut supervisor, Until::Finished, &sources, &mut story);
         story.close();

@@ -218,12 +218,9 @@ fn load(dir: &Path, epoch: u64) -> Result<Option<Owner>, LedgerError> {
 fn make(dir: &Path, owner: &Owner) -> Result<bool, LedgerError> {
     let path = file_of(dir, owner.epoch);
     let failed = || io_error("create", &path);
-    let mut file = tempfile::Builder::new()
-        .prefix(".oomctl-owner-")
-        .tempfile_in(dir)
-        .map_err(failed())?;
+    let file = disk::temporary(dir, ".oomctl-owner-", 0o600).map_err(failed())?;
     let text = serde_json::to_vec(owner).map_err(|e| failed()(e.into()))?;
-    file.write_all(&text).map_err(failed())?;
+    file.as_file().write_all(&text).map_err(failed())?;
     file.as_file().sync_all().map_err(failed())?;
     match disk::hard_link(file.path(), &path) {
         Ok(()) => {}

@@ -52,6 +52,13 @@ pub struct Tasks {
     pub folder: PathBuf,
 }
 
+/// What tells the tasks of a job array that people name by its id, or by a list of them as the queue shows it.
+/// `None` for anything else.
+pub fn tasks_named(wanted: &str) -> Option<impl Fn(&JobId) -> bool + use<>> {
+    let wanted = slurm::Named::read(wanted)?;
+    Some(move |id: &JobId| slurm::Named::read(&id.0).is_some_and(|id| wanted.has_task(&id)))
+}
+
 /// The answer to a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitAnswer {

@@ -1,4 +1,6 @@
-//! The last row: what the keys do, what is typed, what is asked.
+//! The last row: what the keys do, what is typed; and what is asked or told, in as many rows as that needs.
+
+use std::borrow::Cow;
 
 use ratatui::layout::Rect;
 
@@ -19,6 +21,34 @@ const KEYS: [(&str, &str); 10] = [
     ("v", "evidence"),
     ("f", "filter"),
 ];
+
+/// Rows at most.
+const ROWS_MAX: usize = 4;
+/// What the keys do while something is asked.
+const ANSWERS: &str = "[y yes, other keys no]";
+
+/// How many rows there are to be.
+pub fn rows(scene: Scene<'_>, width: u16) -> u16 {
+    let rows = message(scene, width).len().max(1);
+    u16::try_from(rows).unwrap_or(u16::MAX)
+}
+
+/// What is asked or told, in rows: nobody can agree to a question that is cut, or open a path.
+fn message(scene: Scene<'_>, width: u16) -> Vec<String> {
+    let text = match (&scene.state.mode, &scene.state.told) {
+        (Mode::Asked(question), _) => format!("{ANSWERS} {}", question.text()),
+        (Mode::Commands | Mode::Help, Some(told)) => told.clone(),
+        _ => return Vec::new(),
+    };
+    let wrapped = textwrap::wrap(&text, usize::from(width)).into_iter();
+    let mut rows: Vec<String> = wrapped.map(Cow::into_owned).collect();
+    if rows.len() > ROWS_MAX {
+        // Drawn, it is cut, and shows that.
+        let rest = rows.split_off(ROWS_MAX - 1);
+        rows.push(rest.join(" "));
+    }
+    rows
+}
 
 /// Draws it.
 pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>) {
@@ -42,19 +72,16 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>) {
                 (cursor, Ink::Dim),
             ],
         ),
-        Mode::Asked(question) => {
-            // What the keys do stands first: the question may be longer than the row.
-            let text = question.text();
-            pen.row(
-                area,
-                0,
-                &[("[y yes, other keys no] ", Ink::Title), (&text, Ink::Warn)],
-            );
+        Mode::Commands | Mode::Help if scene.state.told.is_none() => keys(pen, area),
+        Mode::Asked(_) | Mode::Commands | Mode::Help => {
+            for (row, text) in (0..).zip(message(scene, area.width)) {
+                let (answers, text) = match text.strip_prefix(ANSWERS) {
+                    Some(text) => (ANSWERS, text),
+                    None => ("", text.as_str()),
+                };
+                pen.row(area, row, &[(answers, Ink::Title), (text, Ink::Warn)]);
+            }
         }
-        Mode::Commands | Mode::Help => match &scene.state.told {
-            Some(told) => pen.row(area, 0, &[(told, Ink::Warn)]),
-            None => keys(pen, area),
-        },
     }
 }
 

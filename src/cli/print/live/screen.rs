@@ -67,7 +67,7 @@ pub fn draw(buffer: &mut Buffer, look: Look, scene: Scene<'_>) -> Rows {
 fn areas(area: Rect, scene: Scene<'_>, card: Option<&Card>) -> Areas {
     let mut rest = area;
     let header = take(&mut rest, 1);
-    let footer = take_last(&mut rest, 1);
+    let footer = take_last(&mut rest, footer::rows(scene, area.width));
     if scene.state.large {
         return Areas {
             header,

@@ -460,6 +460,27 @@ fn nothing_is_ended_unless_it_was_agreed_to() {
 }
 
 #[test]
+fn what_is_asked_or_told_is_read_in_whole_on_the_smallest_screen() {
+    let board = third_attempt();
+    let mut state = State::default();
+    let last_rows = |state: &State| {
+        let screen = screen((40, 10), &board, state, &shown(LOG));
+        let rows: Vec<&str> = screen.lines().skip(6).map(str::trim).collect();
+        (rows.join(" "), rows.concat())
+    };
+    press(&mut state, &board, &[Key::Char('c')]);
+    let (words, _) = last_rows(&state);
+    assert!(words.contains("End grpo-7b and its job 4725?"), "{words}");
+    press(&mut state, &board, &[Key::Char('n')]);
+    let path = "/lustre/projects/llm/grpo/.oomctl/runs/grpo-7b/report.html";
+    state.told = Some(format!("the report is {path}"));
+    let (words, path_alone) = last_rows(&state);
+    assert!(path_alone.contains(path), "{words}");
+    state.told = Some("word ".repeat(100));
+    assert!(last_rows(&state).0.ends_with('…'));
+}
+
+#[test]
 fn what_was_said_of_an_attempt_is_not_said_of_the_next() {
     let mut board = third_attempt();
     let attempt = board.cards()[0].history.attempt().unwrap().clone();

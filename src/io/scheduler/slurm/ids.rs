@@ -64,6 +64,13 @@ impl Named {
         Some(Self { number, part })
     }
 
+    /// The id of an array, or a list of its tasks: is the other one of these?
+    #[must_use]
+    pub fn has_task(&self, other: &Self) -> bool {
+        let whole = self.part == Part::Whole && matches!(other.part, Part::Task(_));
+        whole && self.number == other.number || self.stands_for(other)
+    }
+
     /// Is this the record of several waiting tasks, of which the other may be one?
     #[must_use]
     pub fn stands_for(&self, other: &Self) -> bool {
@@ -151,6 +158,18 @@ mod tests {
         for cut in ["4711_[1,3,5...]", "4711_[1,3,5,...]", "4711_[1,3-...]"] {
             assert!(read(cut).stands_for(&read("4711_99")), "{cut}");
         }
+    }
+
+    #[test]
+    fn an_array_has_its_tasks_and_no_others() {
+        let task = read("4711_3");
+        for array in ["4711", "4711_[3-9]"] {
+            assert!(read(array).has_task(&task), "{array}");
+        }
+        for other in ["471", "4711_[4-9]", "4711_3", "4711+3"] {
+            assert!(!read(other).has_task(&task), "{other}");
+        }
+        assert!(!read("4711").has_task(&read("4711")) && !read("4711").has_task(&read("4711+3")));
     }
 
     #[test]

@@ -38,6 +38,7 @@ use crate::io::files::runtime_dir;
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
 pub use foreign::Foreign;
+pub(super) use ids::Named;
 use queue::Memory;
 pub use relay::{Start, WatchJob};
 use shared::Shared;
