@@ -15,8 +15,6 @@ use super::print::{self, Failure};
 
 /// Variable by which a shell asks for candidates; its value names the shell.
 const ASKS: &str = "OOMCTL_COMPLETE";
-/// The program, as the shell finds it.
-const PROGRAM: &str = "oomctl";
 
 /// Arguments of `completions`.
 #[derive(Debug, clap::Args)]
@@ -35,16 +33,11 @@ enum Shell {
 
 /// Runs `oomctl completions`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let shell: &dyn EnvCompleter = match args.shell {
-        Shell::Bash => &Bash,
-        Shell::Zsh => &env::Zsh,
-        Shell::Fish => &env::Fish,
-    };
-    let mut script = Vec::new();
-    shell
-        .write_registration(ASKS, PROGRAM, PROGRAM, PROGRAM, &mut script)
-        .map_err(|e| Failure::new(1, format!("cannot write the script: {e}")))?;
-    print::data(&String::from_utf8_lossy(&script))?;
+    print::data(match args.shell {
+        Shell::Bash => BASH.script,
+        Shell::Zsh => ZSH.script,
+        Shell::Fish => FISH.script,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -58,7 +51,7 @@ pub fn of(shell: &str) -> Option<Result<ExitCode, Failure>> {
 /// person is in the middle of a line.
 pub fn answer(program: fn() -> Command) -> Option<ExitCode> {
     let asked = std::env::var_os(ASKS)?;
-    let shells = Shells(&[&Bash, &env::Zsh, &env::Fish]);
+    let shells = Shells(&[&BASH, &ZSH, &FISH]);
     shells.completer(&asked.to_string_lossy())?;
     let env = CompleteEnv::with_factory(|| values::offered(program()))
         .var(ASKS)
@@ -70,17 +63,33 @@ pub fn answer(program: fn() -> Command) -> Option<ExitCode> {
     }
 }
 
-/// Bash splits words at `=` and `:`, so that `--set batch=` would come as three words; a script of our own puts
-/// them together again, and the answer is the same as for any shell.
-struct Bash;
+/// A shell with a script of ours: the library's know nothing of quotes and of words that go on after their `=`.
+struct Scripted {
+    /// How this shell is told its candidates.
+    shell: &'static dyn EnvCompleter,
+    script: &'static str,
+}
 
-impl EnvCompleter for Bash {
+const BASH: Scripted = Scripted {
+    shell: &env::Bash,
+    script: include_str!("completions/script.bash"),
+};
+const ZSH: Scripted = Scripted {
+    shell: &env::Zsh,
+    script: include_str!("completions/script.zsh"),
+};
+const FISH: Scripted = Scripted {
+    shell: &env::Fish,
+    script: include_str!("completions/script.fish"),
+};
+
+impl EnvCompleter for Scripted {
     fn name(&self) -> &'static str {
-        "bash"
+        self.shell.name()
     }
 
     fn is(&self, name: &str) -> bool {
-        name == "bash"
+        self.shell.is(name)
     }
 
     fn write_registration(
@@ -91,7 +100,7 @@ impl EnvCompleter for Bash {
         _: &str,
         to: &mut dyn Write,
     ) -> io::Result<()> {
-        to.write_all(include_bytes!("completions/script.bash"))
+        to.write_all(self.script.as_bytes())
     }
 
     fn write_complete(
@@ -101,6 +110,6 @@ impl EnvCompleter for Bash {
         here: Option<&Path>,
         to: &mut dyn Write,
     ) -> io::Result<()> {
-        env::Bash.write_complete(program, words, here, to)
+        self.shell.write_complete(program, words, here, to)
     }
 }

@@ -54,6 +54,7 @@ mod storage;
 mod swarm;
 mod sweep_submit;
 mod sweeps;
+mod tab;
 mod templates;
 mod tuning;
 mod weaver;

@@ -1,5 +1,5 @@
-//! What a shell gets from us: candidates at the Tab, in the real bash (and zsh and fish where they are), and
-//! manual pages.
+//! What a shell gets from us: candidates at the Tab (what becomes of them on the line: `tab.rs`), and manual
+//! pages.
 
 use std::process::{Command, Stdio};
 
@@ -45,7 +45,8 @@ fn shell(place: &Place, shell: &str, arguments: &[&str]) -> Done {
     command.stdin(Stdio::null()).output().unwrap().into()
 }
 
-fn with_oomctl(mut place: Place) -> Place {
+/// Finds the program by its name, as a shell does.
+pub fn with_oomctl(mut place: Place) -> Place {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_oomctl"));
     place.first_on_path = vec![binary.parent().unwrap().to_owned()];
     place
@@ -120,42 +121,6 @@ fn bash_offers_commands_flags_and_what_there_is_here() {
         bash(&place, "oomctl no-such-command --da"),
         Vec::<String>::new()
     );
-}
-
-/// A broken project file is no reason for noise in the middle of a line.
-#[test]
-fn completion_is_silent_whatever_is_wrong() {
-    let place = with_oomctl(Place::bare());
-    place.write("oomctl.yaml", "preset: [\n");
-    bash(&place, "oomctl submit --set thre");
-    place.write("oomctl.yaml", "preset: nothing\n");
-    assert_eq!(
-        bash(&place, "oomctl submit --set thre"),
-        Vec::<String>::new()
-    );
-}
-
-/// Zsh and fish ask the same engine; where they are installed they are asked themselves.
-#[test]
-fn zsh_and_fish_read_their_scripts() {
-    let place = with_oomctl(weaver::project(""));
-    for (name, parse) in [("zsh", &["-n"][..]), ("fish", &["--no-execute"])] {
-        let script = place.run(&["completions", name]).ends(0).out;
-        assert!(script.contains("OOMCTL_COMPLETE"), "{script}");
-        if Command::new(name).arg("--version").output().is_err() {
-            eprintln!("no {name} here: its script was written and not read");
-            continue;
-        }
-        place.write("script", &script);
-        let mut arguments = parse.to_vec();
-        arguments.push("script");
-        let done = shell(&place, name, &arguments);
-        assert_eq!(done.code, 0, "{}", done.told());
-        if name == "fish" {
-            let ask = "source script; complete -C 'oomctl submit --dataset dia'";
-            shell(&place, name, &["-c", ask]).says(&["diamonds-seed0"]);
-        }
-    }
 }
 
 /// What zsh asks for, without zsh: candidates with what they are.

@@ -1,26 +1,63 @@
 # Completion of oomctl for bash: source <(oomctl completions bash)
-_oomctl() {
-    local -a words=()
-    local index=0 i
-    # Bash took the line apart at `=` and `:`; what stood together is put together again.
-    for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
-        if ((i > 1)) && [[ ${COMP_WORDS[i]} == [=:]* || ${COMP_WORDS[i-1]} == *[=:] ]]; then
-            words[${#words[@]}-1]+=${COMP_WORDS[i]}
+
+# Sets `bare` to a word as the program would get it, `quote` to the quote that is open at its end, and `kept` to
+# the part of `bare` that stands before what readline replaces: up to the last `=`, `:` or quote.
+_oomctl_bare() {
+    local i letter
+    bare='' quote='' kept=''
+    for ((i = 0; i < ${#1}; i++)); do
+        letter=${1:i:1}
+        if [[ $letter == \\ && $quote != \' ]]; then
+            ((i++))
+            bare+=${1:i:1}
+        elif [[ -n $quote && $letter == "$quote" ]]; then
+            quote=''
+        elif [[ -z $quote && $letter == [\"\'] ]]; then
+            quote=$letter kept=$bare
         else
-            words+=("${COMP_WORDS[i]}")
+            bare+=$letter
+            if [[ -z $quote && $letter == [=:] && $COMP_WORDBREAKS == *"$letter"* ]]; then kept=$bare; fi
         fi
-        ((i == COMP_CWORD)) && index=$((${#words[@]} - 1))
     done
-    local typed=${words[index]} IFS=$'\013'
-    COMPREPLY=($(OOMCTL_COMPLETE=bash _CLAP_IFS="$IFS" _CLAP_COMPLETE_INDEX="$index" \
-        oomctl -- "${words[@]}" 2> /dev/null))
-    # Only what stands behind the last `=` or `:` is replaced.
-    local kept=${typed%"${typed##*[=:]}"}
-    if [[ -n $kept && $COMP_WORDBREAKS == *"${kept: -1}"* ]]; then
-        COMPREPLY=("${COMPREPLY[@]#"$kept"}")
+}
+
+_oomctl() {
+    local -a raw=() words=() offers=()
+    local bare quote kept index=0 i
+    # Bash took the line apart at `=` and `:`; what stood together is put together again.
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        if ((i > 1)) && [[ ${COMP_WORDS[i]} == [=:]* || ${COMP_WORDS[i-1]} == *[=:] ]]; then
+            raw[index]+=${COMP_WORDS[i]}
+        else
+            index=${#raw[@]}
+            raw+=("${COMP_WORDS[i]}")
+        fi
+    done
+    COMPREPLY=()
+    # What bash itself expands is a file, and those are left to it.
+    if [[ ${raw[index]} == [~\$]* ]]; then return; fi
+    for i in "${raw[@]}"; do
+        _oomctl_bare "$i"
+        words+=("$bare")
+    done
+    mapfile -t offers < <(OOMCTL_COMPLETE=bash _CLAP_COMPLETE_INDEX=$index oomctl -- "${words[@]}" 2> /dev/null)
+    offers=("${offers[@]#"$kept"}")
+    if [[ -n $quote && ${offers-} == */ ]]; then
+        # Readline leaves the quote of a folder open, but only where it knows that it completes files.
+        compopt -o filenames 2> /dev/null
+        COMPREPLY=("${offers[@]%/}")
+        return
     fi
-    if [[ ${COMPREPLY-} == *[=/:] ]]; then
+    for i in "${offers[@]}"; do
+        case $quote in
+            \") i=${i//\\/\\\\} i=${i//\"/\\\"} i=${i//\$/\\\$} i=${i//\`/\\\`} ;;
+            \') i=${i//\'/\'\\\'\'} ;;
+            *) printf -v i %q "$i" ;;
+        esac
+        COMPREPLY+=("$i")
+    done
+    if [[ ${offers-} == *[=/:] ]]; then
         compopt -o nospace 2> /dev/null
     fi
 }
-complete -o bashdefault -F _oomctl oomctl
+complete -o bashdefault -o default -F _oomctl oomctl

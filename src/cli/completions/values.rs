@@ -64,9 +64,15 @@ fn library() -> Library {
 fn names_on(shelves: &'static [Shelf]) -> ArgValueCandidates {
     ArgValueCandidates::new(move || {
         let library = library();
-        let names = shelves.iter().flat_map(|shelf| library.names(*shelf));
+        let names = shelves.iter().flat_map(|shelf| usable(&library, *shelf));
         names.map(CompletionCandidate::new).collect()
     })
+}
+
+/// Names on a shelf, without files whose name no command takes.
+fn usable(library: &Library, shelf: Shelf) -> impl Iterator<Item = String> {
+    let names = library.names(shelf).into_iter();
+    names.filter(move |name| library.get(shelf, name).is_ok())
 }
 
 /// Runs of the project, newest first, and ids of their jobs once a digit was typed.
@@ -79,7 +85,7 @@ fn runs_and(typed: &OsStr, files: bool, datasets: bool) -> Vec<CompletionCandida
             all.extend(job_ids(&folder, names.clone()));
         }
         if datasets {
-            names.extend(library().names(Shelf::Datasets));
+            names.extend(usable(&library(), Shelf::Datasets));
         }
         all.extend(names);
     }
