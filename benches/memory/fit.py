@@ -155,9 +155,13 @@ def relative(told):
 
 
 def distances(told):
-    """How far the truth lies from the middle, in half widths of the interval."""
-    return [abs(row["measured_peak_gib"] - a["predicted_peak_gib"]) / max(1e-9, a["high_gib"] - a["predicted_peak_gib"])
-            for row, a in told]
+    """How far the truth lies from the middle, in widths of that side of the interval."""
+    far = []
+    for row, answer in told:
+        peak, middle = row["measured_peak_gib"], answer["predicted_peak_gib"]
+        side = answer["high_gib"] - middle if peak > middle else middle - answer["low_gib"]
+        far.append(abs(peak - middle) / max(1e-9, side))
+    return far
 
 
 def left_out(model, rows, keys, prior, pull):
