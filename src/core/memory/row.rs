@@ -56,7 +56,7 @@ pub struct Row {
     pub optimizer: Option<String>,
     /// `none` (the default), `ddp`, `dp`, `zero1`, `zero2`, `zero3`, `fsdp`, `fsdp_grad_op`.
     pub sharding: Option<String>,
-    /// Data parallel size; the GPUs over what the other parallel sizes take by default.
+    /// Data parallel size; by default the GPUs, divided by the other parallel sizes.
     pub dp: Option<f64>,
     /// Tensor parallel size; 1 by default.
     pub tp: Option<f64>,
