@@ -102,7 +102,7 @@ fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<ExitCode, Failure> {
 }
 
 fn one(text: &str, profiles: &Profiles, known: &Known<'_>) -> Result<String, String> {
-    let text = filled(known, text);
+    let text = filled(known, text)?;
     let (row, profile) = Row::read(&text, profiles).map_err(|e| e.to_string())?;
     let spec = row.spec(profile).map_err(|e| e.to_string())?;
     let line = Line::new(row.id, &estimate(&spec, profile), profile);

@@ -248,7 +248,49 @@ fn a_bare_specification_may_name_model_and_gpu() {
     assert_eq!(named["fits_probability"], given["fits_probability"]);
     place.write("unknown.json", &spec.replace("Qwen2.5-7B", "Qwen9-7B"));
     let done = place.run(&["estimate", "--spec", "unknown.json"]).ends(5);
-    done.says(&["unknown.json:1: hidden: is needed and missing"]);
+    done.says(&["unknown.json:1: model: Qwen/Qwen9-7B is not known: there is no "]);
+}
+
+#[test]
+fn a_line_that_cannot_be_estimated_leaves_the_others_theirs() {
+    let place = Place::bare();
+    let line = |id: &str, more: &str| {
+        format!(
+            r#"{{ "id": "{id}", "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152064, "seq_len": 2048{more} }}"#
+        )
+    };
+    let lines = [
+        line("a", r#", "micro_batch": 1"#),
+        r#"{ "id": "torn", "layers": 28, "hid"#.to_owned(),
+        String::new(),
+        line("b", r#", "micro_batch": NaN"#),
+        line("c", r#", "micro_batch": "one""#),
+        line("d", r#", "micro_batch": 1, "gpus": 8, "dp": 3"#),
+        line("e", r#", "micro_batch": 1, "framework": "of our own""#),
+    ];
+    place.write(
+        "jobs.jsonl",
+        &lines.join(
+            "
+",
+        ),
+    );
+    let done = place.run(&["estimate", "--jsonl", "jobs.jsonl"]).ends(5);
+    let told: Vec<serde_json::Value> = done
+        .out
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let ids: Vec<_> = told.iter().map(|l| l["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["a", "e"]);
+    // A stack that is not known is said to be none, and its intervals are wide.
+    assert_eq!(told[1]["profile"], "unknown");
+    done.says(&[
+        "jobs.jsonl:2: specification: EOF",
+        "jobs.jsonl:4: specification: expected value",
+        r#"jobs.jsonl:5: micro_batch: invalid type: string "one", expected a number"#,
+        "jobs.jsonl:6: gpus: 8 are not dp 3 x tp 1 x pp 1 x cp 1",
+    ]);
 }
 
 #[test]

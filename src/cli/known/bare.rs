@@ -12,19 +12,17 @@ use crate::core::units::{Bytes, GIB};
 const DIMENSIONS: [&str; 5] = ["layers", "hidden", "heads", "ffn", "vocab"];
 
 /// A specification with the dimensions that its `model` stands for, where it gives none, and the capacity of its
-/// `gpu_type`, where it gives none. What is not known is left as it is.
-pub fn filled<'t>(known: &Known<'_>, text: &'t str) -> Cow<'t, str> {
+/// `gpu_type`, where it gives none. A type that is not known leaves the capacity unknown; without dimensions a model that
+/// is not known is a fault.
+pub fn filled<'t>(known: &Known<'_>, text: &'t str) -> Result<Cow<'t, str>, String> {
     let Ok(mut fields) = serde_json::from_str::<Map<String, Value>>(text) else {
-        return Cow::Borrowed(text);
+        return Ok(Cow::Borrowed(text));
     };
     let missing =
         |fields: &Map<String, Value>, name: &str| fields.get(name).is_none_or(Value::is_null);
     let mut more = Vec::new();
-    if DIMENSIONS.iter().all(|name| missing(&fields, name))
-        && let Some(name) = fields.get("model").and_then(Value::as_str)
-        && let Ok(Some(model)) = known.model(name)
-    {
-        more.extend(of_model(&model.dimensions));
+    if DIMENSIONS.iter().all(|name| missing(&fields, name)) && !missing(&fields, "model") {
+        more.extend(of_named(known, &fields)?);
     }
     if missing(&fields, "gpu_total_gib")
         && let Some(name) = fields.get("gpu_type").and_then(Value::as_str)
@@ -38,14 +36,31 @@ pub fn filled<'t>(known: &Known<'_>, text: &'t str) -> Cow<'t, str> {
         more.push(("gpu_total_gib", Value::from(memory.0 as f64 / GIB)));
     }
     if more.is_empty() {
-        return Cow::Borrowed(text);
+        return Ok(Cow::Borrowed(text));
     }
     for (name, value) in more {
         if missing(&fields, name) {
             fields.insert(name.to_owned(), value);
         }
     }
-    Cow::Owned(Value::from(fields).to_string())
+    Ok(Cow::Owned(Value::from(fields).to_string()))
+}
+
+fn of_named(
+    known: &Known<'_>,
+    fields: &Map<String, Value>,
+) -> Result<Vec<(&'static str, Value)>, String> {
+    let Some(name) = fields.get("model").and_then(Value::as_str) else {
+        return Err("model: is no name".to_owned());
+    };
+    match known.model(name) {
+        Ok(Some(model)) => Ok(of_model(&model.dimensions)),
+        Ok(None) => {
+            let looked = known.where_looked(name);
+            Err(format!("model: {name} is not known: {looked}"))
+        }
+        Err(fault) => Err(format!("model: {}", fault.sentence())),
+    }
 }
 
 fn of_model(d: &Dimensions) -> Vec<(&'static str, Value)> {

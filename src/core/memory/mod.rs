@@ -14,6 +14,7 @@ mod profile;
 mod replicas;
 mod room;
 mod row;
+mod sizes;
 mod spec;
 mod states;
 mod terms;

@@ -1,15 +1,19 @@
 //! A bare specification, with the field names of published measurements, made into a [`Spec`].
 
-use serde::Deserialize;
+use std::iter;
+
+use serde::de::value::MapDeserializer;
+use serde::{Deserialize, Serialize};
 
 use super::profile::{Profile, Profiles};
-use super::spec::{Lora, Model, Rollout, Spec};
+use super::sizes::{Split, heads_agree, or, or_none, params_agree, size};
+use super::spec::{Lora, Model, Rollout, Spec, Task};
 use super::words;
 use crate::core::units::GIB;
 
 /// A job in the fields that tables of measurements have. Fields that are not named here are ignored;
 /// every field may be missing or null where a default is stated.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Row {
     /// Name of the row, printed again.
@@ -52,7 +56,7 @@ pub struct Row {
     pub optimizer: Option<String>,
     /// `none` (the default), `ddp`, `dp`, `zero1`, `zero2`, `zero3`, `fsdp`, `fsdp_grad_op`.
     pub sharding: Option<String>,
-    /// Data parallel size; 1 by default.
+    /// Data parallel size; by default the GPUs, divided by the other parallel sizes.
     pub dp: Option<f64>,
     /// Tensor parallel size; 1 by default.
     pub tp: Option<f64>,
@@ -135,19 +139,22 @@ impl Unknown {
     }
 }
 
-/// Largest number that is taken for a count.
-const ABSURD: f64 = 1e13;
+/// Letters from which on a name that differs by one from that of a field is a slip.
+const SHORTEST_SLIP: usize = 4;
 
-fn positive(field: &str, value: Option<f64>) -> Result<f64, Unknown> {
-    match value {
-        None => Err(Unknown::new(field, "is needed and missing")),
-        Some(x) if x.is_finite() && x > 0.0 && x < ABSURD => Ok(x),
-        Some(x) => Err(Unknown::new(field, format!("{x} is no size"))),
-    }
-}
-
-fn or(field: &str, value: Option<f64>, default: f64) -> Result<f64, Unknown> {
-    value.map_or(Ok(default), |x| positive(field, Some(x)))
+/// A name that is one letter away from a field's: other names belong to whoever wrote them, but a default must not
+/// stand for what somebody gave.
+fn slip_in(given: &serde_json::Map<String, serde_json::Value>) -> Option<Unknown> {
+    let fields = serde_json::to_value(Row::default()).ok()?;
+    let fields = fields.as_object()?;
+    let others = given.keys().filter(|name| !fields.contains_key(*name));
+    let mut long = others.filter(|name| name.len() >= SHORTEST_SLIP);
+    long.find_map(|name| {
+        let one_off = |field: &&String| strsim::damerau_levenshtein(name, field) == 1;
+        let meant = fields.keys().find(one_off)?;
+        let why = format!("is no field; did you mean {meant}?");
+        Some(Unknown::new(name, why))
+    })
 }
 
 impl Row {
@@ -164,8 +171,23 @@ impl Row {
         let general = |own: String| profile.fields.get(&own).cloned().unwrap_or(own);
         let fields = object.into_iter().map(|(own, v)| (general(own), v));
         let fields: serde_json::Map<_, _> = fields.collect();
-        let row = serde_json::from_value(fields.into()).map_err(bad)?;
-        Ok((row, profile))
+        if let Some(slip) = slip_in(&fields) {
+            return Err(slip);
+        }
+        Ok((Self::of_fields(&fields)?, profile))
+    }
+
+    /// The row of these fields, or the field that is of the wrong type.
+    fn of_fields(fields: &serde_json::Map<String, serde_json::Value>) -> Result<Self, Unknown> {
+        Self::deserialize(fields).map_err(|all| {
+            let alone = fields.iter().find_map(|(name, value)| {
+                let one = iter::once((name.as_str(), value));
+                let read = Self::deserialize(MapDeserializer::<_, serde_json::Error>::new(one));
+                Some((name.as_str(), read.err()?))
+            });
+            let (name, why) = alone.unwrap_or(("specification", all));
+            Unknown::new(name, why.to_string().replace("f64", "a number"))
+        })
     }
 
     /// The job that the row describes, for a training stack.
@@ -180,42 +202,41 @@ impl Row {
         let lora = self.lora(&model)?;
         let (offloads_params, offloads_optimizer, stays) = words::offload(self.offload.as_deref())?;
         let sharding = words::sharding(self.sharding.as_deref())?;
-        let data_parallel = or("dp", self.dp, 1.0)?;
-        let tensor_parallel = or("tp", self.tp, 1.0)?;
-        let pipeline_parallel = or("pp", self.pp, 1.0)?;
-        let context_parallel = or("cp", self.cp, 1.0)?;
-        let product = data_parallel * tensor_parallel * pipeline_parallel * context_parallel;
-        let gpus = or("gpus", self.gpus, product)?;
-        let rollout = self.rollout()?;
+        let task = words::task(self.task.as_deref())?;
+        let quantised = words::quantised(self.quant.as_deref())?;
+        if quantised.is_some() && lora.is_none() && task == Task::Train {
+            let why = "a quantised base cannot be trained; lora_r says what is";
+            return Err(Unknown::new("quant", why));
+        }
+        let split = Split::of(self, &model)?;
+        let rollout = self.rollout(split.gpus)?;
         // Weights are sharded over context parallel GPUs and, in a hybrid job, over all of them.
-        let shard_group = if let Some(size) = self.shard_group {
-            positive("shard_group", Some(size))?
-        } else if rollout.is_some() && sharding.gathers() {
-            gpus.max(data_parallel)
-        } else {
-            data_parallel
-                * if sharding.gathers() {
-                    context_parallel
-                } else {
-                    1.0
-                }
+        let shards = match (sharding.gathers(), &rollout) {
+            (true, Some(_)) => split.gpus,
+            (true, None) => split.data * split.context,
+            (false, _) => split.data,
         };
-        let micro_batch = positive("micro_batch", self.micro_batch)?;
+        let shards = or("shard_group", self.shard_group, shards)?;
+        if shards > split.gpus {
+            let why = format!("{shards} are more than {} GPUs", split.gpus);
+            return Err(Unknown::new("shard_group", why));
+        }
+        let micro_batch = size("micro_batch", self.micro_batch)?;
         let marks = [
             own.unwrap_or(""),
-            if tensor_parallel > 1.0 { "tp" } else { "" },
+            if split.tensor > 1.0 { "tp" } else { "" },
             if micro_batch <= 1.0 { "one" } else { "" },
         ];
         Ok(Spec {
-            task: words::task(self.task.as_deref())?,
+            task,
             precision,
             optimizer: words::optimizer(self.optimizer.as_deref(), precision.moments)?,
             sharding,
-            data_parallel: shard_group,
-            tensor_parallel,
-            pipeline_parallel,
-            context_parallel,
-            pipeline_chunks: or("vpp", self.vpp, 1.0)?,
+            data_parallel: shards,
+            tensor_parallel: split.tensor,
+            pipeline_parallel: split.pipeline,
+            context_parallel: split.context,
+            pipeline_chunks: split.chunks,
             sequence_parallel: self.sp.unwrap_or(false),
             offloads_params,
             offloads_optimizer,
@@ -223,39 +244,41 @@ impl Row {
             checkpointing: words::checkpointing(self.grad_checkpointing.as_deref())?,
             attention: words::attention(self.attention.as_deref())?,
             micro_batch,
-            sequence: positive("seq_len", self.seq_len)?,
+            sequence: size("seq_len", self.seq_len)?,
             accumulation: or("grad_accum", self.grad_accum, 1.0)?,
             lora,
-            quantised: words::quantised(self.quant.as_deref())?,
+            quantised,
             // Kernels that fuse the loss come with fused norms and MLPs (Hsu 2024).
             compiled: self.compile.unwrap_or(false) || self.loss_impl.as_deref() == Some("fused"),
             logit_bytes: profile.logit_bytes(self.loss_impl.as_deref().unwrap_or("other"), &marks),
-            gpus,
-            gpus_per_node: gpus.min(8.0),
+            gpus: split.gpus,
+            gpus_per_node: split.gpus.min(8.0),
             gpu_bytes: self
                 .gpu_total_gib
-                .map(|g| positive("gpu_total_gib", Some(g)))
+                .map(|g| size("gpu_total_gib", Some(g)))
                 .transpose()?
                 .map(|g| g * GIB),
             rollout,
-            metric: words::metric(self.metric.as_deref()),
-            fill: self.fill.map(|f| positive("fill", Some(f))).transpose()?,
+            metric: words::metric(self.metric.as_deref())?,
+            fill: self.fill.map(|f| size("fill", Some(f))).transpose()?,
             model,
         })
     }
 
     fn model(&self, profile: &Profile) -> Result<Model, Unknown> {
-        let hidden = positive("hidden", self.hidden)?;
-        let heads = positive("heads", self.heads)?;
+        let hidden = size("hidden", self.hidden)?;
+        let heads = size("heads", self.heads)?;
+        let kv_heads = or("kv_heads", self.kv_heads, heads)?;
+        heads_agree(self, heads, hidden)?;
         let mut model = Model {
             params: 0.0,
-            layers: positive("layers", self.layers)?,
+            layers: size("layers", self.layers)?,
             hidden,
             heads,
-            kv_heads: or("kv_heads", self.kv_heads, heads)?,
+            kv_heads,
             head_dim: or("head_dim", self.head_dim, hidden / heads)?,
-            ffn: positive("ffn", self.ffn)?,
-            vocab: positive("vocab", self.vocab)?,
+            ffn: size("ffn", self.ffn)?,
+            vocab: size("vocab", self.vocab)?,
             gated: words::word(
                 "mlp",
                 self.mlp.as_deref(),
@@ -269,7 +292,7 @@ impl Row {
             )?,
             tied: self.tied.unwrap_or(false),
         };
-        if self.params_b.is_none() && self.experts.is_some_and(|n| n > 0.0) {
+        if or_none("experts", self.experts)? > 0.0 && self.params_b.is_none() {
             let why =
                 "is needed and missing: what a token passes does not say how large all experts are";
             return Err(Unknown::new("params_b", why));
@@ -281,6 +304,7 @@ impl Row {
             let shared = apart - model.vocab * model.hidden;
             model.tied = (model.params - shared).abs() < (model.params - apart).abs();
         }
+        params_agree(model.params, model.counted_params())?;
         if profile.unties && model.tied {
             model.tied = false;
             model.params += model.vocab * hidden;
@@ -289,11 +313,10 @@ impl Row {
     }
 
     fn lora(&self, model: &Model) -> Result<Option<Lora>, Unknown> {
-        let rank = match self.lora_r {
-            None => return Ok(None),
-            Some(0.0) => return Ok(None),
-            rank => positive("lora_r", rank)?,
-        };
+        let rank = or_none("lora_r", self.lora_r)?;
+        if rank == 0.0 {
+            return Ok(None);
+        }
         let text = self.lora_targets.as_deref().unwrap_or("all");
         let (targets, embeddings) = match text.strip_suffix("+emb") {
             Some(rest) => (rest, true),
@@ -321,6 +344,9 @@ impl Row {
                 }
             };
         }
+        if widths == 0.0 {
+            return Err(Unknown::new("lora_targets", "names no matrix"));
+        }
         Ok(Some(Lora {
             rank,
             widths,
@@ -329,16 +355,19 @@ impl Row {
         }))
     }
 
-    fn rollout(&self) -> Result<Option<Rollout>, Unknown> {
-        let Some(share) = self.engine_share else {
+    fn rollout(&self, gpus: f64) -> Result<Option<Rollout>, Unknown> {
+        if self.engine_share.is_none() {
             return Ok(None);
-        };
-        let context = self.max_prompt.unwrap_or(0.0) + self.max_response.unwrap_or(0.0);
-        let tokens =
-            positive("micro_batch", self.micro_batch)? * positive("seq_len", self.seq_len)?;
+        }
+        let tokens = size("micro_batch", self.micro_batch)? * size("seq_len", self.seq_len)?;
+        let tensor_parallel = or("rollout_tp", self.rollout_tp, 1.0)?;
+        if gpus % tensor_parallel != 0.0 {
+            let why = format!("{gpus} GPUs cannot be split into engines of {tensor_parallel}");
+            return Err(Unknown::new("rollout_tp", why));
+        }
         Ok(Some(Rollout {
-            memory_fraction: positive("engine_share", Some(share))?,
-            tensor_parallel: or("rollout_tp", self.rollout_tp, 1.0)?,
+            memory_fraction: size("engine_share", self.engine_share)?,
+            tensor_parallel,
             sleeps: self.engine_sleeps.unwrap_or(true),
             cuda_graphs: self.cuda_graphs.unwrap_or(false),
             logprob_tokens: or("logprob_tokens", self.logprob_tokens, tokens)?,
@@ -347,10 +376,11 @@ impl Row {
                 given => or("ref_tokens", given, tokens)?,
             },
             ref_weight: 2.0,
-            context,
+            context: or_none("max_prompt", self.max_prompt)?
+                + or_none("max_response", self.max_response)?,
             batched_tokens: or("engine_tokens", self.engine_tokens, 8192.0)?,
             sequences: or("engine_sequences", self.engine_sequences, 256.0)?,
-            sync_buffer: self.sync_buffer_mib.unwrap_or(0.0).max(0.0) * GIB / 1024.0,
+            sync_buffer: or_none("sync_buffer_mib", self.sync_buffer_mib)? * GIB / 1024.0,
         }))
     }
 }

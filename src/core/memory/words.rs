@@ -186,10 +186,18 @@ pub(super) fn quantised(given: Option<&str>) -> Result<Option<Quantised>, Unknow
     )
 }
 
-pub(super) fn metric(given: Option<&str>) -> Metric {
-    match given {
-        Some("allocated" | "active") => Metric::Allocated,
-        Some("reserved") => Metric::Reserved,
-        _ => Metric::Device,
-    }
+pub(super) fn metric(given: Option<&str>) -> Result<Metric, Unknown> {
+    word(
+        "metric",
+        given,
+        Metric::Device,
+        &[
+            ("allocated", Metric::Allocated),
+            ("active", Metric::Allocated),
+            ("reserved", Metric::Reserved),
+            ("nvidia-smi", Metric::Device),
+            ("unspecified", Metric::Device),
+            ("budget", Metric::Device),
+        ],
+    )
 }

@@ -7,14 +7,7 @@ use serde_json::Value;
 use super::families::{Bias, Family};
 use super::fields::Fields;
 use crate::core::memory::Unknown;
-
-/// Most layers, experts, heads and words, and the greatest width; far beyond any model, so that a slip of a
-/// digit is found.
-const MOST_LAYERS: f64 = 10_000.0;
-const MOST_EXPERTS: f64 = 100_000.0;
-const MOST_HEADS: f64 = 100_000.0;
-const MOST_WIDTH: f64 = 10_000_000.0;
-const MOST_WORDS: f64 = 100_000_000.0;
+use crate::core::memory::sizes::{MOST_EXPERTS, MOST_HEADS, MOST_LAYERS, MOST_WIDTH, MOST_WORDS};
 
 const LAYERS: [&str; 4] = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 const HIDDEN: [&str; 3] = ["hidden_size", "n_embd", "d_model"];
