@@ -43,7 +43,7 @@ _oomctl() {
     mapfile -t offers < <(OOMCTL_COMPLETE=bash _CLAP_COMPLETE_INDEX=$index oomctl -- "${words[@]}" 2> /dev/null)
     offers=("${offers[@]#"$kept"}")
     if [[ -n $quote && ${offers-} == */ ]]; then
-        # Readline leaves the quote of a folder open, but only where it knows that it completes files.
+        # Readline puts the slash behind the quote, so that the next Tab goes on from there; but only for files.
         compopt -o filenames 2> /dev/null
         COMPREPLY=("${offers[@]%/}")
         return
