@@ -162,7 +162,6 @@ impl<'a> Typing<'a> {
     fn lists(&mut self, line: &str, candidates: &[&str]) {
         write!(self.keys, "\x15\x0c{line}\t").unwrap();
         self.until(line, |shown| candidates.iter().all(|c| shown.contains(c)));
-        write!(self.keys, "\x03").unwrap();
     }
 }
 
