@@ -25,7 +25,7 @@ use stack::Stack;
 
 /// Estimates whose time is taken together, and how often.
 const TOGETHER: usize = 100;
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 20;
 
 /// The shipped profiles of training stacks.
 fn profiles() -> Vec<Profile> {

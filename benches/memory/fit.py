@@ -225,6 +225,7 @@ def each_unseen(given, usable, profile_of):
     """Each framework as one of which nothing is known, with general constants from the other stacks."""
     print(f"\n{'framework left out':32} rows    as is     p90   fitted     p90")
     prior, columns, every = general(), ([], []), {}
+    named = {r["id"]: r for r in usable}
     blind = [{**r, "framework": None, "precision": general_word(r, profile_of)} for r in usable]
     model = Model(given.oomctl, "unknown", blind)
     keys = FITTED["unknown"]
@@ -235,7 +236,7 @@ def each_unseen(given, usable, profile_of):
         seen = [r for r in blind if profile_of[r["id"]] not in stacks]
         left = [r for r in blind if r["id"] in own]
         constants = fit(model, seen, keys, prior, given.pull * FIRM)
-        cells = [model.told(left, present), model.told(left, constants)]
+        cells = [[(named[r["id"]], a) for r, a in model.told(left, c)] for c in (present, constants)]
         for column, cell in zip(columns, cells):
             column += cell
         every[framework] = distances(cells[1])
