@@ -264,7 +264,7 @@ fn it_prints_with_all_that_is_folded_on_screen() {
         browser.media("print", "light");
         let folded = "[...document.querySelectorAll('details td')]
             .filter(e => !e.checkVisibility() || e.getBoundingClientRect().height === 0)
-            .map(e => e.innerText)";
+            .map(e => e.textContent)";
         assert_eq!(browser.texts(folded), [""; 0], "{:?}", page.path());
         let colourless = "[...document.querySelectorAll('.dot')]
             .filter(e => getComputedStyle(e).printColorAdjust !== 'exact')

@@ -1,6 +1,7 @@
 //! Errors as text and exit code. The one place that knows both.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::style::{BAD, DIM, Paint, WARN};
@@ -234,11 +235,20 @@ impl From<FileError> for Failure {
 fn mend_file(e: &FileError) -> String {
     use std::io::ErrorKind;
     match e {
-        FileError::Io { path, source, .. } => match source.kind() {
+        FileError::Io {
+            action,
+            path,
+            source,
+        } => match source.kind() {
             ErrorKind::NotFound => {
                 "is the path right? It is taken from the folder in which you are".to_owned()
             }
-            ErrorKind::PermissionDenied => format!("`ls -ld {}` shows who may", path.display()),
+            ErrorKind::PermissionDenied => {
+                format!(
+                    "`ls -ld {}` shows who may",
+                    refusing(action, path).display()
+                )
+            }
             ErrorKind::IsADirectory => "name a file in it".to_owned(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 "free some space; `df -h .` and `df -i .` show what there is, `quota` what is yours"
@@ -260,6 +270,15 @@ fn mend_file(e: &FileError) -> String {
     }
 }
 
+/// What there is that refused: a file that is made anew is refused by its folder, or by the nearest one above that
+/// exists.
+fn refusing<'a>(action: &str, path: &'a Path) -> &'a Path {
+    let made = matches!(action, "create" | "write" | "link");
+    let mut there = path.ancestors().skip(usize::from(made));
+    // Above a relative path is the folder in which we are.
+    there.find(|p| p.exists()).unwrap_or(Path::new("."))
+}
+
 /// What to do about a ledger.
 fn mend_ledger(e: &LedgerError) -> String {
     match e {
@@ -274,7 +293,7 @@ fn mend_ledger(e: &LedgerError) -> String {
 }
 
 /// The name of a run, from its folder.
-fn name(folder: &std::path::Path) -> String {
+fn name(folder: &Path) -> String {
     folder
         .file_name()
         .unwrap_or_default()
@@ -326,5 +345,32 @@ impl From<LaunchError> for Failure {
             LaunchError::Gpu(_) => Self::new(1, error.to_string())
                 .hint("`nvidia-smi` should say more; `oomctl doctor` asks the driver as well"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn what_refuses_is_named_and_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("page.html");
+        std::fs::write(&file, "").unwrap();
+        let missing = folder.path().join("no/such/owner.json");
+        let hint = |action, path: &Path| {
+            mend_file(&FileError::Io {
+                action,
+                path: path.to_owned(),
+                source: io::ErrorKind::PermissionDenied.into(),
+            })
+        };
+        let names = |path: &Path| format!("`ls -ld {}` shows who may", path.display());
+        assert_eq!(hint("create", &missing), names(folder.path()));
+        assert_eq!(hint("write", &file), names(folder.path()));
+        assert_eq!(hint("read", &file), names(&file));
+        assert_eq!(hint("write", Path::new("page.html")), names(Path::new(".")));
     }
 }

@@ -36,7 +36,8 @@ pub fn folder(path: &Path) -> Vec<Finding> {
             findings.push(clock(trial.path()));
         }
         Err(e) => {
-            let found = format!("nothing can be written in {}: {e}", there.display());
+            let (shown, why) = (there.display(), e.kind());
+            let found = format!("nothing can be written in {shown}: {why}");
             let advice = "runs are kept in .oomctl/runs of the project: call oomctl in a folder of yours that can be written, or `chmod u+w` this one";
             findings.push(Finding::with(Health::Bad, "files", found, advice));
         }
