@@ -149,13 +149,12 @@ impl<'a> Filler<'a> {
         risk: f64,
         most: f64,
     ) -> Vec<Filled> {
-        let numbers: Vec<Number> = reach
-            .numbers
-            .iter()
-            .filter_map(|n| self.legal(n, present))
-            .collect();
+        let ends = reach.numbers.iter();
+        let ends: Vec<Number> = ends.filter_map(|n| self.ends(n, present)).collect();
+        // Most combinations are too large with every number at its least; what lies between is asked for by the others.
+        let mut whole: Option<Vec<Number>> = None;
         let mut cheapest: Option<Filled> = None;
-        let mut surest: Option<(Filled, Filled, Vec<Number>)> = None;
+        let mut surest: Option<(Filled, Filled, Vec<&Switch>)> = None;
         for (switches, loss) in combinations(&reach.switches) {
             let bound = cheapest.as_ref().map_or(most, |c| c.loss);
             if loss >= bound {
@@ -166,9 +165,6 @@ impl<'a> Filler<'a> {
             if switches.iter().any(broken) {
                 continue;
             }
-            let free = |n: &&Number| switches.iter().all(|s| s.knob != n.knob);
-            let free = numbers.iter().filter(free);
-            let numbers: Vec<Number> = free.map(|n| self.priced(n, &values)).collect();
             let given = Filled {
                 fits: self.fits(&values),
                 values,
@@ -179,8 +175,11 @@ impl<'a> Filler<'a> {
                 cheapest = Some(given);
                 break;
             }
-            let least = self.least(&given, &numbers);
+            let least = self.free(&ends, &switches, &given.values);
+            let least = self.least(&given, &least);
             if least.fits >= risk {
+                let whole = whole.get_or_insert_with(|| self.whole(reach, present));
+                let numbers = self.free(whole, &switches, &given.values);
                 let numbers = self.bounded(&least, &numbers, risk);
                 let lost: f64 = numbers.iter().map(Number::least_loss).sum();
                 if loss + lost >= bound {
@@ -191,33 +190,63 @@ impl<'a> Filler<'a> {
                     cheapest = Some(raised);
                 }
             }
-            let surer = |(s, _, _): &(Filled, Filled, Vec<Number>)| least.order() > s.order();
+            let surer = |(s, _, _): &(Filled, Filled, Vec<&Switch>)| least.order() > s.order();
             if cheapest.is_none() && surest.as_ref().is_none_or(surer) {
-                surest = Some((least, given, numbers));
+                surest = Some((least, given, switches));
             }
         }
         // Where it is an attempt at best, what does not matter stays as it is.
         let surest = surest.filter(|_| cheapest.is_none());
-        let surest = surest.map(|(least, given, numbers)| match least.fits > HOPELESS {
-            true => self.raise(&least, &given, &numbers, least.order() * ALMOST),
+        let surest = surest.map(|(least, given, switches)| match least.fits > HOPELESS {
+            true => {
+                let whole = whole.unwrap_or_else(|| self.whole(reach, present));
+                let numbers = self.free(&whole, &switches, &given.values);
+                self.raise(&least, &given, &numbers, least.order() * ALMOST)
+            }
             false => least,
         });
         let surest = surest.map(|filled| self.with_unseen(filled, &reach.switches));
         cheapest.into_iter().chain(surest).collect()
     }
 
+    /// The numbers that can go down, with every value that breaks no rule beside the present ones of the others.
+    fn whole(&self, reach: &Reach, present: &BTreeMap<String, Value>) -> Vec<Number> {
+        let numbers = reach.numbers.iter();
+        numbers.filter_map(|n| self.legal(n, present)).collect()
+    }
+
+    /// Those of the numbers that no switch sets, with what their values cost beside these.
+    fn free(
+        &mut self,
+        numbers: &[Number],
+        switches: &[&Switch],
+        values: &BTreeMap<String, Value>,
+    ) -> Vec<Number> {
+        let free = |n: &&Number| switches.iter().all(|s| s.knob != n.knob);
+        let free = numbers.iter().filter(free);
+        free.map(|n| self.priced(n, values)).collect()
+    }
+
     /// The values of a number that break no rule beside the others; `None` where it cannot go down.
     fn legal(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
-        let mut number = number.clone();
-        let knob = &number.knob;
-        let now = number
-            .values
-            .iter()
-            .filter(|v| present.get(knob) == Some(*v));
-        let legal = self.checker.unbroken(knob, &number.values, present);
-        let others = legal.into_iter().filter(|v| present.get(knob) != Some(v));
-        number.values = now.cloned().chain(others).collect();
-        (number.values.len() > 1).then_some(number)
+        let now = present.get(&number.knob);
+        let legal = self.checker.allows(&number.knob, present);
+        let kept = |v: &&Value| now == Some(*v) || legal(v);
+        let values: Vec<Value> = number.values.iter().filter(kept).cloned().collect();
+        (values.len() > 1).then(|| number.clone().of(values))
+    }
+
+    /// The same with its first and its last value alone. What an engine's share may be depends on all of its values.
+    fn ends(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
+        if self.is_share(number) {
+            return self.legal(number, present);
+        }
+        let now = present.get(&number.knob);
+        let legal = self.checker.allows(&number.knob, present);
+        let kept = |v: &&Value| now == Some(*v) || legal(v);
+        let first = number.values.iter().find(kept)?;
+        let last = number.values.iter().rev().find(kept)?;
+        (first != last).then(|| number.clone().of(vec![first.clone(), last.clone()]))
     }
 
     /// The same with those switches on of which the model sees nothing: they may help, and it is an attempt at best.

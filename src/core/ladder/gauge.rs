@@ -1,12 +1,12 @@
 //! What the memory model says of values under trial, asked hundreds of times for one decision.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::forecast::{Forecast, Job, Odds};
 use crate::core::memory::{Profile, Spec, phases, spec_from};
-use crate::core::recipe::{Formula, Key, Recipe, Shaper, Value, key};
+use crate::core::recipe::{Formula, Key, Preset, UnderTrial, Value, key};
 
 /// The bridge of a preset to the memory model, compiled for some knobs under trial.
 pub(super) struct Gauge<'a> {
@@ -44,9 +44,8 @@ struct Field<'a> {
 impl<'a> Gauge<'a> {
     /// Compiles the bridge of a preset; `None` where it has none.
     pub fn new(
-        shaper: &Shaper<'a>,
-        recipe: &Recipe,
-        tried: &BTreeSet<String>,
+        preset: &'a Preset,
+        trial: &UnderTrial<'_, 'a>,
         profile: &'a Profile,
     ) -> Option<Self> {
         let mut knobs: Vec<String> = Vec::new();
@@ -57,7 +56,7 @@ impl<'a> Gauge<'a> {
             })
         };
         let field = |(name, text): (&'a String, &'a String)| {
-            let formula = Formula::new(shaper, recipe, tried, text)?;
+            let formula = Formula::new(trial, text)?;
             Some(Field {
                 name,
                 knobs: formula.knobs().iter().map(&mut place).collect(),
@@ -65,7 +64,6 @@ impl<'a> Gauge<'a> {
                 known: BTreeMap::new(),
             })
         };
-        let preset = shaper.preset();
         let fields = preset.memory.as_ref()?.fields.iter();
         Some(Self {
             preset: &preset.name,

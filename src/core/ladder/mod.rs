@@ -28,6 +28,7 @@ mod shortfall;
 #[cfg(test)]
 mod tests;
 mod tune;
+mod workshop;
 
 pub use ascend::{Outlook, Past, Tried, ascend};
 pub use climb::{Footing, Policy, climb};
