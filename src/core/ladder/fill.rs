@@ -1,6 +1,7 @@
 //! The largest values, and the fewest switches, with which a configuration fits.
 
 mod prices;
+mod ranges;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -109,7 +110,16 @@ impl<'a> Filler<'a> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        job.odds(self.forecast).fits * self.beside(&job, values)
+        job.fits(self.forecast) * self.beside(&job, values)
+    }
+
+    /// Whether that is as much as `bound`.
+    fn reaches(&mut self, values: &BTreeMap<String, Value>, bound: f64) -> bool {
+        let Some(job) = self.gauge.job(values) else {
+            return 0.0 >= bound;
+        };
+        let beside = self.beside(&job, values);
+        job.reaches(self.forecast, |fits| fits * beside >= bound)
     }
 
     /// Whether the model's interval, whatever attempts have told, leaves room for these values.
@@ -128,7 +138,7 @@ impl<'a> Filler<'a> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        job.odds(self.forecast).near * self.beside(&job, values)
+        job.near(self.forecast) * self.beside(&job, values)
     }
 
     /// Probability that the host has room and the engine starts.
@@ -207,46 +217,6 @@ impl<'a> Filler<'a> {
         });
         let surest = surest.map(|filled| self.with_unseen(filled, &reach.switches));
         cheapest.into_iter().chain(surest).collect()
-    }
-
-    /// The numbers that can go down, with every value that breaks no rule beside the present ones of the others.
-    fn whole(&self, reach: &Reach, present: &BTreeMap<String, Value>) -> Vec<Number> {
-        let numbers = reach.numbers.iter();
-        numbers.filter_map(|n| self.legal(n, present)).collect()
-    }
-
-    /// Those of the numbers that no switch sets, with what their values cost beside these.
-    fn free(
-        &mut self,
-        numbers: &[Number],
-        switches: &[&Switch],
-        values: &BTreeMap<String, Value>,
-    ) -> Vec<Number> {
-        let free = |n: &&Number| switches.iter().all(|s| s.knob != n.knob);
-        let free = numbers.iter().filter(free);
-        free.map(|n| self.priced(n, values)).collect()
-    }
-
-    /// The values of a number that break no rule beside the others; `None` where it cannot go down.
-    fn legal(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
-        let now = present.get(&number.knob);
-        let legal = self.checker.allows(&number.knob, present);
-        let kept = |v: &&Value| now == Some(*v) || legal(v);
-        let values: Vec<Value> = number.values.iter().filter(kept).cloned().collect();
-        (values.len() > 1).then(|| number.clone().of(values))
-    }
-
-    /// The same with its first and its last value alone. What an engine's share may be depends on all of its values.
-    fn ends(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
-        if self.is_share(number) {
-            return self.legal(number, present);
-        }
-        let now = present.get(&number.knob);
-        let legal = self.checker.allows(&number.knob, present);
-        let kept = |v: &&Value| now == Some(*v) || legal(v);
-        let first = number.values.iter().find(kept)?;
-        let last = number.values.iter().rev().find(kept)?;
-        (first != last).then(|| number.clone().of(vec![first.clone(), last.clone()]))
     }
 
     /// The same with those switches on of which the model sees nothing: they may help, and it is an attempt at best.
@@ -394,10 +364,10 @@ impl<'a> Filler<'a> {
             let middle = usize::midpoint(low, high);
             values.insert(number.knob.clone(), number.values[middle].clone());
             let sure = match bound < LIKELY {
-                true => self.near(values) * LIKELY,
-                false => self.fits(values),
+                true => self.near(values) * LIKELY >= bound,
+                false => self.reaches(values, bound),
             };
-            if sure >= bound {
+            if sure {
                 high = middle;
             } else {
                 low = middle + 1;

@@ -72,7 +72,7 @@ impl<'s, 'a> UnderTrial<'s, 'a> {
 
     /// What some expressions need, found out once for a preset and those knobs that are computed.
     fn needs(&self, texts: &[&str]) -> Rc<Needs<'a>> {
-        let key = (texts.concat(), self.computed.concat());
+        let key = (texts.join("\n"), self.computed.join("\n"));
         let mut known = self.shaper.needs.borrow_mut();
         let new = || Rc::new(Needs::new(self.shaper, self.recipe, texts));
         Rc::clone(known.entry(key).or_insert_with(new))
