@@ -1,13 +1,16 @@
 //! Several rungs at once: as many as the memory model says are needed.
 
-use super::climb::{Footing, climb, shaper};
+use std::rc::Rc;
+
+use super::climb::{Footing, climb_in};
 use super::cost::costs;
 use super::decision::{Decision, Expectation, Skipped, Step};
 use super::forecast::{Forecast, Peak};
 use super::host::{HostNeed, Node};
+use super::workshop::{Look, Workshop};
 use crate::core::diagnose::{Class, Incident};
-use crate::core::memory::{Profile, Spec, spec_of};
-use crate::core::recipe::{Layer, Refusal, Shape, Shaper};
+use crate::core::memory::{Profile, Spec};
+use crate::core::recipe::{Layer, Refusal};
 use crate::core::units::GIB;
 
 /// Rungs that are taken for one attempt at most.
@@ -75,7 +78,7 @@ pub fn ascend(
     let view = View::new(footing, outlook);
     let told = view.told(failure);
     let Some(forecast) = view.forecast(&told) else {
-        return climb(footing, failure);
+        return climb_in(&view.workshop, footing, failure);
     };
     let first = view.next(footing.rungs, failure, &told)?;
     let Decision::Climb { steps, skipped, .. } = first else {
@@ -120,8 +123,8 @@ pub(super) struct View<'a> {
     pub footing: &'a Footing<'a>,
     /// What is known for looking ahead.
     pub outlook: &'a Outlook<'a>,
-    /// What makes shapes of the preset.
-    pub shaper: Shaper<'a>,
+    /// What makes shapes and files of the preset.
+    pub workshop: Workshop<'a>,
 }
 
 impl<'a> View<'a> {
@@ -130,7 +133,7 @@ impl<'a> View<'a> {
         Self {
             footing,
             outlook,
-            shaper: shaper(footing),
+            workshop: Workshop::new(footing),
         }
     }
 
@@ -138,14 +141,18 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// Where it is not legal.
-    pub(super) fn shape(&self, rungs: &[Layer]) -> Result<Shape, Refusal> {
-        let layers = self.footing.layers.iter().chain(rungs);
-        self.shaper.shape(&layers.cloned().collect::<Vec<_>>())
+    pub(super) fn look(&self, rungs: &[Layer]) -> Result<Rc<Look>, Refusal> {
+        self.workshop.look(&rungs.iter().collect::<Vec<_>>())
     }
 
     fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
-        let shape = self.shape(rungs).ok()?;
-        spec_of(self.footing.preset, &shape, self.outlook.profile)?.ok()
+        let look = self.look(rungs).ok()?;
+        self.spec_of(&look).cloned()
+    }
+
+    /// The job that a configuration describes.
+    fn spec_of<'l>(&self, look: &'l Look) -> Option<&'l Spec> {
+        self.workshop.spec(look, self.outlook.profile)
     }
 
     /// The attempts so far, the last one included, as the memory model sees them.
@@ -156,15 +163,15 @@ impl<'a> View<'a> {
         let last = failure.map(|i| (self.footing.rungs, i, past.peaks));
         let node = Node::new(self.footing.preset, self.footing.cluster);
         let told = |(rungs, incident, peaks): (&'a [Layer], &'a Incident, &'a [Peak])| {
-            let shape = self.shape(rungs).ok()?;
-            let value = |name: &str| shape.recipe().value(name);
+            let look = self.look(rungs).ok()?;
+            let value = |name: &str| look.shape.recipe().value(name);
             let profile = self.outlook.profile;
-            let spec = spec_of(self.footing.preset, &shape, profile)?.ok()?;
+            let spec = self.spec_of(&look)?;
             Some(Told {
                 rungs,
-                host: HostNeed::of(&spec, node.gpus(value), profile).bytes(),
+                host: HostNeed::of(spec, node.gpus(value), profile).bytes(),
                 host_limit: node.limit(value),
-                spec,
+                spec: spec.clone(),
                 incident,
                 peaks,
             })
@@ -187,7 +194,7 @@ impl<'a> View<'a> {
                 rungs,
                 ..*self.footing
             };
-            let mut decision = climb(&footing, failure)?;
+            let mut decision = climb_in(&self.workshop, &footing, failure)?;
             let step = match &decision {
                 Decision::Climb { steps, .. } => steps.first(),
                 Decision::Exhausted { .. } => None,
@@ -209,10 +216,9 @@ impl<'a> View<'a> {
         let node = Node::new(self.footing.preset, self.footing.cluster);
         let profile = self.outlook.profile;
         let need = |rungs: &[Layer]| {
-            let shape = self.shape(rungs).ok()?;
-            let value = |name: &str| shape.recipe().value(name);
-            let spec = spec_of(self.footing.preset, &shape, profile)?.ok()?;
-            let need = HostNeed::of(&spec, node.gpus(value), profile);
+            let look = self.look(rungs).ok()?;
+            let value = |name: &str| look.shape.recipe().value(name);
+            let need = HostNeed::of(self.spec_of(&look)?, node.gpus(value), profile);
             Some((need.bytes(), node.limit(value)))
         };
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();

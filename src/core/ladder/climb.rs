@@ -5,17 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use minijinja::Value as Jinja;
 
 use super::decision::{Change, Decision, Skipped, Step};
-use super::incident;
+use super::incident::{self, Failure};
 use super::kept;
 use super::moves::{Aim, aims};
 use super::search::{self, Trial};
-use crate::core::diagnose::{Class, Incident};
-use crate::core::patch::edits;
+use super::workshop::{Look, Workshop};
+use crate::core::diagnose::Incident;
 use crate::core::recipe::{
-    Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Problem, Refusal, RungSpec,
-    Shape, Shaper, Value, expr::Scope, strongest_effect,
+    Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Refusal, RungSpec, Shape,
+    UnderTrial, Value, expr::Scope, strongest_effect,
 };
-use crate::core::render::{AttemptPlace, render};
 
 /// How to climb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -60,29 +59,31 @@ pub struct Footing<'a> {
 /// # Errors
 /// The present configuration is itself not legal.
 pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decision, Refusal> {
-    let layers: Vec<Layer> = footing
-        .layers
-        .iter()
-        .chain(footing.rungs)
-        .cloned()
-        .collect();
-    let shaper = shaper(footing);
-    let shape = shaper.shape(&layers)?;
-    let present = files(footing, &shape)?;
-    let scope = scope(footing, &shape, failure);
+    climb_in(&Workshop::new(footing), footing, failure)
+}
+
+/// The same in a workshop for the footing's preset.
+pub(super) fn climb_in(
+    workshop: &Workshop<'_>,
+    footing: &Footing<'_>,
+    failure: Option<&Incident>,
+) -> Result<Decision, Refusal> {
+    let look = workshop.look(&footing.rungs.iter().collect::<Vec<_>>())?;
+    // That they can be rendered is asked for even where no rung is tried.
+    workshop.files(&look)?;
+    let failure = &Failure::of(failure);
+    let scope = scope(footing, &look.shape, failure);
     let mut skipped = Vec::new();
     for rung in footing.ladder {
         let seen = View {
             footing,
-            shaper: &shaper,
-            layers: &layers,
-            shape: &shape,
-            present: Some(&present),
+            workshop,
+            shape: &look.shape,
             scope: &scope,
             rung,
         };
-        match seen.refusal(failure).map_or_else(|| seen.take(), Err) {
-            Ok((step, _)) => {
+        match seen.refusal(failure).map_or_else(|| seen.climb(&look), Err) {
+            Ok(step) => {
                 let steps = vec![step];
                 return Ok(Decision::Climb {
                     steps,
@@ -104,73 +105,48 @@ pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decisi
 
 /// What one rung gives from `shape`, or why it is not taken. Nothing is rendered.
 pub(super) fn lap(
+    workshop: &Workshop<'_>,
     footing: &Footing<'_>,
-    shaper: &Shaper<'_>,
     shape: &Shape,
-    failure: Option<&Incident>,
+    failure: &Failure,
     rung: &RungSpec,
 ) -> Result<(Step, Shape), String> {
-    let layers = footing.layers.iter().chain(footing.rungs);
-    let layers: Vec<Layer> = layers.cloned().collect();
     let scope = scope(footing, shape, failure);
     let seen = View {
         footing,
-        shaper,
-        layers: &layers,
+        workshop,
         shape,
-        present: None,
         scope: &scope,
         rung,
     };
-    seen.refusal(failure).map_or_else(|| seen.take(), Err)
+    if let Some(why) = seen.refusal(failure) {
+        return Err(why);
+    }
+    let (layer, notes) = seen.take()?;
+    let next = workshop.shape(&seen.with(&layer));
+    let next = next.map_err(|e| e.to_string())?;
+    Ok((seen.step(layer, notes, &next)?, next))
 }
 
 /// Names for the expressions of a ladder.
-fn scope(footing: &Footing<'_>, shape: &Shape, failure: Option<&Incident>) -> Scope {
-    let mut scope = shape.scope().clone();
-    scope.set("incident", incident::to_jinja(failure));
+fn scope(footing: &Footing<'_>, shape: &Shape, failure: &Failure) -> Scope {
+    let mut scope = failure.within(shape.scope());
     scope.set("attempt", Jinja::from(footing.attempt));
     scope
-}
-
-/// What makes shapes of the footing's preset.
-pub(super) fn shaper<'a>(footing: &Footing<'a>) -> Shaper<'a> {
-    Shaper::new(footing.preset, footing.cluster, footing.cluster_name)
-}
-
-/// The texts of the files, for a place that is the same for every attempt; of a copy only what is written into it.
-pub(super) fn files(footing: &Footing<'_>, shape: &Shape) -> Result<Vec<String>, Refusal> {
-    let place = AttemptPlace {
-        run: "run".to_owned(),
-        number: 1,
-        token: "token".to_owned(),
-        dir: "/run/attempt-1".to_owned(),
-        workdir: "/work".to_owned(),
-        backend: "slurm".to_owned(),
-        program: None,
-    };
-    let rendered = render(footing.preset, shape, footing.templates, &place)
-        .map_err(|e| Problem::new(e.to_string()))?;
-    let copied = edits(footing.preset, shape).into_iter();
-    let copied = copied.map(|e| format!("{} {}: {}", e.place.file, e.place.path, e.value));
-    Ok(rendered.into_iter().map(|f| f.text).chain(copied).collect())
 }
 
 /// One rung, seen from the present configuration.
 struct View<'a, 'p> {
     footing: &'a Footing<'a>,
-    shaper: &'a Shaper<'p>,
-    layers: &'a [Layer],
+    workshop: &'a Workshop<'p>,
     shape: &'a Shape,
-    /// The files as they are; `None` where it does not matter whether they change.
-    present: Option<&'a [String]>,
     scope: &'a Scope,
     rung: &'a RungSpec,
 }
 
 impl View<'_, '_> {
     /// Why the rung is not even tried, if there is a reason.
-    fn refusal(&self, failure: Option<&Incident>) -> Option<String> {
+    fn refusal(&self, failure: &Failure) -> Option<String> {
         let rung = self.rung;
         let taken = self.taken();
         if taken >= rung.laps {
@@ -179,11 +155,10 @@ impl View<'_, '_> {
                 n => format!("taken {n} times already"),
             });
         }
-        let class = failure.map_or(Class::GpuOom, |i| i.class);
-        if !incident::answers(rung, class) {
+        if !incident::answers(rung, failure.class) {
             return Some("answers another kind of failure".to_owned());
         }
-        incident::objection(self.shaper, self.scope, rung, failure, failure)
+        incident::objection(&self.workshop.shaper, self.scope, rung, failure, failure)
     }
 
     /// How often the rung was taken in this run, and before it where the run started from what was learned.
@@ -192,12 +167,30 @@ impl View<'_, '_> {
             let mut origins = layer.settings.values().map(|s| &s.origin);
             origins.any(|o| o.rung() == Some(&self.rung.rung))
         };
-        let count = self.layers.iter().filter(is_ours).count();
+        let layers = self.footing.layers.iter().chain(self.footing.rungs);
+        let count = layers.filter(is_ours).count();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Takes the rung.
-    fn take(&self) -> Result<(Step, Shape), String> {
+    /// The rungs with one more.
+    fn with<'l>(&'l self, layer: &'l Layer) -> Vec<&'l Layer> {
+        self.footing.rungs.iter().chain([layer]).collect()
+    }
+
+    /// Takes the rung, where it renders to other files than what it is climbed from.
+    fn climb(&self, from: &Look) -> Result<Step, String> {
+        let (layer, notes) = self.take()?;
+        let next = self.workshop.look(&self.with(&layer));
+        let next = next.map_err(|e| e.to_string())?;
+        let files = |look| self.workshop.files(look).map_err(|e| e.to_string());
+        if files(&next)? == files(from)? {
+            return Err("changes nothing in the rendered files".to_owned());
+        }
+        self.step(layer, notes, &next.shape)
+    }
+
+    /// What taking the rung sets, with remarks.
+    fn take(&self) -> Result<(Layer, Vec<String>), String> {
         let mut notes = Vec::new();
         let aims = self.aims(&mut notes)?;
         let (chosen, checker_notes) = self.choose(&aims)?;
@@ -219,14 +212,14 @@ impl View<'_, '_> {
             });
         }
         notes.extend(checker_notes);
-        self.finish(layer, notes)
+        Ok((layer, notes))
     }
 
     fn aims(&self, notes: &mut Vec<String>) -> Result<Vec<Aim>, String> {
         let mut all = Vec::new();
         for step in &self.rung.moves {
             let recipe = self.shape.recipe();
-            for aim in aims(self.footing.preset, recipe, self.scope, step)? {
+            for aim in aims(&self.workshop.shaper, recipe, self.scope, step)? {
                 match &aim {
                     Aim::Nothing { reason } if !reason.is_empty() => notes.push(reason.clone()),
                     Aim::Nothing { .. } => {}
@@ -242,7 +235,8 @@ impl View<'_, '_> {
         let mut trials: Vec<Trial> = aims.iter().filter_map(Trial::of).collect();
         trials.extend(self.adjustable(&search::knobs(&trials)));
         let names = search::knobs(&trials);
-        let checker = Checker::new(self.shaper, self.shape.recipe(), &names);
+        let trial = UnderTrial::new(&self.workshop.shaper, self.shape.recipe(), &names);
+        let checker = Checker::new(&trial);
         let chosen = search::nearest_legal(&checker, &trials)
             .ok_or_else(|| "no legal combination of values was found".to_owned())?;
         let notes = aims
@@ -318,17 +312,8 @@ impl View<'_, '_> {
         layer
     }
 
-    /// Checks the whole configuration once more, and that it renders to other files.
-    fn finish(&self, layer: Layer, mut notes: Vec<String>) -> Result<(Step, Shape), String> {
-        let mut layers = self.layers.to_vec();
-        layers.push(layer.clone());
-        let next = self.shaper.shape(&layers).map_err(|e| e.to_string())?;
-        let rendered = || files(self.footing, &next).map_err(|e| e.to_string());
-        if let Some(present) = self.present
-            && rendered()? == present
-        {
-            return Err("changes nothing in the rendered files".to_owned());
-        }
+    /// What the rung does, with the configuration that it leads to.
+    fn step(&self, layer: Layer, mut notes: Vec<String>, next: &Shape) -> Result<Step, String> {
         let changes = self.changes(&layer);
         let effect = self.effect(&layer);
         if self.footing.policy == Policy::SameMath && effect == Effect::ChangesTraining {
@@ -339,9 +324,9 @@ impl View<'_, '_> {
             let text = env.render_str(note, next.scope().context());
             notes.extend(text.ok().filter(|t| !t.trim().is_empty()));
         }
-        let (preset, reshards) = (self.footing.preset, self.rung.reshards);
-        notes.extend(kept::notes(preset, reshards, &changes, &next));
-        let step = Step {
+        let (shaper, reshards) = (&self.workshop.shaper, self.rung.reshards);
+        notes.extend(kept::notes(shaper, reshards, &changes, next));
+        Ok(Step {
             rung: self.rung.rung.clone(),
             title: self.rung.title.clone(),
             changes,
@@ -349,8 +334,7 @@ impl View<'_, '_> {
             notes,
             reshards: self.rung.reshards,
             layer,
-        };
-        Ok((step, next))
+        })
     }
 
     /// Changes in the order of the preset's knobs.

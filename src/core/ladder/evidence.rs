@@ -1,7 +1,9 @@
 //! What one attempt tells of the hidden factors of a job: where it died, what passed before, and what the
 //! message says.
 
-use super::forecast::{Guess, Need, Peak};
+use super::forecast::Peak;
+use super::guess::Guess;
+use super::need::Need;
 use super::request::{Request, bell, bytes, curve};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};

@@ -1,6 +1,7 @@
 //! The largest values, and the fewest switches, with which a configuration fits.
 
 mod prices;
+mod ranges;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -109,7 +110,16 @@ impl<'a> Filler<'a> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        job.odds(self.forecast).fits * self.beside(&job, values)
+        job.fits(self.forecast) * self.beside(&job, values)
+    }
+
+    /// Whether that is as much as `bound`.
+    fn reaches(&mut self, values: &BTreeMap<String, Value>, bound: f64) -> bool {
+        let Some(job) = self.gauge.job(values) else {
+            return 0.0 >= bound;
+        };
+        let beside = self.beside(&job, values);
+        job.reaches(self.forecast, |fits| fits * beside >= bound)
     }
 
     /// Whether the model's interval, whatever attempts have told, leaves room for these values.
@@ -128,7 +138,7 @@ impl<'a> Filler<'a> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        job.odds(self.forecast).near * self.beside(&job, values)
+        job.near(self.forecast) * self.beside(&job, values)
     }
 
     /// Probability that the host has room and the engine starts.
@@ -149,13 +159,12 @@ impl<'a> Filler<'a> {
         risk: f64,
         most: f64,
     ) -> Vec<Filled> {
-        let numbers: Vec<Number> = reach
-            .numbers
-            .iter()
-            .filter_map(|n| self.legal(n, present))
-            .collect();
+        let ends = reach.numbers.iter();
+        let ends: Vec<Number> = ends.filter_map(|n| self.ends(n, present)).collect();
+        // Most combinations are too large with every number at its least; what lies between is asked for by the others.
+        let mut whole: Option<Vec<Number>> = None;
         let mut cheapest: Option<Filled> = None;
-        let mut surest: Option<(Filled, Filled, Vec<Number>)> = None;
+        let mut surest: Option<(Filled, Filled, Vec<&Switch>)> = None;
         for (switches, loss) in combinations(&reach.switches) {
             let bound = cheapest.as_ref().map_or(most, |c| c.loss);
             if loss >= bound {
@@ -166,9 +175,6 @@ impl<'a> Filler<'a> {
             if switches.iter().any(broken) {
                 continue;
             }
-            let free = |n: &&Number| switches.iter().all(|s| s.knob != n.knob);
-            let free = numbers.iter().filter(free);
-            let numbers: Vec<Number> = free.map(|n| self.priced(n, &values)).collect();
             let given = Filled {
                 fits: self.fits(&values),
                 values,
@@ -179,8 +185,11 @@ impl<'a> Filler<'a> {
                 cheapest = Some(given);
                 break;
             }
-            let least = self.least(&given, &numbers);
+            let least = self.free(&ends, &switches, &given.values);
+            let least = self.least(&given, &least);
             if least.fits >= risk {
+                let whole = whole.get_or_insert_with(|| self.whole(reach, present));
+                let numbers = self.free(whole, &switches, &given.values);
                 let numbers = self.bounded(&least, &numbers, risk);
                 let lost: f64 = numbers.iter().map(Number::least_loss).sum();
                 if loss + lost >= bound {
@@ -191,33 +200,23 @@ impl<'a> Filler<'a> {
                     cheapest = Some(raised);
                 }
             }
-            let surer = |(s, _, _): &(Filled, Filled, Vec<Number>)| least.order() > s.order();
+            let surer = |(s, _, _): &(Filled, Filled, Vec<&Switch>)| least.order() > s.order();
             if cheapest.is_none() && surest.as_ref().is_none_or(surer) {
-                surest = Some((least, given, numbers));
+                surest = Some((least, given, switches));
             }
         }
         // Where it is an attempt at best, what does not matter stays as it is.
         let surest = surest.filter(|_| cheapest.is_none());
-        let surest = surest.map(|(least, given, numbers)| match least.fits > HOPELESS {
-            true => self.raise(&least, &given, &numbers, least.order() * ALMOST),
+        let surest = surest.map(|(least, given, switches)| match least.fits > HOPELESS {
+            true => {
+                let whole = whole.unwrap_or_else(|| self.whole(reach, present));
+                let numbers = self.free(&whole, &switches, &given.values);
+                self.raise(&least, &given, &numbers, least.order() * ALMOST)
+            }
             false => least,
         });
         let surest = surest.map(|filled| self.with_unseen(filled, &reach.switches));
         cheapest.into_iter().chain(surest).collect()
-    }
-
-    /// The values of a number that break no rule beside the others; `None` where it cannot go down.
-    fn legal(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
-        let mut number = number.clone();
-        let knob = &number.knob;
-        let now = number
-            .values
-            .iter()
-            .filter(|v| present.get(knob) == Some(*v));
-        let legal = self.checker.unbroken(knob, &number.values, present);
-        let others = legal.into_iter().filter(|v| present.get(knob) != Some(v));
-        number.values = now.cloned().chain(others).collect();
-        (number.values.len() > 1).then_some(number)
     }
 
     /// The same with those switches on of which the model sees nothing: they may help, and it is an attempt at best.
@@ -365,10 +364,10 @@ impl<'a> Filler<'a> {
             let middle = usize::midpoint(low, high);
             values.insert(number.knob.clone(), number.values[middle].clone());
             let sure = match bound < LIKELY {
-                true => self.near(values) * LIKELY,
-                false => self.fits(values),
+                true => self.near(values) * LIKELY >= bound,
+                false => self.reaches(values, bound),
             };
-            if sure >= bound {
+            if sure {
                 high = middle;
             } else {
                 low = middle + 1;

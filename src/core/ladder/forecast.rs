@@ -7,6 +7,8 @@
 
 use super::decision::{Expectation, PhaseNeed};
 use super::evidence::Evidence;
+use super::guess::{Guess, Odds};
+use super::need::{Job, Need};
 use crate::core::diagnose::Incident;
 use crate::core::measure::{GpuPeak, Measured};
 use crate::core::memory::{KINDS, Kind, Phase, PhaseTerms, Profile, Spec, phases, spreads};
@@ -20,12 +22,8 @@ const FEWER: u32 = 512;
 const LEAST_EFFECTIVE: f64 = 24.0;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
-/// Sequences of a micro batch that is as full as is expected.
-const FILLED: f64 = 8.0;
 /// Relative spread of the logits of a pass without gradients against those of training.
 const FORWARD_SPREAD: f64 = 0.35;
-/// Share of a GPU that is missing where a job comes half as near as one that fits.
-const MISSING: f64 = 0.05;
 /// One guess in so many has a loss in fp32, whose logits take this much more; those of the others take less.
 const UPCAST: u32 = 4;
 const UPCAST_LOGITS: f64 = 1.45;
@@ -62,167 +60,6 @@ impl Peak {
 #[derive(Debug, Clone)]
 pub struct Forecast {
     pub(super) guesses: Vec<Guess>,
-}
-
-/// A guess at the hidden factors of a job.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Guess {
-    /// Factor on each kind of term.
-    pub kinds: [f64; KINDS],
-    /// Bytes on top, in every phase.
-    pub constant: f64,
-    /// Share of the limit that a micro batch of `FILLED` sequences fills.
-    fill: f64,
-    /// On the logits of a pass without gradients, besides the factor that they share with training.
-    forward: f64,
-    /// Logits are copied to fp32.
-    pub upcast: bool,
-    /// Share of the optimizer's temporaries that there are.
-    temporaries: f64,
-    weight: f64,
-}
-
-impl Guess {
-    /// Share of the limit that the fullest micro batch fills, `FILLED` sequences of which come this near to their mean.
-    fn filled(&self, mixed: f64) -> f64 {
-        let fill = 1.0 - (1.0 - self.fill) * mixed;
-        fill.max(0.5 * self.fill)
-    }
-}
-
-/// How near the sum of so many sequences comes to their mean, against that of `FILLED`. One sequence may be the longest;
-/// of many the sum comes close to the mean, as the root of their number.
-fn mixed(sequences: f64) -> f64 {
-    let near = |n: f64| 1.0 - 1.0 / n.max(1.0).sqrt();
-    near(sequences) / near(FILLED)
-}
-
-/// A phase as sums by kind.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Need {
-    pub sums: [f64; KINDS],
-    /// How near the sequences whose lengths add up to what moves come to their mean; 0 where they are padded, or make up a
-    /// budget.
-    mixed: f64,
-    /// It computes logits without gradients.
-    forward_only: bool,
-    /// What the optimizer copies for its step, in bytes.
-    temporaries: f64,
-}
-
-impl Need {
-    /// A phase as it is from the second step on.
-    pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
-        let forward_only = matches!(phase.phase, Phase::OldLogprob | Phase::RefLogprob);
-        let mut sums = [0.0; KINDS];
-        let mut temporaries = 0.0;
-        for term in &phase.terms {
-            if term.name == "optimizer temporaries" {
-                temporaries += term.bytes;
-                continue;
-            }
-            // What is gathered is as large as the weights, whatever the sequences.
-            let kind = match term.name.starts_with("gathered") {
-                true => Kind::States,
-                false => term.kind,
-            };
-            sums[kind as usize] += term.bytes;
-        }
-        Self {
-            sums,
-            mixed: mixed(sequences(spec, phase.phase)),
-            forward_only,
-            temporaries,
-        }
-    }
-
-    /// A phase as it is in the first step: the optimizer makes its moments at the end of it.
-    pub fn without_moments(spec: &Spec, phase: &PhaseTerms) -> Self {
-        let mut need = Self::of(spec, phase);
-        let moments = phase.terms.iter().filter(|t| t.name == "optimizer");
-        for term in moments.filter(|_| phase.phase != Phase::OptimizerStep) {
-            need.sums[term.kind as usize] -= term.bytes;
-        }
-        need
-    }
-
-    /// Bytes under a guess.
-    pub fn bytes(&self, guess: &Guess) -> f64 {
-        let part = |kind: Kind| self.sums[kind as usize] * guess.kinds[kind as usize];
-        let forward = if self.forward_only {
-            guess.forward
-        } else {
-            1.0
-        };
-        let moves = part(Kind::Activations) + part(Kind::Logits) * forward;
-        let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
-        let copied = self.temporaries * guess.temporaries * guess.kinds[Kind::States as usize];
-        stays + copied + moves * self.filled(guess) + guess.constant
-    }
-
-    /// Share of its limit that is filled under a guess.
-    pub fn filled(&self, guess: &Guess) -> f64 {
-        guess.filled(self.mixed)
-    }
-}
-
-/// Sequences that are packed into a micro batch of a phase.
-fn sequences(spec: &Spec, phase: Phase) -> f64 {
-    let tokens = spec.rollout.as_ref().map(|rollout| match phase {
-        Phase::OldLogprob => rollout.logprob_tokens,
-        Phase::RefLogprob => rollout.ref_tokens,
-        _ => spec.tokens(),
-    });
-    match tokens {
-        _ if spec.fill.is_some_and(|fill| fill >= 1.0) => 1.0,
-        Some(tokens) => tokens * spec.context_parallel / spec.sequence.max(1.0),
-        None => spec.micro_batch,
-    }
-}
-
-/// How surely a job fits.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Odds {
-    /// Probability that it does.
-    pub fits: f64,
-    /// How near it comes, from 0 to 1: for each guess the less, the more is missing.
-    pub near: f64,
-}
-
-/// What decides whether a job fits: its capacity, and what its phases need.
-#[derive(Debug, Clone)]
-pub(super) struct Job {
-    /// Bytes of the GPU, where they are known.
-    total: Option<f64>,
-    needs: Vec<Need>,
-}
-
-impl Job {
-    /// Of the phases those that are not smaller than another in every part.
-    pub fn new(spec: &Spec, phases: &[PhaseTerms]) -> Self {
-        let needs = phases.iter().map(|p| Need::of(spec, p)).collect();
-        Self {
-            total: spec.gpu_bytes,
-            needs: decisive(needs),
-        }
-    }
-}
-
-/// Those of the phases that are not smaller than another in every part, the largest first.
-fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
-    needs.sort_by(|a, b| b.sums.iter().sum::<f64>().total_cmp(&a.sums.iter().sum()));
-    let mut kept: Vec<Need> = Vec::with_capacity(needs.len());
-    for need in needs {
-        let covers = |k: &Need| {
-            let parts = k.sums.iter().zip(&need.sums).all(|(a, b)| a >= b);
-            let moves = k.forward_only == need.forward_only && k.mixed <= need.mixed;
-            parts && moves && k.temporaries >= need.temporaries
-        };
-        if !kept.iter().any(covers) {
-            kept.push(need);
-        }
-    }
-    kept
 }
 
 impl Forecast {
@@ -309,23 +146,9 @@ impl Forecast {
     /// Probability that every phase of a job fits its GPU; `None` without the GPU's capacity.
     #[must_use]
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
-        Some(self.odds(&Job::new(spec, &phases(spec, profile)))?.fits)
-    }
-
-    /// The same of a job that was looked at, and how near it comes.
-    pub(super) fn odds(&self, job: &Job) -> Option<Odds> {
-        let total = job.total?;
-        let mut odds = Odds::default();
-        for guess in &self.guesses {
-            let needs = job.needs.iter().map(|n| n.bytes(guess));
-            let missing = needs.fold(0.0, f64::max) - total;
-            if missing <= 0.0 {
-                odds.fits += guess.weight;
-            }
-            odds.near += guess.weight / (1.0 + (missing / (MISSING * total.max(1.0))).max(0.0));
-        }
-        (odds.fits, odds.near) = (odds.fits.min(1.0), odds.near.min(1.0));
-        Some(odds)
+        spec.gpu_bytes?;
+        let job = Job::new(spec, &phases(spec, profile));
+        Some(Odds::unknown().value(&job, &self.guesses))
     }
 
     /// Expected need of a job in bytes, with its phase: the fullest phase of the mean guess.

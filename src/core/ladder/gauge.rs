@@ -1,12 +1,14 @@
 //! What the memory model says of values under trial, asked hundreds of times for one decision.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::{Cell, OnceCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::forecast::{Forecast, Job, Odds};
+use super::forecast::Forecast;
+use super::guess::{self, Odds};
+use super::need::Job;
 use crate::core::memory::{Profile, Spec, phases, spec_from};
-use crate::core::recipe::{Formula, Key, Recipe, Shaper, Value, key};
+use crate::core::recipe::{Formula, Key, Preset, UnderTrial, Value, key};
 
 /// The bridge of a preset to the memory model, compiled for some knobs under trial.
 pub(super) struct Gauge<'a> {
@@ -25,8 +27,9 @@ pub(super) struct Gauged {
     pub spec: Spec,
     /// What its phases need.
     job: Job,
-    /// How surely they fit the GPU, once it was asked for.
-    odds: OnceCell<Odds>,
+    /// How surely they fit the GPU and how near they come, once it was asked for.
+    odds: Cell<Odds>,
+    near: OnceCell<f64>,
     /// Memory of the host per GPU, in bytes.
     pub host_bytes: f64,
 }
@@ -44,9 +47,8 @@ struct Field<'a> {
 impl<'a> Gauge<'a> {
     /// Compiles the bridge of a preset; `None` where it has none.
     pub fn new(
-        shaper: &Shaper<'a>,
-        recipe: &Recipe,
-        tried: &BTreeSet<String>,
+        preset: &'a Preset,
+        trial: &UnderTrial<'_, 'a>,
         profile: &'a Profile,
     ) -> Option<Self> {
         let mut knobs: Vec<String> = Vec::new();
@@ -57,7 +59,7 @@ impl<'a> Gauge<'a> {
             })
         };
         let field = |(name, text): (&'a String, &'a String)| {
-            let formula = Formula::new(shaper, recipe, tried, text)?;
+            let formula = Formula::new(trial, text)?;
             Some(Field {
                 name,
                 knobs: formula.knobs().iter().map(&mut place).collect(),
@@ -65,7 +67,6 @@ impl<'a> Gauge<'a> {
                 known: BTreeMap::new(),
             })
         };
-        let preset = shaper.preset();
         let fields = preset.memory.as_ref()?.fields.iter();
         Some(Self {
             preset: &preset.name,
@@ -99,7 +100,8 @@ impl<'a> Gauge<'a> {
         let phases = phases(&spec, self.profile);
         Some(Gauged {
             job: Job::new(&spec, &phases),
-            odds: OnceCell::new(),
+            odds: Cell::new(Odds::unknown()),
+            near: OnceCell::new(),
             host_bytes: phases.first().map_or(0.0, |p| p.host_bytes),
             spec,
         })
@@ -107,10 +109,26 @@ impl<'a> Gauge<'a> {
 }
 
 impl Gauged {
-    /// How surely its phases fit the GPU under a forecast, which is asked once.
-    pub fn odds(&self, forecast: &Forecast) -> Odds {
-        let ask = || forecast.odds(&self.job).unwrap_or_default();
-        *self.odds.get_or_init(ask)
+    /// Probability that its phases fit the GPU under a forecast, which is asked once.
+    pub fn fits(&self, forecast: &Forecast) -> f64 {
+        let mut odds = self.odds.get();
+        let fits = odds.value(&self.job, &forecast.guesses);
+        self.odds.set(odds);
+        fits
+    }
+
+    /// Whether that is enough, as `Odds::reach`.
+    pub fn reaches(&self, forecast: &Forecast, enough: impl Fn(f64) -> bool) -> bool {
+        let mut odds = self.odds.get();
+        let reached = odds.reach(&self.job, &forecast.guesses, enough);
+        self.odds.set(odds);
+        reached
+    }
+
+    /// How near they come to that, asked once too.
+    pub fn near(&self, forecast: &Forecast) -> f64 {
+        let ask = || guess::near(&self.job, &forecast.guesses);
+        *self.near.get_or_init(ask)
     }
 }
 

@@ -5,8 +5,32 @@ use minijinja::Value as Jinja;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{Problem, RungSpec, Shaper, expr::Scope, nearest};
 
+/// A failure, or none, with what expressions see of it.
+pub(super) struct Failure {
+    /// What kind it is; without one the ladder answers a failure of the GPU.
+    pub class: Class,
+    value: Jinja,
+}
+
+impl Failure {
+    /// Of an incident.
+    pub fn of(incident: Option<&Incident>) -> Self {
+        Self {
+            class: incident.map_or(Class::GpuOom, |i| i.class),
+            value: to_jinja(incident),
+        }
+    }
+
+    /// The scope in which an expression sees it.
+    pub fn within(&self, scope: &Scope) -> Scope {
+        let mut scope = scope.clone();
+        scope.set("incident", self.value.clone());
+        scope
+    }
+}
+
 /// `incident` for expressions: every field there is, missing ones `none`.
-pub(super) fn to_jinja(incident: Option<&Incident>) -> Jinja {
+fn to_jinja(incident: Option<&Incident>) -> Jinja {
     const OPTIONAL: [&str; 10] = [
         "device_index",
         "rank",
@@ -47,14 +71,11 @@ pub(super) fn objection(
     shaper: &Shaper<'_>,
     scope: &Scope,
     rung: &RungSpec,
-    failure: Option<&Incident>,
-    useless_for: Option<&Incident>,
+    failure: &Failure,
+    useless_for: &Failure,
 ) -> Option<String> {
-    let holds = |text: &str, incident: Option<&Incident>| {
-        let mut scope = scope.clone();
-        scope.set("incident", to_jinja(incident));
-        shaper.holds(text, &scope)
-    };
+    let holds =
+        |text: &str, failure: &Failure| shaper.expressions.holds(text, &failure.within(scope));
     match rung.when.as_deref().map(|text| holds(text, failure)) {
         Some(Ok(false)) => {
             let text = rung.when_text.clone();

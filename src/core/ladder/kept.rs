@@ -1,20 +1,23 @@
 //! What becomes of a checkpoint when a rung is climbed.
 
 use super::decision::Change;
-use crate::core::recipe::{Preset, Shape, expr};
+use crate::core::recipe::{Shape, Shaper};
 
 /// What is lost when a rung changes the number of GPUs and checkpoints are bound to it, and what its changes mean for
 /// a run that goes on from one.
 pub(super) fn notes(
-    preset: &Preset,
+    shaper: &Shaper<'_>,
     reshards: bool,
     changes: &[Change],
     next: &Shape,
 ) -> Vec<String> {
-    let Some(checkpoint) = &preset.checkpoint else {
+    let Some(checkpoint) = &shaper.preset().checkpoint else {
         return Vec::new();
     };
-    let holds = |text: &str| expr::holds(preset.env(), text, next.scope()).unwrap_or(false);
+    let holds = |text: &str| {
+        let holds = shaper.expressions.holds(text, next.scope());
+        holds.unwrap_or(false)
+    };
     if !holds(&checkpoint.written_when) {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use super::ascend::View;
 use super::climb::{Footing, lap};
 use super::decision::{Skipped, Step};
 use super::host::Node;
-use super::incident;
+use super::incident::{self, Failure};
 use super::reach;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{Effect, Knob, Layer, Role, RungSpec, Shape};
@@ -58,9 +58,11 @@ pub(super) struct Usable<'a> {
 /// Takes rungs, and says what they cost.
 pub(super) struct Laps<'a> {
     view: &'a View<'a>,
-    failure: Option<&'a Incident>,
+    failure: Failure,
     /// The same as a failure of the GPU in a phase that nothing is known of.
-    foreseen: Option<Incident>,
+    foreseen: Option<Failure>,
+    /// What else may come.
+    further: Vec<Failure>,
     node: &'a Node<'a>,
 }
 
@@ -98,10 +100,14 @@ fn further(failure: &Incident) -> [Incident; 3] {
 impl<'a> Laps<'a> {
     /// After a failure.
     pub fn new(view: &'a View<'a>, failure: Option<&'a Incident>, node: &'a Node<'a>) -> Self {
+        let foreseen = failure.and_then(foresee);
+        let of = |incident: &Incident| Failure::of(Some(incident));
+        let further = foreseen.iter().flat_map(further);
         Self {
             view,
-            failure,
-            foreseen: failure.and_then(foresee),
+            failure: Failure::of(failure),
+            further: further.map(|next| of(&next)).collect(),
+            foreseen: foreseen.as_ref().map(of),
             node,
         }
     }
@@ -110,7 +116,6 @@ impl<'a> Laps<'a> {
     /// be needed for the next one; the forecast sees for itself what helps.
     pub fn usable(&self, shape: &Shape) -> Usable<'a> {
         let footing = self.view.footing;
-        let further = self.foreseen.as_ref().map(further);
         let mut usable = Usable {
             rungs: Vec::new(),
             all: Vec::new(),
@@ -122,16 +127,16 @@ impl<'a> Laps<'a> {
                 usable.all.push(rung);
                 continue;
             };
-            let answers = |next: &Incident| {
-                let (scope, next) = (shape.scope(), Some(next));
-                let of_class = next.is_some_and(|i| incident::answers(rung, i.class));
-                of_class
-                    && incident::objection(&self.view.shaper, scope, rung, next, next).is_none()
+            let answers = |next: &Failure| {
+                let scope = shape.scope();
+                incident::answers(rung, next.class)
+                    && incident::objection(&self.view.workshop.shaper, scope, rung, next, next)
+                        .is_none()
             };
             // An engine's share is a number within reach already, and more of it takes from the trainer.
             let share = |knob: &Knob| knob.role == Some(Role::RolloutMemoryFraction);
             let others = !reach::whole(footing, rung) && !reach::leading(footing, rung).any(share);
-            if others && further.iter().flatten().any(answers) {
+            if others && self.further.iter().any(answers) {
                 usable.all.push(rung);
             }
             usable.skipped.push(Skipped {
@@ -144,17 +149,17 @@ impl<'a> Laps<'a> {
 
     /// Why a rung is not for this failure.
     fn objection(&self, shape: &Shape, rung: &RungSpec) -> Option<String> {
-        let class = self.failure.map_or(Class::GpuOom, |i| i.class);
+        let class = self.failure.class;
         let host = class == Class::HostOom && incident::answers(rung, Class::GpuOom);
         if !incident::answers(rung, class) && !host {
             return Some("answers another kind of failure".to_owned());
         }
         incident::objection(
-            &self.view.shaper,
+            &self.view.workshop.shaper,
             shape.scope(),
             rung,
-            self.failure,
-            self.foreseen.as_ref().or(self.failure),
+            &self.failure,
+            self.foreseen.as_ref().unwrap_or(&self.failure),
         )
     }
 
@@ -165,9 +170,9 @@ impl<'a> Laps<'a> {
             ..*self.view.footing
         };
         // A rung that does not answer this failure may answer the next one.
-        let take = |failure| lap(&footing, &self.view.shaper, &from.shape, failure, rung);
-        let (step, shape) = take(self.failure).or_else(|why| match &self.foreseen {
-            Some(_) => take(self.foreseen.as_ref()),
+        let take = |failure| lap(&self.view.workshop, &footing, &from.shape, failure, rung);
+        let (step, shape) = take(&self.failure).or_else(|why| match &self.foreseen {
+            Some(foreseen) => take(foreseen),
             None => Err(why),
         })?;
         let mut rungs = from.rungs.clone();

@@ -12,11 +12,13 @@ mod evidence;
 mod fill;
 mod forecast;
 mod gauge;
+mod guess;
 mod host;
 mod incident;
 mod kept;
 mod laps;
 mod moves;
+mod need;
 mod numbers;
 mod observed;
 mod predict;
@@ -28,6 +30,7 @@ mod shortfall;
 #[cfg(test)]
 mod tests;
 mod tune;
+mod workshop;
 
 pub use ascend::{Outlook, Past, Tried, ascend};
 pub use climb::{Footing, Policy, climb};

@@ -1,7 +1,7 @@
 //! The moves of a rung as targets for single knobs.
 
 use crate::core::recipe::{
-    Kind, Knob, Move, NumberOrExpr, Preset, Recipe, Value, bounds, default_value,
+    Kind, Knob, Move, NumberOrExpr, Recipe, Shaper, Value, bounds, default_value,
     expr::{self, Scope},
 };
 
@@ -35,11 +35,12 @@ pub(super) enum Aim {
 /// # Errors
 /// An expression that cannot be evaluated.
 pub(super) fn aims(
-    preset: &Preset,
+    shaper: &Shaper<'_>,
     recipe: &Recipe,
     scope: &Scope,
     step: &Move,
 ) -> Result<Vec<Aim>, String> {
+    let preset = shaper.preset();
     let knobs: Vec<&Knob> = match (&step.role, &step.knob) {
         (Some(role), _) => preset.with_role(*role).collect(),
         (None, Some(name)) => preset.knob(name).into_iter().collect(),
@@ -47,12 +48,12 @@ pub(super) fn aims(
     };
     knobs
         .into_iter()
-        .map(|knob| aim(preset, recipe, scope, step, knob))
+        .map(|knob| aim(shaper, recipe, scope, step, knob))
         .collect()
 }
 
 fn aim(
-    preset: &Preset,
+    shaper: &Shaper<'_>,
     recipe: &Recipe,
     scope: &Scope,
     step: &Move,
@@ -65,12 +66,12 @@ fn aim(
         return nothing(format!("{name} is pinned ({origin})"));
     }
     if let Some(when) = &knob.render_when
-        && !expr::holds(preset.env(), when, scope)?
+        && !shaper.expressions.holds(when, scope)?
     {
         return nothing(String::new());
     }
-    let (floor, ceiling) = limits(preset, scope, step, knob)?;
-    let target = match wanted(preset, scope, step, knob, &present)? {
+    let (floor, ceiling) = limits(shaper, scope, step, knob)?;
+    let target = match wanted(shaper, scope, step, knob, &present)? {
         None => return nothing(String::new()),
         Some(target) => clamp(knob.kind, &present, target, floor, ceiling),
     };
@@ -105,7 +106,7 @@ fn stays(step: &Move, name: &str, present: &Value) -> String {
 
 /// The value that the move asks for, before bounds; `None` where it asks for nothing.
 fn wanted(
-    preset: &Preset,
+    shaper: &Shaper<'_>,
     scope: &Scope,
     step: &Move,
     knob: &Knob,
@@ -116,7 +117,7 @@ fn wanted(
         return default_value(kind, to).map(Some);
     }
     if let Some(text) = &step.to_expr {
-        let result = expr::evaluate(preset.env(), text, scope)?;
+        let result = shaper.expressions.evaluate(text, scope)?;
         return Ok(match expr::from_jinja(&result) {
             None | Some(Value::Null) => None,
             Some(value) => match value.number(kind) {
@@ -133,14 +134,19 @@ fn wanted(
 }
 
 /// Least and greatest number: the knob's own and the move's.
-fn limits(preset: &Preset, scope: &Scope, step: &Move, knob: &Knob) -> Result<(f64, f64), String> {
+fn limits(
+    shaper: &Shaper<'_>,
+    scope: &Scope,
+    step: &Move,
+    knob: &Knob,
+) -> Result<(f64, f64), String> {
     let own_floor = knob.min.unwrap_or(f64::NEG_INFINITY);
     let own_ceiling = knob.max.unwrap_or(f64::INFINITY);
     let number = |bound: &Option<NumberOrExpr>| match bound {
         None => Ok(None),
         Some(NumberOrExpr::Number(x)) => Ok(Some(*x)),
         Some(NumberOrExpr::Expr(text)) => {
-            let value = expr::evaluate(preset.env(), text, scope)?;
+            let value = shaper.expressions.evaluate(text, scope)?;
             Ok::<_, String>(expr::from_jinja(&value).and_then(|v| v.number(knob.kind)))
         }
     };

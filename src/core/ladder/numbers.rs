@@ -129,6 +129,11 @@ impl Number {
         }
     }
 
+    /// The same with these values alone.
+    pub fn of(self, values: Vec<Value>) -> Self {
+        Self { values, ..self }
+    }
+
     /// The same with these losses.
     pub fn priced(self, own: Vec<(Value, f64)>) -> Self {
         Self { own, ..self }

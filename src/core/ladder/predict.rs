@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ascend::{Outlook, View};
-use super::climb::{Footing, files};
+use super::climb::Footing;
 use super::decision::{Change, Decision, Expectation, Skipped, Step};
 use super::fill::{Filled, Filler};
 use super::forecast::Forecast;
@@ -17,9 +17,11 @@ use super::host::Node;
 use super::laps::{Laps, State, Usable};
 use super::reach::{self, Reach};
 use super::shortfall;
+use super::workshop::Look;
 use crate::core::diagnose::Incident;
 use crate::core::recipe::{
-    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, Value, strongest_effect,
+    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value,
+    strongest_effect,
 };
 
 /// Configurations of experiment and hardware that are looked at for one decision.
@@ -41,18 +43,18 @@ pub fn predict(
     failure: Option<&Incident>,
 ) -> Result<Option<Decision>, Refusal> {
     let view = View::new(footing, outlook);
-    let start = view.shape(footing.rungs)?;
+    let start = view.look(footing.rungs)?;
     let told = view.told(failure);
     let Some(forecast) = view.forecast(&told) else {
         return Ok(None);
     };
     let tried = reach::tried(footing);
-    let gauge = Gauge::new(&view.shaper, start.recipe(), &tried, outlook.profile);
-    let Some(gauge) = gauge else {
+    let trial = UnderTrial::new(&view.workshop.shaper, start.shape.recipe(), &tried);
+    let Some(gauge) = Gauge::new(footing.preset, &trial, outlook.profile) else {
         return Ok(None);
     };
     let node = Node::new(footing.preset, footing.cluster);
-    let checker = Checker::new(&view.shaper, start.recipe(), &tried);
+    let checker = Checker::new(&trial);
     let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told);
     let search = Search {
         view: &view,
@@ -60,7 +62,7 @@ pub fn predict(
         forecast: &forecast,
         tried,
     };
-    search.decide(start, filler).map(Some)
+    search.decide(&start, filler).map(Some)
 }
 
 /// What is still to be looked at, with the least that it costs.
@@ -95,14 +97,14 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Looks at states in the order of what they cost, until the next one costs more than what was found.
-    fn decide(&self, start: Shape, mut filler: Filler<'_>) -> Result<Decision, Refusal> {
+    fn decide(&self, start: &Look, mut filler: Filler<'_>) -> Result<Decision, Refusal> {
         let footing = self.view.footing;
-        let mut usable = self.laps.usable(&start);
+        let mut usable = self.laps.usable(&start.shape);
         let risk = self.view.outlook.risk;
         let mut open = vec![Open::State(Box::new(State {
             rungs: footing.rungs.to_vec(),
             steps: Vec::new(),
-            shape: start,
+            shape: start.shape.clone(),
             laps: BTreeMap::new(),
             cost: 0.0,
             loss: 0.0,
@@ -153,7 +155,7 @@ impl Search<'_> {
             open.extend(whole.map(|rung| Open::Lap(done.len(), rung, least(rung))));
             done.push(state);
         }
-        self.choose(&done, found, usable.skipped, &mut filler)
+        self.choose(start, &done, found, usable.skipped, &mut filler)
     }
 
     /// Fills a state by what answers this failure; where that is not enough, also by what answers the next one.
@@ -167,7 +169,7 @@ impl Search<'_> {
         let risk = self.view.outlook.risk;
         let values = self.values(&state.shape);
         let mut fill = |rungs: &[&RungSpec]| {
-            let reach = Reach::new(self.view.footing, &state.shape, rungs);
+            let reach = Reach::new(self.view, &state.shape, rungs);
             filler.fill(&values, &reach, risk, most)
         };
         let mut filled = fill(&usable.rungs);
@@ -205,6 +207,7 @@ impl Search<'_> {
     /// interval leaves room for it; else nothing does.
     fn choose(
         &self,
+        start: &Look,
         done: &[State],
         mut found: Vec<Candidate>,
         skipped: Vec<Skipped>,
@@ -234,7 +237,7 @@ impl Search<'_> {
         let worth = found.iter().filter(|c| c.filled.fits >= WORTH_AN_ATTEMPT);
         for candidate in worth.chain(last) {
             let state = &done[candidate.state];
-            if let Some(steps) = self.steps(&done[0].shape, state, &candidate.filled)? {
+            if let Some(steps) = self.steps(start, state, &candidate.filled)? {
                 let expects = self.expectation(candidate, state, filler);
                 return Ok(Decision::Climb {
                     steps,
@@ -253,7 +256,7 @@ impl Search<'_> {
     /// The steps to a candidate; `None` where it is illegal after all, or changes nothing.
     fn steps(
         &self,
-        start: &Shape,
+        start: &Look,
         state: &State,
         filled: &Filled,
     ) -> Result<Option<Vec<Step>>, Refusal> {
@@ -293,10 +296,11 @@ impl Search<'_> {
             });
         }
         let rungs = footing.rungs.iter().chain(steps.iter().map(|s| &s.layer));
-        let Ok(next) = self.view.shape(&rungs.cloned().collect::<Vec<_>>()) else {
+        let workshop = &self.view.workshop;
+        let Ok(next) = workshop.look(&rungs.collect::<Vec<_>>()) else {
             return Ok(None);
         };
-        let same = steps.is_empty() || files(footing, &next)? == files(footing, start)?;
+        let same = steps.is_empty() || workshop.files(&next)? == workshop.files(start)?;
         Ok((!same).then_some(steps))
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::ascend::View;
 use super::climb::Footing;
 use super::moves::{Aim, aims};
 use super::numbers::{Lap, Number, number};
@@ -99,18 +100,20 @@ pub(super) fn tried(footing: &Footing<'_>) -> BTreeSet<String> {
 
 impl Reach {
     /// From `shape`, by those of the rungs that are not taken as a whole.
-    pub fn new(footing: &Footing<'_>, shape: &Shape, rungs: &[&RungSpec]) -> Self {
+    pub fn new(view: &View<'_>, shape: &Shape, rungs: &[&RungSpec]) -> Self {
         let mut reach = Self::default();
-        for rung in rungs.iter().filter(|rung| !whole(footing, rung)) {
-            reach.add(footing, shape, rung);
+        for rung in rungs.iter().filter(|rung| !whole(view.footing, rung)) {
+            reach.add(view, shape, rung);
         }
         reach
     }
 
-    fn add(&mut self, footing: &Footing<'_>, shape: &Shape, rung: &RungSpec) {
+    fn add(&mut self, view: &View<'_>, shape: &Shape, rung: &RungSpec) {
+        let footing = view.footing;
         let mut found: Vec<(Aim, &Move)> = Vec::new();
         for step in &rung.moves {
-            let aims = aims(footing.preset, shape.recipe(), shape.scope(), step);
+            let shaper = &view.workshop.shaper;
+            let aims = aims(shaper, shape.recipe(), shape.scope(), step);
             found.extend(aims.unwrap_or_default().into_iter().map(|aim| (aim, step)));
         }
         let plain = |knob: &str| {

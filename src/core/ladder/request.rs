@@ -1,7 +1,7 @@
 //! What a request for logits tells that failed: its size how many tokens there were, and what was allocated by then
 //! how many copies of the logits there were already, beside states and activations.
 
-use super::forecast::Guess;
+use super::guess::Guess;
 use crate::core::diagnose::Incident;
 use crate::core::memory::{Kind, Phase, PhaseTerms, Spec};
 use crate::core::units::Bytes;

@@ -11,6 +11,8 @@ use crate::core::units::{Bytes, GIB};
 const MOST_DOUBLINGS: u32 = 6;
 /// Memory of a GPU in GiB up to which a larger one is looked for.
 const LARGEST_GPU_GIB: u32 = 512;
+/// Steps in which it is looked for at first.
+const STEP_GIB: u32 = 16;
 
 /// What is missing where `best` is the best within reach, on so many GPUs.
 pub(super) fn of(
@@ -30,15 +32,15 @@ pub(super) fn of(
     let enough = more
         .filter(|_| !short_of_host)
         .find(|by| fits(&on_more(&spec, *by)));
-    let larger = (1..=LARGEST_GPU_GIB).map(|gib| f64::from(gib) * GIB);
-    let larger = larger
-        .filter(|b| *b > gpu_bytes && !short_of_host)
-        .find(|bytes| {
-            fits(&Spec {
-                gpu_bytes: Some(*bytes),
-                ..spec.clone()
-            })
-        });
+    let on = |gib: &u32| Spec {
+        gpu_bytes: Some(f64::from(*gib) * GIB),
+        ..spec.clone()
+    };
+    let larger = |gib: &u32| f64::from(*gib) * GIB > gpu_bytes && fits(&on(gib));
+    let mut coarse = (STEP_GIB..=LARGEST_GPU_GIB).step_by(STEP_GIB as usize);
+    let coarse = coarse.find(|gib| !short_of_host && larger(gib));
+    let larger = coarse.and_then(|most| (most - STEP_GIB + 1..=most).find(larger));
+    let larger = larger.map(|gib| f64::from(gib) * GIB);
     let host = filler.host(&best.values).filter(|_| short_of_host);
     Some(Shortfall {
         least_bytes: whole(least),

@@ -6,16 +6,30 @@ use serde::de::value::MapDeserializer;
 use super::profile::Profile;
 use super::row::{Row, Unknown};
 use super::spec::Spec;
-use crate::core::recipe::{Preset, Shape, expr};
+use crate::core::recipe::expr::Expressions;
+use crate::core::recipe::{Preset, Shape};
 
 /// The job that a configuration describes; `None` where its preset has no bridge to the memory model.
 ///
 /// # Errors
 /// The field that is unknown or absurd, with the name that the model has for it.
 pub fn spec_of(preset: &Preset, shape: &Shape, profile: &Profile) -> Option<Result<Spec, Unknown>> {
+    spec_by(&Expressions::new(preset.env()), preset, shape, profile)
+}
+
+/// The same with expressions that were compiled before.
+///
+/// # Errors
+/// As `spec_of`.
+pub fn spec_by(
+    expressions: &Expressions<'_>,
+    preset: &Preset,
+    shape: &Shape,
+    profile: &Profile,
+) -> Option<Result<Spec, Unknown>> {
     let memory = preset.memory.as_ref()?;
     let value = |text: &String| {
-        let value = expr::evaluate(preset.env(), text, shape.scope()).ok();
+        let value = expressions.evaluate(text, shape.scope()).ok();
         let value = value.and_then(|v| serde_json::to_value(v).ok());
         value.unwrap_or_default()
     };

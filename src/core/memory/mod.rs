@@ -22,7 +22,7 @@ mod terms;
 mod tests;
 mod words;
 
-pub use bridge::{spec_from, spec_of};
+pub use bridge::{spec_by, spec_from, spec_of};
 pub use dimensions::{
     Capacity, Dimensions, GpuTable, MODEL_KNOBS, ModelEntry, ModelTable, Naming, capacity, follow,
     gpu_of_cluster, naming, of_another, place_of, read_dimensions,

@@ -6,22 +6,22 @@ use std::rc::Rc;
 
 use minijinja::{Expression, Value as Jinja};
 
-use super::expr::{Scope, to_jinja};
+use super::expr::{Compiled, Scope, to_jinja};
+use super::layer::Origin;
 use super::named::Named;
 use super::preset::Rule;
-use super::resolve::{Recipe, add_ambient};
+use super::resolve::Recipe;
 use super::shape::Shaper;
-use super::stack::Preset;
 use super::value::{Key, Value, key};
 
 /// The rules that look at one of some knobs whose values are being tried.
 pub struct Checker<'a> {
-    rules: Vec<Compiled<'a>>,
+    rules: Vec<CompiledRule<'a>>,
     /// Answers so far, by the number of the rule and the values that it looks at.
     known: RefCell<BTreeMap<(usize, Key), bool>>,
 }
 
-struct Compiled<'a> {
+struct CompiledRule<'a> {
     rule: &'a Rule,
     lens: Lens<'a>,
     when: Option<Rc<Expression<'a, 'static>>>,
@@ -44,20 +44,47 @@ struct Lens<'a> {
     steps: Vec<(String, Rc<Expression<'a, 'static>>)>,
 }
 
-/// What an expression needs: leaves (knobs with given values) and steps (computed ones).
-#[derive(Default)]
-struct Needs {
-    leaves: BTreeSet<String>,
-    steps: Vec<(String, String)>,
-    seen: BTreeSet<String>,
+/// A recipe some of whose knobs are under trial.
+pub struct UnderTrial<'s, 'a> {
+    shaper: &'s Shaper<'a>,
+    recipe: &'s Recipe,
+    tried: &'s BTreeSet<String>,
+    /// All values of the recipe.
+    scope: Scope,
+    /// Its computed knobs, on which depends what an expression needs.
+    computed: Vec<&'s str>,
+}
+
+impl<'s, 'a> UnderTrial<'s, 'a> {
+    /// Of these knobs.
+    #[must_use]
+    pub fn new(shaper: &'s Shaper<'a>, recipe: &'s Recipe, tried: &'s BTreeSet<String>) -> Self {
+        let values = recipe.values.iter();
+        let computed = values.filter(|(_, r)| matches!(r.origin, Origin::Computed { .. }));
+        Self {
+            shaper,
+            recipe,
+            tried,
+            scope: shaper.resolver.scope(recipe, None),
+            computed: computed.map(|(name, _)| name.as_str()).collect(),
+        }
+    }
+
+    /// What some expressions need, found out once for a preset and those knobs that are computed.
+    fn needs(&self, texts: &[&str]) -> Rc<Needs<'a>> {
+        let key = (texts.join("\n"), self.computed.join("\n"));
+        let mut known = self.shaper.needs.borrow_mut();
+        let new = || Rc::new(Needs::new(self.shaper, self.recipe, texts));
+        Rc::clone(known.entry(key).or_insert_with(new))
+    }
 }
 
 impl<'a> Checker<'a> {
-    /// Compiles the rules of a preset that look at one of `tried`.
+    /// Compiles the rules of a preset that look at one of the knobs under trial.
     #[must_use]
-    pub fn new(shaper: &Shaper<'a>, recipe: &Recipe, tried: &BTreeSet<String>) -> Self {
-        let rules = shaper.preset().rules.iter();
-        let rules = rules.filter_map(|rule| Compiled::new(shaper, recipe, tried, rule));
+    pub fn new(trial: &UnderTrial<'_, 'a>) -> Self {
+        let rules = trial.shaper.preset().rules.iter();
+        let rules = rules.filter_map(|rule| CompiledRule::new(trial, rule));
         Self {
             rules: rules.collect(),
             known: RefCell::default(),
@@ -79,31 +106,28 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// Those of a knob's values that break no rule, beside the values in `trial` of all others.
-    #[must_use]
-    pub fn unbroken(
-        &self,
-        knob: &str,
-        values: &[Value],
-        trial: &BTreeMap<String, Value>,
-    ) -> Vec<Value> {
+    /// Whether a value of a knob breaks no rule, beside the values in `trial` of all others.
+    pub fn allows<'t>(
+        &'t self,
+        knob: &'t str,
+        trial: &'t BTreeMap<String, Value>,
+    ) -> impl Fn(&Value) -> bool + 't {
         let known = |k: &String| k == knob || trial.contains_key(k);
         let rules = self.rules.iter().enumerate();
         let about = rules.filter(|(_, c)| c.lens.tried.contains(knob));
         let about: Vec<_> = about
             .filter(|(_, c)| c.lens.tried.iter().all(known))
             .collect();
-        let holds = |value: &&Value| {
+        move |value: &Value| {
             about.iter().all(|(rule, c)| {
                 let knobs = c.lens.tried.iter();
                 let values = knobs.filter_map(|k| match k == knob {
-                    true => Some((k.as_str(), *value)),
+                    true => Some((k.as_str(), value)),
                     false => Some((k.as_str(), trial.get(k)?)),
                 });
                 self.answer(*rule, &values.collect::<Vec<_>>())
             })
-        };
-        values.iter().filter(holds).cloned().collect()
+        }
     }
 
     /// What a rule says of values that it may have been asked about before.
@@ -131,26 +155,22 @@ impl<'a> Checker<'a> {
     }
 }
 
-impl<'a> Compiled<'a> {
-    fn new(
-        shaper: &Shaper<'a>,
-        recipe: &Recipe,
-        tried: &BTreeSet<String>,
-        rule: &'a Rule,
-    ) -> Option<Self> {
+impl<'a> CompiledRule<'a> {
+    fn new(trial: &UnderTrial<'_, 'a>, rule: &'a Rule) -> Option<Self> {
         let texts = rule.when.iter().chain([&rule.must]).map(String::as_str);
-        let needs = Needs::new(shaper.preset(), recipe, texts);
-        if needs.leaves.is_disjoint(tried) {
+        let needs = trial.needs(&texts.collect::<Vec<_>>());
+        if needs.leaves.is_disjoint(trial.tried) {
             return None;
         }
+        let expressions = &trial.shaper.expressions;
         Some(Self {
             rule,
-            lens: Lens::new(shaper, recipe, tried, needs),
+            lens: Lens::new(trial, &needs),
             when: match &rule.when {
-                Some(when) => Some(shaper.expressions.of(when)?),
+                Some(when) => Some(expressions.of(when)?),
                 None => None,
             },
-            must: shaper.expressions.of(&rule.must)?,
+            must: expressions.of(&rule.must)?,
         })
     }
 
@@ -169,16 +189,10 @@ impl<'a> Compiled<'a> {
 impl<'a> Formula<'a> {
     /// Compiles an expression of a preset; `None` where it is none.
     #[must_use]
-    pub fn new(
-        shaper: &Shaper<'a>,
-        recipe: &Recipe,
-        tried: &BTreeSet<String>,
-        text: &str,
-    ) -> Option<Self> {
-        let needs = Needs::new(shaper.preset(), recipe, std::iter::once(text));
+    pub fn new(trial: &UnderTrial<'_, 'a>, text: &str) -> Option<Self> {
         Some(Self {
-            lens: Lens::new(shaper, recipe, tried, needs),
-            expression: shaper.expressions.of(text)?,
+            lens: Lens::new(trial, &trial.needs(&[text])),
+            expression: trial.shaper.expressions.of(text)?,
         })
     }
 
@@ -197,20 +211,22 @@ impl<'a> Formula<'a> {
 }
 
 impl<'a> Lens<'a> {
-    fn new(shaper: &Shaper<'a>, recipe: &Recipe, tried: &BTreeSet<String>, needs: Needs) -> Self {
-        let mut fixed = Scope::default();
-        for name in needs.leaves.difference(tried) {
-            fixed.set(name, to_jinja(recipe.value(name)));
+    fn new(trial: &UnderTrial<'_, 'a>, needs: &Needs<'a>) -> Self {
+        let mut moving: BTreeSet<&str> = BTreeSet::new();
+        let mut steps = Vec::new();
+        for step in &needs.steps {
+            let moves =
+                |name: &String| trial.tried.contains(name) || moving.contains(name.as_str());
+            // What does not move is in the scope already; a computed knob is there as its kind has it.
+            if step.computed || step.uses.iter().any(moves) {
+                moving.insert(&step.name);
+                let expression = step.expression.iter();
+                steps.extend(expression.map(|e| (step.name.clone(), Rc::clone(e))));
+            }
         }
-        add_ambient(shaper.preset(), shaper.resolver.cluster, &mut fixed);
-        let steps = needs
-            .steps
-            .into_iter()
-            .filter_map(|(name, text)| Some((name, shaper.expressions.of(&text)?)))
-            .collect();
         Self {
-            tried: needs.leaves.intersection(tried).cloned().collect(),
-            fixed,
+            tried: needs.leaves.intersection(trial.tried).cloned().collect(),
+            fixed: trial.scope.clone(),
             steps,
         }
     }
@@ -228,39 +244,75 @@ impl<'a> Lens<'a> {
     }
 }
 
-impl Needs {
-    fn new<'t>(preset: &Preset, recipe: &Recipe, texts: impl Iterator<Item = &'t str>) -> Self {
+/// What an expression needs: leaves (knobs with given values) and steps (computed ones).
+#[derive(Default)]
+pub(super) struct Needs<'a> {
+    leaves: BTreeSet<String>,
+    steps: Vec<Step<'a>>,
+    seen: BTreeSet<String>,
+}
+
+/// A value that follows from others.
+struct Step<'a> {
+    name: String,
+    expression: Compiled<'a>,
+    /// A knob, not a derived value.
+    computed: bool,
+    /// What it looks at: knobs and steps.
+    uses: BTreeSet<String>,
+}
+
+impl<'a> Needs<'a> {
+    fn new(shaper: &Shaper<'a>, recipe: &Recipe, texts: &[&str]) -> Self {
         let mut needs = Self::default();
         for text in texts {
-            needs.of(preset, recipe, text);
+            needs.of(shaper, recipe, text);
         }
         needs
     }
 
-    fn of(&mut self, preset: &Preset, recipe: &Recipe, text: &str) {
-        for name in preset.names_in(text).iter() {
-            self.name(preset, recipe, name);
+    /// Takes in what an expression looks at; the names of that.
+    fn of(&mut self, shaper: &Shaper<'a>, recipe: &Recipe, text: &str) -> BTreeSet<String> {
+        let mut uses = BTreeSet::new();
+        for name in shaper.preset().names_in(text).iter() {
+            self.name(shaper, recipe, name, &mut uses);
         }
+        uses
     }
 
-    fn name(&mut self, preset: &Preset, recipe: &Recipe, name: &str) {
-        match Named::of(preset, recipe, name) {
-            Named::Knob(knob) => {
-                self.leaves.insert(knob.to_owned());
+    fn name(
+        &mut self,
+        shaper: &Shaper<'a>,
+        recipe: &Recipe,
+        name: &str,
+        uses: &mut BTreeSet<String>,
+    ) {
+        let (used, text, computed) = match Named::of(shaper.preset(), recipe, name) {
+            Named::Knob(knob) => return self.leaf(knob, uses),
+            Named::Absent => return self.leaf(name, uses),
+            Named::Group(knobs) => {
+                return knobs
+                    .iter()
+                    .for_each(|k| self.name(shaper, recipe, k, uses));
             }
-            Named::Computed(knob, text) => self.step(preset, recipe, knob, text),
-            Named::Derived(derived) => self.step(preset, recipe, &derived.name, &derived.expr),
-            Named::Absent => drop(self.leaves.insert(name.to_owned())),
-            Named::Group(knobs) => knobs.iter().for_each(|k| self.name(preset, recipe, k)),
-            Named::Other => {}
+            Named::Other => return,
+            Named::Computed(knob, text) => (knob, text, true),
+            Named::Derived(derived) => (derived.name.as_str(), derived.expr.as_str(), false),
+        };
+        uses.insert(used.to_owned());
+        if self.seen.insert(used.to_owned()) {
+            let uses = self.of(shaper, recipe, text);
+            self.steps.push(Step {
+                name: used.to_owned(),
+                expression: shaper.expressions.of(text),
+                computed,
+                uses,
+            });
         }
     }
 
-    /// A value that follows from others, once, after those.
-    fn step(&mut self, preset: &Preset, recipe: &Recipe, name: &str, text: &str) {
-        if self.seen.insert(name.to_owned()) {
-            self.of(preset, recipe, text);
-            self.steps.push((name.to_owned(), text.to_owned()));
-        }
+    fn leaf(&mut self, name: &str, uses: &mut BTreeSet<String>) {
+        self.leaves.insert(name.to_owned());
+        uses.insert(name.to_owned());
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use minijinja::Value as Jinja;
 
-use super::expr::{Prepared, Scope};
+use super::expr::{Expressions, Prepared, Scope};
+use super::preset::Derived;
 use super::stack::Preset;
 
 /// The derived values of a preset, prepared to be computed several times.
@@ -18,12 +19,11 @@ pub(super) struct DerivedValues<'a> {
 
 impl<'a> DerivedValues<'a> {
     /// Compiles them.
-    pub fn of(preset: &'a Preset) -> Self {
-        let prepared = |text: &'a str| Prepared::new(preset.env(), text);
-        let all = preset.derived.iter();
+    pub fn of(preset: &'a Preset, expressions: &Expressions<'a>) -> Self {
+        let prepared = |d: &'a Derived| (d.name.as_str(), expressions.prepared(&d.expr));
         Self {
             preset,
-            all: all.map(|d| (d.name.as_str(), prepared(&d.expr))).collect(),
+            all: preset.derived.iter().map(prepared).collect(),
             moved: RefCell::default(),
         }
     }

@@ -1,16 +1,18 @@
 //! Expressions in presets: arithmetic between knobs, written in the template engine's language so
 //! that presets and templates share one notation.
 
+mod scope;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
 
-use minijinja::value::{Enumerator, Object};
 use minijinja::{Environment, Error, ErrorKind, Expression, UndefinedBehavior, Value as Jinja};
 
 use super::value::Value;
 use crate::core::units::{Bytes, parse_duration_s};
+
+pub use scope::Scope;
 
 /// Steps that one expression or template may take; a loop of a million ends in an error.
 const FUEL: u64 = 500_000;
@@ -107,74 +109,6 @@ pub fn from_jinja(value: &Jinja) -> Option<Value> {
     }
 }
 
-/// Names to values, dotted names as groups: `rollout.n` is attribute `n` of `rollout`. A copy costs
-/// nothing until one of the two changes.
-#[derive(Debug, Clone, Default)]
-pub struct Scope(Arc<Names>);
-
-#[derive(Debug, Clone, Default)]
-struct Names {
-    flat: BTreeMap<String, Jinja>,
-    groups: BTreeMap<String, Arc<Group>>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Group(BTreeMap<String, Jinja>);
-
-impl Scope {
-    /// Sets a name; a dotted one becomes an attribute of its group.
-    pub fn set(&mut self, name: &str, value: Jinja) {
-        let names = Arc::make_mut(&mut self.0);
-        match name.split_once('.') {
-            Some((group, member)) => {
-                let group = names.groups.entry(group.to_owned()).or_default();
-                Arc::make_mut(group).0.insert(member.to_owned(), value);
-            }
-            None => {
-                names.flat.insert(name.to_owned(), value);
-            }
-        }
-    }
-
-    /// The scope as a template context.
-    #[must_use]
-    pub fn context(&self) -> Jinja {
-        Jinja::from_dyn_object(Arc::clone(&self.0))
-    }
-}
-
-impl Object for Names {
-    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
-        self.get_value_by_str(key.as_str()?)
-    }
-
-    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Jinja> {
-        match self.groups.get(key) {
-            Some(group) => Some(Jinja::from_dyn_object(Arc::clone(group))),
-            None => self.flat.get(key).cloned(),
-        }
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        let names: BTreeSet<&String> = self.flat.keys().chain(self.groups.keys()).collect();
-        Enumerator::Values(names.into_iter().map(|n| Jinja::from(n.as_str())).collect())
-    }
-}
-
-impl Object for Group {
-    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
-        self.0.get(key.as_str()?).cloned()
-    }
-
-    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Jinja> {
-        self.0.get(key).cloned()
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.0.keys().map(|n| Jinja::from(n.as_str())).collect())
-    }
-}
-
 /// The names that an expression uses: of a dotted name the first two parts, as knobs are named.
 #[must_use]
 pub fn names(expression: &Expression<'_, '_>) -> BTreeSet<String> {
@@ -211,37 +145,6 @@ pub fn evaluate(env: &Environment<'_>, text: &str, scope: &Scope) -> Result<Jinj
         .map_err(|e| describe(text, &e))
 }
 
-/// An expression that is compiled once for many scopes.
-pub struct Prepared<'a> {
-    text: &'a str,
-    compiled: Result<Expression<'a, 'a>, String>,
-}
-
-impl<'a> Prepared<'a> {
-    /// Compiles a text; that it cannot be compiled is said by each evaluation.
-    #[must_use]
-    pub fn new(env: &'a Environment<'static>, text: &'a str) -> Self {
-        let compile = |()| {
-            let compiled = env.compile_expression(text);
-            compiled.map_err(|e| describe(text, &e))
-        };
-        Self {
-            text,
-            compiled: check_length(text).and_then(compile),
-        }
-    }
-
-    /// As [`evaluate`].
-    ///
-    /// # Errors
-    /// As `evaluate`.
-    pub fn evaluate(&self, scope: &Scope) -> Result<Jinja, String> {
-        let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
-        let value = compiled.eval(scope.context());
-        value.map_err(|e| describe(self.text, &e))
-    }
-}
-
 /// Expressions that are compiled once, when they are first asked for.
 pub struct Expressions<'a> {
     env: &'a Environment<'static>,
@@ -274,6 +177,62 @@ impl<'a> Expressions<'a> {
         known.insert(text.to_owned(), compiled.clone());
         compiled
     }
+
+    /// The expression of a text that is evaluated in many scopes.
+    pub fn prepared(&self, text: &'a str) -> Prepared<'a> {
+        Prepared {
+            text,
+            env: self.env,
+            compiled: self.of(text),
+        }
+    }
+
+    /// As [`evaluate`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn evaluate(&self, text: &str, scope: &Scope) -> Result<Jinja, String> {
+        value(self.env, text, self.of(text).as_deref(), scope)
+    }
+
+    /// As [`holds`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn holds(&self, text: &str, scope: &Scope) -> Result<bool, String> {
+        self.evaluate(text, scope).map(|v| v.is_true())
+    }
+}
+
+/// An expression that is compiled once for many scopes.
+pub struct Prepared<'a> {
+    text: &'a str,
+    env: &'a Environment<'static>,
+    compiled: Compiled<'a>,
+}
+
+impl Prepared<'_> {
+    /// As [`evaluate`].
+    ///
+    /// # Errors
+    /// As `evaluate`.
+    pub fn evaluate(&self, scope: &Scope) -> Result<Jinja, String> {
+        value(self.env, self.text, self.compiled.as_deref(), scope)
+    }
+}
+
+/// The value of a text that was compiled, or what is wrong with it where it could not be.
+fn value(
+    env: &Environment<'_>,
+    text: &str,
+    compiled: Option<&Expression<'_, '_>>,
+    scope: &Scope,
+) -> Result<Jinja, String> {
+    let Some(compiled) = compiled else {
+        return evaluate(env, text, scope);
+    };
+    let value = compiled.eval(scope.context());
+    value.map_err(|e| describe(text, &e))
 }
 
 /// Evaluates `text` as a yes or no.

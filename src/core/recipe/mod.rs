@@ -22,7 +22,7 @@ mod shape;
 mod stack;
 mod value;
 
-pub use check::{Checker, Formula};
+pub use check::{Checker, Formula, UnderTrial};
 pub use checkpoint::{Bound, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};

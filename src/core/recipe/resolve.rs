@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::cluster::ClusterFacts;
 use super::derived::DerivedValues;
-use super::expr::{self, Prepared, Scope};
+use super::expr::{self, Expressions, Prepared, Scope};
 use super::knob::{Knob, default_value};
 use super::layer::{Layer, Origin, Override, Setting};
 use super::problem::{Problem, Refusal};
@@ -53,6 +53,9 @@ pub struct Resolver<'a> {
     pub(super) preset: &'a Preset,
     pub(super) cluster: &'a ClusterFacts,
     derived: DerivedValues<'a>,
+    knobs: BTreeMap<&'a str, &'a Knob>,
+    /// What every scope has: version and cluster, and all knobs as `none`.
+    blank: Scope,
     /// Computed defaults, by knob.
     computed: BTreeMap<&'a str, Prepared<'a>>,
     patterns: BTreeMap<&'a str, OnceCell<Option<Regex>>>,
@@ -67,22 +70,28 @@ pub fn resolve(
     layers: &[Layer],
     cluster: &ClusterFacts,
 ) -> Result<Recipe, Refusal> {
-    Resolver::new(preset, cluster).resolve(layers)
+    Resolver::new(preset, cluster, &Expressions::new(preset.env())).resolve(layers)
 }
 
 impl<'a> Resolver<'a> {
     /// Compiles a preset's expressions.
     #[must_use]
-    pub fn new(preset: &'a Preset, cluster: &'a ClusterFacts) -> Self {
+    pub fn new(
+        preset: &'a Preset,
+        cluster: &'a ClusterFacts,
+        expressions: &Expressions<'a>,
+    ) -> Self {
         let computed = preset.knobs.iter().filter_map(|knob| {
             let text = knob.default_expr.as_deref()?;
-            Some((knob.name.as_str(), Prepared::new(preset.env(), text)))
+            Some((knob.name.as_str(), expressions.prepared(text)))
         });
         let patterned = preset.knobs.iter().filter(|k| k.pattern.is_some());
         Self {
             preset,
             cluster,
-            derived: DerivedValues::of(preset),
+            derived: DerivedValues::of(preset, expressions),
+            knobs: preset.knobs.iter().map(|k| (k.name.as_str(), k)).collect(),
+            blank: blank(preset, cluster),
             computed: computed.collect(),
             patterns: patterned
                 .map(|k| (k.name.as_str(), OnceCell::new()))
@@ -95,16 +104,23 @@ impl<'a> Resolver<'a> {
     ///
     /// # Errors
     /// Every problem: unknown knobs, values outside their bounds, required values missing.
-    pub fn resolve(&self, layers: &[Layer]) -> Result<Recipe, Refusal> {
+    pub fn resolve<'l>(
+        &self,
+        layers: impl IntoIterator<Item = &'l Layer>,
+    ) -> Result<Recipe, Refusal> {
+        let mut stack: Vec<&Layer> = layers.into_iter().collect();
+        stack.sort_by_key(|l| l.kind);
+        self.resolve_sorted(&stack)
+    }
+
+    fn resolve_sorted(&self, stack: &[&Layer]) -> Result<Recipe, Refusal> {
         let preset = self.preset;
         let mut problems = Vec::new();
-        let mut stack: Vec<&Layer> = layers.iter().collect();
-        stack.sort_by_key(|l| l.kind);
         let mut settings: BTreeMap<&str, Vec<Setting>> = BTreeMap::new();
         let mut pins = BTreeMap::new();
-        for layer in &stack {
+        for layer in stack {
             for (name, setting) in &layer.settings {
-                match preset.knob(name) {
+                match self.knob(name) {
                     Some(knob) => settings
                         .entry(knob.name.as_str())
                         .or_default()
@@ -116,7 +132,7 @@ impl<'a> Resolver<'a> {
                 }
             }
             for (name, origin) in &layer.pins {
-                match preset.knob(name) {
+                match self.knob(name) {
                     Some(knob) => drop(pins.insert(knob.name.clone(), origin.clone())),
                     None => {
                         problems.push(preset.unknown_knob(name).at(name.clone(), origin.clone()));
@@ -128,13 +144,19 @@ impl<'a> Resolver<'a> {
         let recipe = Recipe {
             values,
             pins,
-            overrides: merge_overrides(&stack),
+            overrides: merge_overrides(stack),
         };
         if problems.is_empty() {
             Ok(recipe)
         } else {
             Err(Refusal(problems))
         }
+    }
+
+    /// As [`Preset::knob`].
+    fn knob(&self, name: &str) -> Option<&'a Knob> {
+        let own = self.knobs.get(name).copied();
+        own.or_else(|| self.preset.knob(name))
     }
 
     /// Given values first, then defaults, then computed defaults, which may use all others.
@@ -162,7 +184,7 @@ impl<'a> Resolver<'a> {
             };
             values.insert(knob.name.clone(), resolved);
         }
-        let mut scope = knob_scope(preset, &values, self.cluster);
+        let mut scope = self.knob_scope(&values);
         self.derived.add(&mut scope);
         for knob in &preset.knobs {
             if values.contains_key(&knob.name) {
@@ -218,11 +240,32 @@ impl<'a> Resolver<'a> {
 
     /// Names and values of a recipe for expressions: knobs, derived values, version, cluster.
     pub(super) fn scope(&self, recipe: &Recipe, cluster_name: Option<&str>) -> Scope {
-        let mut scope = knob_scope(self.preset, &recipe.values, self.cluster);
+        let mut scope = self.knob_scope(&recipe.values);
         scope.set("cluster", self.cluster.to_jinja(cluster_name));
         self.derived.add(&mut scope);
         scope
     }
+
+    /// Knobs, version and cluster as names for expressions. Knobs that the version lacks, and those not
+    /// resolved yet, are `none`.
+    pub(super) fn knob_scope(&self, values: &BTreeMap<String, Resolved>) -> Scope {
+        let mut scope = self.blank.clone();
+        for (name, resolved) in values.iter().filter(|(_, r)| !r.value.is_null()) {
+            scope.set(name, expr::to_jinja(&resolved.value));
+        }
+        scope
+    }
+}
+
+/// The names of a preset's expressions before any knob has a value.
+fn blank(preset: &Preset, cluster: &ClusterFacts) -> Scope {
+    let mut scope = Scope::default();
+    let knobs = preset.knobs.iter().map(|k| &k.name);
+    for name in preset.absent.keys().chain(knobs) {
+        scope.set(name, Jinja::from(()));
+    }
+    add_ambient(preset, cluster, &mut scope);
+    scope
 }
 
 fn default_of(preset: &Preset, knob: &Knob) -> Vec<Setting> {
@@ -255,28 +298,6 @@ fn as_kind(kind: Kind, value: Value) -> Value {
         },
         _ => value,
     }
-}
-
-/// Knobs, version and cluster as names for expressions. Knobs that the version lacks, and those not
-/// resolved yet, are `none`.
-pub(super) fn knob_scope(
-    preset: &Preset,
-    values: &BTreeMap<String, Resolved>,
-    cluster: &ClusterFacts,
-) -> Scope {
-    let mut scope = Scope::default();
-    for name in preset
-        .absent
-        .keys()
-        .chain(preset.knobs.iter().map(|k| &k.name))
-    {
-        scope.set(name, Jinja::from(()));
-    }
-    for (name, resolved) in values {
-        scope.set(name, expr::to_jinja(&resolved.value));
-    }
-    add_ambient(preset, cluster, &mut scope);
-    scope
 }
 
 /// Adds what expressions know besides knobs and derived values: version and cluster; incident and attempt are

@@ -1,9 +1,12 @@
 //! A shape: a recipe that passed the framework's own arithmetic.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use minijinja::Environment;
 
+use super::check::Needs;
 use super::cluster::ClusterFacts;
 use super::expr::{self, Expressions, Prepared, Scope};
 use super::layer::{Layer, Origin};
@@ -51,8 +54,10 @@ pub struct Shaper<'a> {
     pub(super) resolver: Resolver<'a>,
     cluster_name: Option<&'a str>,
     rules: Vec<PreparedRule<'a>>,
-    /// What is compiled for values under trial.
-    pub(super) expressions: Expressions<'a>,
+    /// What was compiled so far.
+    pub expressions: Expressions<'a>,
+    /// What expressions need, by their texts and the knobs that are computed.
+    pub(super) needs: RefCell<BTreeMap<(String, String), Rc<Needs<'a>>>>,
 }
 
 struct PreparedRule<'a> {
@@ -69,17 +74,19 @@ impl<'a> Shaper<'a> {
         cluster: &'a ClusterFacts,
         cluster_name: Option<&'a str>,
     ) -> Self {
-        let prepared = |text: &'a String| Prepared::new(preset.env(), text);
+        let expressions = Expressions::new(preset.env());
+        let prepared = |text: &'a String| expressions.prepared(text);
         let rules = preset.rules.iter().map(|rule| PreparedRule {
             rule,
             when: rule.when.as_ref().map(prepared),
             must: prepared(&rule.must),
         });
         Self {
-            resolver: Resolver::new(preset, cluster),
+            resolver: Resolver::new(preset, cluster, &expressions),
             cluster_name,
             rules: rules.collect(),
-            expressions: Expressions::new(preset.env()),
+            expressions,
+            needs: RefCell::default(),
         }
     }
 
@@ -89,28 +96,11 @@ impl<'a> Shaper<'a> {
         self.resolver.preset
     }
 
-    /// Whether an expression holds in `scope`.
-    ///
-    /// # Errors
-    /// As [`expr::holds`].
-    pub fn holds(&self, text: &str, scope: &Scope) -> Result<bool, String> {
-        match self.expressions.of(text) {
-            Some(expression) => {
-                let value = expression.eval(scope.context());
-                value
-                    .map(|v| v.is_true())
-                    .map_err(|e| expr::describe(text, &e))
-            }
-            // Compiled again for what is wrong with it.
-            None => expr::holds(self.preset().env(), text, scope),
-        }
-    }
-
     /// As [`Shape::new`].
     ///
     /// # Errors
     /// As there.
-    pub fn shape(&self, layers: &[Layer]) -> Result<Shape, Refusal> {
+    pub fn shape<'l>(&self, layers: impl IntoIterator<Item = &'l Layer>) -> Result<Shape, Refusal> {
         let recipe = self.resolver.resolve(layers)?;
         let scope = self.resolver.scope(&recipe, self.cluster_name);
         let rules = self.rules.iter();
@@ -155,7 +145,8 @@ pub fn scope_of(
     cluster: &ClusterFacts,
     cluster_name: Option<&str>,
 ) -> Scope {
-    Resolver::new(preset, cluster).scope(recipe, cluster_name)
+    let expressions = Expressions::new(preset.env());
+    Resolver::new(preset, cluster, &expressions).scope(recipe, cluster_name)
 }
 
 /// Whether a rule applies and is broken.

@@ -10,11 +10,12 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use minijinja::Value as Jinja;
 use minijinja::value::Serde;
+use minijinja::{Environment, Value as Jinja};
 use serde::{Deserialize, Serialize};
 
-use crate::core::recipe::{CHOSEN, Origin, Preset, Shape, expr};
+use crate::core::recipe::expr::{self, Expressions};
+use crate::core::recipe::{CHOSEN, Origin, Preset, Shape};
 
 pub use array::{directives, dispatcher};
 pub use quote::{comment, hydra_value, sbatch_word, shell_word};
@@ -77,24 +78,63 @@ pub fn render(
     templates: &BTreeMap<String, String>,
     place: &AttemptPlace,
 ) -> Result<Vec<RenderedFile>, TemplateError> {
-    let env = templates::environment(templates, preset.version.as_ref())?;
-    let context = context(preset, shape, place)?;
-    preset
-        .files
-        .iter()
-        .filter_map(|file| Some((file, file.template.as_ref()?)))
-        .map(|(file, template)| {
-            Ok(RenderedFile {
-                name: file.name.clone(),
-                text: templates::render(&env, template, &context)?,
-                entry: file.entry,
-            })
-        })
-        .collect()
+    Renderer::new(preset, templates)?.render(shape, place)
 }
 
-fn context(preset: &Preset, shape: &Shape, place: &AttemptPlace) -> Result<Jinja, TemplateError> {
-    let words = words(preset, shape).map_err(|what| TemplateError {
+/// The templates of a preset, read once for many shapes.
+pub struct Renderer<'a> {
+    preset: &'a Preset,
+    env: Environment<'static>,
+    expressions: Expressions<'a>,
+}
+
+impl<'a> Renderer<'a> {
+    /// Reads `templates` (name to text).
+    ///
+    /// # Errors
+    /// The first template that does not parse.
+    pub fn new(
+        preset: &'a Preset,
+        templates: &BTreeMap<String, String>,
+    ) -> Result<Self, TemplateError> {
+        Ok(Self {
+            preset,
+            env: templates::environment(templates, preset.version.as_ref())?,
+            expressions: Expressions::new(preset.env()),
+        })
+    }
+
+    /// As [`render`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn render(
+        &self,
+        shape: &Shape,
+        place: &AttemptPlace,
+    ) -> Result<Vec<RenderedFile>, TemplateError> {
+        let context = context(self.preset, &self.expressions, shape, place)?;
+        let files = self.preset.files.iter();
+        files
+            .filter_map(|file| Some((file, file.template.as_ref()?)))
+            .map(|(file, template)| {
+                Ok(RenderedFile {
+                    name: file.name.clone(),
+                    text: templates::render(&self.env, template, &context)?,
+                    entry: file.entry,
+                })
+            })
+            .collect()
+    }
+}
+
+fn context(
+    preset: &Preset,
+    expressions: &Expressions<'_>,
+    shape: &Shape,
+    place: &AttemptPlace,
+) -> Result<Jinja, TemplateError> {
+    let words = words::by(expressions, preset, shape).map_err(|what| TemplateError {
         template: format!("preset {}", preset.name),
         line: None,
         what,

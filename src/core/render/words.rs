@@ -1,6 +1,7 @@
 //! Knobs as the words that are handed to the program.
 
-use crate::core::recipe::{Knob, Override, Preset, Shape, Spelling, Value, expr};
+use crate::core::recipe::expr::Expressions;
+use crate::core::recipe::{Knob, Override, Preset, Shape, Spelling, Value};
 
 use super::quote::hydra_value;
 
@@ -20,13 +21,22 @@ pub struct Words {
 /// # Errors
 /// An expression that cannot be evaluated.
 pub fn words(preset: &Preset, shape: &Shape) -> Result<Words, String> {
+    by(&Expressions::new(preset.env()), preset, shape)
+}
+
+/// The same with expressions that were compiled before.
+pub(super) fn by(
+    expressions: &Expressions<'_>,
+    preset: &Preset,
+    shape: &Shape,
+) -> Result<Words, String> {
     let mut words = Words::default();
     for knob in &preset.knobs {
         let value = shape.recipe().value(&knob.name);
         let Some(spelling) = &knob.spelling else {
             continue;
         };
-        if value.is_null() || !is_rendered(preset, shape, knob)? {
+        if value.is_null() || !is_rendered(expressions, shape, knob)? {
             continue;
         }
         match spelling {
@@ -43,9 +53,9 @@ pub fn words(preset: &Preset, shape: &Shape) -> Result<Words, String> {
     Ok(words)
 }
 
-fn is_rendered(preset: &Preset, shape: &Shape, knob: &Knob) -> Result<bool, String> {
+fn is_rendered(expressions: &Expressions<'_>, shape: &Shape, knob: &Knob) -> Result<bool, String> {
     match &knob.render_when {
-        Some(when) => expr::holds(preset.env(), when, shape.scope()),
+        Some(when) => expressions.holds(when, shape.scope()),
         None => Ok(true),
     }
 }

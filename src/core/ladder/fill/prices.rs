@@ -38,6 +38,12 @@ impl Filler<'_> {
         Some(batch.loss(after.tokens()))
     }
 
+    /// Whether a number is a rollout engine's share of the GPU.
+    pub(super) fn is_share(&self, number: &Number) -> bool {
+        let knob = self.view.footing.preset.knob(&number.knob);
+        knob.and_then(|k| k.role) == Some(Role::RolloutMemoryFraction)
+    }
+
     /// A number with what its values cost; of an engine's share those that are too small for it are left out.
     pub(super) fn priced(&mut self, number: &Number, values: &BTreeMap<String, Value>) -> Number {
         let knob = self.view.footing.preset.knob(&number.knob);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::shipped::grpo;
 use crate::core::ladder::search::{Trial, downwards, following, knobs, nearest_legal};
-use crate::core::recipe::{Checker, ClusterFacts, Shaper, Value};
+use crate::core::recipe::{Checker, ClusterFacts, Shaper, UnderTrial, Value};
 
 const MOST_TRIALS: u32 = 20_000;
 
@@ -103,7 +103,8 @@ fn what_is_found_is_what_an_eager_search_finds() {
         let stack = grpo(&set);
         let recipe = stack.recipe();
         let shaper = Shaper::new(&stack.preset, &facts, None);
-        let checker = Checker::new(&shaper, &recipe, &knobs(&trials));
+        let names = knobs(&trials);
+        let checker = Checker::new(&UnderTrial::new(&shaper, &recipe, &names));
         let nearest = nearest_legal(&checker, &trials);
         assert_eq!(nearest, eager(&checker, &trials), "seed {seed}: {set:?}");
         match nearest {

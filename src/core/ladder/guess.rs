@@ -1,0 +1,163 @@
+//! A guess at the hidden factors of a job, and how surely it fits under many of them.
+
+use super::need::Job;
+use crate::core::memory::KINDS;
+
+/// Share of a GPU that is missing where a job comes half as near as one that fits.
+const MISSING: f64 = 0.05;
+/// Guesses that are looked at before it is asked whether they are enough.
+const AT_ONCE: usize = 32;
+
+/// A guess at the hidden factors of a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Guess {
+    /// Factor on each kind of term.
+    pub kinds: [f64; KINDS],
+    /// Bytes on top, in every phase.
+    pub constant: f64,
+    /// Share of the limit that a micro batch of `FILLED` sequences fills.
+    pub fill: f64,
+    /// On the logits of a pass without gradients, besides the factor that they share with training.
+    pub forward: f64,
+    /// Logits are copied to fp32.
+    pub upcast: bool,
+    /// Share of the optimizer's temporaries that there are.
+    pub temporaries: f64,
+    /// Its probability.
+    pub weight: f64,
+}
+
+impl Guess {
+    /// Share of the limit that the fullest micro batch fills, `FILLED` sequences of which come this near to their mean.
+    pub fn filled(&self, mixed: f64) -> f64 {
+        let fill = 1.0 - (1.0 - self.fill) * mixed;
+        fill.max(0.5 * self.fill)
+    }
+}
+
+/// How surely a job fits its GPU under weighted guesses: their weight under which it does. What is known of it so far
+/// lies between two bounds, for most questions are answered by some of the guesses.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Odds {
+    least: f64,
+    most: f64,
+}
+
+impl Odds {
+    /// Of a job of which nothing is known yet.
+    pub fn unknown() -> Self {
+        Self {
+            least: 0.0,
+            most: 1.0,
+        }
+    }
+
+    /// Their value, from all guesses.
+    pub fn value(&mut self, job: &Job, guesses: &[Guess]) -> f64 {
+        self.ask(job, guesses, |_| None::<()>);
+        self.least
+    }
+
+    /// Whether they are enough, which holds for all that are larger too.
+    pub fn reach(&mut self, job: &Job, guesses: &[Guess], enough: impl Fn(f64) -> bool) -> bool {
+        let answer = |odds: &Self| match (enough(odds.least), enough(odds.most)) {
+            (true, _) => Some(true),
+            (_, false) => Some(false),
+            _ => None,
+        };
+        self.ask(job, guesses, answer).unwrap_or(false)
+    }
+
+    /// Looks at guesses until there is an answer, or all were looked at. Their weights are binary fractions, so that the
+    /// sum does not depend on the order.
+    fn ask<T>(
+        &mut self,
+        job: &Job,
+        guesses: &[Guess],
+        answer: impl Fn(&Self) -> Option<T>,
+    ) -> Option<T> {
+        if self.least >= self.most {
+            return answer(self);
+        }
+        if let Some(known) = answer(self) {
+            return Some(known);
+        }
+        let mut fits = 0.0;
+        let mut left: f64 = guesses.iter().map(|g| g.weight).sum();
+        for some in guesses.chunks(AT_ONCE) {
+            for guess in some {
+                left -= guess.weight;
+                fits += if job.missing(guess) <= 0.0 {
+                    guess.weight
+                } else {
+                    0.0
+                };
+            }
+            self.least = self.least.max(f64::min(fits, 1.0));
+            self.most = self.most.min(f64::min(fits + left, 1.0));
+            if let Some(known) = answer(self) {
+                return Some(known);
+            }
+        }
+        // Nothing is left, up to rounding.
+        self.most = self.least;
+        answer(self)
+    }
+}
+
+/// How near a job comes to fitting, from 0 to 1: for each guess the less, the more is missing.
+pub(super) fn near(job: &Job, guesses: &[Guess]) -> f64 {
+    let share = MISSING * job.total.unwrap_or(0.0).max(1.0);
+    let near = guesses.iter().map(|guess| {
+        let missing = job.missing(guess) / share;
+        guess.weight / (1.0 + missing.max(0.0))
+    });
+    near.sum::<f64>().min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ladder::forecast::Forecast;
+    use crate::core::memory::{Profile, Row, phases};
+    use crate::core::units::GIB;
+
+    /// A job of 7 billion parameters on GPUs of so many GiB, and guesses at it.
+    fn job(gib: f64) -> (Job, Vec<Guess>) {
+        let row = serde_json::json!({
+            "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
+            "micro_batch": 2, "seq_len": 2048, "grad_checkpointing": "full", "sharding": "fsdp", "dp": 8,
+            "gpu_total_gib": gib,
+        });
+        let row: Row = serde_json::from_value(row).unwrap();
+        let profile = Profile::default();
+        let spec = row.spec(&profile).unwrap();
+        let forecast = Forecast::new(&spec, &profile).condensed();
+        (Job::new(&spec, &phases(&spec, &profile)), forecast.guesses)
+    }
+
+    #[test]
+    fn odds_are_the_weight_of_the_guesses_under_which_a_job_fits() {
+        for gib in [12.0, 20.0, 24.0, 32.0, 80.0] {
+            let (job, guesses) = job(gib);
+            let fits = |g: &&Guess| job.needs.iter().all(|need| need.bytes(g) <= gib * GIB);
+            let weight: f64 = guesses.iter().filter(fits).map(|g| g.weight).sum();
+            let mut asked = Odds::unknown();
+            for least in [0.02, 0.5, weight, weight + 1e-9, 0.9, 0.5, 1.0] {
+                let reached = asked.reach(&job, &guesses, |fits| fits >= least);
+                assert_eq!(reached, weight >= least, "{gib} GiB, {least}");
+            }
+            assert!((asked.value(&job, &guesses) - weight).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn the_larger_the_gpu_the_nearer_a_job_comes() {
+        let comes = |gib| {
+            let (job, guesses) = job(gib);
+            near(&job, &guesses)
+        };
+        assert!(comes(12.0) < comes(20.0) && comes(20.0) < comes(32.0));
+        assert!((comes(200.0) - 1.0).abs() < 1e-12);
+    }
+}

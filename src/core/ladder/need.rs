@@ -1,0 +1,140 @@
+//! What the phases of a job need under a guess at its hidden factors.
+
+use super::guess::Guess;
+use crate::core::memory::{KINDS, Kind, Phase, PhaseTerms, Spec};
+
+/// Sequences of a micro batch that is as full as is expected.
+const FILLED: f64 = 8.0;
+
+/// How near the sum of so many sequences comes to their mean, against that of `FILLED`. One sequence may be the longest;
+/// of many the sum comes close to the mean, as the root of their number.
+fn mixed(sequences: f64) -> f64 {
+    let near = |n: f64| 1.0 - 1.0 / n.max(1.0).sqrt();
+    near(sequences) / near(FILLED)
+}
+
+/// A phase as sums by kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Need {
+    pub sums: [f64; KINDS],
+    /// How near the sequences whose lengths add up to what moves come to their mean; 0 where they are padded, or make up a
+    /// budget.
+    mixed: f64,
+    /// It computes logits without gradients.
+    forward_only: bool,
+    /// What the optimizer copies for its step, in bytes.
+    temporaries: f64,
+}
+
+impl Need {
+    /// A phase as it is from the second step on.
+    pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
+        let forward_only = matches!(phase.phase, Phase::OldLogprob | Phase::RefLogprob);
+        let mut sums = [0.0; KINDS];
+        let mut temporaries = 0.0;
+        for term in &phase.terms {
+            if term.name == "optimizer temporaries" {
+                temporaries += term.bytes;
+                continue;
+            }
+            // What is gathered is as large as the weights, whatever the sequences.
+            let kind = match term.name.starts_with("gathered") {
+                true => Kind::States,
+                false => term.kind,
+            };
+            sums[kind as usize] += term.bytes;
+        }
+        Self {
+            sums,
+            mixed: mixed(sequences(spec, phase.phase)),
+            forward_only,
+            temporaries,
+        }
+    }
+
+    /// A phase as it is in the first step: the optimizer makes its moments at the end of it.
+    pub fn without_moments(spec: &Spec, phase: &PhaseTerms) -> Self {
+        let mut need = Self::of(spec, phase);
+        let moments = phase.terms.iter().filter(|t| t.name == "optimizer");
+        for term in moments.filter(|_| phase.phase != Phase::OptimizerStep) {
+            need.sums[term.kind as usize] -= term.bytes;
+        }
+        need
+    }
+
+    /// Bytes under a guess.
+    pub fn bytes(&self, guess: &Guess) -> f64 {
+        let part = |kind: Kind| self.sums[kind as usize] * guess.kinds[kind as usize];
+        let forward = if self.forward_only {
+            guess.forward
+        } else {
+            1.0
+        };
+        let moves = part(Kind::Activations) + part(Kind::Logits) * forward;
+        let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
+        let copied = self.temporaries * guess.temporaries * guess.kinds[Kind::States as usize];
+        stays + copied + moves * self.filled(guess) + guess.constant
+    }
+
+    /// Share of its limit that is filled under a guess.
+    pub fn filled(&self, guess: &Guess) -> f64 {
+        guess.filled(self.mixed)
+    }
+}
+
+/// Sequences that are packed into a micro batch of a phase.
+fn sequences(spec: &Spec, phase: Phase) -> f64 {
+    let tokens = spec.rollout.as_ref().map(|rollout| match phase {
+        Phase::OldLogprob => rollout.logprob_tokens,
+        Phase::RefLogprob => rollout.ref_tokens,
+        _ => spec.tokens(),
+    });
+    match tokens {
+        _ if spec.fill.is_some_and(|fill| fill >= 1.0) => 1.0,
+        Some(tokens) => tokens * spec.context_parallel / spec.sequence.max(1.0),
+        None => spec.micro_batch,
+    }
+}
+
+/// What decides whether a job fits: its capacity, and what its phases need.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    /// Bytes of the GPU, where they are known.
+    pub total: Option<f64>,
+    /// What phases need of which none is smaller than another in every part.
+    pub needs: Vec<Need>,
+}
+
+impl Job {
+    /// Of the phases those that are not smaller than another in every part.
+    pub fn new(spec: &Spec, phases: &[PhaseTerms]) -> Self {
+        let needs = phases.iter().map(|p| Need::of(spec, p)).collect();
+        Self {
+            total: spec.gpu_bytes,
+            needs: decisive(needs),
+        }
+    }
+
+    /// Bytes that the fullest phase lacks under a guess; without end where the capacity of the GPU is unknown.
+    pub fn missing(&self, guess: &Guess) -> f64 {
+        let needs = self.needs.iter().map(|need| need.bytes(guess));
+        needs.fold(0.0, f64::max) - self.total.unwrap_or(f64::NEG_INFINITY)
+    }
+}
+
+/// Those of the phases that are not smaller than another in every part, the largest first.
+fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
+    needs.sort_by(|a, b| b.sums.iter().sum::<f64>().total_cmp(&a.sums.iter().sum()));
+    let mut kept: Vec<Need> = Vec::with_capacity(needs.len());
+    for need in needs {
+        let covers = |k: &Need| {
+            let parts = k.sums.iter().zip(&need.sums).all(|(a, b)| a >= b);
+            let moves = k.forward_only == need.forward_only && k.mixed <= need.mixed;
+            parts && moves && k.temporaries >= need.temporaries
+        };
+        if !kept.iter().any(covers) {
+            kept.push(need);
+        }
+    }
+    kept
+}
