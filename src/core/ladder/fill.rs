@@ -1,6 +1,7 @@
 //! The largest values, and the fewest switches, with which a configuration fits.
 
 mod prices;
+mod raise;
 mod ranges;
 
 use std::collections::BTreeMap;
@@ -21,11 +22,10 @@ use crate::core::units::Bytes;
 const LIKELY: f64 = 0.5;
 /// Probability below which no value is worth more than another.
 const HOPELESS: f64 = 0.01;
-/// Numbers that are tried as the first to be raised, and a loss that is not worth it.
-const MOST_FIRSTS: usize = 2;
-const NO_LOSS: f64 = 0.03;
 /// Part of the best probability with which values count as no less sure.
 const ALMOST: f64 = 0.97;
+/// Part of a probability from which on the least of all numbers may not be the surest.
+const NEARLY: f64 = 0.8;
 /// Share of host memory that a job asks for beyond what it is expected to need.
 const HOST_MARGIN: f64 = 1.25;
 
@@ -47,6 +47,14 @@ impl Filled {
     pub fn order(&self) -> f64 {
         order(self.fits, || self.near)
     }
+}
+
+/// What comes nearest to fitting where nothing is sure enough.
+pub(super) struct Nearest {
+    /// Every number at its least.
+    pub least: Filled,
+    given: Filled,
+    switches: Vec<Switch>,
 }
 
 /// What orders values by how sure they are: the probability, and where that is small, how near they come.
@@ -122,6 +130,12 @@ impl<'a> Filler<'a> {
         job.reaches(self.forecast, |fits| fits * beside >= bound)
     }
 
+    /// Whether it is for the GPUs alone.
+    fn fits_gpu(&mut self, values: &BTreeMap<String, Value>, bound: f64) -> bool {
+        let job = self.gauge.job(values);
+        job.is_some_and(|job| job.reaches(self.forecast, |fits| fits >= bound))
+    }
+
     /// Whether the model's interval, whatever attempts have told, leaves room for these values.
     pub fn might(&mut self, values: &BTreeMap<String, Value>) -> bool {
         let Some(job) = self.gauge.job(values) else {
@@ -150,73 +164,117 @@ impl<'a> Filler<'a> {
         host * self.engine.fits(&job.spec)
     }
 
-    /// The filling that costs least and fits with probability `risk`, and the one that fits best; nothing
-    /// that costs more than `most`.
-    pub fn fill(
+    /// The filling that costs least and fits with probability `risk`; none that costs more than `most`.
+    pub fn cheapest(
         &mut self,
         present: &BTreeMap<String, Value>,
         reach: &Reach,
         risk: f64,
         most: f64,
-    ) -> Vec<Filled> {
-        let ends = reach.numbers.iter();
-        let ends: Vec<Number> = ends.filter_map(|n| self.ends(n, present)).collect();
+    ) -> Option<Filled> {
+        let ends = self.all_ends(reach, present);
         // Most combinations are too large with every number at its least; what lies between is asked for by the others.
         let mut whole: Option<Vec<Number>> = None;
         let mut cheapest: Option<Filled> = None;
-        let mut surest: Option<(Filled, Filled, Vec<&Switch>)> = None;
+        // Less is not always surer: an engine may have too little at the least of its share, and a smaller micro batch
+        // leaves gradients of earlier ones beside it.
+        let mut between = false;
         for (switches, loss) in combinations(&reach.switches) {
             let bound = cheapest.as_ref().map_or(most, |c| c.loss);
             if loss >= bound {
                 break;
             }
-            let values = self.switched(present, &switches);
-            let broken = |s: &&Switch| self.checker.broken_by(&s.knob, &values).is_some();
-            if switches.iter().any(broken) {
+            let Some(mut given) = self.given(present, &switches, loss) else {
+                continue;
+            };
+            if self.reaches(&given.values, risk) {
+                given.fits = self.fits(&given.values);
+                return Some(given);
+            }
+            let numbers = self.free(&ends, &switches, &given.values);
+            let values = lowest(&given.values, &numbers);
+            if !self.reaches(&values, risk) {
+                between |= self.fits_gpu(&values, risk * NEARLY);
                 continue;
             }
-            let given = Filled {
-                fits: self.fits(&values),
-                values,
-                loss,
-                near: 0.0,
-            };
-            if given.fits >= risk {
-                cheapest = Some(given);
-                break;
+            let least = self.least(&given, &numbers);
+            let whole = whole.get_or_insert_with(|| self.whole(reach, present));
+            let numbers = self.free(whole, &switches, &given.values);
+            let numbers = self.bounded(&least, &numbers, risk);
+            let lost: f64 = numbers.iter().map(Number::least_loss).sum();
+            if loss + lost >= bound {
+                continue;
             }
-            let least = self.free(&ends, &switches, &given.values);
-            let least = self.least(&given, &least);
-            if least.fits >= risk {
-                let whole = whole.get_or_insert_with(|| self.whole(reach, present));
-                let numbers = self.free(whole, &switches, &given.values);
-                let numbers = self.bounded(&least, &numbers, risk);
-                let lost: f64 = numbers.iter().map(Number::least_loss).sum();
-                if loss + lost >= bound {
-                    continue;
-                }
-                let raised = self.raise(&least, &given, &numbers, risk);
-                if raised.loss < bound {
-                    cheapest = Some(raised);
-                }
-            }
-            let surer = |(s, _, _): &(Filled, Filled, Vec<&Switch>)| least.order() > s.order();
-            if cheapest.is_none() && surest.as_ref().is_none_or(surer) {
-                surest = Some((least, given, switches));
+            let raised = self.raise(&least, &given, &numbers, risk);
+            if raised.loss < bound {
+                cheapest = Some(raised);
             }
         }
-        // Where it is an attempt at best, what does not matter stays as it is.
-        let surest = surest.filter(|_| cheapest.is_none());
-        let surest = surest.map(|(least, given, switches)| match least.fits > HOPELESS {
+        cheapest.or_else(|| {
+            let nearest = between.then(|| self.nearest(present, reach))??;
+            Some(self.surest(nearest, present, reach)).filter(|f| f.fits >= risk)
+        })
+    }
+
+    /// The combination of switches that fits best with every number at its least.
+    pub fn nearest(&mut self, present: &BTreeMap<String, Value>, reach: &Reach) -> Option<Nearest> {
+        let ends = self.all_ends(reach, present);
+        let mut nearest: Option<Nearest> = None;
+        for (switches, loss) in combinations(&reach.switches) {
+            let Some(given) = self.given(present, &switches, loss) else {
+                continue;
+            };
+            let numbers = self.free(&ends, &switches, &given.values);
+            let least = self.least(&given, &numbers);
+            if nearest
+                .as_ref()
+                .is_none_or(|n| least.order() > n.least.order())
+            {
+                nearest = Some(Nearest {
+                    least,
+                    given,
+                    switches: switches.into_iter().cloned().collect(),
+                });
+            }
+        }
+        nearest
+    }
+
+    /// The same with what does not matter as it is.
+    pub fn surest(
+        &mut self,
+        nearest: Nearest,
+        present: &BTreeMap<String, Value>,
+        reach: &Reach,
+    ) -> Filled {
+        let least = nearest.least;
+        let filled = match least.fits > HOPELESS {
             true => {
-                let whole = whole.unwrap_or_else(|| self.whole(reach, present));
-                let numbers = self.free(&whole, &switches, &given.values);
-                self.raise(&least, &given, &numbers, least.order() * ALMOST)
+                let whole = self.whole(reach, present);
+                let switches: Vec<&Switch> = nearest.switches.iter().collect();
+                let numbers = self.free(&whole, &switches, &nearest.given.values);
+                self.raise(&least, &nearest.given, &numbers, least.order() * ALMOST)
             }
             false => least,
-        });
-        let surest = surest.map(|filled| self.with_unseen(filled, &reach.switches));
-        cheapest.into_iter().chain(surest).collect()
+        };
+        self.with_unseen(filled, &reach.switches)
+    }
+
+    /// The present values with switches on, not judged yet; `None` where that breaks a rule.
+    fn given(
+        &mut self,
+        present: &BTreeMap<String, Value>,
+        switches: &[&Switch],
+        loss: f64,
+    ) -> Option<Filled> {
+        let values = self.switched(present, switches);
+        let broken = |s: &&Switch| self.checker.broken_by(&s.knob, &values).is_some();
+        (!switches.iter().any(broken)).then_some(Filled {
+            values,
+            fits: 0.0,
+            loss,
+            near: 0.0,
+        })
     }
 
     /// The same with those switches on of which the model sees nothing: they may help, and it is an attempt at best.
@@ -274,11 +332,7 @@ impl<'a> Filler<'a> {
 
     /// Every number at its least.
     fn least(&mut self, given: &Filled, numbers: &[Number]) -> Filled {
-        let mut values = given.values.clone();
-        for number in numbers {
-            let last = number.values.last().cloned().unwrap_or(Value::Null);
-            values.insert(number.knob.clone(), last);
-        }
+        let values = lowest(&given.values, numbers);
         let fits = self.fits(&values);
         Filled {
             fits,
@@ -291,90 +345,16 @@ impl<'a> Filler<'a> {
             values,
         }
     }
+}
 
-    /// Numbers without those values that are not sure enough even while the others are at their least.
-    fn bounded(&mut self, least: &Filled, numbers: &[Number], risk: f64) -> Vec<Number> {
-        let bounded = |number: &Number| {
-            let mut values = least.values.clone();
-            self.largest(&mut values, number, risk);
-            number.clone().up_to(&values[&number.knob])
-        };
-        numbers.iter().map(bounded).collect()
+/// Values with every number at its least.
+fn lowest(given: &BTreeMap<String, Value>, numbers: &[Number]) -> BTreeMap<String, Value> {
+    let mut values = given.clone();
+    for number in numbers {
+        let last = number.values.last().cloned().unwrap_or(Value::Null);
+        values.insert(number.knob.clone(), last);
     }
-
-    /// Numbers as large as they may be, from their least. Each gets an equal part of the doubt that is allowed, then
-    /// what is left of it, the one that costs most first; or one of them gets as much as it can use.
-    fn raise(&mut self, least: &Filled, given: &Filled, numbers: &[Number], risk: f64) -> Filled {
-        let mut order: Vec<&Number> = numbers.iter().collect();
-        let cost = |n: &Number| n.values.last().map_or(0.0, |v| n.loss(v));
-        order.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
-        #[expect(clippy::cast_precision_loss, reason = "a few knobs")]
-        let parts = |i: usize| (i + 1) as f64 / order.len() as f64;
-        let sure = least.order();
-        let bound = |i| sure - (sure - risk) * parts(i);
-        let all = order.iter().chain(&order).copied().enumerate();
-        let shared = all.map(|(i, n)| (n, if i < order.len() { bound(i) } else { risk }));
-        let shared: Vec<(&Number, f64)> = shared.collect();
-        let mut best = self.raised(least, given, &shared);
-        for first in order.iter().take(MOST_FIRSTS) {
-            if best.loss <= given.loss + NO_LOSS {
-                break;
-            }
-            let rest = order.iter().filter(|n| n.knob != first.knob);
-            let all = std::iter::once(first).chain(rest).map(|n| (*n, risk));
-            let other = self.raised(least, given, &all.collect::<Vec<_>>());
-            if other.loss < best.loss {
-                best = other;
-            }
-        }
-        best
-    }
-
-    /// Numbers from their least, one after the other, each as large as it may be with a probability.
-    fn raised(&mut self, least: &Filled, given: &Filled, order: &[(&Number, f64)]) -> Filled {
-        let mut values = least.values.clone();
-        for (number, bound) in order {
-            self.largest(&mut values, number, *bound);
-        }
-        let fits = self.fits(&values);
-        let near = if fits < LIKELY {
-            self.near(&values)
-        } else {
-            fits
-        };
-        let lost = order.iter().map(|(n, _)| (n.knob.as_str(), *n));
-        let lost: BTreeMap<&str, &Number> = lost.collect();
-        let of = |n: &&Number| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
-        Filled {
-            fits,
-            near,
-            loss: given.loss + lost.values().map(of).sum::<f64>(),
-            values,
-        }
-    }
-
-    /// Sets a number to its largest value that is as sure as `bound`, in the order of `Filled::order`.
-    fn largest(&mut self, values: &mut BTreeMap<String, Value>, number: &Number, bound: f64) {
-        let has = values.get(&number.knob);
-        let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
-            return;
-        };
-        let mut low = number.largest();
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            values.insert(number.knob.clone(), number.values[middle].clone());
-            let sure = match bound < LIKELY {
-                true => self.near(values) * LIKELY >= bound,
-                false => self.reaches(values, bound),
-            };
-            if sure {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        values.insert(number.knob.clone(), number.values[high].clone());
-    }
+    values
 }
 
 /// Loss by all numbers.

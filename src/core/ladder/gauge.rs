@@ -1,7 +1,7 @@
 //! What the memory model says of values under trial, asked hundreds of times for one decision.
 
 use std::cell::{Cell, OnceCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::forecast::Forecast;
@@ -15,7 +15,7 @@ pub(super) struct Gauge<'a> {
     preset: &'a str,
     profile: &'a Profile,
     fields: Vec<Field<'a>>,
-    /// Knobs under trial that the fields look at.
+    /// Knobs under trial that the fields look at, in the order of their names.
     knobs: Vec<String>,
     /// Jobs looked at so far, by the values of these.
     known: BTreeMap<Key, Option<Rc<Gauged>>>,
@@ -51,38 +51,37 @@ impl<'a> Gauge<'a> {
         trial: &UnderTrial<'_, 'a>,
         profile: &'a Profile,
     ) -> Option<Self> {
-        let mut knobs: Vec<String> = Vec::new();
-        let mut place = |knob: &String| {
-            knobs.iter().position(|k| k == knob).unwrap_or_else(|| {
-                knobs.push(knob.clone());
-                knobs.len() - 1
-            })
-        };
-        let field = |(name, text): (&'a String, &'a String)| {
-            let formula = Formula::new(trial, text)?;
-            Some(Field {
-                name,
-                knobs: formula.knobs().iter().map(&mut place).collect(),
-                formula,
-                known: BTreeMap::new(),
-            })
-        };
         let fields = preset.memory.as_ref()?.fields.iter();
+        let formulas = fields.filter_map(|(name, text)| Some((name, Formula::new(trial, text)?)));
+        let formulas: Vec<(&String, Formula<'a>)> = formulas.collect();
+        let knobs = formulas.iter().flat_map(|(_, formula)| formula.knobs());
+        let knobs: BTreeSet<String> = knobs.cloned().collect();
+        let place = |knob: &String| knobs.iter().position(|k| k == knob);
+        let field = |(name, formula): (&'a String, Formula<'a>)| Field {
+            name,
+            knobs: formula.knobs().iter().filter_map(place).collect(),
+            formula,
+            known: BTreeMap::new(),
+        };
         Some(Self {
             preset: &preset.name,
             profile,
-            fields: fields.filter_map(field).collect(),
-            knobs,
+            fields: formulas.into_iter().map(field).collect(),
+            knobs: knobs.into_iter().collect(),
             known: BTreeMap::new(),
         })
     }
 
     /// The job with these values; `None` where the model cannot be asked about it.
     pub fn job(&mut self, values: &BTreeMap<String, Value>) -> Option<Rc<Gauged>> {
+        let mut left = values.iter().peekable();
         let knobs = self.knobs.iter();
-        let seen: Vec<&Value> = knobs
-            .map(|k| values.get(k).unwrap_or(&Value::Null))
-            .collect();
+        let value = |knob: &String| {
+            while left.next_if(|(name, _)| *name < knob).is_some() {}
+            let found = left.next_if(|(name, _)| *name == knob);
+            found.map_or(&Value::Null, |(_, value)| value)
+        };
+        let seen: Vec<&Value> = knobs.map(value).collect();
         let key = key(seen.iter().copied());
         if let Some(known) = self.known.get(&key) {
             return known.clone();

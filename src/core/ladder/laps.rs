@@ -55,6 +55,14 @@ pub(super) struct Usable<'a> {
     pub skipped: Vec<Skipped>,
 }
 
+impl<'a> Usable<'a> {
+    /// The rungs to try, and where they are not enough, more of them.
+    pub fn ways(&self) -> impl Iterator<Item = &[&'a RungSpec]> {
+        let more = Some(self.all.as_slice()).filter(|all| all.len() > self.rungs.len());
+        std::iter::once(self.rungs.as_slice()).chain(more)
+    }
+}
+
 /// Takes rungs, and says what they cost.
 pub(super) struct Laps<'a> {
     view: &'a View<'a>,

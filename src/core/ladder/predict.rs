@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ascend::{Outlook, View};
 use super::climb::Footing;
 use super::decision::{Change, Decision, Expectation, Skipped, Step};
-use super::fill::{Filled, Filler};
+use super::fill::{Filled, Filler, Nearest};
 use super::forecast::Forecast;
 use super::gauge::Gauge;
 use super::host::Node;
@@ -88,6 +88,17 @@ struct Candidate {
     state: usize,
 }
 
+impl Candidate {
+    /// Of the state with this number.
+    fn of(filled: Filled, state: &State, number: usize) -> Self {
+        Self {
+            cost: state.cost + filled.loss,
+            filled,
+            state: number,
+        }
+    }
+}
+
 struct Search<'a> {
     view: &'a View<'a>,
     laps: Laps<'a>,
@@ -100,7 +111,6 @@ impl Search<'_> {
     fn decide(&self, start: &Look, mut filler: Filler<'_>) -> Result<Decision, Refusal> {
         let footing = self.view.footing;
         let mut usable = self.laps.usable(&start.shape);
-        let risk = self.view.outlook.risk;
         let mut open = vec![Open::State(Box::new(State {
             rungs: footing.rungs.to_vec(),
             steps: Vec::new(),
@@ -114,8 +124,8 @@ impl Search<'_> {
         let mut found: Vec<Candidate> = Vec::new();
         while done.len() < MOST_STATES {
             let next = (0..open.len()).min_by(|a, b| open[*a].cost().total_cmp(&open[*b].cost()));
-            let fitting = found.iter().filter(|c| c.filled.fits >= risk);
-            let best = fitting.map(|c| c.cost).fold(f64::INFINITY, f64::min);
+            let costs = found.iter().map(|c| c.cost);
+            let best = costs.fold(f64::INFINITY, f64::min);
             let Some(next) = next
                 .map(|at| open.swap_remove(at))
                 .filter(|o| o.cost() < best)
@@ -145,39 +155,68 @@ impl Search<'_> {
                 }
             };
             let filled = self.fill(&state, &usable, &mut filler, best - state.cost);
-            found.extend(filled.into_iter().map(|filled| Candidate {
-                cost: state.cost + filled.loss,
-                filled,
-                state: done.len(),
-            }));
+            found.extend(filled.map(|filled| Candidate::of(filled, &state, done.len())));
             let whole = usable.rungs.iter().filter(|r| reach::whole(footing, r));
             let least = |rung| state.cost + self.laps.least(&state.shape, rung);
             open.extend(whole.map(|rung| Open::Lap(done.len(), rung, least(rung))));
             done.push(state);
         }
+        found.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+        let skipped = usable.skipped.clone();
+        let first = self.first(start, &done, found.iter(), skipped, &mut filler)?;
+        if let Some(decision) = first {
+            return Ok(decision);
+        }
+        found.extend(self.unsure(&done, &found, &usable, &mut filler));
         self.choose(start, &done, found, usable.skipped, &mut filler)
     }
 
-    /// Fills a state by what answers this failure; where that is not enough, also by what answers the next one.
+    /// Fills a state by what answers this failure; where that is not enough, by what answers the next one too.
     fn fill(
         &self,
         state: &State,
         usable: &Usable<'_>,
         filler: &mut Filler<'_>,
         most: f64,
-    ) -> Vec<Filled> {
+    ) -> Option<Filled> {
         let risk = self.view.outlook.risk;
         let values = self.values(&state.shape);
-        let mut fill = |rungs: &[&RungSpec]| {
+        usable.ways().find_map(|rungs| {
             let reach = Reach::new(self.view, &state.shape, rungs);
-            filler.fill(&values, &reach, risk, most)
-        };
-        let mut filled = fill(&usable.rungs);
-        let enough = filled.iter().any(|f| f.fits >= risk);
-        if !enough && usable.all.len() > usable.rungs.len() {
-            filled.extend(fill(&usable.all));
+            filler.cheapest(&values, &reach, risk, most)
+        })
+    }
+
+    /// What comes nearest in each state where nothing is sure enough, by what answers this failure and by more. Those
+    /// that others leave far behind are not looked at any closer.
+    fn unsure(
+        &self,
+        done: &[State],
+        found: &[Candidate],
+        usable: &Usable<'_>,
+        filler: &mut Filler<'_>,
+    ) -> Vec<Candidate> {
+        let states = done.iter().enumerate();
+        let states = states.filter(|(at, _)| found.iter().all(|c| c.state != *at));
+        let mut nearest = Vec::new();
+        for (at, state) in states {
+            let values = self.values(&state.shape);
+            for rungs in usable.ways() {
+                let reach = Reach::new(self.view, &state.shape, rungs);
+                let near = filler.nearest(&values, &reach);
+                nearest.extend(near.map(|near| (at, reach, near)));
+            }
         }
-        filled
+        let orders = nearest.iter().map(|(_, _, near)| near.least.order());
+        let worth = orders.fold(0.0, f64::max) * HARDLY * HARDLY;
+        let candidate = |(at, reach, near): (usize, Reach, Nearest)| {
+            let filled = match near.least.order() >= worth {
+                true => filler.surest(near, &self.values(&done[at].shape), &reach),
+                false => near.least,
+            };
+            Candidate::of(filled, &done[at], at)
+        };
+        nearest.into_iter().map(candidate).collect()
     }
 
     /// A state after a lap that made a batch smaller, with what that costs such a batch.
@@ -235,22 +274,38 @@ impl Search<'_> {
         });
         let last = surest.filter(|c| filler.might(&c.filled.values));
         let worth = found.iter().filter(|c| c.filled.fits >= WORTH_AN_ATTEMPT);
-        for candidate in worth.chain(last) {
-            let state = &done[candidate.state];
-            if let Some(steps) = self.steps(start, state, &candidate.filled)? {
-                let expects = self.expectation(candidate, state, filler);
-                return Ok(Decision::Climb {
-                    steps,
-                    skipped,
-                    expects,
-                });
-            }
+        let worth = worth.chain(last);
+        if let Some(decision) = self.first(start, done, worth, skipped.clone(), filler)? {
+            return Ok(decision);
         }
         let shortfall = surest.and_then(|best| {
             let gpus = self.laps.gpus(&done[best.state].shape);
             shortfall::of(filler, self.forecast, &best.filled, self.view, gpus)
         });
         Ok(Decision::Exhausted { skipped, shortfall })
+    }
+
+    /// The first of the candidates that is legal and changes something.
+    fn first<'c>(
+        &self,
+        start: &Look,
+        done: &[State],
+        candidates: impl Iterator<Item = &'c Candidate>,
+        skipped: Vec<Skipped>,
+        filler: &mut Filler<'_>,
+    ) -> Result<Option<Decision>, Refusal> {
+        for candidate in candidates {
+            let state = &done[candidate.state];
+            if let Some(steps) = self.steps(start, state, &candidate.filled)? {
+                let expects = self.expectation(candidate, state, filler);
+                return Ok(Some(Decision::Climb {
+                    steps,
+                    skipped,
+                    expects,
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// The steps to a candidate; `None` where it is illegal after all, or changes nothing.

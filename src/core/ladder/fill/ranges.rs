@@ -35,12 +35,14 @@ impl Filler<'_> {
         (values.len() > 1).then(|| number.clone().of(values))
     }
 
+    /// The numbers that can go down, with the ends of what they may be.
+    pub(super) fn all_ends(&self, reach: &Reach, present: &BTreeMap<String, Value>) -> Vec<Number> {
+        let numbers = reach.numbers.iter();
+        numbers.filter_map(|n| self.ends(n, present)).collect()
+    }
+
     /// The same with its first and its last value alone. What an engine's share may be depends on all of its values.
-    pub(super) fn ends(
-        &self,
-        number: &Number,
-        present: &BTreeMap<String, Value>,
-    ) -> Option<Number> {
+    fn ends(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
         if self.is_share(number) {
             return self.legal(number, present);
         }

@@ -1,0 +1,103 @@
+//! Numbers from their least to as large as they may be.
+
+use std::collections::BTreeMap;
+
+use super::super::numbers::Number;
+use super::{Filled, Filler, LIKELY};
+use crate::core::recipe::Value;
+
+/// Numbers that are tried as the first to be raised, and a loss that is not worth it.
+const MOST_FIRSTS: usize = 2;
+const NO_LOSS: f64 = 0.03;
+
+impl Filler<'_> {
+    /// Numbers without those values that are not sure enough even while the others are at their least.
+    pub(super) fn bounded(&mut self, least: &Filled, numbers: &[Number], risk: f64) -> Vec<Number> {
+        let bounded = |number: &Number| {
+            let mut values = least.values.clone();
+            self.largest(&mut values, number, risk);
+            number.clone().up_to(&values[&number.knob])
+        };
+        numbers.iter().map(bounded).collect()
+    }
+
+    /// Numbers as large as they may be, from their least. Each gets an equal part of the doubt that is allowed, then
+    /// what is left of it, the one that costs most first; or one of them gets as much as it can use.
+    pub(super) fn raise(
+        &mut self,
+        least: &Filled,
+        given: &Filled,
+        numbers: &[Number],
+        risk: f64,
+    ) -> Filled {
+        let mut order: Vec<&Number> = numbers.iter().collect();
+        let cost = |n: &Number| n.values.last().map_or(0.0, |v| n.loss(v));
+        order.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+        #[expect(clippy::cast_precision_loss, reason = "a few knobs")]
+        let parts = |i: usize| (i + 1) as f64 / order.len() as f64;
+        let sure = least.order();
+        let bound = |i| sure - (sure - risk) * parts(i);
+        let all = order.iter().chain(&order).copied().enumerate();
+        let shared = all.map(|(i, n)| (n, if i < order.len() { bound(i) } else { risk }));
+        let shared: Vec<(&Number, f64)> = shared.collect();
+        let mut best = self.raised(least, given, &shared);
+        for first in order.iter().take(MOST_FIRSTS) {
+            if best.loss <= given.loss + NO_LOSS {
+                break;
+            }
+            let rest = order.iter().filter(|n| n.knob != first.knob);
+            let all = std::iter::once(first).chain(rest).map(|n| (*n, risk));
+            let other = self.raised(least, given, &all.collect::<Vec<_>>());
+            if other.loss < best.loss {
+                best = other;
+            }
+        }
+        best
+    }
+
+    /// Numbers from their least, one after the other, each as large as it may be with a probability.
+    fn raised(&mut self, least: &Filled, given: &Filled, order: &[(&Number, f64)]) -> Filled {
+        let mut values = least.values.clone();
+        for (number, bound) in order {
+            self.largest(&mut values, number, *bound);
+        }
+        let fits = self.fits(&values);
+        let near = if fits < LIKELY {
+            self.near(&values)
+        } else {
+            fits
+        };
+        let lost = order.iter().map(|(n, _)| (n.knob.as_str(), *n));
+        let lost: BTreeMap<&str, &Number> = lost.collect();
+        let of = |n: &&Number| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
+        Filled {
+            fits,
+            near,
+            loss: given.loss + lost.values().map(of).sum::<f64>(),
+            values,
+        }
+    }
+
+    /// Sets a number to its largest value that is as sure as `bound`, in the order of `Filled::order`.
+    fn largest(&mut self, values: &mut BTreeMap<String, Value>, number: &Number, bound: f64) {
+        let has = values.get(&number.knob);
+        let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
+            return;
+        };
+        let mut low = number.largest();
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            values.insert(number.knob.clone(), number.values[middle].clone());
+            let sure = match bound < LIKELY {
+                true => self.near(values) * LIKELY >= bound,
+                false => self.reaches(values, bound),
+            };
+            if sure {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        values.insert(number.knob.clone(), number.values[high].clone());
+    }
+}
