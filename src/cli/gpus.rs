@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::interrupt;
 use super::print::gpus_view::{GpusView, LOOKS, Look};
 use super::print::{self, Failure, Screen};
 use crate::core::device::{Machine, advise};
 use crate::core::units::{Bytes, parse_duration_s};
-use crate::drive::Sources;
 use crate::drive::gpus::{Looks, watch};
 use crate::io::gpu::GpuError;
 use crate::io::sampler::node_name;
@@ -86,10 +86,6 @@ fn refused(error: &GpuError) -> Failure {
     Failure::new(1, error.to_string())
 }
 
-fn signals() -> Result<Sources, Failure> {
-    Sources::signals().map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))
-}
-
 fn signalled(signal: i32) -> ExitCode {
     ExitCode::from(128 + u8::try_from(signal).unwrap_or(2))
 }
@@ -118,7 +114,7 @@ fn show(view: &GpusView, json: bool) -> Result<ExitCode, Failure> {
 }
 
 fn live(looks: &mut Looks, every: Duration, json: bool) -> Result<ExitCode, Failure> {
-    let sources = signals()?;
+    let sources = interrupt::listen_quietly()?;
     let (me, unicode) = (looks.me(), print::unicode());
     let mut screen = if json { None } else { Screen::open() };
     let end = watch(looks, every, LOOKS, &sources, &mut |machine, history| {

@@ -1,5 +1,6 @@
 //! Signals that detach, and a word to whoever sent one while this process cannot listen.
 
+use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,11 @@ use crate::drive::Sources;
 const WONDER: Duration = Duration::from_secs(1);
 
 const WAITING: &str = "interrupted; waiting for an answer of the scheduler. Ctrl-C again ends this at once, and loses nothing";
+
+/// The signals of this process, where nothing else is waited for that could take long.
+pub fn listen_quietly() -> Result<Sources, Failure> {
+    Sources::signals().map_err(|e| cannot(&e))
+}
 
 /// The signals of this process.
 pub fn listen() -> Result<Sources, Failure> {
@@ -27,5 +33,9 @@ pub fn listen_then(act: impl FnOnce() + Send + 'static) -> Result<Sources, Failu
             print::talk(WAITING);
         }));
     });
-    signals.map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))
+    signals.map_err(|e| cannot(&e))
+}
+
+fn cannot(why: &io::Error) -> Failure {
+    Failure::new(4, format!("cannot listen for signals: {why}"))
 }

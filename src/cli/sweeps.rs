@@ -1,10 +1,12 @@
 //! Sweeps that were submitted: their runs, by the name of the sweep.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::print::Failure;
 use super::runs;
+use crate::core::job::JobId;
 use crate::core::supervise::Phase;
 use crate::drive::{Handle, Supervisor, SweepRecord};
 use crate::io::scheduler::tasks_named;
@@ -15,16 +17,21 @@ pub fn expand(
     wanted: &[String],
 ) -> Result<(Vec<String>, Vec<SweepRecord>), Failure> {
     let (mut names, mut sweeps) = (Vec::new(), Vec::new());
+    let jobs = LazyCell::new(|| jobs(project));
     for name in wanted {
         if let Some(record) = SweepRecord::read(project, name)? {
             names.extend(record.flock.runs.iter().cloned());
             sweeps.push(record);
             continue;
         }
-        let tasks = of_tasks(project, name);
-        match tasks.is_empty() {
-            true => names.push(name.clone()),
-            false => names.extend(tasks),
+        let before = names.len();
+        // The runs whose jobs are tasks of the array that is meant by its id, or by a list of its tasks.
+        if let Some(is_meant) = tasks_named(name) {
+            let meant = jobs.iter().filter(|(_, jobs)| jobs.iter().any(&is_meant));
+            names.extend(meant.map(|(run, _)| run.clone()));
+        }
+        if names.len() == before {
+            names.push(name.clone());
         }
     }
     let mut seen = BTreeSet::new();
@@ -32,22 +39,14 @@ pub fn expand(
     Ok((names, sweeps))
 }
 
-/// The runs whose jobs are tasks of the array that is meant by its id, or by a list of its tasks.
-fn of_tasks(project: &Path, wanted: &str) -> Vec<String> {
-    let Some(is_meant) = tasks_named(wanted) else {
-        return Vec::new();
+/// Every run with its jobs; one that cannot be read has none.
+fn jobs(project: &Path) -> Vec<(String, Vec<JobId>)> {
+    let of = |name: String| {
+        let stored = runs::open(project, &name).ok()?;
+        let attempts = stored.history.attempts.into_iter();
+        Some((name, attempts.filter_map(|a| Some(a.job?.id)).collect()))
     };
-    let has_one = |name: &String| {
-        runs::open(project, name).is_ok_and(|stored| {
-            let mut jobs = stored
-                .history
-                .attempts
-                .iter()
-                .filter_map(|a| a.job.as_ref());
-            jobs.any(|job| is_meant(&job.id))
-        })
-    };
-    runs::names(project).into_iter().filter(has_one).collect()
+    runs::names(project).into_iter().filter_map(of).collect()
 }
 
 /// The next command after a sweep was submitted.

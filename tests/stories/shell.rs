@@ -52,12 +52,18 @@ pub fn with_oomctl(mut place: Place) -> Place {
     place
 }
 
-#[test]
-fn bash_offers_commands_flags_and_what_there_is_here() {
+/// A project with a run, `loom-a`.
+pub fn with_a_run() -> Place {
     let place = with_oomctl(weaver::project(""));
     place
         .run(&["submit", "--backend", "local", "--run", "loom-a", "--watch"])
         .ends(0);
+    place
+}
+
+#[test]
+fn bash_offers_commands_flags_and_what_there_is_here() {
+    let place = with_a_run();
     let offers = |line: &str, wanted: &[&str]| {
         let offered = bash(&place, line);
         for word in wanted {

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::gpus::terminal;
 use super::place::{PATIENCE, Place};
-use super::shell::with_oomctl;
+use super::shell::{with_a_run, with_oomctl};
 use super::weaver;
 
 /// A knob whose values are awkward in every shell.
@@ -193,10 +193,7 @@ fn awkward() -> Place {
 
 #[test]
 fn what_there_is_here_is_completed() {
-    let place = with_oomctl(weaver::project(""));
-    place
-        .run(&["submit", "--backend", "local", "--run", "loom-a", "--watch"])
-        .ends(0);
+    let place = with_a_run();
     in_each(&place, |shell, typing| {
         for (typed, completed) in [
             ("oomctl sta", "oomctl status "),

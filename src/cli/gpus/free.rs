@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::super::interrupt;
 use super::super::print::{self, Failure};
-use super::{signalled, signals};
+use super::signalled;
 use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, Patience, Waited, wait_for};
 use crate::io::cards::Cards;
@@ -52,7 +53,7 @@ pub fn none(error: &GpuError) -> Failure {
 
 /// Waits, and prints the UUID.
 pub fn wait(looks: &Looks, need: Bytes, timeout_s: u64, json: bool) -> Result<ExitCode, Failure> {
-    let sources = signals()?;
+    let sources = interrupt::listen_quietly()?;
     let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let patience = Patience {
         at_most: Duration::from_secs(timeout_s),

@@ -1,9 +1,10 @@
 //! What one turn does for a run.
 
+use super::super::interrupt;
 use super::super::print::story::Story;
 use super::super::print::{self, Failure};
 use crate::core::supervise::{History, NextLook, Request, next_look};
-use crate::drive::{DriveError, End, Handle, RunFolder, Sources, Supervisor, Until, drive, steady};
+use crate::drive::{DriveError, End, Handle, RunFolder, Supervisor, Until, drive, steady};
 use crate::io::ledger::{LedgerError, Takeover};
 use crate::io::scheduler::Scheduler;
 
@@ -25,8 +26,7 @@ pub fn step(
     };
     let mut supervisor = Supervisor::new(scheduler, steady());
     supervisor.add(handle);
-    let sources = Sources::signals()
-        .map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))?;
+    let sources = interrupt::listen_quietly()?;
     let until = Until::Settled { patience_s };
     let mut story = Story::new(false);
     let end = drive(&mut supervisor, until, &sources, &mut story);

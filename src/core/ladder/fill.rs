@@ -333,16 +333,23 @@ impl<'a> Filler<'a> {
     /// Every number at its least.
     fn least(&mut self, given: &Filled, numbers: &[Number]) -> Filled {
         let values = lowest(&given.values, numbers);
+        let loss = given.loss + loss(numbers, &values);
+        self.judged(values, loss)
+    }
+
+    /// Values that cost this much, with how surely they fit.
+    fn judged(&mut self, values: BTreeMap<String, Value>, loss: f64) -> Filled {
         let fits = self.fits(&values);
+        let near = if fits < LIKELY {
+            self.near(&values)
+        } else {
+            fits
+        };
         Filled {
-            fits,
-            near: if fits < LIKELY {
-                self.near(&values)
-            } else {
-                fits
-            },
-            loss: given.loss + loss(numbers, &values),
             values,
+            fits,
+            loss,
+            near,
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct Tasks {
 /// What tells the tasks of a job array that people name by its id, or by a list of them as the queue shows it.
 /// `None` for anything else.
 pub fn tasks_named(wanted: &str) -> Option<impl Fn(&JobId) -> bool + use<>> {
-    let wanted = slurm::Named::read(wanted)?;
+    let wanted = slurm::Named::read(wanted).filter(slurm::Named::is_many)?;
     Some(move |id: &JobId| slurm::Named::read(&id.0).is_some_and(|id| wanted.has_task(&id)))
 }
 

@@ -61,21 +61,11 @@ impl Filler<'_> {
         for (number, bound) in order {
             self.largest(&mut values, number, *bound);
         }
-        let fits = self.fits(&values);
-        let near = if fits < LIKELY {
-            self.near(&values)
-        } else {
-            fits
-        };
         let lost = order.iter().map(|(n, _)| (n.knob.as_str(), *n));
         let lost: BTreeMap<&str, &Number> = lost.collect();
         let of = |n: &&Number| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
-        Filled {
-            fits,
-            near,
-            loss: given.loss + lost.values().map(of).sum::<f64>(),
-            values,
-        }
+        let loss = given.loss + lost.values().map(of).sum::<f64>();
+        self.judged(values, loss)
     }
 
     /// Sets a number to its largest value that is as sure as `bound`, in the order of `Filled::order`.

@@ -64,6 +64,12 @@ impl Named {
         Some(Self { number, part })
     }
 
+    /// Can it name several tasks: is it the id of an array, as far as one can see, or a list of its tasks?
+    #[must_use]
+    pub fn is_many(&self) -> bool {
+        matches!(self.part, Part::Whole | Part::Waiting(_))
+    }
+
     /// The id of an array, or a list of its tasks: is the other one of these?
     #[must_use]
     pub fn has_task(&self, other: &Self) -> bool {
