@@ -135,13 +135,18 @@ impl Case {
                 given.script(rng, model, program);
             }
         }
-        let layers = vec![given.layer()];
+        let layers = vec![given.clone().layer()];
         let shape = stacks.of(program).shape(&layers, &cluster).ok()?;
         let start = Setup::read(program, shape.recipe(), &cluster);
         let mut hidden = Hidden::draw(rng, &start, card);
         if surprised {
             hidden.surprise(rng);
         }
+        if program == Program::Grpo && hidden.entropy {
+            given.set("entropy_coeff", Value::Float(0.001));
+        }
+        let layers = vec![given.layer()];
+        let shape = stacks.of(program).shape(&layers, &cluster).ok()?;
         let sort = Sort::Fits;
         Some(Self {
             index,
@@ -205,6 +210,7 @@ fn cluster(rng: &mut Rng, per_node: u32, nodes: u32, card: f64) -> ClusterFacts 
 }
 
 /// Values as a project file would give them.
+#[derive(Clone)]
 struct Given(Vec<(&'static str, Value)>);
 
 impl Given {

@@ -116,9 +116,15 @@ fn attempt(case: &Case, setup: &Setup, outcome: &Outcome) -> String {
     let moved = moved(case, setup).join(" ");
     let gib = |b: Option<Bytes>| b.map_or(f64::NAN, |b| b.0 as f64 / GIB);
     let how = outcome.incident.as_ref().map(|i| {
-        let figures = [i.requested_bytes, i.allocated_bytes, i.free_bytes].map(gib);
+        let figures = [
+            i.requested_bytes,
+            i.allocated_bytes,
+            i.free_bytes,
+            i.reserved_unallocated_bytes,
+        ]
+        .map(gib);
         format!(
-            "{} in {} of step {:?}, requested, allocated, free {figures:.2?}",
+            "{} in {} of step {:?}, requested, allocated, free, unallocated {figures:.2?}",
             i.kind, i.phase, i.step
         )
     });

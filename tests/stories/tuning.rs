@@ -23,7 +23,7 @@ fn what_is_proposed_for_the_example_fits_at_once() {
     let bold = place
         .run(&["tune", "diamonds-seed0-1", "--risk", "0.8"])
         .ends(0);
-    bold.says(&["larger-logprob-batch", "0.83"]);
+    bold.says(&["larger-logprob-batch", "0.86"]);
     let view = place
         .run(&["tune", "diamonds-seed0-1", "--json"])
         .ends(0)

@@ -97,6 +97,20 @@ impl Evidence {
         }
     }
 
+    /// The guess as it is, and with micro batches that are as full as a request for logits says.
+    pub fn ways(&self, guess: &Guess, full: impl Fn(&Guess) -> f64) -> Vec<Guess> {
+        let need = self.fatal.first().filter(|_| self.told);
+        match (need, self.request.as_ref()) {
+            (
+                Some(Need {
+                    mixed: Some(mixed), ..
+                }),
+                Some(request),
+            ) => request.ways(guess, *mixed, full),
+            _ => vec![*guess],
+        }
+    }
+
     /// How well a guess explains it, as the logarithm of a likelihood.
     pub fn explained(&self, guess: &Guess) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {
@@ -134,7 +148,7 @@ impl Evidence {
             let expected = part(Kind::Outside) + part(Kind::Engine) + guess.constant;
             mixed(bell((expected - seen) / OUTSIDE_DOUBT))
         });
-        let request = self.request.as_ref();
+        let request = self.request.as_ref().filter(|_| guess.told);
         let request = request.map_or(1.0, |r| r.explained(guess, need.filled(guess)));
         outside * request
     }

@@ -11,7 +11,7 @@ use super::guess::{Guess, Odds};
 use super::need::{Job, Need};
 use crate::core::diagnose::Incident;
 use crate::core::measure::{GpuPeak, Measured};
-use crate::core::memory::{KINDS, Kind, Phase, PhaseTerms, Profile, Spec, phases, spreads};
+use crate::core::memory::{KINDS, Kind, Path, Phase, PhaseTerms, Profile, Spec, phases, spreads};
 use crate::core::units::{Bytes, GIB};
 
 /// Guesses at the hidden factors, before anything is known of the attempts.
@@ -22,12 +22,10 @@ const FEWER: u32 = 512;
 const LEAST_EFFECTIVE: f64 = 24.0;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
-/// Relative spread of the logits of a pass without gradients against those of training.
-const FORWARD_SPREAD: f64 = 0.35;
-/// One guess in so many has a loss in fp32, whose logits take this much more; those of the others take less.
-const UPCAST: u32 = 4;
-const UPCAST_LOGITS: f64 = 1.45;
-const PLAIN_LOGITS: f64 = 0.75;
+/// Least share of the limit that the longest sequence is taken to fill.
+const LONGEST: f64 = 0.85;
+/// Relative spread of logits where the ways through the code are known.
+const PATH_SPREAD: f64 = 0.12;
 /// One guess in so many has an optimizer without temporaries.
 const FUSED_OPTIMIZER: u32 = 4;
 /// Spread of an engine's share against that of states: it takes what it is given, within its own rounding.
@@ -60,6 +58,8 @@ impl Peak {
 #[derive(Debug, Clone)]
 pub struct Forecast {
     pub(super) guesses: Vec<Guess>,
+    /// Middle of how full micro batches are.
+    middle: f64,
 }
 
 impl Forecast {
@@ -68,30 +68,33 @@ impl Forecast {
     pub fn new(spec: &Spec, profile: &Profile) -> Self {
         let mut spreads = spreads(profile);
         spreads[Kind::Engine as usize] *= SHARE_SPREAD;
+        if !profile.loss_paths.is_empty() {
+            spreads[Kind::Logits as usize] = PATH_SPREAD;
+        }
+        let paths = profile.paths();
         let middle = spec.fill.unwrap_or(profile.fill);
         let guess = |i: u32| {
             let mut kinds = [1.0; KINDS];
             for (kind, spread) in spreads.iter().enumerate() {
                 kinds[kind] = (spread * normal(i, kind)).exp();
             }
-            let upcast = scattered(i).is_multiple_of(UPCAST);
-            kinds[Kind::Logits as usize] *= match upcast {
-                true => UPCAST_LOGITS,
-                false => PLAIN_LOGITS,
-            };
-            let fused = (scattered(i) / UPCAST).is_multiple_of(FUSED_OPTIMIZER);
+            let path = drawn(&paths, f64::from(scattered(i)) / 65_536.0);
+            let fused = scattered(i).is_multiple_of(FUSED_OPTIMIZER);
             Guess {
                 kinds,
                 constant: profile.spread_gib * GIB * normal(i, KINDS),
                 fill: (middle * (FILL_SPREAD * normal(i, KINDS + 1)).exp()).min(1.0),
-                forward: (FORWARD_SPREAD * normal(i, KINDS + 2)).exp(),
-                upcast,
+                longest: LONGEST + (1.0 - LONGEST) * (f64::from(i) * 0.569_840_3).fract(),
+                told: false,
+                path,
+                upcast: paths.get(path).is_some_and(|p| p.fp32),
                 temporaries: if fused { 0.0 } else { 1.0 },
                 weight: 1.0 / f64::from(GUESSES),
             }
         };
         Self {
             guesses: (1..=GUESSES).map(guess).collect(),
+            middle,
         }
     }
 
@@ -102,6 +105,16 @@ impl Forecast {
             return;
         };
         let evidence = Evidence::new(spec, incident, peaks, profile, total);
+        let middle = self.middle;
+        let full = |guess: &Guess| {
+            let place = (guess.fill / middle).ln() / FILL_SPREAD;
+            density(place) / FILL_SPREAD
+        };
+        let ways = self
+            .guesses
+            .iter()
+            .flat_map(|guess| evidence.ways(guess, full));
+        self.guesses = ways.collect();
         let explained = |guess: &Guess| (evidence.explained(guess), evidence.allows(guess));
         let explained: Vec<(f64, f64)> = self.guesses.iter().map(explained).collect();
         let mut sharpness = 1.0;
@@ -140,7 +153,10 @@ impl Forecast {
                 guesses.push(Guess { weight, ..*guess });
             }
         }
-        Self { guesses }
+        Self {
+            guesses,
+            middle: self.middle,
+        }
     }
 
     /// Probability that every phase of a job fits its GPU; `None` without the GPU's capacity.
@@ -215,6 +231,26 @@ fn normal(i: u32, dimension: usize) -> f64 {
     } else {
         deviate
     }
+}
+
+/// The density of these deviates.
+fn density(x: f64) -> f64 {
+    let scale = 3.0_f64.sqrt() / std::f64::consts::PI;
+    let one = |x: f64| {
+        let tail = (-x.abs() / scale).exp();
+        tail / (scale * (1.0 + tail) * (1.0 + tail))
+    };
+    0.8 * one(x) + 0.2 * 0.5 * one(0.5 * x)
+}
+
+/// The path at a place among all chances.
+fn drawn(paths: &[Path], at: f64) -> usize {
+    let mut sum = 0.0;
+    let passed = paths.iter().take_while(|p| {
+        sum += p.chance;
+        sum <= at
+    });
+    passed.count().min(paths.len().saturating_sub(1))
 }
 
 /// Number `i` without any order, for what is so or not.

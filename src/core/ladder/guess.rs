@@ -17,9 +17,13 @@ pub(super) struct Guess {
     pub constant: f64,
     /// Share of the limit that a micro batch of `FILLED` sequences fills.
     pub fill: f64,
-    /// On the logits of a pass without gradients, besides the factor that they share with training.
-    pub forward: f64,
-    /// Logits are copied to fp32.
+    /// Share of the limit that the longest sequence fills: rarely are prompt and answer at their longest together.
+    pub longest: f64,
+    /// That was read from a request for logits.
+    pub told: bool,
+    /// Number of its way through the code from logits to a loss.
+    pub path: usize,
+    /// Logits are copied to fp32 on it.
     pub upcast: bool,
     /// Share of the optimizer's temporaries that there are.
     pub temporaries: f64,
@@ -30,8 +34,20 @@ pub(super) struct Guess {
 impl Guess {
     /// Share of the limit that the fullest micro batch fills, `FILLED` sequences of which come this near to their mean.
     pub fn filled(&self, mixed: f64) -> f64 {
-        let fill = 1.0 - (1.0 - self.fill) * mixed;
-        fill.max(0.5 * self.fill)
+        let fill = self.longest - (self.longest - self.fill) * mixed;
+        fill.max(0.5 * self.fill).min(1.0)
+    }
+
+    /// The same guess with a fullest micro batch that fills this share.
+    pub fn filling(&self, share: f64, mixed: f64) -> Option<Self> {
+        let fill = self.longest - (self.longest - share) / mixed;
+        let guess = Self {
+            fill,
+            told: true,
+            ..*self
+        };
+        (fill > 0.0 && fill.is_finite() && (guess.filled(mixed) / share - 1.0).abs() < 0.02)
+            .then_some(guess)
     }
 }
 

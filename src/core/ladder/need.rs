@@ -1,7 +1,9 @@
 //! What the phases of a job need under a guess at its hidden factors.
 
+use std::sync::Arc;
+
 use super::guess::Guess;
-use crate::core::memory::{KINDS, Kind, Phase, PhaseTerms, Spec};
+use crate::core::memory::{KINDS, Kind, Loss, Phase, PhaseTerms, Spec};
 
 /// Sequences of a micro batch that is as full as is expected.
 const FILLED: f64 = 8.0;
@@ -14,14 +16,14 @@ fn mixed(sequences: f64) -> f64 {
 }
 
 /// A phase as sums by kind.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Need {
     pub sums: [f64; KINDS],
     /// How near the sequences whose lengths add up to what moves come to their mean; 0 where they are padded, or make up a
     /// budget.
-    mixed: f64,
-    /// It computes logits without gradients.
-    forward_only: bool,
+    pub mixed: Option<f64>,
+    /// What each way from logits to a loss takes of them, as a factor.
+    paths: Arc<[f64]>,
     /// What the optimizer copies for its step, in bytes.
     temporaries: f64,
 }
@@ -29,7 +31,6 @@ pub(super) struct Need {
 impl Need {
     /// A phase as it is from the second step on.
     pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
-        let forward_only = matches!(phase.phase, Phase::OldLogprob | Phase::RefLogprob);
         let mut sums = [0.0; KINDS];
         let mut temporaries = 0.0;
         for term in &phase.terms {
@@ -46,8 +47,8 @@ impl Need {
         }
         Self {
             sums,
-            mixed: mixed(sequences(spec, phase.phase)),
-            forward_only,
+            mixed: sequences(spec, phase.phase).map(mixed),
+            paths: Arc::clone(&loss(spec, phase.phase).by_path),
             temporaries,
         }
     }
@@ -65,34 +66,43 @@ impl Need {
     /// Bytes under a guess.
     pub fn bytes(&self, guess: &Guess) -> f64 {
         let part = |kind: Kind| self.sums[kind as usize] * guess.kinds[kind as usize];
-        let forward = if self.forward_only {
-            guess.forward
-        } else {
-            1.0
-        };
-        let moves = part(Kind::Activations) + part(Kind::Logits) * forward;
+        let moves = part(Kind::Activations) + part(Kind::Logits) * self.path(guess.path);
         let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
         let copied = self.temporaries * guess.temporaries * guess.kinds[Kind::States as usize];
         stays + copied + moves * self.filled(guess) + guess.constant
     }
 
+    /// What a way from logits to a loss takes of them.
+    fn path(&self, number: usize) -> f64 {
+        self.paths.get(number).copied().unwrap_or(1.0)
+    }
+
     /// Share of its limit that is filled under a guess.
     pub fn filled(&self, guess: &Guess) -> f64 {
-        guess.filled(self.mixed)
+        self.mixed.map_or(1.0, |mixed| guess.filled(mixed))
     }
 }
 
-/// Sequences that are packed into a micro batch of a phase.
-fn sequences(spec: &Spec, phase: Phase) -> f64 {
+/// The loss of a phase.
+fn loss(spec: &Spec, phase: Phase) -> &Loss {
+    match (phase, &spec.rollout) {
+        (Phase::OldLogprob, Some(rollout)) => &rollout.logprob_loss,
+        (Phase::RefLogprob, Some(rollout)) => &rollout.ref_loss,
+        _ => &spec.loss,
+    }
+}
+
+/// Sequences that are packed into a micro batch of a phase; `None` where every one is full, padded or up to a budget.
+fn sequences(spec: &Spec, phase: Phase) -> Option<f64> {
     let tokens = spec.rollout.as_ref().map(|rollout| match phase {
         Phase::OldLogprob => rollout.logprob_tokens,
         Phase::RefLogprob => rollout.ref_tokens,
         _ => spec.tokens(),
     });
     match tokens {
-        _ if spec.fill.is_some_and(|fill| fill >= 1.0) => 1.0,
-        Some(tokens) => tokens * spec.context_parallel / spec.sequence.max(1.0),
-        None => spec.micro_batch,
+        _ if spec.fill.is_some_and(|fill| fill >= 1.0) => None,
+        Some(tokens) => Some(tokens * spec.context_parallel / spec.sequence.max(1.0)),
+        None => Some(spec.micro_batch),
     }
 }
 
@@ -122,6 +132,15 @@ impl Job {
     }
 }
 
+/// Whether micro batches that are so mixed are as full as others, or fuller.
+fn fuller(mixed: Option<f64>, other: Option<f64>) -> bool {
+    match (mixed, other) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(mixed), Some(other)) => mixed <= other,
+    }
+}
+
 /// Those of the phases that are not smaller than another in every part, the largest first.
 fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
     needs.sort_by(|a, b| b.sums.iter().sum::<f64>().total_cmp(&a.sums.iter().sum()));
@@ -129,8 +148,10 @@ fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
     for need in needs {
         let covers = |k: &Need| {
             let parts = k.sums.iter().zip(&need.sums).all(|(a, b)| a >= b);
-            let moves = k.forward_only == need.forward_only && k.mixed <= need.mixed;
-            parts && moves && k.temporaries >= need.temporaries
+            let logits = |n: &Need, path| n.sums[Kind::Logits as usize] * n.path(path);
+            let mut paths = 0..k.paths.len();
+            let logits = paths.all(|path| logits(k, path) >= logits(&need, path));
+            parts && logits && fuller(k.mixed, need.mixed) && k.temporaries >= need.temporaries
         };
         if !kept.iter().any(covers) {
             kept.push(need);

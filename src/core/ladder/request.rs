@@ -7,12 +7,15 @@ use crate::core::memory::{Kind, Phase, PhaseTerms, Spec};
 use crate::core::units::Bytes;
 
 /// Relative doubt in the tokens that a request for logits gives.
-const TOKENS_DOUBT: f64 = 0.01;
+const TOKENS_DOUBT: f64 = 0.03;
 /// Doubt in the copies that were there, in copies.
 const COPIES_DOUBT: f64 = 0.1;
-/// Likelihood of a request under a guess that does not explain it, against one that does: it may have been
-/// for anything.
-const UNEXPLAINED: f64 = 0.15;
+/// Probability that a request which can have been for logits was for something else, and the density of its size then,
+/// per logarithm.
+const OTHER: f64 = 0.03;
+const ANYTHING: f64 = 0.2;
+/// Likelihood that is left where the formulas of the logits do not hold.
+const FLOOR: f64 = 0.02;
 /// Share of the tokens that a limit allows, which a micro batch can have.
 const POSSIBLE: std::ops::RangeInclusive<f64> = 0.05..=1.02;
 /// Bytes of a logit, in 16 bits and in fp32.
@@ -47,6 +50,29 @@ impl Request {
         })
     }
 
+    /// The guess as it is, where the request was for something else, and with micro batches that are as full as it says.
+    /// `full` is how likely a share is before that, per logarithm of it.
+    pub fn ways(&self, guess: &Guess, mixed: f64, full: impl Fn(&Guess) -> f64) -> Vec<Guess> {
+        if guess.told {
+            return vec![*guess];
+        }
+        let other = Guess {
+            weight: guess.weight * OTHER * ANYTHING,
+            ..*guess
+        };
+        let shares = self.shares.iter().zip([true, guess.upcast]);
+        let told = shares.filter_map(|(share, can)| {
+            let share = share.filter(|_| can)?;
+            let told = guess.filling(share.min(1.0), mixed)?;
+            let steep = share / (mixed * told.fill).max(1e-9);
+            Some(Guess {
+                weight: guess.weight * (1.0 - OTHER) * full(&told) * steep,
+                ..told
+            })
+        });
+        std::iter::once(other).chain(told).collect()
+    }
+
     /// Likelihood under a guess whose micro batches are so full.
     pub fn explained(&self, guess: &Guess, filled: f64) -> f64 {
         let [half, single] = self.shares;
@@ -59,7 +85,7 @@ impl Request {
             let tokens = bell((share? / filled - 1.0) / TOKENS_DOUBT);
             Some(tokens * self.copies(guess, filled, first, most))
         });
-        explained.fold(UNEXPLAINED, f64::max)
+        explained.fold(FLOOR, f64::max)
     }
 
     /// Likelihood of what was allocated, where so much of a copy was there before whole ones, and so many of those at
@@ -211,5 +237,28 @@ mod tests {
         assert_eq!(likely(explained(4.0, 0.5)), (true, false));
         // None: it can be either.
         assert_eq!(likely(explained(2.0, 0.0)), (true, true));
+    }
+
+    #[test]
+    fn a_request_for_logits_is_most_likely_one_and_says_how_full_a_batch_is() {
+        let (spec, profile) = (spec(), Profile::default());
+        let phases = phases(&spec, &profile);
+        let forward = phases.iter().find(|p| p.phase == Phase::Forward).unwrap();
+        let requested = 0.6 * 32.0 * 2048.0 * 152_064.0 * 2.0;
+        let died = Incident {
+            requested_bytes: Some(Bytes::from_gib(requested / GIB)),
+            ..Incident::bare("cuda_oom", Class::GpuOom)
+        };
+        let request = Request::new(&spec, &died, forward).unwrap();
+        let (mut told, mut other) = (0.0, 0.0);
+        for guess in Forecast::new(&spec, &profile).guesses {
+            for way in request.ways(&guess, 0.9, |_| 1.0) {
+                let share = way.filled(0.9);
+                let explains = [0.6, 0.3].iter().any(|s| (share / s - 1.0).abs() < 0.02);
+                assert!(explains || !way.told, "{share}");
+                *(if way.told { &mut told } else { &mut other }) += way.weight;
+            }
+        }
+        assert!(told > 9.0 * other, "{told} {other}");
     }
 }

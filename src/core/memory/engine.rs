@@ -1,6 +1,7 @@
 //! The rollout engine beside the trainer, and engines alone.
 
 use super::activations::{layer, logits};
+use super::loss::Loss;
 use super::phases::{List, Phase, PhaseTerms, Step, load, save, update};
 use super::profile::Profile;
 use super::spec::{Rollout, Spec};
@@ -129,10 +130,14 @@ impl View<'_> {
 
     /// An engine that is awake: its share, and what it takes beside it.
     fn awake(&self) -> List {
-        let outside = self.profile.engine_outside_gib * GIB;
         List::new()
             .add("rollout engine", Kind::Engine, self.share())
-            .add("constant", Kind::Outside, outside + self.graphs())
+            .add("constant", Kind::Outside, self.outside())
+    }
+
+    /// What an engine that is awake takes beside its share.
+    fn outside(&self) -> f64 {
+        self.profile.engine_outside_gib * GIB + self.graphs()
     }
 
     /// The engine takes its share; the trainer's states that are not offloaded stay.
@@ -153,6 +158,7 @@ impl View<'_> {
         };
         self.computing()
             .add("engine weights", Kind::Engine, held)
+            .add("constant", Kind::Outside, self.outside())
             .add(
                 "sync buffers",
                 Kind::Engine,
@@ -166,7 +172,7 @@ impl View<'_> {
             .phase(Phase::WakeUp, spec, self.profile)
     }
 
-    fn forward_only(&self, list: List, tokens: f64) -> List {
+    fn forward_only(&self, list: List, tokens: f64, loss: &Loss) -> List {
         let spec = self.spec;
         let gathered = gathered(spec, self.profile);
         let share = tokens / spec.tokens().max(1.0);
@@ -181,20 +187,18 @@ impl View<'_> {
                 Kind::Activations,
                 layer(spec, self.profile).bytes() * share * 0.5,
             )
-            .add(
-                "logits",
-                Kind::Logits,
-                logits(spec, tokens, self.profile.logits_forward),
-            )
+            .add("logits", Kind::Logits, logits(spec, tokens, loss.bytes))
     }
 
     fn old_logprob(&self) -> PhaseTerms {
         let list = self.beside().and(self.computing());
-        self.forward_only(list, self.rollout.logprob_tokens).phase(
-            Phase::OldLogprob,
-            self.spec,
-            self.profile,
-        )
+        let Rollout {
+            logprob_tokens,
+            logprob_loss,
+            ..
+        } = self.rollout;
+        self.forward_only(list, *logprob_tokens, logprob_loss)
+            .phase(Phase::OldLogprob, self.spec, self.profile)
     }
 
     fn ref_logprob(&self) -> Option<PhaseTerms> {
@@ -205,7 +209,7 @@ impl View<'_> {
         let list = self.beside().and(self.idle(true));
         // Its weights stay in host memory and come layer by layer.
         Some(
-            self.forward_only(list, tokens)
+            self.forward_only(list, tokens, &self.rollout.ref_loss)
                 .phase(Phase::RefLogprob, self.spec, self.profile),
         )
     }

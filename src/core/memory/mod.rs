@@ -9,6 +9,7 @@ mod dimensions;
 mod engine;
 mod estimate;
 mod factors;
+mod loss;
 mod phases;
 mod profile;
 mod replicas;
@@ -28,6 +29,7 @@ pub use dimensions::{
     gpu_of_cluster, naming, of_another, place_of, read_dimensions,
 };
 pub use estimate::{Estimate, PhaseEstimate, estimate, spreads};
+pub use loss::{Loss, LossPath, Path};
 pub use phases::{Phase, PhaseTerms, phases};
 pub use profile::{Profile, Profiles};
 pub use replicas::{Replicas, replicas};

@@ -190,7 +190,7 @@ impl Step {
         // Gradients of earlier micro batches wait while the next one is computed.
         let accumulated = spec.accumulation > 1.0;
         let a = &self.activations;
-        let all = logits(spec, spec.tokens(), spec.logit_bytes);
+        let all = logits(spec, spec.tokens(), spec.loss.bytes);
         let (share, logits) = fuller_stage(spec, profile, a.kept + a.checkpoints, all);
         self.resident(spec, accumulated)
             .add(
@@ -240,6 +240,7 @@ impl Step {
             Kind::States,
             self.gathered.embedding_gradients,
         );
+        let last = last.add("fragments", Kind::Activations, self.gathered.pinned(a));
         let (with, without) = (
             self.states.gradients,
             if late { self.states.gradients } else { 0.0 },

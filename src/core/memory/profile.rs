@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::loss::{FORWARD, LossPath};
+
 /// Constants of one training stack. All have a default that suits an unknown one.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -24,8 +26,11 @@ pub struct Profile {
     /// for names that are not listed. `LOSS.PRECISION`, `LOSS.tp` (the vocabulary is split over GPUs) and `LOSS.one`
     /// (a single sequence, which is not padded and reaches its limit) go first.
     pub logits: BTreeMap<String, f64>,
-    /// Bytes per logit of a forward pass alone (log-probabilities).
-    pub logits_forward: f64,
+    /// Bytes per logit of a forward pass alone (log-probabilities), by the name of the loss; `other` for names that are
+    /// not listed.
+    pub logits_forward: BTreeMap<String, f64>,
+    /// Ways through the code from logits to a loss, with what each takes; without any, the usual ones.
+    pub loss_paths: Vec<LossPath>,
     /// Factor on the activations of a layer that is not checkpointed.
     pub activations: f64,
     /// The same under `torch.compile` or fused kernels.
@@ -111,7 +116,10 @@ impl Default for Profile {
             precisions: BTreeMap::new(),
             fields: BTreeMap::new(),
             logits: LOGITS.map(|(loss, bytes)| (loss.to_owned(), bytes)).into(),
-            logits_forward: 6.0,
+            logits_forward: FORWARD_LOGITS
+                .map(|(loss, bytes)| (loss.to_owned(), bytes))
+                .into(),
+            loss_paths: Vec::new(),
             activations: 1.0,
             activations_compiled: 0.7,
             selective: 0.35,
@@ -162,6 +170,9 @@ const LOGITS: [(&str, f64); 6] = [
     ("chunked", 4.0),
     ("fused", 0.4),
 ];
+
+/// The same of a forward pass alone.
+const FORWARD_LOGITS: [(&str, f64); 3] = [("other", FORWARD), ("chunked", 3.0), ("fused", 0.4)];
 
 impl Profile {
     /// Bytes per logit for a loss: the profile's own under one of these circumstances (`LOSS.MARK`), or in all, else

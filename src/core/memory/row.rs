@@ -90,6 +90,10 @@ pub struct Row {
     pub compile: Option<bool>,
     /// How logits become a loss, by the profile's names.
     pub loss_impl: Option<String>,
+    /// The same where old log-probabilities are computed; `loss_impl` by default.
+    pub logprob_loss_impl: Option<String>,
+    /// The same for those of the reference policy; `loss_impl` by default.
+    pub ref_loss_impl: Option<String>,
     /// `allocated`, `reserved`, `nvidia-smi`; the device's use by default.
     pub metric: Option<String>,
     /// Share of the GPU of a rollout engine.
@@ -209,7 +213,7 @@ impl Row {
             return Err(Unknown::new("quant", why));
         }
         let split = Split::of(self, &model)?;
-        let rollout = self.rollout(split.gpus)?;
+        let rollout = self.rollout(split.gpus, profile)?;
         // Weights are sharded over context parallel GPUs and, in a hybrid job, over all of them.
         let shards = match (sharding.gathers(), &rollout) {
             (true, Some(_)) => split.gpus,
@@ -250,7 +254,7 @@ impl Row {
             quantised,
             // Kernels that fuse the loss come with fused norms and MLPs (Hsu 2024).
             compiled: self.compile.unwrap_or(false) || self.loss_impl.as_deref() == Some("fused"),
-            logit_bytes: profile.logit_bytes(self.loss_impl.as_deref().unwrap_or("other"), &marks),
+            loss: profile.loss(self.loss_name(), &marks),
             gpus: split.gpus,
             gpus_per_node: split.gpus.min(8.0),
             gpu_bytes: self
@@ -355,7 +359,11 @@ impl Row {
         }))
     }
 
-    fn rollout(&self, gpus: f64) -> Result<Option<Rollout>, Unknown> {
+    fn loss_name(&self) -> &str {
+        self.loss_impl.as_deref().unwrap_or("other")
+    }
+
+    fn rollout(&self, gpus: f64, profile: &Profile) -> Result<Option<Rollout>, Unknown> {
         if self.engine_share.is_none() {
             return Ok(None);
         }
@@ -365,6 +373,10 @@ impl Row {
             let why = format!("{gpus} GPUs cannot be split into engines of {tensor_parallel}");
             return Err(Unknown::new("rollout_tp", why));
         }
+        let loss = |own: &Option<String>| {
+            let name = own.as_deref().unwrap_or_else(|| self.loss_name());
+            profile.forward_loss(name)
+        };
         Ok(Some(Rollout {
             memory_fraction: size("engine_share", self.engine_share)?,
             tensor_parallel,
@@ -375,6 +387,8 @@ impl Row {
                 Some(0.0) => 0.0,
                 given => or("ref_tokens", given, tokens)?,
             },
+            logprob_loss: loss(&self.logprob_loss_impl),
+            ref_loss: loss(&self.ref_loss_impl),
             ref_weight: 2.0,
             context: or_none("max_prompt", self.max_prompt)?
                 + or_none("max_response", self.max_response)?,

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::loss::Loss;
+
 /// Dimensions of a decoder-only transformer (or one that is counted as such).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Model {
@@ -169,7 +171,7 @@ pub struct Quantised {
 }
 
 /// A rollout engine that shares the GPUs with the trainer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rollout {
     /// Share of the GPU that the engine may take.
     pub memory_fraction: f64,
@@ -183,6 +185,10 @@ pub struct Rollout {
     pub logprob_tokens: f64,
     /// Tokens of one forward pass of the reference policy, on one GPU; 0 without one.
     pub ref_tokens: f64,
+    /// What the loss of old log-probabilities keeps of the logits.
+    pub logprob_loss: Loss,
+    /// The same of the reference policy's.
+    pub ref_loss: Loss,
     /// Bytes per parameter of the reference policy at rest.
     pub ref_weight: f64,
     /// Longest sequence that the engine plans for, tokens.
@@ -221,7 +227,7 @@ pub enum Metric {
 }
 
 /// A training job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     /// The model.
     pub model: Model,
@@ -268,8 +274,8 @@ pub struct Spec {
     pub quantised: Option<Quantised>,
     /// `torch.compile`.
     pub compiled: bool,
-    /// Bytes per logit alive at the peak; the profile's, by the name of the loss.
-    pub logit_bytes: f64,
+    /// What the loss keeps of the logits; the profile's, by its name.
+    pub loss: Loss,
     /// GPUs of the job.
     pub gpus: f64,
     /// GPUs of one node.

@@ -1,5 +1,6 @@
 //! What stays between steps: weights, gradients, optimizer states, and what gathering them takes.
 
+use super::activations::Activations;
 use super::profile::Profile;
 use super::spec::{Model, Sharding, Spec, Task};
 
@@ -128,6 +129,24 @@ pub(super) struct Gathered {
     pub gradients: f64,
     /// The same of embedding and output projection, at the very end of the backward pass.
     pub embedding_gradients: f64,
+}
+
+/// Of what was gathered for layers, and of activations, what cannot be given back at the end of the backward pass, for
+/// shards of gradients lie between (PyTorch, `release_cached_blocks`, gives back whole segments only; FSDP allocates a
+/// layer's shard while its whole gradient is there).
+const PINNED_LAYERS: f64 = 2.0;
+const PINNED_ACTIVATIONS: f64 = 0.15;
+
+impl Gathered {
+    /// Bytes of segments that hold gradients between blocks that are free by the end of the backward pass, where a whole
+    /// gradient is still to come.
+    pub(super) fn pinned(&self, activations: &Activations) -> f64 {
+        if self.embedding_gradients <= 0.0 {
+            return 0.0;
+        }
+        PINNED_LAYERS * self.layers
+            + PINNED_ACTIVATIONS * (activations.kept + activations.checkpoints)
+    }
 }
 
 /// Gathering, for stacks that shard weights.

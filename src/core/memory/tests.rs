@@ -350,3 +350,67 @@ fn of_one_process_on_several_gpus_only_the_first_holds_optimizer_and_outputs() {
     let many = row(serde_json::json!({ "sharding": "ddp", "dp": 4, "gpus": 4 }));
     assert_eq!(replicas(&many.spec(&profile).unwrap(), &profile), None);
 }
+
+#[test]
+fn each_kind_of_log_probability_has_its_own_loss() {
+    let text = r#"{ "logits": { "plain": 4 }, "logits_forward": { "entropy": 6, "plain": 3, "other": 5 } }"#;
+    let engine = serde_json::json!({ "engine_share": 0.4, "loss_impl": "plain", "logprob_loss_impl": "entropy",
+        "logprob_tokens": 1000.0, "ref_tokens": 1000.0 });
+    let logits = |changes: &serde_json::Value, phase| {
+        term(&with(text, changes.clone()), phase, "logits") / 32000.0
+    };
+    assert!(off(logits(&engine, Phase::Forward), 4.0 * 4096.0) < 1e-9);
+    assert!(off(logits(&engine, Phase::OldLogprob), 6000.0) < 1e-9);
+    assert!(off(logits(&engine, Phase::RefLogprob), 3000.0) < 1e-9);
+    // A name that is not listed.
+    let mut unknown = engine;
+    unknown["ref_loss_impl"] = "new".into();
+    assert!(off(logits(&unknown, Phase::RefLogprob), 5000.0) < 1e-9);
+}
+
+#[test]
+fn ways_through_the_code_take_what_the_profile_says_of_them() {
+    let profile: Profile = serde_json::from_str(
+        r#"{ "logits": { "a": 8 }, "logits_forward": { "a": 4 }, "loss_paths": [
+            { "chance": 3, "logits": { "a": 2 }, "logits_forward": { "a": 4 } },
+            { "chance": 1, "fp32": true, "logits": { "a": 16 } } ] }"#,
+    )
+    .unwrap();
+    let chances: Vec<(f64, bool)> = profile.paths().iter().map(|p| (p.chance, p.fp32)).collect();
+    assert_eq!(chances, [(0.75, false), (0.25, true)]);
+    assert_eq!(*profile.loss("a", &[]).by_path, [0.25, 2.0]);
+    // What a way does not say is as in the middle.
+    assert_eq!(*profile.forward_loss("a").by_path, [1.0, 1.0]);
+    assert_eq!(*profile.loss("fused", &[]).by_path, [1.0, 1.0]);
+    // A stack of which nothing is said has the usual ways.
+    let usual = Profile::default().paths();
+    let all: f64 = usual.iter().map(|p| p.chance).sum();
+    assert!(off(all, 1.0) < 1e-9 && usual.len() > 1);
+}
+
+#[test]
+fn graphs_and_context_of_an_engine_are_there_while_weights_are_handed_over() {
+    let bytes = |graphs: bool| {
+        let job = serde_json::json!({ "engine_share": 0.4, "cuda_graphs": graphs });
+        bytes(&of(job), Phase::WakeUp)
+    };
+    assert!(bytes(true) > bytes(false) + 0.9 * GIB);
+    let apart = |text| bytes_of_wake_up(text);
+    assert!(apart(r#"{ "engine_outside_gib": 3 }"#) > apart("{}") + GIB);
+}
+
+fn bytes_of_wake_up(profile: &str) -> f64 {
+    bytes(
+        &with(profile, serde_json::json!({ "engine_share": 0.4 })),
+        Phase::WakeUp,
+    )
+}
+
+#[test]
+fn a_whole_gradient_at_the_end_finds_fragments() {
+    let job =
+        || serde_json::json!({ "sharding": "fsdp", "precision": "fsdp_mp", "dp": 8, "gpus": 8 });
+    let fragments = |text| term(&with(text, job()), Phase::Backward, "fragments");
+    let whole = fragments(r#"{ "reduces_embeddings": true }"#);
+    assert!(whole > fragments("{}") + 0.2 * GIB, "{whole}");
+}
