@@ -164,6 +164,32 @@ impl<'a> Filler<'a> {
         host * self.engine.fits(&job.spec)
     }
 
+    /// How surely the GPUs are enough at best, as `Filled::order`: with all that saves memory, or with that and every number
+    /// as it is, for gradients of earlier micro batches wait beside a smaller one.
+    pub fn at_best(&mut self, present: &BTreeMap<String, Value>, reach: &Reach) -> f64 {
+        let saves = reach.switches.iter().filter(|s| s.loss > 0.0);
+        let mut values = present.clone();
+        for switch in saves {
+            let before = values.insert(switch.knob.clone(), switch.to.clone());
+            let broken = self.checker.broken_by(&switch.knob, &values).is_some();
+            if let (true, Some(before)) = (broken, before) {
+                values.insert(switch.knob.clone(), before);
+            }
+        }
+        let whole = self.order_of(&values);
+        let ends = self.all_ends(reach, present);
+        let numbers = self.free(&ends, &[], &values);
+        let least = self.order_of(&lowest(&values, &numbers));
+        whole.max(least)
+    }
+
+    fn order_of(&mut self, values: &BTreeMap<String, Value>) -> f64 {
+        let Some(job) = self.gauge.job(values) else {
+            return 0.0;
+        };
+        order(job.fits(self.forecast), || job.near(self.forecast))
+    }
+
     /// The filling that costs least and fits with probability `risk`; none that costs more than `most`.
     pub fn cheapest(
         &mut self,
@@ -179,7 +205,8 @@ impl<'a> Filler<'a> {
         // Less is not always surer: an engine may have too little at the least of its share, and a smaller micro batch
         // leaves gradients of earlier ones beside it.
         let mut between = false;
-        for (switches, loss) in combinations(&reach.switches) {
+        let switches = self.priced_switches(&reach.switches, present);
+        for (switches, loss) in combinations(&switches) {
             let bound = cheapest.as_ref().map_or(most, |c| c.loss);
             if loss >= bound {
                 break;
@@ -220,7 +247,8 @@ impl<'a> Filler<'a> {
     pub fn nearest(&mut self, present: &BTreeMap<String, Value>, reach: &Reach) -> Option<Nearest> {
         let ends = self.all_ends(reach, present);
         let mut nearest: Option<Nearest> = None;
-        for (switches, loss) in combinations(&reach.switches) {
+        let switches = self.priced_switches(&reach.switches, present);
+        for (switches, loss) in combinations(&switches) {
             let Some(given) = self.given(present, &switches, loss) else {
                 continue;
             };

@@ -1,7 +1,7 @@
 //! What the memory model says of values under trial, asked hundreds of times for one decision.
 
 use std::cell::{Cell, OnceCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use super::forecast::Forecast;
@@ -18,7 +18,7 @@ pub(super) struct Gauge<'a> {
     /// Knobs under trial that the fields look at, in the order of their names.
     knobs: Vec<String>,
     /// Jobs looked at so far, by the values of these.
-    known: BTreeMap<Key, Option<Rc<Gauged>>>,
+    known: HashMap<Key, Option<Rc<Gauged>>>,
 }
 
 /// A job as the memory model sees it.
@@ -41,7 +41,7 @@ struct Field<'a> {
     /// Places among the gauge's knobs of those that it looks at.
     knobs: Vec<usize>,
     /// Values found so far, by those of the knobs.
-    known: BTreeMap<Key, serde_json::Value>,
+    known: HashMap<Key, serde_json::Value>,
 }
 
 impl<'a> Gauge<'a> {
@@ -61,14 +61,14 @@ impl<'a> Gauge<'a> {
             name,
             knobs: formula.knobs().iter().filter_map(place).collect(),
             formula,
-            known: BTreeMap::new(),
+            known: HashMap::new(),
         };
         Some(Self {
             preset: &preset.name,
             profile,
             fields: formulas.into_iter().map(field).collect(),
             knobs: knobs.into_iter().collect(),
-            known: BTreeMap::new(),
+            known: HashMap::new(),
         })
     }
 

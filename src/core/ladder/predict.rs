@@ -25,7 +25,7 @@ use crate::core::recipe::{
 };
 
 /// Configurations of experiment and hardware that are looked at for one decision.
-const MOST_STATES: usize = 32;
+const MOST_STATES: usize = 20;
 /// Where nothing reaches the probability that is asked for, this much is still worth an attempt.
 const WORTH_AN_ATTEMPT: f64 = 0.02;
 /// Part of the best that is as good where nothing is as sure as was asked.
@@ -181,6 +181,10 @@ impl Search<'_> {
     ) -> Option<Filled> {
         let risk = self.view.outlook.risk;
         let values = self.values(&state.shape);
+        let all = Reach::new(self.view, &state.shape, &usable.all);
+        if filler.at_best(&values, &all) < risk {
+            return None;
+        }
         usable.ways().find_map(|rungs| {
             let reach = Reach::new(self.view, &state.shape, rungs);
             filler.cheapest(&values, &reach, risk, most)
@@ -189,17 +193,28 @@ impl Search<'_> {
 
     /// What comes nearest in each state where nothing is sure enough, by what answers this failure and by more. Those
     /// that others leave far behind are not looked at any closer.
-    fn unsure(
+    fn unsure<'d>(
         &self,
-        done: &[State],
+        done: &'d [State],
         found: &[Candidate],
         usable: &Usable<'_>,
         filler: &mut Filler<'_>,
     ) -> Vec<Candidate> {
         let states = done.iter().enumerate();
         let states = states.filter(|(at, _)| found.iter().all(|c| c.state != *at));
-        let mut nearest = Vec::new();
-        for (at, state) in states {
+        let at_best = |(at, state): (usize, &'d State)| {
+            let reach = Reach::new(self.view, &state.shape, &usable.all);
+            let order = filler.at_best(&self.values(&state.shape), &reach);
+            (order, at, state)
+        };
+        let mut states: Vec<(f64, usize, &State)> = states.map(at_best).collect();
+        states.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut nearest: Vec<(usize, Reach, Nearest)> = Vec::new();
+        for (at_best, at, state) in states {
+            let orders = nearest.iter().map(|(_, _, near)| near.least.order());
+            if at_best < orders.fold(0.0, f64::max) * HARDLY * HARDLY {
+                break;
+            }
             let values = self.values(&state.shape);
             for rungs in usable.ways() {
                 let reach = Reach::new(self.view, &state.shape, rungs);
@@ -207,6 +222,8 @@ impl Search<'_> {
                 nearest.extend(near.map(|near| (at, reach, near)));
             }
         }
+        // In the order of the states, for of equals the last is the surest.
+        nearest.sort_by_key(|(at, ..)| *at);
         let orders = nearest.iter().map(|(_, _, near)| near.least.order());
         let worth = orders.fold(0.0, f64::max) * HARDLY * HARDLY;
         let candidate = |(at, reach, near): (usize, Reach, Nearest)| {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::ascend::View;
 use super::climb::Footing;
+use super::incident::{self, Failure};
 use super::moves::{Aim, aims};
 use super::numbers::{Lap, Number, number};
 use crate::core::recipe::{Effect, Knob, Move, Role, RungSpec, Shape, Value, strongest_effect};
@@ -98,6 +99,13 @@ pub(super) fn tried(footing: &Footing<'_>) -> BTreeSet<String> {
     moved.chain(adjusted).map(|k| k.name.clone()).collect()
 }
 
+/// Whether a ladder moves a knob.
+fn moved(footing: &Footing<'_>, knob: &Knob) -> bool {
+    let moves = footing.ladder.iter().flat_map(|rung| &rung.moves);
+    let mut moved = moves.flat_map(|step| knobs(footing, step));
+    moved.any(|k| k.name == knob.name)
+}
+
 impl Reach {
     /// From `shape`, by those of the rungs that are not taken as a whole.
     pub fn new(view: &View<'_>, shape: &Shape, rungs: &[&RungSpec]) -> Self {
@@ -105,7 +113,32 @@ impl Reach {
         for rung in rungs.iter().filter(|rung| !whole(view.footing, rung)) {
             reach.add(view, shape, rung);
         }
+        reach.keep_on_gpu(view, shape);
         reach
+    }
+
+    /// What lies in host memory and could be kept on the GPU, where other values leave room for it.
+    fn keep_on_gpu(&mut self, view: &View<'_>, shape: &Shape) {
+        let (footing, shaper) = (view.footing, &view.workshop.shaper);
+        let offload = |knob: &&Knob| {
+            let offload = [Role::ParamOffload, Role::OptimizerOffload].map(Some);
+            offload.contains(&knob.role) && moved(footing, knob)
+        };
+        let none = Failure::of(None);
+        for gain in &footing.preset.tune {
+            let Some(knob) = leading(footing, &gain.step).find(offload) else {
+                continue;
+            };
+            let objection = incident::objection(shaper, shape.scope(), &gain.step, &none, &none);
+            if objection.is_none() && *shape.recipe().value(&knob.name) == Value::Bool(true) {
+                self.switches.push(Switch {
+                    knob: knob.name.clone(),
+                    to: Value::Bool(false),
+                    along: Vec::new(),
+                    loss: (1.0 - gain.gain).ln(),
+                });
+            }
+        }
     }
 
     fn add(&mut self, view: &View<'_>, shape: &Shape, rung: &RungSpec) {

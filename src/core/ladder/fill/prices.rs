@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::engine_room;
 use super::super::numbers::{Batch, Number};
+use super::super::reach::Switch;
 use super::Filler;
 use crate::core::memory::{Rollout, Spec};
 use crate::core::recipe::{Kind, Role, Value};
@@ -23,7 +24,54 @@ fn update_share(spec: &Spec) -> f64 {
     spec.rollout.as_ref().map_or(1.0, trained)
 }
 
+/// What one rank moves between GPU and host in a second, in bytes, and floating point operations of a GPU in the same
+/// time: both grow from one generation of GPUs to the next.
+const TO_HOST: f64 = 10e9;
+const OPERATIONS: f64 = 125e12;
+/// Operations for a parameter and token of an update with recomputed activations (Chen 2016).
+const UPDATE: f64 = 8.0;
+
+/// Loss of speed, as a logarithm, of keeping states in host memory of which so many bytes go to the GPU and back for an update.
+fn offload_loss(spec: &Spec, bytes_per_parameter: f64) -> f64 {
+    let parameters = spec.model.params / spec.data_parallel.max(1.0);
+    let moved = 2.0 * bytes_per_parameter * parameters / TO_HOST;
+    let tokens = spec.tokens() * spec.accumulation.max(1.0);
+    let computed = UPDATE * tokens * spec.model.params / OPERATIONS;
+    (update_share(spec) * moved / computed.max(f64::MIN_POSITIVE)).ln_1p()
+}
+
 impl Filler<'_> {
+    /// Switches with what offload costs this job.
+    pub(super) fn priced_switches(
+        &mut self,
+        switches: &[Switch],
+        values: &BTreeMap<String, Value>,
+    ) -> Vec<Switch> {
+        let Some(spec) = self.spec(values) else {
+            return switches.to_vec();
+        };
+        // Weights are needed for old log-probabilities, the update, and the engine's copy.
+        let trips = if spec.rollout.is_some() { 3.0 } else { 1.0 };
+        let priced = |switch: &Switch| {
+            let knob = self.view.footing.preset.knob(&switch.knob);
+            let bytes = match knob.and_then(|k| k.role) {
+                Some(Role::ParamOffload) => trips * spec.precision.weight,
+                Some(Role::OptimizerOffload) => spec.precision.moments + spec.precision.master,
+                _ => return switch.clone(),
+            };
+            let loss = offload_loss(&spec, bytes);
+            Switch {
+                loss: if switch.to == Value::Bool(true) {
+                    loss
+                } else {
+                    -loss
+                },
+                ..switch.clone()
+            }
+        };
+        switches.iter().map(priced).collect()
+    }
+
     /// Loss of speed from one micro batch to a smaller one, as a logarithm; `None` where the model cannot be asked.
     pub fn thinned(
         &mut self,

@@ -202,3 +202,44 @@ fn the_engine_keeps_a_share_that_holds_its_weights() {
     let share = spec.rollout.unwrap().memory_fraction * spec.gpu_bytes.unwrap();
     assert!(share > 2.0 * spec.model.params, "{share}");
 }
+
+/// The micro batch of the update that is chosen after old log-probabilities did not fit.
+fn update_batch(more: &[&str]) -> i64 {
+    let stack = job(more);
+    let (steps, _) = climb(ask(&stack, &died("old_logprob"), 0.9));
+    match stack
+        .shape(&layers(&steps))
+        .recipe()
+        .value("ppo_micro_batch_size_per_gpu")
+    {
+        Value::Int(micro) => *micro,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn an_entropy_in_the_update_leaves_room_for_fewer_sequences() {
+    let without = update_batch(&[]);
+    assert!(without > update_batch(&["entropy_coeff=0.001"]));
+    assert_eq!(without, update_batch(&["entropy_coeff=0"]));
+}
+
+#[test]
+fn states_are_kept_on_the_gpu_again_where_there_is_room() {
+    let offloaded = [
+        "param_offload=true",
+        "optimizer_offload=true",
+        "model.params=1543714304",
+        "model.hidden=1536",
+        "model.intermediate=8960",
+        "model.heads=12",
+        "model.kv_heads=2",
+    ];
+    let stack = job(&offloaded);
+    let (steps, fits) = climb(ask(&stack, &died("old_logprob"), 0.9));
+    assert!(fits >= 0.9);
+    let shape = stack.shape(&layers(&steps));
+    for knob in ["param_offload", "optimizer_offload"] {
+        assert_eq!(*shape.recipe().value(knob), Value::Bool(false), "{knob}");
+    }
+}
