@@ -13,8 +13,8 @@ use crate::core::units::GIB;
 const DOUBT: f64 = 0.5 * GIB;
 /// Likelihood that is left where the formulas of a phase do not hold.
 const MISFIT: f64 = 0.02;
-/// Likelihood that is left for what contradicts the failure itself.
-const IMPOSSIBLE: f64 = 0.01;
+/// Probability of something that no formula has, where what a guess has does not explain the failure.
+const UNKNOWN: f64 = 0.01;
 /// Doubt in bytes in what lies outside the allocator, which the message's figures give to a page.
 const OUTSIDE_DOUBT: f64 = 0.15 * GIB;
 /// What one attempt tells.
@@ -100,7 +100,7 @@ impl Evidence {
     /// The guess as it is, and with micro batches that are as full as a request for logits says.
     pub fn ways(&self, guess: &Guess, full: impl Fn(&Guess) -> f64) -> Vec<Guess> {
         let need = self.fatal.first().filter(|_| self.told);
-        match (need, self.request.as_ref()) {
+        let ways = match (need, self.request.as_ref()) {
             (
                 Some(Need {
                     mixed: Some(mixed), ..
@@ -108,7 +108,8 @@ impl Evidence {
                 Some(request),
             ) => request.ways(guess, *mixed, full),
             _ => vec![*guess],
-        }
+        };
+        ways.into_iter().map(|way| self.enough(way)).collect()
     }
 
     /// How well a guess explains it, as the logarithm of a likelihood.
@@ -123,12 +124,16 @@ impl Evidence {
         (passed.product::<f64>() * self.figures(guess)).ln() + died.ln()
     }
 
-    /// What cannot be otherwise: what ran out of memory needs more than there is. A little is left, for the formulas
-    /// may miss something that no guess has.
-    pub fn allows(&self, guess: &Guess) -> f64 {
-        match self.died(guess) {
-            Some(need) if need <= self.total => IMPOSSIBLE,
-            _ => 1.0,
+    /// What cannot be otherwise: what ran out of memory needs more than there is. Where a guess says less, something is
+    /// there that no formula has.
+    fn enough(&self, guess: Guess) -> Guess {
+        match self.died(&guess) {
+            Some(need) if need <= self.total => Guess {
+                unknown: guess.unknown + self.least.max(self.total) - need,
+                weight: guess.weight * UNKNOWN,
+                ..guess
+            },
+            _ => guess,
         }
     }
 

@@ -26,6 +26,8 @@ const HOPELESS: f64 = 0.01;
 const ALMOST: f64 = 0.97;
 /// Part of a probability from which on the least of all numbers may not be the surest.
 const NEARLY: f64 = 0.8;
+/// Part of how near values come from which on they come as near as others.
+const SAME: f64 = 0.995;
 /// Share of host memory that a job asks for beyond what it is expected to need.
 const HOST_MARGIN: f64 = 1.25;
 
@@ -254,10 +256,12 @@ impl<'a> Filler<'a> {
             };
             let numbers = self.free(&ends, &switches, &given.values);
             let least = self.least(&given, &numbers);
-            if nearest
-                .as_ref()
-                .is_none_or(|n| least.order() > n.least.order())
-            {
+            // Of those that come as near, the last saves most, of whatever is not known.
+            let nearer = |n: &Nearest| match least.fits < LIKELY {
+                true => least.order() >= n.least.order() * SAME,
+                false => least.order() > n.least.order(),
+            };
+            if nearest.as_ref().is_none_or(nearer) {
                 nearest = Some(Nearest {
                     least,
                     given,

@@ -83,6 +83,7 @@ impl Forecast {
             Guess {
                 kinds,
                 constant: profile.spread_gib * GIB * normal(i, KINDS),
+                unknown: 0.0,
                 fill: (middle * (FILL_SPREAD * normal(i, KINDS + 1)).exp()).min(1.0),
                 longest: LONGEST + (1.0 - LONGEST) * (f64::from(i) * 0.569_840_3).fract(),
                 told: false,
@@ -115,14 +116,12 @@ impl Forecast {
             .iter()
             .flat_map(|guess| evidence.ways(guess, full));
         self.guesses = ways.collect();
-        let explained = |guess: &Guess| (evidence.explained(guess), evidence.allows(guess));
-        let explained: Vec<(f64, f64)> = self.guesses.iter().map(explained).collect();
+        let explained = |guess: &Guess| evidence.explained(guess);
+        let explained: Vec<f64> = self.guesses.iter().map(explained).collect();
         let mut sharpness = 1.0;
         for _ in 0..12 {
             let pairs = self.guesses.iter().zip(&explained);
-            let weigh = |(guess, (log, allowed)): (&Guess, &(f64, f64))| {
-                guess.weight * (log * sharpness).exp() * allowed
-            };
+            let weigh = |(guess, log): (&Guess, &f64)| guess.weight * (log * sharpness).exp();
             let weights: Vec<f64> = pairs.map(weigh).collect();
             let sum: f64 = weights.iter().sum();
             let squares: f64 = weights.iter().map(|w| w * w).sum();

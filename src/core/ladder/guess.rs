@@ -15,6 +15,8 @@ pub(super) struct Guess {
     pub kinds: [f64; KINDS],
     /// Bytes on top, in every phase.
     pub constant: f64,
+    /// Bytes of something that no formula has, in every phase.
+    pub unknown: f64,
     /// Share of the limit that a micro batch of `FILLED` sequences fills.
     pub fill: f64,
     /// Share of the limit that the longest sequence fills: rarely are prompt and answer at their longest together.
@@ -125,8 +127,8 @@ impl Odds {
 pub(super) fn near(job: &Job, guesses: &[Guess]) -> f64 {
     let share = MISSING * job.total.unwrap_or(0.0).max(1.0);
     let near = guesses.iter().map(|guess| {
-        let missing = job.missing(guess) / share;
-        guess.weight / (1.0 + missing.max(0.0))
+        let missing = job.missing_in_all(guess) / share;
+        guess.weight / (1.0 + missing)
     });
     near.sum::<f64>().min(1.0)
 }

@@ -69,7 +69,7 @@ impl Need {
         let moves = part(Kind::Activations) + part(Kind::Logits) * self.path(guess.path);
         let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
         let copied = self.temporaries * guess.temporaries * guess.kinds[Kind::States as usize];
-        stays + copied + moves * self.filled(guess) + guess.constant
+        stays + copied + moves * self.filled(guess) + guess.constant + guess.unknown
     }
 
     /// What a way from logits to a loss takes of them.
@@ -123,6 +123,13 @@ impl Job {
             total: spec.gpu_bytes,
             needs: decisive(needs),
         }
+    }
+
+    /// Bytes that all phases lack together under a guess.
+    pub fn missing_in_all(&self, guess: &Guess) -> f64 {
+        let total = self.total.unwrap_or(f64::NEG_INFINITY);
+        let missing = self.needs.iter().map(|need| need.bytes(guess) - total);
+        missing.map(|missing| missing.max(0.0)).sum()
     }
 
     /// Bytes that the fullest phase lacks under a guess; without end where the capacity of the GPU is unknown.

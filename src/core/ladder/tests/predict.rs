@@ -3,7 +3,7 @@
 use super::shipped::{Stack, grpo};
 use super::{incident, values};
 use crate::core::diagnose::{Class, Incident};
-use crate::core::ladder::{Decision, Outlook, Past, Shortfall, Step, ascend, predict};
+use crate::core::ladder::{Decision, Forecast, Outlook, Past, Shortfall, Step, ascend, predict};
 use crate::core::memory::spec_of;
 use crate::core::recipe::{Effect, Layer, Value};
 use crate::core::units::Bytes;
@@ -241,5 +241,49 @@ fn states_are_kept_on_the_gpu_again_where_there_is_room() {
     let shape = stack.shape(&layers(&steps));
     for knob in ["param_offload", "optimizer_offload"] {
         assert_eq!(*shape.recipe().value(knob), Value::Bool(false), "{knob}");
+    }
+}
+
+#[test]
+fn what_died_though_it_was_expected_to_fit_is_not_expected_to_fit_again() {
+    // Adam's step takes far less than the GPU here.
+    let stack = job(&[
+        "ppo_micro_batch_size_per_gpu=1",
+        "rollout.log_prob_micro_batch_size_per_gpu=2",
+        "ref.log_prob_micro_batch_size_per_gpu=2",
+    ]);
+    let spec = spec_of(&stack.preset, &stack.shape(&[]), &stack.profile);
+    let spec = spec.unwrap().unwrap();
+    let mut forecast = Forecast::new(&spec, &stack.profile);
+    let before = forecast.fits(&spec, &stack.profile).unwrap();
+    let failure = died("optimizer_step");
+    forecast.learn(&spec, &failure, &[], &stack.profile);
+    let after = forecast.fits(&spec, &stack.profile).unwrap();
+    assert!(before > 0.9 && after < 0.01, "{before} {after}");
+    // So the answer is another configuration, not that there is none.
+    let (steps, _) = climb(ask(&stack, &failure, 0.9));
+    assert!(!steps.is_empty());
+}
+
+#[test]
+fn where_nothing_is_likely_to_fit_nothing_that_saves_memory_is_given_up() {
+    let stack = job(&[
+        "param_offload=true",
+        "optimizer_offload=true",
+        "model.layers=48",
+        "model.hidden=5120",
+        "model.intermediate=13824",
+        "model.heads=40",
+        "model.kv_heads=8",
+        "model.params=14770033664",
+        "ppo_micro_batch_size_per_gpu=1",
+        "n_gpus_per_node=4",
+        "gpu_memory_utilization=0.6",
+    ]);
+    let (steps, fits) = climb(ask(&stack, &died("actor_update"), 0.9));
+    assert!(fits < 0.5, "{fits}");
+    let shape = stack.shape(&layers(&steps));
+    for knob in ["param_offload", "optimizer_offload"] {
+        assert_eq!(*shape.recipe().value(knob), Value::Bool(true), "{knob}");
     }
 }
