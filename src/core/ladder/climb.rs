@@ -235,7 +235,8 @@ impl View<'_, '_> {
         let mut trials: Vec<Trial> = aims.iter().filter_map(Trial::of).collect();
         trials.extend(self.adjustable(&search::knobs(&trials)));
         let names = search::knobs(&trials);
-        let trial = UnderTrial::new(&self.workshop.shaper, self.shape.recipe(), &names);
+        let (recipe, scope) = (self.shape.recipe(), self.shape.scope());
+        let trial = UnderTrial::new(&self.workshop.shaper, recipe, scope, &names);
         let checker = Checker::new(&trial);
         let chosen = search::nearest_legal(&checker, &trials)
             .ok_or_else(|| "no legal combination of values was found".to_owned())?;

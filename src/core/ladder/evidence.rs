@@ -98,7 +98,7 @@ impl Evidence {
     }
 
     /// The guess as it is, and with micro batches that are as full as a request for logits says.
-    pub fn ways(&self, guess: &Guess, full: impl Fn(&Guess) -> f64) -> Vec<Guess> {
+    pub fn ways(&self, guess: &Guess, full: impl Fn(&Guess) -> f64) -> impl Iterator<Item = Guess> {
         let need = self.fatal.first().filter(|_| self.told);
         let ways = match (need, self.request.as_ref()) {
             (
@@ -107,9 +107,9 @@ impl Evidence {
                 }),
                 Some(request),
             ) => request.ways(guess, *mixed, full),
-            _ => vec![*guess],
+            _ => [Some(*guess), None, None],
         };
-        ways.into_iter().map(|way| self.enough(way)).collect()
+        ways.into_iter().flatten().map(|way| self.enough(way))
     }
 
     /// How well a guess explains it, as the logarithm of a likelihood.

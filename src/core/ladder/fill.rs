@@ -4,18 +4,17 @@ mod prices;
 mod raise;
 mod ranges;
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::ascend::{Told, View, host_factor};
 use super::engine_room::EngineRoom;
 use super::forecast::Forecast;
 use super::gauge::{Gauge, Gauged};
-use super::host::{HostNeed, Node, in_map};
+use super::host::{HostNeed, Node, in_values};
 use super::numbers::Number;
 use super::reach::{Reach, Switch, combinations};
 use crate::core::memory::{Spec, estimate};
-use crate::core::recipe::{Checker, Value};
+use crate::core::recipe::{Checker, Value, Values};
 use crate::core::units::Bytes;
 
 /// Probability below which nothing is given up for speed, and the guesses are too few to tell one from another.
@@ -35,7 +34,7 @@ const HOST_MARGIN: f64 = 1.25;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Filled {
     /// Values of all knobs under trial.
-    pub values: BTreeMap<String, Value>,
+    pub values: Values,
     /// Probability to fit, host memory included.
     pub fits: f64,
     /// Loss of speed against the values that were given, as a logarithm.
@@ -47,7 +46,7 @@ pub(super) struct Filled {
 impl Filled {
     /// The surer, the larger.
     pub fn order(&self) -> f64 {
-        order(self.fits, || self.near)
+        order(self.fits, self.near)
     }
 }
 
@@ -60,8 +59,8 @@ pub(super) struct Nearest {
 }
 
 /// What orders values by how sure they are: the probability, and where that is small, how near they come.
-fn order(fits: f64, near: impl FnOnce() -> f64) -> f64 {
-    if fits < LIKELY { near() * LIKELY } else { fits }
+fn order(fits: f64, near: f64) -> f64 {
+    if fits < LIKELY { near * LIKELY } else { fits }
 }
 
 /// Looks for values under a forecast.
@@ -104,19 +103,19 @@ impl<'a> Filler<'a> {
     }
 
     /// The job with these values.
-    pub fn spec(&mut self, values: &BTreeMap<String, Value>) -> Option<Spec> {
+    pub fn spec(&mut self, values: &Values) -> Option<Spec> {
         Some(self.gauge.job(values)?.spec.clone())
     }
 
     /// Need of host memory with these values; `None` where the model cannot be asked.
-    pub fn host(&mut self, values: &BTreeMap<String, Value>) -> Option<f64> {
+    pub fn host(&mut self, values: &Values) -> Option<f64> {
         let job = self.gauge.job(values)?;
-        let gpus = self.node.gpus(in_map(values));
+        let gpus = self.node.gpus(in_values(values));
         Some(HostNeed::with(job.host_bytes, gpus).bytes() * self.host_factor)
     }
 
     /// Probability that these values fit, on the GPUs and on their nodes.
-    pub fn fits(&mut self, values: &BTreeMap<String, Value>) -> f64 {
+    pub fn fits(&mut self, values: &Values) -> f64 {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
@@ -124,7 +123,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Whether that is as much as `bound`.
-    fn reaches(&mut self, values: &BTreeMap<String, Value>, bound: f64) -> bool {
+    fn reaches(&mut self, values: &Values, bound: f64) -> bool {
         let Some(job) = self.gauge.job(values) else {
             return 0.0 >= bound;
         };
@@ -133,13 +132,13 @@ impl<'a> Filler<'a> {
     }
 
     /// Whether it is for the GPUs alone.
-    fn fits_gpu(&mut self, values: &BTreeMap<String, Value>, bound: f64) -> bool {
+    fn fits_gpu(&mut self, values: &Values, bound: f64) -> bool {
         let job = self.gauge.job(values);
         job.is_some_and(|job| job.reaches(self.forecast, |fits| fits >= bound))
     }
 
     /// Whether the model's interval, whatever attempts have told, leaves room for these values.
-    pub fn might(&mut self, values: &BTreeMap<String, Value>) -> bool {
+    pub fn might(&mut self, values: &Values) -> bool {
         let Some(job) = self.gauge.job(values) else {
             return false;
         };
@@ -150,7 +149,7 @@ impl<'a> Filler<'a> {
     }
 
     /// How near these values come to fitting, host and engine included.
-    fn near(&mut self, values: &BTreeMap<String, Value>) -> f64 {
+    fn near(&mut self, values: &Values) -> f64 {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
@@ -158,9 +157,9 @@ impl<'a> Filler<'a> {
     }
 
     /// Probability that the host has room and the engine starts.
-    fn beside(&self, job: &Gauged, values: &BTreeMap<String, Value>) -> f64 {
-        let host = self.node.limit(in_map(values)).map_or(1.0, |limit| {
-            let gpus = self.node.gpus(in_map(values));
+    fn beside(&self, job: &Gauged, values: &Values) -> f64 {
+        let host = self.node.limit(in_values(values)).map_or(1.0, |limit| {
+            let gpus = self.node.gpus(in_values(values));
             HostNeed::with(job.host_bytes, gpus).fits(limit, self.host_factor)
         });
         host * self.engine.fits(&job.spec)
@@ -168,14 +167,14 @@ impl<'a> Filler<'a> {
 
     /// How surely the GPUs are enough at best, as `Filled::order`: with all that saves memory, or with that and every number
     /// as it is, for gradients of earlier micro batches wait beside a smaller one.
-    pub fn at_best(&mut self, present: &BTreeMap<String, Value>, reach: &Reach) -> f64 {
+    pub fn at_best(&mut self, present: &Values, reach: &Reach) -> f64 {
         let saves = reach.switches.iter().filter(|s| s.loss > 0.0);
         let mut values = present.clone();
         for switch in saves {
-            let before = values.insert(switch.knob.clone(), switch.to.clone());
+            let before = values.set(&switch.knob, switch.to.clone());
             let broken = self.checker.broken_by(&switch.knob, &values).is_some();
             if let (true, Some(before)) = (broken, before) {
-                values.insert(switch.knob.clone(), before);
+                values.set(&switch.knob, before);
             }
         }
         let whole = self.order_of(&values);
@@ -185,17 +184,18 @@ impl<'a> Filler<'a> {
         whole.max(least)
     }
 
-    fn order_of(&mut self, values: &BTreeMap<String, Value>) -> f64 {
+    fn order_of(&mut self, values: &Values) -> f64 {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        order(job.fits(self.forecast), || job.near(self.forecast))
+        let near = job.near(self.forecast);
+        order(job.fits(self.forecast), near)
     }
 
     /// The filling that costs least and fits with probability `risk`; none that costs more than `most`.
     pub fn cheapest(
         &mut self,
-        present: &BTreeMap<String, Value>,
+        present: &Values,
         reach: &Reach,
         risk: f64,
         most: f64,
@@ -207,8 +207,7 @@ impl<'a> Filler<'a> {
         // Less is not always surer: an engine may have too little at the least of its share, and a smaller micro batch
         // leaves gradients of earlier ones beside it.
         let mut between = false;
-        let switches = self.priced_switches(&reach.switches, present);
-        for (switches, loss) in combinations(&switches) {
+        for (switches, loss) in combinations(&reach.switches) {
             let bound = cheapest.as_ref().map_or(most, |c| c.loss);
             if loss >= bound {
                 break;
@@ -246,11 +245,10 @@ impl<'a> Filler<'a> {
     }
 
     /// The combination of switches that fits best with every number at its least.
-    pub fn nearest(&mut self, present: &BTreeMap<String, Value>, reach: &Reach) -> Option<Nearest> {
+    pub fn nearest(&mut self, present: &Values, reach: &Reach) -> Option<Nearest> {
         let ends = self.all_ends(reach, present);
         let mut nearest: Option<Nearest> = None;
-        let switches = self.priced_switches(&reach.switches, present);
-        for (switches, loss) in combinations(&switches) {
+        for (switches, loss) in combinations(&reach.switches) {
             let Some(given) = self.given(present, &switches, loss) else {
                 continue;
             };
@@ -273,12 +271,7 @@ impl<'a> Filler<'a> {
     }
 
     /// The same with what does not matter as it is.
-    pub fn surest(
-        &mut self,
-        nearest: Nearest,
-        present: &BTreeMap<String, Value>,
-        reach: &Reach,
-    ) -> Filled {
+    pub fn surest(&mut self, nearest: Nearest, present: &Values, reach: &Reach) -> Filled {
         let least = nearest.least;
         let filled = match least.fits > HOPELESS {
             true => {
@@ -293,12 +286,7 @@ impl<'a> Filler<'a> {
     }
 
     /// The present values with switches on, not judged yet; `None` where that breaks a rule.
-    fn given(
-        &mut self,
-        present: &BTreeMap<String, Value>,
-        switches: &[&Switch],
-        loss: f64,
-    ) -> Option<Filled> {
+    fn given(&mut self, present: &Values, switches: &[&Switch], loss: f64) -> Option<Filled> {
         let values = self.switched(present, switches);
         let broken = |s: &&Switch| self.checker.broken_by(&s.knob, &values).is_some();
         (!switches.iter().any(broken)).then_some(Filled {
@@ -329,21 +317,19 @@ impl<'a> Filler<'a> {
     }
 
     /// Values with switches on, and as much host memory as they then need.
-    fn switched(
-        &mut self,
-        present: &BTreeMap<String, Value>,
-        switches: &[&Switch],
-    ) -> BTreeMap<String, Value> {
+    fn switched(&mut self, present: &Values, switches: &[&Switch]) -> Values {
         let mut values = present.clone();
         for switch in switches {
-            values.insert(switch.knob.clone(), switch.to.clone());
-            values.extend(switch.along.iter().cloned());
+            values.set(&switch.knob, switch.to.clone());
+            for (knob, value) in &switch.along {
+                values.set(knob, value.clone());
+            }
         }
-        let Some(knob) = self.node.knob().filter(|k| values.contains_key(*k)) else {
+        let Some(knob) = self.node.knob() else {
             return values;
         };
-        let asked = match &values[knob] {
-            Value::Text(text) => Bytes::parse(text).map_or(0, |b| b.0),
+        let asked = match values.get(knob) {
+            Some(Value::Text(text)) => Bytes::parse(text).map_or(0, |b| b.0),
             _ => 0,
         };
         #[expect(
@@ -356,7 +342,7 @@ impl<'a> Filler<'a> {
             let wanted = (need * HOST_MARGIN).min(most);
             if wanted > asked as f64 {
                 let mib = (wanted / f64::from(1 << 20)) as u64;
-                values.insert(knob.to_owned(), Value::Text(format!("{mib}M")));
+                values.set(knob, Value::Text(format!("{mib}M")));
             }
         }
         values
@@ -370,16 +356,12 @@ impl<'a> Filler<'a> {
     }
 
     /// Values that cost this much, with how surely they fit.
-    fn judged(&mut self, values: BTreeMap<String, Value>, loss: f64) -> Filled {
-        let fits = self.fits(&values);
-        let near = if fits < LIKELY {
-            self.near(&values)
-        } else {
-            fits
-        };
+    fn judged(&mut self, values: Values, loss: f64) -> Filled {
+        // The probability comes along with how near they come.
+        let near = self.near(&values);
         Filled {
+            fits: self.fits(&values),
             values,
-            fits,
             loss,
             near,
         }
@@ -387,17 +369,17 @@ impl<'a> Filler<'a> {
 }
 
 /// Values with every number at its least.
-fn lowest(given: &BTreeMap<String, Value>, numbers: &[Number]) -> BTreeMap<String, Value> {
+fn lowest(given: &Values, numbers: &[Number]) -> Values {
     let mut values = given.clone();
     for number in numbers {
         let last = number.values.last().cloned().unwrap_or(Value::Null);
-        values.insert(number.knob.clone(), last);
+        values.set(&number.knob, last);
     }
     values
 }
 
 /// Loss by all numbers.
-fn loss(numbers: &[Number], values: &BTreeMap<String, Value>) -> f64 {
+fn loss(numbers: &[Number], values: &Values) -> f64 {
     let of = |n: &Number| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
     numbers.iter().map(of).sum()
 }

@@ -1,14 +1,14 @@
 //! What the memory model says of values under trial, asked hundreds of times for one decision.
 
 use std::cell::{Cell, OnceCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use super::forecast::Forecast;
 use super::guess::{self, Odds};
 use super::need::Job;
 use crate::core::memory::{Profile, Spec, phases, spec_from};
-use crate::core::recipe::{Formula, Key, Preset, UnderTrial, Value, key};
+use crate::core::recipe::{Formula, Key, Places, Preset, UnderTrial, Value, Values, key};
 
 /// The bridge of a preset to the memory model, compiled for some knobs under trial.
 pub(super) struct Gauge<'a> {
@@ -17,6 +17,7 @@ pub(super) struct Gauge<'a> {
     fields: Vec<Field<'a>>,
     /// Knobs under trial that the fields look at, in the order of their names.
     knobs: Vec<String>,
+    places: Places,
     /// Jobs looked at so far, by the values of these.
     known: HashMap<Key, Option<Rc<Gauged>>>,
 }
@@ -68,20 +69,14 @@ impl<'a> Gauge<'a> {
             profile,
             fields: formulas.into_iter().map(field).collect(),
             knobs: knobs.into_iter().collect(),
+            places: Places::default(),
             known: HashMap::new(),
         })
     }
 
     /// The job with these values; `None` where the model cannot be asked about it.
-    pub fn job(&mut self, values: &BTreeMap<String, Value>) -> Option<Rc<Gauged>> {
-        let mut left = values.iter().peekable();
-        let knobs = self.knobs.iter();
-        let value = |knob: &String| {
-            while left.next_if(|(name, _)| *name < knob).is_some() {}
-            let found = left.next_if(|(name, _)| *name == knob);
-            found.map_or(&Value::Null, |(_, value)| value)
-        };
-        let seen: Vec<&Value> = knobs.map(value).collect();
+    pub fn job(&mut self, values: &Values) -> Option<Rc<Gauged>> {
+        let seen = values.of(&self.knobs, &mut self.places);
         let key = key(seen.iter().copied());
         if let Some(known) = self.known.get(&key) {
             return known.clone();
@@ -124,9 +119,13 @@ impl Gauged {
         reached
     }
 
-    /// How near they come to that, asked once too.
+    /// How near they come to that, asked once too; the probability is known with it.
     pub fn near(&self, forecast: &Forecast) -> f64 {
-        let ask = || guess::near(&self.job, &forecast.guesses);
+        let ask = || {
+            let (near, fits) = guess::near(&self.job, &forecast.guesses);
+            self.odds.set(Odds::known(fits));
+            near
+        };
         *self.near.get_or_init(ask)
     }
 }

@@ -70,6 +70,14 @@ impl Odds {
         }
     }
 
+    /// Of a job that fits with this probability.
+    pub fn known(fits: f64) -> Self {
+        Self {
+            least: fits,
+            most: fits,
+        }
+    }
+
     /// Their value, from all guesses.
     pub fn value(&mut self, job: &Job, guesses: &[Guess]) -> f64 {
         self.ask(job, guesses, |_| None::<()>);
@@ -123,14 +131,17 @@ impl Odds {
     }
 }
 
-/// How near a job comes to fitting, from 0 to 1: for each guess the less, the more is missing.
-pub(super) fn near(job: &Job, guesses: &[Guess]) -> f64 {
+/// How near a job comes to fitting, from 0 to 1: for each guess the less, the more its phases lack together. And the
+/// probability that none of them lacks anything.
+pub(super) fn near(job: &Job, guesses: &[Guess]) -> (f64, f64) {
     let share = MISSING * job.total.unwrap_or(0.0).max(1.0);
-    let near = guesses.iter().map(|guess| {
-        let missing = job.missing_in_all(guess) / share;
-        guess.weight / (1.0 + missing)
-    });
-    near.sum::<f64>().min(1.0)
+    let (mut near, mut fits) = (0.0, 0.0);
+    for guess in guesses {
+        let missing = job.missing_in_all(guess);
+        near += guess.weight / (1.0 + missing / share);
+        fits += if missing <= 0.0 { guess.weight } else { 0.0 };
+    }
+    (f64::min(near, 1.0), f64::min(fits, 1.0))
 }
 
 #[cfg(test)]
@@ -166,6 +177,7 @@ mod tests {
                 assert_eq!(reached, weight >= least, "{gib} GiB, {least}");
             }
             assert!((asked.value(&job, &guesses) - weight).abs() < 1e-12);
+            assert!((near(&job, &guesses).1 - weight).abs() < 1e-12);
         }
     }
 
@@ -173,7 +185,7 @@ mod tests {
     fn the_larger_the_gpu_the_nearer_a_job_comes() {
         let comes = |gib| {
             let (job, guesses) = job(gib);
-            near(&job, &guesses)
+            near(&job, &guesses).0
         };
         assert!(comes(12.0) < comes(20.0) && comes(20.0) < comes(32.0));
         assert!((comes(200.0) - 1.0).abs() < 1e-12);

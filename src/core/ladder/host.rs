@@ -1,9 +1,7 @@
 //! Memory of a node that a job needs beside its GPUs, and how much there is.
 
-use std::collections::BTreeMap;
-
 use crate::core::memory::{Profile, Spec, phases};
-use crate::core::recipe::{ClusterFacts, Preset, Role, Value};
+use crate::core::recipe::{ClusterFacts, Preset, Role, Value, Values};
 use crate::core::units::{Bytes, GIB};
 
 /// Bytes that each process of a job has besides what is offloaded: libraries, CUDA's host side, pinned
@@ -94,8 +92,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The values of a map, null where there is none.
-pub(super) fn in_map<'v>(values: &'v BTreeMap<String, Value>) -> impl Fn(&str) -> &'v Value {
+/// The values of knobs, null where there is none.
+pub(super) fn in_values<'v>(values: &'v Values) -> impl Fn(&str) -> &'v Value {
     |name| values.get(name).unwrap_or(&Value::Null)
 }
 

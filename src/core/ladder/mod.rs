@@ -17,6 +17,7 @@ mod host;
 mod incident;
 mod kept;
 mod laps;
+mod looked;
 mod moves;
 mod need;
 mod numbers;

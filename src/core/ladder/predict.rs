@@ -10,17 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ascend::{Outlook, View};
 use super::climb::Footing;
 use super::decision::{Change, Decision, Expectation, Skipped, Step};
-use super::fill::{Filled, Filler, Nearest};
+use super::fill::{Filled, Filler};
 use super::forecast::Forecast;
 use super::gauge::Gauge;
 use super::host::Node;
 use super::laps::{Laps, State, Usable};
+use super::looked::{Candidate, HARDLY, Looked, unsure};
 use super::reach::{self, Reach};
 use super::shortfall;
 use super::workshop::Look;
 use crate::core::diagnose::Incident;
 use crate::core::recipe::{
-    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value,
+    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
     strongest_effect,
 };
 
@@ -28,8 +29,6 @@ use crate::core::recipe::{
 const MOST_STATES: usize = 20;
 /// Where nothing reaches the probability that is asked for, this much is still worth an attempt.
 const WORTH_AN_ATTEMPT: f64 = 0.02;
-/// Part of the best that is as good where nothing is as sure as was asked.
-const HARDLY: f64 = 0.8;
 /// The name of the step that sets single values.
 const STEP: &str = "predict";
 
@@ -49,7 +48,8 @@ pub fn predict(
         return Ok(None);
     };
     let tried = reach::tried(footing);
-    let trial = UnderTrial::new(&view.workshop.shaper, start.shape.recipe(), &tried);
+    let (recipe, scope) = (start.shape.recipe(), start.shape.scope());
+    let trial = UnderTrial::new(&view.workshop.shaper, recipe, scope, &tried);
     let Some(gauge) = Gauge::new(footing.preset, &trial, outlook.profile) else {
         return Ok(None);
     };
@@ -60,7 +60,10 @@ pub fn predict(
         view: &view,
         laps: Laps::new(&view, failure, &node),
         forecast: &forecast,
-        tried,
+        tried: tried
+            .iter()
+            .map(|knob| (knob.clone(), Value::Null))
+            .collect(),
     };
     search.decide(&start, filler).map(Some)
 }
@@ -81,29 +84,12 @@ impl Open<'_> {
     }
 }
 
-/// What a state was filled with.
-struct Candidate {
-    cost: f64,
-    filled: Filled,
-    state: usize,
-}
-
-impl Candidate {
-    /// Of the state with this number.
-    fn of(filled: Filled, state: &State, number: usize) -> Self {
-        Self {
-            cost: state.cost + filled.loss,
-            filled,
-            state: number,
-        }
-    }
-}
-
 struct Search<'a> {
     view: &'a View<'a>,
     laps: Laps<'a>,
     forecast: &'a Forecast,
-    tried: BTreeSet<String>,
+    /// The knobs under trial.
+    tried: Values,
 }
 
 impl Search<'_> {
@@ -120,7 +106,7 @@ impl Search<'_> {
             loss: 0.0,
         }))];
         let mut seen: BTreeSet<BTreeMap<String, u32>> = BTreeSet::new();
-        let mut done: Vec<State> = Vec::new();
+        let mut done: Vec<Looked> = Vec::new();
         let mut found: Vec<Candidate> = Vec::new();
         while done.len() < MOST_STATES {
             let next = (0..open.len()).min_by(|a, b| open[*a].cost().total_cmp(&open[*b].cost()));
@@ -135,14 +121,15 @@ impl Search<'_> {
             let state = match next {
                 Open::State(state) => *state,
                 Open::Lap(from, rung, _) => {
-                    let laps = done[from].after(rung);
+                    let from_state = &done[from].state;
+                    let laps = from_state.after(rung);
                     if seen.contains(&laps) {
                         continue;
                     }
-                    match self.laps.lap(&done[from], rung) {
+                    match self.laps.lap(from_state, rung) {
                         Ok(state) => {
                             seen.insert(laps);
-                            let state = self.thinned(state, &done[from], rung, &mut filler);
+                            let state = self.thinned(state, from_state, rung, &mut filler);
                             open.push(Open::State(Box::new(state)));
                         }
                         Err(reason) if from == 0 => usable.skipped.push(Skipped {
@@ -154,12 +141,14 @@ impl Search<'_> {
                     continue;
                 }
             };
-            let filled = self.fill(&state, &usable, &mut filler, best - state.cost);
-            found.extend(filled.map(|filled| Candidate::of(filled, &state, done.len())));
+            let looked = self.look(state, &usable, &mut filler);
+            let state = &looked.state;
+            let filled = self.fill(&looked, &mut filler, best - state.cost);
+            found.extend(filled.map(|filled| Candidate::of(filled, state, done.len())));
             let whole = usable.rungs.iter().filter(|r| reach::whole(footing, r));
             let least = |rung| state.cost + self.laps.least(&state.shape, rung);
             open.extend(whole.map(|rung| Open::Lap(done.len(), rung, least(rung))));
-            done.push(state);
+            done.push(looked);
         }
         found.sort_by(|a, b| a.cost.total_cmp(&b.cost));
         let skipped = usable.skipped.clone();
@@ -167,73 +156,32 @@ impl Search<'_> {
         if let Some(decision) = first {
             return Ok(decision);
         }
-        found.extend(self.unsure(&done, &found, &usable, &mut filler));
+        found.extend(unsure(&done, &found, &mut filler));
         self.choose(start, &done, found, usable.skipped, &mut filler)
     }
 
-    /// Fills a state by what answers this failure; where that is not enough, by what answers the next one too.
-    fn fill(
-        &self,
-        state: &State,
-        usable: &Usable<'_>,
-        filler: &mut Filler<'_>,
-        most: f64,
-    ) -> Option<Filled> {
-        let risk = self.view.outlook.risk;
+    fn look(&self, state: State, usable: &Usable<'_>, filler: &mut Filler<'_>) -> Looked {
         let values = self.values(&state.shape);
-        let all = Reach::new(self.view, &state.shape, &usable.all);
-        if filler.at_best(&values, &all) < risk {
-            return None;
+        let reach = |rungs| {
+            let mut reach = Reach::new(self.view, &state.shape, rungs);
+            filler.price_switches(&mut reach, &values);
+            reach
+        };
+        let reaches: Vec<Reach> = usable.ways().map(reach).collect();
+        let most = reaches.last();
+        Looked {
+            at_best: most.map_or(0.0, |reach| filler.at_best(&values, reach)),
+            state,
+            values,
+            reaches,
         }
-        usable.ways().find_map(|rungs| {
-            let reach = Reach::new(self.view, &state.shape, rungs);
-            filler.cheapest(&values, &reach, risk, most)
-        })
     }
 
-    /// What comes nearest in each state where nothing is sure enough, by what answers this failure and by more. Those
-    /// that others leave far behind are not looked at any closer.
-    fn unsure<'d>(
-        &self,
-        done: &'d [State],
-        found: &[Candidate],
-        usable: &Usable<'_>,
-        filler: &mut Filler<'_>,
-    ) -> Vec<Candidate> {
-        let states = done.iter().enumerate();
-        let states = states.filter(|(at, _)| found.iter().all(|c| c.state != *at));
-        let at_best = |(at, state): (usize, &'d State)| {
-            let reach = Reach::new(self.view, &state.shape, &usable.all);
-            let order = filler.at_best(&self.values(&state.shape), &reach);
-            (order, at, state)
-        };
-        let mut states: Vec<(f64, usize, &State)> = states.map(at_best).collect();
-        states.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut nearest: Vec<(usize, Reach, Nearest)> = Vec::new();
-        for (at_best, at, state) in states {
-            let orders = nearest.iter().map(|(_, _, near)| near.least.order());
-            if at_best < orders.fold(0.0, f64::max) * HARDLY * HARDLY {
-                break;
-            }
-            let values = self.values(&state.shape);
-            for rungs in usable.ways() {
-                let reach = Reach::new(self.view, &state.shape, rungs);
-                let near = filler.nearest(&values, &reach);
-                nearest.extend(near.map(|near| (at, reach, near)));
-            }
-        }
-        // In the order of the states, for of equals the last is the surest.
-        nearest.sort_by_key(|(at, ..)| *at);
-        let orders = nearest.iter().map(|(_, _, near)| near.least.order());
-        let worth = orders.fold(0.0, f64::max) * HARDLY * HARDLY;
-        let candidate = |(at, reach, near): (usize, Reach, Nearest)| {
-            let filled = match near.least.order() >= worth {
-                true => filler.surest(near, &self.values(&done[at].shape), &reach),
-                false => near.least,
-            };
-            Candidate::of(filled, &done[at], at)
-        };
-        nearest.into_iter().map(candidate).collect()
+    /// Fills a state by what answers this failure; where that is not enough, by what answers the next one too.
+    fn fill(&self, looked: &Looked, filler: &mut Filler<'_>, most: f64) -> Option<Filled> {
+        let risk = self.view.outlook.risk;
+        let mut reaches = looked.reaches.iter().filter(|_| looked.at_best >= risk);
+        reaches.find_map(|reach| filler.cheapest(&looked.values, reach, risk, most))
     }
 
     /// A state after a lap that made a batch smaller, with what that costs such a batch.
@@ -254,9 +202,8 @@ impl Search<'_> {
         state
     }
 
-    fn values(&self, shape: &Shape) -> BTreeMap<String, Value> {
-        let value = |knob: &String| (knob.clone(), shape.recipe().value(knob).clone());
-        self.tried.iter().map(value).collect()
+    fn values(&self, shape: &Shape) -> Values {
+        self.tried.with(|knob| shape.recipe().value(knob).clone())
     }
 
     /// The cheapest that fits; else what fits best, where that is worth an attempt, or what is nearest, where the model's
@@ -264,7 +211,7 @@ impl Search<'_> {
     fn choose(
         &self,
         start: &Look,
-        done: &[State],
+        done: &[Looked],
         mut found: Vec<Candidate>,
         skipped: Vec<Skipped>,
         filler: &mut Filler<'_>,
@@ -296,7 +243,7 @@ impl Search<'_> {
             return Ok(decision);
         }
         let shortfall = surest.and_then(|best| {
-            let gpus = self.laps.gpus(&done[best.state].shape);
+            let gpus = self.laps.gpus(&done[best.state].state.shape);
             shortfall::of(filler, self.forecast, &best.filled, self.view, gpus)
         });
         Ok(Decision::Exhausted { skipped, shortfall })
@@ -306,13 +253,13 @@ impl Search<'_> {
     fn first<'c>(
         &self,
         start: &Look,
-        done: &[State],
+        done: &[Looked],
         candidates: impl Iterator<Item = &'c Candidate>,
         skipped: Vec<Skipped>,
         filler: &mut Filler<'_>,
     ) -> Result<Option<Decision>, Refusal> {
         for candidate in candidates {
-            let state = &done[candidate.state];
+            let state = &done[candidate.state].state;
             if let Some(steps) = self.steps(start, state, &candidate.filled)? {
                 let expects = self.expectation(candidate, state, filler);
                 return Ok(Some(Decision::Climb {

@@ -92,18 +92,16 @@ fn knobs<'a>(footing: &Footing<'a>, step: &Move) -> Vec<&'a Knob> {
 
 /// Every knob that a ladder may move, and those that may follow to keep a configuration legal.
 pub(super) fn tried(footing: &Footing<'_>) -> BTreeSet<String> {
-    let moves = footing.ladder.iter().flat_map(|rung| &rung.moves);
-    let moved = moves.flat_map(|step| knobs(footing, step));
     let roles = footing.ladder.iter().flat_map(|rung| &rung.adjust);
     let adjusted = roles.flat_map(|role| footing.preset.with_role(*role));
-    moved.chain(adjusted).map(|k| k.name.clone()).collect()
+    let all = moved(footing).chain(adjusted);
+    all.map(|k| k.name.clone()).collect()
 }
 
-/// Whether a ladder moves a knob.
-fn moved(footing: &Footing<'_>, knob: &Knob) -> bool {
+/// The knobs that a ladder moves.
+fn moved<'a>(footing: &Footing<'a>) -> impl Iterator<Item = &'a Knob> {
     let moves = footing.ladder.iter().flat_map(|rung| &rung.moves);
-    let mut moved = moves.flat_map(|step| knobs(footing, step));
-    moved.any(|k| k.name == knob.name)
+    moves.flat_map(|step| knobs(footing, step))
 }
 
 impl Reach {
@@ -117,12 +115,13 @@ impl Reach {
         reach
     }
 
-    /// What lies in host memory and could be kept on the GPU, where other values leave room for it.
+    /// What lies in host memory and could be kept on the GPU, where other values leave room for it. What that gains
+    /// depends on the job.
     fn keep_on_gpu(&mut self, view: &View<'_>, shape: &Shape) {
         let (footing, shaper) = (view.footing, &view.workshop.shaper);
         let offload = |knob: &&Knob| {
             let offload = [Role::ParamOffload, Role::OptimizerOffload].map(Some);
-            offload.contains(&knob.role) && moved(footing, knob)
+            offload.contains(&knob.role) && moved(footing).any(|k| k.name == knob.name)
         };
         let none = Failure::of(None);
         for gain in &footing.preset.tune {
@@ -135,7 +134,7 @@ impl Reach {
                     knob: knob.name.clone(),
                     to: Value::Bool(false),
                     along: Vec::new(),
-                    loss: (1.0 - gain.gain).ln(),
+                    loss: 0.0,
                 });
             }
         }

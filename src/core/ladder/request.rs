@@ -52,25 +52,34 @@ impl Request {
 
     /// The guess as it is, where the request was for something else, and with micro batches that are as full as it says.
     /// `full` is how likely a share is before that, per logarithm of it.
-    pub fn ways(&self, guess: &Guess, mixed: f64, full: impl Fn(&Guess) -> f64) -> Vec<Guess> {
+    pub fn ways(
+        &self,
+        guess: &Guess,
+        mixed: f64,
+        full: impl Fn(&Guess) -> f64,
+    ) -> [Option<Guess>; 3] {
         if guess.told {
-            return vec![*guess];
+            return [Some(*guess), None, None];
         }
         let other = Guess {
             weight: guess.weight * OTHER * ANYTHING,
             ..*guess
         };
-        let shares = self.shares.iter().zip([true, guess.upcast]);
-        let told = shares.filter_map(|(share, can)| {
-            let share = share.filter(|_| can)?;
+        let told = |share: Option<f64>| {
+            let share = share?;
             let told = guess.filling(share.min(1.0), mixed)?;
             let steep = share / (mixed * told.fill).max(1e-9);
             Some(Guess {
                 weight: guess.weight * (1.0 - OTHER) * full(&told) * steep,
                 ..told
             })
-        });
-        std::iter::once(other).chain(told).collect()
+        };
+        let [half, single] = self.shares;
+        [
+            Some(other),
+            told(half),
+            told(single.filter(|_| guess.upcast)),
+        ]
     }
 
     /// Likelihood under a guess whose micro batches are so full.
@@ -252,7 +261,7 @@ mod tests {
         let request = Request::new(&spec, &died, forward).unwrap();
         let (mut told, mut other) = (0.0, 0.0);
         for guess in Forecast::new(&spec, &profile).guesses {
-            for way in request.ways(&guess, 0.9, |_| 1.0) {
+            for way in request.ways(&guess, 0.9, |_| 1.0).into_iter().flatten() {
                 let share = way.filled(0.9);
                 let explains = [0.6, 0.3].iter().any(|s| (share / s - 1.0).abs() < 0.02);
                 assert!(explains || !way.told, "{share}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::moves::Aim;
-use crate::core::recipe::{Checker, Kind, Rule, Value};
+use crate::core::recipe::{Checker, Kind, Rule, Value, Values};
 
 /// Values that one knob may be given, the most preferred first.
 #[derive(Debug, Clone)]
@@ -185,8 +185,8 @@ pub(super) fn objection<'a>(
     knob: &str,
     value: &Value,
 ) -> Option<&'a Rule> {
-    let mut trial = chosen.clone();
-    trial.insert(knob.to_owned(), value.clone());
+    let mut trial: Values = chosen.clone().into_iter().collect();
+    trial.set(knob, value.clone());
     checker.broken_by(knob, &trial)
 }
 

@@ -13,6 +13,7 @@ use super::preset::Rule;
 use super::resolve::Recipe;
 use super::shape::Shaper;
 use super::value::{Key, Value, key};
+use super::values::Values;
 
 /// The rules that look at one of some knobs whose values are being tried.
 pub struct Checker<'a> {
@@ -56,16 +57,21 @@ pub struct UnderTrial<'s, 'a> {
 }
 
 impl<'s, 'a> UnderTrial<'s, 'a> {
-    /// Of these knobs.
+    /// Of these knobs; `scope` has the names of the recipe.
     #[must_use]
-    pub fn new(shaper: &'s Shaper<'a>, recipe: &'s Recipe, tried: &'s BTreeSet<String>) -> Self {
+    pub fn new(
+        shaper: &'s Shaper<'a>,
+        recipe: &'s Recipe,
+        scope: &Scope,
+        tried: &'s BTreeSet<String>,
+    ) -> Self {
         let values = recipe.values.iter();
         let computed = values.filter(|(_, r)| matches!(r.origin, Origin::Computed { .. }));
         Self {
             shaper,
             recipe,
             tried,
-            scope: shaper.resolver.scope(recipe, None),
+            scope: scope.clone(),
             computed: computed.map(|(name, _)| name.as_str()).collect(),
         }
     }
@@ -94,7 +100,7 @@ impl<'a> Checker<'a> {
     /// The first rule about `just` that the values in `trial` break, among those rules all of whose
     /// knobs under trial have a value there.
     #[must_use]
-    pub fn broken_by(&self, just: &str, trial: &BTreeMap<String, Value>) -> Option<&'a Rule> {
+    pub fn broken_by(&self, just: &str, trial: &Values) -> Option<&'a Rule> {
         let about = self.rules.iter().enumerate();
         let mut about = about.filter(|(_, c)| c.lens.tried.contains(just));
         about.find_map(|(rule, c)| {
@@ -107,24 +113,25 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether a value of a knob breaks no rule, beside the values in `trial` of all others.
-    pub fn allows<'t>(
-        &'t self,
-        knob: &'t str,
-        trial: &'t BTreeMap<String, Value>,
-    ) -> impl Fn(&Value) -> bool + 't {
-        let known = |k: &String| k == knob || trial.contains_key(k);
+    pub fn allows<'t>(&'t self, knob: &'t str, trial: &'t Values) -> impl Fn(&Value) -> bool + 't {
+        // The others of a rule's knobs with their values, the knob itself without one.
+        let beside = |k: &'t String| match k == knob {
+            true => Some((k.as_str(), None)),
+            false => Some((k.as_str(), Some(trial.get(k)?))),
+        };
         let rules = self.rules.iter().enumerate();
         let about = rules.filter(|(_, c)| c.lens.tried.contains(knob));
-        let about: Vec<_> = about
-            .filter(|(_, c)| c.lens.tried.iter().all(known))
+        let about: Vec<(usize, Vec<_>)> = about
+            .filter_map(|(rule, c)| {
+                Some((
+                    rule,
+                    c.lens.tried.iter().map(beside).collect::<Option<_>>()?,
+                ))
+            })
             .collect();
         move |value: &Value| {
-            about.iter().all(|(rule, c)| {
-                let knobs = c.lens.tried.iter();
-                let values = knobs.filter_map(|k| match k == knob {
-                    true => Some((k.as_str(), value)),
-                    false => Some((k.as_str(), trial.get(k)?)),
-                });
+            about.iter().all(|(rule, beside)| {
+                let values = beside.iter().map(|(k, other)| (*k, other.unwrap_or(value)));
                 self.answer(*rule, &values.collect::<Vec<_>>())
             })
         }

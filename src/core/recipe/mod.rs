@@ -21,6 +21,7 @@ mod rung;
 mod shape;
 mod stack;
 mod value;
+mod values;
 
 pub use check::{Checker, Formula, UnderTrial};
 pub use checkpoint::{Bound, CHOSEN, Checkpoint, OnDisk};
@@ -41,3 +42,4 @@ pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, Shaper, breaks, knobs_in, knobs_of, scope_of};
 pub use stack::Preset;
 pub use value::{Key, Kind, Value, key};
+pub use values::{Places, Values};

@@ -33,28 +33,27 @@ pub type Key = Vec<u8>;
 /// The key of some values: two have the same only where all values are equal.
 #[must_use]
 pub fn key<'v>(values: impl Iterator<Item = &'v Value>) -> Key {
-    let mut key = Key::new();
+    let mut key = Key::with_capacity(16 * values.size_hint().0);
+    // No text has the last of these bytes, for it is UTF-8.
+    let text = |key: &mut Key, kind: u8, text: &str| {
+        key.push(kind);
+        key.extend_from_slice(text.as_bytes());
+        key.push(u8::MAX);
+    };
     for value in values {
         match value {
             Value::Null => key.push(0),
-            Value::Bool(yes) => key.extend([1, u8::from(*yes)]),
+            Value::Bool(yes) => key.extend_from_slice(&[1, u8::from(*yes)]),
             Value::Int(number) => {
                 key.push(2);
-                key.extend(number.to_le_bytes());
+                key.extend_from_slice(&number.to_le_bytes());
             }
             Value::Float(number) => {
                 key.push(3);
-                key.extend(number.to_bits().to_le_bytes());
+                key.extend_from_slice(&number.to_bits().to_le_bytes());
             }
-            // No text has the last of these bytes, for it is UTF-8.
-            Value::Text(text) => {
-                key.push(4);
-                key.extend(text.bytes().chain([u8::MAX]));
-            }
-            Value::List(_) | Value::Map(_) => {
-                key.push(5);
-                key.extend(format!("{value:?}").bytes().chain([u8::MAX]));
-            }
+            Value::Text(own) => text(&mut key, 4, own),
+            Value::List(_) | Value::Map(_) => text(&mut key, 5, &format!("{value:?}")),
         }
     }
     key

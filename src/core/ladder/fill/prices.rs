@@ -1,13 +1,11 @@
 //! What the values of numbers cost, given all the others.
 
-use std::collections::BTreeMap;
-
 use super::super::engine_room;
 use super::super::numbers::{Batch, Number};
-use super::super::reach::Switch;
+use super::super::reach::Reach;
 use super::Filler;
 use crate::core::memory::{Rollout, Spec};
-use crate::core::recipe::{Kind, Role, Value};
+use crate::core::recipe::{Kind, Role, Value, Values};
 
 /// Probability with which a rollout engine must start with a smaller share.
 const ENGINE_STARTS: f64 = 0.95;
@@ -41,43 +39,30 @@ fn offload_loss(spec: &Spec, bytes_per_parameter: f64) -> f64 {
 }
 
 impl Filler<'_> {
-    /// Switches with what offload costs this job.
-    pub(super) fn priced_switches(
-        &mut self,
-        switches: &[Switch],
-        values: &BTreeMap<String, Value>,
-    ) -> Vec<Switch> {
+    /// The switches of a reach with what offload costs this job.
+    pub fn price_switches(&mut self, reach: &mut Reach, values: &Values) {
         let Some(spec) = self.spec(values) else {
-            return switches.to_vec();
+            return;
         };
         // Weights are needed for old log-probabilities, the update, and the engine's copy.
         let trips = if spec.rollout.is_some() { 3.0 } else { 1.0 };
-        let priced = |switch: &Switch| {
+        for switch in &mut reach.switches {
             let knob = self.view.footing.preset.knob(&switch.knob);
             let bytes = match knob.and_then(|k| k.role) {
                 Some(Role::ParamOffload) => trips * spec.precision.weight,
                 Some(Role::OptimizerOffload) => spec.precision.moments + spec.precision.master,
-                _ => return switch.clone(),
+                _ => continue,
             };
             let loss = offload_loss(&spec, bytes);
-            Switch {
-                loss: if switch.to == Value::Bool(true) {
-                    loss
-                } else {
-                    -loss
-                },
-                ..switch.clone()
-            }
-        };
-        switches.iter().map(priced).collect()
+            switch.loss = match switch.to == Value::Bool(true) {
+                true => loss,
+                false => -loss,
+            };
+        }
     }
 
     /// Loss of speed from one micro batch to a smaller one, as a logarithm; `None` where the model cannot be asked.
-    pub fn thinned(
-        &mut self,
-        before: &BTreeMap<String, Value>,
-        after: &BTreeMap<String, Value>,
-    ) -> Option<f64> {
+    pub fn thinned(&mut self, before: &Values, after: &Values) -> Option<f64> {
         let (before, after) = (self.spec(before)?, self.spec(after)?);
         let batch = Batch {
             tokens: before.tokens(),
@@ -93,7 +78,7 @@ impl Filler<'_> {
     }
 
     /// A number with what its values cost; of an engine's share those that are too small for it are left out.
-    pub(super) fn priced(&mut self, number: &Number, values: &BTreeMap<String, Value>) -> Number {
+    pub(super) fn priced(&mut self, number: &Number, values: &Values) -> Number {
         let knob = self.view.footing.preset.knob(&number.knob);
         let number = number.clone();
         let spec = self.spec(values);
@@ -114,12 +99,7 @@ impl Filler<'_> {
         }
     }
 
-    fn for_engine(
-        &mut self,
-        mut number: Number,
-        present: &Spec,
-        values: &BTreeMap<String, Value>,
-    ) -> Number {
+    fn for_engine(&mut self, mut number: Number, present: &Spec, values: &Values) -> Number {
         let key = engine_room::key(present, number.values.len());
         if let Some((_, own)) = self.shares.iter().find(|(known, _)| *known == key) {
             number.values.truncate(own.len().max(1));
@@ -138,11 +118,11 @@ impl Filler<'_> {
         number.priced(own)
     }
     /// The shares of the GPU that an engine gets by the values of its knob, to which they are proportional.
-    fn shares_of(&mut self, number: &Number, values: &BTreeMap<String, Value>) -> Vec<f64> {
+    fn shares_of(&mut self, number: &Number, values: &Values) -> Vec<f64> {
         let ends = (number.values.first(), number.values.last());
         let mut end = |value: Option<&Value>| {
             let mut trial = values.clone();
-            trial.insert(number.knob.clone(), value?.clone());
+            trial.set(&number.knob, value?.clone());
             let share = self.spec(&trial)?.rollout?.memory_fraction;
             Some((value?.number(Kind::Float)?, share))
         };

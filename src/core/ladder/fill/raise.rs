@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::numbers::Number;
 use super::{Filled, Filler, LIKELY};
-use crate::core::recipe::Value;
+use crate::core::recipe::{Value, Values};
 
 /// Numbers that are tried as the first to be raised, and a loss that is not worth it.
 const MOST_FIRSTS: usize = 2;
@@ -16,7 +16,8 @@ impl Filler<'_> {
         let bounded = |number: &Number| {
             let mut values = least.values.clone();
             self.largest(&mut values, number, risk);
-            number.clone().up_to(&values[&number.knob])
+            let most = values.get(&number.knob).unwrap_or(&Value::Null);
+            number.clone().up_to(most)
         };
         numbers.iter().map(bounded).collect()
     }
@@ -69,7 +70,7 @@ impl Filler<'_> {
     }
 
     /// Sets a number to its largest value that is as sure as `bound`, in the order of `Filled::order`.
-    fn largest(&mut self, values: &mut BTreeMap<String, Value>, number: &Number, bound: f64) {
+    fn largest(&mut self, values: &mut Values, number: &Number, bound: f64) {
         let has = values.get(&number.knob);
         let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
             return;
@@ -77,7 +78,7 @@ impl Filler<'_> {
         let mut low = number.largest();
         while low < high {
             let middle = usize::midpoint(low, high);
-            values.insert(number.knob.clone(), number.values[middle].clone());
+            values.set(&number.knob, number.values[middle].clone());
             let sure = match bound < LIKELY {
                 true => self.near(values) * LIKELY >= bound,
                 false => self.reaches(values, bound),
@@ -88,6 +89,6 @@ impl Filler<'_> {
                 low = middle + 1;
             }
         }
-        values.insert(number.knob.clone(), number.values[high].clone());
+        values.set(&number.knob, number.values[high].clone());
     }
 }

@@ -1,15 +1,13 @@
 //! The values that numbers may have beside each other.
 
-use std::collections::BTreeMap;
-
 use super::super::numbers::Number;
 use super::super::reach::{Reach, Switch};
 use super::Filler;
-use crate::core::recipe::Value;
+use crate::core::recipe::{Value, Values};
 
 impl Filler<'_> {
     /// The numbers that can go down, with every value that breaks no rule beside the present ones of the others.
-    pub(super) fn whole(&self, reach: &Reach, present: &BTreeMap<String, Value>) -> Vec<Number> {
+    pub(super) fn whole(&self, reach: &Reach, present: &Values) -> Vec<Number> {
         let numbers = reach.numbers.iter();
         numbers.filter_map(|n| self.legal(n, present)).collect()
     }
@@ -19,7 +17,7 @@ impl Filler<'_> {
         &mut self,
         numbers: &[Number],
         switches: &[&Switch],
-        values: &BTreeMap<String, Value>,
+        values: &Values,
     ) -> Vec<Number> {
         let free = |n: &&Number| switches.iter().all(|s| s.knob != n.knob);
         let free = numbers.iter().filter(free);
@@ -27,7 +25,7 @@ impl Filler<'_> {
     }
 
     /// The values of a number that break no rule beside the others; `None` where it cannot go down.
-    fn legal(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
+    fn legal(&self, number: &Number, present: &Values) -> Option<Number> {
         let now = present.get(&number.knob);
         let legal = self.checker.allows(&number.knob, present);
         let kept = |v: &&Value| now == Some(*v) || legal(v);
@@ -36,13 +34,13 @@ impl Filler<'_> {
     }
 
     /// The numbers that can go down, with the ends of what they may be.
-    pub(super) fn all_ends(&self, reach: &Reach, present: &BTreeMap<String, Value>) -> Vec<Number> {
+    pub(super) fn all_ends(&self, reach: &Reach, present: &Values) -> Vec<Number> {
         let numbers = reach.numbers.iter();
         numbers.filter_map(|n| self.ends(n, present)).collect()
     }
 
     /// The same with its first and its last value alone. What an engine's share may be depends on all of its values.
-    fn ends(&self, number: &Number, present: &BTreeMap<String, Value>) -> Option<Number> {
+    fn ends(&self, number: &Number, present: &Values) -> Option<Number> {
         if self.is_share(number) {
             return self.legal(number, present);
         }

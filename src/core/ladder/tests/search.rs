@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::shipped::grpo;
 use crate::core::ladder::search::{Trial, downwards, following, knobs, nearest_legal};
-use crate::core::recipe::{Checker, ClusterFacts, Shaper, UnderTrial, Value};
+use crate::core::recipe::{Checker, ClusterFacts, Shaper, UnderTrial, Value, Values, scope_of};
 
 const MOST_TRIALS: u32 = 20_000;
 
 /// The plain form of the search: filters first, remembers nothing.
 fn eager(checker: &Checker<'_>, trials: &[Trial]) -> Option<BTreeMap<String, Value>> {
     let alone = |knob: &str, value: &Value| {
-        let trial = BTreeMap::from([(knob.to_owned(), value.clone())]);
+        let trial = Values::from_iter([(knob.to_owned(), value.clone())]);
         checker.broken_by(knob, &trial).is_none()
     };
     let mut trials = trials.to_vec();
@@ -41,7 +41,8 @@ fn descend(
         }
         *left -= 1;
         chosen.insert(trial.knob.clone(), value.clone());
-        if checker.broken_by(&trial.knob, chosen).is_none() && descend(checker, rest, chosen, left)
+        let values: Values = chosen.clone().into_iter().collect();
+        if checker.broken_by(&trial.knob, &values).is_none() && descend(checker, rest, chosen, left)
         {
             return true;
         }
@@ -104,7 +105,8 @@ fn what_is_found_is_what_an_eager_search_finds() {
         let recipe = stack.recipe();
         let shaper = Shaper::new(&stack.preset, &facts, None);
         let names = knobs(&trials);
-        let checker = Checker::new(&UnderTrial::new(&shaper, &recipe, &names));
+        let scope = scope_of(&stack.preset, &recipe, &facts, None);
+        let checker = Checker::new(&UnderTrial::new(&shaper, &recipe, &scope, &names));
         let nearest = nearest_legal(&checker, &trials);
         assert_eq!(nearest, eager(&checker, &trials), "seed {seed}: {set:?}");
         match nearest {

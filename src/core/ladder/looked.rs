@@ -1,0 +1,80 @@
+//! Configurations of experiment and hardware that were looked at, and what they can be filled with.
+
+use super::fill::{Filled, Filler, Nearest};
+use super::laps::State;
+use super::reach::Reach;
+use crate::core::recipe::Values;
+
+/// Part of the best that is as good where nothing is as sure as was asked.
+pub(super) const HARDLY: f64 = 0.8;
+
+/// A state that is looked at.
+pub(super) struct Looked {
+    /// It.
+    pub state: State,
+    /// Values of the knobs under trial.
+    pub values: Values,
+    /// What can be moved from there: by what answers this failure, and where that may not be enough, by more.
+    pub reaches: Vec<Reach>,
+    /// How surely the GPUs are enough with all of it, as `Filled::order`.
+    pub at_best: f64,
+}
+
+/// What a state was filled with.
+pub(super) struct Candidate {
+    /// Cost, as of states.
+    pub cost: f64,
+    /// The values.
+    pub filled: Filled,
+    /// The state's number.
+    pub state: usize,
+}
+
+impl Candidate {
+    /// Of the state with this number.
+    pub fn of(filled: Filled, state: &State, number: usize) -> Self {
+        Self {
+            cost: state.cost + filled.loss,
+            filled,
+            state: number,
+        }
+    }
+}
+
+/// What comes nearest in each state where nothing is sure enough, by what answers this failure and by more. Those that
+/// others leave far behind are not looked at any closer.
+pub(super) fn unsure(
+    done: &[Looked],
+    found: &[Candidate],
+    filler: &mut Filler<'_>,
+) -> Vec<Candidate> {
+    let states = done.iter().enumerate();
+    let states = states.filter(|(at, _)| found.iter().all(|c| c.state != *at));
+    let mut states: Vec<(usize, &Looked)> = states.collect();
+    states.sort_by(|(_, a), (_, b)| b.at_best.total_cmp(&a.at_best));
+    let far = |nearest: &[(usize, &Reach, Nearest)]| {
+        let orders = nearest.iter().map(|(_, _, near)| near.least.order());
+        orders.fold(0.0, f64::max) * HARDLY * HARDLY
+    };
+    let mut nearest: Vec<(usize, &Reach, Nearest)> = Vec::new();
+    for (at, looked) in states {
+        if looked.at_best < far(&nearest) {
+            break;
+        }
+        for reach in &looked.reaches {
+            let near = filler.nearest(&looked.values, reach);
+            nearest.extend(near.map(|near| (at, reach, near)));
+        }
+    }
+    // In the order of the states, for of equals the last is the surest.
+    nearest.sort_by_key(|(at, ..)| *at);
+    let worth = far(&nearest);
+    let candidate = |(at, reach, near): (usize, &Reach, Nearest)| {
+        let filled = match near.least.order() >= worth {
+            true => filler.surest(near, &done[at].values, reach),
+            false => near.least,
+        };
+        Candidate::of(filled, &done[at].state, at)
+    };
+    nearest.into_iter().map(candidate).collect()
+}
