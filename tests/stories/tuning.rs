@@ -21,9 +21,9 @@ fn what_is_proposed_for_the_example_fits_at_once() {
         "oomctl submit --fresh --preset verl-grpo --dataset diamonds-seed0 --backend local --set",
     ]);
     let bold = place
-        .run(&["tune", "diamonds-seed0-1", "--risk", "0.8"])
+        .run(&["tune", "diamonds-seed0-1", "--risk", "0.6"])
         .ends(0);
-    bold.says(&["larger-logprob-batch", "0.86"]);
+    bold.says(&["larger-logprob-batch", "0.69"]);
     let view = place
         .run(&["tune", "diamonds-seed0-1", "--json"])
         .ends(0)

@@ -24,8 +24,6 @@ const LEAST_EFFECTIVE: f64 = 24.0;
 const FILL_SPREAD: f64 = 0.3;
 /// Least share of the limit that the longest sequence is taken to fill.
 const LONGEST: f64 = 0.85;
-/// Relative spread of logits where the ways through the code are known.
-const PATH_SPREAD: f64 = 0.12;
 /// One guess in so many has an optimizer without temporaries.
 const FUSED_OPTIMIZER: u32 = 4;
 /// Spread of an engine's share against that of states: it takes what it is given, within its own rounding.
@@ -68,9 +66,6 @@ impl Forecast {
     pub fn new(spec: &Spec, profile: &Profile) -> Self {
         let mut spreads = spreads(profile);
         spreads[Kind::Engine as usize] *= SHARE_SPREAD;
-        if !profile.loss_paths.is_empty() {
-            spreads[Kind::Logits as usize] = PATH_SPREAD;
-        }
         let paths = profile.paths();
         let middle = spec.fill.unwrap_or(profile.fill);
         let guess = |i: u32| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::guess::Guess;
-use crate::core::memory::{KINDS, Kind, Loss, Phase, PhaseTerms, Spec};
+use crate::core::memory::{KINDS, Kind, Phase, PhaseTerms, Spec};
 
 /// Sequences of a micro batch that is as full as is expected.
 const FILLED: f64 = 8.0;
@@ -19,8 +19,8 @@ fn mixed(sequences: f64) -> f64 {
 #[derive(Debug, Clone)]
 pub(super) struct Need {
     pub sums: [f64; KINDS],
-    /// How near the sequences whose lengths add up to what moves come to their mean; 0 where they are padded, or make up a
-    /// budget.
+    /// How near the sequences whose lengths add up to what moves come to their mean; `None` where they are padded, or make
+    /// up a budget.
     pub mixed: Option<f64>,
     /// What each way from logits to a loss takes of them, as a factor.
     paths: Arc<[f64]>,
@@ -48,7 +48,7 @@ impl Need {
         Self {
             sums,
             mixed: sequences(spec, phase.phase).map(mixed),
-            paths: Arc::clone(&loss(spec, phase.phase).by_path),
+            paths: Arc::clone(&spec.loss_of(phase.phase).by_path),
             temporaries,
         }
     }
@@ -80,15 +80,6 @@ impl Need {
     /// Share of its limit that is filled under a guess.
     pub fn filled(&self, guess: &Guess) -> f64 {
         self.mixed.map_or(1.0, |mixed| guess.filled(mixed))
-    }
-}
-
-/// The loss of a phase.
-fn loss(spec: &Spec, phase: Phase) -> &Loss {
-    match (phase, &spec.rollout) {
-        (Phase::OldLogprob, Some(rollout)) => &rollout.logprob_loss,
-        (Phase::RefLogprob, Some(rollout)) => &rollout.ref_loss,
-        _ => &spec.loss,
     }
 }
 

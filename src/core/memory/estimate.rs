@@ -13,6 +13,10 @@ use crate::core::units::GIB;
 const FULL: f64 = 0.995;
 /// Standard deviations of a normal distribution on each side of the middle that hold 90 %.
 const Z90: f64 = 1.645;
+/// Halvings of a range in which an end of an interval is looked for.
+const HALVINGS: u32 = 24;
+/// Relative spread of logits on one of the ways from them to a loss.
+const PATH_SPREAD: f64 = 0.12;
 
 /// Memory of one GPU in one phase, with its interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -80,11 +84,12 @@ pub fn sums(phase: &PhaseTerms) -> [f64; KINDS] {
 }
 
 /// Standard deviation of a phase in bytes: what moves each kind, and what no factor explains, as
-/// independent of each other.
-fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile) -> f64 {
+/// independent of each other. `logits` is a factor on theirs.
+fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile, logits: f64) -> f64 {
     let spreads = spreads(profile);
     let mut parts = sums(phase);
     parts[Kind::Activations as usize] += phase.cache_bytes;
+    parts[Kind::Logits as usize] *= logits;
     let squares: f64 = parts
         .iter()
         .zip(spreads)
@@ -97,13 +102,73 @@ fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile) -> f64 {
     doubt * (squares + (profile.spread_gib * GIB).powi(2)).sqrt()
 }
 
-/// Relative standard deviation of each kind.
+/// An amount of which one of several ways decides: the probability of each, its middle and its standard deviation.
+struct Amount(Vec<(f64, f64, f64)>);
+
+impl Amount {
+    /// Of a phase, by the ways through the stack's code from logits to a loss.
+    fn of(spec: &Spec, phase: &PhaseTerms, profile: &Profile, middle: &Factors) -> Self {
+        let needed = need(phase, middle);
+        let logits = sums(phase)[Kind::Logits as usize] * middle.of(Kind::Logits);
+        if profile.loss_paths.is_empty() || logits <= 0.0 {
+            return Self(vec![(1.0, needed, deviation(spec, phase, profile, 1.0))]);
+        }
+        let factors = spec.loss_of(phase.phase).by_path.iter();
+        let ways = profile
+            .paths()
+            .into_iter()
+            .zip(factors)
+            .map(|(path, factor)| {
+                let sigma = deviation(spec, phase, profile, *factor);
+                (path.chance, needed + logits * (factor - 1.0), sigma)
+            });
+        Self(ways.collect())
+    }
+
+    /// Probability that it is at most `total`.
+    fn within(&self, total: f64) -> f64 {
+        let ways = self.0.iter();
+        ways.map(|(chance, bytes, sigma)| chance * within(total, *bytes, *sigma))
+            .sum()
+    }
+
+    /// Lower and upper end of its 90 % interval.
+    fn interval(&self) -> (f64, f64) {
+        let ends = |sign: f64| self.0.iter().map(move |(_, b, s)| b + sign * Z90 * s);
+        let least = ends(-1.0).fold(f64::INFINITY, f64::min);
+        let most = ends(1.0).fold(f64::NEG_INFINITY, f64::max);
+        if self.0.len() == 1 {
+            return (least, most);
+        }
+        (
+            self.quantile(0.05, least, most),
+            self.quantile(0.95, least, most),
+        )
+    }
+
+    /// What it is at most with a probability, between two bounds.
+    fn quantile(&self, probability: f64, mut low: f64, mut high: f64) -> f64 {
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(low, high);
+            match self.within(middle) < probability {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        high
+    }
+}
+
+/// Relative standard deviation of each kind; of logits on a known way, where the profile says which there are.
 #[must_use]
 pub fn spreads(profile: &Profile) -> [f64; KINDS] {
     let mut spreads = [0.0; KINDS];
     spreads[Kind::States as usize] = profile.spread_static;
     spreads[Kind::Activations as usize] = profile.spread_activations;
-    spreads[Kind::Logits as usize] = profile.spread_logits;
+    spreads[Kind::Logits as usize] = match profile.loss_paths.is_empty() {
+        true => profile.spread_logits,
+        false => PATH_SPREAD,
+    };
     spreads[Kind::Engine as usize] = profile.spread_static;
     spreads[Kind::Outside as usize] = profile.spread_activations;
     spreads
@@ -131,18 +196,19 @@ pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
     let mut fits = 1.0_f64;
     for phase in phases(spec, profile) {
         let needed = need(&phase, &middle);
-        let sigma = deviation(spec, &phase, profile);
+        let amount = Amount::of(spec, &phase, profile, &middle);
         let mut cache = phase.cache_bytes * middle.of(Kind::Activations);
         if let Some(total) = spec.gpu_bytes {
-            fits = fits.min(within(total, needed, sigma));
+            fits = fits.min(amount.within(total));
             cache = cache.min((total * FULL - needed).max(0.0));
         }
         let bytes = needed + cache;
+        let (low, high) = amount.interval();
         estimates.push(PhaseEstimate {
             phase: phase.phase,
             bytes,
-            low_bytes: (bytes - Z90 * sigma).max(0.0),
-            high_bytes: bytes + Z90 * sigma,
+            low_bytes: (low + cache).max(0.0),
+            high_bytes: high + cache,
             terms: sorted(phase.terms, &middle, cache),
             host_bytes: phase.host_bytes,
         });

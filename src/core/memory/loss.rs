@@ -41,8 +41,8 @@ pub struct Path {
     pub fp32: bool,
 }
 
-/// Ways through the code of a stack of which nothing is stated: one loss in four is in fp32, and a forward pass alone
-/// keeps more or fewer copies than its share. Chance, fp32, factor in training, and without gradients.
+/// Ways through the code of a stack of which nothing is stated: most losses are in fp32, and a version keeps more or fewer
+/// copies than another. Chance, fp32, factor in training, and without gradients.
 const GENERAL: [(f64, bool, f64, f64); 3] = [
     (0.3, false, 0.75, 0.75),
     (0.4, true, 1.0, 1.0),
@@ -76,9 +76,7 @@ impl Profile {
     /// A loss of a forward pass alone (log-probabilities).
     #[must_use]
     pub fn forward_loss(&self, name: &str) -> Loss {
-        let named = self.logits_forward.get(name);
-        let bytes = named.or_else(|| self.logits_forward.get("other"));
-        let bytes = bytes.copied().unwrap_or(FORWARD);
+        let bytes = self.forward_logit_bytes(name);
         let general = GENERAL.map(|(.., factor)| factor);
         self.by_path(bytes, general, |path| path.logits_forward.get(name))
     }
@@ -97,6 +95,3 @@ impl Profile {
         Loss { bytes, by_path }
     }
 }
-
-/// Bytes per logit of a forward pass alone where nothing is stated.
-pub(super) const FORWARD: f64 = 6.0;

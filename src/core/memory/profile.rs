@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::loss::{FORWARD, LossPath};
+use super::loss::LossPath;
 
 /// Constants of one training stack. All have a default that suits an unknown one.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -172,7 +172,7 @@ const LOGITS: [(&str, f64); 6] = [
 ];
 
 /// The same of a forward pass alone.
-const FORWARD_LOGITS: [(&str, f64); 3] = [("other", FORWARD), ("chunked", 3.0), ("fused", 0.4)];
+const FORWARD_LOGITS: [(&str, f64); 3] = [("other", 6.0), ("chunked", 3.0), ("fused", 0.4)];
 
 impl Profile {
     /// Bytes per logit for a loss: the profile's own under one of these circumstances (`LOSS.MARK`), or in all, else
@@ -183,17 +183,26 @@ impl Profile {
         if let Some(bytes) = marked.filter_map(|key| self.logits.get(&key)).next() {
             return *bytes;
         }
-        let general = || {
-            LOGITS
-                .iter()
-                .find(|(name, _)| *name == loss)
-                .map(|(_, b)| *b)
-        };
-        let named = self.logits.get(loss).copied().or_else(general);
-        named
-            .or_else(|| self.logits.get("other").copied())
-            .unwrap_or(LOGITS[0].1)
+        named(&self.logits, &LOGITS, loss)
     }
+
+    /// The same of a forward pass alone.
+    #[must_use]
+    pub fn forward_logit_bytes(&self, loss: &str) -> f64 {
+        named(&self.logits_forward, &FORWARD_LOGITS, loss)
+    }
+}
+
+/// What a profile says of a loss, else what that takes elsewhere, else what the profile says of any other.
+fn named(own: &BTreeMap<String, f64>, general: &[(&str, f64)], loss: &str) -> f64 {
+    let elsewhere = |loss: &str| general.iter().find(|(name, _)| *name == loss);
+    let stated = own.get(loss).copied();
+    let known = stated.or_else(|| elsewhere(loss).map(|(_, bytes)| *bytes));
+    let other = || own.get("other").copied();
+    known
+        .or_else(other)
+        .or_else(|| elsewhere("other").map(|(_, bytes)| *bytes))
+        .unwrap_or_default()
 }
 
 /// The stacks that are known.

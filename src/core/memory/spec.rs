@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::loss::Loss;
+use super::phases::Phase;
 
 /// Dimensions of a decoder-only transformer (or one that is counted as such).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -295,5 +296,15 @@ impl Spec {
     #[must_use]
     pub fn tokens(&self) -> f64 {
         self.micro_batch * self.sequence / self.context_parallel
+    }
+
+    /// The loss of a phase: log-probabilities name their own.
+    #[must_use]
+    pub fn loss_of(&self, phase: Phase) -> &Loss {
+        match (phase, &self.rollout) {
+            (Phase::OldLogprob, Some(rollout)) => &rollout.logprob_loss,
+            (Phase::RefLogprob, Some(rollout)) => &rollout.ref_loss,
+            _ => &self.loss,
+        }
     }
 }

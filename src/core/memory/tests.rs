@@ -390,20 +390,40 @@ fn ways_through_the_code_take_what_the_profile_says_of_them() {
 
 #[test]
 fn graphs_and_context_of_an_engine_are_there_while_weights_are_handed_over() {
-    let bytes = |graphs: bool| {
+    let woken = |graphs: bool| {
         let job = serde_json::json!({ "engine_share": 0.4, "cuda_graphs": graphs });
         bytes(&of(job), Phase::WakeUp)
     };
-    assert!(bytes(true) > bytes(false) + 0.9 * GIB);
-    let apart = |text| bytes_of_wake_up(text);
-    assert!(apart(r#"{ "engine_outside_gib": 3 }"#) > apart("{}") + GIB);
+    assert!(woken(true) > woken(false) + 0.9 * GIB);
+    let outside = |profile: &str| {
+        let job = serde_json::json!({ "engine_share": 0.4 });
+        bytes(&with(profile, job), Phase::WakeUp)
+    };
+    assert!(outside(r#"{ "engine_outside_gib": 3 }"#) > outside("{}") + GIB);
 }
 
-fn bytes_of_wake_up(profile: &str) -> f64 {
-    bytes(
-        &with(profile, serde_json::json!({ "engine_share": 0.4 })),
-        Phase::WakeUp,
-    )
+#[test]
+fn where_ways_through_the_code_decide_the_interval_holds_what_they_take() {
+    let ways = |text: &str, gpu_gib: f64| {
+        let text = format!(r#"{{ "logits": {{ "a": 10 }}, "loss_paths": [{text}] }}"#);
+        let job =
+            serde_json::json!({ "loss_impl": "a", "micro_batch": 64, "gpu_total_gib": gpu_gib });
+        let estimate = with(&text, job);
+        let forward = estimate.phases.iter().find(|p| p.phase == Phase::Forward);
+        (forward.unwrap().clone(), estimate.fits_probability.unwrap())
+    };
+    let few = r#"{ "chance": 1, "logits": { "a": 4 } }"#;
+    let many = r#"{ "chance": 1, "logits": { "a": 24 } }"#;
+    let ((least, _), (most, _)) = (ways(few, 80.0), ways(many, 80.0));
+    assert!(least.high_bytes < most.low_bytes);
+    // A GPU between the two.
+    let between = f64::midpoint(least.high_bytes, most.low_bytes) / GIB;
+    let (both, half) = ways(&format!("{few}, {many}"), between);
+    assert!((0.4..0.6).contains(&half), "{half}");
+    // Each end lies in the interval of one of them, for a tenth of that is beyond both ends.
+    assert!(least.low_bytes < both.low_bytes && both.low_bytes < least.high_bytes);
+    assert!(most.low_bytes < both.high_bytes && both.high_bytes < most.high_bytes);
+    assert!(off(both.bytes, least.bytes) < 1e-9);
 }
 
 #[test]
