@@ -3,6 +3,7 @@
 
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::Spec;
+use crate::core::memory::logistic::{SCALE, curve};
 use crate::core::units::GIB;
 
 /// Bytes per logit of these.
@@ -55,8 +56,9 @@ impl EngineRoom {
     /// Probability that the share of a job is enough for its engine.
     pub fn fits(self, spec: &Spec) -> f64 {
         let Some(room) = room(spec) else { return 1.0 };
-        let (low, high) = (curve(self.too_little), curve(self.enough));
-        ((curve(room) - low) / (high - low).max(f64::EPSILON)).clamp(0.0, 1.0)
+        let below = |room: f64| curve(room / SCALE);
+        let (low, high) = (below(self.too_little), below(self.enough));
+        ((below(room) - low) / (high - low).max(f64::EPSILON)).clamp(0.0, 1.0)
     }
 }
 
@@ -127,9 +129,4 @@ impl Need {
             spread: SPREAD.hypot(activations * ACTIVATION_SPREAD),
         })
     }
-}
-
-/// The logistic curve with standard deviation 1.
-fn curve(x: f64) -> f64 {
-    1.0 / (1.0 + (-x * std::f64::consts::PI / 3.0_f64.sqrt()).exp())
 }

@@ -4,8 +4,9 @@
 use super::forecast::Peak;
 use super::guess::Guess;
 use super::need::Need;
-use super::request::{Request, bell, bytes, curve};
+use super::request::{Request, bytes};
 use crate::core::diagnose::{Class, Incident};
+use crate::core::memory::logistic::{bell, curve};
 use crate::core::memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};
 use crate::core::units::GIB;
 
@@ -97,7 +98,8 @@ impl Evidence {
         }
     }
 
-    /// The guess as it is, and with micro batches that are as full as a request for logits says.
+    /// The guess as it is, and with micro batches that are as full as a request for logits says; each with something on
+    /// top where the job would have fitted.
     pub fn ways(&self, guess: &Guess, full: impl Fn(&Guess) -> f64) -> impl Iterator<Item = Guess> {
         let need = self.fatal.first().filter(|_| self.told);
         let ways = match (need, self.request.as_ref()) {

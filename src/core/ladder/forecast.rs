@@ -11,6 +11,7 @@ use super::guess::{Guess, Odds};
 use super::need::{Job, Need};
 use crate::core::diagnose::Incident;
 use crate::core::measure::{GpuPeak, Measured};
+use crate::core::memory::logistic::{SCALE, bell};
 use crate::core::memory::{KINDS, Kind, Path, Phase, PhaseTerms, Profile, Spec, phases, spreads};
 use crate::core::units::{Bytes, GIB};
 
@@ -203,6 +204,10 @@ impl Forecast {
     }
 }
 
+/// One deviate in so many is wider, by this factor.
+const WIDE: u32 = 5;
+const WIDER: f64 = 2.0;
+
 /// Number `i` of a fixed, evenly spread series of normal deviates, one series for each dimension, a fifth of
 /// them with double the spread: the additive recurrence of Roberts (2018) through the inverse of the logistic
 /// curve, which has the normal's middle and heavier tails.
@@ -219,9 +224,9 @@ fn normal(i: u32, dimension: usize) -> f64 {
     ];
     let step = ROOTS.get(dimension).copied().unwrap_or(0.5);
     let u = (0.5 + f64::from(i) * step).fract().clamp(1e-6, 1.0 - 1e-6);
-    let deviate = (u / (1.0 - u)).ln() * 3.0_f64.sqrt() / std::f64::consts::PI;
-    if i.is_multiple_of(5) {
-        2.0 * deviate
+    let deviate = (u / (1.0 - u)).ln() * SCALE;
+    if i.is_multiple_of(WIDE) {
+        WIDER * deviate
     } else {
         deviate
     }
@@ -229,12 +234,9 @@ fn normal(i: u32, dimension: usize) -> f64 {
 
 /// The density of these deviates.
 fn density(x: f64) -> f64 {
-    let scale = 3.0_f64.sqrt() / std::f64::consts::PI;
-    let one = |x: f64| {
-        let tail = (-x.abs() / scale).exp();
-        tail / (scale * (1.0 + tail) * (1.0 + tail))
-    };
-    0.8 * one(x) + 0.2 * 0.5 * one(0.5 * x)
+    let one = |x: f64| bell(x / SCALE) / (4.0 * SCALE);
+    let wide = 1.0 / f64::from(WIDE);
+    (1.0 - wide) * one(x) + wide * one(x / WIDER) / WIDER
 }
 
 /// The path at a place among all chances.

@@ -1,5 +1,6 @@
 //! Memory of a node that a job needs beside its GPUs, and how much there is.
 
+use crate::core::memory::logistic::within;
 use crate::core::memory::{Profile, Spec, phases};
 use crate::core::recipe::{ClusterFacts, Preset, Role, Value, Values};
 use crate::core::units::{Bytes, GIB};
@@ -43,8 +44,7 @@ impl HostNeed {
     pub fn fits(self, limit: f64, factor: f64) -> f64 {
         let own = self.processes * PROCESS_SPREAD;
         let sigma = own.hypot(self.offloaded * OFFLOAD_SPREAD) * factor;
-        let scale = (sigma * 3.0_f64.sqrt() / std::f64::consts::PI).max(1.0);
-        1.0 / (1.0 + (-(limit - self.bytes() * factor) / scale).exp())
+        within(limit, self.bytes() * factor, sigma)
     }
 }
 

@@ -11,6 +11,7 @@ use super::evidence::{fatal_phases, least_need};
 use super::tune::Judgement;
 use crate::core::diagnose::Incident;
 use crate::core::measure::{Measured, Quantity};
+use crate::core::memory::logistic::within;
 use crate::core::memory::{Estimate, Kind, Phase, PhaseEstimate, Profile, Spec, estimate};
 use crate::core::units::{Bytes, GIB};
 
@@ -88,7 +89,7 @@ impl<'a> Observed<'a> {
         for phase in &other.phases {
             let (bytes, deviation) = self.expected(phase);
             let bytes = bytes.max(self.least(phase));
-            fits = fits.min(curve((self.total - bytes) / deviation));
+            fits = fits.min(within(self.total, bytes, deviation));
             if fullest.is_none_or(|(most, _)| bytes > most) {
                 fullest = Some((bytes, phase));
             }
@@ -183,11 +184,6 @@ fn peak(measured: &Measured, base: &Estimate) -> Option<Peak> {
 #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 fn bytes(bytes: Bytes) -> f64 {
     bytes.0 as f64
-}
-
-/// The logistic curve with the deviation of one.
-fn curve(x: f64) -> f64 {
-    1.0 / (1.0 + (-x * std::f64::consts::PI / 3.0_f64.sqrt()).exp())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::guess::Guess;
 use crate::core::diagnose::Incident;
+use crate::core::memory::logistic::bell;
 use crate::core::memory::{Kind, Phase, PhaseTerms, Spec};
 use crate::core::units::Bytes;
 
@@ -158,17 +159,6 @@ fn activations(phase: &PhaseTerms) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 pub(super) fn bytes(of: Bytes) -> f64 {
     of.0 as f64
-}
-
-/// The density of the logistic distribution, 1 in the middle.
-pub(super) fn bell(x: f64) -> f64 {
-    let tail = (-x.abs()).exp();
-    4.0 * tail / ((1.0 + tail) * (1.0 + tail))
-}
-
-/// The logistic curve.
-pub(super) fn curve(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::factors::Factors;
+use super::logistic::within;
 use super::phases::{Phase, PhaseTerms, phases};
 use super::profile::Profile;
 use super::spec::Spec;
@@ -245,11 +246,4 @@ fn sorted(mut terms: Vec<Term>, factors: &Factors, cache: f64) -> Vec<Term> {
     }
     terms.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     terms
-}
-
-/// Probability that an amount around `bytes` is at most `total`: the logistic curve with the same
-/// spread, whose tails are heavier than the normal distribution's.
-fn within(total: f64, bytes: f64, sigma: f64) -> f64 {
-    let scale = (sigma * 3.0_f64.sqrt() / std::f64::consts::PI).max(1.0);
-    1.0 / (1.0 + (-(total - bytes) / scale).exp())
 }

@@ -9,6 +9,7 @@ mod dimensions;
 mod engine;
 mod estimate;
 mod factors;
+pub mod logistic;
 mod loss;
 mod phases;
 mod profile;
