@@ -7,8 +7,8 @@ use super::{Filled, Filler, LIKELY};
 use crate::core::recipe::{Value, Values};
 
 /// Numbers that are tried as the first to be raised, and a loss that is not worth it.
-const MOST_FIRSTS: usize = 2;
-const NO_LOSS: f64 = 0.03;
+const MOST_FIRSTS: usize = 4;
+const NO_LOSS: f64 = 0.01;
 
 impl Filler<'_> {
     /// Numbers without those values that are not sure enough even while the others are at their least.
