@@ -160,6 +160,7 @@ impl Search<'_> {
         self.choose(start, &done, found, usable.skipped, &mut filler)
     }
 
+    /// What can be moved from a state, with what that costs there, and how surely the GPUs are enough at best.
     fn look(&self, state: State, usable: &Usable<'_>, filler: &mut Filler<'_>) -> Looked {
         let values = self.values(&state.shape);
         let reach = |rungs| {
