@@ -191,12 +191,13 @@ fn a_requeued_job_is_followed_through_its_second_life() {
     wait_for(60, "the job waits again", || {
         (state(&place, &id) == "PENDING").then_some(())
     });
-    // Slurm starts it again after two minutes by itself.
+    // Slurm starts it again after two minutes by itself. In the second of the requeue it would not: the new credential is
+    // taken for the revoked one ("Killing non-startable batch job: Job credential revoked").
     wait_for(60, "its begin is moved", || {
         let told = super::cluster::slurm(
             &place.conf,
             "scontrol",
-            &["update", &format!("JobId={id}"), "StartTime=now"],
+            &["update", &format!("JobId={id}"), "StartTime=now+3"],
         );
         told.status.success().then_some(())
     });

@@ -38,7 +38,10 @@ fn cancel_ends_every_process_of_the_job() {
     let mut place = weaver::project("");
     place.set("WEAVER", "sleep");
     place.run(&["submit", "--backend", "local"]).ends(0);
-    place.wait_for("the trainer's child", || place.has("child.1"));
+    // The file is there before what is written into it.
+    place.wait_for("the trainer's child", || {
+        place.has("child.1") && !place.read("child.1").trim().is_empty()
+    });
     let (parent, child) = (place.read("pid.1"), place.read("child.1"));
     assert!(alive(&parent) && alive(&child));
     place
