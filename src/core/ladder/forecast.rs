@@ -112,8 +112,8 @@ impl Forecast {
             .iter()
             .flat_map(|guess| evidence.ways(guess, full));
         self.guesses = ways.collect();
-        let explained = |guess: &Guess| evidence.explained(guess);
-        let explained: Vec<f64> = self.guesses.iter().map(explained).collect();
+        let explained = self.guesses.iter().map(|guess| evidence.explained(guess));
+        let explained: Vec<f64> = explained.collect();
         let mut sharpness = 1.0;
         for _ in 0..12 {
             let pairs = self.guesses.iter().zip(&explained);

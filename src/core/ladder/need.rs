@@ -118,15 +118,19 @@ impl Job {
 
     /// Bytes that all phases lack together under a guess.
     pub fn missing_in_all(&self, guess: &Guess) -> f64 {
-        let total = self.total.unwrap_or(f64::NEG_INFINITY);
+        let total = self.capacity();
         let missing = self.needs.iter().map(|need| need.bytes(guess) - total);
         missing.map(|missing| missing.max(0.0)).sum()
+    }
+
+    fn capacity(&self) -> f64 {
+        self.total.unwrap_or(f64::NEG_INFINITY)
     }
 
     /// Bytes that the fullest phase lacks under a guess; without end where the capacity of the GPU is unknown.
     pub fn missing(&self, guess: &Guess) -> f64 {
         let needs = self.needs.iter().map(|need| need.bytes(guess));
-        needs.fold(0.0, f64::max) - self.total.unwrap_or(f64::NEG_INFINITY)
+        needs.fold(0.0, f64::max) - self.capacity()
     }
 }
 

@@ -121,15 +121,15 @@ impl Search<'_> {
             let state = match next {
                 Open::State(state) => *state,
                 Open::Lap(from, rung, _) => {
-                    let from_state = &done[from].state;
-                    let laps = from_state.after(rung);
+                    let before = &done[from];
+                    let laps = before.state.after(rung);
                     if seen.contains(&laps) {
                         continue;
                     }
-                    match self.laps.lap(from_state, rung) {
+                    match self.laps.lap(&before.state, rung) {
                         Ok(state) => {
                             seen.insert(laps);
-                            let state = self.thinned(state, from_state, rung, &mut filler);
+                            let state = self.thinned(state, before, rung, &mut filler);
                             open.push(Open::State(Box::new(state)));
                         }
                         Err(reason) if from == 0 => usable.skipped.push(Skipped {
@@ -189,14 +189,14 @@ impl Search<'_> {
     fn thinned(
         &self,
         mut state: State,
-        before: &State,
+        before: &Looked,
         rung: &RungSpec,
         filler: &mut Filler<'_>,
     ) -> State {
         if reach::thins(self.view.footing, rung) {
-            let values = [before, &state].map(|s| self.values(&s.shape));
+            let values = self.values(&state.shape);
             let usual = reach::loss(rung);
-            let loss = filler.thinned(&values[0], &values[1]).unwrap_or(usual);
+            let loss = filler.thinned(&before.values, &values).unwrap_or(usual);
             state.cost += loss - usual;
             state.loss += loss - usual;
         }

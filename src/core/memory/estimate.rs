@@ -107,10 +107,9 @@ fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile, logits: f64) ->
 struct Amount(Vec<(f64, f64, f64)>);
 
 impl Amount {
-    /// Of a phase, by the ways through the stack's code from logits to a loss.
-    fn of(spec: &Spec, phase: &PhaseTerms, profile: &Profile, middle: &Factors) -> Self {
-        let needed = need(phase, middle);
-        let logits = sums(phase)[Kind::Logits as usize] * middle.of(Kind::Logits);
+    /// Of a phase that needs so much in the middle, of it so much for logits, by the ways through the stack's code from
+    /// those to a loss.
+    fn of(spec: &Spec, phase: &PhaseTerms, profile: &Profile, needed: f64, logits: f64) -> Self {
         if profile.loss_paths.is_empty() || logits <= 0.0 {
             return Self(vec![(1.0, needed, deviation(spec, phase, profile, 1.0))]);
         }
@@ -197,7 +196,8 @@ pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
     let mut fits = 1.0_f64;
     for phase in phases(spec, profile) {
         let needed = need(&phase, &middle);
-        let amount = Amount::of(spec, &phase, profile, &middle);
+        let logits = sums(&phase)[Kind::Logits as usize] * middle.of(Kind::Logits);
+        let amount = Amount::of(spec, &phase, profile, needed, logits);
         let mut cache = phase.cache_bytes * middle.of(Kind::Activations);
         if let Some(total) = spec.gpu_bytes {
             fits = fits.min(amount.within(total));

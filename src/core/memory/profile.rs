@@ -196,13 +196,11 @@ impl Profile {
 /// What a profile says of a loss, else what that takes elsewhere, else what the profile says of any other.
 fn named(own: &BTreeMap<String, f64>, general: &[(&str, f64)], loss: &str) -> f64 {
     let elsewhere = |loss: &str| general.iter().find(|(name, _)| *name == loss);
-    let stated = own.get(loss).copied();
-    let known = stated.or_else(|| elsewhere(loss).map(|(_, bytes)| *bytes));
-    let other = || own.get("other").copied();
-    known
-        .or_else(other)
-        .or_else(|| elsewhere("other").map(|(_, bytes)| *bytes))
-        .unwrap_or_default()
+    let of = |loss: &str| {
+        let own = own.get(loss).copied();
+        own.or_else(|| elsewhere(loss).map(|(_, bytes)| *bytes))
+    };
+    of(loss).or_else(|| of("other")).unwrap_or_default()
 }
 
 /// The stacks that are known.

@@ -121,12 +121,10 @@ impl<'a> Checker<'a> {
         };
         let rules = self.rules.iter().enumerate();
         let about = rules.filter(|(_, c)| c.lens.tried.contains(knob));
-        let about: Vec<(usize, Vec<_>)> = about
+        let about: Vec<_> = about
             .filter_map(|(rule, c)| {
-                Some((
-                    rule,
-                    c.lens.tried.iter().map(beside).collect::<Option<_>>()?,
-                ))
+                let all: Option<Vec<_>> = c.lens.tried.iter().map(beside).collect();
+                Some((rule, all?))
             })
             .collect();
         move |value: &Value| {
