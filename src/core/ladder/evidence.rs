@@ -4,7 +4,7 @@
 use super::forecast::Peak;
 use super::guess::Guess;
 use super::need::Need;
-use super::request::{Request, bytes};
+use super::request::{Request, bytes, for_embeddings};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::logistic::{bell, curve};
 use crate::core::memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};
@@ -16,6 +16,8 @@ const DOUBT: f64 = 0.5 * GIB;
 const MISFIT: f64 = 0.02;
 /// Probability of something that no formula has, where what a guess has does not explain the failure.
 const UNKNOWN: f64 = 0.01;
+/// Share of a GPU that what ran out of memory needs beyond the least that is known of it, in the mean.
+const BEYOND: f64 = 0.03;
 /// Doubt in bytes in what lies outside the allocator, which the message's figures give to a page.
 const OUTSIDE_DOUBT: f64 = 0.15 * GIB;
 /// What one attempt tells.
@@ -32,6 +34,10 @@ pub(super) struct Evidence {
     told: bool,
     /// The least that the fullest of them needed.
     least: f64,
+    /// Of it what was free but in pieces, where the request can have been for the gradient of the embeddings.
+    pieces: Option<f64>,
+    /// The request was for something else, so that nothing was in pieces between gradients.
+    other: bool,
     /// What lay outside the allocator of the program that died, in bytes.
     outside: Option<f64>,
     /// The request that failed, where it can have been for logits.
@@ -86,6 +92,9 @@ impl Evidence {
         let whole = peaks.iter().filter(|p| p.phase.is_none());
         let fatal = reached.first().filter(|_| !told.is_empty());
         let request = fatal.and_then(|phase| Request::new(spec, incident, phase));
+        let last = incident
+            .requested_bytes
+            .map(|requested| for_embeddings(spec, bytes(requested)));
         Self {
             total,
             most: whole.map(|p| bytes(p.bytes)).fold(total, f64::min),
@@ -93,6 +102,11 @@ impl Evidence {
             fatal: reached.iter().map(needs).collect(),
             told: !told.is_empty(),
             least: least_need(incident, total),
+            pieces: incident
+                .reserved_unallocated_bytes
+                .map(bytes)
+                .filter(|_| last == Some(true)),
+            other: last == Some(false),
             outside: outside(incident),
             request,
         }
@@ -121,8 +135,11 @@ impl Evidence {
             let seen = seen.map_or(1.0, |seen| bell((need - seen) / DOUBT));
             mixed(seen * curve((self.most - need) / DOUBT))
         });
-        let died = self.died(guess);
-        let died = died.map_or(1.0, |need| curve((need - self.least) / DOUBT));
+        let died = self.in_pieces(guess).or_else(|| {
+            let need = self.died(guess)?;
+            Some(curve((need - self.least) / DOUBT))
+        });
+        let died = died.unwrap_or(1.0);
         (passed.product::<f64>() * self.figures(guess)).ln() + died.ln()
     }
 
@@ -131,7 +148,7 @@ impl Evidence {
     fn enough(&self, guess: Guess) -> Guess {
         match self.died(&guess) {
             Some(need) if need <= self.total => Guess {
-                unknown: guess.unknown + self.least.max(self.total) - need,
+                unknown: guess.unknown + self.least.max(self.total) + self.beyond(&guess) - need,
                 weight: guess.weight * UNKNOWN,
                 ..guess
             },
@@ -139,9 +156,29 @@ impl Evidence {
         }
     }
 
+    /// How likely as much was in pieces, beside what was not; `None` where no phase has any.
+    fn in_pieces(&self, guess: &Guess) -> Option<f64> {
+        let seen = self.pieces?;
+        let of = |need: &Need| {
+            let whole = curve((need.whole(guess) - (self.least - seen)) / DOUBT);
+            Some(whole * curve((need.pieces(guess)? - seen) / DOUBT))
+        };
+        self.fatal.iter().filter_map(of).reduce(f64::max)
+    }
+
+    /// What a guess needs beyond the least that is known, in bytes: the request that failed need not have been the last. Its
+    /// distribution is exponential.
+    fn beyond(&self, guess: &Guess) -> f64 {
+        let place = (f64::from(guess.number) * 0.754_877_7).fract();
+        -place.max(1e-4).ln() * BEYOND * self.total
+    }
+
     /// Bytes of the fullest of the phases in which it died.
     fn died(&self, guess: &Guess) -> Option<f64> {
-        let needs = self.fatal.iter().map(|need| need.bytes(guess));
+        let needs = self.fatal.iter().map(|need| match self.other {
+            true => need.whole(guess),
+            false => need.bytes(guess),
+        });
         needs.reduce(f64::max)
     }
 

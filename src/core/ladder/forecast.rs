@@ -77,6 +77,7 @@ impl Forecast {
             let path = drawn(&paths, f64::from(scattered(i)) / 65_536.0);
             let fused = scattered(i).is_multiple_of(FUSED_OPTIMIZER);
             Guess {
+                number: i,
                 kinds,
                 constant: profile.spread_gib * GIB * normal(i, KINDS),
                 unknown: 0.0,

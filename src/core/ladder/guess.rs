@@ -11,6 +11,8 @@ const AT_ONCE: usize = 32;
 /// A guess at the hidden factors of a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Guess {
+    /// Its number, by which it draws what is luck.
+    pub number: u32,
     /// Factor on each kind of term.
     pub kinds: [f64; KINDS],
     /// Bytes on top, in every phase.

@@ -22,6 +22,7 @@ mod moves;
 mod need;
 mod numbers;
 mod observed;
+mod pieces;
 mod predict;
 pub mod probe;
 mod reach;

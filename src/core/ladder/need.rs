@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::guess::Guess;
-use crate::core::memory::{KINDS, Kind, Phase, PhaseTerms, Spec};
+use super::pieces::Pieces;
+use crate::core::memory::{KINDS, Kind, PIECES, Phase, PhaseTerms, Spec};
 
 /// Sequences of a micro batch that is as full as is expected.
 const FILLED: f64 = 8.0;
@@ -26,22 +27,28 @@ pub(super) struct Need {
     paths: Arc<[f64]>,
     /// What the optimizer copies for its step, in bytes.
     temporaries: f64,
+    /// What is free but in pieces.
+    pieces: Pieces,
 }
 
 impl Need {
     /// A phase as it is from the second step on.
     pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
         let mut sums = [0.0; KINDS];
-        let mut temporaries = 0.0;
+        let (mut temporaries, mut pieces) = (0.0, 0.0);
         for term in &phase.terms {
-            if term.name == "optimizer temporaries" {
-                temporaries += term.bytes;
-                continue;
-            }
             // What is gathered is as large as the weights, whatever the sequences.
-            let kind = match term.name.starts_with("gathered") {
-                true => Kind::States,
-                false => term.kind,
+            let kind = match term.name {
+                "optimizer temporaries" => {
+                    temporaries += term.bytes;
+                    continue;
+                }
+                PIECES => {
+                    pieces += term.bytes;
+                    continue;
+                }
+                name if name.starts_with("gathered") => Kind::States,
+                _ => term.kind,
             };
             sums[kind as usize] += term.bytes;
         }
@@ -50,6 +57,7 @@ impl Need {
             mixed: sequences(spec, phase.phase).map(mixed),
             paths: Arc::clone(&spec.loss_of(phase.phase).by_path),
             temporaries,
+            pieces: Pieces::new(spec, pieces),
         }
     }
 
@@ -65,6 +73,16 @@ impl Need {
 
     /// Bytes under a guess.
     pub fn bytes(&self, guess: &Guess) -> f64 {
+        self.whole(guess) + self.pieces.under(guess.number)
+    }
+
+    /// Bytes in pieces under a guess; `None` where there are none.
+    pub fn pieces(&self, guess: &Guess) -> Option<f64> {
+        (self.pieces.bytes > 0.0).then(|| self.pieces.under(guess.number))
+    }
+
+    /// Bytes under a guess without what is in pieces.
+    pub fn whole(&self, guess: &Guess) -> f64 {
         let part = |kind: Kind| self.sums[kind as usize] * guess.kinds[kind as usize];
         let moves = part(Kind::Activations) + part(Kind::Logits) * self.path(guess.path);
         let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
@@ -153,7 +171,11 @@ fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
             let logits = |n: &Need, path| n.sums[Kind::Logits as usize] * n.path(path);
             let mut paths = 0..k.paths.len();
             let logits = paths.all(|path| logits(k, path) >= logits(&need, path));
-            parts && logits && fuller(k.mixed, need.mixed) && k.temporaries >= need.temporaries
+            parts
+                && logits
+                && fuller(k.mixed, need.mixed)
+                && k.temporaries >= need.temporaries
+                && k.pieces.bytes >= need.pieces.bytes
         };
         if !kept.iter().any(covers) {
             kept.push(need);

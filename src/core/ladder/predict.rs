@@ -237,7 +237,12 @@ impl Search<'_> {
             let (a, b) = (a.filled.order(), b.filled.order());
             a.total_cmp(&b)
         });
-        let last = surest.filter(|c| filler.might(&c.filled.values));
+        // Where nothing is likely, everything that saves is taken: of those that come about as near, what costs most.
+        let near = found
+            .iter()
+            .filter(|c| c.filled.order() >= best * HARDLY * HARDLY);
+        let last = near.max_by(|a, b| a.cost.total_cmp(&b.cost));
+        let last = last.filter(|c| filler.might(&c.filled.values));
         let worth = found.iter().filter(|c| c.filled.fits >= WORTH_AN_ATTEMPT);
         let worth = worth.chain(last);
         if let Some(decision) = self.first(start, done, worth, skipped.clone(), filler)? {

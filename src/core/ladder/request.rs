@@ -125,12 +125,20 @@ fn shares(spec: &Spec, requested: f64, phase: Phase) -> [Option<f64>; 2] {
         _ => 0.0,
     };
     let row = spec.model.vocab / spec.tensor_parallel;
-    let matrices = [1.0, 2.0, 4.0, 8.0].map(|width| width * row * spec.model.hidden);
-    let weights = matrices.iter().any(|m| (requested / m - 1.0).abs() < 0.01);
+    let weights = for_embeddings(spec, requested);
     LOGIT.map(|width| {
         let share = requested / (width * row * limit.max(1.0));
         Some(share).filter(|share| !weights && POSSIBLE.contains(share))
     })
+}
+
+/// Whether a request is as large as a matrix of embeddings, or both of them, or what comes back as their gradient.
+pub(super) fn for_embeddings(spec: &Spec, requested: f64) -> bool {
+    let matrix = spec.model.vocab / spec.tensor_parallel * spec.model.hidden;
+    let sizes = [1.0, 2.0, 4.0, 8.0].map(|width| width * matrix);
+    sizes
+        .iter()
+        .any(|size| (requested / size - 1.0).abs() < 0.01)
 }
 
 /// Bytes of a phase's states on the GPU: all of them, and without those that come with the first micro batch

@@ -138,6 +138,9 @@ impl List {
 const FRAGMENTS: f64 = 0.65;
 const MOST_FRAGMENTS: f64 = 0.12;
 
+/// Name of the memory that is free at the end of the backward pass, but in pieces.
+pub const PIECES: &str = "pieces between gradients";
+
 /// What the phases of training share.
 pub(super) struct Step {
     pub states: States,
@@ -240,7 +243,7 @@ impl Step {
             Kind::States,
             self.gathered.embedding_gradients,
         );
-        let last = last.add("fragments", Kind::Activations, self.gathered.pinned(a));
+        let last = last.add(PIECES, Kind::Activations, self.gathered.pinned(a));
         let (with, without) = (
             self.states.gradients,
             if late { self.states.gradients } else { 0.0 },

@@ -189,6 +189,11 @@ pub const TERMS: &[About] = &[
         "PyTorch CUDACachingAllocator; measured, per stack",
     ),
     about(
+        super::phases::PIECES,
+        "2 x gathered layers + 0.15 x what was kept: free, but too small for the gradient of the embeddings",
+        "PyTorch CUDACachingAllocator, release_cached_blocks",
+    ),
+    about(
         "constant",
         "small tensors that no formula names",
         "measured, per stack",

@@ -430,7 +430,7 @@ fn where_ways_through_the_code_decide_the_interval_holds_what_they_take() {
 fn a_whole_gradient_at_the_end_finds_fragments() {
     let job =
         || serde_json::json!({ "sharding": "fsdp", "precision": "fsdp_mp", "dp": 8, "gpus": 8 });
-    let fragments = |text| term(&with(text, job()), Phase::Backward, "fragments");
-    let whole = fragments(r#"{ "reduces_embeddings": true }"#);
-    assert!(whole > fragments("{}") + 0.2 * GIB, "{whole}");
+    let pieces = |text| term(&with(text, job()), Phase::Backward, PIECES);
+    let whole = pieces(r#"{ "reduces_embeddings": true }"#);
+    assert!(whole > pieces("{}") + 0.2 * GIB, "{whole}");
 }

@@ -4,9 +4,9 @@ use super::shipped::{Stack, grpo};
 use super::{incident, values};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::ladder::{Decision, Forecast, Outlook, Past, Shortfall, Step, ascend, predict};
-use crate::core::memory::spec_of;
+use crate::core::memory::{Spec, spec_of};
 use crate::core::recipe::{Effect, Layer, Value};
-use crate::core::units::Bytes;
+use crate::core::units::{Bytes, GIB};
 
 /// A model of 7.6 billion parameters on GPUs of 80 GB, with more.
 fn job(more: &[&str]) -> Stack {
@@ -260,6 +260,11 @@ fn what_died_though_it_was_expected_to_fit_is_not_expected_to_fit_again() {
     forecast.learn(&spec, &failure, &[], &stack.profile);
     let after = forecast.fits(&spec, &stack.profile).unwrap();
     assert!(before > 0.9 && after < 0.01, "{before} {after}");
+    // Nor where the message has no figures.
+    let bare = incident(Class::GpuOom, "optimizer_step");
+    let mut forecast = Forecast::new(&spec, &stack.profile);
+    forecast.learn(&spec, &bare, &[], &stack.profile);
+    assert!(forecast.fits(&spec, &stack.profile).unwrap() < 0.01);
     // So the answer is another configuration, not that there is none.
     let (steps, _) = climb(ask(&stack, &failure, 0.9));
     assert!(!steps.is_empty());
@@ -286,4 +291,43 @@ fn where_nothing_is_likely_to_fit_nothing_that_saves_memory_is_given_up() {
     for knob in ["param_offload", "optimizer_offload"] {
         assert_eq!(*shape.recipe().value(knob), Value::Bool(true), "{knob}");
     }
+}
+
+#[test]
+fn what_was_in_pieces_for_the_last_gradient_says_little_of_other_lengths() {
+    let stack = job(&[
+        "ppo_micro_batch_size_per_gpu=1",
+        "rollout.log_prob_micro_batch_size_per_gpu=1",
+        "ref.log_prob_micro_batch_size_per_gpu=1",
+        "tensor_model_parallel_size=4",
+        "gpu_memory_utilization=0.35",
+        "gpu_memory=28GiB",
+    ]);
+    let spec = spec_of(&stack.preset, &stack.shape(&[]), &stack.profile);
+    let spec = spec.unwrap().unwrap();
+    let longer = Spec {
+        sequence: spec.sequence * 1.1,
+        ..spec.clone()
+    };
+    // More than enough is free for the gradient of the embeddings, but in pieces; or for anything else.
+    let gradient = 8.0 * spec.model.vocab * spec.model.hidden / GIB;
+    let fits = |requested: f64| {
+        let failure = Incident {
+            requested_bytes: Some(Bytes::from_gib(requested)),
+            free_bytes: Some(Bytes::from_gib(2.2)),
+            total_bytes: Some(Bytes::from_gib(28.0)),
+            allocated_bytes: Some(Bytes::from_gib(18.2)),
+            reserved_unallocated_bytes: Some(Bytes::from_gib(3.9)),
+            ..died("actor_update")
+        };
+        let mut forecast = Forecast::new(&spec, &stack.profile);
+        forecast.learn(&spec, &failure, &[], &stack.profile);
+        [&spec, &longer].map(|spec| forecast.fits(spec, &stack.profile).unwrap())
+    };
+    let (pieces, other) = (fits(gradient), fits(1.02 * gradient));
+    assert!(pieces[0] < 0.1, "{pieces:?}");
+    assert!(
+        pieces[1] > pieces[0] + 0.1 && pieces[1] > other[1] + 0.1,
+        "{pieces:?} {other:?}"
+    );
 }
