@@ -31,7 +31,7 @@ pub use dimensions::{
 };
 pub use estimate::{Estimate, PhaseEstimate, estimate, spreads};
 pub use loss::{Loss, LossPath, Path};
-pub use phases::{PIECES, Phase, PhaseTerms, phases};
+pub use phases::{Phase, PhaseTerms, phases};
 pub use profile::{Profile, Profiles};
 pub use replicas::{Replicas, replicas};
 pub use room::{Room, SAFE};
@@ -40,4 +40,5 @@ pub use spec::{
     Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,
     Sharding, Spec, Task,
 };
+pub use states::PIECES;
 pub use terms::{About, KINDS, Kind, TERMS, Term};

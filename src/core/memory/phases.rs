@@ -6,7 +6,7 @@ use super::activations::{Activations, activations, fuller_stage, layer, logits};
 use super::engine;
 use super::profile::Profile;
 use super::spec::{Metric, Sharding, Spec, Task};
-use super::states::{Gathered, States, gathered, states};
+use super::states::{Gathered, PIECES, States, gathered, states};
 use super::terms::{Kind, Term};
 use crate::core::units::GIB;
 
@@ -137,9 +137,6 @@ impl List {
 /// and the most that this makes of what moves during a step.
 const FRAGMENTS: f64 = 0.65;
 const MOST_FRAGMENTS: f64 = 0.12;
-
-/// Name of the memory that is free at the end of the backward pass, but in pieces.
-pub const PIECES: &str = "pieces between gradients";
 
 /// What the phases of training share.
 pub(super) struct Step {

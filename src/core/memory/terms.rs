@@ -189,7 +189,7 @@ pub const TERMS: &[About] = &[
         "PyTorch CUDACachingAllocator; measured, per stack",
     ),
     about(
-        super::phases::PIECES,
+        super::states::PIECES,
         "2 x gathered layers + 0.15 x what was kept: free, but too small for the gradient of the embeddings",
         "PyTorch CUDACachingAllocator, release_cached_blocks",
     ),
