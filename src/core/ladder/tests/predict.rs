@@ -260,14 +260,30 @@ fn what_died_though_it_was_expected_to_fit_is_not_expected_to_fit_again() {
     forecast.learn(&spec, &failure, &[], &stack.profile);
     let after = forecast.fits(&spec, &stack.profile).unwrap();
     assert!(before > 0.9 && after < 0.01, "{before} {after}");
-    // Nor where the message has no figures.
-    let bare = incident(Class::GpuOom, "optimizer_step");
-    let mut forecast = Forecast::new(&spec, &stack.profile);
-    forecast.learn(&spec, &bare, &[], &stack.profile);
-    assert!(forecast.fits(&spec, &stack.profile).unwrap() < 0.01);
     // So the answer is another configuration, not that there is none.
     let (steps, _) = climb(ask(&stack, &failure, 0.9));
     assert!(!steps.is_empty());
+}
+
+#[test]
+fn what_died_without_figures_in_its_fullest_phase_needs_more_than_there_is() {
+    let stack = job(&[
+        "ppo_micro_batch_size_per_gpu=1",
+        "rollout.log_prob_micro_batch_size_per_gpu=2",
+        "ref.log_prob_micro_batch_size_per_gpu=2",
+        "gpu_memory=50GiB",
+    ]);
+    let spec = spec_of(&stack.preset, &stack.shape(&[]), &stack.profile);
+    let spec = spec.unwrap().unwrap();
+    let failure = Incident {
+        step: Some(19),
+        ..incident(Class::GpuOom, "rollout")
+    };
+    let mut forecast = Forecast::new(&spec, &stack.profile);
+    let before = forecast.fits(&spec, &stack.profile).unwrap();
+    forecast.learn(&spec, &failure, &[], &stack.profile);
+    let after = forecast.fits(&spec, &stack.profile).unwrap();
+    assert!(before > 0.9 && after < 0.01, "{before} {after}");
 }
 
 #[test]
