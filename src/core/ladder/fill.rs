@@ -40,7 +40,7 @@ pub(super) struct Filled {
     /// Loss of speed against the values that were given, as a logarithm.
     pub loss: f64,
     /// How near it comes where it is not likely to fit, from 0 to 1.
-    near: f64,
+    pub near: f64,
 }
 
 impl Filled {

@@ -41,6 +41,15 @@ impl Candidate {
     }
 }
 
+/// What is tried where nothing is likely: of those that come about as near as any, what gives up most, for it saves most of
+/// whatever is not known.
+pub(super) fn last_resort(found: &[Candidate]) -> Option<&Candidate> {
+    let best = found.iter().map(|c| c.filled.order()).fold(0.0, f64::max);
+    let near = found.iter();
+    let near = near.filter(|c| c.filled.order() >= best * HARDLY * HARDLY);
+    near.max_by(|a, b| a.cost.total_cmp(&b.cost))
+}
+
 /// What comes nearest in each state where nothing is sure enough, by what answers this failure and by more. Those that
 /// others leave far behind are not looked at any closer.
 pub(super) fn unsure(
@@ -77,4 +86,34 @@ pub(super) fn unsure(
         Candidate::of(filled, &done[at].state, at)
     };
     nearest.into_iter().map(candidate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(cost: f64, near: f64) -> Candidate {
+        Candidate {
+            cost,
+            filled: Filled {
+                values: Values::default(),
+                fits: 0.0,
+                loss: 0.0,
+                near,
+            },
+            state: 0,
+        }
+    }
+
+    #[test]
+    fn the_last_resort_gives_up_most_of_what_comes_about_as_near() {
+        let found = [
+            candidate(0.5, 0.08),
+            candidate(17.0, 0.06),
+            candidate(33.0, 0.03),
+            candidate(0.2, 0.07),
+        ];
+        assert_eq!(last_resort(&found).map(|c| c.cost), Some(17.0));
+        assert!(last_resort(&[]).is_none());
+    }
 }

@@ -15,7 +15,7 @@ use super::forecast::Forecast;
 use super::gauge::Gauge;
 use super::host::Node;
 use super::laps::{Laps, State, Usable};
-use super::looked::{Candidate, HARDLY, Looked, unsure};
+use super::looked::{Candidate, HARDLY, Looked, last_resort, unsure};
 use super::reach::{self, Reach};
 use super::shortfall;
 use super::workshop::Look;
@@ -237,12 +237,7 @@ impl Search<'_> {
             let (a, b) = (a.filled.order(), b.filled.order());
             a.total_cmp(&b)
         });
-        // Where nothing is likely, everything that saves is taken: of those that come about as near, what costs most.
-        let near = found
-            .iter()
-            .filter(|c| c.filled.order() >= best * HARDLY * HARDLY);
-        let last = near.max_by(|a, b| a.cost.total_cmp(&b.cost));
-        let last = last.filter(|c| filler.might(&c.filled.values));
+        let last = last_resort(&found).filter(|c| filler.might(&c.filled.values));
         let worth = found.iter().filter(|c| c.filled.fits >= WORTH_AN_ATTEMPT);
         let worth = worth.chain(last);
         if let Some(decision) = self.first(start, done, worth, skipped.clone(), filler)? {
