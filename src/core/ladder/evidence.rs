@@ -135,11 +135,11 @@ impl Evidence {
             let seen = seen.map_or(1.0, |seen| bell((need - seen) / DOUBT));
             mixed(seen * curve((self.most - need) / DOUBT))
         });
-        let died = self.in_pieces(guess).or_else(|| {
-            let need = self.died(guess)?;
-            Some(curve((need - self.least) / DOUBT))
-        });
-        let died = died.unwrap_or(1.0);
+        let whole = || {
+            self.died(guess)
+                .map(|need| curve((need - self.least) / DOUBT))
+        };
+        let died = self.in_pieces(guess).or_else(whole).unwrap_or(1.0);
         (passed.product::<f64>() * self.figures(guess)).ln() + died.ln()
     }
 

@@ -41,12 +41,16 @@ impl Candidate {
     }
 }
 
+/// From where on others come about as near as the nearest of these, as `Filled::order`.
+fn about_as_near<'a>(filled: impl Iterator<Item = &'a Filled>) -> f64 {
+    filled.map(Filled::order).fold(0.0, f64::max) * HARDLY * HARDLY
+}
+
 /// What is tried where nothing is likely: of those that come about as near as any, what gives up most, for it saves most of
 /// whatever is not known.
 pub(super) fn last_resort(found: &[Candidate]) -> Option<&Candidate> {
-    let best = found.iter().map(|c| c.filled.order()).fold(0.0, f64::max);
-    let near = found.iter();
-    let near = near.filter(|c| c.filled.order() >= best * HARDLY * HARDLY);
+    let least = about_as_near(found.iter().map(|c| &c.filled));
+    let near = found.iter().filter(|c| c.filled.order() >= least);
     near.max_by(|a, b| a.cost.total_cmp(&b.cost))
 }
 
@@ -62,8 +66,7 @@ pub(super) fn unsure(
     let mut states: Vec<(usize, &Looked)> = states.collect();
     states.sort_by(|(_, a), (_, b)| b.at_best.total_cmp(&a.at_best));
     let far = |nearest: &[(usize, &Reach, Nearest)]| {
-        let orders = nearest.iter().map(|(_, _, near)| near.least.order());
-        orders.fold(0.0, f64::max) * HARDLY * HARDLY
+        about_as_near(nearest.iter().map(|(_, _, near)| &near.least))
     };
     let mut nearest: Vec<(usize, &Reach, Nearest)> = Vec::new();
     for (at, looked) in states {

@@ -56,6 +56,20 @@ fn ask(stack: &Stack, failure: &Incident, risk: f64) -> Decision {
     decision.expect("the model knows the job")
 }
 
+/// The job as the memory model sees it, with more rungs.
+fn spec(stack: &Stack, rungs: &[Layer]) -> Spec {
+    let spec = spec_of(&stack.preset, &stack.shape(rungs), &stack.profile);
+    spec.unwrap().unwrap()
+}
+
+/// What is expected of a job before and after its failure is known.
+fn around(stack: &Stack, spec: &Spec, failure: &Incident) -> [f64; 2] {
+    let mut forecast = Forecast::new(spec, &stack.profile);
+    let before = forecast.fits(spec, &stack.profile).unwrap();
+    forecast.learn(spec, failure, &[], &stack.profile);
+    [before, forecast.fits(spec, &stack.profile).unwrap()]
+}
+
 fn climb(decision: Decision) -> (Vec<Step>, f64) {
     match decision {
         Decision::Climb { steps, expects, .. } => {
@@ -196,9 +210,7 @@ fn a_node_without_the_memory_for_it_refuses_offload_with_the_figures() {
 fn the_engine_keeps_a_share_that_holds_its_weights() {
     let stack = job(&["free_cache_engine=false"]);
     let (steps, _) = climb(ask(&stack, &died("actor_update"), 0.9));
-    let shape = stack.shape(&layers(&steps));
-    let spec = spec_of(&stack.preset, &shape, &stack.profile);
-    let spec = spec.unwrap().unwrap();
+    let spec = spec(&stack, &layers(&steps));
     let share = spec.rollout.unwrap().memory_fraction * spec.gpu_bytes.unwrap();
     assert!(share > 2.0 * spec.model.params, "{share}");
 }
@@ -252,13 +264,9 @@ fn what_died_though_it_was_expected_to_fit_is_not_expected_to_fit_again() {
         "rollout.log_prob_micro_batch_size_per_gpu=2",
         "ref.log_prob_micro_batch_size_per_gpu=2",
     ]);
-    let spec = spec_of(&stack.preset, &stack.shape(&[]), &stack.profile);
-    let spec = spec.unwrap().unwrap();
-    let mut forecast = Forecast::new(&spec, &stack.profile);
-    let before = forecast.fits(&spec, &stack.profile).unwrap();
+    let spec = spec(&stack, &[]);
     let failure = died("optimizer_step");
-    forecast.learn(&spec, &failure, &[], &stack.profile);
-    let after = forecast.fits(&spec, &stack.profile).unwrap();
+    let [before, after] = around(&stack, &spec, &failure);
     assert!(before > 0.9 && after < 0.01, "{before} {after}");
     // So the answer is another configuration, not that there is none.
     let (steps, _) = climb(ask(&stack, &failure, 0.9));
@@ -273,16 +281,12 @@ fn what_died_without_figures_in_its_fullest_phase_needs_more_than_there_is() {
         "ref.log_prob_micro_batch_size_per_gpu=2",
         "gpu_memory=50GiB",
     ]);
-    let spec = spec_of(&stack.preset, &stack.shape(&[]), &stack.profile);
-    let spec = spec.unwrap().unwrap();
+    let spec = spec(&stack, &[]);
     let failure = Incident {
         step: Some(19),
         ..incident(Class::GpuOom, "rollout")
     };
-    let mut forecast = Forecast::new(&spec, &stack.profile);
-    let before = forecast.fits(&spec, &stack.profile).unwrap();
-    forecast.learn(&spec, &failure, &[], &stack.profile);
-    let after = forecast.fits(&spec, &stack.profile).unwrap();
+    let [before, after] = around(&stack, &spec, &failure);
     assert!(before > 0.9 && after < 0.01, "{before} {after}");
 }
 
@@ -319,8 +323,7 @@ fn what_was_in_pieces_for_the_last_gradient_says_little_of_other_lengths() {
         "gpu_memory_utilization=0.35",
         "gpu_memory=28GiB",
     ]);
-    let spec = spec_of(&stack.preset, &stack.shape(&[]), &stack.profile);
-    let spec = spec.unwrap().unwrap();
+    let spec = spec(&stack, &[]);
     let longer = Spec {
         sequence: spec.sequence * 1.1,
         ..spec.clone()
