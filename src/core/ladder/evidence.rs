@@ -227,9 +227,9 @@ pub(super) fn fatal_phases(incident: &Incident) -> &'static [Phase] {
     match incident.phase.as_str() {
         "init" | "cuda_graph" if incident.class == Class::EngineMemory => &[Phase::Rollout],
         "kv_cache" => &[],
-        "actor_update" | "critic" => &[Phase::Forward, Phase::Backward],
+        // A backward pass begins with all that the end of the forward pass holds.
+        "actor_update" | "critic" | "backward" => &[Phase::Forward, Phase::Backward],
         "forward" => &[Phase::Forward],
-        "backward" => &[Phase::Backward],
         "optimizer_step" => &[Phase::OptimizerStep],
         "old_logprob" => &[Phase::OldLogprob],
         "ref_logprob" => &[Phase::RefLogprob],

@@ -341,6 +341,23 @@ mod outlook {
     }
 
     #[test]
+    fn a_backward_pass_dies_of_what_the_forward_pass_leaves_to_it() {
+        let profile = Profile::default();
+        // So many GPUs that states and their gradients alone are small.
+        let wide = |micro| Spec {
+            data_parallel: 64.0,
+            ..spec(micro)
+        };
+        let fits = |phase: &str| {
+            let mut forecast = Forecast::new(&wide(32), &profile);
+            forecast.learn(&wide(32), &died(phase, 2.0, 1.0), &[], &profile);
+            forecast.fits(&wide(4), &profile).unwrap()
+        };
+        let (backward, forward) = (fits("backward"), fits("forward"));
+        assert!(backward > 0.9, "{backward}, in the forward pass {forward}");
+    }
+
+    #[test]
     fn an_engine_that_wants_a_larger_share_says_nothing_of_the_gpu() {
         let profile = Profile::default();
         let refused = incident(Class::EngineMemory, "kv_cache");
