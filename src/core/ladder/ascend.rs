@@ -99,7 +99,7 @@ pub fn ascend(
 /// An attempt that died, as the memory model sees it.
 pub(super) struct Told<'a> {
     /// Layers of the rungs that it had.
-    rungs: &'a [Layer],
+    pub rungs: &'a [Layer],
     /// The job.
     pub spec: Spec,
     /// Why it died.

@@ -12,8 +12,8 @@ use super::search::{self, Trial};
 use super::workshop::{Look, Workshop};
 use crate::core::diagnose::Incident;
 use crate::core::recipe::{
-    Checker, ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Refusal, RungSpec, Shape,
-    UnderTrial, Value, expr::Scope, strongest_effect,
+    Checker, ClusterFacts, Effect, Layer, LayerKind, Move, Origin, Preset, Refusal, Role, RungSpec,
+    Shape, UnderTrial, Value, expr::Scope, strongest_effect,
 };
 
 /// How to climb.
@@ -247,28 +247,41 @@ impl View<'_, '_> {
         Ok((chosen, notes))
     }
 
-    /// Knobs that may follow the others down so that the configuration stays legal.
+    /// Knobs that may follow the others down so that the configuration stays legal; where a rung asks for more GPUs, up
+    /// as well, as far as these: a batch must be shared by all of them.
     fn adjustable(&self, moved: &BTreeSet<String>) -> Vec<Trial> {
         let recipe = self.shape.recipe();
+        let more = self.more_gpus();
         let knobs = self.rung.adjust.iter();
         knobs
             .flat_map(|role| self.footing.preset.with_role(*role))
             .filter(|k| !moved.contains(&k.name) && !recipe.pins.contains_key(&k.name))
-            .filter_map(|k| match recipe.value(&k.name) {
-                Value::Int(now) => {
-                    let floor = Value::from_number(k.kind, k.min.unwrap_or(1.0));
-                    let Value::Int(floor) = floor else {
-                        return None;
-                    };
-                    Some(Trial {
-                        knob: k.name.clone(),
-                        present: Value::Int(*now),
-                        candidates: search::following(*now, floor.min(*now)),
-                    })
-                }
-                _ => None,
+            .filter_map(|k| {
+                let present = recipe.value(&k.name);
+                let most = present.number(k.kind)? * more;
+                let ends = [
+                    k.min.unwrap_or(1.0),
+                    most.min(k.max.unwrap_or(f64::INFINITY)),
+                ];
+                let (Value::Int(now), [Value::Int(floor), Value::Int(most)]) =
+                    (present, ends.map(|end| Value::from_number(k.kind, end)))
+                else {
+                    return None;
+                };
+                Some(Trial {
+                    knob: k.name.clone(),
+                    present: Value::Int(*now),
+                    candidates: search::following(*now, floor.min(*now), most),
+                })
             })
             .collect()
+    }
+
+    /// How many times as many GPUs the rung asks for.
+    fn more_gpus(&self) -> f64 {
+        let counts = |m: &&Move| matches!(m.role, Some(Role::GpusPerNode | Role::Nodes));
+        let moves = self.rung.moves.iter().filter(counts);
+        moves.filter_map(|m| m.times).fold(1.0, f64::max)
     }
 
     fn missed(

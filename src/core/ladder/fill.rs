@@ -72,6 +72,8 @@ pub(super) struct Filler<'a> {
     node: &'a Node<'a>,
     /// What attempts that the host killed needed at least, over what they were expected to need.
     host_factor: f64,
+    /// Values that an attempt had which died: they are not tried again, whatever the model makes of it.
+    died: Vec<Values>,
     engine: EngineRoom,
     shares: prices::Shares,
 }
@@ -85,6 +87,7 @@ impl<'a> Filler<'a> {
         checker: Checker<'a>,
         node: &'a Node<'a>,
         told: &[Told<'_>],
+        died: Vec<Values>,
     ) -> Self {
         let mut engine = EngineRoom::default();
         for attempt in told {
@@ -97,6 +100,7 @@ impl<'a> Filler<'a> {
             checker,
             node,
             host_factor: host_factor(told),
+            died,
             engine,
             shares: prices::Shares::default(),
         }
@@ -114,6 +118,11 @@ impl<'a> Filler<'a> {
         Some(HostNeed::with(job.host_bytes, gpus).bytes() * self.host_factor)
     }
 
+    /// Whether an attempt had these very values and died.
+    pub fn died(&self, values: &Values) -> bool {
+        self.died.contains(values)
+    }
+
     /// Probability that these values fit, on the GPUs and on their nodes.
     pub fn fits(&mut self, values: &Values) -> f64 {
         let Some(job) = self.gauge.job(values) else {
@@ -124,6 +133,9 @@ impl<'a> Filler<'a> {
 
     /// Whether that is as much as `bound`.
     fn reaches(&mut self, values: &Values, bound: f64) -> bool {
+        if self.died(values) {
+            return false;
+        }
         let Some(job) = self.gauge.job(values) else {
             return 0.0 >= bound;
         };
@@ -217,7 +229,10 @@ impl<'a> Filler<'a> {
             };
             if self.reaches(&given.values, risk) {
                 given.fits = self.fits(&given.values);
-                return Some(given);
+                if !reach.numbers.iter().any(Number::grows) {
+                    return Some(given);
+                }
+                cheapest = Some(given.clone());
             }
             let numbers = self.free(&ends, &switches, &given.values);
             let values = lowest(&given.values, &numbers);
@@ -234,7 +249,7 @@ impl<'a> Filler<'a> {
                 continue;
             }
             let raised = self.raise(&least, &given, &numbers, risk);
-            if raised.loss < bound {
+            if raised.loss < cheapest.as_ref().map_or(most, |c| c.loss) {
                 cheapest = Some(raised);
             }
         }

@@ -60,6 +60,11 @@ fn class(name: &str) -> Option<Class> {
     serde_json::from_value(name.into()).ok()
 }
 
+/// Whether memory of some kind ran out.
+pub(super) fn of_memory(class: Class) -> bool {
+    matches!(class, Class::GpuOom | Class::EngineMemory | Class::HostOom)
+}
+
 /// Whether a rung answers failures of a class.
 pub(super) fn answers(rung: &RungSpec, failure: Class) -> bool {
     rung.answers.iter().any(|name| class(name) == Some(failure))

@@ -76,11 +76,7 @@ pub(super) struct Laps<'a> {
 
 /// A failure of memory as one of the GPU in a phase that nothing is known of.
 fn foresee(failure: &Incident) -> Option<Incident> {
-    let of_memory = matches!(
-        failure.class,
-        Class::GpuOom | Class::EngineMemory | Class::HostOom
-    );
-    of_memory.then(|| Incident {
+    incident::of_memory(failure.class).then(|| Incident {
         phase: "unknown".to_owned(),
         class: Class::GpuOom,
         ..failure.clone()

@@ -40,6 +40,20 @@ pub(super) fn aims(
     scope: &Scope,
     step: &Move,
 ) -> Result<Vec<Aim>, String> {
+    aims_from(shaper, recipe, scope, step, |knob| recipe.value(&knob.name))
+}
+
+/// The same where knobs have other values than in the recipe.
+///
+/// # Errors
+/// As `aims`.
+pub(super) fn aims_from<'v>(
+    shaper: &Shaper<'_>,
+    recipe: &Recipe,
+    scope: &Scope,
+    step: &Move,
+    value: impl Fn(&Knob) -> &'v Value,
+) -> Result<Vec<Aim>, String> {
     let preset = shaper.preset();
     let knobs: Vec<&Knob> = match (&step.role, &step.knob) {
         (Some(role), _) => preset.with_role(*role).collect(),
@@ -48,7 +62,7 @@ pub(super) fn aims(
     };
     knobs
         .into_iter()
-        .map(|knob| aim(shaper, recipe, scope, step, knob))
+        .map(|knob| aim(shaper, recipe, scope, step, knob, value(knob).clone()))
         .collect()
 }
 
@@ -58,10 +72,10 @@ fn aim(
     scope: &Scope,
     step: &Move,
     knob: &Knob,
+    present: Value,
 ) -> Result<Aim, String> {
     let name = &knob.name;
     let nothing = |reason: String| Ok(Aim::Nothing { reason });
-    let present = recipe.value(name).clone();
     if let Some(origin) = recipe.pins.get(name) {
         return nothing(format!("{name} is pinned ({origin})"));
     }

@@ -10,13 +10,15 @@ const EVERY: i64 = 96;
 /// Values tried of a longer range.
 const GRID: i32 = 32;
 
-/// A number that costs speed only, with its legal and illegal values from the present one downwards.
+/// A number that costs speed only, with its legal and illegal values from the user's own one downwards.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Number {
     /// The knob.
     pub knob: String,
-    /// The present value first.
+    /// The largest first.
     pub values: Vec<Value>,
+    /// The one that it has.
+    present: Value,
     /// Place of the largest that is within reach.
     largest: usize,
     /// What a lap of the rung does to it.
@@ -43,7 +45,7 @@ impl Batch {
     pub fn loss(self, tokens: f64) -> f64 {
         let time = |tokens: f64| 1.0 + STARTING / tokens.max(1.0);
         let slower = time(tokens) / time(self.tokens);
-        (1.0 + self.share * (slower - 1.0)).ln().max(0.0)
+        (1.0 + self.share * (slower - 1.0)).ln()
     }
 }
 
@@ -56,15 +58,16 @@ pub(super) enum Lap {
     Plus(f64),
 }
 
-/// The values of a number from the present one down to its floor.
+/// The values of a number from `most` over the present one down to its floor.
 pub(super) fn number(
     knob: &str,
+    most: &Value,
     present: &Value,
     floor: f64,
     lap: Lap,
     loss: f64,
 ) -> Option<Number> {
-    let values = match present {
+    let mut values = match most {
         Value::Int(now) => {
             let least = match Value::from_number(Kind::Int, floor.max(0.0)) {
                 Value::Int(least) => least.min(*now),
@@ -80,9 +83,15 @@ pub(super) fn number(
         }
         _ => return None,
     };
+    if !values.contains(present) {
+        let above = |v: &Value| v.number(Kind::Float) > present.number(Kind::Float);
+        let at = values.partition_point(above);
+        values.insert(at, present.clone());
+    }
     Some(Number {
         knob: knob.to_owned(),
         values,
+        present: present.clone(),
         largest: 0,
         lap,
         loss,
@@ -159,14 +168,18 @@ impl Number {
         largest.map_or(0.0, |v| self.loss(v))
     }
 
-    /// Loss of speed with a value, as a logarithm.
+    /// Whether it was larger once.
+    pub fn grows(&self) -> bool {
+        self.values.first() != Some(&self.present)
+    }
+
+    /// Loss of speed with a value against the present one, as a logarithm.
     pub fn loss(&self, value: &Value) -> f64 {
         if let Some((_, loss)) = self.own.iter().find(|(v, _)| v == value) {
             return *loss;
         }
         let number = |value: &Value| value.number(Kind::Float);
-        let present = self.values.first().and_then(number);
-        let (Some(now), Some(then)) = (present, number(value)) else {
+        let (Some(now), Some(then)) = (number(&self.present), number(value)) else {
             return 0.0;
         };
         let laps = match (self.lap, self.batch) {
@@ -176,6 +189,6 @@ impl Number {
             (Lap::Times(times), None) => (now / then.max(1e-9)).ln() / -times.ln(),
             (Lap::Plus(plus), _) => (then - now) / plus,
         };
-        laps.max(0.0) * self.loss
+        laps * self.loss
     }
 }

@@ -6,14 +6,16 @@
 //! themselves (`slower`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use super::ascend::{Outlook, View};
+use super::ascend::{Outlook, Told, View};
 use super::climb::Footing;
 use super::decision::{Change, Decision, Expectation, Skipped, Step};
 use super::fill::{Filled, Filler};
 use super::forecast::Forecast;
 use super::gauge::Gauge;
 use super::host::Node;
+use super::incident;
 use super::laps::{Laps, State, Usable};
 use super::looked::{Candidate, HARDLY, Looked, last_resort, unsure};
 use super::reach::{self, Reach};
@@ -55,17 +57,27 @@ pub fn predict(
     };
     let node = Node::new(footing.preset, footing.cluster);
     let checker = Checker::new(&trial);
-    let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told);
+    let tried: Values = tried
+        .iter()
+        .map(|knob| (knob.clone(), Value::Null))
+        .collect();
+    let values = |told: &Told<'_>| Some(values_of(&tried, &view.look(told.rungs).ok()?.shape));
+    let of_memory = |told: &&Told<'_>| incident::of_memory(told.incident.class);
+    let died = told.iter().filter(of_memory).filter_map(values).collect();
+    let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told, died);
     let search = Search {
         view: &view,
         laps: Laps::new(&view, failure, &node),
         forecast: &forecast,
-        tried: tried
-            .iter()
-            .map(|knob| (knob.clone(), Value::Null))
-            .collect(),
+        own: view.look(&[]).ok(),
+        tried,
     };
     search.decide(&start, filler).map(Some)
+}
+
+/// The values that the knobs under trial have in a configuration.
+fn values_of(tried: &Values, shape: &Shape) -> Values {
+    tried.with(|knob| shape.recipe().value(knob).clone())
 }
 
 /// What is still to be looked at, with the least that it costs.
@@ -88,6 +100,8 @@ struct Search<'a> {
     view: &'a View<'a>,
     laps: Laps<'a>,
     forecast: &'a Forecast,
+    /// The user's own configuration, before any rung; `None` where it is not legal any more.
+    own: Option<Rc<Look>>,
     /// The knobs under trial.
     tried: Values,
 }
@@ -163,8 +177,9 @@ impl Search<'_> {
     /// What can be moved from a state, with what that costs there, and how surely the GPUs are enough at best.
     fn look(&self, state: State, usable: &Usable<'_>, filler: &mut Filler<'_>) -> Looked {
         let values = self.values(&state.shape);
+        let own = self.own.as_ref().map_or(&state.shape, |look| &look.shape);
         let reach = |rungs| {
-            let mut reach = Reach::new(self.view, &state.shape, rungs);
+            let mut reach = Reach::new(self.view, own, &state.shape, rungs);
             filler.price_switches(&mut reach, &values);
             reach
         };
@@ -204,7 +219,7 @@ impl Search<'_> {
     }
 
     fn values(&self, shape: &Shape) -> Values {
-        self.tried.with(|knob| shape.recipe().value(knob).clone())
+        values_of(&self.tried, shape)
     }
 
     /// The cheapest that fits; else what fits best, where that is worth an attempt, or what is nearest, where the model's
@@ -250,7 +265,7 @@ impl Search<'_> {
         Ok(Decision::Exhausted { skipped, shortfall })
     }
 
-    /// The first of the candidates that is legal and changes something.
+    /// The first of the candidates that is legal, changes something, and did not die already.
     fn first<'c>(
         &self,
         start: &Look,
@@ -259,7 +274,7 @@ impl Search<'_> {
         skipped: Vec<Skipped>,
         filler: &mut Filler<'_>,
     ) -> Result<Option<Decision>, Refusal> {
-        for candidate in candidates {
+        for candidate in candidates.filter(|c| !filler.died(&c.filled.values)) {
             let state = &done[candidate.state].state;
             if let Some(steps) = self.steps(start, state, &candidate.filled)? {
                 let expects = self.expectation(candidate, state, filler);

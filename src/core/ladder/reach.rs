@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::ascend::View;
 use super::climb::Footing;
 use super::incident::{self, Failure};
-use super::moves::{Aim, aims};
+use super::moves::{Aim, aims_from};
 use super::numbers::{Lap, Number, number};
 use crate::core::recipe::{Effect, Knob, Move, Role, RungSpec, Shape, Value, strongest_effect};
 
@@ -105,11 +105,12 @@ fn moved<'a>(footing: &Footing<'a>) -> impl Iterator<Item = &'a Knob> {
 }
 
 impl Reach {
-    /// From `shape`, by those of the rungs that are not taken as a whole.
-    pub fn new(view: &View<'_>, shape: &Shape, rungs: &[&RungSpec]) -> Self {
+    /// From `shape`, by those of the rungs that are not taken as a whole. What went down for an earlier failure may go up
+    /// again, as far as it was in the user's `own` configuration.
+    pub fn new(view: &View<'_>, own: &Shape, shape: &Shape, rungs: &[&RungSpec]) -> Self {
         let mut reach = Self::default();
         for rung in rungs.iter().filter(|rung| !whole(view.footing, rung)) {
-            reach.add(view, shape, rung);
+            reach.add(view, own, shape, rung);
         }
         reach.keep_on_gpu(view, shape);
         reach
@@ -140,12 +141,20 @@ impl Reach {
         }
     }
 
-    fn add(&mut self, view: &View<'_>, shape: &Shape, rung: &RungSpec) {
+    fn add(&mut self, view: &View<'_>, own: &Shape, shape: &Shape, rung: &RungSpec) {
         let footing = view.footing;
         let mut found: Vec<(Aim, &Move)> = Vec::new();
         for step in &rung.moves {
             let shaper = &view.workshop.shaper;
-            let aims = aims(shaper, shape.recipe(), shape.scope(), step);
+            let (recipe, down) = (shape.recipe(), lap(step).is_some());
+            let most = |knob: &Knob| {
+                let [now, own] = [recipe, own.recipe()].map(|r| r.value(&knob.name));
+                match down && own.number(knob.kind) > now.number(knob.kind) {
+                    true => own,
+                    false => now,
+                }
+            };
+            let aims = aims_from(shaper, recipe, shape.scope(), step, most);
             found.extend(aims.unwrap_or_default().into_iter().map(|aim| (aim, step)));
         }
         let plain = |knob: &str| {
@@ -164,7 +173,7 @@ impl Reach {
         for (aim, step) in leading {
             let Aim::To {
                 knob,
-                present,
+                present: most,
                 floor,
                 ..
             } = aim
@@ -172,18 +181,15 @@ impl Reach {
                 continue;
             };
             let loss = loss(rung) * work(aim) / all;
-            let lap = match (step.times, step.plus) {
-                (Some(times), _) if times < 1.0 => Some(Lap::Times(times)),
-                (_, Some(plus)) if plus < 0.0 => Some(Lap::Plus(plus)),
-                _ => None,
-            };
             // A share is bounded by what the engine needs, which is better known than a rung's floor.
-            let own = footing.preset.knob(knob).and_then(|k| k.min);
-            let floor = match present {
-                Value::Float(_) => own.unwrap_or(*floor),
+            let bottom = footing.preset.knob(knob).and_then(|k| k.min);
+            let floor = match most {
+                Value::Float(_) => bottom.unwrap_or(*floor),
                 _ => *floor,
             };
-            if let Some(number) = lap.and_then(|lap| number(knob, present, floor, lap, loss)) {
+            let present = shape.recipe().value(knob);
+            let number = |lap| number(knob, most, present, floor, lap, loss);
+            if let Some(number) = lap(step).and_then(number) {
                 self.number(number);
                 continue;
             }
@@ -211,6 +217,15 @@ impl Reach {
             None => self.numbers.push(new),
             Some(old) => old.widen(new),
         }
+    }
+}
+
+/// What a move does to a number that goes down by it.
+fn lap(step: &Move) -> Option<Lap> {
+    match (step.times, step.plus) {
+        (Some(times), _) if times < 1.0 => Some(Lap::Times(times)),
+        (_, Some(plus)) if plus < 0.0 => Some(Lap::Plus(plus)),
+        _ => None,
     }
 }
 

@@ -66,13 +66,12 @@ pub(super) fn downwards(present: i64, target: i64, floor: i64) -> Vec<Value> {
     values
 }
 
-/// Candidates for a whole number that may follow the others down: the present value first.
-pub(super) fn following(present: i64, floor: i64) -> Vec<Value> {
-    (floor..=present)
-        .rev()
-        .take(MOST_CANDIDATES)
-        .map(Value::Int)
-        .collect()
+/// Candidates for a whole number that may follow the others: the present value first, then what lies below it, and up to
+/// `most` above it where nothing below is legal.
+pub(super) fn following(present: i64, floor: i64, most: i64) -> Vec<Value> {
+    let below = (floor..=present).rev().take(MOST_CANDIDATES);
+    let above = (present + 1..=most).take(MOST_CANDIDATES);
+    below.chain(above).map(Value::Int).collect()
 }
 
 /// The first combination, in order of preference with the first knob weighing most, that breaks no

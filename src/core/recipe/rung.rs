@@ -30,7 +30,8 @@ pub struct RungSpec {
     pub effect: Option<Effect>,
     /// The moves, in the order of importance.
     pub moves: Vec<Move>,
-    /// Roles whose knobs may be lowered further to keep the configuration legal, the last one first.
+    /// Roles whose knobs may be lowered further to keep the configuration legal, the last one first; with more GPUs they may
+    /// also be raised by as much.
     #[serde(default)]
     pub adjust: Vec<Role>,
     /// Cases in which the rung is proven to be useless or harmful.

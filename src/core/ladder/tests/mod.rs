@@ -280,6 +280,20 @@ fn more_gpus_keeps_the_configuration_legal_and_asks_about_checkpoints() {
     );
 }
 
+#[test]
+fn a_batch_that_more_gpus_cannot_share_grows_where_no_smaller_one_is_legal() {
+    let toy = toy()
+        .set("minis", Value::Int(4))
+        .set("micro", Value::Int(1))
+        .pin("offload")
+        .pin("share");
+    let Decision::Climb { steps, .. } = toy.ask(Some(&incident(Class::GpuOom, "load"))) else {
+        panic!()
+    };
+    assert_eq!(values(&steps[0]), ["minis 4->8", "gpus 4->8"]);
+    assert_eq!(steps[0].effect, Effect::ChangesTraining);
+}
+
 mod outlook {
     use super::*;
     use crate::core::ladder::{Forecast, Outlook, Past, ascend};

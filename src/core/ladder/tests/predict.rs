@@ -3,9 +3,11 @@
 use super::shipped::{Stack, grpo};
 use super::{incident, values};
 use crate::core::diagnose::{Class, Incident};
-use crate::core::ladder::{Decision, Forecast, Outlook, Past, Shortfall, Step, ascend, predict};
+use crate::core::ladder::{
+    Decision, Forecast, Outlook, Past, Shortfall, Step, Tried, ascend, predict,
+};
 use crate::core::memory::{Spec, spec_of};
-use crate::core::recipe::{Effect, Layer, Value};
+use crate::core::recipe::{Effect, Knob, Layer, LayerKind, Origin, Value};
 use crate::core::units::{Bytes, GIB};
 
 /// A model of 7.6 billion parameters on GPUs of 80 GB, with more.
@@ -47,10 +49,18 @@ fn died(phase: &str) -> Incident {
 }
 
 fn ask(stack: &Stack, failure: &Incident, risk: f64) -> Decision {
+    ask_after(stack, &[], failure, risk)
+}
+
+/// The same after attempts that died before.
+fn ask_after(stack: &Stack, earlier: &[Tried], failure: &Incident, risk: f64) -> Decision {
     let outlook = Outlook {
         profile: &stack.profile,
         risk,
-        past: Past::default(),
+        past: Past {
+            earlier,
+            ..Past::default()
+        },
     };
     let decision = predict(&stack.footing(), &outlook, Some(failure)).unwrap();
     decision.expect("the model knows the job")
@@ -83,6 +93,17 @@ fn layers(steps: &[Step]) -> Vec<Layer> {
     steps.iter().map(|s| s.layer.clone()).collect()
 }
 
+/// Sequences of a micro batch of the update with these steps.
+fn micro_batch(stack: &Stack, steps: &[Step]) -> i64 {
+    let rungs: Vec<Layer> = stack.rungs.iter().cloned().chain(layers(steps)).collect();
+    let shape = stack.shape(&rungs);
+    let value = shape.recipe().value("ppo_micro_batch_size_per_gpu");
+    match value {
+        Value::Int(n) => *n,
+        other => panic!("{other}"),
+    }
+}
+
 #[test]
 fn what_is_chosen_fits_as_surely_as_was_asked_and_keeps_the_experiment() {
     let stack = job(&[]);
@@ -103,11 +124,7 @@ fn values_between_the_rungs_are_taken_and_a_lower_risk_takes_larger_ones() {
     let stack = job(&[]);
     let micro = |risk: f64| {
         let (steps, _) = climb(ask(&stack, &died("actor_update"), risk));
-        let shape = stack.shape(&layers(&steps));
-        match shape.recipe().value("ppo_micro_batch_size_per_gpu") {
-            Value::Int(n) => *n,
-            other => panic!("{other}"),
-        }
+        micro_batch(&stack, &steps)
     };
     let (bold, careful) = (micro(0.5), micro(0.99));
     assert!(
@@ -219,14 +236,7 @@ fn the_engine_keeps_a_share_that_holds_its_weights() {
 fn update_batch(more: &[&str]) -> i64 {
     let stack = job(more);
     let (steps, _) = climb(ask(&stack, &died("old_logprob"), 0.9));
-    match stack
-        .shape(&layers(&steps))
-        .recipe()
-        .value("ppo_micro_batch_size_per_gpu")
-    {
-        Value::Int(micro) => *micro,
-        other => panic!("{other}"),
-    }
+    micro_batch(&stack, &steps)
 }
 
 #[test]
@@ -254,6 +264,31 @@ fn states_are_kept_on_the_gpu_again_where_there_is_room() {
     for knob in ["param_offload", "optimizer_offload"] {
         assert_eq!(*shape.recipe().value(knob), Value::Bool(false), "{knob}");
     }
+}
+
+/// The rung that set these whole numbers for an earlier failure.
+fn rung(values: &[(&str, i64)]) -> Layer {
+    let mut layer = Layer::new(LayerKind::Rung);
+    for (knob, value) in values {
+        let origin = Origin::Rung {
+            rung: "predict".to_owned(),
+            attempt: 2,
+        };
+        layer.set(*knob, Value::Int(*value), origin);
+    }
+    layer
+}
+
+#[test]
+fn a_micro_batch_that_was_cut_in_vain_grows_again_up_to_the_users_own() {
+    let mut stack = job(&[
+        "gpu_memory_utilization=0.9",
+        "ppo_micro_batch_size_per_gpu=4",
+    ]);
+    stack.rungs = vec![rung(&[("ppo_micro_batch_size_per_gpu", 1)])];
+    let (steps, fits) = climb(ask(&stack, &died("wake_up"), 0.9));
+    assert!(fits >= 0.9, "{fits}");
+    assert_eq!(micro_batch(&stack, &steps), 4);
 }
 
 #[test]
@@ -314,36 +349,80 @@ fn where_nothing_is_likely_to_fit_nothing_that_saves_memory_is_given_up() {
 }
 
 #[test]
-fn what_was_in_pieces_for_the_last_gradient_says_little_of_other_lengths() {
-    let stack = job(&[
-        "ppo_micro_batch_size_per_gpu=1",
+fn what_died_once_is_not_submitted_again() {
+    let stack = job(&[]);
+    let failure = died("actor_update");
+    let (first, _) = climb(ask(&stack, &failure, 0.9));
+    // Without a limit of host memory this tells nothing: as far as the model knows, it would fit.
+    let killed = incident(Class::HostOom, "unknown");
+    let tried = Tried::new(layers(&first), killed, Vec::new());
+    let (second, _) = climb(ask_after(&stack, &[tried], &failure, 0.9));
+    let shape = |steps: &[Step]| stack.shape(&layers(steps));
+    let differ = |k: &Knob| {
+        let [a, b] = [&first, &second].map(|s| shape(s).recipe().value(&k.name).clone());
+        a != b
+    };
+    assert!(stack.preset.knobs.iter().any(differ));
+}
+
+/// A job on small GPUs, with all that saves memory; its micro batch was cut for an earlier failure.
+fn small() -> Stack {
+    let mut stack = job(&[
+        "param_offload=true",
+        "optimizer_offload=true",
+        "max_prompt_length=512",
+        "max_response_length=512",
+        "ppo_micro_batch_size_per_gpu=8",
         "rollout.log_prob_micro_batch_size_per_gpu=1",
         "ref.log_prob_micro_batch_size_per_gpu=1",
         "tensor_model_parallel_size=4",
         "gpu_memory_utilization=0.35",
         "gpu_memory=28GiB",
     ]);
-    let spec = spec(&stack, &[]);
+    stack.rungs = vec![rung(&[("ppo_micro_batch_size_per_gpu", 1)])];
+    stack
+}
+
+/// More than enough is free for so many gradients of the embeddings, but in pieces.
+fn in_pieces(spec: &Spec, gradients: f64) -> Incident {
+    let gradient = 8.0 * spec.model.vocab * spec.model.hidden / GIB;
+    Incident {
+        requested_bytes: Some(Bytes::from_gib(gradients * gradient)),
+        free_bytes: Some(Bytes::from_gib(2.2)),
+        total_bytes: Some(Bytes::from_gib(28.0)),
+        allocated_bytes: Some(Bytes::from_gib(18.2)),
+        reserved_unallocated_bytes: Some(Bytes::from_gib(3.9)),
+        ..died("actor_update")
+    }
+}
+
+#[test]
+fn where_the_least_micro_batch_died_of_pieces_a_larger_one_is_tried() {
+    let stack = small();
+    let spec = spec(&stack, &stack.rungs);
+    let (steps, fits) = climb(ask(&stack, &in_pieces(&spec, 1.0), 0.9));
+    assert!(
+        micro_batch(&stack, &steps) > 1,
+        "{fits} {:?}",
+        steps.iter().map(values).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn what_was_in_pieces_for_the_last_gradient_says_little_of_other_lengths() {
+    let stack = small();
+    let spec = spec(&stack, &stack.rungs);
     let longer = Spec {
         sequence: spec.sequence * 1.1,
         ..spec.clone()
     };
-    // More than enough is free for the gradient of the embeddings, but in pieces; or for anything else.
-    let gradient = 8.0 * spec.model.vocab * spec.model.hidden / GIB;
     let fits = |requested: f64| {
-        let failure = Incident {
-            requested_bytes: Some(Bytes::from_gib(requested)),
-            free_bytes: Some(Bytes::from_gib(2.2)),
-            total_bytes: Some(Bytes::from_gib(28.0)),
-            allocated_bytes: Some(Bytes::from_gib(18.2)),
-            reserved_unallocated_bytes: Some(Bytes::from_gib(3.9)),
-            ..died("actor_update")
-        };
+        let failure = in_pieces(&spec, requested);
         let mut forecast = Forecast::new(&spec, &stack.profile);
         forecast.learn(&spec, &failure, &[], &stack.profile);
         [&spec, &longer].map(|spec| forecast.fits(spec, &stack.profile).unwrap())
     };
-    let (pieces, other) = (fits(gradient), fits(1.02 * gradient));
+    let (pieces, other) = (fits(1.0), fits(1.02));
     assert!(pieces[0] < 0.1, "{pieces:?}");
     assert!(
         pieces[1] > pieces[0] + 0.1 && pieces[1] > other[1] + 0.1,

@@ -62,10 +62,10 @@ fn trials(seed: u32) -> Vec<Trial> {
         present: Value::Int(present),
         candidates: downwards(present, target, 1),
     };
-    let along = |knob: &str, present: i64| Trial {
+    let along = |knob: &str, present: i64, most: i64| Trial {
         knob: knob.to_owned(),
         present: Value::Int(present),
-        candidates: following(present, 1),
+        candidates: following(present, 1, most),
     };
     let train = draw(1, &[1, 6, 30, 48, 64, 96, 100]);
     let mini = draw(2, &[1, 5, 12, 24, 32, 48]);
@@ -76,7 +76,11 @@ fn trials(seed: u32) -> Vec<Trial> {
             down("train_batch_size", train, (train / 2).max(1)),
             down("ppo_mini_batch_size", mini, (mini / 2).max(1)),
             down("ppo_micro_batch_size_per_gpu", micro, (micro / 2).max(1)),
-            along("rollout.log_prob_micro_batch_size_per_gpu", logprob),
+            along(
+                "rollout.log_prob_micro_batch_size_per_gpu",
+                logprob,
+                logprob,
+            ),
         ];
     }
     let gpus = draw(5, &[1, 2, 3, 4]);
@@ -86,8 +90,8 @@ fn trials(seed: u32) -> Vec<Trial> {
             present: Value::Int(gpus),
             candidates: vec![Value::Int(gpus * 2), Value::Int(gpus)],
         },
-        along("ppo_mini_batch_size", mini),
-        along("ppo_micro_batch_size_per_gpu", micro),
+        along("ppo_mini_batch_size", mini, 2 * mini),
+        along("ppo_micro_batch_size_per_gpu", micro, micro),
     ]
 }
 
