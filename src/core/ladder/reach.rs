@@ -1,5 +1,5 @@
-//! What the rungs of a ladder can move: numbers that go down to their floor, switches, and whole rungs for
-//! what must move together or changes more than speed.
+//! What the rungs of a ladder can move: numbers between their floor and the user's own value, switches, and whole
+//! rungs for what must move together or changes more than speed.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub(super) struct Switch {
 /// What can be moved from one configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Reach {
-    /// Numbers that may go down.
+    /// Numbers that may go down, and up again.
     pub numbers: Vec<Number>,
     /// Values that may be taken.
     pub switches: Vec<Switch>,
