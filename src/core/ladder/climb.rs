@@ -279,7 +279,7 @@ impl View<'_, '_> {
 
     /// How many times as many GPUs the rung asks for.
     fn more_gpus(&self) -> f64 {
-        let counts = |m: &&Move| matches!(m.role, Some(Role::GpusPerNode | Role::Nodes));
+        let counts = |m: &&Move| m.role.is_some_and(Role::counts_gpus);
         let moves = self.rung.moves.iter().filter(counts);
         moves.filter_map(|m| m.times).fold(1.0, f64::max)
     }

@@ -213,7 +213,7 @@ impl<'a> Laps<'a> {
     /// The least that a lap costs besides speed which asks for more: of host memory alone, of GPUs one.
     fn least_hardware(&self, from: &Shape, rung: &RungSpec) -> f64 {
         let leading: Vec<&Knob> = reach::leading(self.view.footing, rung).collect();
-        let counts = |k: &&Knob| matches!(k.role, Some(Role::GpusPerNode | Role::Nodes));
+        let counts = |k: &&Knob| k.role.is_some_and(Role::counts_gpus);
         let memory = |k: &&Knob| Some(k.name.as_str()) == self.node.knob();
         if leading.iter().any(counts) {
             let now = self.gpus(from);

@@ -1,7 +1,7 @@
 //! The moves of a rung as targets for single knobs.
 
 use crate::core::recipe::{
-    Kind, Knob, Move, NumberOrExpr, Recipe, Shaper, Value, bounds, default_value,
+    Kind, Knob, Move, NumberOrExpr, Preset, Recipe, Shaper, Value, bounds, default_value,
     expr::{self, Scope},
 };
 
@@ -30,6 +30,15 @@ pub(super) enum Aim {
     },
 }
 
+/// The knobs that a move names, by their role or by name.
+pub(super) fn knobs<'a>(preset: &'a Preset, step: &Move) -> Vec<&'a Knob> {
+    match (&step.role, &step.knob) {
+        (Some(role), _) => preset.with_role(*role).collect(),
+        (None, Some(name)) => preset.knob(name).into_iter().collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
 /// The aims of one move.
 ///
 /// # Errors
@@ -54,13 +63,7 @@ pub(super) fn aims_from<'v>(
     step: &Move,
     value: impl Fn(&Knob) -> &'v Value,
 ) -> Result<Vec<Aim>, String> {
-    let preset = shaper.preset();
-    let knobs: Vec<&Knob> = match (&step.role, &step.knob) {
-        (Some(role), _) => preset.with_role(*role).collect(),
-        (None, Some(name)) => preset.knob(name).into_iter().collect(),
-        (None, None) => Vec::new(),
-    };
-    knobs
+    knobs(shaper.preset(), step)
         .into_iter()
         .map(|knob| aim(shaper, recipe, scope, step, knob, value(knob).clone()))
         .collect()

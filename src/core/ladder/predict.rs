@@ -57,27 +57,19 @@ pub fn predict(
     };
     let node = Node::new(footing.preset, footing.cluster);
     let checker = Checker::new(&trial);
-    let tried: Values = tried
-        .iter()
-        .map(|knob| (knob.clone(), Value::Null))
-        .collect();
-    let values = |told: &Told<'_>| Some(values_of(&tried, &view.look(told.rungs).ok()?.shape));
-    let of_memory = |told: &&Told<'_>| incident::of_memory(told.incident.class);
-    let died = told.iter().filter(of_memory).filter_map(values).collect();
-    let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told, died);
     let search = Search {
         view: &view,
         laps: Laps::new(&view, failure, &node),
         forecast: &forecast,
         own: view.look(&[]).ok(),
-        tried,
+        tried: tried
+            .iter()
+            .map(|knob| (knob.clone(), Value::Null))
+            .collect(),
     };
+    let died = search.died(&told);
+    let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told, died);
     search.decide(&start, filler).map(Some)
-}
-
-/// The values that the knobs under trial have in a configuration.
-fn values_of(tried: &Values, shape: &Shape) -> Values {
-    tried.with(|knob| shape.recipe().value(knob).clone())
 }
 
 /// What is still to be looked at, with the least that it costs.
@@ -219,7 +211,16 @@ impl Search<'_> {
     }
 
     fn values(&self, shape: &Shape) -> Values {
-        values_of(&self.tried, shape)
+        self.tried.with(|knob| shape.recipe().value(knob).clone())
+    }
+
+    /// The values of those attempts that died of memory.
+    fn died(&self, told: &[Told<'_>]) -> Vec<Values> {
+        let of_memory = told
+            .iter()
+            .filter(|t| incident::of_memory(t.incident.class));
+        let looks = of_memory.filter_map(|t| self.view.look(t.rungs).ok());
+        looks.map(|look| self.values(&look.shape)).collect()
     }
 
     /// The cheapest that fits; else what fits best, where that is worth an attempt, or what is nearest, where the model's

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::ascend::View;
 use super::climb::Footing;
 use super::incident::{self, Failure};
-use super::moves::{Aim, aims_from};
+use super::moves::{Aim, aims_from, knobs};
 use super::numbers::{Lap, Number, number};
 use crate::core::recipe::{Effect, Knob, Move, Role, RungSpec, Shape, Value, strongest_effect};
 
@@ -57,7 +57,7 @@ pub(super) fn leading<'a>(
     rung: &RungSpec,
 ) -> impl Iterator<Item = &'a Knob> {
     let moved = rung.moves.iter().filter(|m| !m.along);
-    moved.flat_map(|m| knobs(footing, m))
+    moved.flat_map(|m| knobs(footing.preset, m))
 }
 
 /// The strongest effect of that.
@@ -82,14 +82,6 @@ fn work(footing: &Footing<'_>, knob: &str) -> f64 {
     }
 }
 
-fn knobs<'a>(footing: &Footing<'a>, step: &Move) -> Vec<&'a Knob> {
-    match (&step.role, &step.knob) {
-        (Some(role), _) => footing.preset.with_role(*role).collect(),
-        (None, Some(name)) => footing.preset.knob(name).into_iter().collect(),
-        (None, None) => Vec::new(),
-    }
-}
-
 /// Every knob that a ladder may move, and those that may follow to keep a configuration legal.
 pub(super) fn tried(footing: &Footing<'_>) -> BTreeSet<String> {
     let roles = footing.ladder.iter().flat_map(|rung| &rung.adjust);
@@ -101,7 +93,7 @@ pub(super) fn tried(footing: &Footing<'_>) -> BTreeSet<String> {
 /// The knobs that a ladder moves.
 fn moved<'a>(footing: &Footing<'a>) -> impl Iterator<Item = &'a Knob> {
     let moves = footing.ladder.iter().flat_map(|rung| &rung.moves);
-    moves.flat_map(|step| knobs(footing, step))
+    moves.flat_map(|step| knobs(footing.preset, step))
 }
 
 impl Reach {

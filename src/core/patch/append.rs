@@ -39,7 +39,7 @@ pub(super) fn append(
     };
     let spelling = spelling(call, stack, &said, knob, found).ok_or_else(|| refused(none))?;
     // The options of what starts the processes do not stand behind the program.
-    let counts = matches!(knob.role, Some(Role::GpusPerNode | Role::Nodes));
+    let counts = knob.role.is_some_and(Role::counts_gpus);
     let told = matches!(spelling, Spelling::Flag(_) | Spelling::Env(_));
     if counts && told || found.is_some_and(|f| f.launcher) {
         return Err(refused(

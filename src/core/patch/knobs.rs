@@ -108,7 +108,7 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
 
 /// Whether GPUs or nodes are given as a variable that Slurm sets, so that they follow what the job asks for.
 fn of_request(reading: &Reading, knob: &StackKnob, found: &Found) -> bool {
-    let counts = matches!(knob.role, Some(Role::GpusPerNode | Role::Nodes));
+    let counts = knob.role.is_some_and(Role::counts_gpus);
     let code = code(reading, found).unwrap_or_default();
     counts && code.trim_start_matches(['$', '{']).starts_with("SLURM_")
 }

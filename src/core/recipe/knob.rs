@@ -109,6 +109,12 @@ pub enum Role {
 }
 
 impl Role {
+    /// Roles on which the number of GPUs of a job hangs.
+    #[must_use]
+    pub fn counts_gpus(self) -> bool {
+        matches!(self, Self::GpusPerNode | Self::Nodes)
+    }
+
     /// Roles that count things of which there is at least one: their knobs are never below 1.
     #[must_use]
     pub fn counts_from_one(self) -> bool {
@@ -263,8 +269,7 @@ pub struct VersionedKnob {
     /// Default in these versions.
     #[serde(default)]
     pub default: Option<Scalar>,
-    /// True when the parameter does not exist in these versions: it is not rendered, and setting it
-    /// is an error.
+    /// True when the parameter does not exist in these versions: it is not rendered, and setting it is an error.
     #[serde(default)]
     pub absent: bool,
     /// Remark shown by `explain`.

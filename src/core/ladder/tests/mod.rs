@@ -262,18 +262,15 @@ fn with_dynamic_batches_the_budget_moves() {
 
 #[test]
 fn more_gpus_keeps_the_configuration_legal_and_asks_about_checkpoints() {
-    let toy = toy()
+    let mut toy = toy()
         .set("prompts", Value::Int(12))
         .set("minis", Value::Int(12))
         .set("micro", Value::Int(3))
         .pin("offload")
         .pin("share");
-    let Decision::Climb { steps, .. } = toy.ask(Some(&incident(Class::GpuOom, "load"))) else {
-        panic!()
-    };
-    let step = &steps[0];
+    let step = toy.take(Some(&incident(Class::GpuOom, "load")));
     // 12 minis cannot be split over 8 GPUs; 8 can, one each.
-    assert_eq!(values(step), ["minis 12->8", "micro 3->1", "gpus 4->8"]);
+    assert_eq!(values(&step), ["minis 12->8", "micro 3->1", "gpus 4->8"]);
     assert_eq!(
         step.notes.last().unwrap(),
         "checkpoints of 4 GPUs do not load on 8"
@@ -282,16 +279,14 @@ fn more_gpus_keeps_the_configuration_legal_and_asks_about_checkpoints() {
 
 #[test]
 fn a_batch_that_more_gpus_cannot_share_grows_where_no_smaller_one_is_legal() {
-    let toy = toy()
+    let mut toy = toy()
         .set("minis", Value::Int(4))
         .set("micro", Value::Int(1))
         .pin("offload")
         .pin("share");
-    let Decision::Climb { steps, .. } = toy.ask(Some(&incident(Class::GpuOom, "load"))) else {
-        panic!()
-    };
-    assert_eq!(values(&steps[0]), ["minis 4->8", "gpus 4->8"]);
-    assert_eq!(steps[0].effect, Effect::ChangesTraining);
+    let step = toy.take(Some(&incident(Class::GpuOom, "load")));
+    assert_eq!(values(&step), ["minis 4->8", "gpus 4->8"]);
+    assert_eq!(step.effect, Effect::ChangesTraining);
 }
 
 mod outlook {
