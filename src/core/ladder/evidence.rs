@@ -128,7 +128,7 @@ impl Evidence {
         ways.into_iter().flatten().map(|way| self.enough(way))
     }
 
-    /// How well a guess explains it, as the logarithm of a likelihood.
+    /// How well a guess explains it, as a likelihood.
     pub fn explained(&self, guess: &Guess) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {
             let need = need.bytes(guess);
@@ -140,7 +140,7 @@ impl Evidence {
                 .map(|need| curve((need - self.least) / DOUBT))
         };
         let died = self.in_pieces(guess).or_else(whole).unwrap_or(1.0);
-        (passed.product::<f64>() * self.figures(guess)).ln() + died.ln()
+        passed.product::<f64>() * self.figures(guess) * died
     }
 
     /// What cannot be otherwise: what ran out of memory needs more than there is. Where a guess says less, something is

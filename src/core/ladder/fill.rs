@@ -1,5 +1,6 @@
 //! The largest values, and the fewest switches, with which a configuration fits.
 
+mod best;
 mod prices;
 mod raise;
 mod ranges;
@@ -54,6 +55,8 @@ impl Filled {
 pub(super) struct Nearest {
     /// Every number at its least.
     pub least: Filled,
+    /// The least loss that it can come to with every number at its best.
+    pub least_loss: f64,
     given: Filled,
     switches: Vec<Switch>,
 }
@@ -177,33 +180,6 @@ impl<'a> Filler<'a> {
         host * self.engine.fits(&job.spec)
     }
 
-    /// How surely the GPUs are enough at best, as `Filled::order`: with all that saves memory, or with that and every number
-    /// as it is, for gradients of earlier micro batches wait beside a smaller one.
-    pub fn at_best(&mut self, present: &Values, reach: &Reach) -> f64 {
-        let saves = reach.switches.iter().filter(|s| s.loss > 0.0);
-        let mut values = present.clone();
-        for switch in saves {
-            let before = values.set(&switch.knob, switch.to.clone());
-            let broken = self.checker.broken_by(&switch.knob, &values).is_some();
-            if let (true, Some(before)) = (broken, before) {
-                values.set(&switch.knob, before);
-            }
-        }
-        let whole = self.order_of(&values);
-        let ends = self.all_ends(reach, present);
-        let numbers = self.free(&ends, &[], &values);
-        let least = self.order_of(&lowest(&values, &numbers));
-        whole.max(least)
-    }
-
-    fn order_of(&mut self, values: &Values) -> f64 {
-        let Some(job) = self.gauge.job(values) else {
-            return 0.0;
-        };
-        let near = job.near(self.forecast);
-        order(job.fits(self.forecast), near)
-    }
-
     /// The filling that costs least and fits with probability `risk`; none that costs more than `most`.
     pub fn cheapest(
         &mut self,
@@ -275,8 +251,10 @@ impl<'a> Filler<'a> {
                 false => least.order() > n.least.order(),
             };
             if nearest.as_ref().is_none_or(nearer) {
+                let fastest = numbers.iter().map(Number::fastest);
                 nearest = Some(Nearest {
                     least,
+                    least_loss: loss + fastest.sum::<f64>(),
                     given,
                     switches: switches.into_iter().cloned().collect(),
                 });

@@ -118,7 +118,13 @@ impl Forecast {
         let mut sharpness = 1.0;
         for _ in 0..12 {
             let pairs = self.guesses.iter().zip(&explained);
-            let weigh = |(guess, log): (&Guess, &f64)| guess.weight * (log * sharpness).exp();
+            let weigh = |(guess, likelihood): (&Guess, &f64)| {
+                let tempered = match sharpness < 1.0 {
+                    true => likelihood.powf(sharpness),
+                    false => *likelihood,
+                };
+                guess.weight * tempered
+            };
             let weights: Vec<f64> = pairs.map(weigh).collect();
             let sum: f64 = weights.iter().sum();
             let squares: f64 = weights.iter().map(|w| w * w).sum();

@@ -115,11 +115,7 @@ impl Odds {
         for some in guesses.chunks(AT_ONCE) {
             for guess in some {
                 left -= guess.weight;
-                fits += if job.missing(guess) <= 0.0 {
-                    guess.weight
-                } else {
-                    0.0
-                };
+                fits += if job.fits(guess) { guess.weight } else { 0.0 };
             }
             self.least = self.least.max(f64::min(fits, 1.0));
             self.most = self.most.min(f64::min(fits + left, 1.0));

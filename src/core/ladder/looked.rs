@@ -6,7 +6,7 @@ use super::reach::Reach;
 use crate::core::recipe::Values;
 
 /// Part of the best that is as good where nothing is as sure as was asked.
-pub(super) const HARDLY: f64 = 0.8;
+const HARDLY: f64 = 0.8;
 
 /// A state that is looked at.
 pub(super) struct Looked {
@@ -16,28 +16,61 @@ pub(super) struct Looked {
     pub values: Values,
     /// What can be moved from there: by what answers this failure, and where that may not be enough, by more.
     pub reaches: Vec<Reach>,
+}
+
+impl Looked {
     /// How surely the GPUs are enough with all of it, as `Filled::order`.
-    pub at_best: f64,
+    fn at_best(&self, filler: &mut Filler<'_>) -> f64 {
+        let most = self.reaches.last();
+        most.map_or(0.0, |reach| filler.at_best(&self.values, reach))
+    }
 }
 
 /// What a state was filled with.
-pub(super) struct Candidate {
-    /// Cost, as of states.
+pub(super) struct Candidate<'a> {
+    /// Cost, as of states; the least that it can come to while there is more to gain.
     pub cost: f64,
     /// The values.
     pub filled: Filled,
     /// The state's number.
     pub state: usize,
+    /// What is left to be looked at: how much of what does not matter can stay as it is.
+    more: Option<(&'a Looked, &'a Reach, Nearest)>,
+    /// It was tried.
+    tried: bool,
 }
 
-impl Candidate {
+impl<'a> Candidate<'a> {
     /// Of the state with this number.
-    pub fn of(filled: Filled, state: &State, number: usize) -> Self {
+    pub fn of(filled: Filled, looked: &Looked, number: usize) -> Self {
         Self {
-            cost: state.cost + filled.loss,
+            cost: looked.state.cost + filled.loss,
             filled,
             state: number,
+            more: None,
+            tried: false,
         }
+    }
+
+    /// What comes nearest in a state.
+    fn near(nearest: Nearest, looked: &'a Looked, reach: &'a Reach, number: usize) -> Self {
+        Self {
+            cost: looked.state.cost + nearest.least_loss,
+            filled: nearest.least.clone(),
+            state: number,
+            more: Some((looked, reach, nearest)),
+            tried: false,
+        }
+    }
+
+    /// Looks at what is left; whether there was anything.
+    fn settle(&mut self, filler: &mut Filler<'_>) -> bool {
+        let Some((looked, reach, nearest)) = self.more.take() else {
+            return false;
+        };
+        let filled = filler.surest(nearest, &looked.values, reach);
+        *self = Self::of(filled, looked, self.state);
+        true
     }
 }
 
@@ -48,54 +81,113 @@ fn about_as_near<'a>(filled: impl Iterator<Item = &'a Filled>) -> f64 {
 
 /// What is tried where nothing is likely: of those that come about as near as any, what gives up most, for it saves most of
 /// whatever is not known.
-pub(super) fn last_resort(found: &[Candidate]) -> Option<&Candidate> {
+fn last_resort(found: &[Candidate<'_>]) -> Option<usize> {
     let least = about_as_near(found.iter().map(|c| &c.filled));
-    let near = found.iter().filter(|c| c.filled.order() >= least);
-    near.max_by(|a, b| a.cost.total_cmp(&b.cost))
+    let near = (0..found.len()).filter(|at| found[*at].filled.order() >= least);
+    near.max_by(|a, b| found[*a].cost.total_cmp(&found[*b].cost))
 }
 
-/// What comes nearest in each state where nothing is sure enough, by what answers this failure and by more. Those that
-/// others leave far behind are not looked at any closer.
-pub(super) fn unsure(
-    done: &[Looked],
-    found: &[Candidate],
+/// What may be tried where nothing is sure enough.
+pub(super) struct Unsure<'a> {
+    found: Vec<Candidate<'a>>,
+    risk: f64,
+}
+
+impl<'a> Unsure<'a> {
+    /// Beside what was `found`, what comes nearest in each of the other states, by what answers this failure and by more.
+    pub fn new(
+        mut found: Vec<Candidate<'a>>,
+        done: &'a [Looked],
+        filler: &mut Filler<'_>,
+        risk: f64,
+    ) -> Self {
+        let others = nearest(done, &found, filler);
+        found.extend(others);
+        Self { found, risk }
+    }
+
+    /// The next one that fits with this probability at least: the cheapest of those that are sure enough, then of those
+    /// that are about as sure as the surest, for hardly surer is not worth another experiment; then the surest.
+    pub fn next(&mut self, worth: f64, filler: &mut Filler<'_>) -> Option<&Candidate<'a>> {
+        let next = loop {
+            let at = self.first(worth)?;
+            if !self.found[at].settle(filler) {
+                break &mut self.found[at];
+            }
+        };
+        next.tried = true;
+        Some(next)
+    }
+
+    fn first(&self, worth: f64) -> Option<usize> {
+        let best = self.found.iter().map(|c| c.filled.order());
+        let best = best.fold(0.0, f64::max);
+        let rank = |c: &Candidate<'_>| match c.filled.fits {
+            fits if fits >= self.risk => 0,
+            _ if c.filled.order() >= best * HARDLY => 1,
+            _ => 2,
+        };
+        let found = self.found.iter().enumerate();
+        let open = found.filter(|(_, c)| !c.tried && c.filled.fits >= worth);
+        let first = open.min_by(|(_, a), (_, b)| {
+            let (x, y) = (rank(a), rank(b));
+            let surer = || b.filled.order().total_cmp(&a.filled.order());
+            x.cmp(&y).then_with(|| match x {
+                2 => surer(),
+                _ => a.cost.total_cmp(&b.cost),
+            })
+        });
+        first.map(|(at, _)| at)
+    }
+
+    /// What is tried at last.
+    pub fn last(&mut self, filler: &mut Filler<'_>) -> Option<&Candidate<'a>> {
+        let last = last_resort(&self.found)?;
+        self.found[last].settle(filler);
+        self.found.get(last)
+    }
+
+    /// The surest of all.
+    pub fn surest(&self) -> Option<&Candidate<'a>> {
+        let order = |c: &Candidate<'_>| c.filled.order();
+        self.found
+            .iter()
+            .max_by(|a, b| order(a).total_cmp(&order(b)))
+    }
+}
+
+/// What comes nearest in each state of which nothing was found. Those that others leave far behind are not looked at any
+/// closer.
+fn nearest<'a>(
+    done: &'a [Looked],
+    found: &[Candidate<'_>],
     filler: &mut Filler<'_>,
-) -> Vec<Candidate> {
+) -> Vec<Candidate<'a>> {
     let states = done.iter().enumerate();
     let states = states.filter(|(at, _)| found.iter().all(|c| c.state != *at));
-    let mut states: Vec<(usize, &Looked)> = states.collect();
-    states.sort_by(|(_, a), (_, b)| b.at_best.total_cmp(&a.at_best));
-    let far = |nearest: &[(usize, &Reach, Nearest)]| {
-        about_as_near(nearest.iter().map(|(_, _, near)| &near.least))
-    };
-    let mut nearest: Vec<(usize, &Reach, Nearest)> = Vec::new();
-    for (at, looked) in states {
-        if looked.at_best < far(&nearest) {
+    let states = states.map(|(at, looked)| (at, looked, looked.at_best(filler)));
+    let mut states: Vec<(usize, &Looked, f64)> = states.collect();
+    states.sort_by(|(.., a), (.., b)| b.total_cmp(a));
+    let mut near: Vec<Candidate<'a>> = Vec::new();
+    for (at, looked, at_best) in states {
+        if at_best < about_as_near(near.iter().map(|c| &c.filled)) {
             break;
         }
         for reach in &looked.reaches {
-            let near = filler.nearest(&looked.values, reach);
-            nearest.extend(near.map(|near| (at, reach, near)));
+            let nearest = filler.nearest(&looked.values, reach);
+            near.extend(nearest.map(|nearest| Candidate::near(nearest, looked, reach, at)));
         }
     }
     // In the order of the states, for of equals the last is the surest.
-    nearest.sort_by_key(|(at, ..)| *at);
-    let worth = far(&nearest);
-    let candidate = |(at, reach, near): (usize, &Reach, Nearest)| {
-        let filled = match near.least.order() >= worth {
-            true => filler.surest(near, &done[at].values, reach),
-            false => near.least,
-        };
-        Candidate::of(filled, &done[at].state, at)
-    };
-    nearest.into_iter().map(candidate).collect()
+    near.sort_by_key(|c| c.state);
+    near
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn candidate(cost: f64, near: f64) -> Candidate {
+    fn candidate(cost: f64, near: f64) -> Candidate<'static> {
         Candidate {
             cost,
             filled: Filled {
@@ -105,6 +197,8 @@ mod tests {
                 near,
             },
             state: 0,
+            more: None,
+            tried: false,
         }
     }
 
@@ -116,7 +210,7 @@ mod tests {
             candidate(33.0, 0.03),
             candidate(0.2, 0.07),
         ];
-        assert_eq!(last_resort(&found).map(|c| c.cost), Some(17.0));
+        assert_eq!(last_resort(&found), Some(1));
         assert!(last_resort(&[]).is_none());
     }
 }

@@ -145,10 +145,10 @@ impl Job {
         self.total.unwrap_or(f64::NEG_INFINITY)
     }
 
-    /// Bytes that the fullest phase lacks under a guess; without end where the capacity of the GPU is unknown.
-    pub fn missing(&self, guess: &Guess) -> f64 {
-        let needs = self.needs.iter().map(|need| need.bytes(guess));
-        needs.fold(0.0, f64::max) - self.capacity()
+    /// Whether no phase lacks anything under a guess; never where the capacity of the GPU is unknown.
+    pub fn fits(&self, guess: &Guess) -> bool {
+        let total = self.capacity();
+        self.needs.iter().all(|need| need.bytes(guess) <= total)
     }
 }
 

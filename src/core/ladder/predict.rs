@@ -17,7 +17,7 @@ use super::gauge::Gauge;
 use super::host::Node;
 use super::incident;
 use super::laps::{Laps, State, Usable};
-use super::looked::{Candidate, HARDLY, Looked, last_resort, unsure};
+use super::looked::{Candidate, Looked, Unsure};
 use super::reach::{self, Reach};
 use super::shortfall;
 use super::workshop::Look;
@@ -113,7 +113,7 @@ impl Search<'_> {
         }))];
         let mut seen: BTreeSet<BTreeMap<String, u32>> = BTreeSet::new();
         let mut done: Vec<Looked> = Vec::new();
-        let mut found: Vec<Candidate> = Vec::new();
+        let mut found: Vec<Candidate<'_>> = Vec::new();
         while done.len() < MOST_STATES {
             let next = (0..open.len()).min_by(|a, b| open[*a].cost().total_cmp(&open[*b].cost()));
             let costs = found.iter().map(|c| c.cost);
@@ -150,23 +150,24 @@ impl Search<'_> {
             let looked = self.look(state, &usable, &mut filler);
             let state = &looked.state;
             let filled = self.fill(&looked, &mut filler, best - state.cost);
-            found.extend(filled.map(|filled| Candidate::of(filled, state, done.len())));
+            found.extend(filled.map(|filled| Candidate::of(filled, &looked, done.len())));
             let whole = usable.rungs.iter().filter(|r| reach::whole(footing, r));
             let least = |rung| state.cost + self.laps.least(&state.shape, rung);
             open.extend(whole.map(|rung| Open::Lap(done.len(), rung, least(rung))));
             done.push(looked);
         }
         found.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-        let skipped = usable.skipped.clone();
-        let first = self.first(start, &done, found.iter(), skipped, &mut filler)?;
-        if let Some(decision) = first {
-            return Ok(decision);
+        for candidate in &found {
+            let decision = self.take(start, &done, candidate, &usable.skipped, &mut filler)?;
+            if let Some(decision) = decision {
+                return Ok(decision);
+            }
         }
-        found.extend(unsure(&done, &found, &mut filler));
-        self.choose(start, &done, found, usable.skipped, &mut filler)
+        let unsure = Unsure::new(found, &done, &mut filler, self.view.outlook.risk);
+        self.choose(start, &done, unsure, usable.skipped, &mut filler)
     }
 
-    /// What can be moved from a state, with what that costs there, and how surely the GPUs are enough at best.
+    /// What can be moved from a state, with what that costs there.
     fn look(&self, state: State, usable: &Usable<'_>, filler: &mut Filler<'_>) -> Looked {
         let values = self.values(&state.shape);
         let own = self.own.as_ref().map_or(&state.shape, |look| &look.shape);
@@ -175,21 +176,23 @@ impl Search<'_> {
             filler.price_switches(&mut reach, &values);
             reach
         };
-        let reaches: Vec<Reach> = usable.ways().map(reach).collect();
-        let most = reaches.last();
         Looked {
-            at_best: most.map_or(0.0, |reach| filler.at_best(&values, reach)),
+            reaches: usable.ways().map(reach).collect(),
             state,
             values,
-            reaches,
         }
     }
 
     /// Fills a state by what answers this failure; where that is not enough, by what answers the next one too.
     fn fill(&self, looked: &Looked, filler: &mut Filler<'_>, most: f64) -> Option<Filled> {
         let risk = self.view.outlook.risk;
-        let mut reaches = looked.reaches.iter().filter(|_| looked.at_best >= risk);
-        reaches.find_map(|reach| filler.cheapest(&looked.values, reach, risk, most))
+        let values = &looked.values;
+        let widest = looked.reaches.last()?;
+        if !filler.reaches_at_best(values, widest, risk) {
+            return None;
+        }
+        let mut reaches = looked.reaches.iter();
+        reaches.find_map(|reach| filler.cheapest(values, reach, risk, most))
     }
 
     /// A state after a lap that made a batch smaller, with what that costs such a batch.
@@ -223,70 +226,53 @@ impl Search<'_> {
         looks.map(|look| self.values(&look.shape)).collect()
     }
 
-    /// The cheapest that fits; else what fits best, where that is worth an attempt, or what is nearest, where the model's
-    /// interval leaves room for it; else nothing does.
+    /// What fits best, where that is worth an attempt, or what is nearest, where the model's interval leaves room for it; else
+    /// nothing does.
     fn choose(
         &self,
         start: &Look,
         done: &[Looked],
-        mut found: Vec<Candidate>,
+        mut unsure: Unsure<'_>,
         skipped: Vec<Skipped>,
         filler: &mut Filler<'_>,
     ) -> Result<Decision, Refusal> {
-        let risk = self.view.outlook.risk;
-        let best = found.iter().map(|c| c.filled.order()).fold(0.0, f64::max);
-        // Of those that are too unsure, hardly surer is not worth another experiment.
-        let rank = |c: &Candidate| match c.filled.fits {
-            fits if fits >= risk => 0,
-            _ if c.filled.order() >= best * HARDLY => 1,
-            _ => 2,
-        };
-        found.sort_by(|a, b| {
-            let (x, y) = (rank(a), rank(b));
-            let surer = || b.filled.order().total_cmp(&a.filled.order());
-            x.cmp(&y).then_with(|| match x {
-                2 => surer(),
-                _ => a.cost.total_cmp(&b.cost),
-            })
-        });
-        let surest = found.iter().max_by(|a, b| {
-            let (a, b) = (a.filled.order(), b.filled.order());
-            a.total_cmp(&b)
-        });
-        let last = last_resort(&found).filter(|c| filler.might(&c.filled.values));
-        let worth = found.iter().filter(|c| c.filled.fits >= WORTH_AN_ATTEMPT);
-        let worth = worth.chain(last);
-        if let Some(decision) = self.first(start, done, worth, skipped.clone(), filler)? {
+        while let Some(next) = unsure.next(WORTH_AN_ATTEMPT, filler) {
+            if let Some(decision) = self.take(start, done, next, &skipped, filler)? {
+                return Ok(decision);
+            }
+        }
+        let last = unsure.last(filler);
+        if let Some(last) = last.filter(|c| filler.might(&c.filled.values))
+            && let Some(decision) = self.take(start, done, last, &skipped, filler)?
+        {
             return Ok(decision);
         }
-        let shortfall = surest.and_then(|best| {
+        let shortfall = unsure.surest().and_then(|best| {
             let gpus = self.laps.gpus(&done[best.state].state.shape);
             shortfall::of(filler, self.forecast, &best.filled, self.view, gpus)
         });
         Ok(Decision::Exhausted { skipped, shortfall })
     }
 
-    /// The first of the candidates that is legal, changes something, and did not die already.
-    fn first<'c>(
+    /// The decision for a candidate; `None` where it died already, is illegal after all, or changes nothing.
+    fn take(
         &self,
         start: &Look,
         done: &[Looked],
-        candidates: impl Iterator<Item = &'c Candidate>,
-        skipped: Vec<Skipped>,
+        candidate: &Candidate<'_>,
+        skipped: &[Skipped],
         filler: &mut Filler<'_>,
     ) -> Result<Option<Decision>, Refusal> {
-        for candidate in candidates.filter(|c| !filler.died(&c.filled.values)) {
-            let state = &done[candidate.state].state;
-            if let Some(steps) = self.steps(start, state, &candidate.filled)? {
-                let expects = self.expectation(candidate, state, filler);
-                return Ok(Some(Decision::Climb {
-                    steps,
-                    skipped,
-                    expects,
-                }));
-            }
+        let state = &done[candidate.state].state;
+        if filler.died(&candidate.filled.values) {
+            return Ok(None);
         }
-        Ok(None)
+        let steps = self.steps(start, state, &candidate.filled)?;
+        Ok(steps.map(|steps| Decision::Climb {
+            steps,
+            skipped: skipped.to_vec(),
+            expects: self.expectation(candidate, state, filler),
+        }))
     }
 
     /// The steps to a candidate; `None` where it is illegal after all, or changes nothing.
@@ -342,7 +328,7 @@ impl Search<'_> {
 
     fn expectation(
         &self,
-        candidate: &Candidate,
+        candidate: &Candidate<'_>,
         state: &State,
         filler: &mut Filler<'_>,
     ) -> Option<Expectation> {

@@ -3,10 +3,16 @@
 /// Scale of a logistic distribution whose standard deviation is 1: the root of 3 over pi.
 pub const SCALE: f64 = 0.551_328_895_421_792_1;
 
+/// From here on what is left of the curve is less than the last digit of 1.
+const WHOLE: f64 = 37.0;
+
 /// The probability to be at most `x`, of scale 1.
 #[must_use]
 pub fn curve(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
+    match x > WHOLE {
+        true => 1.0,
+        false => 1.0 / (1.0 + (-x).exp()),
+    }
 }
 
 /// The density at `x`, of scale 1, over that in the middle.
@@ -40,6 +46,17 @@ mod tests {
             }
         }
         assert!((square - 1.0).abs() < 1e-3, "{square}");
+    }
+
+    #[test]
+    fn the_end_of_the_curve_is_as_by_its_formula() {
+        for x in [WHOLE.next_down(), WHOLE.next_up(), 38.0, 700.0] {
+            assert_eq!(
+                curve(x).to_bits(),
+                (1.0 / (1.0 + (-x).exp())).to_bits(),
+                "{x}"
+            );
+        }
     }
 
     #[test]
