@@ -11,11 +11,12 @@ const MOST_FIRSTS: usize = 4;
 const NO_LOSS: f64 = 0.01;
 
 impl Filler<'_> {
-    /// Numbers without those values that are not sure enough even while the others are at their least.
+    /// Numbers without those values for which the GPUs are not sure enough even while the others are at their least. Host and
+    /// engine are not asked, for an engine is the less sure to start the less it has.
     pub(super) fn bounded(&mut self, least: &Filled, numbers: &[Number], risk: f64) -> Vec<Number> {
         let bounded = |number: &Number| {
             let mut values = least.values.clone();
-            self.largest(&mut values, number, risk);
+            largest(&mut values, number, |values| self.fits_gpu(values, risk));
             let most = values.get(&number.knob).unwrap_or(&Value::Null);
             number.clone().up_to(most)
         };
@@ -71,24 +72,27 @@ impl Filler<'_> {
 
     /// Sets a number to its largest value that is as sure as `bound`, in the order of `Filled::order`.
     fn largest(&mut self, values: &mut Values, number: &Number, bound: f64) {
-        let has = values.get(&number.knob);
-        let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
-            return;
-        };
-        let mut low = number.largest();
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            values.set(&number.knob, number.values[middle].clone());
-            let sure = match bound < LIKELY {
-                true => self.near(values) * LIKELY >= bound,
-                false => self.reaches(values, bound),
-            };
-            if sure {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        values.set(&number.knob, number.values[high].clone());
+        largest(values, number, |values| match bound < LIKELY {
+            true => self.near(values) * LIKELY >= bound,
+            false => self.reaches(values, bound),
+        });
     }
+}
+
+/// Sets a number to its largest value that is sure, of which the present one is taken to be.
+fn largest(values: &mut Values, number: &Number, mut sure: impl FnMut(&Values) -> bool) {
+    let has = values.get(&number.knob);
+    let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
+        return;
+    };
+    let mut low = number.largest();
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        values.set(&number.knob, number.values[middle].clone());
+        match sure(values) {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    values.set(&number.knob, number.values[high].clone());
 }
