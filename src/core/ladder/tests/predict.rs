@@ -134,6 +134,27 @@ fn values_between_the_rungs_are_taken_and_a_lower_risk_takes_larger_ones() {
 }
 
 #[test]
+fn how_surely_an_engine_starts_with_its_least_share_bounds_no_other_value() {
+    // Either GPU holds the optimizer's states and a micro batch beside them, with the share that the engine really gets.
+    for gib in [48.0, 79.0] {
+        let stack = job(&[
+            &format!("gpu_memory={gib}GiB"),
+            "gpu_memory_utilization=0.4",
+        ]);
+        let failure = Incident {
+            total_bytes: Some(Bytes::from_gib(gib)),
+            free_bytes: Some(Bytes::from_gib(1.0)),
+            requested_bytes: Some(Bytes::from_gib(8.0)),
+            ..died("old_logprob")
+        };
+        let (steps, fits) = climb(ask(&stack, &failure, 0.9));
+        let changes: Vec<String> = steps.iter().flat_map(values).collect();
+        let offload = changes.iter().any(|c| c.starts_with("optimizer_offload"));
+        assert!(!offload && fits >= 0.9, "{gib} GiB: {changes:?}");
+    }
+}
+
+#[test]
 fn the_answer_is_the_same_each_time() {
     let stack = job(&[]);
     let first = ask(&stack, &died("old_logprob"), 0.9);
