@@ -55,7 +55,7 @@ impl Filled {
 pub(super) struct Nearest {
     /// Every number at its least.
     pub least: Filled,
-    /// The least loss that it can come to with every number at its best.
+    /// The least loss that it can come to, with every number at its largest.
     pub least_loss: f64,
     given: Filled,
     switches: Vec<Switch>,
@@ -251,10 +251,10 @@ impl<'a> Filler<'a> {
                 false => least.order() > n.least.order(),
             };
             if nearest.as_ref().is_none_or(nearer) {
-                let fastest = numbers.iter().map(Number::fastest);
+                let largest = numbers.iter().map(Number::least_loss);
                 nearest = Some(Nearest {
                     least,
-                    least_loss: loss + fastest.sum::<f64>(),
+                    least_loss: loss + largest.sum::<f64>(),
                     given,
                     switches: switches.into_iter().cloned().collect(),
                 });

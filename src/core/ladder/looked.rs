@@ -16,14 +16,8 @@ pub(super) struct Looked {
     pub values: Values,
     /// What can be moved from there: by what answers this failure, and where that may not be enough, by more.
     pub reaches: Vec<Reach>,
-}
-
-impl Looked {
-    /// How surely the GPUs are enough with all of it, as `Filled::order`.
-    fn at_best(&self, filler: &mut Filler<'_>) -> f64 {
-        let most = self.reaches.last();
-        most.map_or(0.0, |reach| filler.at_best(&self.values, reach))
-    }
+    /// Values at which the GPUs are most surely enough with all of it.
+    pub best: Vec<Values>,
 }
 
 /// What a state was filled with.
@@ -94,7 +88,8 @@ pub(super) struct Unsure<'a> {
 }
 
 impl<'a> Unsure<'a> {
-    /// Beside what was `found`, what comes nearest in each of the other states, by what answers this failure and by more.
+    /// Beside what was `found` and tried in vain, what comes nearest in each of the other states, by what answers this failure
+    /// and by more.
     pub fn new(
         mut found: Vec<Candidate<'a>>,
         done: &'a [Looked],
@@ -102,6 +97,9 @@ impl<'a> Unsure<'a> {
         risk: f64,
     ) -> Self {
         let others = nearest(done, &found, filler);
+        for candidate in &mut found {
+            candidate.tried = true;
+        }
         found.extend(others);
         Self { found, risk }
     }
@@ -165,7 +163,7 @@ fn nearest<'a>(
 ) -> Vec<Candidate<'a>> {
     let states = done.iter().enumerate();
     let states = states.filter(|(at, _)| found.iter().all(|c| c.state != *at));
-    let states = states.map(|(at, looked)| (at, looked, looked.at_best(filler)));
+    let states = states.map(|(at, looked)| (at, looked, filler.at_best(&looked.best)));
     let mut states: Vec<(usize, &Looked, f64)> = states.collect();
     states.sort_by(|(.., a), (.., b)| b.total_cmp(a));
     let mut near: Vec<Candidate<'a>> = Vec::new();

@@ -162,16 +162,10 @@ impl Number {
         self.largest
     }
 
-    /// Loss of speed with that.
+    /// Loss of speed with that; a gain where it was larger once.
     pub fn least_loss(&self) -> f64 {
         let largest = self.values.get(self.largest);
         largest.map_or(0.0, |v| self.loss(v))
-    }
-
-    /// The least loss of speed that any value has, which is a gain where it was larger once.
-    pub fn fastest(&self) -> f64 {
-        let losses = self.values.iter().map(|v| self.loss(v));
-        losses.fold(0.0, f64::min)
     }
 
     /// Whether it was larger once.

@@ -167,7 +167,7 @@ impl Search<'_> {
         self.choose(start, &done, unsure, usable.skipped, &mut filler)
     }
 
-    /// What can be moved from a state, with what that costs there.
+    /// What can be moved from a state, with what that costs there, and what it can come to at best.
     fn look(&self, state: State, usable: &Usable<'_>, filler: &mut Filler<'_>) -> Looked {
         let values = self.values(&state.shape);
         let own = self.own.as_ref().map_or(&state.shape, |look| &look.shape);
@@ -176,23 +176,24 @@ impl Search<'_> {
             filler.price_switches(&mut reach, &values);
             reach
         };
+        let reaches: Vec<Reach> = usable.ways().map(reach).collect();
+        let best = reaches.last().map(|reach| filler.best(&values, reach));
         Looked {
-            reaches: usable.ways().map(reach).collect(),
+            best: best.into_iter().flatten().collect(),
             state,
             values,
+            reaches,
         }
     }
 
     /// Fills a state by what answers this failure; where that is not enough, by what answers the next one too.
     fn fill(&self, looked: &Looked, filler: &mut Filler<'_>, most: f64) -> Option<Filled> {
         let risk = self.view.outlook.risk;
-        let values = &looked.values;
-        let widest = looked.reaches.last()?;
-        if !filler.reaches_at_best(values, widest, risk) {
+        if !filler.reaches_at_best(&looked.best, risk) {
             return None;
         }
         let mut reaches = looked.reaches.iter();
-        reaches.find_map(|reach| filler.cheapest(values, reach, risk, most))
+        reaches.find_map(|reach| filler.cheapest(&looked.values, reach, risk, most))
     }
 
     /// A state after a lap that made a batch smaller, with what that costs such a batch.

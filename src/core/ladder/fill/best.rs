@@ -5,24 +5,9 @@ use super::{Filler, LIKELY, lowest, order};
 use crate::core::recipe::Values;
 
 impl Filler<'_> {
-    /// How surely the GPUs are enough at best, as `Filled::order`.
-    pub fn at_best(&mut self, present: &Values, reach: &Reach) -> f64 {
-        let best = self.best(present, reach);
-        best.iter().map(|v| self.order_of(v)).fold(0.0, f64::max)
-    }
-
-    /// Whether that is as much as `bound`.
-    pub fn reaches_at_best(&mut self, present: &Values, reach: &Reach, bound: f64) -> bool {
-        let best = self.best(present, reach);
-        best.iter().any(|values| match bound < LIKELY {
-            true => self.order_of(values) >= bound,
-            false => self.fits_gpu(values, bound),
-        })
-    }
-
-    /// Values with all that saves memory, and with that and every number as it is, for gradients of earlier micro batches
-    /// wait beside a smaller one.
-    fn best(&mut self, present: &Values, reach: &Reach) -> [Values; 2] {
+    /// Values at which the GPUs are most surely enough: with all that saves memory, and with that and every number as it is,
+    /// for gradients of earlier micro batches wait beside a smaller one.
+    pub fn best(&mut self, present: &Values, reach: &Reach) -> [Values; 2] {
         let saves = reach.switches.iter().filter(|s| s.loss > 0.0);
         let mut values = present.clone();
         for switch in saves {
@@ -35,6 +20,19 @@ impl Filler<'_> {
         let ends = self.all_ends(reach, present);
         let numbers = self.free(&ends, &[], &values);
         [lowest(&values, &numbers), values]
+    }
+
+    /// How surely the GPUs are enough with the best of these, as `Filled::order`.
+    pub fn at_best(&mut self, best: &[Values]) -> f64 {
+        best.iter().map(|v| self.order_of(v)).fold(0.0, f64::max)
+    }
+
+    /// Whether that is as much as `bound`.
+    pub fn reaches_at_best(&mut self, best: &[Values], bound: f64) -> bool {
+        best.iter().any(|values| match bound < LIKELY {
+            true => self.order_of(values) >= bound,
+            false => self.fits_gpu(values, bound),
+        })
     }
 
     fn order_of(&mut self, values: &Values) -> f64 {
