@@ -30,6 +30,7 @@ pub mod sampler;
 pub mod scheduler;
 pub mod uptime;
 pub mod window;
+pub mod words;
 
 #[cfg(test)]
 #[path = "tests/trial.rs"]

@@ -3,7 +3,8 @@
 //!
 //! Threads feed one channel: one for each stream, one that waits for the end, one for the signals of all.
 
-use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::io::{self, ErrorKind, IsTerminal, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -16,10 +17,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::scheduler::local::process::group_lives;
+use super::words::{self, Words};
 use crate::core::job::ExitStatus;
 
-/// Bytes that are read from a stream at once.
-const PIECE: usize = 64 * 1024;
 /// Events that wait to be taken: a program that prints faster than it is read waits.
 const MOST_EVENTS: usize = 64;
 /// Signals that are passed on.
@@ -35,6 +35,8 @@ pub enum Event {
         /// What.
         bytes: Vec<u8>,
     },
+    /// All that the program itself wrote to one of its two streams has come.
+    Said,
     /// A stream was closed by all that had it.
     Closed,
     /// The program ended.
@@ -166,6 +168,8 @@ impl Program {
         inbox: &Inbox,
     ) -> io::Result<Self> {
         let (name, arguments) = command.split_first().ok_or(ErrorKind::InvalidInput)?;
+        let (life, alive) = io::pipe()?;
+        let life = Arc::new(life);
         let mut child = Command::new(name)
             .args(arguments)
             .envs(environment.iter().map(|(n, v)| (n, v)))
@@ -177,12 +181,12 @@ impl Program {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let group = group.ok_or(ErrorKind::InvalidData)?;
         if let Some(stream) = child.stdout.take() {
-            pump(stream, outputs.out, false, inbox.sender.clone());
+            pump(stream, outputs.out, false, &life, inbox);
         }
         if let Some(stream) = child.stderr.take() {
-            pump(stream, outputs.err, true, inbox.sender.clone());
+            pump(stream, outputs.err, true, &life, inbox);
         }
-        await_end(child, inbox.sender.clone());
+        await_end(child, alive, inbox.sender.clone());
         Ok(Self { group })
     }
 
@@ -223,34 +227,29 @@ fn input() -> Stdio {
 /// Passes a stream through. When nobody reads what we write any more, the program is told so by the end of
 /// its own stream, as if it had written there itself.
 fn pump(
-    mut stream: impl Read + Send + 'static,
+    stream: impl Read + AsFd + Send + 'static,
     mut to: Box<dyn Write + Send>,
     error: bool,
-    events: SyncSender<Event>,
+    life: &Arc<PipeReader>,
+    inbox: &Inbox,
 ) {
+    let (life, events) = (Arc::clone(life), inbox.sender.clone());
     let run = move || {
-        let mut piece = vec![0; PIECE];
-        loop {
-            let length = match stream.read(&mut piece) {
-                Ok(0) => break,
-                Ok(length) => length,
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            };
-            let bytes = piece[..length].to_vec();
-            let passed = to.write_all(&bytes).and_then(|()| to.flush());
-            let told = events.send(Event::Output { error, bytes });
-            if passed.is_err() || told.is_err() {
-                break;
+        words::read(stream, life, |words| match words {
+            Words::Piece(bytes) => {
+                let passed = to.write_all(&bytes).and_then(|()| to.flush());
+                let told = events.send(Event::Output { error, bytes });
+                passed.is_ok() && told.is_ok()
             }
-        }
-        drop(stream);
+            Words::All => events.send(Event::Said).is_ok(),
+        });
         let _ = events.send(Event::Closed);
     };
     std::thread::spawn(run);
 }
 
-fn await_end(mut child: Child, events: SyncSender<Event>) {
+/// Waits for the end of the program; then `alive` is dropped.
+fn await_end(mut child: Child, alive: PipeWriter, events: SyncSender<Event>) {
     std::thread::spawn(move || {
         let exit = match child.wait() {
             Ok(status) => ExitStatus {
@@ -260,9 +259,128 @@ fn await_end(mut child: Child, events: SyncSender<Event>) {
             // Somebody else waited for it: how it ended is not known.
             Err(_) => ExitStatus { code: 1, signal: 0 },
         };
+        drop(alive);
         let _ = events.send(Event::Exited(exit));
     });
 }
 
-/// How long it is waited for output that comes after the end of the program, from what it left running.
-pub const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long output is waited for that comes after all that the program itself wrote, from what it left running;
+/// and the program's own, where somebody told it to end and nobody takes what it wrote.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How far the end of a program has come: it has ended, what it wrote was read, its streams are closed.
+#[derive(Debug, Default)]
+pub struct Ending {
+    exited: Option<(Instant, ExitStatus)>,
+    said: Option<Instant>,
+    streams_said: u8,
+    streams_closed: u8,
+}
+
+impl Ending {
+    /// Takes what happened `now` into account.
+    pub fn heard(&mut self, event: &Event, now: Instant) {
+        match event {
+            Event::Exited(exit) => self.exited = Some((now, *exit)),
+            Event::Said => self.streams_said += 1,
+            Event::Closed => self.streams_closed += 1,
+            Event::Output { .. } | Event::Signal(_) | Event::Freed => {}
+        }
+        if self.exited.is_some() && self.streams_said == 2 && self.said.is_none() {
+            self.said = Some(now);
+        }
+    }
+
+    /// Has the program ended? What it wrote may still be on its way.
+    #[must_use]
+    pub fn has_exited(&self) -> bool {
+        self.exited.is_some()
+    }
+
+    /// How the program ended, once no output is waited for any more. `told`: somebody told it to end, so that
+    /// what it wrote is not waited for without end.
+    #[must_use]
+    pub fn over(&self, told: bool, now: Instant) -> Option<ExitStatus> {
+        let (_, exit) = self.exited?;
+        let waited = self.until(told).is_some_and(|until| now >= until);
+        (self.streams_closed == 2 || waited).then_some(exit)
+    }
+
+    /// When it is over at the latest, if that is known.
+    #[must_use]
+    pub fn until(&self, told: bool) -> Option<Instant> {
+        let exited = self.exited.filter(|_| told).map(|(at, _)| at);
+        Some(self.said.or(exited)? + LAST_WORDS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    use super::*;
+
+    /// Takes nothing until it is told to.
+    struct Stuck(Receiver<()>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// What a program said on standard error before it was over, and how it ended. Its standard error is not
+    /// taken until `late` has been asked whether it is over.
+    fn run(script: &str, late: impl Fn(&Ending)) -> (String, Option<ExitStatus>) {
+        let inbox = Inbox::default();
+        let (go, gate) = sync_channel(0);
+        let outputs = Outputs {
+            out: Box::new(io::sink()),
+            err: Box::new(Stuck(gate)),
+        };
+        let command = ["/bin/bash", "-c", script].map(str::to_owned);
+        let program = Program::start(&command, &[], outputs, &inbox).unwrap();
+        let (mut ending, mut said) = (Ending::default(), String::new());
+        let mut next = |ending: &mut Ending| {
+            let event = inbox.next(Instant::now() + HOUR).unwrap();
+            ending.heard(&event, Instant::now());
+            if let Event::Output { bytes, .. } = event {
+                said.push_str(std::str::from_utf8(&bytes).unwrap());
+            }
+        };
+        while !ending.has_exited() {
+            next(&mut ending);
+        }
+        late(&ending);
+        drop(go);
+        while ending.over(false, Instant::now() + HOUR).is_none() {
+            next(&mut ending);
+        }
+        program.kill();
+        (said, ending.over(false, Instant::now() + HOUR))
+    }
+
+    #[test]
+    fn a_program_is_not_over_while_what_it_wrote_is_on_its_way() {
+        let (said, exit) = run("echo CUDA out of memory >&2; exit 1", |ending| {
+            assert_eq!(ending.over(false, Instant::now() + HOUR), None);
+            // Whom somebody told to end is not waited for without end.
+            assert!(ending.over(true, Instant::now() + HOUR).is_some());
+        });
+        assert_eq!(said, "CUDA out of memory\n");
+        assert_eq!(exit.map(|e| e.code), Some(1));
+    }
+
+    #[test]
+    fn a_program_is_over_though_what_it_left_running_keeps_its_streams() {
+        let (said, exit) = run("sleep 300 & echo left >&2", |_| {});
+        assert_eq!(said, "left\n");
+        assert_eq!(exit, Some(ExitStatus::default()));
+    }
+}

@@ -12,7 +12,7 @@ use crate::core::launch::{Attempt, Ended};
 use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
 use crate::io::cards::Cards;
 use crate::io::files::{Access, io_error, make_private_dir, write_atomic};
-use crate::io::program::{Ears, Event, Inbox, LAST_WORDS, Program};
+use crate::io::program::{Ears, Ending, Event, Inbox, Program};
 use crate::io::scheduler::local::process::is_below;
 
 /// Time between two looks at the GPU; the first ones come sooner, for programs that die soon.
@@ -115,42 +115,38 @@ fn environment(attempt: &Attempt, uuid: &str, number: u32) -> Vec<(String, Strin
     all
 }
 
-/// Takes events until the program has ended and said its last words. True when somebody told it to end.
+/// Takes events until the program has ended and all that it said is read. True when somebody told it to end.
 fn follow(
     inbox: &Inbox,
     reader: &mut Reader,
     watch: &mut Watch<'_>,
     attempt: &Attempt,
 ) -> (ExitStatus, bool) {
-    let (mut told, mut exit, mut open) = (false, None, 2_u8);
-    let mut last_words = None;
+    let mut told = false;
+    let mut ending = Ending::default();
     let mut hang = Hang::new(attempt);
     loop {
-        // What the program left behind may print without end.
-        let over = open == 0 || last_words.is_some_and(|end| Instant::now() >= end);
-        if let (Some(exit), true) = (exit, over) {
+        if let Some(exit) = ending.over(told, Instant::now()) {
             return (exit, told);
         }
-        match inbox.next(last_words.unwrap_or(watch.next)) {
+        let event = inbox.next(ending.until(told).unwrap_or(watch.next));
+        if let Some(event) = &event {
+            ending.heard(event, Instant::now());
+        }
+        match event {
             Some(Event::Output { error, bytes }) => {
                 reader.read(error, &bytes);
                 hang.heard();
             }
-            Some(Event::Closed) => open = open.saturating_sub(1),
-            Some(Event::Exited(status)) => {
-                exit = Some(status);
-                // The driver may not have freed its memory yet, and it may have ended before the first look.
-                watch.look();
-                last_words = Some(Instant::now() + LAST_WORDS);
-            }
+            // The driver may not have freed its memory yet, and it may have ended before the first look.
+            Some(Event::Exited(_)) => watch.look(),
             Some(Event::Signal(number)) => {
                 told |= Ears::ends(number);
                 watch.program.signal(number);
             }
-            Some(Event::Freed) => {}
-            None => {}
+            Some(Event::Said | Event::Closed | Event::Freed) | None => {}
         }
-        if exit.is_none() && Instant::now() >= watch.next {
+        if !ending.has_exited() && Instant::now() >= watch.next {
             watch.look();
             if let Some(signal) = hang.due(reader) {
                 watch.program.signal(signal);

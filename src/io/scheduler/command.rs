@@ -2,12 +2,16 @@
 //! choice, bounded output. Nothing here knows what the words of the output mean.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
+use std::io::{PipeReader, PipeWriter, Read, pipe};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
+
+use crate::io::words::{self, Words};
 
 /// Bytes kept of standard output; the rest is read and dropped, and the answer marked as cut.
 /// 20,000 jobs (a large `MaxJobCount`) at 300 bytes a line are 6 MB.
@@ -161,8 +165,9 @@ pub fn run_with(call: &Call, input: Stdio) -> Answer {
     if let Some(folder) = &call.folder {
         command.current_dir(folder);
     }
-    match command.spawn() {
-        Ok(child) => attend(child, call.deadline),
+    let started = pipe().and_then(|life| Ok((command.spawn()?, life)));
+    match started {
+        Ok((child, life)) => attend(child, call.deadline, life),
         Err(error) => Answer {
             end: End::NotStarted(format!("{}: {error}", call.program.display())),
             stdout: String::new(),
@@ -172,10 +177,10 @@ pub fn run_with(call: &Call, input: Stdio) -> Answer {
     }
 }
 
-/// Bytes that arrived on one of the two pipes.
-enum Piece {
-    Out(Vec<u8>),
-    Err(Vec<u8>),
+/// What came from one of the two pipes.
+struct Heard {
+    error: bool,
+    words: Words,
 }
 
 /// What has been kept so far of both pipes.
@@ -184,17 +189,21 @@ struct Kept {
     out: Vec<u8>,
     err: Vec<u8>,
     cut: bool,
+    /// Pipes of which all came that the program itself wrote.
+    said: u8,
 }
 
 impl Kept {
-    fn add(&mut self, piece: Piece) {
-        let (kept, bytes, limit) = match piece {
-            Piece::Out(bytes) => {
-                self.cut |= self.out.len() + bytes.len() > MAX_STDOUT_BYTES;
-                (&mut self.out, bytes, MAX_STDOUT_BYTES)
-            }
-            Piece::Err(bytes) => (&mut self.err, bytes, MAX_STDERR_BYTES),
+    fn add(&mut self, heard: Heard) {
+        let Words::Piece(bytes) = heard.words else {
+            self.said += 1;
+            return;
         };
+        let (kept, limit) = match heard.error {
+            false => (&mut self.out, MAX_STDOUT_BYTES),
+            true => (&mut self.err, MAX_STDERR_BYTES),
+        };
+        self.cut |= !heard.error && kept.len() + bytes.len() > limit;
         let room = limit.saturating_sub(kept.len()).min(bytes.len());
         kept.extend_from_slice(&bytes[..room]);
     }
@@ -202,15 +211,16 @@ impl Kept {
 
 /// Pieces in flight between a reader and the caller.
 const MAX_PIECES: usize = 64;
-/// How long what a dead program left in its pipes is waited for. Only a child that outlives its
-/// parent keeps a pipe open longer.
+/// How long output is waited for that comes after all that the program itself wrote, from a child that outlives
+/// it (`tee` behind a site's wrapper script).
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-fn attend(mut child: Child, deadline: Duration) -> Answer {
+fn attend(mut child: Child, deadline: Duration, (life, alive): (PipeReader, PipeWriter)) -> Answer {
     let started = Instant::now();
     let (sender, pieces) = mpsc::sync_channel(MAX_PIECES);
-    read_pipe(child.stdout.take(), sender.clone(), Piece::Out);
-    read_pipe(child.stderr.take(), sender, Piece::Err);
+    let life = Arc::new(life);
+    read_pipe(child.stdout.take(), false, &life, sender.clone());
+    read_pipe(child.stderr.take(), true, &life, sender);
     let mut kept = Kept::default();
     let end = loop {
         match child.try_wait() {
@@ -220,18 +230,28 @@ fn attend(mut child: Child, deadline: Duration) -> Answer {
             Err(error) => break End::NotStarted(error.to_string()),
         }
     };
-    let ended = Instant::now();
-    while let Some(left) = LAST_WORDS.checked_sub(ended.elapsed()) {
-        match pieces.recv_timeout(left) {
-            Ok(piece) => kept.add(piece),
-            Err(_) => break,
-        }
-    }
+    drop(alive);
+    hear_out(&pieces, &mut kept);
     Answer {
         end,
         stdout: String::from_utf8_lossy(&kept.out).into_owned(),
         stderr: String::from_utf8_lossy(&kept.err).into_owned(),
         cut: kept.cut,
+    }
+}
+
+/// Takes what a program that has ended wrote: all of it, however long a busy machine needs.
+fn hear_out(pieces: &Receiver<Heard>, kept: &mut Kept) {
+    while kept.said < 2
+        && let Ok(heard) = pieces.recv()
+    {
+        kept.add(heard);
+    }
+    let said = Instant::now();
+    while let Some(left) = LAST_WORDS.checked_sub(said.elapsed())
+        && let Ok(heard) = pieces.recv_timeout(left)
+    {
+        kept.add(heard);
     }
 }
 
@@ -241,9 +261,9 @@ fn step(elapsed: Duration) -> Duration {
     (elapsed / 8).clamp(Duration::from_millis(1), Duration::from_millis(50))
 }
 
-fn receive(pieces: &Receiver<Piece>, kept: &mut Kept, wait: Duration) {
+fn receive(pieces: &Receiver<Heard>, kept: &mut Kept, wait: Duration) {
     match pieces.recv_timeout(wait) {
-        Ok(piece) => kept.add(piece),
+        Ok(heard) => kept.add(heard),
         Err(RecvTimeoutError::Timeout) => {}
         // Both pipes are closed, the program still runs.
         Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
@@ -251,22 +271,17 @@ fn receive(pieces: &Receiver<Piece>, kept: &mut Kept, wait: Duration) {
 }
 
 fn read_pipe(
-    pipe: Option<impl Read + Send + 'static>,
-    sender: mpsc::SyncSender<Piece>,
-    piece: fn(Vec<u8>) -> Piece,
+    pipe: Option<impl Read + AsFd + Send + 'static>,
+    error: bool,
+    life: &Arc<PipeReader>,
+    sender: SyncSender<Heard>,
 ) {
-    let Some(mut pipe) = pipe else { return };
+    let Some(pipe) = pipe else { return };
+    let life = Arc::clone(life);
     std::thread::spawn(move || {
-        let mut buffer = vec![0_u8; 32 << 10];
-        loop {
-            match pipe.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(count) if sender.send(piece(buffer[..count].to_vec())).is_err() => return,
-                Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
-        }
+        words::read(pipe, life, |words| {
+            sender.send(Heard { error, words }).is_ok()
+        });
     });
 }
 
@@ -291,100 +306,4 @@ fn end_of(status: ExitStatus) -> End {
 }
 
 #[cfg(test)]
-mod tests {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-    use super::*;
-
-    fn shell(script: &str, deadline: Duration) -> Answer {
-        run(&Call {
-            program: PathBuf::from("/bin/bash"),
-            arguments: vec!["-c".into(), script.into()],
-            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
-            folder: None,
-            deadline,
-        })
-    }
-
-    #[test]
-    fn both_pipes_and_the_exit_code_come_back() {
-        let answer = shell("echo out; echo err >&2; exit 7", Duration::from_secs(20));
-        assert_eq!(answer.end, End::Exited(7));
-        assert_eq!(
-            (answer.stdout.as_str(), answer.stderr.as_str()),
-            ("out\n", "err\n")
-        );
-        assert_eq!(answer.describe(), "exit code 7: err");
-    }
-
-    #[test]
-    fn the_deadline_ends_the_whole_process_group() {
-        let folder = tempfile::tempdir().unwrap();
-        let mark = folder.path().join("pid");
-        let script = format!("sleep 60 & echo $! > {}; echo begun; wait", mark.display());
-        let answer = shell(&script, Duration::from_secs(2));
-        assert_eq!(answer.end, End::TimedOut);
-        assert_eq!(answer.stdout, "begun\n");
-        // The kernel has the signal; the child may still need a turn of the processor to die of it.
-        let child = std::fs::read_to_string(mark).unwrap();
-        let pid = rustix::process::Pid::from_raw(child.trim().parse().unwrap()).unwrap();
-        let flags = rustix::process::PidfdFlags::empty();
-        if let Ok(process) = rustix::process::pidfd_open(pid, flags) {
-            let mut ends = [PollFd::new(&process, PollFlags::IN)];
-            let patience = Timespec::try_from(Duration::from_secs(30)).unwrap();
-            assert_eq!(
-                poll(&mut ends, Some(&patience)),
-                Ok(1),
-                "the child still runs"
-            );
-        }
-    }
-
-    #[test]
-    fn a_left_over_child_that_holds_the_pipe_does_not_hold_us() {
-        let started = Instant::now();
-        let answer = shell("sleep 30 & echo 4711", Duration::from_secs(20));
-        assert_eq!(answer.end, End::Exited(0));
-        assert_eq!(answer.stdout, "4711\n");
-        assert!(started.elapsed() < Duration::from_secs(10));
-    }
-
-    #[test]
-    fn endless_output_is_cut_and_said_to_be() {
-        let answer = shell(
-            "head -c 20000000 /dev/zero | tr '\\0' x",
-            Duration::from_secs(60),
-        );
-        assert_eq!(answer.stdout.len(), MAX_STDOUT_BYTES);
-        assert!(answer.cut && !answer.is_clean());
-    }
-
-    #[test]
-    fn a_program_that_is_not_there_is_no_panic() {
-        let call = Call {
-            program: PathBuf::from("/nowhere/sbatch"),
-            arguments: Vec::new(),
-            environment: Vec::new(),
-            folder: None,
-            deadline: Duration::from_secs(1),
-        };
-        assert!(matches!(run(&call).end, End::NotStarted(_)));
-    }
-
-    #[test]
-    fn only_slurm_conf_of_slurms_variables_stays() {
-        let inherited = [
-            "SLURM_CONF",
-            "SLURM_JOB_ID",
-            "SBATCH_PARTITION",
-            "SQUEUE_STATES",
-            "HOME",
-        ];
-        let kept = without_slurm_variables(inherited.map(|name| (name.into(), "x".into())));
-        let names: Vec<_> = kept
-            .iter()
-            .map(|(name, _)| name.to_str().unwrap())
-            .collect();
-        assert_eq!(names, ["SLURM_CONF", "HOME"]);
-    }
-}
+mod tests;
