@@ -14,6 +14,7 @@ use super::gauge::{Gauge, Gauged};
 use super::host::{HostNeed, Node, in_values};
 use super::numbers::Number;
 use super::reach::{Reach, Switch, combinations};
+use super::sample::Sample;
 use crate::core::memory::{Spec, estimate};
 use crate::core::recipe::{Checker, Value, Values};
 use crate::core::units::Bytes;
@@ -68,7 +69,7 @@ fn order(fits: f64, near: f64) -> f64 {
 
 /// Looks for values under a forecast.
 pub(super) struct Filler<'a> {
-    forecast: &'a Forecast,
+    sample: Sample,
     view: &'a View<'a>,
     gauge: Gauge<'a>,
     checker: Checker<'a>,
@@ -85,7 +86,7 @@ impl<'a> Filler<'a> {
     /// With what the attempts so far have told.
     pub fn new(
         view: &'a View<'a>,
-        forecast: &'a Forecast,
+        forecast: &Forecast,
         gauge: Gauge<'a>,
         checker: Checker<'a>,
         node: &'a Node<'a>,
@@ -97,7 +98,7 @@ impl<'a> Filler<'a> {
             engine.learn(&attempt.spec, attempt.incident);
         }
         Self {
-            forecast,
+            sample: Sample::new(&forecast.guesses),
             view,
             gauge,
             checker,
@@ -131,7 +132,7 @@ impl<'a> Filler<'a> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        job.fits(self.forecast) * self.beside(&job, values)
+        job.fits(&self.sample) * self.beside(&job, values)
     }
 
     /// Whether that is as much as `bound`.
@@ -143,13 +144,13 @@ impl<'a> Filler<'a> {
             return 0.0 >= bound;
         };
         let beside = self.beside(&job, values);
-        job.reaches(self.forecast, |fits| fits * beside >= bound)
+        job.reaches(&self.sample, |fits| fits * beside >= bound)
     }
 
     /// Whether it is for the GPUs alone.
     fn fits_gpu(&mut self, values: &Values, bound: f64) -> bool {
         let job = self.gauge.job(values);
-        job.is_some_and(|job| job.reaches(self.forecast, |fits| fits >= bound))
+        job.is_some_and(|job| job.reaches(&self.sample, |fits| fits >= bound))
     }
 
     /// Whether the model's interval, whatever attempts have told, leaves room for these values.
@@ -168,7 +169,7 @@ impl<'a> Filler<'a> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        job.near(self.forecast) * self.beside(&job, values)
+        job.near(&self.sample) * self.beside(&job, values)
     }
 
     /// Probability that the host has room and the engine starts.

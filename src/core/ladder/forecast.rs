@@ -9,6 +9,7 @@ use super::decision::{Expectation, PhaseNeed};
 use super::evidence::Evidence;
 use super::guess::{Guess, Odds};
 use super::need::{Job, Need};
+use super::sample::Sample;
 use crate::core::diagnose::Incident;
 use crate::core::measure::{GpuPeak, Measured};
 use crate::core::memory::logistic::{SCALE, bell};
@@ -166,7 +167,7 @@ impl Forecast {
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
         spec.gpu_bytes?;
         let job = Job::new(spec, &phases(spec, profile));
-        Some(Odds::unknown().value(&job, &self.guesses))
+        Some(Odds::unknown().value(&job, &Sample::new(&self.guesses)))
     }
 
     /// Expected need of a job in bytes, with its phase: the fullest phase of the mean guess.

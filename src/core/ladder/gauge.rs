@@ -4,9 +4,9 @@ use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-use super::forecast::Forecast;
 use super::guess::{self, Odds};
 use super::need::Job;
+use super::sample::Sample;
 use crate::core::memory::{Profile, Spec, phases, spec_from};
 use crate::core::recipe::{Formula, Key, Places, Preset, UnderTrial, Value, Values, key};
 
@@ -103,26 +103,26 @@ impl<'a> Gauge<'a> {
 }
 
 impl Gauged {
-    /// Probability that its phases fit the GPU under a forecast, which is asked once.
-    pub fn fits(&self, forecast: &Forecast) -> f64 {
+    /// Probability that its phases fit the GPU under these guesses, which is asked once.
+    pub fn fits(&self, sample: &Sample) -> f64 {
         let mut odds = self.odds.get();
-        let fits = odds.value(&self.job, &forecast.guesses);
+        let fits = odds.value(&self.job, sample);
         self.odds.set(odds);
         fits
     }
 
     /// Whether that is enough, as `Odds::reach`.
-    pub fn reaches(&self, forecast: &Forecast, enough: impl Fn(f64) -> bool) -> bool {
+    pub fn reaches(&self, sample: &Sample, enough: impl Fn(f64) -> bool) -> bool {
         let mut odds = self.odds.get();
-        let reached = odds.reach(&self.job, &forecast.guesses, enough);
+        let reached = odds.reach(&self.job, sample, enough);
         self.odds.set(odds);
         reached
     }
 
     /// How near they come to that, asked once too; the probability is known with it.
-    pub fn near(&self, forecast: &Forecast) -> f64 {
+    pub fn near(&self, sample: &Sample) -> f64 {
         let ask = || {
-            let (near, fits) = guess::near(&self.job, &forecast.guesses);
+            let (near, fits) = guess::near(&self.job, sample);
             self.odds.set(Odds::known(fits));
             near
         };

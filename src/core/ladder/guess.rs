@@ -1,12 +1,11 @@
 //! A guess at the hidden factors of a job, and how surely it fits under many of them.
 
 use super::need::Job;
+use super::sample::Sample;
 use crate::core::memory::KINDS;
 
 /// Share of a GPU that is missing where a job comes half as near as one that fits.
 const MISSING: f64 = 0.05;
-/// Guesses that are looked at before it is asked whether they are enough.
-const AT_ONCE: usize = 32;
 
 /// A guess at the hidden factors of a job.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +37,7 @@ pub(super) struct Guess {
 impl Guess {
     /// Share of the limit that the fullest micro batch fills, `FILLED` sequences of which come this near to their mean.
     pub fn filled(&self, mixed: f64) -> f64 {
-        let fill = self.longest - (self.longest - self.fill) * mixed;
-        fill.max(0.5 * self.fill).min(1.0)
+        filled(self.longest, self.fill, mixed)
     }
 
     /// The same guess with a fullest micro batch that fills this share.
@@ -53,6 +51,13 @@ impl Guess {
         (fill > 0.0 && fill.is_finite() && (guess.filled(mixed) / share - 1.0).abs() < 0.02)
             .then_some(guess)
     }
+}
+
+/// Share of the limit that the fullest micro batch fills, where the longest sequence and one of `FILLED` sequences fill these.
+#[inline]
+pub(super) fn filled(longest: f64, fill: f64, mixed: f64) -> f64 {
+    let share = longest - (longest - fill) * mixed;
+    share.max(0.5 * fill).min(1.0)
 }
 
 /// How surely a job fits its GPU under weighted guesses: their weight under which it does. What is known of it so far
@@ -81,19 +86,19 @@ impl Odds {
     }
 
     /// Their value, from all guesses.
-    pub fn value(&mut self, job: &Job, guesses: &[Guess]) -> f64 {
-        self.ask(job, guesses, |_| None::<()>);
+    pub fn value(&mut self, job: &Job, sample: &Sample) -> f64 {
+        self.ask(job, sample, |_| None::<()>);
         self.least
     }
 
     /// Whether they are enough, which holds for all that are larger too.
-    pub fn reach(&mut self, job: &Job, guesses: &[Guess], enough: impl Fn(f64) -> bool) -> bool {
+    pub fn reach(&mut self, job: &Job, sample: &Sample, enough: impl Fn(f64) -> bool) -> bool {
         let answer = |odds: &Self| match (enough(odds.least), enough(odds.most)) {
             (true, _) => Some(true),
             (_, false) => Some(false),
             _ => None,
         };
-        self.ask(job, guesses, answer).unwrap_or(false)
+        self.ask(job, sample, answer).unwrap_or(false)
     }
 
     /// Looks at guesses until there is an answer, or all were looked at. Their weights are binary fractions, so that the
@@ -101,7 +106,7 @@ impl Odds {
     fn ask<T>(
         &mut self,
         job: &Job,
-        guesses: &[Guess],
+        sample: &Sample,
         answer: impl Fn(&Self) -> Option<T>,
     ) -> Option<T> {
         if self.least >= self.most {
@@ -111,12 +116,10 @@ impl Odds {
             return Some(known);
         }
         let mut fits = 0.0;
-        let mut left: f64 = guesses.iter().map(|g| g.weight).sum();
-        for some in guesses.chunks(AT_ONCE) {
-            for guess in some {
-                left -= guess.weight;
-                fits += if job.fits(guess) { guess.weight } else { 0.0 };
-            }
+        let mut left = sample.weight;
+        for block in &sample.blocks {
+            left -= block.total;
+            fits += block.fits(job);
             self.least = self.least.max(f64::min(fits, 1.0));
             self.most = self.most.min(f64::min(fits + left, 1.0));
             if let Some(known) = answer(self) {
@@ -131,13 +134,12 @@ impl Odds {
 
 /// How near a job comes to fitting, from 0 to 1: for each guess the less, the more its phases lack together. And the
 /// probability that none of them lacks anything.
-pub(super) fn near(job: &Job, guesses: &[Guess]) -> (f64, f64) {
+pub(super) fn near(job: &Job, sample: &Sample) -> (f64, f64) {
     let share = MISSING * job.total.unwrap_or(0.0).max(1.0);
     let (mut near, mut fits) = (0.0, 0.0);
-    for guess in guesses {
-        let missing = job.missing_in_all(guess);
-        near += guess.weight / (1.0 + missing / share);
-        fits += if missing <= 0.0 { guess.weight } else { 0.0 };
+    for (weight, missing) in sample.blocks.iter().flat_map(|block| block.missing(job)) {
+        near += weight / (1.0 + missing / share);
+        fits += if missing <= 0.0 { weight } else { 0.0 };
     }
     (f64::min(near, 1.0), f64::min(fits, 1.0))
 }
@@ -150,7 +152,7 @@ mod tests {
     use crate::core::units::GIB;
 
     /// A job of 7 billion parameters on GPUs of so many GiB, and guesses at it.
-    fn job(gib: f64) -> (Job, Vec<Guess>) {
+    fn job(gib: f64) -> (Job, Vec<Guess>, Sample) {
         let row = serde_json::json!({
             "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
             "micro_batch": 2, "seq_len": 2048, "grad_checkpointing": "full", "sharding": "fsdp", "dp": 8,
@@ -160,30 +162,32 @@ mod tests {
         let profile = Profile::default();
         let spec = row.spec(&profile).unwrap();
         let forecast = Forecast::new(&spec, &profile).condensed();
-        (Job::new(&spec, &phases(&spec, &profile)), forecast.guesses)
+        let sample = Sample::new(&forecast.guesses);
+        let job = Job::new(&spec, &phases(&spec, &profile));
+        (job, forecast.guesses, sample)
     }
 
     #[test]
     fn odds_are_the_weight_of_the_guesses_under_which_a_job_fits() {
         for gib in [12.0, 20.0, 24.0, 32.0, 80.0] {
-            let (job, guesses) = job(gib);
+            let (job, guesses, sample) = job(gib);
             let fits = |g: &&Guess| job.needs.iter().all(|need| need.bytes(g) <= gib * GIB);
             let weight: f64 = guesses.iter().filter(fits).map(|g| g.weight).sum();
             let mut asked = Odds::unknown();
             for least in [0.02, 0.5, weight, weight + 1e-9, 0.9, 0.5, 1.0] {
-                let reached = asked.reach(&job, &guesses, |fits| fits >= least);
+                let reached = asked.reach(&job, &sample, |fits| fits >= least);
                 assert_eq!(reached, weight >= least, "{gib} GiB, {least}");
             }
-            assert!((asked.value(&job, &guesses) - weight).abs() < 1e-12);
-            assert!((near(&job, &guesses).1 - weight).abs() < 1e-12);
+            assert!((asked.value(&job, &sample) - weight).abs() < 1e-12);
+            assert!((near(&job, &sample).1 - weight).abs() < 1e-12);
         }
     }
 
     #[test]
     fn the_larger_the_gpu_the_nearer_a_job_comes() {
         let comes = |gib| {
-            let (job, guesses) = job(gib);
-            near(&job, &guesses).0
+            let (job, _, sample) = job(gib);
+            near(&job, &sample).0
         };
         assert!(comes(12.0) < comes(20.0) && comes(20.0) < comes(32.0));
         assert!((comes(200.0) - 1.0).abs() < 1e-12);

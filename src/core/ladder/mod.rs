@@ -27,6 +27,7 @@ mod predict;
 pub mod probe;
 mod reach;
 mod request;
+mod sample;
 mod search;
 mod shortfall;
 #[cfg(test)]

@@ -73,25 +73,53 @@ impl Need {
 
     /// Bytes under a guess.
     pub fn bytes(&self, guess: &Guess) -> f64 {
-        self.whole(guess) + self.pieces.under(guess.number)
+        self.whole(guess) + self.in_pieces(guess.number)
     }
 
     /// Bytes in pieces under a guess; `None` where there are none.
     pub fn pieces(&self, guess: &Guess) -> Option<f64> {
-        (self.pieces.bytes > 0.0).then(|| self.pieces.under(guess.number))
+        self.has_pieces().then(|| self.in_pieces(guess.number))
+    }
+
+    /// Whether anything is in pieces.
+    pub fn has_pieces(&self) -> bool {
+        self.pieces.bytes > 0.0
+    }
+
+    /// Bytes in pieces under the guess with this number.
+    pub fn in_pieces(&self, number: u32) -> f64 {
+        self.pieces.under(number)
     }
 
     /// Bytes under a guess without what is in pieces.
     pub fn whole(&self, guess: &Guess) -> f64 {
-        let part = |kind: Kind| self.sums[kind as usize] * guess.kinds[kind as usize];
-        let moves = part(Kind::Activations) + part(Kind::Logits) * self.path(guess.path);
+        let parts = Parts {
+            path: self.path(guess.path),
+            filled: self.filled(guess),
+            temporaries: guess.temporaries,
+            constant: guess.constant,
+            unknown: guess.unknown,
+        };
+        self.sum(|kind| guess.kinds[kind as usize], &parts)
+    }
+
+    /// The same from the factors of a guess on each kind of term, and what it makes of its other parts.
+    #[inline]
+    pub fn sum(&self, factor: impl Fn(Kind) -> f64, parts: &Parts) -> f64 {
+        let part = |kind: Kind| self.sums[kind as usize] * factor(kind);
+        let moves = part(Kind::Activations) + part(Kind::Logits) * parts.path;
         let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
-        let copied = self.temporaries * guess.temporaries * guess.kinds[Kind::States as usize];
-        stays + copied + moves * self.filled(guess) + guess.constant + guess.unknown
+        let copied = self.temporaries * parts.temporaries * factor(Kind::States);
+        stays + copied + moves * parts.filled + parts.constant + parts.unknown
+    }
+
+    /// Whether there are logits.
+    pub fn has_logits(&self) -> bool {
+        self.sums[Kind::Logits as usize] > 0.0
     }
 
     /// What a way from logits to a loss takes of them.
-    fn path(&self, number: usize) -> f64 {
+    pub fn path(&self, number: usize) -> f64 {
         self.paths.get(number).copied().unwrap_or(1.0)
     }
 
@@ -99,6 +127,20 @@ impl Need {
     pub fn filled(&self, guess: &Guess) -> f64 {
         self.mixed.map_or(1.0, |mixed| guess.filled(mixed))
     }
+}
+
+/// What a guess makes of the parts of a need, beside its factors.
+pub(super) struct Parts {
+    /// What its way to a loss takes of the logits.
+    pub path: f64,
+    /// Share of its limit that a micro batch fills.
+    pub filled: f64,
+    /// Share of the optimizer's temporaries that there are.
+    pub temporaries: f64,
+    /// Bytes on top.
+    pub constant: f64,
+    /// Bytes of something that no formula has.
+    pub unknown: f64,
 }
 
 /// Sequences that are packed into a micro batch of a phase; `None` where every one is full, padded or up to a budget.
@@ -134,21 +176,9 @@ impl Job {
         }
     }
 
-    /// Bytes that all phases lack together under a guess.
-    pub fn missing_in_all(&self, guess: &Guess) -> f64 {
-        let total = self.capacity();
-        let missing = self.needs.iter().map(|need| need.bytes(guess) - total);
-        missing.map(|missing| missing.max(0.0)).sum()
-    }
-
-    fn capacity(&self) -> f64 {
+    /// Bytes of the GPU; less than anything where they are not known, so that nothing fits.
+    pub fn capacity(&self) -> f64 {
         self.total.unwrap_or(f64::NEG_INFINITY)
-    }
-
-    /// Whether no phase lacks anything under a guess; never where the capacity of the GPU is unknown.
-    pub fn fits(&self, guess: &Guess) -> bool {
-        let total = self.capacity();
-        self.needs.iter().all(|need| need.bytes(guess) <= total)
     }
 }
 

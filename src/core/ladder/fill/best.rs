@@ -39,7 +39,7 @@ impl Filler<'_> {
         let Some(job) = self.gauge.job(values) else {
             return 0.0;
         };
-        let near = job.near(self.forecast);
-        order(job.fits(self.forecast), near)
+        let near = job.near(&self.sample);
+        order(job.fits(&self.sample), near)
     }
 }
