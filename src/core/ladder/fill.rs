@@ -220,14 +220,13 @@ impl<'a> Filler<'a> {
             let least = self.least(&given, &numbers);
             let whole = whole.get_or_insert_with(|| self.whole(reach, present));
             let numbers = self.free(whole, &switches, &given.values);
-            let numbers = self.bounded(&least, &numbers, risk);
-            let lost: f64 = numbers.iter().map(Number::least_loss).sum();
-            if loss + lost >= bound {
+            let Some(numbers) = self.bounded(&least, &numbers, risk, bound - loss) else {
                 continue;
-            }
-            let raised = self.raise(&least, &given, &numbers, risk);
-            if raised.loss < cheapest.as_ref().map_or(most, |c| c.loss) {
-                cheapest = Some(raised);
+            };
+            let raised = self.raise(&least, &numbers, risk);
+            let loss = given.loss + raised.lost;
+            if loss < cheapest.as_ref().map_or(most, |c| c.loss) {
+                cheapest = Some(self.judged(raised.values, loss));
             }
         }
         cheapest.or_else(|| {
@@ -272,7 +271,8 @@ impl<'a> Filler<'a> {
                 let whole = self.whole(reach, present);
                 let switches: Vec<&Switch> = nearest.switches.iter().collect();
                 let numbers = self.free(&whole, &switches, &nearest.given.values);
-                self.raise(&least, &nearest.given, &numbers, least.order() * ALMOST)
+                let raised = self.raise(&least, &numbers, least.order() * ALMOST);
+                self.judged(raised.values, nearest.given.loss + raised.lost)
             }
             false => least,
         };

@@ -43,6 +43,8 @@ struct Field<'a> {
     knobs: Vec<usize>,
     /// Values found so far, by those of the knobs.
     known: HashMap<Key, serde_json::Value>,
+    /// The one asked for last, with the values that the knobs had; most jobs differ from the one before in a single knob.
+    last: Option<(Vec<Value>, serde_json::Value)>,
 }
 
 impl<'a> Gauge<'a> {
@@ -63,6 +65,7 @@ impl<'a> Gauge<'a> {
             knobs: formula.knobs().iter().filter_map(place).collect(),
             formula,
             known: HashMap::new(),
+            last: None,
         };
         Some(Self {
             preset: &preset.name,
@@ -134,11 +137,18 @@ impl Field<'_> {
     /// Its value for a job whose knobs have these.
     fn value(&mut self, seen: &[&Value]) -> &serde_json::Value {
         let values = self.knobs.iter().map(|at| seen[*at]);
-        self.known.entry(key(values.clone())).or_insert_with(|| {
-            let names = self.formula.knobs().iter().map(String::as_str);
-            let value = self.formula.value(names.zip(values));
-            let value = value.and_then(|v| serde_json::to_value(v).ok());
-            value.unwrap_or_default()
-        })
+        let last = self.last.take();
+        let last = last.filter(|(of, _)| of.iter().eq(values.clone()));
+        let now = last.unwrap_or_else(|| {
+            let known = self.known.entry(key(values.clone()));
+            let value = known.or_insert_with(|| {
+                let names = self.formula.knobs().iter().map(String::as_str);
+                let value = self.formula.value(names.zip(values.clone()));
+                let value = value.and_then(|v| serde_json::to_value(v).ok());
+                value.unwrap_or_default()
+            });
+            (values.cloned().collect(), value.clone())
+        });
+        &self.last.insert(now).1
     }
 }

@@ -91,6 +91,11 @@ impl Need {
         self.pieces.under(number)
     }
 
+    /// Bytes in pieces where the luck is worst.
+    pub fn most_in_pieces(&self) -> f64 {
+        self.pieces.most()
+    }
+
     /// Bytes under a guess without what is in pieces.
     pub fn whole(&self, guess: &Guess) -> f64 {
         let parts = Parts {
@@ -121,6 +126,11 @@ impl Need {
     /// What a way from logits to a loss takes of them.
     pub fn path(&self, number: usize) -> f64 {
         self.paths.get(number).copied().unwrap_or(1.0)
+    }
+
+    /// What the way that takes most takes of them.
+    pub fn most_on_a_path(&self) -> f64 {
+        self.paths.iter().copied().reduce(f64::max).unwrap_or(1.0)
     }
 
     /// Share of its limit that is filled under a guess.

@@ -148,13 +148,10 @@ impl Number {
         Self { own, ..self }
     }
 
-    /// The same without values above this one.
-    pub fn up_to(self, value: &Value) -> Self {
+    /// Values above this one are out of reach from now on.
+    pub fn up_to(&mut self, value: &Value) {
         let largest = self.values.iter().position(|v| v == value);
-        Self {
-            largest: largest.unwrap_or(self.largest),
-            ..self
-        }
+        self.largest = largest.unwrap_or(self.largest);
     }
 
     /// Place of the largest value within reach.

@@ -17,6 +17,9 @@ const LUCKS: u32 = 64;
 /// Relative difference in tokens or shards from which on a run has other luck.
 const OTHER: f64 = 0.05;
 
+/// What luck makes of the middle, the larger the worse.
+static FACTORS: LazyLock<Vec<f64>> = LazyLock::new(|| (0..LUCKS).map(factor).collect());
+
 /// What may be in pieces in a phase of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pieces {
@@ -38,9 +41,13 @@ impl Pieces {
         Self { bytes, draw: mixed }
     }
 
+    /// In bytes, where the luck is worst.
+    pub fn most(&self) -> f64 {
+        self.bytes * FACTORS[LUCKS as usize - 1]
+    }
+
     /// In bytes, under the guess with this number.
     pub fn under(&self, guess: u32) -> f64 {
-        static FACTORS: LazyLock<Vec<f64>> = LazyLock::new(|| (0..LUCKS).map(factor).collect());
         if self.bytes <= 0.0 {
             return 0.0;
         }

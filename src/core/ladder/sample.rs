@@ -9,6 +9,8 @@ use crate::core::memory::KINDS;
 
 /// Guesses of a block.
 const MANY: usize = 32;
+/// More than the relative error of a sum of a few parts.
+const ROUNDING: f64 = 1e-12;
 
 /// A number for each guess of a block.
 type Each = [f64; MANY];
@@ -45,6 +47,8 @@ pub(super) struct Block {
     weight: Each,
     /// Of all of them.
     pub total: f64,
+    /// The largest of each part.
+    most: Guess,
 }
 
 impl Block {
@@ -59,6 +63,7 @@ impl Block {
         let each = |part: fn(&Guess) -> f64| all.map(part);
         let weight = each(|g| g.weight);
         Some(Self {
+            most: all.into_iter().copied().reduce(larger)?,
             total: sum(&weight),
             number: all.map(|g| g.number),
             kinds: from_fn(|kind| all.map(|g| g.kinds[kind])),
@@ -76,20 +81,25 @@ impl Block {
     pub fn fits(&self, job: &Job) -> f64 {
         let total = job.capacity();
         let mut weight = self.weight;
-        for need in &job.needs {
+        let mut fits = self.total;
+        for need in job.needs.iter().filter(|n| self.most(n) > total) {
+            if fits <= 0.0 {
+                break;
+            }
             let bytes = self.bytes(need);
             for at in 0..MANY {
                 weight[at] *= f64::from(u8::from(bytes[at] <= total));
             }
+            fits = sum(&weight);
         }
-        sum(&weight)
+        fits
     }
 
     /// Each guess's weight, with the bytes that all phases of a job lack together.
     pub fn missing(&self, job: &Job) -> impl Iterator<Item = (f64, f64)> {
         let total = job.capacity();
         let mut missing = [0.0; MANY];
-        for need in &job.needs {
+        for need in job.needs.iter().filter(|n| self.most(n) > total) {
             let bytes = self.bytes(need);
             for at in 0..MANY {
                 missing[at] += (bytes[at] - total).max(0.0);
@@ -98,29 +108,42 @@ impl Block {
         self.weight.into_iter().zip(missing)
     }
 
+    /// No guess says more bytes of a need.
+    fn most(&self, need: &Need) -> f64 {
+        let parts = Parts {
+            path: need.most_on_a_path(),
+            filled: need.filled(&self.most),
+            temporaries: self.most.temporaries,
+            constant: self.most.constant,
+            unknown: self.most.unknown,
+        };
+        let whole = need.sum(|kind| self.most.kinds[kind as usize], &parts);
+        (whole + need.most_in_pieces()) * (1.0 + ROUNDING)
+    }
+
     /// Bytes of a need under each guess.
     fn bytes(&self, need: &Need) -> Each {
-        let ones = [1.0; MANY];
-        let path = match need.has_logits() {
-            true => self.path.map(|path| need.path(path)),
-            false => ones,
-        };
-        let filled = need.mixed.map_or(ones, |mixed| {
-            let mut each = ones;
-            for (at, each) in each.iter_mut().enumerate() {
-                *each = filled(self.longest[at], self.fill[at], mixed);
+        let (mut path, mut filling, mut pieces) = ([1.0; MANY], [1.0; MANY], [0.0; MANY]);
+        if need.has_logits() {
+            for (at, path) in path.iter_mut().enumerate() {
+                *path = need.path(self.path[at]);
             }
-            each
-        });
-        let pieces = match need.has_pieces() {
-            true => self.number.map(|number| need.in_pieces(number)),
-            false => [0.0; MANY],
-        };
+        }
+        if let Some(mixed) = need.mixed {
+            for (at, filling) in filling.iter_mut().enumerate() {
+                *filling = filled(self.longest[at], self.fill[at], mixed);
+            }
+        }
+        if need.has_pieces() {
+            for (at, pieces) in pieces.iter_mut().enumerate() {
+                *pieces = need.in_pieces(self.number[at]);
+            }
+        }
         let mut bytes = [0.0; MANY];
         for at in 0..MANY {
             let parts = Parts {
                 path: path[at],
-                filled: filled[at],
+                filled: filling[at],
                 temporaries: self.temporaries[at],
                 constant: self.constant[at],
                 unknown: self.unknown[at],
@@ -140,4 +163,55 @@ fn sum(weights: &Each) -> f64 {
         }
     }
     lanes.iter().sum()
+}
+
+/// A guess with the larger part of either.
+fn larger(one: Guess, other: Guess) -> Guess {
+    Guess {
+        kinds: from_fn(|kind| one.kinds[kind].max(other.kinds[kind])),
+        constant: one.constant.max(other.constant),
+        unknown: one.unknown.max(other.unknown),
+        fill: one.fill.max(other.fill),
+        longest: one.longest.max(other.longest),
+        temporaries: one.temporaries.max(other.temporaries),
+        ..one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ladder::forecast::Forecast;
+    use crate::core::memory::{Profile, Row, phases};
+    use crate::core::units::GIB;
+
+    #[test]
+    fn a_block_says_of_each_guess_what_the_guess_says_and_never_more_than_its_most() {
+        let profile = Profile::default();
+        for (fill, micro_batch, world) in [(1.0, 1, 4), (0.5, 4, 8), (0.5, 1, 1)] {
+            let row = serde_json::json!({
+                "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
+                "micro_batch": micro_batch, "seq_len": 2048, "grad_checkpointing": "full", "sharding": "fsdp",
+                "dp": world, "gpu_total_gib": 40.0, "fill": fill,
+            });
+            let row: Row = serde_json::from_value(row).unwrap();
+            let spec = row.spec(&profile).unwrap();
+            let mut guesses = Forecast::new(&spec, &profile).guesses;
+            guesses.truncate(3 * MANY + 5);
+            guesses[1].unknown = 9.0 * GIB;
+            let sample = Sample::new(&guesses);
+            assert_eq!(sample.blocks.len(), 4);
+            for need in phases(&spec, &profile).iter().map(|p| Need::of(&spec, p)) {
+                let blocks = sample.blocks.iter();
+                let said: Vec<f64> = blocks.clone().flat_map(|b| b.bytes(&need)).collect();
+                for (guess, said) in guesses.iter().zip(said) {
+                    assert_eq!(need.bytes(guess).to_bits(), said.to_bits());
+                }
+                for block in blocks {
+                    let most = block.most(&need);
+                    assert!(block.bytes(&need).iter().all(|bytes| *bytes <= most));
+                }
+            }
+        }
+    }
 }
