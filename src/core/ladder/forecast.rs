@@ -109,11 +109,9 @@ impl Forecast {
             let place = (guess.fill / middle).ln() / FILL_SPREAD;
             density(place) / FILL_SPREAD
         };
-        let ways = self
-            .guesses
-            .iter()
-            .flat_map(|guess| evidence.ways(guess, full));
-        self.guesses = ways.collect();
+        let mut ways = Vec::with_capacity(self.guesses.len());
+        ways.extend(self.guesses.iter().flat_map(|g| evidence.ways(g, full)));
+        self.guesses = ways;
         let explained = self.guesses.iter().map(|guess| evidence.explained(guess));
         let explained: Vec<f64> = explained.collect();
         let mut sharpness = 1.0;

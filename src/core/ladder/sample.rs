@@ -81,18 +81,13 @@ impl Block {
     pub fn fits(&self, job: &Job) -> f64 {
         let total = job.capacity();
         let mut weight = self.weight;
-        let mut fits = self.total;
         for need in job.needs.iter().filter(|n| self.most(n) > total) {
-            if fits <= 0.0 {
-                break;
-            }
             let bytes = self.bytes(need);
             for at in 0..MANY {
                 weight[at] *= f64::from(u8::from(bytes[at] <= total));
             }
-            fits = sum(&weight);
         }
-        fits
+        sum(&weight)
     }
 
     /// Each guess's weight, with the bytes that all phases of a job lack together.
@@ -157,10 +152,8 @@ impl Block {
 /// The sum of weights. They are binary fractions, so that it does not depend on the order.
 fn sum(weights: &Each) -> f64 {
     let mut lanes = [0.0; 8];
-    for some in weights.chunks_exact(lanes.len()) {
-        for (lane, weight) in lanes.iter_mut().zip(some) {
-            *lane += weight;
-        }
+    for (at, weight) in weights.iter().enumerate() {
+        lanes[at % lanes.len()] += weight;
     }
     lanes.iter().sum()
 }

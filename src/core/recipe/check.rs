@@ -52,8 +52,8 @@ pub struct UnderTrial<'s, 'a> {
     tried: &'s BTreeSet<String>,
     /// All values of the recipe.
     scope: Scope,
-    /// Its computed knobs, on which depends what an expression needs.
-    computed: Vec<&'s str>,
+    /// Its computed knobs by line, on which depends what an expression needs.
+    computed: String,
 }
 
 impl<'s, 'a> UnderTrial<'s, 'a> {
@@ -67,18 +67,19 @@ impl<'s, 'a> UnderTrial<'s, 'a> {
     ) -> Self {
         let values = recipe.values.iter();
         let computed = values.filter(|(_, r)| matches!(r.origin, Origin::Computed { .. }));
+        let computed: Vec<&str> = computed.map(|(name, _)| name.as_str()).collect();
         Self {
             shaper,
             recipe,
             tried,
             scope: scope.clone(),
-            computed: computed.map(|(name, _)| name.as_str()).collect(),
+            computed: computed.join("\n"),
         }
     }
 
     /// What some expressions need, found out once for a preset and those knobs that are computed.
     fn needs(&self, texts: &[&str]) -> Rc<Needs<'a>> {
-        let key = (texts.join("\n"), self.computed.join("\n"));
+        let key = (texts.join("\n"), self.computed.clone());
         let mut known = self.shaper.needs.borrow_mut();
         let new = || Rc::new(Needs::new(self.shaper, self.recipe, texts));
         Rc::clone(known.entry(key).or_insert_with(new))
