@@ -81,8 +81,7 @@ impl Block {
     pub fn fits(&self, job: &Job) -> f64 {
         let total = job.capacity();
         let mut weight = self.weight;
-        for need in job.needs.iter().filter(|n| self.most(n) > total) {
-            let bytes = self.bytes(need);
+        for bytes in self.may_exceed(job) {
             for at in 0..MANY {
                 weight[at] *= f64::from(u8::from(bytes[at] <= total));
             }
@@ -94,13 +93,20 @@ impl Block {
     pub fn missing(&self, job: &Job) -> impl Iterator<Item = (f64, f64)> {
         let total = job.capacity();
         let mut missing = [0.0; MANY];
-        for need in job.needs.iter().filter(|n| self.most(n) > total) {
-            let bytes = self.bytes(need);
+        for bytes in self.may_exceed(job) {
             for at in 0..MANY {
                 missing[at] += (bytes[at] - total).max(0.0);
             }
         }
         self.weight.into_iter().zip(missing)
+    }
+
+    /// Bytes of each of a job's needs that may exceed its capacity; the others fit under every guess.
+    fn may_exceed(&self, job: &Job) -> impl Iterator<Item = Each> {
+        let total = job.capacity();
+        let needs = job.needs.iter();
+        let needs = needs.filter(move |need| self.most(need) > total);
+        needs.map(|need| self.bytes(need))
     }
 
     /// No guess says more bytes of a need.
