@@ -1,59 +1,101 @@
-//! The cluster that the stories run on: `tests/slurm/cluster`, started once and shared.
+//! The clusters that the stories run on: `tests/slurm/cluster`, each started once and shared.
 
-use super::script::script;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The nodes that two stories lose; every other job stays away from them.
-pub const LOST_NODES: &str = "node[3-4]";
+/// The script that starts a cluster.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/cluster");
 
-/// Stories that stop the controller take this alone; those that could not tell a refusal from an
-/// outage share it. Long waits take no part: a supervisor survives an outage.
-static CONTROLLER: RwLock<()> = RwLock::new(());
+/// Nodes that a story loses on purpose, one story each (`lost_node`); every other job stays away from them.
+pub const LOST_NODES: &str = "node[8-12]";
 
-/// One of the two clusters.
+/// Longest wait for anything. Stories wait for events, so this only bounds a failure, also on a machine that is busy.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// One of the clusters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cluster {
-    /// Four nodes, with slurmdbd.
+    /// Twelve nodes, with slurmdbd. Nobody stops its daemons.
     Full,
-    /// One node, no accounting, ended jobs forgotten after two seconds.
+    /// One node, no accounting, ended jobs forgotten after two seconds, small arrays.
     Plain,
+    /// Two nodes, with slurmdbd. Stories stop its daemons, one story at a time (`Daemons`).
+    Outages,
 }
 
 impl Cluster {
-    fn script(self, arguments: &[&str]) -> Output {
-        script(self == Self::Plain, arguments)
+    /// What follows the first cluster's state folder, ports above its port, and settings.
+    fn differs(self) -> (&'static str, u16, &'static [(&'static str, &'static str)]) {
+        match self {
+            Self::Full => ("", 0, &[]),
+            Self::Plain => (
+                "-plain",
+                400,
+                &[
+                    ("CLUSTER_ACCT", "none"),
+                    ("CLUSTER_NAME", "plain"),
+                    ("CLUSTER_NODE_NAME", "plain"),
+                    ("CLUSTER_NODES", "1"),
+                    ("CLUSTER_MIN_JOB_AGE", "2"),
+                    ("CLUSTER_EXTRA", "MaxArraySize=4"),
+                ],
+            ),
+            Self::Outages => (
+                "-outages",
+                800,
+                &[
+                    ("CLUSTER_NAME", "outages"),
+                    ("CLUSTER_NODE_NAME", "outage"),
+                    ("CLUSTER_NODES", "2"),
+                ],
+            ),
+        }
+    }
+
+    /// Runs the script for this cluster.
+    pub fn script(self, arguments: &[&str]) -> Output {
+        let (suffix, above, settings) = self.differs();
+        let state = std::env::var("CLUSTER_STATE").unwrap_or("/tmp/oomctl-slurm".into());
+        let port = std::env::var("CLUSTER_PORT").unwrap_or("17800".into());
+        let port = port.parse::<u16>().expect("CLUSTER_PORT is a port") + above;
+        let mut command = Command::new(SCRIPT);
+        command
+            .args(arguments)
+            .env("CLUSTER_STATE", state + suffix)
+            .env("CLUSTER_PORT", port.to_string())
+            .envs(settings.iter().copied());
+        command.output().expect("tests/slurm/cluster runs")
     }
 
     /// Its `slurm.conf`. `None`, and a word about it, where there is no cluster and none is
-    /// demanded.
+    /// demanded. It is started once: where that fails each story says so, and none tries again.
     pub fn conf(self) -> Option<PathBuf> {
-        static CONFS: [OnceLock<Option<PathBuf>>; 2] = [OnceLock::new(), OnceLock::new()];
-        let conf = CONFS[usize::from(self == Self::Plain)].get_or_init(|| self.start());
+        static CONFS: [OnceLock<Result<Option<PathBuf>, String>>; 3] =
+            [const { OnceLock::new() }; 3];
+        let conf = CONFS[self as usize].get_or_init(|| self.start());
+        let conf = conf
+            .clone()
+            .unwrap_or_else(|why| panic!("no cluster: {why}"));
         if conf.is_none() {
             eprintln!("skipped: no Slurm cluster (tests/slurm/cluster up, or OOMCTL_TEST_SLURM=1)");
         }
-        conf.clone()
+        conf
     }
 
-    fn start(self) -> Option<PathBuf> {
+    fn start(self) -> Result<Option<PathBuf>, String> {
         let set = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
         let demanded = set("OOMCTL_TEST_SLURM", "1") || set("CI", "true");
         if !demanded && !Self::Full.script(&["status"]).status.success() {
-            return None;
+            return Ok(None);
         }
         let up = self.script(&["up"]);
-        let talk = String::from_utf8_lossy(&up.stderr).into_owned();
-        assert!(up.status.success(), "no cluster: {talk}");
-        let text = String::from_utf8(up.stdout).unwrap();
-        Some(
-            text.trim()
-                .strip_prefix("export SLURM_CONF=")
-                .unwrap()
-                .into(),
-        )
+        let said = String::from_utf8_lossy(&up.stdout);
+        match said.trim().strip_prefix("export SLURM_CONF=") {
+            Some(conf) if up.status.success() => Ok(Some(conf.into())),
+            _ => Err(String::from_utf8_lossy(&up.stderr).into_owned()),
+        }
     }
 
     /// A command of the cluster script that must succeed: `stop slurmctld`, `pause slurmctld`, ….
@@ -64,14 +106,104 @@ impl Cluster {
     }
 }
 
-/// Nobody stops the controller meanwhile.
-pub fn undisturbed() -> RwLockReadGuard<'static, ()> {
-    CONTROLLER.read().unwrap_or_else(PoisonError::into_inner)
+/// The daemons of `Cluster::Outages` in the hands of one story. All of them run when it ends, however it ends.
+pub struct Daemons(#[expect(dead_code, reason = "held, not looked at")] MutexGuard<'static, ()>);
+
+impl Daemons {
+    pub fn taken() -> Self {
+        static DAEMONS: Mutex<()> = Mutex::new(());
+        Self(DAEMONS.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn does(&self, arguments: &[&str]) {
+        Cluster::Outages.does(arguments);
+    }
 }
 
-/// Nobody needs the controller meanwhile.
-pub fn alone() -> RwLockWriteGuard<'static, ()> {
-    CONTROLLER.write().unwrap_or_else(PoisonError::into_inner)
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for daemon in ["slurmctld", "slurmdbd"] {
+                Cluster::Outages.script(&["resume", daemon]);
+            }
+            Cluster::Outages.script(&["up"]);
+        }
+    }
+}
+
+/// A node of `Cluster::Full` that its story loses. It takes jobs before the story and after it.
+pub struct LostNode<'a> {
+    conf: &'a Path,
+    pub name: &'static str,
+}
+
+impl<'a> LostNode<'a> {
+    /// One of `LOST_NODES`; no other story may name it.
+    pub fn of(conf: &'a Path, name: &'static str) -> Self {
+        let node = Self { conf, name };
+        node.back();
+        node
+    }
+
+    /// The option that keeps a job on this node.
+    pub fn pinned(&self) -> String {
+        format!("--nodelist={}", self.name)
+    }
+
+    fn update(&self, words: &[&str]) {
+        let name = format!("NodeName={}", self.name);
+        let words = [&["update", &name], words].concat();
+        slurm(self.conf, "scontrol", &words);
+    }
+
+    /// The controller gives it up.
+    pub fn down(&self) {
+        self.update(&["State=DOWN", "Reason=test"]);
+    }
+
+    /// Its slurmd dies without a word.
+    pub fn killed(&self) {
+        Cluster::Full.does(&["stop", self.name, "KILL"]);
+    }
+
+    pub fn back(&self) {
+        Cluster::Full.does(&["start", self.name]);
+        // Refused when the node came back by itself.
+        self.update(&["State=RESUME"]);
+        wait_for("the node takes jobs again", || {
+            let words = ["-h", "-n", self.name, "-o", "%t"];
+            let state = answer(self.conf, "sinfo", &words);
+            state
+                .lines()
+                .any(|line| matches!(line, "idle" | "mix" | "alloc"))
+                .then_some(())
+        });
+    }
+}
+
+impl Drop for LostNode<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            Cluster::Full.script(&["start", self.name]);
+            self.update(&["State=RESUME"]);
+        }
+    }
+}
+
+/// Starts a requeued job soon. By itself Slurm would after two minutes, when the credential of its first start is
+/// surely over; in the very second of the requeue the new one would be taken for it ("Job credential revoked").
+pub fn starts_soon(conf: &Path, job: &str) {
+    wait_for("the job is put back into the queue", || {
+        let line = answer(conf, "scontrol", &["-o", "show", "job", job]);
+        (line.contains("JobState=PENDING") && line.contains("Restarts=1")).then_some(())
+    });
+    wait_for("its begin is moved", || {
+        let words = ["update", &format!("JobId={job}"), "StartTime=now+3"];
+        slurm(conf, "scontrol", &words)
+            .status
+            .success()
+            .then_some(())
+    });
 }
 
 /// One of Slurm's commands, as an administrator would call it.
@@ -86,9 +218,9 @@ pub fn slurm(conf: &Path, program: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Standard output of a command of Slurm's that must succeed; asked again for a minute.
+/// Standard output of a command of Slurm's that must succeed; asked again where it does not at once.
 pub fn answer(conf: &Path, program: &str, arguments: &[&str]) -> String {
-    wait_for(60, &format!("{program} {arguments:?}"), || {
+    wait_for(&format!("{program} {arguments:?}"), || {
         let output = slurm(conf, program, arguments);
         output
             .status
@@ -97,14 +229,14 @@ pub fn answer(conf: &Path, program: &str, arguments: &[&str]) -> String {
     })
 }
 
-/// Looks every tenth of a second until there is something; panics when there is nothing in time.
-pub fn wait_for<T>(seconds: u64, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
+/// Looks every tenth of a second until there is something.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "not within {seconds} s: {what}");
+        assert!(Instant::now() < deadline, "in vain waited for {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

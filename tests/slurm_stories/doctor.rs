@@ -1,6 +1,6 @@
 //! `doctor` before a Slurm that is really there.
 
-use super::cluster::{Cluster, undisturbed};
+use super::cluster::Cluster;
 use super::place::Place;
 
 #[test]
@@ -12,7 +12,6 @@ fn the_doctor_finds_the_cluster_and_whether_it_keeps_accounts() {
         let Some(place) = Place::on(cluster, story) else {
             return;
         };
-        let _undisturbed = undisturbed();
         let told = place.oomctl(&["doctor"]).expect_code(0);
         for part in ["Slurmctld(primary)", "AllocNodes=ALL", accounting] {
             assert!(told.stdout.contains(part), "{part}: {}", told.stdout);

@@ -1,8 +1,6 @@
 //! Jobs that end for reasons of the machine: time, nodes, host memory, jobs of others.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use super::cluster::{Cluster, answer, slurm, undisturbed, wait_for};
+use super::cluster::{Cluster, LostNode, answer, slurm, starts_soon};
 use super::place::{LARGE_CARD, Place};
 
 #[test]
@@ -27,64 +25,6 @@ fn a_job_that_reaches_its_time_limit_ends_the_run_and_says_so() {
     );
 }
 
-/// The nodes of `LOST_NODES`, each for one story at a time.
-static NODES: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
-
-/// A node that is lost, in the hands of one story; in order before and after it.
-struct Node<'a> {
-    place: &'a Place,
-    name: &'static str,
-    _alone: MutexGuard<'static, ()>,
-}
-
-impl<'a> Node<'a> {
-    fn of(place: &'a Place, name: &'static str) -> Self {
-        let alone = &NODES[usize::from(name == "node4")];
-        let node = Self {
-            place,
-            name,
-            _alone: alone.lock().unwrap_or_else(PoisonError::into_inner),
-        };
-        node.back();
-        node
-    }
-
-    fn update(&self, words: &[&str]) {
-        let name = format!("NodeName={}", self.name);
-        slurm(
-            &self.place.conf,
-            "scontrol",
-            &[&["update", &name], words].concat(),
-        );
-    }
-
-    fn down(&self) {
-        self.update(&["State=DOWN", "Reason=test"]);
-    }
-
-    fn back(&self) {
-        Cluster::Full.does(&["start", self.name]);
-        // Refused when the node came back by itself.
-        self.update(&["State=RESUME"]);
-        wait_for(60, "the node takes jobs again", || {
-            let words = ["-h", "-n", self.name, "-o", "%t"];
-            let state = answer(&self.place.conf, "sinfo", &words);
-            state
-                .lines()
-                .any(|line| matches!(line, "idle" | "mix" | "alloc"))
-                .then_some(())
-        });
-    }
-}
-
-impl Drop for Node<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            Cluster::Full.does(&["start", self.name]);
-        }
-    }
-}
-
 #[test]
 fn a_job_that_loses_its_node_is_submitted_once_more_with_the_same_configuration() {
     let Some(place) = Place::on(Cluster::Full, "node-fail") else {
@@ -94,13 +34,13 @@ fn a_job_that_loses_its_node_is_submitted_once_more_with_the_same_configuration(
     let place = place
         .knob("requeue", "false")
         .with(&[LARGE_CARD, ("SIM_STEP_S", "9")]);
-    let node = Node::of(&place, "node3");
-    let pinned = format!("--sbatch=--nodelist={}", node.name);
+    let node = LostNode::of(&place.conf, "node8");
+    let pinned = format!("--sbatch={}", node.pinned());
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
-    place.until(30, "RUNNING");
+    place.until("RUNNING");
     // slurmd dies without a word; the controller notices after SlurmdTimeout.
-    Cluster::Full.does(&["stop", node.name, "KILL"]);
-    watching.until_it_says(120, "the same configuration, after node failure");
+    node.killed();
+    watching.until_it_says("the same configuration, after node failure");
     node.back();
     watching.end().expect_code(0).says("succeeded");
     let jobs = place.one_job_per_attempt(place.run());
@@ -121,13 +61,14 @@ fn a_lost_node_and_a_requeue_under_the_same_id_are_one_attempt_to_its_end() {
     let place = place
         .knob("requeue", "true")
         .with(&[LARGE_CARD, ("SIM_STEP_S", "3")]);
-    let node = Node::of(&place, "node4");
-    let pinned = format!("--sbatch=--nodelist={}", node.name);
+    let node = LostNode::of(&place.conf, "node9");
+    let pinned = format!("--sbatch={}", node.pinned());
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
-    let job = place.until(30, "RUNNING");
-    watching.until_it_says(30, "step 1");
+    let job = place.until("RUNNING");
+    watching.until_it_says("step 1");
     node.down();
-    watching.until_it_says(120, "restarted by the scheduler");
+    starts_soon(&place.conf, &job);
+    watching.until_it_says("restarted by the scheduler");
     node.back();
     let told = watching.end().expect_code(0);
     told.says("succeeded");
@@ -174,12 +115,12 @@ fn a_job_that_is_preempted_for_good_is_submitted_once_more_with_the_same_configu
         // Longer than Slurm takes to see that the grace time is over: it looks every 30 s, and a job that ends by itself
         // meanwhile is called TIMEOUT.
         .with(&[LARGE_CARD, ("SIM_STEP_S", "7")]);
-    let node = Node::of(&place, "node3");
-    let pinned = format!("--sbatch=--nodelist={}", node.name);
+    let node = LostNode::of(&place.conf, "node10");
+    let pinned = format!("--sbatch={}", node.pinned());
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
-    place.until(60, "RUNNING");
+    place.until("RUNNING");
     takes_over(&place, node.name);
-    watching.until_it_says(120, "the same configuration, after preemption");
+    watching.until_it_says("the same configuration, after preemption");
     watching.end().expect_code(0).says("succeeded");
     let jobs = place.one_job_per_attempt(place.run());
     let states: Vec<&str> = jobs.iter().map(|job| job.state.as_str()).collect();
@@ -197,12 +138,13 @@ fn a_job_that_is_preempted_and_put_back_is_not_submitted_as_well() {
         .knob("partition", "preempt")
         .knob("requeue", "true")
         .with(&[LARGE_CARD, ("SIM_STEP_S", "3")]);
-    let node = Node::of(&place, "node4");
-    let pinned = format!("--sbatch=--nodelist={}", node.name);
+    let node = LostNode::of(&place.conf, "node11");
+    let pinned = format!("--sbatch={}", node.pinned());
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
-    place.until(60, "RUNNING");
+    let job = place.until("RUNNING");
     takes_over(&place, node.name);
-    watching.until_it_says(180, "restarted by the scheduler");
+    starts_soon(&place.conf, &job);
+    watching.until_it_says("restarted by the scheduler");
     watching.end().expect_code(0).says("succeeded");
     let jobs = place.one_job_per_attempt(place.run());
     assert_eq!(jobs.len(), 1, "{jobs:?}");
@@ -214,7 +156,6 @@ fn host_out_of_memory_is_answered_with_host_memory_and_never_with_the_gpu_ladder
     let Some(place) = Place::on(Cluster::Full, "host-oom") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let folder = place.file("presets/clusters");
     std::fs::create_dir_all(&folder).unwrap();
     let profile =
@@ -258,7 +199,6 @@ fn a_failure_that_is_not_memory_is_not_submitted_again() {
     let Some(place) = Place::on(Cluster::Full, "key-error") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[LARGE_CARD, ("SIM_FAIL_AT_STEP", "2")]);
     let told = place.submit_and_watch(&[]).expect_code(1);
     told.says("KeyError: 'old_log_probs'");
@@ -272,7 +212,6 @@ fn ranks_that_hang_after_an_out_of_memory_do_not_hold_the_gpus() {
     let Some(place) = Place::on(Cluster::Full, "hang") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[("SIM_HANG_S", "600"), ("SIM_ONLY_ATTEMPTS", "1")]);
     let told = place.submit_and_watch(&[]).expect_code(0);
     told.says("hangs:");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::cluster::{Cluster, LOST_NODES, answer, undisturbed, wait_for};
+use super::cluster::{Cluster, LOST_NODES, answer, starts_soon, wait_for};
 use super::place::Place;
 
 /// What the user calls from the job script.
@@ -77,7 +77,7 @@ fn state(place: &Place, id: &str) -> String {
 }
 
 fn ended(place: &Place, id: &str, wanted: &str) {
-    wait_for(120, &format!("job {id} is {wanted}"), || {
+    wait_for(&format!("job {id} is {wanted}"), || {
         (state(place, id) == wanted).then_some(())
     });
 }
@@ -92,7 +92,6 @@ fn a_script_of_the_users_own_is_submitted_as_it_is_and_again_with_the_smallest_p
     let Some(place) = place("own-script", "") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let words = ["--yes", "--sbatch=--time=20", "job.slurm", "diamonds-seed0"];
     place.submit_and_watch(&words).expect_code(0);
     let attempts = place.attempts();
@@ -139,7 +138,6 @@ fn a_job_of_plain_sbatch_is_taken_over_by_its_id_patched_and_succeeds() {
     let Some(place) = place("taken-over", "") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let id = sbatch(&place, &["--time=20", "job.slurm", "diamonds-seed0"]);
     ended(&place, &id, "FAILED");
     let told = place.oomctl(&["watch", &id]).expect_code(2);
@@ -163,7 +161,6 @@ fn a_job_whose_script_was_deleted_is_taken_over_with_what_slurm_has() {
     let Some(place) = place("deleted", "") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let id = sbatch(&place, &["job.slurm", "diamonds-seed0"]);
     fs::remove_file(place.file("job.slurm")).unwrap();
     ended(&place, &id, "FAILED");
@@ -180,27 +177,14 @@ fn a_requeued_job_is_followed_through_its_second_life() {
     ) else {
         return;
     };
-    let _undisturbed = undisturbed();
     let id = sbatch(&place, &["job.slurm", "diamonds-seed0"]);
     // It must have begun its first life, or the second would sleep.
-    wait_for(60, "the script runs", || {
+    wait_for("the script runs", || {
         place.file("begun").exists().then_some(())
     });
     answer(&place.conf, "scontrol", &["requeue", &id]);
     let watch = place.start(&["watch", "--yes", &id]);
-    wait_for(60, "the job waits again", || {
-        (state(&place, &id) == "PENDING").then_some(())
-    });
-    // Slurm starts it again after two minutes by itself. In the second of the requeue it would not: the new credential is
-    // taken for the revoked one ("Killing non-startable batch job: Job credential revoked").
-    wait_for(60, "its begin is moved", || {
-        let told = super::cluster::slurm(
-            &place.conf,
-            "scontrol",
-            &["update", &format!("JobId={id}"), "StartTime=now+3"],
-        );
-        told.status.success().then_some(())
-    });
+    starts_soon(&place.conf, &id);
     let told = watch.end().expect_code(0);
     let attempts = place.attempts_of(&format!("job-{id}"));
     assert!(attempts.len() >= 2, "{attempts:?}\n{}", told.stderr);
@@ -212,7 +196,6 @@ fn a_task_of_an_array_is_a_run_of_its_own_and_is_submitted_alone_with_its_index(
     let Some(place) = place("array-task", "#SBATCH --array=2-3\n") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let array = sbatch(&place, &["job.slurm", "diamonds-seed0"]);
     let task = format!("{array}_3");
     ended(&place, &task, "FAILED");

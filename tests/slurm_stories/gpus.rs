@@ -1,6 +1,6 @@
 //! The GPUs of a job of the real cluster, on made-up GPUs: every node is this machine and sees the same.
 
-use super::cluster::{Cluster, LOST_NODES, answer, slurm, undisturbed, wait_for};
+use super::cluster::{Cluster, LOST_NODES, answer, slurm, wait_for};
 use super::nvml::Gpus;
 use super::place::Place;
 
@@ -9,7 +9,6 @@ fn the_gpus_of_a_job_on_two_nodes_are_shown_by_node_with_the_job_that_holds_them
     let Some(place) = Place::on(Cluster::Full, "gpus") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let gpu = "gpu uuid=GPU-a name=H100 total_mib=81920 used_mib=41000 util=90";
     let gpus = Gpus::new(&[gpu]);
     let variables = gpus.variables();
@@ -29,7 +28,7 @@ fn the_gpus_of_a_job_on_two_nodes_are_shown_by_node_with_the_job_that_holds_them
     ];
     let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
     let job = answer(&place.conf, "sbatch", &asked).trim().to_owned();
-    let pid = wait_for(60, "the job's process", || {
+    let pid = wait_for("the job's process", || {
         let pid = std::fs::read_to_string(place.file("pid")).ok()?;
         pid.trim().parse::<u32>().ok()
     });

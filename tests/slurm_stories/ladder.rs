@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::cluster::{Cluster, answer, undisturbed};
+use super::cluster::{Cluster, answer};
 use super::place::{LARGE_CARD, Place};
 
 /// What the nodes of the test cluster have.
@@ -25,7 +25,6 @@ fn the_example_goes_from_out_of_memory_to_success_with_one_job_for_each_attempt(
     let Some(place) = Place::on(Cluster::Full, "example") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let told = place
         .submit_and_watch(&["--dataset", "diamonds-seed0"])
         .expect_code(0);
@@ -52,7 +51,6 @@ fn the_example_on_two_nodes_meets_in_ray_and_shows_the_lines_of_both() {
     let Some(place) = Place::on(Cluster::Full, "two-nodes") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place
         .with_its_programs()
         .with(&[("SIM_GPU_GIB", "56")])
@@ -81,7 +79,6 @@ fn more_gpus_are_asked_for_when_nothing_else_fits_and_never_more_than_a_node_has
     let Some(place) = Place::on(Cluster::Full, "more-gpus") else {
         return;
     };
-    let _undisturbed = undisturbed();
     // Adam's step on four GPUs needs 44.8 GiB on each, whatever the batch.
     let place = with_profile(place.with(&[("SIM_GPU_GIB", "44")]));
     let told = place.submit_and_watch(&[]).expect_code(0);
@@ -124,7 +121,6 @@ fn three_runs_are_watched_by_one_process_that_asks_about_all_of_them_at_once() {
     let Some(place) = Place::on(Cluster::Full, "three") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let wrappers = place.file("wrappers");
     fs::create_dir_all(&wrappers).unwrap();
     let calls = place.file("squeue-calls");
@@ -178,7 +174,6 @@ fn a_submission_from_inside_a_job_is_not_bent_by_the_outer_jobs_variables() {
     let Some(place) = Place::on(Cluster::Full, "inside") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place
         .knob("mem", "400M")
         .knob("partition", "gpu")
@@ -213,7 +208,7 @@ export SLURM_TIME_FORMAT=relative SLURM_CLUSTERS=zzz TZ=Asia/Tokyo
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    let text = super::cluster::wait_for(120, "the outer job ends", || {
+    let text = super::cluster::wait_for("the outer job ends", || {
         let text = fs::read_to_string(&log).ok()?;
         text.contains("\ncode ").then_some(text)
     });

@@ -10,6 +10,7 @@
     reason = "tests touch files, processes and the clock"
 )]
 
+mod backend;
 mod cluster;
 mod crashes;
 mod doctor;
@@ -26,6 +27,4 @@ mod queue;
 mod refusals;
 mod relay;
 mod sampler;
-#[path = "../slurm/script.rs"]
-mod script;
 mod sweeps;

@@ -1,11 +1,11 @@
 //! A controller that is gone, one that does not answer, and a cluster that keeps no accounts.
 
-use super::cluster::{Cluster, alone, answer, undisturbed};
+use super::cluster::{Cluster, Daemons, answer};
 use super::place::{LARGE_CARD, Place};
 
 #[test]
 fn a_controller_that_stops_in_the_middle_costs_nothing() {
-    let Some(place) = Place::on(Cluster::Full, "stopped") else {
+    let Some(place) = Place::on(Cluster::Outages, "stopped") else {
         return;
     };
     let place = place.with(&[
@@ -14,14 +14,14 @@ fn a_controller_that_stops_in_the_middle_costs_nothing() {
         ("SIM_OOM_AT_STEP", "4"),
         ("SIM_ONLY_ATTEMPTS", "1"),
     ]);
-    let controller = alone();
+    let daemons = Daemons::taken();
     let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
-    place.until(30, "RUNNING");
-    Cluster::Full.does(&["stop", "slurmctld"]);
-    watching.until_it_says(60, "trouble:");
-    Cluster::Full.does(&["start", "slurmctld"]);
-    watching.until_it_says(60, "the scheduler answers again");
-    drop(controller);
+    place.until("RUNNING");
+    daemons.does(&["stop", "slurmctld"]);
+    watching.until_it_says("trouble:");
+    daemons.does(&["start", "slurmctld"]);
+    watching.until_it_says("the scheduler answers again");
+    drop(daemons);
     let told = watching.end().expect_code(0);
     told.says("Unable to contact slurm controller");
     told.says("ran out of memory");
@@ -31,17 +31,17 @@ fn a_controller_that_stops_in_the_middle_costs_nothing() {
 
 #[test]
 fn a_submission_that_got_no_answer_is_adopted_and_not_repeated() {
-    let Some(place) = Place::on(Cluster::Full, "frozen") else {
+    let Some(place) = Place::on(Cluster::Outages, "frozen") else {
         return;
     };
     let place = place.with(&[LARGE_CARD]);
-    let controller = alone();
-    Cluster::Full.does(&["pause", "slurmctld"]);
+    let daemons = Daemons::taken();
+    daemons.does(&["pause", "slurmctld"]);
     let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
-    watching.until_it_says(40, "unclear:");
-    Cluster::Full.does(&["resume", "slurmctld"]);
+    watching.until_it_says("unclear:");
+    daemons.does(&["resume", "slurmctld"]);
     let told = watching.end().expect_code(0);
-    drop(controller);
+    drop(daemons);
     told.says("Socket timed out on send/recv operation");
     told.says("found again by its token");
     let jobs = place.one_job_per_attempt(place.run());
@@ -79,7 +79,7 @@ fn a_cluster_without_accounting_tells_the_whole_story() {
 
 #[test]
 fn accounting_that_stops_in_the_middle_costs_nothing() {
-    let Some(place) = Place::on(Cluster::Full, "no-accounts") else {
+    let Some(place) = Place::on(Cluster::Outages, "no-accounts") else {
         return;
     };
     let place = place.with(&[
@@ -87,11 +87,11 @@ fn accounting_that_stops_in_the_middle_costs_nothing() {
         ("SIM_OOM_AT_STEP", "3"),
         ("SIM_ONLY_ATTEMPTS", "1"),
     ]);
-    let accounts = alone();
-    Cluster::Full.does(&["stop", "slurmdbd"]);
+    let daemons = Daemons::taken();
+    daemons.does(&["stop", "slurmdbd"]);
     let told = place.submit_and_watch(&[]);
-    Cluster::Full.does(&["start", "slurmdbd"]);
-    drop(accounts);
+    daemons.does(&["start", "slurmdbd"]);
+    drop(daemons);
     told.expect_code(0).says("ran out of memory");
     let jobs = place.one_job_per_attempt(place.run());
     assert_eq!(jobs.len(), 2, "{jobs:?}");
@@ -102,7 +102,6 @@ fn a_submission_that_arrives_after_its_deadline_is_adopted_and_not_repeated() {
     let Some(place) = Place::on(Cluster::Full, "late-sbatch") else {
         return;
     };
-    let _undisturbed = undisturbed();
     // Longer than anybody waits for sbatch; what it was to hand over arrives all the same, a little later.
     let late = "#!/bin/sh\nsetsid sh -c 'sleep 65; exec /usr/bin/sbatch \"$@\"' late \"$@\" >/dev/null 2>&1 &\nsleep 600\n";
     let place = place.wrapping("sbatch", late).with(&[LARGE_CARD]);

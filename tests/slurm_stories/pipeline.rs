@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::cluster::{Cluster, answer, undisturbed, wait_for};
+use super::cluster::{Cluster, answer, wait_for};
 use super::place::{LARGE_CARD, Place};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/ci/train.sh");
@@ -38,14 +38,13 @@ fn a_pipeline_that_is_killed_is_gone_on_with_by_the_next_and_reports_what_slurm_
     let Some(place) = Place::on(Cluster::Full, "pipeline") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.set("SIM_START_S", "2");
     let words = [place.run(), "--dataset", "diamonds-seed0"];
     let mut first = script(&place, &words)
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_for(60, "the run has a job", || {
+    wait_for("the run has a job", || {
         let told = place.oomctl(&["status", place.run(), "--json"]);
         told.stdout.contains("\"job\": \"").then_some(())
     });
@@ -75,7 +74,6 @@ fn a_pipeline_that_is_cancelled_takes_its_job_with_it_where_that_is_asked_for() 
     let Some(place) = Place::on(Cluster::Full, "pipeline-cancel") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[LARGE_CARD, ("SIM_START_S", "300")]);
     let words = [
         "submit",
@@ -86,11 +84,11 @@ fn a_pipeline_that_is_cancelled_takes_its_job_with_it_where_that_is_asked_for() 
         "cancel",
     ];
     let mut watch = place.command(&words).stderr(Stdio::null()).spawn().unwrap();
-    let job = place.until(90, "RUNNING");
+    let job = place.until("RUNNING");
     let pid = rustix::process::Pid::from_raw(watch.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(watch.wait().unwrap().code(), Some(130));
-    wait_for(60, "the job is gone", || {
+    wait_for("the job is gone", || {
         let queue = answer(&place.conf, "squeue", &["-h", "-o", "%i"]);
         (!queue.lines().any(|id| id == job)).then_some(())
     });
@@ -102,14 +100,13 @@ fn watch_jobs_give_notices() {
     let Some(place) = Place::on(Cluster::Full, "notices") else {
         return;
     };
-    let _undisturbed = undisturbed();
     place.configure("notices: { command: [bash, -c, 'cat >>told.jsonl'], on: [succeeded] }\n");
     let place = place.with(&[LARGE_CARD]);
     place.submit(&["--supervise", "job"]).expect_code(0);
-    wait_for(280, "the notice", || {
+    wait_for("the notice", || {
         place.file("told.jsonl").exists().then_some(())
     });
-    wait_for(60, "the run succeeds", || {
+    wait_for("the run succeeds", || {
         (place.view()["state"] == "succeeded").then_some(())
     });
     let told = place.text("told.jsonl");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::cluster::{Cluster, LOST_NODES, answer, slurm, wait_for};
+use super::cluster::{Cluster, LOST_NODES, PATIENCE, answer, slurm, wait_for};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/diamonds-grpo");
 const OOMCTL: &str = env!("CARGO_BIN_EXE_oomctl");
@@ -19,9 +19,6 @@ const OOMCTL: &str = env!("CARGO_BIN_EXE_oomctl");
 const SUPERVISION: &str = "backend: slurm
 supervision: { poll: 1s, poll_max: 4s, hang_grace: 5s, settle: 4s, drain: 1s }
 ";
-
-/// Seconds that any one command of ours may take.
-const LONGEST_S: u64 = 300;
 
 /// A card on which the very first configuration fits.
 pub const LARGE_CARD: (&str, &str) = ("SIM_GPU_GIB", "140");
@@ -106,7 +103,7 @@ impl Place {
         place.configure(SUPERVISION);
         Some(match cluster {
             Cluster::Full => place.knob("exclude", &format!("'{LOST_NODES}'")),
-            Cluster::Plain => place,
+            Cluster::Plain | Cluster::Outages => place,
         })
     }
 
@@ -278,8 +275,8 @@ impl Place {
     }
 
     /// Waits until the run's latest attempt is in a state of Slurm's, and gives its job id.
-    pub fn until(&self, seconds: u64, state: &str) -> String {
-        wait_for(seconds, &format!("{} {state}", self.run()), || {
+    pub fn until(&self, state: &str) -> String {
+        wait_for(&format!("{} {state}", self.run()), || {
             let told = self.oomctl(&["status", self.run(), "--json"]);
             let document: Value = serde_json::from_str(&told.stdout).ok()?;
             let attempt = document["runs"][0]["attempts"].as_array()?.last()?.clone();
@@ -309,7 +306,7 @@ impl Place {
         let window = ["-S", "now-2hours", "-E", "now+1hour", states];
         let accounts = [&["-X", "-n", "-P", "-o", fields][..], &window].concat();
         let queue = ["-h", "-t", "all", "-o", "%i|%j"];
-        wait_for(40, &format!("sacct knows the jobs of {run}"), || {
+        wait_for(&format!("sacct knows the jobs of {run}"), || {
             let queued = answer(&self.conf, "squeue", &queue);
             let rows = answer(&self.conf, "sacct", &accounts);
             let jobs: Vec<Job> = rows
@@ -412,13 +409,13 @@ impl Running {
     }
 
     /// Waits until it says something.
-    pub fn until_it_says(&self, seconds: u64, part: &str) {
-        let deadline = Instant::now() + Duration::from_secs(seconds);
+    pub fn until_it_says(&self, part: &str) {
+        let deadline = Instant::now() + PATIENCE;
         while !self.stderr().contains(part) {
             let said = self.stderr();
             assert!(
                 Instant::now() < deadline,
-                "no {part:?} in {seconds} s:\n{said}"
+                "in vain waited for {part:?}:\n{said}"
             );
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -432,9 +429,9 @@ impl Running {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            if start.elapsed().as_secs() > LONGEST_S {
+            if start.elapsed() > PATIENCE {
                 let _ = child.kill();
-                panic!("no end within {LONGEST_S} s: {}", self.stderr());
+                panic!("in vain waited for its end: {}", self.stderr());
             }
             std::thread::sleep(Duration::from_millis(50));
         };

@@ -1,6 +1,6 @@
 //! Waiting in the queue, and being cancelled there or later.
 
-use super::cluster::{Cluster, answer, undisturbed};
+use super::cluster::{Cluster, answer};
 use super::place::{LARGE_CARD, Place};
 
 #[test]
@@ -8,7 +8,6 @@ fn a_pending_job_shows_slurms_reason_and_its_log_is_read_when_it_appears_late() 
     let Some(place) = Place::on(Cluster::Full, "held") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[
         LARGE_CARD,
         ("SIM_OOM_AT_STEP", "2"),
@@ -17,15 +16,15 @@ fn a_pending_job_shows_slurms_reason_and_its_log_is_read_when_it_appears_late() 
     let told = place.submit(&["--sbatch=--hold"]).expect_code(0);
     let first = told.stdout.trim().to_owned();
     let watching = place.start(&["watch", &first]);
-    watching.until_it_says(20, "PENDING (JobHeldUser)");
+    watching.until_it_says("PENDING (JobHeldUser)");
     assert!(
         !place.file(&format!("logs/slurm-{first}.err")).exists(),
         "no log yet"
     );
     answer(&place.conf, "scontrol", &["release", &first]);
-    watching.until_it_says(40, "ran out of memory");
+    watching.until_it_says("ran out of memory");
     // The next attempt is held as well.
-    let second = super::cluster::wait_for(30, "a second job", || {
+    let second = super::cluster::wait_for("a second job", || {
         let job = place.attempts().last()?["job"].as_str()?.to_owned();
         (job != first).then_some(job)
     });
@@ -39,7 +38,6 @@ fn a_log_that_the_file_system_shows_only_after_the_end_is_still_the_evidence() {
     let Some(place) = Place::on(Cluster::Full, "late-log") else {
         return;
     };
-    let _undisturbed = undisturbed();
     // What a slow network file system does: the file is not there under its name until later.
     place.configure("limits: { attempts: 1 }\n");
     let place = place.knob(
@@ -50,7 +48,7 @@ fn a_log_that_the_file_system_shows_only_after_the_end_is_still_the_evidence() {
     std::fs::write(place.file("oomctl.yaml"), text).unwrap();
     place.submit(&[]).expect_code(0);
     let watching = place.start(&["watch", place.run()]);
-    place.until(30, "FAILED");
+    place.until("FAILED");
     let attempt = place.file(&format!(".oomctl/runs/{}/attempt-1", place.run()));
     assert!(!attempt.join("slurm.err").exists());
     std::fs::rename(attempt.join("unseen"), attempt.join("slurm.err")).unwrap();
@@ -63,11 +61,10 @@ fn a_job_cancelled_while_pending_ends_the_run_and_is_never_healed() {
     let Some(place) = Place::on(Cluster::Full, "scancel-pending") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let job = place.submit(&["--sbatch=--hold"]).expect_code(0);
     let job = job.stdout.trim().to_owned();
     let watching = place.start(&["watch", place.run()]);
-    watching.until_it_says(20, "PENDING (JobHeldUser)");
+    watching.until_it_says("PENDING (JobHeldUser)");
     answer(&place.conf, "scancel", &[&job]);
     watching.end().expect_code(9).says("cancelled");
     let jobs = place.one_job_per_attempt(place.run());
@@ -80,11 +77,10 @@ fn a_job_cancelled_while_running_ends_the_run_even_when_it_had_run_out_of_memory
     let Some(place) = Place::on(Cluster::Full, "scancel-running") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "60")]);
     let job = place.submit(&[]).expect_code(0).stdout.trim().to_owned();
     let watching = place.start(&["watch", place.run()]);
-    place.until(30, "RUNNING");
+    place.until("RUNNING");
     answer(&place.conf, "scancel", &[&job]);
     watching.end().expect_code(9).says("cancelled");
     assert_eq!(place.one_job_per_attempt(place.run()).len(), 1);
@@ -101,7 +97,6 @@ fn oomctl_cancel_ends_an_unattended_run_and_an_attended_one() {
     let Some(place) = Place::on(Cluster::Full, "cancel") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "60")]);
     let (alone, watched) = (format!("{}-a", place.run()), format!("{}-b", place.run()));
     place.oomctl(&["submit", "--run", &alone]).expect_code(0);
@@ -110,7 +105,7 @@ fn oomctl_cancel_ends_an_unattended_run_and_an_attended_one() {
         .expect_code(0)
         .says("is cancelled");
     let watching = place.start(&["submit", "--run", &watched, "--watch"]);
-    watching.until_it_says(30, "submitted as job");
+    watching.until_it_says("submitted as job");
     place
         .oomctl(&["cancel", &watched])
         .expect_code(0)
@@ -129,10 +124,9 @@ fn ctrl_c_detaches_and_a_second_watch_goes_on() {
     let Some(place) = Place::on(Cluster::Full, "detach") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "1")]);
     let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
-    place.until(30, "RUNNING");
+    place.until("RUNNING");
     watching.signal(rustix::process::Signal::INT);
     let told = watching.end().expect_code(130);
     told.says(&format!("oomctl watch {}", place.run()));
@@ -145,7 +139,6 @@ fn a_job_that_waits_for_an_attempt_waits_for_its_replacement_where_that_is_asked
     let Some(place) = Place::on(Cluster::Full, "dependent") else {
         return;
     };
-    let _undisturbed = undisturbed();
     place.reconfigure("supervision: { ", "supervision: { move_dependents: true, ");
     let place = place.with(&[
         LARGE_CARD,
@@ -154,13 +147,13 @@ fn a_job_that_waits_for_an_attempt_waits_for_its_replacement_where_that_is_asked
         ("SIM_ONLY_ATTEMPTS", "1"),
     ]);
     let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
-    let first = place.until(60, "RUNNING");
+    let first = place.until("RUNNING");
     let after = format!("--dependency=afterok:{first}");
     let waits = ["--parsable", &after, "-o", "/dev/null", "--wrap", "true"];
     let waiting = answer(&place.conf, "sbatch", &waits).trim().to_owned();
     let told = watching.end().expect_code(0);
     told.says(&format!("job {waiting}, which waited for afterok:{first}"));
-    super::cluster::wait_for(60, "the job that waited has run", || {
+    super::cluster::wait_for("the job that waited has run", || {
         let words = ["-h", "-t", "all", "-j", &waiting, "-o", "%T"];
         let state = answer(&place.conf, "squeue", &words);
         (state.trim() == "COMPLETED").then_some(())

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::cluster::{Cluster, undisturbed};
+use super::cluster::Cluster;
 use super::place::Place;
 
 /// A refused first submission: Slurm's words, a hint, exit code 4, the run on record, and the
@@ -11,7 +11,6 @@ fn refused(story: &str, words: &[&str], reason: &str, next: &str) {
     let Some(place) = Place::on(Cluster::Full, story) else {
         return;
     };
-    let _undisturbed = undisturbed();
     let before = place.text("oomctl.yaml");
     let told = place.submit(words).expect_code(4);
     told.says(reason);
@@ -75,7 +74,6 @@ fn a_refused_rung_ends_the_run_and_leaves_the_attempt_before_it_as_it_was() {
     let Some(place) = Place::on(Cluster::Full, "refused-rung") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let folder = place.file("presets/clusters");
     fs::create_dir_all(&folder).unwrap();
     let profile =

@@ -1,6 +1,6 @@
 //! Supervision by small jobs that take turns, or by the jobs themselves: nobody watches on the login node.
 
-use super::cluster::{Cluster, answer, slurm, undisturbed, wait_for};
+use super::cluster::{Cluster, answer, slurm, wait_for};
 use super::place::{LARGE_CARD, Place};
 
 /// Ids of the watch jobs of a story that are not over.
@@ -14,7 +14,7 @@ fn watch_jobs(place: &Place) -> Vec<String> {
 }
 
 fn succeeds(place: &Place) {
-    wait_for(280, "the run succeeds", || {
+    wait_for("the run succeeds", || {
         (place.view()["state"] == "succeeded").then_some(())
     });
 }
@@ -24,14 +24,13 @@ fn a_run_goes_through_its_ladder_with_no_process_on_the_login_node() {
     let Some(place) = Place::on(Cluster::Full, "relay") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let told = place
         .submit(&["--dataset", "diamonds-seed0", "--supervise", "job"])
         .expect_code(0);
     told.says("watched by job");
     succeeds(&place);
     assert!(place.one_job_per_attempt(place.run()).len() >= 3);
-    wait_for(30, "no watch job is left", || {
+    wait_for("no watch job is left", || {
         watch_jobs(&place).is_empty().then_some(())
     });
 }
@@ -41,13 +40,12 @@ fn a_turn_that_is_killed_or_doubled_neither_ends_the_watch_nor_submits_twice() {
     let Some(place) = Place::on(Cluster::Full, "relay-killed") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.set("SIM_START_S", "1");
     place
         .submit(&["--dataset", "diamonds-seed0", "--supervise", "job"])
         .expect_code(0);
     let noted = place.file(&format!(".oomctl/runs/{}/watch-turn.json", place.run()));
-    wait_for(60, "a turn has begun", || {
+    wait_for("a turn has begun", || {
         let text = std::fs::read_to_string(&noted).ok()?;
         let turn: serde_json::Value = serde_json::from_str(&text).ok()?;
         let words = ["--signal=KILL", "--full", turn["job"].as_str()?];
@@ -61,7 +59,7 @@ fn a_turn_that_is_killed_or_doubled_neither_ends_the_watch_nor_submits_twice() {
     again.expect_code(0).says("taken by another job");
     succeeds(&place);
     assert!(place.one_job_per_attempt(place.run()).len() >= 3);
-    wait_for(120, "no watch job is left", || {
+    wait_for("no watch job is left", || {
         watch_jobs(&place).is_empty().then_some(())
     });
 }
@@ -71,7 +69,6 @@ fn each_job_takes_its_turn_at_the_end_of_its_own_script() {
     let Some(place) = Place::on(Cluster::Full, "at-end") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let told = place
         .submit(&["--dataset", "diamonds-seed0", "--supervise", "script"])
         .expect_code(0);
@@ -86,7 +83,7 @@ fn each_job_takes_its_turn_at_the_end_of_its_own_script() {
     for attempt in place.attempts().iter().rev().skip(1) {
         assert_eq!(attempt["exit"], "1:0");
     }
-    wait_for(30, "no watch job is left", || {
+    wait_for("no watch job is left", || {
         watch_jobs(&place).is_empty().then_some(())
     });
 }
@@ -96,16 +93,15 @@ fn what_ends_a_script_by_a_signal_is_judged_by_a_watch_job_afterwards() {
     let Some(place) = Place::on(Cluster::Full, "at-end-cancelled") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "60")]);
     place.submit(&["--supervise", "script"]).expect_code(0);
-    let job = place.until(60, "RUNNING");
-    wait_for(30, "the job has begun", || {
+    let job = place.until("RUNNING");
+    wait_for("the job has begun", || {
         let claim = format!(".oomctl/runs/{}/attempt-1/claim", place.run());
         place.file(&claim).is_file().then_some(())
     });
     slurm(&place.conf, "scancel", &[&job]);
-    wait_for(120, "the run is known to be cancelled", || {
+    wait_for("the run is known to be cancelled", || {
         (place.view()["state"] == "cancelled").then_some(())
     });
     let jobs = place.one_job_per_attempt(place.run());
@@ -121,7 +117,6 @@ fn a_job_that_hears_of_its_time_limit_stops_and_goes_on_from_its_checkpoint() {
     let Some(place) = Place::on(Cluster::Full, "early-stop") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place
         .knob("signal", "'B:USR1@60'")
         .knob("save_freq", "1")
@@ -129,7 +124,7 @@ fn a_job_that_hears_of_its_time_limit_stops_and_goes_on_from_its_checkpoint() {
         .with(&[LARGE_CARD, ("SIM_STEP_S", "1"), ("SIM_STEPS", "9")]);
     place.reconfigure("supervision: { ", "supervision: { time_limit_retries: 1, ");
     let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
-    let job = place.until(60, "RUNNING");
+    let job = place.until("RUNNING");
     let checkpoints = || {
         let found = file_below(
             &place.file("checkpoints"),
@@ -141,7 +136,7 @@ fn a_job_that_hears_of_its_time_limit_stops_and_goes_on_from_its_checkpoint() {
             .parse::<u32>()
             .ok()
     };
-    wait_for(90, "two steps are saved", || {
+    wait_for("two steps are saved", || {
         checkpoints().filter(|step| *step >= 2)
     });
     // What Slurm does 60 s before the time limit.

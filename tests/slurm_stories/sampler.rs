@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::cluster::{Cluster, answer, undisturbed, wait_for};
+use super::cluster::{Cluster, answer, wait_for};
 use super::nvml::Gpus;
 use super::place::{LARGE_CARD, Place};
 
@@ -55,7 +55,7 @@ fn peaks(place: &Place) -> Vec<(String, u64)> {
 /// Every step of the job, as `STATE EXIT`, once sacct knows them all.
 fn steps(place: &Place, job: &str) -> Vec<String> {
     let words = ["-n", "-P", "-j", job, "-o", "JobName,State,ExitCode"];
-    wait_for(40, "sacct knows how the steps ended", || {
+    wait_for("sacct knows how the steps ended", || {
         let text = answer(&place.conf, "sacct", &words);
         let over = !text.is_empty() && !text.contains("RUNNING");
         over.then(|| text.lines().map(str::to_owned).collect())
@@ -67,7 +67,6 @@ fn the_peaks_of_a_job_on_two_nodes_are_measured_on_both_and_its_steps_end_well()
     let Some(place) = Place::on(Cluster::Full, "sampler-two") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let gpus = gpus();
     let place = seeing(&gpus, place)
         .with_its_programs()
@@ -106,13 +105,12 @@ fn a_job_on_one_node_has_no_further_step_and_a_cancelled_one_leaves_no_sampler()
     let Some(place) = Place::on(Cluster::Full, "sampler-one") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let gpus = gpus();
     let place = seeing(&gpus, place).with(&[LARGE_CARD, ("SIM_STEP_S", "60")]);
     place.submit(&[]).expect_code(0);
-    let job = place.until(60, "RUNNING");
+    let job = place.until("RUNNING");
     // What it has seen so far is shown while it runs.
-    wait_for(60, "the peak of a running job", || {
+    wait_for("the peak of a running job", || {
         let told = place.oomctl(&["status", place.run()]);
         told.stdout.contains("peak 60.0 of 80.0 GiB").then_some(())
     });
@@ -129,7 +127,6 @@ fn without_a_driver_nothing_is_measured_and_nothing_changes() {
     let Some(place) = Place::on(Cluster::Full, "sampler-none") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place
         .with_its_programs()
         .with(&[LARGE_CARD])

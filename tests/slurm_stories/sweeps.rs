@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::cluster::{Cluster, LOST_NODES, answer, undisturbed, wait_for};
+use super::cluster::{Cluster, LOST_NODES, answer, wait_for};
 use super::place::Place;
 
 /// Six cells, of which the last needs 95 GiB of a card and the others less than 90.
@@ -19,7 +19,7 @@ fn jobs(place: &Place, token: &str, count: usize) -> Vec<(String, String)> {
         "-o",
         "JobID,State,JobName",
     ];
-    wait_for(30, &format!("{count} jobs of {token}"), || {
+    wait_for(&format!("{count} jobs of {token}"), || {
         let text = answer(&place.conf, "sacct", &fields);
         let rows = text
             .lines()
@@ -37,7 +37,6 @@ fn six_cells_are_one_array_and_the_one_that_runs_out_of_memory_goes_on_alone() {
     let Some(place) = Place::on(Cluster::Full, "sweep") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let place = place.with(&[("SIM_GPU_GIB", "90")]);
     let words = [
         "sweep",
@@ -87,7 +86,6 @@ fn an_array_is_found_again_by_its_token_after_a_kill_and_no_cell_is_submitted_tw
     let Some(place) = Place::on(Cluster::Full, "sweep-kill") else {
         return;
     };
-    let _undisturbed = undisturbed();
     let wrappers = place.file("wrappers");
     fs::create_dir_all(&wrappers).unwrap();
     let wrapper = wrappers.join("sbatch");
@@ -166,7 +164,6 @@ fn a_larger_cell_is_taken_out_of_the_queue_before_it_begins() {
     let Some(place) = Place::on(Cluster::Full, "sweep-prune") else {
         return;
     };
-    let _undisturbed = undisturbed();
     path_star(&place);
     // The first dies at once; while the second takes its time, the third and fourth wait.
     let place = place.with(&[("SIM_GPU_GIB", "2.5"), ("SIM_STEP_S", "3")]);

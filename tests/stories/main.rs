@@ -5,12 +5,15 @@
     reason = "tests touch files, processes and the clock"
 )]
 
+mod adopt;
 mod adopting;
 mod bad_configuration;
+mod browser;
 mod cancelling;
 mod crash;
 mod data_parallel;
 mod diagnose;
+mod diagnosis;
 mod dimensions;
 mod doctor;
 mod endings;
@@ -28,8 +31,9 @@ mod launch_queue;
 mod learning;
 mod links;
 mod live;
+mod local_backend;
 mod local_jobs;
-#[path = "../documents/messages.rs"]
+#[path = "../repository/documents/messages.rs"]
 mod messages;
 mod misread;
 mod notices;
@@ -43,10 +47,12 @@ mod picture;
 mod pipeline;
 mod place;
 mod promises;
+mod python_package;
 mod report;
 mod resuming;
 mod running;
 mod sampler;
+mod scheduler_fake;
 mod schema;
 mod shell;
 mod slurm;
@@ -56,5 +62,10 @@ mod sweep_submit;
 mod sweeps;
 mod tab;
 mod templates;
+mod torchrun_preset;
 mod tuning;
+mod verl_legality;
+mod verl_preset;
+#[path = "../verl/walk.rs"]
+mod walk;
 mod weaver;

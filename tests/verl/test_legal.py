@@ -1,6 +1,6 @@
 """One illegal configuration per rule must fail, legal ones must pass, and verl must say each rule.
 
-Run by `tests/verl_legality.rs`, or by hand: `python test_legal.py` in the environment of `setup`.
+Run by `tests/stories/verl_legality.rs`, or by hand: `python test_legal.py` in the environment of `setup`.
 """
 
 import unittest

@@ -59,6 +59,12 @@ pub fn read(word: &str) -> Option<Overrides<'_>> {
     })
 }
 
+/// The override of this key, if the word is one. Most words do not hold the key and are not read.
+pub fn of<'a>(word: &'a str, key: &str) -> Option<Overrides<'a>> {
+    let held = word.contains(key).then(|| read(word))?;
+    held.filter(|o| o.key == key)
+}
+
 fn form(value: &str) -> Form {
     let value = value.trim();
     let (mut depth, mut quote, mut escaped) = (0_u32, None, false);

@@ -169,7 +169,7 @@ fn in_words(words: &[Arg], spelling: &Spelling, kind: Kind) -> Option<(usize, Fo
 }
 
 fn in_override(word: &Arg, text: &str, key: &str, kind: Kind) -> Option<Found> {
-    let read = hydra::read(text).filter(|o| o.key == key && o.sign != "~")?;
+    let read = hydra::of(text, key).filter(|o| o.sign != "~")?;
     let value = word.text.slice(read.value.clone()?.start, text.len());
     let written = value.text();
     let state = match (value.unknown(), read.form) {

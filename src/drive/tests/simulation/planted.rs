@@ -49,6 +49,14 @@ impl Bug {
         Self::OldAnswer,
         Self::OldSearch,
     ];
+
+    /// Where the search for it begins: no seed before was seen to show it.
+    pub fn first_seed(self) -> u64 {
+        match self {
+            Self::OldAnswer => 1_180,
+            _ => 0,
+        }
+    }
 }
 
 /// A scheduler with a mistake in it.

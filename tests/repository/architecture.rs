@@ -1,0 +1,373 @@
+//! The direction of imports: `main → cli → drive → io → core`, and inside core
+//! `report → {supervise, launch, adopt} → learn → {ladder, sweep} → {memory, config, render, patch} → {recipe, diagnose, device} → measure → {job, units}`.
+//! Nothing imports to the left, siblings in braces do not import each other, and there are no loops.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::source::{Source, attributes, code_tokens, in_sources, is_test_item};
+
+/// The rooms, leftmost first.
+const ROOMS: [&str; 5] = ["main", "cli", "drive", "io", "core"];
+
+/// The parts of core, leftmost first; each part of a row may import from the rows after it.
+const CORE: [&[&str]; 8] = [
+    &["report"],
+    &["supervise", "launch"],
+    &["learn", "adopt"],
+    &["ladder", "sweep"],
+    &["memory", "config", "render", "patch"],
+    &["recipe", "diagnose", "device"],
+    &["measure"],
+    &["job", "units"],
+];
+
+/// Imports in the right direction that are refused all the same, with the reason.
+const REFUSED: [(&str, &str, &str); 4] = [
+    (
+        "memory",
+        "diagnose",
+        "memory knows no log; only ladder knows both",
+    ),
+    ("config", "diagnose", "configuration knows no log"),
+    ("render", "diagnose", "rendering knows no log"),
+    ("patch", "diagnose", "patching knows no log"),
+];
+
+/// Imports between siblings that are allowed: a job is described in units.
+const SIBLINGS: [(&str, &str); 1] = [("job", "units")];
+
+/// One reference from a file to a module of this crate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Import {
+    from: Vec<String>,
+    to: Vec<String>,
+    place: String,
+}
+
+/// Every `crate::`, `self::`, `super::` and `oomctl::` path in the code of `source`, resolved.
+fn imports(source: &Source) -> Vec<Import> {
+    let tokens = code_tokens(source);
+    let mut found = Vec::new();
+    let mut inside = vec![(source.module(), 0_usize)];
+    let mut depth = 0_usize;
+    for (at, (word, line)) in tokens.iter().enumerate() {
+        match word.as_str() {
+            "{" => {
+                depth += 1;
+                if at >= 2 && tokens[at - 2].0 == "mod" {
+                    let mut module = inside.last().unwrap().0.clone();
+                    module.push(tokens[at - 1].0.clone());
+                    inside.push((module, depth));
+                }
+            }
+            "}" => {
+                inside.pop_if(|(_, opened)| *opened == depth && depth > 0);
+                depth -= 1;
+            }
+            "crate" | "self" | "super" | "oomctl" if starts_path(&tokens, at) => {
+                let base = &inside.last().unwrap().0;
+                for to in expand(&tokens, at, base) {
+                    found.push(Import {
+                        from: source.module(),
+                        to,
+                        place: format!("{}:{line}", source.path),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// True if the word at `at` begins a path (is followed by `::`, and is not itself inside one).
+fn starts_path(tokens: &[(String, usize)], at: usize) -> bool {
+    let word = |offset: usize| tokens.get(offset).map_or("", |(text, _)| text.as_str());
+    let follows = word(at + 1) == ":" && word(at + 2) == ":";
+    let inside =
+        at >= 2 && word(at - 1) == ":" && word(at - 2) == ":" || at >= 1 && word(at - 1) == "$";
+    follows && !inside
+}
+
+/// The modules that the path at `at` names: one, or several for `crate::{a, b}`.
+fn expand(tokens: &[(String, usize)], at: usize, base: &[String]) -> Vec<Vec<String>> {
+    let mut prefix: Vec<String> = match tokens[at].0.as_str() {
+        "crate" | "oomctl" => Vec::new(),
+        "self" => base.to_vec(),
+        _ => base[..base.len().saturating_sub(1)].to_vec(),
+    };
+    let mut next = at + 1;
+    loop {
+        let word = |offset: usize| tokens.get(offset).map_or("", |(text, _)| text.as_str());
+        if word(next) != ":" || word(next + 1) != ":" {
+            return vec![prefix];
+        }
+        match word(next + 2) {
+            "super" => {
+                prefix.pop();
+            }
+            "{" => return group(tokens, next + 3, &prefix),
+            "*" | "<" => return vec![prefix],
+            name => prefix.push(name.to_owned()),
+        }
+        next += 3;
+    }
+}
+
+/// The entries of a `{a::b, c}` group, each on top of `prefix`; deeper groups are cut at two names.
+fn group(tokens: &[(String, usize)], start: usize, prefix: &[String]) -> Vec<Vec<String>> {
+    let (mut found, mut current, mut depth) = (Vec::new(), prefix.to_vec(), 0);
+    for (word, _) in &tokens[start..] {
+        match word.as_str() {
+            "{" => depth += 1,
+            "}" if depth > 0 => depth -= 1,
+            "}" => break,
+            "," if depth == 0 => found.push(std::mem::replace(&mut current, prefix.to_vec())),
+            "," if current.len() < 2 => {
+                // `crate::{core::{a, b}}`: each name of the inner group is an entry of its own.
+                found.push(current.clone());
+            }
+            "," => {
+                found.push(current.clone());
+                current.pop();
+            }
+            ":" | "*" | "self" | "as" => {}
+            name => current.push(name.to_owned()),
+        }
+    }
+    found.push(current);
+    found.retain(|path| path.len() > prefix.len() || !prefix.is_empty());
+    found
+}
+
+/// Why an import is against the direction, or None.
+fn fault(import: &Import) -> Option<String> {
+    let from_room = import.from.first().map_or("main", String::as_str);
+    let to_room = import.to.first()?.as_str();
+    let (Some(from), Some(to)) = (room(from_room), room(to_room)) else {
+        return Some(format!("`{to_room}` is none of the rooms {ROOMS:?}"));
+    };
+    if to < from {
+        return Some(format!("{from_room} imports from {to_room}, to its left"));
+    }
+    if from_room != "core" || to_room != "core" {
+        return None;
+    }
+    let own = import.from.get(1)?.as_str();
+    let Some(other) = import.to.get(1) else {
+        return Some("core as a whole is imported: name the part".to_owned());
+    };
+    core_fault(own, other)
+}
+
+fn core_fault(own: &str, other: &str) -> Option<String> {
+    if own == other || SIBLINGS.contains(&(own, other)) {
+        return None;
+    }
+    if let Some((_, _, why)) = REFUSED.iter().find(|(a, b, _)| (*a, *b) == (own, other)) {
+        return Some(format!("core::{own} imports core::{other}: {why}"));
+    }
+    match (part(own), part(other)) {
+        (Some(from), Some(to)) if to > from => None,
+        (Some(from), Some(to)) if to == from => {
+            Some(format!("core::{own} imports its sibling core::{other}"))
+        }
+        (Some(_), Some(_)) => Some(format!("core::{own} imports core::{other}, to its left")),
+        _ => Some(format!(
+            "core::{own} or core::{other} is no part of core that this test knows"
+        )),
+    }
+}
+
+fn room(name: &str) -> Option<usize> {
+    ROOMS.iter().position(|known| *known == name)
+}
+
+fn part(name: &str) -> Option<usize> {
+    CORE.iter().position(|row| row.contains(&name))
+}
+
+fn faults(sources: &[Source]) -> Vec<String> {
+    sources
+        .iter()
+        .filter(|source| !source.is_test())
+        .flat_map(imports)
+        .filter_map(|import| Some(format!("{}: {}", import.place, fault(&import)?)))
+        .collect()
+}
+
+/// The first loop between modules (room and part), as `a → b → a`.
+fn import_loop(sources: &[Source]) -> Option<String> {
+    let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for import in sources.iter().filter(|s| !s.is_test()).flat_map(imports) {
+        let (from, to) = (node(&import.from), node(&import.to));
+        if from != to && from.contains("::") && to.contains("::") {
+            edges.entry(from).or_default().insert(to);
+        }
+    }
+    let starts: Vec<&String> = edges.keys().collect();
+    starts
+        .iter()
+        .find_map(|start| follow(start, &edges, &mut Vec::new(), &mut BTreeSet::new()))
+}
+
+fn node(path: &[String]) -> String {
+    path[..path.len().min(2)].join("::")
+}
+
+fn follow(
+    at: &str,
+    edges: &BTreeMap<String, BTreeSet<String>>,
+    trail: &mut Vec<String>,
+    done: &mut BTreeSet<String>,
+) -> Option<String> {
+    if let Some(start) = trail.iter().position(|seen| seen == at) {
+        return Some(format!("{} → {at}", trail[start..].join(" → ")));
+    }
+    if !done.insert(at.to_owned()) {
+        return None;
+    }
+    trail.push(at.to_owned());
+    let found = edges
+        .get(at)
+        .into_iter()
+        .flatten()
+        .find_map(|next| follow(next, edges, trail, done));
+    trail.pop();
+    found
+}
+
+#[test]
+fn nothing_imports_against_the_direction() {
+    let found = in_sources(faults);
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+#[test]
+fn no_modules_import_each_other_in_a_loop() {
+    assert_eq!(in_sources(import_loop), None);
+}
+
+/// Parts of core that `CORE` does not name.
+fn without_place(sources: &[Source]) -> Vec<String> {
+    let mut core = sources.iter().filter(|s| s.path == "src/core/mod.rs");
+    let items = &core.next().unwrap().syntax.items;
+    let modules = items.iter().filter_map(|item| match item {
+        syn::Item::Mod(module) if !is_test_item(attributes(item)) => Some(module.ident.to_string()),
+        _ => None,
+    });
+    modules.filter(|name| part(name).is_none()).collect()
+}
+
+#[test]
+fn every_part_of_core_has_its_place_in_the_order() {
+    assert_eq!(in_sources(without_place), Vec::<String>::new());
+}
+
+fn check(path: &str, text: &str) -> Vec<String> {
+    faults(&[Source::parse(path, text)])
+}
+
+#[test]
+fn planted_wrong_imports_are_found() {
+    let planted = [
+        ("src/core/job.rs", "use crate::io::files::read;"),
+        (
+            "src/core/job.rs",
+            "use std::fs; fn f() -> u8 { crate::drive::perform() }",
+        ),
+        (
+            "src/io/files.rs",
+            "use crate::{core::job::Token, cli::print};",
+        ),
+        ("src/drive/mod.rs", "fn f(x: crate::cli::View) {}"),
+        (
+            "src/core/diagnose/phase.rs",
+            "use crate::core::recipe::Knob;",
+        ),
+        (
+            "src/core/diagnose/phase.rs",
+            "use super::super::recipe::Knob;",
+        ),
+        (
+            "src/core/memory/mod.rs",
+            "use crate::core::diagnose::Incident;",
+        ),
+        (
+            "src/core/memory/mod.rs",
+            "use crate::core::{units::Bytes, ladder::Rung};",
+        ),
+        ("src/core/units.rs", "use crate::core::job::Token;"),
+        ("src/core/recipe/mod.rs", "use crate::core::device::Card;"),
+        (
+            "src/core/config/mod.rs",
+            "fn f() { println!(\"{}\", crate::core::ladder::floor()); }",
+        ),
+        (
+            "src/core/recipe/mod.rs",
+            "mod inner { use super::super::ladder::Rung; }",
+        ),
+        ("src/core/recipe/mod.rs", "use crate::core;"),
+        (
+            "src/core/recipe/mod.rs",
+            "use crate::core::{job::{Token, JobId}, ladder};",
+        ),
+        ("src/io/files.rs", "use crate::somewhere::Thing;"),
+    ];
+    for (path, text) in planted {
+        assert_eq!(
+            check(path, text).len(),
+            1,
+            "{path}: {text}: {:?}",
+            check(path, text)
+        );
+    }
+}
+
+#[test]
+fn right_imports_pass() {
+    let right = [
+        ("src/main.rs", "fn main() { oomctl::cli::run(); }"),
+        (
+            "src/cli/submit.rs",
+            "use crate::{core::job::Token, drive, io::ledger::Ledger};",
+        ),
+        (
+            "src/drive/mod.rs",
+            "use crate::core::supervise::{Event, Fact}; use crate::io::follow;",
+        ),
+        (
+            "src/core/ladder/mod.rs",
+            "use crate::core::{diagnose::Incident, memory::Need, recipe::Layer};",
+        ),
+        (
+            "src/core/job.rs",
+            "use crate::core::units::Bytes; use self::inner::X; mod inner { use super::Y; }",
+        ),
+        (
+            "src/core/recipe/knob.rs",
+            "use super::value::Value; use super::super::units::Bytes;",
+        ),
+        (
+            "src/core/memory/mod.rs",
+            "#[cfg(test)] mod tests { use crate::core::diagnose::Incident; }",
+        ),
+        (
+            "src/core/memory/mod.rs",
+            "/// See crate::core::diagnose::Incident.\nfn f() {}",
+        ),
+    ];
+    for (path, text) in right {
+        assert_eq!(check(path, text), Vec::<String>::new(), "{path}: {text}");
+    }
+}
+
+#[test]
+fn a_planted_loop_is_found() {
+    let one = Source::parse("src/io/ledger/mod.rs", "use crate::io::files::read;");
+    let two = Source::parse("src/io/files.rs", "use crate::io::ledger::Ledger;");
+    assert_eq!(
+        import_loop(&[one, two]).as_deref(),
+        Some("io::files → io::ledger → io::files")
+    );
+}
