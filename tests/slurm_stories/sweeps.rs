@@ -165,8 +165,13 @@ fn a_larger_cell_is_taken_out_of_the_queue_before_it_begins() {
         return;
     };
     path_star(&place);
-    // The first dies at once; while the second takes its time, the third and fourth wait.
-    let place = place.with(&[("SIM_GPU_GIB", "2.5"), ("SIM_STEP_S", "3")]);
+    // The first dies at once. The second trains until the third and fourth, which wait behind it, are pruned.
+    let train = place.text("train.py");
+    let step = "time.sleep(float(os.environ.get(\"SIM_STEP_S\", \"0.01\")))";
+    assert!(train.contains(step));
+    let held = "while not os.path.exists(\"pruned\"): time.sleep(0.1)";
+    fs::write(place.file("train.py"), train.replace(step, held)).unwrap();
+    let place = place.with(&[("SIM_GPU_GIB", "2.5")]);
     let sizes = "graph_vocab_size=1000000,10000,1500000,2000000";
     let words = [
         "sweep",
@@ -177,10 +182,17 @@ fn a_larger_cell_is_taken_out_of_the_queue_before_it_begins() {
         "--max-running",
         "1",
         "--run",
+        place.run(),
     ];
-    let told = place
-        .oomctl(&[&words[..], &[place.run()]].concat())
-        .expect_code(3);
+    let watching = place.start(&words);
+    for cell in [3, 4] {
+        wait_for(&format!("cell {cell} is pruned"), || {
+            let view = place.oomctl(&["status", &format!("{}.{cell}", place.run()), "--json"]);
+            view.stdout.contains("\"pruned\"").then_some(())
+        });
+    }
+    fs::write(place.file("pruned"), "").unwrap();
+    let told = watching.end().expect_code(3);
     let summary = "4 runs: 1 exhausted, 2 pruned, 1 succeeded";
     assert!(told.stdout.contains(summary), "{}", told.stdout);
     let states = jobs(&place, &format!("oomctl-{}", place.run()), 2);
