@@ -209,6 +209,7 @@ pub(super) fn inputs(
         cluster: None,
         dataset: None,
         layers: Vec::new(),
+        resume_from: None,
         limits: sections::limits(doc)?,
         supervision: sections::supervision(doc, backend)?,
         notices: sections::notices(doc, &outer_files()?)?,
@@ -246,8 +247,7 @@ fn layers<'a>(
     Ok(layers)
 }
 
-/// The name under a key, from its flag or the project file. A profile or preset that does not exist is
-/// refused where it is named.
+/// The name under a key, from its flag or the project file. One that does not exist is refused where it is named.
 pub(super) fn named(
     project: &Project,
     key: &str,

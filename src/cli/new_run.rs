@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::print::Failure;
-use super::{render, runs};
+use super::{checkpoint, render, runs};
 use crate::core::recipe::Value;
 use crate::core::supervise::{Notices, Request, split};
 use crate::drive::{Environment, Handle, RunFolder};
 
 /// Makes the run on disk: inputs, environment, first fact.
 pub fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
+    checkpoint::is_its_own(&request)?;
     let folder = RunFolder::of(&runs::runs_dir(project), name)?;
     let inputs = serde_json::to_string_pretty(request.inputs())
         .map_err(|e| Failure::new(5, format!("cannot write down the request: {e}")))?;

@@ -2,7 +2,7 @@
 
 mod once;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::args::{Configuration, sbatch_option};
@@ -42,6 +42,9 @@ pub struct Args {
     /// Attempts in all, the first included
     #[arg(long, value_name = "N")]
     attempts: Option<u32>,
+    /// Begin with this checkpoint, a folder that the program wrote for another run
+    #[arg(long, value_name = "FOLDER")]
+    resume_from: Option<PathBuf>,
     /// Take what would be submitted, and changed after a failure, for agreed to (with a script of your own)
     #[arg(long)]
     yes: bool,
@@ -66,6 +69,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(attempts) = args.attempts {
         let limits = request.inputs().limits.clone();
         request = request.with_limits(Limits { attempts, ..limits });
+    }
+    if let Some(folder) = &args.resume_from {
+        request = checkpoint::resuming_from(request, folder)?;
     }
     if args.dry_run {
         return dry_run(&request, &project.folder, args.json);

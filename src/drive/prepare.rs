@@ -69,7 +69,7 @@ fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> 
     let mut rungs = run.history.rungs();
     let shelf = run.intent.shelf(&rungs);
     let listing = shelf.and_then(|shelf| checkpoints::list(run.intent.workdir(), &shelf));
-    let found = listing.and_then(|l| run.intent.resumption(&rungs, &l, attempt));
+    let found = run.intent.resumption(&rungs, listing.as_ref(), attempt);
     if let Some(found) = found {
         observer.notice(&Notice::Checkpoint {
             run: &run.history.run,

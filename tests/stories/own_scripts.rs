@@ -281,10 +281,16 @@ fn a_value_that_a_script_computes_is_moved_by_no_rung() {
 
 /// Slurm's commands as a site without accounting has them, with one job that somebody submitted.
 fn with_job(place: &mut Place, uid: &str) {
+    with_job_of(place, uid, "slurm 22.05.8", "gone.slurm diamonds", "");
+}
+
+/// The same of this version, with what its `Command=` says and a further line.
+fn with_job_of(place: &mut Place, uid: &str, version: &str, command: &str, further: &str) {
     let root = place.root.display().to_string();
     let scontrol = format!(
         "#!/bin/bash
 case \"$*\" in
+  --version) echo '{version}'; exit ;;
   *'show job 7'*) ;;
   *write*) echo 'job script retrieval failed: Invalid job id specified' >&2; exit 1 ;;
   *) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;
@@ -298,8 +304,8 @@ JobId=7 JobName=gems
    SubmitTime=1790000000 StartTime=1790000010 EndTime=1790000020
    NodeList=n1
    NumNodes=1 TRES=cpu=4,gres/gpu=4
-   Command={root}/gone.slurm diamonds
-   WorkDir={root}
+   Command={root}/{command}
+{further}   WorkDir={root}
    StdErr={root}/seven.log
    StdOut={root}/seven.log
    TresPerNode=gres:gpu:4
@@ -357,6 +363,44 @@ fn a_job_whose_script_nobody_has_is_diagnosed_and_what_to_change_is_told() {
         .run(&["watch", "--script", "copy.slurm", "--watch-only", "7"])
         .ends(1);
     done.says(&["change by hand: "]);
+}
+
+/// `Command=` of Slurm 23.02 and later is the path alone (the job's script and argv are two fields of its protocol since), and
+/// `SubmitLine=` stands where the controller keeps the line.
+#[test]
+fn arguments_that_a_newer_slurm_keeps_elsewhere_are_found_or_nothing_is_submitted() {
+    let mut place = place();
+    place.write("gone.slurm", JOB);
+    for version in [
+        "slurm 23.02.6",
+        "slurm-wlm 23.11.4",
+        "slurm 24.05.2",
+        "slurm 25.05.1",
+        "slurm 26.05.3",
+    ] {
+        with_job_of(&mut place, &my_uid(), version, "gone.slurm", "");
+        let refused = place.run(&["watch", "--yes", "7"]).ends(5);
+        refused.says(&[
+            "the arguments of the script of job 7 are not known",
+            "oomctl submit SCRIPT ARGUMENTS",
+        ]);
+        assert!(!place.has(".oomctl/runs/job-7"));
+    }
+    let line = "   SubmitLine=sbatch --time=20 gone.slurm diamonds\n";
+    with_job_of(&mut place, &my_uid(), "slurm 26.05.3", "gone.slurm", line);
+    place.run(&["watch", "--watch-only", "7"]);
+    let inputs = place.read(".oomctl/runs/job-7/inputs.json");
+    assert!(inputs.contains("\"diamonds\""), "{inputs}");
+    fs::remove_dir_all(place.root.join(".oomctl")).unwrap();
+    with_job_of(
+        &mut place,
+        &my_uid(),
+        "slurm 22.05.8",
+        "gone.slurm rubies",
+        line,
+    );
+    let refused = place.run(&["watch", "--yes", "7"]).ends(5);
+    refused.says(&["`rubies`", "`diamonds`", "are not certain"]);
 }
 
 #[test]

@@ -40,37 +40,47 @@ fn an_attempt_goes_on_from_the_newest_checkpoint_and_says_so() {
     assert!(run.contains("Setting global step to 4"), "{run}");
 }
 
-#[test]
-fn shards_of_another_number_of_gpus_cost_the_steps_and_not_the_run() {
+/// The example after its first attempt, which wrote checkpoints up to step 4 and died. Nobody watches yet.
+fn after_the_first() -> Place {
     let place = example();
+    place.run(&[&["submit"][..], &SAVED].concat()).ends(0);
+    let log = ".oomctl/runs/diamonds-seed0-1/attempt-1/slurm.err";
+    place.wait_for("the first attempt's end", || {
+        place.has(log) && place.read(log).contains("OutOfMemoryError")
+    });
+    place
+}
+
+/// In place of the checkpoints of four GPUs one of two.
+fn with_shards_of_two_gpus(place: &Place) {
+    std::fs::remove_dir_all(place.path("ckpt")).unwrap();
     for rank in 0..2 {
         let name = format!("ckpt/global_step_7/actor/model_world_size_2_rank_{rank}.pt");
         place.write(&name, "a shard");
     }
     place.write("ckpt/latest_checkpointed_iteration.txt", "7");
-    let words = ["--set", "save_freq=-1"];
-    let done = place.run(&[&["submit", "--watch"][..], &SAVED, &words].concat());
-    let done = done.ends(0);
+}
+
+#[test]
+fn shards_of_another_number_of_gpus_cost_the_steps_and_not_the_run() {
+    let place = after_the_first();
+    with_shards_of_two_gpus(&place);
+    let done = place.run(&["watch", "diamonds-seed0-1"]).ends(0);
     done.says(&[
-        "save_freq is -1: no checkpoint is written",
         "begins at step 0: global_step_7 cannot be loaded: it has 2 shards",
         "verl.model_merger",
     ]);
-    let script = place.read(".oomctl/runs/diamonds-seed0-1/attempt-1/run_grpo.sh");
+    let script = place.read(".oomctl/runs/diamonds-seed0-1/attempt-2/run_grpo.sh");
     assert!(script.contains("trainer.resume_mode=disable"), "{script}");
 }
 
 #[test]
 fn a_job_that_is_put_back_into_the_queue_goes_on_from_what_it_wrote_itself() {
-    let mut place = example();
-    place.write("ckpt/latest_checkpointed_iteration.txt", "7");
-    place.write(
-        "ckpt/global_step_7/actor/model_world_size_2_rank_0.pt",
-        "a shard",
-    );
-    let done = place.run(&[&["submit", "--watch"][..], &SAVED].concat());
-    done.ends(0).says(&["begins at step 0"]);
-    let folder = ".oomctl/runs/diamonds-seed0-1/attempt-1";
+    let mut place = after_the_first();
+    with_shards_of_two_gpus(&place);
+    let done = place.run(&["watch", "diamonds-seed0-1"]).ends(0);
+    done.says(&["begins at step 0"]);
+    let folder = ".oomctl/runs/diamonds-seed0-1/attempt-2";
     let log = place.read(&format!("{folder}/slurm.out"));
     assert!(!log.contains("Setting global step"), "{log}");
     // Its job once more, as Slurm runs it.
@@ -85,24 +95,72 @@ fn a_job_that_is_put_back_into_the_queue_goes_on_from_what_it_wrote_itself() {
 
 #[test]
 fn of_a_checkpoint_that_was_cut_off_the_one_before_is_taken() {
-    let place = example();
-    for step in [2, 3] {
-        for rank in 0..8 {
-            let folder = format!("ckpt/global_step_{step}/actor");
-            place.write(
-                &format!("{folder}/model_world_size_8_rank_{rank}.pt"),
-                "a shard",
-            );
-        }
+    let place = after_the_first();
+    let cut = "ckpt/global_step_4/actor/model_world_size_4_rank_2.pt";
+    assert!(place.has(cut));
+    place.write(cut, "");
+    let done = place.run(&["watch", "diamonds-seed0-1"]).ends(0);
+    done.says(&["goes on from step 3 (global_step_3): global_step_4 cannot be loaded: 3 of its 4 model are there"]);
+    let log = place.read(".oomctl/runs/diamonds-seed0-1/attempt-2/slurm.out");
+    assert!(log.contains("Setting global step to 3"), "{log}");
+}
+
+const SAVING: [&str; 5] = ["--watch", "--backend", "local", "--set", "save_freq=1"];
+
+/// The steps that an attempt trained begin at the first one.
+#[track_caller]
+fn begins_at_step_0(place: &Place, run: &str) {
+    let log = place.read(&format!(".oomctl/runs/{run}/attempt-1/slurm.out"));
+    assert!(!log.contains("Setting global step"), "{run}: {log}");
+    assert!(log.contains("step:1 "), "{run}: {log}");
+}
+
+#[test]
+fn runs_and_cells_of_a_sweep_never_go_on_from_each_others_checkpoints() {
+    let mut place = Place::example();
+    place.set("SIM_GPU_GIB", "140");
+    place.set("SIM_STEPS", "3");
+    let again = ["submit", "--fresh", "--set", "lr=5e-6"];
+    place.run(&[&["submit"][..], &SAVING].concat()).ends(0);
+    place.run(&[&again[..], &SAVING].concat()).ends(0);
+    for run in ["diamonds-seed0-1", "diamonds-seed0-2"] {
+        begins_at_step_0(&place, run);
     }
-    place.write("ckpt/global_step_3/actor/model_world_size_8_rank_6.pt", "");
-    place.write("ckpt/latest_checkpointed_iteration.txt", "3");
-    let gpus = ["--set", "n_gpus_per_node=8"];
-    let done = place.run(&[&["submit", "--watch"][..], &SAVED, &gpus].concat());
-    done.ends(0)
-        .says(&["goes on from step 2 (global_step_2): global_step_3 cannot be loaded: 7 of its 8 model are there"]);
-    let log = place.read(".oomctl/runs/diamonds-seed0-1/attempt-1/slurm.out");
+    let sweep = ["sweep", "submit", "lr=1e-6,5e-6", "--force"];
+    place.run(&[&sweep[..], &SAVING].concat()).ends(0);
+    for cell in ["sweep-1.1", "sweep-1.2"] {
+        begins_at_step_0(&place, cell);
+    }
+}
+
+#[test]
+fn a_run_that_would_begin_with_the_checkpoints_of_another_says_how_to_ask_for_that() {
+    let place = after_the_first();
+    let folder = place.path("ckpt").display().to_string();
+    let again = place.run(&[&["submit"][..], &SAVED].concat()).ends(5);
+    let newest = format!("--resume-from {folder}/global_step_4");
+    again.says(&[
+        &format!("{folder} holds checkpoints of another run; the newest is global_step_4"),
+        &newest,
+    ]);
+    assert!(
+        !place.has(".oomctl/runs/diamonds-seed0-2"),
+        "no run is left behind"
+    );
+    let from = ["submit", "--watch", "--resume-from", "ckpt/global_step_2"];
+    let asked = place.run(&[&from[..], &SAVED].concat()).ends(0);
+    asked.says(&[&format!(
+        "attempt 1  goes on from {folder}/global_step_2, as asked"
+    )]);
+    let log = place.read(".oomctl/runs/diamonds-seed0-2/attempt-1/slurm.out");
     assert!(log.contains("Setting global step to 2"), "{log}");
+    // What it wrote itself since is newer than what it was given.
+    asked.says(&["attempt 2  goes on from step 4 (global_step_4)"]);
+    for (wrong, why) in [("ckpt", "is no checkpoint"), ("nowhere", "No such file")] {
+        let from = ["submit", "--resume-from", wrong];
+        let refused = place.run(&[&from[..], &SAVED].concat()).ends(5);
+        refused.says(&["--resume-from:", why]);
+    }
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn the_trainers_exit_code_is_the_jobs() {
     let argv = stage.read("argv");
     assert!(argv.contains("data.train_batch_size=1024\n"), "{argv}");
     let folder = format!(
-        "trainer.default_local_dir={}/checkpoints/oomctl/diamonds-seed0/gpus-4\n",
+        "trainer.default_local_dir={}/checkpoints/oomctl/run/gpus-4\n",
         stage.path("work").display()
     );
     assert!(argv.ends_with(&folder), "{argv}");

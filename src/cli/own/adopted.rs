@@ -9,6 +9,7 @@ use super::super::args::{Backend, Configuration, sbatch_option};
 use super::super::load::Project;
 use super::super::print::{self, Failure};
 use super::super::{new_run, runs};
+use super::arguments::Kept;
 use super::read::{Read, Shelves, script};
 use super::request::request;
 use super::submit::{agreed, fits_a_run, variables};
@@ -240,7 +241,17 @@ fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read,
     let first = rest.first().map(String::as_str);
     let is_whole =
         is_sbatch && (script_of.is_none() || script_of.and_then(name) == first.and_then(name));
-    let (path, args) = named(foreign.command.as_deref(), rest, &workdir);
+    let (path, command) = named(foreign.command.as_deref(), rest, &workdir);
+    let (_, behind) = named(None, rest, &workdir);
+    let kept = Kept {
+        command: &command,
+        line: is_whole.then_some(behind.as_slice()),
+        command_holds_them: foreign.command_holds_arguments,
+    };
+    let args = match kept.of(id) {
+        Err(_) if taking.watch_only || foreign.command.is_none() => command,
+        args => args?,
+    };
     let text = match (&taking.script, &foreign.script) {
         (Some(given), _) => Some(script(given)?),
         (None, Some(text)) => Some(text.clone()),

@@ -1,6 +1,7 @@
 //! Job scripts of the user's own: reading them with all that they call, and what follows for each command.
 
 mod adopted;
+mod arguments;
 mod read;
 mod request;
 mod submit;

@@ -7,8 +7,7 @@ use serde::Deserialize;
 use super::placed::YamlPlace;
 use super::value::{Kind, Value};
 
-/// What a knob means to the ladder, the rules and the memory model. The one closed list; knobs,
-/// rungs and signatures are data.
+/// What a knob means to the ladder, the rules and the memory model: the one closed list beside data.
 #[derive(
     Debug,
     Clone,
@@ -104,6 +103,8 @@ pub enum Role {
     CheckpointInterval,
     /// What to do with an earlier checkpoint at the start.
     Resume,
+    /// Name of the run, which oomctl sets: what belongs to one run alone is named after it.
+    RunName,
     /// Version of the framework.
     FrameworkVersion,
 }
@@ -281,8 +282,7 @@ pub struct VersionedKnob {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Knob {
-    /// The framework's own name, shortened only where it stays unique (`train_batch_size`,
-    /// `rollout.n`). Dots make groups in templates and expressions.
+    /// The framework's own name, shortened where it stays unique. Dots make groups in templates and expressions.
     pub name: String,
     /// What it means to ladder, rules and memory model.
     #[serde(default)]

@@ -88,6 +88,8 @@ impl std::fmt::Display for Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
+    /// What follows from the run itself: its name.
+    Run,
     /// The program's own configuration file, of which attempts get a copy.
     Program,
     /// Site file (`$OOMCTL_SITE_CONFIG`).

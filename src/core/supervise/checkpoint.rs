@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::ready::Request;
 use crate::core::recipe::{
-    CHOSEN, Layer, LayerKind, OnDisk, Origin, Scalar, Shape, Value, default_value, expr,
+    CHOSEN, Layer, LayerKind, OnDisk, Origin, Problem, Scalar, Shape, Value, default_value, expr,
 };
 
 /// Where checkpoints lie, for a look at them.
@@ -67,14 +67,60 @@ impl Request {
         })
     }
 
-    /// How attempt number `attempt`, with these rungs, goes on from what lies there; `None` where nothing does.
+    /// How attempt number `attempt`, with these rungs, goes on from what lies in its folder of checkpoints, or from the
+    /// checkpoint that the run was asked to begin with; `None` where neither gives one. What lies there before the first
+    /// attempt is not the run's own.
     #[must_use]
     pub fn resumption(
         &self,
         rungs: &[Layer],
-        listing: &Listing,
+        listing: Option<&Listing>,
         attempt: u32,
     ) -> Option<Resumption> {
+        let own = listing.filter(|_| attempt > 1);
+        own.and_then(|listing| self.goes_on(rungs, listing, attempt))
+            .or_else(|| self.begins_with(attempt))
+    }
+
+    /// The newest checkpoint of a listing, by name.
+    #[must_use]
+    pub fn newest(&self, listing: &Listing) -> Option<String> {
+        let saved = saved(self.on_disk()?, listing, None)?;
+        Some(saved.first()?.name.clone())
+    }
+
+    /// The same request for a run that begins with this checkpoint, an absolute folder.
+    ///
+    /// # Errors
+    /// Where the preset does not say how to go on from a checkpoint, or the folder has no checkpoint's name.
+    pub fn resuming_from(mut self, folder: &str) -> Result<Self, Problem> {
+        let Some(disk) = self.on_disk() else {
+            let preset = &self.preset().name;
+            return Err(Problem::new(format!(
+                "preset {preset} does not say how to go on from a checkpoint"
+            )));
+        };
+        let name = folder.rsplit('/').next().unwrap_or(folder);
+        let pattern = Regex::new(&format!("^(?:{})$", disk.step)).ok();
+        if !pattern.is_some_and(|p| p.is_match(name)) {
+            let step = &disk.step;
+            return Err(Problem::new(format!(
+                "{folder} is no checkpoint: its name does not match {step}"
+            )));
+        }
+        self.inputs_mut().resume_from = Some(folder.to_owned());
+        Ok(self)
+    }
+
+    fn begins_with(&self, attempt: u32) -> Option<Resumption> {
+        let folder = self.inputs().resume_from.as_ref()?;
+        Some(Resumption {
+            layer: Some(self.set(&self.on_disk()?.from, folder, attempt)?),
+            text: format!("goes on from {folder}, as asked"),
+        })
+    }
+
+    fn goes_on(&self, rungs: &[Layer], listing: &Listing, attempt: u32) -> Option<Resumption> {
         let disk = self.on_disk()?;
         let shape = self.shape(rungs).ok()?;
         let saved = saved(disk, listing, self.world(disk, &shape))?;

@@ -85,6 +85,9 @@ pub struct Inputs {
     pub dataset: Option<String>,
     /// Layers below the rungs.
     pub layers: Vec<Layer>,
+    /// The checkpoint that it begins with, an absolute folder, where it was asked to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_from: Option<String>,
     /// Bounds of the run.
     pub limits: Limits,
     /// How it is supervised.

@@ -117,7 +117,7 @@ pub trait Intent {
     fn resumption(
         &self,
         _rungs: &[Layer],
-        _listing: &Listing,
+        _listing: Option<&Listing>,
         _attempt: u32,
     ) -> Option<Resumption> {
         None
@@ -261,7 +261,12 @@ impl Intent for Request {
         Request::shelf(self, rungs)
     }
 
-    fn resumption(&self, rungs: &[Layer], listing: &Listing, attempt: u32) -> Option<Resumption> {
+    fn resumption(
+        &self,
+        rungs: &[Layer],
+        listing: Option<&Listing>,
+        attempt: u32,
+    ) -> Option<Resumption> {
         Request::resumption(self, rungs, listing, attempt)
     }
 

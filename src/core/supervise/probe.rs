@@ -180,7 +180,7 @@ impl Request {
     fn with_set(self, set: &[Layer]) -> Result<Self, Refusal> {
         let job = self.job(&[])?;
         let mut probe = self;
-        probe.layers_mut().extend(set.iter().cloned());
+        probe.inputs_mut().layers.extend(set.iter().cloned());
         if probe.job(&[])? == job {
             return Ok(probe);
         }
@@ -202,7 +202,7 @@ impl Request {
             return false;
         };
         let mut below = other.clone();
-        below.layers_mut().truncate(probe.below);
+        below.inputs_mut().layers.truncate(probe.below);
         let values = |request: &Self, rungs: &[Layer]| -> Option<Vec<(String, Value)>> {
             let recipe = request.recipe(rungs).ok()?;
             Some(

@@ -16,7 +16,7 @@ use crate::core::ladder::{
 use crate::core::memory::{Estimate, Profile, Spec, Unknown, estimate, spec_of};
 use crate::core::patch::copies;
 use crate::core::recipe::{
-    Layer, LayerKind, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
+    Layer, LayerKind, Origin, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
 };
 use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
 use crate::core::units::parse_duration_s;
@@ -40,6 +40,23 @@ pub struct Request {
     pub(super) own: Option<Own>,
 }
 
+/// Gives the run's name to the knob that a preset has for it, below all other layers.
+fn name(layers: &mut Vec<Layer>, preset: &Preset, run: &str) {
+    let Some(knob) = preset.with_role(Role::RunName).next() else {
+        return;
+    };
+    let named = |l: &Layer| l.kind == LayerKind::Run;
+    if !layers.first().is_some_and(named) {
+        layers.insert(0, Layer::new(LayerKind::Run));
+    }
+    let expr = "the name of the run".to_owned();
+    layers[0].set(
+        &knob.name,
+        Value::Text(run.to_owned()),
+        Origin::Computed { expr },
+    );
+}
+
 impl Request {
     /// Assembles the preset of `inputs`.
     ///
@@ -55,6 +72,8 @@ impl Request {
             .collect::<Result<_, _>>()
             .map_err(fault)?;
         let (preset, own) = Own::new(&inputs, file, sets)?;
+        let mut inputs = inputs;
+        name(&mut inputs.layers, &preset, &inputs.run);
         let mut problems = check_answers(&inputs.ladder);
         problems.extend(preset.ladder_faults(inputs.ladder.iter()));
         if !problems.is_empty() {
@@ -105,6 +124,7 @@ impl Request {
     pub fn cell(&self, run: &str, layer: Layer) -> Self {
         let mut cell = self.clone();
         run.clone_into(&mut cell.inputs.run);
+        name(&mut cell.inputs.layers, &self.made.preset, run);
         cell.inputs.layers.push(layer);
         cell
     }
@@ -123,9 +143,8 @@ impl Request {
         self
     }
 
-    /// The layers below the rungs.
-    pub(super) fn layers_mut(&mut self) -> &mut Vec<Layer> {
-        &mut self.inputs.layers
+    pub(super) fn inputs_mut(&mut self) -> &mut Inputs {
+        &mut self.inputs
     }
 
     /// The preset, for the framework's version.

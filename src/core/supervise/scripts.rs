@@ -90,7 +90,10 @@ impl Request {
     /// The knobs that have other values with what was learned and these rungs than the scripts give them.
     fn changes(&self, rungs: &[Layer]) -> Result<BTreeMap<String, Value>, Refusal> {
         let mut asked = self.clone();
-        asked.layers_mut().retain(|l| l.kind != LayerKind::Learned);
+        asked
+            .inputs_mut()
+            .layers
+            .retain(|l| l.kind != LayerKind::Learned);
         let (before, after) = (asked.shape(&[])?, self.shape(rungs)?);
         let knobs = self.preset().knobs.iter().map(|k| &k.name);
         let changed = knobs.filter_map(|name| {

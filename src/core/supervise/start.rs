@@ -93,7 +93,9 @@ impl Request {
     /// The same request with the layers of a start.
     #[must_use]
     pub fn starting(mut self, start: &Start) -> Self {
-        self.layers_mut().extend(start.layers.iter().cloned());
+        self.inputs_mut()
+            .layers
+            .extend(start.layers.iter().cloned());
         self
     }
 
@@ -104,7 +106,10 @@ impl Request {
             return Vec::new();
         }
         let mut asked = self.clone();
-        asked.layers_mut().retain(|l| l.kind != LayerKind::Learned);
+        asked
+            .inputs_mut()
+            .layers
+            .retain(|l| l.kind != LayerKind::Learned);
         let recipe = asked.recipe(&[]);
         recipe.map_or_else(|_| Vec::new(), |recipe| Rung::learned(layers, &recipe))
     }

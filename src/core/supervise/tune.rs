@@ -173,7 +173,10 @@ impl Request {
     /// As `tune`.
     pub fn settings(&self, rungs: &[Layer]) -> Result<Vec<(String, Value)>, Refusal> {
         let mut files = self.clone();
-        files.layers_mut().retain(|l| l.kind < LayerKind::Learned);
+        files
+            .inputs_mut()
+            .layers
+            .retain(|l| l.kind < LayerKind::Learned);
         let files = files.recipe(&[]).ok();
         let recipe = self.recipe(rungs)?;
         let given = self.preset().knobs.iter().filter_map(|knob| {
@@ -195,7 +198,10 @@ impl Request {
     /// As `tune`.
     pub fn free_form(&self, rungs: &[Layer]) -> Result<Vec<String>, Refusal> {
         let mut files = self.clone();
-        files.layers_mut().retain(|l| l.kind < LayerKind::Learned);
+        files
+            .inputs_mut()
+            .layers
+            .retain(|l| l.kind < LayerKind::Learned);
         let files = files
             .recipe(&[])
             .map_or_else(|_| Vec::new(), |r| r.overrides);

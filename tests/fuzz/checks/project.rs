@@ -215,6 +215,7 @@ fn project(framework: &Framework, document: &Document) {
         command: Vec::new(),
         notices: None,
         probe: None,
+        resume_from: None,
     };
     match Request::new(inputs) {
         Ok(request) => climbed(&request),

@@ -68,7 +68,7 @@ fn verl(newest: Option<&str>, steps: &[(u64, u64)]) -> Listing {
 
 /// Attempt 2 of a run of verl on 8 GPUs.
 fn attempt(listing: &Listing) -> Option<Resumption> {
-    asked(&[]).resumption(&[], listing, 2)
+    asked(&[]).resumption(&[], Some(listing), 2)
 }
 
 fn value(resumption: &Resumption, knob: &str) -> Option<String> {
@@ -98,7 +98,7 @@ fn shards_that_load_on_any_number_of_gpus_are_gone_on_from() {
         "survives_resharding: 'false'",
         "survives_resharding: 'true'",
     )]);
-    let found = request.resumption(&[], &verl(Some("20"), &[(20, 4)]), 2);
+    let found = request.resumption(&[], Some(&verl(Some("20"), &[(20, 4)])), 2);
     assert_eq!(found.unwrap().layer, None);
 }
 

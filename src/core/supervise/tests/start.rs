@@ -80,6 +80,7 @@ pub(crate) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         memory_profile: None,
         cluster_facts: ClusterFacts::default(),
         dataset: None,
+        resume_from: None,
         layers: vec![layer, flags],
         limits: Limits::default(),
         supervision: Supervision::default(),

@@ -21,6 +21,9 @@ const FIELDS_BEFORE: &str = "JobID,JobIDRaw,UID,User,AllocTRES,WorkDir,JobName";
 /// Largest script that is taken, in bytes: what the reader takes.
 const MAX_SCRIPT: usize = 1 << 20;
 
+/// The release since which `Command=` is the path alone.
+const PATH_ALONE: (u32, u32) = (23, 2);
+
 /// What is known of a job that was submitted without us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
@@ -44,6 +47,8 @@ pub struct Foreign {
     pub submit_line: Option<String>,
     /// The text of the script.
     pub script: Option<String>,
+    /// Would `command` hold arguments if there were any? Since 23.02 it is the path alone.
+    pub command_holds_arguments: bool,
     /// Standard output and standard error.
     pub logs: Option<(PathBuf, PathBuf)>,
     /// GPUs of the whole job.
@@ -91,12 +96,12 @@ impl Slurm {
         let accounted = self.accounted(job);
         let known = match (controlled, accounted) {
             (Some(mut known), Accounted::Line(more)) => {
-                known.submit_line = more.submit_line;
+                known.submit_line = more.submit_line.or(known.submit_line);
                 known.gpus = known.gpus.max(more.gpus);
                 known
             }
             (Some(known), Accounted::Late) => Foreign {
-                is_late: true,
+                is_late: known.submit_line.is_none(),
                 ..known
             },
             (Some(known), Accounted::Off) => known,
@@ -140,13 +145,22 @@ impl Slurm {
             workdir: control.folder.clone().map(PathBuf::from),
             name: Some(control.record.name.clone()),
             command: field("Command="),
-            submit_line: None,
+            submit_line: field("SubmitLine="),
             script: None,
+            command_holds_arguments: self.release().is_some_and(|r| r < PATH_ALONE),
             logs: log_paths(&control),
             gpus: tres.map_or(0, |tres| gpus(&tres)),
             asked: asked(&answer.stdout),
             is_late: false,
         }))
+    }
+
+    /// Year and month of the release, as `scontrol --version` gives it (`slurm 22.05.8`, `slurm-wlm 23.11.4`).
+    fn release(&self) -> Option<(u32, u32)> {
+        let answer = self.clients.query("scontrol", &["--version".to_owned()]);
+        let numbers = answer.stdout.split_whitespace().next_back()?;
+        let mut parts = numbers.split('.').map(str::parse);
+        Some((parts.next()?.ok()?, parts.next()?.ok()?))
     }
 
     fn accounted(&self, job: &JobRef) -> Accounted {
@@ -206,6 +220,7 @@ fn read_accounted(line: &str) -> Option<Foreign> {
         command: None,
         submit_line: rest.first().and_then(|line| text(line)),
         script: None,
+        command_holds_arguments: false,
         logs: None,
         gpus: gpus(tres),
         asked: Vec::new(),
