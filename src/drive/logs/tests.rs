@@ -291,7 +291,11 @@ impl World {
             self.marks.clear();
             self.seen = false;
         }
-        self.stale |= matches!(found, Bookmarked::Stale(_));
+        if matches!(found, Bookmarked::Stale(_)) {
+            self.stale = true;
+            // It may be of a time before the file was seen.
+            (self.seen, self.arrived) = (false, false);
+        }
     }
 
     fn take(&mut self, step: &Step) {
@@ -395,6 +399,24 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
     prop_assert!(told.is_sorted_by(|a, b| a < b), "told twice: {:?}", told);
     prop_assert!(told.last() == lived.told.last() || lived.told.is_empty());
     Ok(())
+}
+
+/// A bookmark from before the file had text cannot tell that the text was replaced since.
+#[test]
+fn what_a_stale_bookmark_never_saw_is_not_held_against_it() {
+    let pass = Step::Pass(0);
+    let stale = Step::Start(Bookmarked::Stale(1));
+    let (finish, print) = (Step::Finish, Step::Print(0));
+    let steps = [
+        finish,
+        pass.clone(),
+        print,
+        pass,
+        Step::Kill,
+        stale,
+        Step::Truncate,
+    ];
+    run(&steps).unwrap();
 }
 
 proptest! {
