@@ -212,3 +212,27 @@ fn an_option_that_would_break_a_submission_is_refused_before_there_is_a_run() {
     assert!(slurm.calls("sbatch").is_empty());
     assert!(!place.has(".oomctl"), "a run was left behind");
 }
+
+#[test]
+fn a_number_alone_is_mib_where_sbatch_says_so_and_refused_elsewhere() {
+    for (given, asked) in [
+        ("400", "400M"),
+        ("128000", "128000M"),
+        ("100KiB", "1M"),
+        ("4GiB", "4096M"),
+        ("0", "0"),
+    ] {
+        let place = bare(&format!("preset: weaver\nknobs: {{ mem: {given} }}\n"));
+        let line = format!("#SBATCH --mem={asked}\n");
+        place.run(&["render"]).ends(0).says(&[&line]);
+    }
+    for yaml in [
+        "preset: weaver\nknobs: { gpu_memory: 80 }\n",
+        "preset: weaver\nknobs: { gpu_memory: '80' }\n",
+    ] {
+        let refused = bare(yaml).run(&["plan"]).ends(5);
+        refused.says(&["`80` has no unit: 80GiB?", "oomctl.yaml:2"]);
+    }
+    let flag = bare("preset: weaver\n").run(&["plan", "--set", "gpu_memory=80"]);
+    flag.ends(5).says(&["80GiB?"]);
+}
