@@ -69,3 +69,4 @@ mod verl_preset;
 #[path = "../verl/walk.rs"]
 mod walk;
 mod weaver;
+mod written;
