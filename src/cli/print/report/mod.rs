@@ -2,6 +2,8 @@
 
 mod page;
 mod sentences;
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 use serde::Serialize;
