@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
     sbatch: Vec<String>,
     /// Attempts in all, the first included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
     /// Take what would be submitted, and changed after a failure, for agreed to (with a script of your own)
     #[arg(long)]
@@ -63,6 +63,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let project = load::project(args.configuration.config.as_deref())?;
     let (name, mut request) = wanted(&project, args)?;
+    let folder = RunFolder::of(&runs::runs_dir(&project.folder), &name)?;
     if let Some(attempts) = args.attempts {
         let limits = request.inputs().limits.clone();
         request = request.with_limits(Limits { attempts, ..limits });
@@ -82,7 +83,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let handle = new_run::create(&project.folder, &name, request.clone())?;
     let watched = match args.supervise {
         Some(Supervise::Job) => {
-            let folder = RunFolder::of(&runs::runs_dir(&project.folder), &name)?;
             let config = args.configuration.config.as_deref();
             relay::begin(&request, &folder, config)?
         }

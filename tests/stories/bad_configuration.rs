@@ -236,3 +236,39 @@ fn a_number_alone_is_mib_where_sbatch_says_so_and_refused_elsewhere() {
     let flag = bare("preset: weaver\n").run(&["plan", "--set", "gpu_memory=80"]);
     flag.ends(5).says(&["80GiB?"]);
 }
+
+#[test]
+fn a_dry_run_refuses_what_a_submission_refuses() {
+    let place = bare("preset: weaver\n");
+    place.write(
+        "sweep.yaml",
+        "method: grid\nparameters: { threads: { values: [1, 2] } }\n",
+    );
+    for words in [
+        &["submit", "--backend", "local", "--run", "../../x"][..],
+        &[
+            "sweep",
+            "submit",
+            "--backend",
+            "local",
+            "sweep.yaml",
+            "--run",
+            "../../x",
+        ],
+    ] {
+        let really = place.run(words);
+        let dry = place.run(&[words, &["--dry-run"]].concat());
+        dry.says(&["`../../x` cannot be the name of a run"]);
+        assert_eq!(
+            (really.code, &really.err),
+            (dry.code, &dry.err),
+            "{words:?}"
+        );
+        let none = [words, &["--attempts", "0"]].concat();
+        place.run(&none).ends(2).says(&["--attempts"]);
+    }
+    let place = bare("preset: weaver\nlimits: { attempts: 0 }\n");
+    let done = place.run(&["submit", "--backend", "local"]).ends(5);
+    done.says(&["attempts: 0 leaves nothing to submit"]);
+    assert!(!place.has(".oomctl"));
+}
