@@ -43,6 +43,7 @@ mod one_machine;
 mod output;
 mod own_scripts;
 mod peers;
+mod permission;
 mod picture;
 mod pipeline;
 mod place;
