@@ -8,13 +8,16 @@ use super::load;
 use super::print::doctor_view::DoctorView;
 use super::print::{self, Failure};
 use super::runs::runs_dir;
+use super::sections;
 use crate::core::units::parse_duration_s;
 use crate::io::checkup::{driver, folder_within, programs};
 use crate::io::finding::{Finding, Health};
+use crate::io::hook;
 use crate::io::scheduler::slurm::{Deadlines, Slurm};
 
 /// Exit code when something stands in the way.
 const IN_THE_WAY: u8 = 1;
+const NOTICES_ADVICE: &str = "mend it in `notices:`, or nobody is told; `on: []` tells of nothing";
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +40,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let folder = match load::project(args.config.as_deref()) {
         Ok(project) => {
             findings.push(project_file(&project));
+            findings.extend(channels(&project));
             project.folder
         }
         Err(failure) => {
@@ -81,6 +85,23 @@ fn project_file(project: &load::Project) -> Finding {
             format!("no {} here or above", load::PROJECT_FILE),
             "`oomctl init` writes one; flags and `oomctl adopt SCRIPT` do without",
         ),
+    }
+}
+
+/// Those who are told of runs and do not watch. Nothing is sent to them.
+fn channels(project: &load::Project) -> Vec<Finding> {
+    let bad = |what| Finding::with(Health::Bad, "notices", what, NOTICES_ADVICE);
+    let notices =
+        load::outer_files().and_then(|outer| sections::notices(&project.document, &outer));
+    match notices {
+        Err(failure) => vec![bad(failure.sentence())],
+        Ok(None) => Vec::new(),
+        Ok(Some(notices)) => match hook::faults(&notices, &project.folder) {
+            none if none.is_empty() => {
+                vec![Finding::good("notices", "programs and addresses are there")]
+            }
+            faults => faults.into_iter().map(bad).collect(),
+        },
     }
 }
 

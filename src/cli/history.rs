@@ -77,12 +77,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
     let mut damaged = None;
     for folder in &folders {
-        for name in runs::names(folder) {
+        let names = runs::names(folder).map_err(|failure| damaged = Some(failure));
+        for name in names.unwrap_or_default() {
             match runs::open(folder, &name) {
                 Ok(stored) => rows.extend(rows_of(args, folder, &stored, now)),
                 Err(failure) => damaged = Some(failure),
             }
         }
+    }
+    if let (true, Some(failure)) = (rows.is_empty(), damaged.take_if(|_| !args.json)) {
+        return Err(failure);
     }
     rows.sort_by_key(|row| row.submitted);
     let view = HistoryView::new(rows);

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use super::load::PROJECT_FILE;
 use super::print::{self, Failure};
 use super::schema;
-use crate::io::files::{Access, write_atomic};
+use crate::io::files::{Access, write_to};
 use crate::io::library::Library;
 use draft::Draft;
 
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let text = format!("{}{text}", schema::FIRST_LINE);
     schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
-    write_atomic(&path, text.as_bytes(), Access::Shared)?;
+    write_to(&path, text.as_bytes(), Access::Shared)?;
     print::data(&path.display().to_string())?;
     print::talk(match args.preset.is_some() || args.interactive {
         true => "next: `oomctl plan` and `oomctl submit`",

@@ -330,7 +330,7 @@ fn layer(doc: &Document, kind: LayerKind, preset: &Preset) -> Result<Layer, Fail
 }
 
 /// Site and user files, where they exist.
-fn outer_files() -> Result<Vec<(LayerKind, Document)>, Failure> {
+pub fn outer_files() -> Result<Vec<(LayerKind, Document)>, Failure> {
     let mut files = Vec::new();
     if let Some(path) = std::env::var_os("OOMCTL_SITE_CONFIG").filter(|p| !p.is_empty()) {
         files.push((LayerKind::Site, document(Path::new(&path), Path::new("/"))?));

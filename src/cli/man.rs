@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use super::Cli;
 use super::print::{self, Failure};
-use crate::io::files::{Access, write_atomic};
+use crate::io::files::{Access, write_to};
 
 /// Arguments of `man`.
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,6 @@ fn write(command: &Command, folder: &Path) -> Result<(), Failure> {
     let mut text = Vec::new();
     page.render(&mut text)
         .map_err(|e| Failure::new(1, format!("cannot write {}: {e}", page.get_filename())))?;
-    write_atomic(&folder.join(page.get_filename()), &text, Access::Shared)?;
+    write_to(&folder.join(page.get_filename()), &text, Access::Shared)?;
     Ok(())
 }

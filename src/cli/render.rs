@@ -9,7 +9,7 @@ use super::args::Configuration;
 use super::print::{self, Failure};
 use super::{learned, misread};
 use crate::core::render::{AttemptPlace, RenderedFile};
-use crate::io::files::{Access, make_private_dir, write_atomic};
+use crate::io::files::{Access, make_private_dir, write_to};
 use crate::io::sampler::program;
 
 /// Arguments of `render`.
@@ -89,7 +89,7 @@ fn write(folder: &std::path::Path, files: &[RenderedFile]) -> Result<(), Failure
     make_private_dir(folder)?;
     for file in files {
         let path = folder.join(&file.name);
-        write_atomic(&path, file.text.as_bytes(), Access::PrivateScript)?;
+        write_to(&path, file.text.as_bytes(), Access::PrivateScript)?;
         print::data(&path.display().to_string())?;
     }
     Ok(())

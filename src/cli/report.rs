@@ -11,7 +11,7 @@ use super::print::row::Row;
 use super::print::{self, Failure};
 use super::runs;
 use super::sweeps;
-use crate::io::files::{Access, write_atomic};
+use crate::io::files::{Access, write_to};
 pub use gathered::markdown;
 use gathered::{gathered, rows};
 
@@ -45,14 +45,18 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         print::json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let format = args.format.unwrap_or_else(|| implied(args.to.as_deref()));
+    let format = args
+        .format
+        .map_or_else(|| implied(args.to.as_deref()), Ok)?;
     let text = render(&report, format)?;
     match place(args, format, &rows, &project) {
         None => print::data(&text)?,
         Some(path) => {
-            write_atomic(&path, text.as_bytes(), Access::Shared)
+            let is_file = write_to(&path, text.as_bytes(), Access::Shared)
                 .map_err(|e| Failure::from(e).with_code(4))?;
-            print::data(&path.display().to_string())?;
+            if is_file {
+                print::data(&path.display().to_string())?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -70,7 +74,7 @@ fn names(project: &Path, wanted: &[String]) -> Result<Vec<String>, Failure> {
             false => Ok(names),
         };
     }
-    let all = runs::names(project);
+    let all = runs::names(project)?;
     match all.is_empty() {
         true => Err(Failure::new(2, "there are no runs here").hint("`oomctl submit` starts one")),
         false => Ok(all),
@@ -93,12 +97,16 @@ fn title(args: &Args, rows: &[Row], project: &Path) -> String {
     }
 }
 
-fn implied(to: Option<&Path>) -> Format {
+/// The format that the name of a file says.
+fn implied(to: Option<&Path>) -> Result<Format, Failure> {
     match to.and_then(|p| p.extension()).and_then(|e| e.to_str()) {
-        Some("svg") => Format::Svg,
-        Some("md") => Format::Markdown,
-        Some("txt") => Format::Text,
-        _ => Format::Html,
+        Some("html" | "htm") | None => Ok(Format::Html),
+        Some("svg") => Ok(Format::Svg),
+        Some("md") => Ok(Format::Markdown),
+        Some("txt") => Ok(Format::Text),
+        Some(other) => Err(Failure::new(2, format!("a report cannot be written as {other}")).hint(
+            "name a file .html, .svg, .md or .txt, or say which with --format; a browser prints the page as PDF",
+        )),
     }
 }
 

@@ -1,11 +1,13 @@
 //! The runs of a project: finding one by name or job id, reading it back.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::print::Failure;
 use crate::core::recipe::meant;
 use crate::core::supervise::{History, Inputs, Request, Stacks};
 use crate::drive::{RunFolder, Supervisor, history, steady};
+use crate::io::files::io_error;
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::slurm::Slurm;
@@ -26,16 +28,23 @@ pub fn runs_dir(project: &Path) -> PathBuf {
     project.join(".oomctl/runs")
 }
 
-/// Names of the runs of a project, sorted.
-pub fn names(project: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(runs_dir(project)).into_iter().flatten();
+/// Names of the runs of a project, sorted; also of those that may not be read.
+pub fn names(project: &Path) -> Result<Vec<String>, Failure> {
+    let dir = runs_dir(project);
+    let entries = match std::fs::read_dir(&dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(io_error("read", &dir))?,
+    };
     let mut names: Vec<String> = entries
         .flatten()
-        .filter(|e| e.path().join("inputs.json").is_file())
+        .filter(|e| match e.path().join("inputs.json").metadata() {
+            Ok(inputs) => inputs.is_file(),
+            Err(e) => e.kind() == ErrorKind::PermissionDenied,
+        })
         .filter_map(|e| e.file_name().into_string().ok())
         .collect();
     names.sort();
-    names
+    Ok(names)
 }
 
 /// A name for a new run: `<stem>-<n>` with the first number that is free.
@@ -65,7 +74,7 @@ pub fn find(project: &Path, wanted: &str) -> Result<Stored, Failure> {
     if RunFolder::of(&runs_dir(project), wanted).is_ok_and(|folder| folder.inputs().is_file()) {
         return open(project, wanted);
     }
-    let known = names(project);
+    let known = names(project)?;
     let mut latest: Option<Stored> = None;
     for name in &known {
         let stored = open(project, name)?;
@@ -97,10 +106,10 @@ fn unknown(project: &Path, wanted: &str, known: &[String]) -> Failure {
     }
 }
 
-/// Reads a run.
+/// Reads a run. Root may read those of others.
 pub fn open(project: &Path, name: &str) -> Result<Stored, Failure> {
     let folder = RunFolder::of(&runs_dir(project), name)?;
-    folder.check()?;
+    folder.check_read()?;
     let history = history(folder.dir())?;
     Ok(Stored { folder, history })
 }

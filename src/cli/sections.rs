@@ -22,7 +22,14 @@ pub const SUPERVISION_DURATIONS: [&str; 7] = [
 
 /// When a run is given up.
 pub fn limits(doc: &Document) -> Result<Limits, Failure> {
-    Ok(doc.section("limits", &["attempts", "gpu_hours"], &LIMIT_DURATIONS)?)
+    let limits: Limits = doc.section("limits", &["attempts", "gpu_hours"], &LIMIT_DURATIONS)?;
+    match (limits.attempts, doc.get("limits")) {
+        (0, Some(node)) => Err(doc
+            .fault(node, "attempts: 0 leaves nothing to submit")
+            .hint("the first attempt counts: write 1 or more")
+            .into()),
+        _ => Ok(limits),
+    }
 }
 
 pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {

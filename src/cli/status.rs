@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let now = Timestamp::now();
     let names = match args.runs.is_empty() {
-        true => runs::names(&project),
+        true => runs::names(&project)?,
         false => sweeps::expand(&project, &args.runs)?.0,
     };
     let at_a_glance = args.runs.is_empty() || names.len() > args.runs.len();
@@ -70,7 +70,10 @@ fn glance(project: &Path, names: &[String], now: Timestamp) -> Result<ExitCode, 
     let mut found = overview::of(project, names, now);
     ask(project, &mut found.open, now)?;
     let damaged = found.damaged.pop();
-    print::data(&list(&found.rows(names, now)))?;
+    let rows = found.rows(names, now);
+    if !rows.is_empty() || names.is_empty() {
+        print::data(&list(&rows))?;
+    }
     damaged.map_or(Ok(ExitCode::SUCCESS), |(_, failure)| Err(failure))
 }
 

@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
     sbatch: Vec<String>,
     /// Attempts in all, the first included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
     /// Begin with this checkpoint, a folder that the program wrote for another run
     #[arg(long, value_name = "FOLDER")]
@@ -66,6 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let project = load::project(args.configuration.config.as_deref())?;
     let (name, mut request) = wanted(&project, args)?;
+    let folder = RunFolder::of(&runs::runs_dir(&project.folder), &name)?;
     if let Some(attempts) = args.attempts {
         let limits = request.inputs().limits.clone();
         request = request.with_limits(Limits { attempts, ..limits });
@@ -88,7 +89,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let handle = new_run::create(&project.folder, &name, request.clone())?;
     let watched = match args.supervise {
         Some(Supervise::Job) => {
-            let folder = RunFolder::of(&runs::runs_dir(&project.folder), &name)?;
             let config = args.configuration.config.as_deref();
             relay::begin(&request, &folder, config)?
         }

@@ -12,7 +12,7 @@ use super::print::{self, Failure};
 use super::sweep_source::{Source, load};
 use crate::core::sweep::{self, Judge};
 use crate::core::units::Bytes;
-use crate::io::files::{Access, write_atomic};
+use crate::io::files::{Access, write_to};
 
 /// Exit code when the sweep cannot be mended.
 const CONFIGURATION: u8 = 5;
@@ -127,7 +127,7 @@ fn fix(args: &FixArgs) -> Result<ExitCode, Failure> {
     }
     match (text, &args.output) {
         (Some(text), Some(path)) => {
-            write_atomic(path, text.as_bytes(), Access::Shared)
+            write_to(path, text.as_bytes(), Access::Shared)
                 .map_err(|e| Failure::from(e).with_code(2))?;
             print::talk(&format!("written to {}", path.display()));
         }

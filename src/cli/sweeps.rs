@@ -46,7 +46,8 @@ fn jobs(project: &Path) -> Vec<(String, Vec<JobId>)> {
         let attempts = stored.history.attempts.into_iter();
         Some((name, attempts.filter_map(|a| Some(a.job?.id)).collect()))
     };
-    runs::names(project).into_iter().filter_map(of).collect()
+    let names = runs::names(project).unwrap_or_default();
+    names.into_iter().filter_map(of).collect()
 }
 
 /// The next command after a sweep was submitted.

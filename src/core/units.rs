@@ -34,7 +34,8 @@ impl Bytes {
         Self((gib.max(0.0) * GIB).round() as u64)
     }
 
-    /// Parses `512`, `40G`, `79.18 GiB`, `80GB`, `64000M`, `2TiB`. A number alone is bytes.
+    /// Parses `512 bytes`, `40G`, `79.18 GiB`, `80GB`, `64000M`, `2TiB`, `0`. Any other number without a unit is
+    /// refused: which unit is meant, only the field knows that it stands in.
     ///
     /// # Errors
     /// A message that names the accepted forms.
@@ -47,6 +48,7 @@ impl Bytes {
         let bad = || format!("`{text}` is not an amount of memory (examples: 64000M, 80GiB, 40GB)");
         let number: f64 = number.parse().map_err(|_| bad())?;
         let factor = match suffix.trim().to_ascii_lowercase().as_str() {
+            "" if number > 0.0 => return Err(format!("`{text}` has no unit: {text}GiB?")),
             "" | "b" | "byte" | "bytes" => 1.0,
             "k" | "kib" => 1024.0,
             "m" | "mib" => 1_048_576.0,
@@ -65,11 +67,36 @@ impl Bytes {
         Ok(Self::from_gib(bytes / GIB))
     }
 
-    /// As Slurm's `--mem` takes it: whole mebibytes, rounded up (`65536M`).
-    #[must_use]
-    pub fn slurm_mem(self) -> String {
-        format!("{}M", self.0.div_ceil(1_048_576))
+    /// Parses an amount where a number alone is MiB, as for sbatch's `--mem`.
+    ///
+    /// # Errors
+    /// A message that names the accepted forms.
+    pub fn parse_mib(text: &str) -> Result<Self, String> {
+        Self::parse(&with_mib(text))
     }
+}
+
+/// An amount with the unit that it has where a number alone is MiB.
+#[must_use]
+pub fn with_mib(text: &str) -> String {
+    let text = text.trim();
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 => format!("{text}M"),
+        _ => text.to_owned(),
+    }
+}
+
+/// Bytes as Slurm's `--mem` takes them: whole mebibytes within them, and one at least where there are any, for `0M`
+/// is all memory of a node.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates"
+)]
+pub fn slurm_mem(bytes: f64) -> String {
+    let least = if bytes > 0.0 { 1 } else { 0 };
+    format!("{}M", ((bytes / 1_048_576.0).floor() as u64).max(least))
 }
 
 impl std::fmt::Display for Bytes {
@@ -168,9 +195,36 @@ mod tests {
         assert_eq!(Bytes::parse("1G").unwrap().0, 1 << 30);
         assert_eq!(Bytes::parse("1 GiB").unwrap().0, 1 << 30);
         assert_eq!(Bytes::parse("1GB").unwrap().0, 1_000_000_000);
-        assert_eq!(Bytes::parse("64000M").unwrap().slurm_mem(), "64000M");
         assert!(Bytes::parse("lots").is_err());
         assert!(Bytes::parse("1e400G").is_err());
+    }
+
+    #[test]
+    fn a_number_alone_is_mib_where_sbatch_reads_it_and_nothing_elsewhere() {
+        assert_eq!(Bytes::parse_mib("400"), Bytes::parse("400M"));
+        assert_eq!(Bytes::parse_mib("4GiB"), Bytes::parse("4GiB"));
+        assert_eq!(Bytes::parse("80"), Err("`80` has no unit: 80GiB?".into()));
+        assert_eq!(Bytes::parse("0"), Ok(Bytes(0)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn only_nothing_asks_slurm_for_all_memory(
+            number in 0.0..1e6_f64,
+            whole in proptest::bool::ANY,
+            unit in proptest::sample::select(vec![
+                "B", "bytes", "k", "KiB", "kB", "M", "MiB", "MB", "G", "GiB", "GB", "T", "TiB", " TB",
+            ]),
+        ) {
+            let number = if whole { number.floor() } else { number };
+            let Bytes(bytes) = Bytes::parse(&format!("{number}{unit}")).unwrap();
+            #[expect(clippy::cast_precision_loss, reason = "below 2^63")]
+            let asked = slurm_mem(bytes as f64);
+            proptest::prop_assert_eq!(asked == "0M", bytes == 0, "{}{} is asked as {}", number, unit, asked);
+            let Bytes(asked) = Bytes::parse(&asked).unwrap();
+            proptest::prop_assert!(asked <= bytes.max(1 << 20) && asked + (1 << 20) > bytes);
+            proptest::prop_assert!(number == 0.0 || Bytes::parse(&number.to_string()).is_err());
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
 use serde_json::{Value, json};
 
 use super::files::read_text;
@@ -33,6 +34,30 @@ struct Errand {
 /// Tells everybody. Returns what did not work, each in one line without addresses.
 #[must_use]
 pub fn tell(notices: &Notices, document: &Value, project: &Path) -> Vec<String> {
+    let done = errands(notices, document, project)
+        .into_iter()
+        .map(|errand| errand.and_then(|errand| go(&errand, project, notices.time_limit_s)));
+    done.filter_map(Result::err).collect()
+}
+
+/// What keeps somebody from being told, as far as that is known before there is anything to tell. Nothing is sent.
+#[must_use]
+pub fn faults(notices: &Notices, project: &Path) -> Vec<String> {
+    let all = errands(notices, &Value::Null, project).into_iter();
+    let runs = |errand: Errand| match access(&errand.program, Access::EXEC_OK) {
+        Ok(()) if errand.program.is_file() => Ok(()),
+        _ => Err(format!(
+            "notice by {}: {} cannot be run",
+            errand.to,
+            errand.program.display()
+        )),
+    };
+    all.filter_map(|errand| errand.and_then(runs).err())
+        .collect()
+}
+
+/// One for everybody, or why there is none.
+fn errands(notices: &Notices, document: &Value, project: &Path) -> Vec<Result<Errand, String>> {
     let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
     let (title, text) = (text("title"), text("text"));
     let limit_s = notices.time_limit_s;
@@ -47,12 +72,7 @@ pub fn tell(notices: &Notices, document: &Value, project: &Path) -> Vec<String> 
         .as_ref()
         .map(|a| ntfy(a, &title, &text, limit_s));
     let mail = notices.mail.as_ref().map(|to| mail(to, &title, &text));
-    let errands = [command, slack, ntfy, mail];
-    let done = errands
-        .into_iter()
-        .flatten()
-        .map(|errand| errand.and_then(|errand| go(&errand, project, limit_s)));
-    done.filter_map(Result::err).collect()
+    [command, slack, ntfy, mail].into_iter().flatten().collect()
 }
 
 fn go(errand: &Errand, project: &Path, limit_s: u64) -> Result<(), String> {

@@ -212,3 +212,63 @@ fn an_option_that_would_break_a_submission_is_refused_before_there_is_a_run() {
     assert!(slurm.calls("sbatch").is_empty());
     assert!(!place.has(".oomctl"), "a run was left behind");
 }
+
+#[test]
+fn a_number_alone_is_mib_where_sbatch_says_so_and_refused_elsewhere() {
+    for (given, asked) in [
+        ("400", "400M"),
+        ("128000", "128000M"),
+        ("100KiB", "1M"),
+        ("4GiB", "4096M"),
+        ("0", "0"),
+    ] {
+        let place = bare(&format!("preset: weaver\nknobs: {{ mem: {given} }}\n"));
+        let line = format!("#SBATCH --mem={asked}\n");
+        place.run(&["render"]).ends(0).says(&[&line]);
+    }
+    for yaml in [
+        "preset: weaver\nknobs: { gpu_memory: 80 }\n",
+        "preset: weaver\nknobs: { gpu_memory: '80' }\n",
+    ] {
+        let refused = bare(yaml).run(&["plan"]).ends(5);
+        refused.says(&["`80` has no unit: 80GiB?", "oomctl.yaml:2"]);
+    }
+    let flag = bare("preset: weaver\n").run(&["plan", "--set", "gpu_memory=80"]);
+    flag.ends(5).says(&["80GiB?"]);
+}
+
+#[test]
+fn a_dry_run_refuses_what_a_submission_refuses() {
+    let place = bare("preset: weaver\n");
+    place.write(
+        "sweep.yaml",
+        "method: grid\nparameters: { threads: { values: [1, 2] } }\n",
+    );
+    for words in [
+        &["submit", "--backend", "local", "--run", "../../x"][..],
+        &[
+            "sweep",
+            "submit",
+            "--backend",
+            "local",
+            "sweep.yaml",
+            "--run",
+            "../../x",
+        ],
+    ] {
+        let really = place.run(words);
+        let dry = place.run(&[words, &["--dry-run"]].concat());
+        dry.says(&["`../../x` cannot be the name of a run"]);
+        assert_eq!(
+            (really.code, &really.err),
+            (dry.code, &dry.err),
+            "{words:?}"
+        );
+        let none = [words, &["--attempts", "0"]].concat();
+        place.run(&none).ends(2).says(&["--attempts"]);
+    }
+    let place = bare("preset: weaver\nlimits: { attempts: 0 }\n");
+    let done = place.run(&["submit", "--backend", "local"]).ends(5);
+    done.says(&["attempts: 0 leaves nothing to submit"]);
+    assert!(!place.has(".oomctl"));
+}

@@ -244,3 +244,33 @@ fn no_finding_is_without_advice() {
         }
     }
 }
+
+#[test]
+fn those_who_could_not_be_told_are_named() {
+    let mut place = scripted(VERSION, CONTROLLER, JSON, JSON);
+    let channels = [
+        ("command: [./tell.sh]", "tell.sh cannot be run"),
+        ("command: [no-such-program]", "there is no no-such-program"),
+        ("ntfy: { url_env: MY_NTFY }", "MY_NTFY is not set"),
+        ("slack: { url_file: gone }", "gone"),
+    ];
+    for (channel, fault) in channels {
+        place.write(
+            "oomctl.yaml",
+            &format!("preset: torchrun\nnotices: {{ {channel} }}\n"),
+        );
+        let done = place.run(&["doctor", "--json"]).ends(1);
+        let (health, found, _) = finding(&done, "notices");
+        assert!(
+            health == "bad" && found.contains(fault),
+            "{channel}: {found}"
+        );
+    }
+    place.set("MY_NTFY", "https://ntfy.example.org/t");
+    place.write(
+        "oomctl.yaml",
+        "preset: torchrun\nnotices: { ntfy: { url_env: MY_NTFY } }\n",
+    );
+    let done = place.run(&["doctor", "--json"]);
+    assert_eq!(finding(&done, "notices").0, "good", "{}", done.told());
+}

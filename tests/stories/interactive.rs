@@ -267,3 +267,22 @@ fn without_a_terminal_the_answers_are_flags() {
         .says(&["exists already", "--force"]);
     assert_eq!(place.read("oomctl.yaml"), text);
 }
+
+#[test]
+fn enter_where_an_answer_is_needed_asks_once_more_and_then_ends() {
+    let gpus = Gpus::new(&[&h100("GPU-a", 8_156, "")]);
+    let place = seeing(&gpus);
+    let words = [
+        "init",
+        "--interactive",
+        "--preset",
+        "torchrun",
+        "--set",
+        "gpu_memory=24GiB",
+    ];
+    let mut asking = Asking::start(&place, &words);
+    asking.answer("script: ", "");
+    asking.answer("script: ", "");
+    asking.until("script has no default");
+    asking.ends("nothing was written", 2);
+}

@@ -43,6 +43,7 @@ mod one_machine;
 mod output;
 mod own_scripts;
 mod peers;
+mod permission;
 mod picture;
 mod pipeline;
 mod place;
@@ -69,3 +70,4 @@ mod verl_preset;
 #[path = "../verl/walk.rs"]
 mod walk;
 mod weaver;
+mod written;

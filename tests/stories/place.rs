@@ -194,6 +194,16 @@ impl Place {
         self.command(arguments).output().unwrap().into()
     }
 
+    /// What a shell makes of a line, in this folder and environment; `$OOMCTL` is the binary.
+    pub fn shell(&self, line: &str) -> Done {
+        let mut command = Command::new("bash");
+        self.at_home(&mut command);
+        command
+            .args(["-c", line])
+            .env("OOMCTL", env!("CARGO_BIN_EXE_oomctl"));
+        command.output().unwrap().into()
+    }
+
     /// Starts the binary in a process group of its own.
     pub fn start(&self, arguments: &[&str]) -> Started {
         let mut command = self.command(arguments);

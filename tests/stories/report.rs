@@ -174,3 +174,52 @@ fn a_project_without_runs_says_so() {
         .ends(2)
         .says(&["no runs here", "oomctl submit"]);
 }
+
+/// A run of three attempts that is over, with its ledger changed.
+fn kept(changed: impl Fn(&str) -> String) -> Place {
+    let place = Place::bare();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    place.copy_project(&root.join("tests/fixtures/picture"));
+    std::fs::create_dir_all(place.path(".oomctl")).unwrap();
+    std::fs::rename(place.path("runs"), place.path(".oomctl/runs")).unwrap();
+    let ledger = format!("{}/ledger.jsonl", place.run_dir("diamonds-seed0-1"));
+    place.write(&ledger, &changed(&place.read(&ledger)));
+    place
+}
+
+#[test]
+fn a_log_that_tells_no_total_is_reported_all_the_same() {
+    let place = kept(|text| text.replace(",\"total\":12", ""));
+    for format in ["html", "svg", "markdown", "text"] {
+        let done = place.run(&["report", "--to", "-", "--format", format]);
+        done.ends(0);
+    }
+}
+
+#[test]
+fn what_is_no_format_is_refused_with_what_to_do() {
+    let place = kept(str::to_owned);
+    for name in ["r.pdf", "r.docx"] {
+        let done = place.run(&["report", "--to", name]).ends(2);
+        done.says(&["a report cannot be written as ", ".html", "--format"]);
+        assert!(!place.has(name));
+    }
+    place
+        .run(&["report", "--to", "r", "--format", "text"])
+        .ends(0);
+}
+
+/// Nobody watched as the last job ended: that was noticed 410 s later. It ran for 36 s, from 06:01:48 to 06:02:24.
+#[test]
+fn a_job_that_ended_unwatched_ran_as_long_as_its_scheduler_says_wherever_that_is_told() {
+    let late =
+        |line: &str| line.replace("\"at\":\"2026-11-22T06:02:2", "\"at\":\"2026-11-22T06:09:1");
+    let place = kept(|text| text.lines().map(|line| late(line) + "\n").collect());
+    let status = place.run(&["status", "diamonds-seed0-1"]).ends(0);
+    status.says(&["COMPLETED after 36s", "3 attempts, 54s, 0.06 GPU-hours"]);
+    let columns = "elapsed,gpu-hours,ended";
+    let history = place.run(&["history", "-P", "--columns", columns]).ends(0);
+    history.says(&["\n36s|0.04|2026-11-22T06:02:24Z\n"]);
+    let report = place.run(&["report", "--format", "text"]).ends(0);
+    report.says(&["ran 36s", "3 attempts in 54s", "0.06 GPU-hours"]);
+}

@@ -80,7 +80,7 @@ fn runs_and(typed: &OsStr, files: bool, datasets: bool) -> Vec<CompletionCandida
     let start = typed.to_string_lossy();
     let mut all = Vec::new();
     if let Some(folder) = folder() {
-        let mut names = runs::names(&folder);
+        let mut names = runs::names(&folder).unwrap_or_default();
         if start.starts_with(|c: char| c.is_ascii_digit()) {
             all.extend(job_ids(&folder, names.clone()));
         }

@@ -35,15 +35,12 @@ struct FreeView<'a> {
 /// Reads the memory that is waited for: MiB, or a size with its unit. `oomctl run` has an option of the same name that
 /// takes a time, and `60m` would be both.
 pub fn size(text: &str) -> Result<Bytes, String> {
-    if text.bytes().all(|b| b.is_ascii_digit()) {
-        return Bytes::parse(&format!("{text}MiB"));
-    }
-    if parse_duration_s(text).is_ok() {
+    if text.parse::<f64>().is_err() && parse_duration_s(text).is_ok() {
         return Err(format!(
             "this is a time; --wait takes the free memory that is waited for (40GiB), and --timeout {text} how long"
         ));
     }
-    Bytes::parse(text)
+    Bytes::parse_mib(text)
 }
 
 /// There is no driver to wait for.

@@ -53,6 +53,7 @@ fn last_out_of_memory(project: &Project) -> Option<Advice> {
         std::fs::metadata(ledger).ok()?.modified().ok()
     };
     let name = runs::names(&project.folder)
+        .ok()?
         .into_iter()
         .max_by_key(changed)?;
     let stored = runs::open(&project.folder, &name).ok()?;

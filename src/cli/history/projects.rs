@@ -1,5 +1,6 @@
 //! Projects below a folder: wherever there are runs.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::super::print::Failure;
@@ -32,7 +33,12 @@ fn look(start: &Path, found: &mut Vec<PathBuf>) {
     let mut seen = 0;
     while let Some((folder, depth)) = open.pop() {
         seen += 1;
-        if runs_dir(&folder).is_dir() {
+        let has_runs = match runs_dir(&folder).metadata() {
+            Ok(runs) => runs.is_dir(),
+            // Whoever reads it is told.
+            Err(e) => e.kind() == ErrorKind::PermissionDenied,
+        };
+        if has_runs {
             found.push(folder.clone());
         }
         if depth >= MOST_DEEP || seen >= MOST_FOLDERS {

@@ -63,11 +63,31 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, Failure> {
         true => ("exists already; replace it with this?", "n"),
         false => ("write this?", "y"),
     };
+    let question = format!("{}: {question} y or n", path.display());
+    until_taken(&question, default, |answer| match answer {
+        "y" | "Y" | "yes" => Ok(true),
+        "n" | "N" | "no" => Ok(false),
+        _ => Err(Failure::new(2, format!("{answer:?} is neither y nor n"))),
+    })
+}
+
+/// Asks until an answer is taken. Who gives the same answer again after it was refused has no other.
+fn until_taken<T>(
+    question: &str,
+    default: &str,
+    mut take: impl FnMut(&str) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut refused = None;
     loop {
-        match ask(&format!("{}: {question} y or n", path.display()), default)?.as_str() {
-            "y" | "Y" | "yes" => return Ok(true),
-            "n" | "N" | "no" => return Ok(false),
-            _ => {}
+        let answer = ask(question, default)?;
+        match take(&answer) {
+            Ok(taken) => return Ok(taken),
+            Err(failure) => drop(failure.report()),
+        }
+        if refused.replace(answer.clone()) == Some(answer) {
+            let what = "the same answer was refused twice, and nothing was written";
+            let hint = "give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
+            return Err(Failure::new(2, what).hint(hint));
         }
     }
 }
@@ -143,13 +163,15 @@ fn ask_preset(library: &Library, folder: &Path) -> Result<String, Failure> {
             default = name;
         }
     }
-    loop {
-        let name = ask("preset", &default)?;
-        if names.contains(&name) {
-            return Ok(name);
+    until_taken("preset", &default, |name| {
+        match names.iter().any(|known| known == name) {
+            true => Ok(name.to_owned()),
+            false => Err(Failure::new(
+                2,
+                format!("there is no preset named {name:?}"),
+            )),
         }
-        print::talk(&format!("there is no preset named {name:?}"));
-    }
+    })
 }
 
 fn default_path(file: &PresetFile, knob: &str) -> Option<String> {
@@ -166,13 +188,8 @@ fn ask_files(draft: &mut Draft, file: &PresetFile) -> Result<(), Failure> {
         if draft.folder().join(&path).is_file() && !path.is_empty() || draft.has(knob) {
             continue;
         }
-        loop {
-            let path = ask(&format!("{knob} (there is no {path} here)"), "")?;
-            match draft.set(knob, &path, |_| Ok(())) {
-                Ok(()) => break,
-                Err(failure) => drop(failure.report()),
-            }
-        }
+        let question = format!("{knob} (there is no {path} here)");
+        until_taken(&question, "", |path| draft.set(knob, path, |_| Ok(())))?;
     }
     Ok(())
 }
@@ -188,17 +205,12 @@ fn ask_once(draft: &mut Draft, knob: &Knob, question: &str, default: &str) -> Re
     if draft.has(&knob.name) {
         return Ok(());
     }
-    loop {
-        let answer = ask(&format!("{question}\n{}", knob.name), default)?;
-        if answer.is_empty() && !knob.required {
-            return Ok(());
-        }
-        match draft.set(&knob.name, &answer, |_| Ok(())) {
-            Ok(()) if !answer.is_empty() => return Ok(()),
-            Ok(()) => draft.unset(&knob.name),
-            Err(failure) => drop(failure.report()),
-        }
-    }
+    let question = format!("{question}\n{}", knob.name);
+    until_taken(&question, default, |answer| match answer {
+        "" if knob.required => Err(Failure::new(2, format!("{} has no default", knob.name))),
+        "" => Ok(()),
+        _ => draft.set(&knob.name, answer, |_| Ok(())),
+    })
 }
 
 /// A knob that has a value; another one only where the whole is legal with it.
@@ -207,17 +219,12 @@ fn ask_legal(draft: &mut Draft, knob: &Knob, present: &str, default: &str) -> Re
         none if none.is_empty() => String::new(),
         choices => format!(" ({choices})"),
     };
-    loop {
-        let answer = ask(&format!("{}\n{}{choices}", knob.doc, knob.name), default)?;
-        if answer == present {
-            return Ok(());
-        }
-        let legal = |request: &Request| Ok(request.shape(&[]).map(drop)?);
-        match draft.set(&knob.name, &answer, legal) {
-            Ok(()) => return Ok(()),
-            Err(failure) => drop(failure.report()),
-        }
-    }
+    let question = format!("{}\n{}{choices}", knob.doc, knob.name);
+    let legal = |request: &Request| Ok(request.shape(&[]).map(drop)?);
+    until_taken(&question, default, |answer| match answer == present {
+        true => Ok(()),
+        false => draft.set(&knob.name, answer, legal),
+    })
 }
 
 fn ask_precision(draft: &mut Draft) -> Result<(), Failure> {

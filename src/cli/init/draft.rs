@@ -90,15 +90,6 @@ impl Draft {
         self.assumed.iter().any(|k| k == knob)
     }
 
-    /// Takes the values of a knob back.
-    pub fn unset(&mut self, knob: &str) {
-        let of = |set: &String| {
-            set.split_once('=')
-                .is_some_and(|(name, _)| name.trim() == knob)
-        };
-        self.flags.set.retain(|s| !of(s));
-    }
-
     /// The text of the file, when the configuration is legal.
     pub fn checked(&self) -> Result<String, Failure> {
         self.request()?.shape(&[])?;

@@ -112,7 +112,7 @@ pub fn planned(
     words: &[String],
 ) -> Result<Request, Failure> {
     if let [name] = words
-        && runs::names(&project.folder).contains(name)
+        && runs::names(&project.folder)?.contains(name)
     {
         let request = runs::request(&runs::open(&project.folder, name)?.folder)?;
         return match request.inputs().scripts {

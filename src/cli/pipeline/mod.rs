@@ -14,7 +14,7 @@ use super::runs;
 use super::showing::Showing;
 use crate::core::units::parse_duration_s;
 use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive, let_go};
-use crate::io::files::{Access, FileError, append, write_atomic};
+use crate::io::files::{Access, FileError, append, write_to};
 pub use place::Ci;
 use place::{logs_of, size_of};
 
@@ -194,7 +194,7 @@ fn sources(
 }
 
 fn write(path: &Path, text: &str) {
-    told(write_atomic(path, text.as_bytes(), Access::Shared));
+    told(write_to(path, text.as_bytes(), Access::Shared).map(drop));
 }
 
 fn told(written: Result<(), FileError>) {

@@ -149,12 +149,6 @@ impl Row {
 
     fn one(history: &History, attempt: &Attempt, folder: &Path, now: Timestamp) -> Self {
         let status = attempt.status.as_ref();
-        let started = status.and_then(|s| s.started);
-        let until = status
-            .and_then(|s| s.ended)
-            .or(attempt.ended_at)
-            .unwrap_or(now);
-        let elapsed_s = started.map(|s| until.duration_since(s).as_secs().max(0));
         let incident = attempt.incident.as_ref().filter(|i| i.kind != "no_failure");
         let fullest = attempt.measured.fullest();
         Self {
@@ -166,7 +160,7 @@ impl Row {
             cause: incident.map(|i| i.kind.clone()),
             class: incident.map(|i| i.class.word()),
             headline: incident.map(crate::core::diagnose::Incident::headline),
-            elapsed_s,
+            elapsed_s: attempt.ran_s(now),
             gpus: attempt.gpus,
             gpu_hours: (attempt.gpu_seconds_by(now) / 36.0).round() / 100.0,
             peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
@@ -175,7 +169,7 @@ impl Row {
             step: attempt.progress.as_ref().map(|p| p.step),
             nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
             submitted: attempt.intended_at,
-            ended: attempt.ended_at,
+            ended: attempt.over_at(),
             dataset: None,
             preset: None,
             folder: folder.display().to_string(),

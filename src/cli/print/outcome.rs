@@ -37,9 +37,13 @@ pub fn cannot_fit(shortfall: &Shortfall) -> String {
             host.gib()
         );
     }
+    // Where the expectation alone would fit, doubt about it is what is in the way.
+    let verdict = match shortfall.least_bytes < shortfall.gpu_bytes {
+        true => "does not fit surely enough on this hardware",
+        false => "cannot fit on this hardware",
+    };
     format!(
-        "cannot fit on this hardware: {:.0} GiB are expected on each of {} GPUs ({}), which have {:.0} GiB; \
-         probability to fit {:.2}",
+        "{verdict}: {:.0} GiB are expected on each of {} GPUs ({}), which have {:.0} GiB; probability to fit {:.2}",
         shortfall.least_bytes.gib(),
         shortfall.gpus,
         phase_name(&shortfall.phase),
@@ -152,4 +156,29 @@ pub fn expectation(expects: &Expectation) -> String {
         phase_name(&expects.phase),
         expects.fits_probability
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::units::Bytes;
+
+    #[test]
+    fn what_is_less_than_a_gpu_has_is_not_said_to_exceed_it() {
+        let least = |gib| Shortfall {
+            least_bytes: Bytes::from_gib(gib),
+            phase: "actor_update".to_owned(),
+            gpu_bytes: Bytes::from_gib(24.0),
+            gpus: 16,
+            fits_probability: 0.03,
+            enough_gpus: None,
+            enough_gpu_bytes: None,
+            enough_host_bytes: None,
+        };
+        assert!(
+            cannot_fit(&least(1.0))
+                .starts_with("does not fit surely enough on this hardware: 1 GiB")
+        );
+        assert!(cannot_fit(&least(30.0)).starts_with("cannot fit on this hardware: 30 GiB"));
+    }
 }

@@ -13,7 +13,6 @@ use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
-use crate::core::report::took_s;
 use crate::core::supervise::{Attempt, History, Outcome, Phase, Verdict};
 
 /// Characters of a line of evidence that are shown.
@@ -72,9 +71,9 @@ pub struct AttemptView {
     pub intended: Timestamp,
     /// When it was over.
     pub ended: Option<Timestamp>,
-    /// Seconds that it took.
+    /// Seconds that its job ran.
     #[serde(skip)]
-    pub took_s: Option<i64>,
+    pub ran_s: Option<i64>,
     /// How far training had come.
     pub progress: Option<Progress>,
     /// Pages of trackers that its logs name.
@@ -112,9 +111,13 @@ pub fn document(runs: &[RunView], exit_code: Option<u8>) -> Document<'_> {
 
 /// A run, as its facts tell.
 pub fn run_view(history: &History, now: Timestamp) -> RunView {
-    let attempts: Vec<AttemptView> = history.attempts.iter().map(attempt_view).collect();
+    let attempts: Vec<AttemptView> = history
+        .attempts
+        .iter()
+        .map(|a| attempt_view(a, now))
+        .collect();
     let last = history.attempts.last();
-    let end = last.map(|a| a.ended_at.unwrap_or(a.intended_at));
+    let end = last.map(|a| a.over_at().unwrap_or(a.intended_at));
     let until = match (&history.outcome, end) {
         (Some(_), Some(end)) => end,
         _ => now,
@@ -136,7 +139,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     }
 }
 
-fn attempt_view(a: &Attempt) -> AttemptView {
+fn attempt_view(a: &Attempt, now: Timestamp) -> AttemptView {
     let steps = a.steps();
     let status = a.status.as_ref();
     AttemptView {
@@ -149,8 +152,8 @@ fn attempt_view(a: &Attempt) -> AttemptView {
         nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
         gpus: a.gpus,
         intended: a.intended_at,
-        ended: a.ended_at,
-        took_s: took_s(a),
+        ended: a.over_at(),
+        ran_s: a.ended_at.and_then(|_| a.ran_s(now)),
         progress: a.progress.clone(),
         links: a.links.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
@@ -263,8 +266,8 @@ impl AttemptView {
             _ => BAD,
         };
         let mut out = format!("{:>2}  job {job:<8} {}", self.attempt, Paint(style, state));
-        if let Some(took) = self.took_s {
-            let _ = write!(out, " after {}", duration(took));
+        if let Some(ran) = self.ran_s {
+            let _ = write!(out, " after {}", duration(ran));
         }
         if let Some(p) = &self.progress {
             let _ = write!(out, ", step {}{}", p.step, total(p));

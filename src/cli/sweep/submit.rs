@@ -12,7 +12,7 @@ use super::super::sweep_source::{Loaded, Source, load};
 use super::super::{ended, interrupt, learned, load as loading, sweeps};
 use super::cells::{self, MOST_RUNS, Plan, Wish};
 use crate::core::sweep::{Choice, Draw, Judge, Method, Order, Selector, Sweep, select};
-use crate::drive::{End, Supervisor, Until, drive};
+use crate::drive::{End, Supervisor, SweepRecord, Until, drive};
 
 /// Exit code when every cell is refused, and one of them for its memory.
 const STILL_OUT_OF_MEMORY: u8 = 3;
@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "OPT", allow_hyphen_values = true)]
     sbatch: Vec<String>,
     /// Attempts of a cell in all, the first included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
     #[command(flatten)]
     pipeline: Flags,
@@ -101,6 +101,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(name) => name.clone(),
         None => cells::new_name(&project.folder, &loaded)?,
     };
+    SweepRecord::folder(&project.folder, &name)?;
     let memory = learned::memory(&project, configuration);
     let wish = Wish {
         name: &name,

@@ -117,7 +117,7 @@ impl Tuning<'_> {
         let stem = format!("{}-", stem(self.of));
         let numbered = |name: &str| name.strip_prefix(&stem)?.parse::<u32>().ok();
         let mut found = Vec::new();
-        for name in runs::names(folder) {
+        for name in runs::names(folder)? {
             let Some(number) = numbered(&name) else {
                 continue;
             };

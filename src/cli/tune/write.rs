@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::print::{self, Failure};
 use crate::core::config::set_knobs;
 use crate::core::recipe::{Preset, Value};
-use crate::io::files::{read_text, replace};
+use crate::io::files::{Access, read_text, write_to};
 
 /// Largest project file that is edited, in bytes.
 const FILE_MAX: u64 = 1 << 20;
@@ -27,7 +27,7 @@ pub fn write(path: &Path, preset: &Preset, values: &[(String, Value)]) -> Result
         Failure::new(CONFIGURATION, format!("{shown} is left as it was: {what}"))
             .hint("paste the lines under `knobs:`")
     })?;
-    replace(path, text.as_bytes())?;
+    write_to(path, text.as_bytes(), Access::Shared)?;
     print::talk(&format!("wrote {} values into {shown}", values.len()));
     Ok(())
 }

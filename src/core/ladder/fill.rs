@@ -17,7 +17,7 @@ use super::reach::{Reach, Switch, combinations};
 use super::sample::Sample;
 use crate::core::memory::{Spec, estimate};
 use crate::core::recipe::{Checker, Value, Values};
-use crate::core::units::Bytes;
+use crate::core::units::{Bytes, slurm_mem};
 
 /// Probability below which nothing is given up for speed, and the guesses are too few to tell one from another.
 const LIKELY: f64 = 0.5;
@@ -326,17 +326,11 @@ impl<'a> Filler<'a> {
             Some(Value::Text(text)) => Bytes::parse(text).map_or(0, |b| b.0),
             _ => 0,
         };
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "bytes of a node"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "bytes of a node")]
         if let (true, Some(most), Some(need)) = (asked > 0, self.node.most, self.host(&values)) {
             let wanted = (need * HOST_MARGIN).min(most);
             if wanted > asked as f64 {
-                let mib = (wanted / f64::from(1 << 20)) as u64;
-                values.set(knob, Value::Text(format!("{mib}M")));
+                values.set(knob, Value::Text(slurm_mem(wanted)));
             }
         }
         values

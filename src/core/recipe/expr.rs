@@ -10,7 +10,7 @@ use std::rc::Rc;
 use minijinja::{Environment, Error, ErrorKind, Expression, UndefinedBehavior, Value as Jinja};
 
 use super::value::Value;
-use crate::core::units::{Bytes, parse_duration_s};
+use crate::core::units::{Bytes, parse_duration_s, slurm_mem};
 
 pub use scope::Scope;
 
@@ -46,9 +46,7 @@ pub fn environment(version: Option<&semver::Version>) -> Environment<'static> {
     env.add_function("seconds", |text: String| {
         parse_duration_s(&text).map_err(bad)
     });
-    env.add_function("mib", |bytes: f64| {
-        format!("{}M", whole((bytes / 1_048_576.0).floor()))
-    });
+    env.add_function("mib", slurm_mem);
     env
 }
 

@@ -291,7 +291,7 @@ fn as_kind(kind: Kind, value: Value) -> Value {
     match (&value, kind) {
         (
             Value::Int(_) | Value::Float(_),
-            Kind::Int | Kind::Float | Kind::Size | Kind::Duration,
+            Kind::Int | Kind::Float | Kind::Size | Kind::SlurmSize | Kind::Duration,
         ) => match value.number(kind) {
             Some(x) => Value::from_number(kind, x),
             None => value,

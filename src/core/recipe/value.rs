@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::units::{Bytes, parse_duration_s, slurm_time};
+use crate::core::units::{Bytes, parse_duration_s, slurm_mem, slurm_time, with_mib};
 
 /// A value. Its kind is fixed by the knob's declaration, never guessed from the text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,8 +71,10 @@ pub enum Kind {
     Bool,
     /// Text.
     Text,
-    /// An amount of memory (`64000M`, `80GiB`), kept as text, compared as bytes.
+    /// An amount of memory (`64000M`, `80GiB`), kept as text, compared as bytes. A number alone is refused.
     Size,
+    /// An amount of memory as sbatch reads it: as `size`, and a number alone is MiB.
+    SlurmSize,
     /// A duration as Slurm writes it (`2-00:00:00`, `90m`), kept in Slurm's form.
     Duration,
     /// A list of texts.
@@ -90,7 +92,7 @@ impl Kind {
             Self::Float => "a number",
             Self::Bool => "true or false",
             Self::Text => "text",
-            Self::Size => "an amount of memory (64000M, 80GiB)",
+            Self::Size | Self::SlurmSize => "an amount of memory (64000M, 80GiB)",
             Self::Duration => "a duration (2-00:00:00, 90m)",
             Self::List => "a list",
             Self::Map => "a map of names to texts",
@@ -120,7 +122,8 @@ impl Kind {
             Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Size => Bytes::parse(text)
                 .map(|_| Value::Text(text.to_owned()))
-                .map_err(|_| expected()),
+                .map_err(|what| format!("expected {}: {what}", self.noun())),
+            Self::SlurmSize => Self::Size.parse(&with_mib(text)),
             Self::Duration => parse_duration_s(text)
                 .map(|s| Value::Text(slurm_time(s)))
                 .map_err(|_| expected()),
@@ -146,7 +149,9 @@ impl Value {
         match (self, kind) {
             (Self::Int(x), _) => Some(*x as f64),
             (Self::Float(x), _) => Some(*x),
-            (Self::Text(t), Kind::Size) => Bytes::parse(t).ok().map(|b| b.0 as f64),
+            (Self::Text(t), Kind::Size | Kind::SlurmSize) => {
+                Bytes::parse(t).ok().map(|b| b.0 as f64)
+            }
             (Self::Text(t), Kind::Duration) => parse_duration_s(t).ok().map(|s| s as f64),
             _ => None,
         }
@@ -164,9 +169,9 @@ impl Value {
         match kind {
             Kind::Int => Self::Int((x + 1e-9).floor() as i64),
             // Whole GiB where that costs less than a sixty-fourth.
-            Kind::Size => match (x.max(0.0) / 1_048_576.0).floor() as u64 {
+            Kind::Size | Kind::SlurmSize => match (x.max(0.0) / 1_048_576.0).floor() as u64 {
                 mib if mib >= 65_536 => Self::Text(format!("{}G", mib / 1_024)),
-                mib => Self::Text(format!("{mib}M")),
+                _ => Self::Text(slurm_mem(x)),
             },
             Kind::Duration => Self::Text(slurm_time(x.max(0.0).round() as u64)),
             _ => Self::Float((x * 1e4).round() / 1e4),

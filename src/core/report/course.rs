@@ -131,19 +131,6 @@ pub fn course(history: &History, now: Timestamp) -> Option<Course> {
     })
 }
 
-/// Seconds from the submission of an attempt to its end; of a job that was taken over, which may have been over by then,
-/// from its start to its end as the scheduler says them. `None` while it is not over, or where that is not known.
-#[must_use]
-pub fn took_s(attempt: &Attempt) -> Option<i64> {
-    let status = attempt.status.as_ref();
-    let ended = attempt.ended_at?;
-    let (began, ended) = match attempt.token {
-        Some(_) => (attempt.intended_at, ended),
-        None => (status?.started?, status?.ended?),
-    };
-    Some(ended.duration_since(began).as_secs().max(0))
-}
-
 /// What an attempt did from when to when. Clocks may differ: nothing ends before it began.
 pub(super) fn stretches(
     attempt: &Attempt,
@@ -209,19 +196,6 @@ mod tests {
                 .iter()
                 .all(|s| s.seconds >= 0 && s.width > 0.0)
         );
-    }
-
-    #[test]
-    fn a_job_that_was_over_when_it_was_taken_over_took_as_long_as_the_scheduler_says() {
-        let mut history = history(&[(5_000, 400, 500, false)]);
-        let attempt = &mut history.attempts[0];
-        let status = attempt.status.as_mut().unwrap();
-        status.ended = Some(Timestamp::from_second(490).unwrap());
-        assert_eq!(took_s(attempt), Some(0), "one that oomctl submitted");
-        attempt.token = None;
-        assert_eq!(took_s(attempt), Some(90));
-        attempt.ended_at = None;
-        assert_eq!(took_s(attempt), None);
     }
 
     #[test]

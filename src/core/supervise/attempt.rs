@@ -135,6 +135,26 @@ impl Attempt {
         self.gpu_seconds + running
     }
 
+    /// When it was over: as the scheduler says of its job, else when it was noticed.
+    #[must_use]
+    pub fn over_at(&self) -> Option<Timestamp> {
+        let noticed = self.ended_at?;
+        let told = self.status.as_ref().and_then(|s| s.ended);
+        Some(told.unwrap_or(noticed))
+    }
+
+    /// Seconds that its job ran, or has run by `now`. `None` before it starts, and where the scheduler does not say when it
+    /// started or ended.
+    #[must_use]
+    pub fn ran_s(&self, now: Timestamp) -> Option<i64> {
+        let status = self.status.as_ref()?;
+        let until = match self.ended_at {
+            Some(_) => status.ended?,
+            None => status.ended.unwrap_or(now),
+        };
+        Some(until.duration_since(status.started?).as_secs().max(0))
+    }
+
     /// The rungs that the run climbs after this attempt.
     #[must_use]
     pub fn steps(&self) -> &[Step] {

@@ -118,7 +118,11 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
         }],
         (Phase::Searching, Event::Found { jobs, .. }) => searched(run, attempt, jobs, now),
         (Phase::Live, Event::Polled { status, .. }) => polled(run, attempt, status, now),
-        (Phase::Live, Event::Vanished { .. }) => vec![ended(attempt, last_end(attempt), now)],
+        (Phase::Live, Event::Vanished { .. }) => {
+            // It ended at some time after it was last seen. Who did not look meanwhile knows no more.
+            let seen = run.watch.answered.unwrap_or(attempt.status_at);
+            vec![ended(attempt, last_end(attempt), seen.min(now))]
+        }
         (
             Phase::Draining,
             Event::Drained {

@@ -2,7 +2,7 @@
 //! read as printed.
 
 use oomctl::core::diagnose::{Incident, ProgressPattern, Scanner};
-use oomctl::core::units::{Bytes, parse_duration_s};
+use oomctl::core::units::{Bytes, GIB, parse_duration_s, slurm_mem};
 
 use super::allocations::within;
 use super::random::Random;
@@ -27,15 +27,12 @@ fn incident(log: &[u8]) -> Incident {
     scanner.verdict(None)
 }
 
-/// What is asked of Slurm is never less than what was given.
+/// All memory of a node (`0M`) is asked of Slurm for nothing else than 0.
 fn amounts(text: &str) {
     for word in text.split([' ', ',', ';', '\n']) {
         if let Ok(bytes) = Bytes::parse(word) {
-            let asked = Bytes::parse(&bytes.slurm_mem()).map(|mem| mem.gib());
-            let enough = asked
-                .as_ref()
-                .is_ok_and(|mem| *mem >= bytes.gib() * 0.999_999);
-            assert!(enough, "{word}: {asked:?} for {bytes}");
+            let asked = slurm_mem(bytes.gib() * GIB);
+            assert_eq!(asked == "0M", bytes.0 == 0, "{word}: {asked} for {bytes}");
         }
         let _ = parse_duration_s(word);
     }

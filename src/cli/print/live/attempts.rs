@@ -134,12 +134,16 @@ fn word(attempt: &Attempt) -> (&str, Ink) {
     (status.state.word(), ink)
 }
 
-/// Since its job runs, or how long it took.
+/// How long its job ran or runs, or how long it has been waited for.
 fn seconds(attempt: &Attempt, now: Timestamp) -> i64 {
-    let started = attempt.status.as_ref().and_then(|s| s.started);
-    let from = started.unwrap_or(attempt.intended_at);
-    let to = attempt.ended_at.unwrap_or(now);
-    to.duration_since(from).as_secs().max(0)
+    let waited = || {
+        attempt
+            .over_at()
+            .unwrap_or(now)
+            .duration_since(attempt.intended_at)
+    };
+    let ran = attempt.ran_s(now);
+    ran.unwrap_or_else(|| waited().as_secs().max(0))
 }
 
 /// The rungs that were taken for an attempt: `base` for the first.

@@ -46,7 +46,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
         rungs: Vec::new(),
         changes: Vec::new(),
         notes: Vec::new(),
-        took_s: Some(60),
+        ran_s: Some(60),
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod page;
 mod sentences;
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -194,7 +196,7 @@ fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
         let expected = expects
             .map(Expected::of)
             .or_else(|| expected(request.as_ref()?, &rungs));
-        details.push(detail(attempt, expected, told.tracks, curves));
+        details.push(detail(attempt, expected, told.tracks, curves, now));
         rungs.extend(attempt.layers());
         expects = match &attempt.verdict {
             Some(Verdict::Climb { expects, .. }) => expects.as_ref(),
@@ -249,10 +251,10 @@ fn detail(
     expected: Option<Expected>,
     tracks: &dyn Fn(u32) -> Vec<Track>,
     curves: usize,
+    now: Timestamp,
 ) -> Detail {
     let status = attempt.status.as_ref();
     let started = status.and_then(|s| s.started);
-    let ended = status.and_then(|s| s.ended).or(attempt.ended_at);
     let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs().max(0);
     let incident = attempt.incident.as_ref();
     let gpus = &attempt.measured.gpus;
@@ -261,7 +263,7 @@ fn detail(
         attempt: attempt.number,
         good: attempt.ended_at.and(incident).map(|i| !i.fatal),
         waited_s: started.map(|started| seconds(attempt.intended_at, started)),
-        ran_s: started.zip(ended).map(|(from, to)| seconds(from, to)),
+        ran_s: attempt.ran_s(now),
         expected: expected.as_ref().map(in_words),
         peak: measured::peak(&attempt.measured),
         plot: plot(

@@ -65,7 +65,8 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
         .keep_trailing_newline(true)
         .build()?;
     env.set_syntax(syntax);
-    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    // Facts leave out what is not known: that is nothing, and a misspelled name still an error where it is shown.
+    env.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     env.set_auto_escape_callback(|name| match name {
         "html" | "svg" => AutoEscape::Html,
         _ => AutoEscape::None,

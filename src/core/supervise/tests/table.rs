@@ -701,6 +701,16 @@ fn bounds_end_a_run_also_while_a_job_runs() {
 }
 
 #[test]
+fn a_job_that_ended_unwatched_and_was_forgotten_counts_until_it_was_last_seen() {
+    let mut bench = Bench::running(Double::new(3));
+    let gpus = u32::try_from(bench.run.history.attempts[0].gpus).unwrap();
+    bench.feed(&polled(status(JobState::Running)), 60);
+    bench.feed(&Event::Vanished { attempt: 1 }, 5_000);
+    let seconds = bench.run.history.gpu_seconds(at(5_000)) / f64::from(gpus);
+    assert!((seconds - 50.0).abs() < 1.0, "{seconds}");
+}
+
+#[test]
 fn a_purged_job_is_judged_by_its_log() {
     for (log, expected) in [(incident("cuda_oom", Class::GpuOom), CLIMB), (nothing(), 1)] {
         let mut bench = Bench::running(Double::new(3));

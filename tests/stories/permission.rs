@@ -1,0 +1,91 @@
+//! Runs of somebody else: a colleague is told that they may not be read, and root reads them.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+
+use super::place::{Done, Place};
+use super::weaver;
+
+/// Who owns nothing.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A run of ours that is over, in a folder that everybody may enter.
+fn ran() -> Place {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "fits 9");
+    let words = ["submit", "--backend", "local", "--watch", "--run", "w"];
+    place.run(&words).ends(0);
+    for folder in [place.root.parent().unwrap(), &place.root] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    }
+    place
+}
+
+/// The command as somebody who may not read what is closed.
+fn as_colleague(place: &Place, words: &[&str]) -> Done {
+    let mut command = place.command(words);
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.output().unwrap().into()
+}
+
+#[test]
+fn where_permission_is_missing_that_is_said_and_not_that_there_are_no_runs() {
+    let place = ran();
+    for closed in [".oomctl", ".oomctl/runs", ".oomctl/runs/w"] {
+        let path = place.path(closed);
+        for folder in [".oomctl", ".oomctl/runs"] {
+            fs::set_permissions(place.path(folder), Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::set_permissions(
+            &path,
+            Permissions::from_mode(if is_root() { 0o700 } else { 0 }),
+        )
+        .unwrap();
+        let root = place.root.display().to_string();
+        for words in [
+            &["status"][..],
+            &["status", "w"],
+            &["history"],
+            &["history", &root],
+            &["report", "--to", "-"],
+        ] {
+            let done = as_colleague(&place, words);
+            assert_ne!(done.code, 0, "{closed}, {words:?}: {}", done.told());
+            assert!(!done.told().contains("no runs here"), "{}", done.told());
+            assert!(!done.told().contains("no such attempts"), "{}", done.told());
+            let why = ["Permission denied", "belongs to another user"];
+            assert!(
+                why.iter().any(|w| done.err.contains(w)),
+                "{closed}, {words:?}: {}",
+                done.told()
+            );
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn root_reads_the_runs_of_others_and_changes_none() {
+    if !is_root() {
+        return;
+    }
+    let place = ran();
+    for path in [".oomctl", ".oomctl/runs", ".oomctl/runs/w"] {
+        chown(place.path(path), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    place.run(&["status"]).ends(0).says(&["succeeded"]);
+    place.run(&["status", "w"]).ends(0).says(&["COMPLETED"]);
+    place.run(&["history"]).ends(0).says(&["COMPLETED"]);
+    for words in [["cancel", "w"], ["watch", "w"]] {
+        let done = place.run(&words);
+        assert_ne!(done.code, 0, "{}", done.told());
+        done.says(&["belongs to another user"]);
+    }
+}
