@@ -8,6 +8,7 @@ use super::kind;
 use super::particulars::{advise, as_the_project_says, figures, program, survived_figures};
 use super::phase::{self, Found, LOOP};
 use super::replicas;
+use super::prefix::body_of;
 use super::scheduler;
 use super::signatures::{Role, weight};
 use super::tenants::Ours;
@@ -99,7 +100,14 @@ fn end_before_restart(findings: &Findings<'_>, job: Option<&JobStatus>) -> Optio
             job.state,
             JobState::Preempted | JobState::NodeFail | JobState::BootFail | JobState::Requeued
         )
+    // `Exception: …` only says that somebody gave up: of what, the processes that ended before may have said.
+    let gave_up = |e: &&Event| {
+        let last_words = || e.texts.first().map_or("", |text| body_of(text).trim());
+        e.signature.weight <= weight::EXCEPTION && last_words().starts_with("Exception")
     };
+    let handled = first_of(events().filter(failed_handling));
+    };
+        Some(root) if gave_up(&root) => handled.filter(|e| e.dead && is_memory(e)).or(Some(root)),
     let message = |e: &&Event| matches!(e.signature.kind, "preempted" | "node_failure");
     let last = findings.events().filter(message).last()?;
     let restarted = match job {
