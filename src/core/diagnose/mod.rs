@@ -34,6 +34,7 @@ mod scanner;
 mod scheduler;
 mod sieve;
 mod signatures;
+mod tail;
 mod tenants;
 mod verdict;
 
