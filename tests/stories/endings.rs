@@ -24,6 +24,33 @@ fn a_failure_that_is_not_memory_is_1_after_one_attempt() {
 }
 
 #[test]
+fn an_oom_that_was_survived_is_neither_answered_nor_learned() {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "survive");
+    let done = place.run(&WATCH).ends(1);
+    done.says(&["KeyError: 'txt' at loom.py:61"]);
+    assert!(!place.has("argv.2"), "{}", done.told());
+    assert!(!place.has(".oomctl/fits.jsonl"), "{}", done.told());
+}
+
+#[test]
+fn an_end_without_a_reason_shows_the_exit_code_and_the_last_ten_lines() {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "mute");
+    let done = place.run(&WATCH).ends(1);
+    done.says(&["exit 7:0", "| row 5", "| row 14"]);
+    assert!(!done.told().contains("| row 4"), "{}", done.told());
+    let told = place
+        .run(&["diagnose", "--json", "weaver-1"])
+        .ends(0)
+        .json();
+    let told = &told["files"][0];
+    let last: Vec<String> = (5..=14).map(|row| format!("row {row}")).collect();
+    assert_eq!(told["last_lines"], serde_json::json!(last));
+    assert_eq!(told["exit"]["code"], 7);
+}
+
+#[test]
 fn wrong_usage_is_2() {
     let place = weaver::project("");
     for arguments in [

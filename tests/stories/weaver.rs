@@ -104,7 +104,7 @@ exec {% for word in launcher %}{{ word }} {% endfor %}{% for word in flags %}{{ 
 
 "#;
 
-/// `WEAVER` says what happens: `fits N` (default 2), `fail`, `host_oom`, `sleep`, `hang`.
+/// `WEAVER` says what happens: `fits N` (default 2), `fail`, `survive` an OOM and fail 150 rows on, `mute`, `host_oom`, `sleep`, `hang`.
 const TRAINER: &str = r#"#!/bin/bash
 attempt=$OOMCTL_ATTEMPT
 printf '%s\0' "$@" >"argv.$attempt"
@@ -120,6 +120,9 @@ oom() {
 case $1 in
   fits) if ((threads > $2)); then oom; exit 1; fi ;;
   fail) echo "Traceback (most recent call last):" >&2; echo "KeyError: 'shuttle'" >&2; exit 1 ;;
+  survive) oom; for ((row = 60; row <= 200; row += 10)); do echo "row done, step: $row, loss: 0.3" >&2; done
+    echo "Traceback (most recent call last):" >&2; echo '  File "/opt/weaver/loom.py", line 61, in shed' >&2; echo "KeyError: 'txt'" >&2; exit 1 ;;
+  mute) for ((row = 1; row <= 14; row++)); do printf 'row \033[1m%d\033[0m\n' $row >&2; done; exit 7 ;;
   host_oom) echo "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been OOM Killed." >&2; exit 137 ;;
   sleep) echo $$ >"pid.$attempt"; sleep 300 & echo $! >"child.$attempt"; wait; ;;
   hang) if ((attempt == 1)); then oom; sleep 300; fi ;;

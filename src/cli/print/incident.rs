@@ -9,7 +9,7 @@ use super::memory_bar::memory_bar;
 use super::run_view::evidence;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::diagnose::{Class, Evidence, EvidenceRole, Frame, Incident, Tri, sanitize};
-use crate::core::job::JobStatus;
+use crate::core::job::{ExitStatus, JobStatus};
 use crate::core::supervise::Explanation;
 use crate::core::units::Bytes;
 
@@ -56,6 +56,8 @@ pub struct IncidentView {
     exception: Option<String>,
     frame: Option<Frame>,
     progress_line: Option<String>,
+    exit: Option<ExitStatus>,
+    last_lines: Vec<String>,
     helps: Vec<String>,
     worse: Vec<String>,
     evidence: Vec<Evidence>,
@@ -100,6 +102,8 @@ impl IncidentView {
             exception: i.exception.clone(),
             frame: i.frame.clone(),
             progress_line: i.progress_line.clone(),
+            exit: i.exit,
+            last_lines: i.last_lines.clone(),
             helps: i.helps.clone(),
             worse: i.worse.clone(),
             evidence: i.evidence.clone(),
@@ -125,6 +129,10 @@ impl IncidentView {
         self.facts(&mut out);
         self.memory(&mut out, incident, unicode);
         self.proof(&mut out);
+        for (i, text) in self.last_lines.iter().enumerate() {
+            let name = if i == 0 { "ends with" } else { "" };
+            line(&mut out, name, &Paint(DIM, &clipped(text)).to_string());
+        }
         for (name, texts) in [
             ("helps", &self.helps),
             ("worse", &self.worse),

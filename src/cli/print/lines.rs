@@ -62,7 +62,7 @@ pub fn is_news(incident: &Incident) -> bool {
     let from_log = incident.evidence.iter().any(|e| !e.file.is_empty());
     match incident.kind.as_str() {
         "no_failure" => false,
-        "other" => from_log,
+        "other" => from_log || !incident.last_lines.is_empty(),
         _ => true,
     }
 }

@@ -199,6 +199,12 @@ impl Story {
                 for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
                     text.push_str(&format!("\n           {}", evidence(line)));
                 }
+                for line in &incident.last_lines {
+                    text.push_str(&format!(
+                        "\n           {}",
+                        Paint(DIM, &format!("| {line}"))
+                    ));
+                }
                 self.say(run, &text);
             }
             Fact::Decided { verdict, .. } => self.verdict(run, verdict),

@@ -242,6 +242,15 @@ pub(crate) const ADVICE: &[Advice] = &[
         source: "the message itself",
     },
     Advice {
+        kind: "bus_error",
+        helps: &[
+            "look whether /dev/shm or the file system is full, or a file that the program maps was cut off",
+            "another node, if it comes again there",
+        ],
+        worse: &["smaller batches change nothing"],
+        source: "signal(7), mmap(2): SIGBUS",
+    },
+    Advice {
         kind: "bug_triton_resources",
         helps: &[
             "smaller blocks or fewer stages of the kernel: on-chip shared memory, not the GPU's memory",

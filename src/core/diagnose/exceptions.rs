@@ -265,6 +265,11 @@ pub(crate) fn said(text: &str, body: &str) -> Option<&'static Signature> {
     (((may_begin && ERROR.is_match(body)) || level()) && serious()).then_some(&SAID)
 }
 
+/// Is it an exception of which only the name is known?
+pub(crate) fn is_unknown(signature: &Signature) -> bool {
+    signature.source == EXCEPTION.source
+}
+
 /// Does this line only carry what failed elsewhere?
 pub(crate) fn carries_another(signature: &Signature) -> bool {
     std::ptr::eq(signature, &OTHER)

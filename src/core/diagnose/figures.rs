@@ -92,7 +92,11 @@ impl Figures {
             }),
             requested: amount(&p.requested, text)
                 .or_else(|| p.desired.captures(text).and_then(|c| gib(&c, 1)))
-                .or_else(|| bytes(bare.as_ref()?, 1).or_else(|| bytes(bare.as_ref()?, 4))),
+                .or_else(|| {
+                    [1, 4, 5]
+                        .iter()
+                        .find_map(|group| bytes(bare.as_ref()?, *group))
+                }),
             total: amount(&p.total, text)
                 .or(total)
                 .or_else(|| bytes(bare.as_ref()?, 3)),
@@ -136,7 +140,7 @@ impl Figures {
             && self.allowed.is_none()
         {
             notes.push(format!(
-                "{free} were free for a request of {requested}: the driver refused for another reason than the sum (alignment, fragmentation, or a race with another process)"
+                "{free} were free for a request of {requested}: the driver refused for another reason than the sum (alignment, pieces that do not lie together, or a race with another process)"
             ));
         }
         if let Some(allowed) = self.allowed {
@@ -175,10 +179,10 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     let a = AMOUNT;
     Patterns {
         device: compiled(
-            r"\bGPU\s+(\d+)\s*(?:;|has\b)|Allocation on device (\d+)|(?:device:|/)(?:GPU|gpu):(\d+)|\bdevice (?:cuda|xpu|hip):(\d+)|\bCUDA device ordinal (\d+)|(?:NPU|XPU)\s+(\d+)\s*(?:;|has\b)|:\d+:\d+ \[(\d+)\] \S+ ?NCCL WARN|\bGPU_(\d+)_bfc\b",
+            r"\bGPU\s+(\d+)\s*(?:;|has\b)|Allocation on device (\d+)|(?:device:|/)(?:GPU|gpu):(\d+)|\bdevice (?:cuda|xpu|hip):(\d+)|\bCUDA device ordinal (\d+)|(?:NPU|XPU)\s+(\d+)\s*(?:;|has\b)|:\d+:\d+ \[(\d+)\] (?:\S+ ?)?NCCL (?:WARN|INFO)|(?:CUDA|ROCm)(\d+) buffer|MiB on device (\d+)\b|\bGPU_(\d+)_bfc\b",
         ),
         requested: compiled(&format!(
-            r"(?:[Tt]ried\s+to\s+allocate|trying\s+to\s+allocate|out of memory to allocate|[Oo]ut of memory allocating|[Ff]ailed to allocate request for|Failed to CUDA calloc|[Aa]ttempting to (?:allocate|reserve)|Unable to allocate|\bRequested\s*:)\s*{a}"
+            r"(?:[Tt]ried\s+to\s+allocate|trying\s+to\s+allocate|out of memory to allocate|[Oo]ut of memory allocating|[Ff]ailed to allocate request for|Failed to CUDA calloc|[Aa]ttempting to (?:allocate|reserve)|Unable to allocate|alloc_buffer: allocating|\bRequested\s*:)\s*{a}"
         )),
         desired: compiled(r"desired GPU memory utilization \([\d.]+, ([\d.]+) GiB\)"),
         startup: compiled(r"Free memory on device(?: \w+:\d+)? \(([\d.]+)/([\d.]+) GiB\)"),
@@ -202,7 +206,7 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
         allowed: compiled(&format!(r"{a}\s*allowed\b")),
         pools: compiled(&format!(r"{a}\s*allocated\s*in\s*private\s*pools")),
         bare: compiled(
-            r"\brequired\s*:(\d+)\s*\|\s*free\s*:(\d+)\s*\|\s*total\s*:(\d+)|\bto allocate buffer: (\d+)",
+            r"\brequired\s*:(\d+)\s*\|\s*free\s*:(\d+)\s*\|\s*total\s*:(\d+)|\bto allocate buffer: (\d+)|failed to allocate \w+ buffer of size (\d+)",
         ),
     }
 });

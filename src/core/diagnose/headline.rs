@@ -1,17 +1,28 @@
 //! An incident in one line.
 
-use super::incident::{Class, Incident};
+use super::frame::Frame;
+use super::incident::{Class, EvidenceRole, Incident};
 use super::kind;
+use super::prefix::body_of;
+
+/// Characters of a program's own words.
+const WORDS: usize = 160;
 
 impl Incident {
     /// One line for people: *GPU 1 ran out of memory in actor_update: 2.00 GiB requested, 1.10 GiB free
     /// of 79.18 GiB*.
     #[must_use]
     pub fn headline(&self) -> String {
+        if let Some(words) = self.last_words() {
+            return words;
+        }
         let mut line = match self.class {
             Class::GpuOom => format!("{} {}", self.device(), self.words()),
             _ => self.words(),
         };
+        if let Some(exit) = self.exit {
+            line.push_str(&format!(" (exit {exit})"));
+        }
         if self.phase != "unknown" && self.kind != "no_failure" {
             line.push_str(&format!(" in {}", self.phase));
         }
@@ -22,6 +33,23 @@ impl Incident {
             line.push_str(" (survived)");
         }
         line
+    }
+
+    /// What the program said last, where only that is known: *KeyError: 'txt' at train.py:61*.
+    fn last_words(&self) -> Option<String> {
+        let root = self
+            .evidence
+            .first()
+            .filter(|e| e.role == EvidenceRole::Root)?;
+        let cut = |text: &str| text.chars().take(WORDS).collect::<String>();
+        match root.signature.as_str() {
+            "python_exception" | "python_exception_config" => {
+                let place = self.frame.as_ref().map(place).unwrap_or_default();
+                Some(format!("{}{place}", cut(self.exception.as_ref()?)))
+            }
+            "bus_error" | "error_message" => Some(cut(body_of(&root.text).trim())),
+            _ => None,
+        }
     }
 
     fn words(&self) -> String {
@@ -55,4 +83,11 @@ impl Incident {
         }
         (!parts.is_empty()).then(|| parts.join(", "))
     }
+}
+
+/// ` at train.py:61`
+fn place(frame: &Frame) -> String {
+    let name = frame.file.rsplit(['/', '\\']).next().unwrap_or_default();
+    let line = frame.line.map(|line| format!(":{line}"));
+    format!(" at {name}{}", line.unwrap_or_default())
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::frame::Frame;
+use crate::core::job::ExitStatus;
 use crate::core::units::Bytes;
 
 /// The class of a failure: which family of remedies applies.
@@ -177,6 +178,12 @@ pub struct Incident {
     /// The latest line that showed progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_line: Option<String>,
+    /// How the job ended, by the scheduler's count, where no signature tells why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitStatus>,
+    /// The last lines of the log, where no signature tells why it ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_lines: Vec<String>,
     /// What helps, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub helps: Vec<String>,
@@ -222,6 +229,8 @@ impl Incident {
             exception: None,
             frame: None,
             progress_line: None,
+            exit: None,
+            last_lines: Vec::new(),
             helps: Vec::new(),
             worse: Vec::new(),
             evidence: Vec::new(),

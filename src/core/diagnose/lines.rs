@@ -84,6 +84,25 @@ pub(crate) fn windows(length: usize) -> impl Iterator<Item = (usize, usize, usiz
     })
 }
 
+/// Calls `each` with the first match in every line that has one.
+pub(crate) fn each_line(
+    block: &[u8],
+    find: impl Fn(usize) -> Option<usize>,
+    mut each: impl FnMut(usize),
+) {
+    let mut from = 0;
+    while from < block.len()
+        && let Some(at) = find(from)
+    {
+        each(at.min(block.len() - 1));
+        let rest = block.get(at..).unwrap_or_default();
+        from = match memchr::memchr2(b'\n', b'\r', rest) {
+            Some(end) => at + end + 1,
+            None => block.len(),
+        };
+    }
+}
+
 /// Takes what a [`Splitter`] hands out, in order.
 pub(crate) trait Sink {
     /// Takes whole lines; returns how many newlines they hold.

@@ -6,10 +6,11 @@
 
 use super::events::Events;
 use super::incident::Progress;
-use super::lines::{Block, Piece, Sink, WINDOW};
+use super::lines::{Block, Piece, Sink, WINDOW, each_line};
 use super::prefix::Line;
 use super::progress::{self, Patterns};
 use super::reader::{Reader, SourceText};
+use super::rising;
 use super::sieve::{Bar, Found, Hit, SIEVE, Shown, What};
 use super::signatures::UserTable;
 use super::tenants::Ours;
@@ -37,6 +38,8 @@ struct Cursor<'f> {
     done: usize,
     /// The latest line is known up to here.
     noted: usize,
+    /// What lies before was asked whether it counts.
+    counted_to: usize,
     /// A line that shows progress and need not be looked at yet.
     bar: Option<(usize, Shown)>,
     /// The latest announcement of a phase.
@@ -51,6 +54,7 @@ impl<'f> Cursor<'f> {
             found,
             done: 0,
             noted: 0,
+            counted_to: 0,
             bar: None,
             ambient: None,
             counted: (0, 0),
@@ -102,6 +106,7 @@ impl Sink for Pass<'_> {
             }
         }
         self.catch_up(&block, &mut cursor);
+        self.count_up_to(&block, &mut cursor, block.bytes.len());
         self.text.note_last_line(&block.bytes[cursor.noted..]);
         let newlines = found.newlines as u64;
         *self.found = found;
@@ -168,6 +173,9 @@ impl Pass<'_> {
 
     /// A line, or a window of one, of which everything is known.
     fn see(&mut self, piece: Piece<'_>, seen: &Seen) {
+        if piece.starts_line && self.events.waits(self.source) {
+            self.count(piece.bytes);
+        }
         let attentive = self.attentive();
         if attentive || seen.read || self.table.may_match(piece.bytes) {
             let line = Line::read(piece);
@@ -189,6 +197,30 @@ impl Pass<'_> {
             let patterns = self.patterns;
             self.reader().progress(&line, piece.bytes, &patterns.list);
         }
+    }
+
+    /// Takes a line that may count, while a failure waits for its meaning.
+    fn count(&mut self, line: &[u8]) {
+        if let Some((count, printer)) = rising::read(line) {
+            self.events.count(self.source, &count, printer);
+        }
+    }
+
+    /// The same for the lines before a byte that nothing else reads.
+    fn count_up_to(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>, to: usize) {
+        let from = cursor.counted_to;
+        cursor.counted_to = from.max(to);
+        if from >= to || !self.events.waits(self.source) {
+            return;
+        }
+        each_line(
+            &block.bytes[from..to],
+            |at| rising::next_in(&block.bytes[from..to], at),
+            |at| {
+                let (start, end) = block.line_at(from + at);
+                self.count(&block.bytes[start..end]);
+            },
+        );
     }
 
     /// Adds the lines in which a project's own signatures and patterns could matter. These have their
@@ -338,6 +370,8 @@ impl Pass<'_> {
     fn line(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>, at: usize) {
         self.catch_up(block, cursor);
         let (start, end) = block.line_at(at);
+        self.count_up_to(block, cursor, start);
+        cursor.counted_to = cursor.counted_to.max(end + 1);
         let number = cursor.line(block, start);
         self.text
             .note_last_line(&block.bytes[cursor.noted.min(start)..start]);
@@ -355,21 +389,6 @@ impl Pass<'_> {
         }
         cursor.done = end + 1;
         cursor.noted = cursor.done.min(block.bytes.len());
-    }
-}
-
-/// Calls `each` with the first match in every line that has one.
-fn each_line(block: &[u8], find: impl Fn(usize) -> Option<usize>, mut each: impl FnMut(usize)) {
-    let mut from = 0;
-    while from < block.len()
-        && let Some(at) = find(from)
-    {
-        each(at.min(block.len() - 1));
-        let rest = block.get(at..).unwrap_or_default();
-        from = match memchr::memchr2(b'\n', b'\r', rest) {
-            Some(end) => at + end + 1,
-            None => block.len(),
-        };
     }
 }
 

@@ -7,6 +7,7 @@
 use std::cell::OnceCell;
 use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +98,7 @@ impl Line {
             offset: piece.offset,
             number: piece.line,
             printer: Printer {
-                rank: number_after(&["Rank", "rank"], &[' ', '='], prefix),
+                rank: number_after(&["Rank", "rank", "RANK"], &[' ', '='], prefix),
                 pid: number_after(&["pid="], &[], prefix),
             },
             level: level_of(prefix),
@@ -126,7 +127,7 @@ impl Line {
 const PARTS: [&str; 15] = [
     r"(?:> ?)+",                                             // a quotation
     r"\([A-Za-z_][\w.]*(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray, vLLM
-    r"\[[Rr]ank ?\d+\]:? ?",                                 // torchrun
+    r"\[(?:[Rr]ank|RANK) ?\d+\]:? ?",                        // torchrun, DeepSpeed
     r" {0,3}\d{1,4}: ",                                      // srun -l
     r"\[\d+\] ",                                             // log viewers, mpirun
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]{0,32}(?:,? [EWIF] \d+ \d+)?\]?:? ?(?:- )?",
@@ -198,7 +199,12 @@ fn may_begin_prefix(text: &[u8]) -> bool {
         Some(b'>' | b'(' | b' ' | b'|') => true,
         Some(b'[') => {
             let next = text.get(1);
-            level(next) || number(next) || matches!(text, [_, b'R' | b'r', b'a', b'n', b'k', ..])
+            level(next)
+                || number(next)
+                || matches!(
+                    text,
+                    [_, b'R' | b'r', b'a', b'n', b'k', ..] | [_, b'R', b'A', b'N', b'K', ..]
+                )
         }
         first if level(first) || number(first) || first == Some(&b'S') => true,
         _ => {
@@ -292,13 +298,24 @@ pub(crate) fn level_of(before: &str) -> Level {
 /// The last rank named in `text`.
 pub(crate) fn rank_in(text: &str) -> Option<u32> {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-        compiled(r"\[[Rr]ank ?(\d+)\]|\brank=(\d+)|\blocalRank (\d+)|\blocal_rank: (\d+) \(pid")
+        compiled(
+            r"\[(?:[Rr]ank|RANK) ?(\d+)\]|\b[Rr]ank ?[=:] ?(\d+)|\bon [Rr]ank (\d+)|\blocalRank (\d+)|\blocal_rank: (\d+) \(pid",
+        )
     });
-    if !text.contains("ank") {
+    if !text.contains("ank") && !text.contains("ANK") {
         return None;
     }
     let last = NAMED.captures_iter(text).last()?;
     last.iter().skip(1).flatten().next()?.as_str().parse().ok()
+}
+
+/// `rank      : 3 (local_rank: 3)` of torchrun's summary.
+pub(crate) fn summary_rank(text: &str) -> Option<u32> {
+    static RANK: LazyLock<Regex> =
+        LazyLock::new(|| compiled(r"\brank\s*: (\d+) \(local_rank: \d+\)"));
+    static NAMED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("(local_rank:"));
+    NAMED.find(text.as_bytes())?;
+    RANK.captures(text)?.get(1)?.as_str().parse().ok()
 }
 
 fn stamp_of(prefix: &str) -> Option<Stamp> {
@@ -363,6 +380,7 @@ mod tests {
             "(VllmWorker rank=3 pid=1090) ERROR 06-05 06:18:13 [multiproc_executor.py:470] M",
             "ERROR 06-30 13:53:19 [core.py:515] M",
             "[rank3]: M",
+            "[RANK 3] M",
             "[rank3]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] M",
             "[80746] [rank0]:M",
             "0: M",
@@ -400,5 +418,16 @@ mod tests {
         let old_year = read("INFO 12-31 23:59:59 [a.py:4] M").stamp.unwrap();
         assert!(old_year.before(new_year));
         assert_eq!(rank_in("bar [rank5]:[E x] [Rank 5] Watchdog"), Some(5));
+        for text in [
+            "it failed on rank 1 of 8",
+            "[RANK 1] x",
+            "rank : 1 x",
+            "rank=1",
+        ] {
+            assert_eq!(rank_in(text), Some(1), "{text}");
+        }
+        for text in ["LoRA rank 16", "lora_rank: 16", "on ranks 1 and 2"] {
+            assert_eq!(rank_in(text), None, "{text}");
+        }
     }
 }

@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::ascii::ascii;
 use super::clean::sanitize;
 use super::context::{Context, Part};
 use super::events::{Event, Events};
@@ -15,7 +13,7 @@ use super::exceptions;
 use super::frame::{Frame, Shape};
 use super::lines::windows;
 use super::phase::{self, Found};
-use super::prefix::{Level, Line, Stamp, level_of, rank_in};
+use super::prefix::{Level, Line, Stamp, level_of, rank_in, summary_rank};
 use super::progress::{ProgressPattern, Shown, Track, shown};
 use super::sieve::Held;
 use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
@@ -358,9 +356,20 @@ impl Reader<'_> {
         event
     }
 
+    /// Is it an entry behind `Root Cause (first observed failure):`? What stands before it came later.
+    fn is_root_of_summary(&self, line: &Line) -> bool {
+        const ENTRY: u64 = 6;
+        let latest = self.events.latest(self.source);
+        latest.is_some_and(|e| {
+            e.line + ENTRY >= line.number && e.texts.iter().any(|t| t.contains("Root Cause"))
+        })
+    }
+
     /// The last line of a traceback that no signature knows.
     fn exception(&mut self, line: &Line, in_traceback: bool) {
-        if let Some(rank) = summary_rank(&line.text) {
+        if let Some(rank) = summary_rank(&line.text)
+            && self.is_root_of_summary(line)
+        {
             self.text.summary_rank.get_or_insert(rank);
         }
         if line.level == Level::Mild && !in_traceback {
@@ -384,15 +393,4 @@ impl Reader<'_> {
             self.fail(line, signature, 0, in_traceback);
         }
     }
-}
-
-/// `rank      : 3 (local_rank: 3)` of torchrun's summary, whose first entry is the first failure seen.
-fn summary_rank(text: &str) -> Option<u32> {
-    static RANK: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(&ascii(r"\brank\s*: (\d+) \(local_rank: \d+\)"))
-            .expect("a constant, compiled by the tests of this file")
-    });
-    static NAMED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("(local_rank:"));
-    NAMED.find(text.as_bytes())?;
-    RANK.captures(text)?.get(1)?.as_str().parse().ok()
 }

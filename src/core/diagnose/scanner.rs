@@ -19,6 +19,7 @@ use super::progress::{Patterns, ProgressPattern, Track};
 use super::reader::{LAST_LINE, SourceText};
 use super::sieve::Found;
 use super::signatures::{UserSignature, UserTable};
+use super::tail::Tail;
 use super::tenants::Ours;
 use super::verdict::{self, Findings};
 
@@ -74,6 +75,8 @@ pub(crate) struct Source {
     pub name: String,
     pub(super) splitter: Splitter,
     pub(super) text: SourceText,
+    #[serde(default)]
+    tail: Tail,
     /// Nothing was fed since registration or restart: the next offset is taken as it comes.
     fresh: bool,
 }
@@ -125,6 +128,7 @@ impl Scanner {
             name: sanitize(name.as_bytes()),
             splitter: Splitter::new(),
             text: SourceText::default(),
+            tail: Tail::default(),
             fresh: true,
         });
         SourceId(self.sources.len() - 1)
@@ -152,7 +156,9 @@ impl Scanner {
         } else if offset > position {
             self.finish_source(source);
             self.sources[source.0].splitter.restart_at(offset);
+            self.sources[source.0].tail = Tail::default();
         }
+        self.sources[source.0].tail.take(bytes);
         let (splitter, mut pass) = self.pass(source.0);
         splitter.feed(bytes, &mut pass);
     }
@@ -167,6 +173,7 @@ impl Scanner {
         // Its unfinished line is of the earlier run too, also when nothing follows.
         file.splitter.restart_at(file.splitter.position());
         file.text = SourceText::default();
+        file.tail = Tail::default();
         file.text.earlier = true;
         self.events.forget(source.0);
     }
@@ -219,6 +226,7 @@ impl Scanner {
             since: 0,
             unfinished: self.sources.iter().find_map(Source::unfinished),
             progress_line: self.progress_line(),
+            tails: self.sources.iter().map(|s| &s.tail).collect(),
             ambient: self
                 .sources
                 .iter()

@@ -731,3 +731,22 @@ proptest! {
         prop_assert_eq!(said(false), said(true));
     }
 }
+
+#[test]
+fn an_end_that_nothing_explains_is_told_with_its_exit_code_and_its_last_lines() {
+    let lines: Vec<String> = (1..=14)
+        .map(|i| format!("\u{1b}[1mline {i}\u{1b}[0m\u{7}\n"))
+        .collect();
+    let scanner = scan(&[("slurm.err", &lines.concat()), ("slurm.out", "")]);
+    let incident = scanner.verdict(Some(&job(JobState::Failed, 3, 0)));
+    assert_eq!(
+        incident.headline(),
+        "the job failed for a reason that its log does not tell (exit 3:0)"
+    );
+    let last: Vec<String> = (5..=14).map(|i| format!("line {i}")).collect();
+    assert_eq!(incident.last_lines, last);
+    let well = scanner.verdict(Some(&job(JobState::Completed, 0, 0)));
+    assert_eq!((well.exit, well.last_lines.len()), (None, 0));
+    let known = scan(&[("slurm.err", OOM)]).verdict(Some(&job(JobState::Failed, 1, 0)));
+    assert_eq!((known.exit, known.last_lines.len()), (None, 0));
+}

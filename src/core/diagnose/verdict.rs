@@ -3,13 +3,16 @@
 use crate::core::job::{JobState, JobStatus};
 
 use super::events::{Event, Events};
+use super::exceptions;
 use super::incident::{Class, Evidence, EvidenceRole, Incident, Progress};
 use super::kind;
 use super::particulars::{advise, as_the_project_says, figures, program, survived_figures};
 use super::phase::{self, Found, LOOP};
+use super::prefix::body_of;
 use super::replicas;
 use super::scheduler;
 use super::signatures::{Role, weight};
+use super::tail::Tail;
 use super::tenants::Ours;
 
 /// Confirmations that an incident carries.
@@ -40,6 +43,8 @@ pub(crate) struct Findings<'a> {
     pub ambient: Option<Found>,
     /// The latest line that showed progress.
     pub progress_line: Option<String>,
+    /// The end of each file.
+    pub tails: Vec<&'a Tail>,
 }
 
 impl<'a> Findings<'a> {
@@ -47,6 +52,18 @@ impl<'a> Findings<'a> {
     pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> + use<'a> {
         let since = self.since;
         self.events.iter().filter(move |e| e.order > since)
+    }
+
+    /// The last lines of the file of an event, or else of one that errors are written to, or of the last.
+    fn last_lines(&self, root: Option<&Event>) -> Vec<String> {
+        let errors = || self.files.iter().rposition(|name| name.ends_with(".err"));
+        let first = root.map(|e| e.source).or_else(errors);
+        let rest = (0..self.tails.len()).rev();
+        let mut lines = first
+            .into_iter()
+            .chain(rest)
+            .map(|at| self.tails[at].lines());
+        lines.find(|lines| !lines.is_empty()).unwrap_or_default()
     }
 
     fn evidence(&self, event: &Event, role: EvidenceRole) -> Evidence {
@@ -83,11 +100,16 @@ fn text_root<'a>(findings: &Findings<'a>) -> Option<&'a Event> {
     let heavy = |e: &Event| is_memory(e) || e.signature.weight >= weight::SPECIFIC;
     let failed_handling =
         |e: &&Event| e.is_cause() && heavy(e) && e.handled && !e.survived && (e.dead || e.traced);
+    // `Exception: …` only says that somebody gave up: of what, the processes that ended before may have said.
+    let gave_up = |e: &&Event| {
+        let last_words = || e.texts.first().map_or("", |text| body_of(text).trim());
+        e.signature.weight <= weight::EXCEPTION && last_words().starts_with("Exception")
+    };
+    let handled = first_of(events().filter(failed_handling));
     match open {
+        Some(root) if gave_up(&root) => handled.filter(|e| e.dead && is_memory(e)).or(Some(root)),
         Some(root) if root.is_cause() => Some(root),
-        other => first_of(events().filter(failed_handling))
-            .or(other)
-            .or(findings.unfinished),
+        other => handled.or(other).or(findings.unfinished),
     }
 }
 
@@ -150,6 +172,13 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
         advise(&mut incident);
     }
     incident.progress_line.clone_from(&findings.progress_line);
+    let told = |job: &JobStatus| matches!(job.state, JobState::Completed | JobState::Cancelled);
+    let explained = !matches!(incident.kind.as_str(), "other" | "no_failure")
+        && !root.is_some_and(|e| exceptions::is_unknown(e.signature));
+    if !explained && !job.is_some_and(told) {
+        incident.exit = job.and_then(|job| job.exit);
+        incident.last_lines = findings.last_lines(root);
+    }
     if root.is_some_and(|e| e.signature.id == "unfinished_traceback") {
         incident.notes.push(
             "the log ends inside a traceback: its last line, which tells the cause, is missing"
@@ -230,7 +259,7 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
     });
     if matches!(incident.class, Class::GpuOom | Class::EngineMemory) {
         figures(&mut incident, findings, root, &same);
-    } else if incident.kind == "hw_error" {
+    } else if incident.class == Class::NotOom {
         incident.device_index = root.figures().device;
     }
     steps(&mut incident, findings);

@@ -58,12 +58,17 @@ pub(super) const TABLE: &[Signature] = &[
     Signature {
         id: "hw_ecc",
         literals: &[
-            "uncorrectable ECC error",
+            "ncorrectable ECC error",
+            "ouble-bit ECC error",
+            "ouble Bit ECC Error",
             "CUDA_ERROR_ECC_UNCORRECTABLE",
+            "hipErrorECCNotCorrectable",
             "UNCORRECTABLE MEMORY ERROR",
             "uncorrectable NVLink error",
+            "ncorrected hardware memory error",
+            "due to hardware memory corruption",
         ],
-        source: "CUDA runtime and driver; Slurm",
+        source: "CUDA and HIP runtime and driver; DCGM; Slurm; Linux mm/memory-failure.c and arch/x86 mce",
         example: "RuntimeError: CUDA error: uncorrectable ECC error encountered",
         ..HARDWARE
     },

@@ -10,6 +10,7 @@ mod host;
 mod infrastructure;
 mod lookalikes;
 mod schedulers;
+mod starting;
 mod transport;
 mod user;
 
@@ -153,6 +154,7 @@ const TABLES: &[&[Signature]] = &[
     gpu::TABLE,
     host::TABLE,
     schedulers::TABLE,
+    starting::TABLE,
     transport::TABLE,
     infrastructure::TABLE,
 ];
