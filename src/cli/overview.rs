@@ -10,6 +10,7 @@ use super::print::row::Row;
 use super::print::run_view::run_view;
 use super::runs::{self, Stored};
 use crate::drive::RunFolder;
+use crate::io::files::check_ours;
 use crate::io::index::{Index, Stamp};
 
 /// Runs of a project, each in one of the three.
@@ -51,8 +52,10 @@ pub fn of(project: &Path, names: &[String], now: Timestamp) -> Overview {
             Err(failure) => found.damaged.push((name.clone(), failure)),
         }
     }
-    // Where it cannot be written it is slower next time.
-    drop(index.store(|run| runs_dir.join(run).exists()));
+    // Where it cannot be written it is slower next time. Root leaves no file of its own among those of others.
+    if check_ours(&runs_dir).is_ok() {
+        drop(index.store(|run| runs_dir.join(run).exists()));
+    }
     found
 }
 

@@ -39,7 +39,11 @@ pub struct Args {
 /// Runs `oomctl report`. Of runs that are not over it tells what has happened so far.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
-    let rows = rows(&project, &names(&project, &args.runs)?);
+    let names = names(&project, &args.runs)?;
+    let rows = rows(&project, &names);
+    if let ([], Some(unread)) = (rows.as_slice(), names.first()) {
+        runs::open(&project, unread)?;
+    }
     let report = gathered(&project, &title(args, &rows, &project), &rows)?;
     if args.json {
         print::json(&report)?;

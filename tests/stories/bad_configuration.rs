@@ -231,7 +231,7 @@ fn a_number_alone_is_mib_where_sbatch_says_so_and_refused_elsewhere() {
         "preset: weaver\nknobs: { gpu_memory: '80' }\n",
     ] {
         let refused = bare(yaml).run(&["plan"]).ends(5);
-        refused.says(&["`80` has no unit: 80GiB?", "oomctl.yaml:2"]);
+        refused.says(&["got `80` without a unit: 80GiB?", "oomctl.yaml:2"]);
     }
     let flag = bare("preset: weaver\n").run(&["plan", "--set", "gpu_memory=80"]);
     flag.ends(5).says(&["80GiB?"]);

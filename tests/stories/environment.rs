@@ -137,7 +137,7 @@ fn variables_of_an_outer_job_do_not_reach_the_inner_one() {
 #[test]
 fn the_environment_of_a_run_can_be_entered_outside_of_its_job() {
     let place = super::place::Place::example();
-    place.run(&["render", "--out", "files"]).ends(0);
+    place.run(&["render", "--to", "files"]).ends(0);
     let done = place.shell("bash files/environment.sh bash -c 'echo in $RAY_TMPDIR'");
     done.ends(0).says(&["in /"]);
 }

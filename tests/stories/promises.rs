@@ -63,7 +63,7 @@ fn the_run_of_another_user_is_not_trusted() {
         println!("skipped: only root can give a folder away");
         return;
     }
-    for command in ["watch", "status"] {
+    for command in ["watch", "cancel"] {
         let done = place.run(&[command, "weaver-1"]).ends(7);
         done.says(&["belongs to another user"]);
     }

@@ -184,7 +184,7 @@ fn a_smaller_model_is_taken_only_where_that_is_allowed_and_the_gpu_is_small() {
 #[test]
 fn the_rule_of_thumb_stands_beside_the_memory_model() {
     let place = Place::example_named("swarm");
-    let gpu = "gpu_memory=80000000000";
+    let gpu = "gpu_memory=80GB";
     let done = place
         .run(&["estimate", "--set", gpu, "--json"])
         .ends(0)

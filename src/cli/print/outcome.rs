@@ -39,11 +39,11 @@ pub fn cannot_fit(shortfall: &Shortfall) -> String {
     }
     // Where the expectation alone would fit, doubt about it is what is in the way.
     let verdict = match shortfall.least_bytes < shortfall.gpu_bytes {
-        true => "does not fit surely enough on this hardware",
-        false => "cannot fit on this hardware",
+        true => "does not fit surely enough on this hardware: ",
+        false => "cannot fit on this hardware: ",
     };
     format!(
-        "{verdict}: {:.0} GiB are expected on each of {} GPUs ({}), which have {:.0} GiB; probability to fit {:.2}",
+        "{verdict}{:.0} GiB are expected on each of {} GPUs ({}), which have {:.0} GiB; probability to fit {:.2}",
         shortfall.least_bytes.gib(),
         shortfall.gpus,
         phase_name(&shortfall.phase),

@@ -122,7 +122,10 @@ impl Kind {
             Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Size => Bytes::parse(text)
                 .map(|_| Value::Text(text.to_owned()))
-                .map_err(|what| format!("expected {}: {what}", self.noun())),
+                .map_err(|_| match text.parse::<f64>() {
+                    Ok(_) => format!("{} without a unit: {text}GiB?", expected()),
+                    Err(_) => expected(),
+                }),
             Self::SlurmSize => Self::Size.parse(&with_mib(text)),
             Self::Duration => parse_duration_s(text)
                 .map(|s| Value::Text(slurm_time(s)))
