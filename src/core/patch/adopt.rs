@@ -67,7 +67,7 @@ impl<'a> Adoption<'a> {
         }
         let sure = stack.is_some_and(|s| {
             let mut likeness = calls.iter().map(|at| s.likeness(&reading.calls[*at]));
-            likeness.all(|l| l >= SURE)
+            likeness.all(|l| l.weight() >= SURE)
         });
         Self {
             given,
