@@ -19,19 +19,19 @@ use oomctl::core::recipe::{Kind, KnobSetFile, PresetFile, Value};
 const MOST_RUNGS: usize = 24;
 
 /// A set of scripts.
-struct Set {
-    name: String,
-    submission: Submission,
+pub(super) struct Set {
+    pub name: String,
+    pub submission: Submission,
     expected: Vec<(String, String)>,
     changes: Vec<String>,
-    files: BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
 }
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-fn files_in(name: &str) -> Vec<PathBuf> {
+pub(super) fn files_in(name: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(name)).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
     paths.retain(|p| p.is_file() && p.extension().is_some());
@@ -78,7 +78,7 @@ fn pairs(text: &str) -> Vec<(String, String)> {
     text.split_whitespace().filter_map(pair).collect()
 }
 
-fn read_set(path: &Path) -> Set {
+pub(super) fn read_set(path: &Path) -> Set {
     let text = std::fs::read_to_string(path).unwrap();
     let (head, rest) = text.split_once("\n-- ").unwrap();
     let lines = |key: &str| -> Vec<String> {

@@ -14,6 +14,7 @@ mod crash;
 mod data_parallel;
 mod diagnose;
 mod diagnosis;
+mod differential;
 mod dimensions;
 mod doctor;
 mod endings;

@@ -193,7 +193,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
     let cases: [(&str, &[u8], &str); 4] = [
         ("binary", b"\x7fELF\0\x01", "is binary"),
         ("empty", b"\n", "is empty"),
-        ("plain", b"echo x\n", "does not begin with `#!`"),
+        ("plain.py", b"print(1)\n", "does not begin with `#!`"),
         ("dos", b"#!/bin/bash\r\necho x\r\n", "DOS line ends"),
     ];
     for (name, text, says) in cases {
@@ -414,4 +414,151 @@ fn a_job_of_somebody_else_and_one_that_nobody_knows_are_left_alone() {
         .ends(2)
         .says(&["Slurm knows no such job", "hint:"]);
     assert!(!place.root.join(".oomctl/runs").exists());
+}
+
+#[test]
+fn a_script_without_an_interpreter_is_planned_and_run_and_its_copy_gets_one() {
+    let place = place();
+    place.write("plain.sh", JOB.strip_prefix("#!/bin/bash\n").unwrap());
+    let plan = place.run(&["plan", "plain.sh"]).ends(0);
+    plan.says(&["plain.sh names no interpreter; our copy of it begins with `#!/bin/bash`"]);
+    let words = ["submit", "--yes", "--watch", "--run", "r", "plain.sh"];
+    place.run(&words).ends(0);
+    let copy = place.read(".oomctl/runs/r/attempt-1/plain.sh");
+    assert!(
+        copy.starts_with("#!/bin/bash\n#SBATCH --job-name=gems\n"),
+        "{copy}"
+    );
+}
+
+#[test]
+fn a_program_that_is_given_no_knob_is_one_that_no_preset_knows() {
+    let place = place();
+    place.write("web.slurm", "#!/bin/bash\npython -m http.server 8000\n");
+    let plan = place.run(&["plan", "web.slurm"]).ends(0);
+    plan.says(&["no preset knows what this starts"]);
+}
+
+/// A launch with the longest response and the token budget still to be put in.
+const BUDGET: &str = "#!/bin/bash
+#SBATCH --gres=gpu:8
+if [ -e long ]; then RESPONSE=2048; else RESPONSE=1024; fi
+python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
+  data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 \\
+  data.max_prompt_length=1024 data.max_response_length=RESPONSE_HERE \\
+  actor_rollout_ref.actor.use_dynamic_bsz=True \\
+  actor_rollout_ref.actor.ppo_max_token_len_per_gpu=BUDGET_HERE \\
+  actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=8 \\
+  trainer.n_gpus_per_node=8 trainer.nnodes=1
+";
+
+/// Knobs of all changes that the attempts of a plan declare, and all that the last diff adds.
+fn moved(place: &Place, script: &str) -> (Vec<String>, String) {
+    let view = place.run(&["plan", "--json", script]).ends(0).json();
+    assert_eq!(view["problem"], serde_json::Value::Null, "{view}");
+    let attempts = view["attempts"].as_array().unwrap();
+    let rungs = attempts.iter().flat_map(|a| a["rungs"].as_array().unwrap());
+    let changes = rungs.flat_map(|r| r["changes"].as_array().unwrap());
+    let knobs = changes.map(|c| c["knob"].as_str().unwrap().to_owned());
+    let diff = attempts.last().unwrap()["diff"].as_str().unwrap();
+    let added = diff.lines().filter(|l| l.starts_with('+'));
+    (knobs.collect(), added.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn a_patch_has_no_value_that_no_rung_declares() {
+    let place = place();
+    let computed = "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=";
+    let text = BUDGET.replace("RESPONSE_HERE", "4096");
+    let text = text.replace("BUDGET_HERE", "24576");
+    let text = text.replace("nnodes=1", &format!("nnodes=1 {computed}$(cat budget)"));
+    place.write("run.slurm", &text);
+    let (knobs, added) = moved(&place, "run.slurm");
+    let budget = "ppo_max_token_len_per_gpu".to_owned();
+    assert!(knobs.contains(&budget), "{knobs:?}");
+    // The preset would compute the one budget of the other; the script computes it itself, and no rung moves it.
+    assert!(!added.contains(&format!("{computed}1")), "{added}");
+}
+
+#[test]
+fn no_default_stands_in_for_a_length_that_is_given_under_a_condition() {
+    let place = place();
+    let text = BUDGET.replace("RESPONSE_HERE", "$RESPONSE");
+    let text = text.replace("BUDGET_HERE", "3072");
+    place.write("run.slurm", &text);
+    let (knobs, added) = moved(&place, "run.slurm");
+    // 3072 tokens are the longest sequence that the script may have; the default response would allow half of it.
+    let budget = |knob: &String| knob.contains("max_token_len");
+    assert!(!knobs.iter().any(budget), "{knobs:?}\n{added}");
+    let done = place.run(&["plan", "run.slurm"]).ends(0);
+    done.says(&["it depends on max_response_length, which is not known"]);
+}
+
+#[test]
+fn a_script_that_breaks_a_rule_is_believed_and_the_ladder_climbed() {
+    let place = place();
+    let text = BUDGET.replace("RESPONSE_HERE", "2048");
+    let text = text.replace("BUDGET_HERE", "6144");
+    let text = text.replace("data.train_batch_size=64", "data.train_batch_size=0");
+    let text = text.replace("rollout.name=vllm", "rollout.name=trtllm");
+    place.write("run.slurm", &text);
+    let (knobs, _) = moved(&place, "run.slurm");
+    assert!(
+        knobs.contains(&"ppo_max_token_len_per_gpu".to_owned()),
+        "{knobs:?}"
+    );
+    assert!(!knobs.contains(&"train_batch_size".to_owned()), "{knobs:?}");
+    place.run(&["plan", "run.slurm"]).ends(0).says(&[
+        "train_batch_size = 0 is below its least value 1, as run.slurm:5 has it; no rung moves it",
+        "rollout.name = trtllm is none of vllm, sglang",
+    ]);
+}
+
+#[test]
+fn a_script_starts_the_same_stack_in_its_checkout_and_elsewhere() {
+    let place = place();
+    let text = BUDGET.replace("RESPONSE_HERE", "2048");
+    let text = text.replace("BUDGET_HERE", "6144");
+    let ppo = text.replace("adv_estimator=grpo", "adv_estimator=gae");
+    let megatron = text.replace(
+        "name=vllm",
+        "name=vllm actor_rollout_ref.actor.strategy=megatron",
+    );
+    let named = |script: &str| {
+        let view = place.run(&["adopt", "--json", script]).ends(0).json();
+        view["preset"].as_str().unwrap().to_owned()
+    };
+    let all = [("grpo", &text), ("ppo", &ppo), ("megatron", &megatron)];
+    for (name, text) in all {
+        place.write(&format!("{name}.sh"), text);
+        assert_eq!(named(&format!("{name}.sh")), format!("verl-{name}"));
+    }
+    fs::create_dir_all(place.root.join("verl/trainer/config")).unwrap();
+    let main = "import hydra\n\n@hydra.main(config_path=\"config\", config_name=\"ppo_trainer\", version_base=None)\ndef main(config):\n    pass\n";
+    place.write("verl/trainer/main_ppo.py", main);
+    let config = "algorithm:\n  adv_estimator: gae\nactor_rollout_ref:\n  actor:\n    strategy: fsdp\n    ppo_mini_batch_size: 256\ncritic:\n  ppo_micro_batch_size_per_gpu: null\n  optim:\n    lr: 1e-5\n  model:\n    path: deepseek\n    fsdp_config:\n      param_offload: false\n";
+    place.write("verl/trainer/config/ppo_trainer.yaml", config);
+    for (name, _) in all {
+        assert_eq!(
+            named(&format!("{name}.sh")),
+            format!("verl-{name}"),
+            "in its checkout"
+        );
+    }
+}
+
+#[test]
+fn a_batch_that_model_parallel_ranks_share_is_legal() {
+    let place = place();
+    let text = "#!/bin/bash
+python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml algorithm.adv_estimator=grpo \\
+  data.train_batch_size=12 actor_rollout_ref.actor.ppo_mini_batch_size=12 \\
+  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 actor_rollout_ref.rollout.n=1 \\
+  actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 trainer.n_gpus_per_node=8 trainer.nnodes=1
+";
+    place.write("run.sh", text);
+    let view = place.run(&["plan", "--json", "run.sh"]).ends(0).json();
+    assert_eq!(view["preset"], "verl-megatron");
+    assert_eq!(view["doubts"], serde_json::json!([]));
+    assert!(view["attempts"].as_array().unwrap().len() > 1, "{view}");
 }

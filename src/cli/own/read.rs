@@ -111,12 +111,10 @@ pub fn script(path: &Path) -> Result<String, Failure> {
             "sbatch refuses an empty script",
         );
     }
-    if !text.starts_with("#!") {
+    if !text.starts_with("#!") && path.extension().is_some_and(|e| e == "py") {
         return refused(
-            format!(
-                "{shown} does not begin with `#!`, and sbatch takes no script without an interpreter"
-            ),
-            "put `#!/bin/bash` into its first line",
+            format!("{shown} does not begin with `#!`, and no shell runs it"),
+            "put `#!/usr/bin/env python3` into its first line, or start it in a script",
         );
     }
     if text.contains("\r\n") {

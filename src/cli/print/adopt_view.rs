@@ -31,6 +31,8 @@ pub struct View {
     not_understood: Vec<String>,
     /// The scripts are longer, or call each other deeper, than is followed.
     cut: bool,
+    /// Where the scripts go against the preset.
+    doubts: Vec<String>,
     rungs: Vec<Step>,
     /// Values that the patch gives behind all others, because they are not changed where they stand.
     appended: Vec<String>,
@@ -86,6 +88,7 @@ pub fn view(
             .map(|f| place(reading, Some(*f)))
             .collect(),
         cut: reading.cut,
+        doubts: own.map_or_else(Vec::new, |own| own.doubts().to_vec()),
         rungs: Vec::new(),
         appended: Vec::new(),
         diff: None,
@@ -189,6 +192,9 @@ impl View {
         }
         if self.cut {
             out.push_str("the scripts are longer, or call each other deeper, than is followed\n");
+        }
+        for doubt in &self.doubts {
+            let _ = writeln!(out, "note: {doubt}");
         }
         for step in &self.rungs {
             let _ = writeln!(

@@ -45,6 +45,8 @@ pub struct View {
     taught: bool,
     /// Values that code computes, which no rung moves.
     computed: Vec<Computed>,
+    /// Where the scripts go against the preset, and what their copies need.
+    doubts: Vec<String>,
     attempts: Vec<Attempt>,
     not_used: Vec<Skipped>,
     /// Why no rung can be taken.
@@ -92,6 +94,7 @@ pub fn view(request: &Request, job: Option<&str>) -> View {
         missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
         not_comparable: request.own_facts().err().map(|why| why.to_string()),
         taught: inputs.layers.iter().any(|l| l.kind == LayerKind::Learned),
+        doubts: request.doubts().to_vec(),
         attempts: Vec::new(),
         not_used: Vec::new(),
         problem: None,
@@ -163,6 +166,9 @@ impl View {
                 out,
                 "{knob} {why}, so no rung moves it; `{wins}` behind the other words would win"
             );
+        }
+        for doubt in &self.doubts {
+            let _ = writeln!(out, "note: {doubt}");
         }
         if let Some(why) = self
             .not_comparable

@@ -5,6 +5,7 @@
 
 mod attempt;
 mod comparable;
+mod evidence;
 mod job;
 mod scripts;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::core::recipe::{
 
 pub use attempt::{CLAIM, PATCH, files};
 pub use comparable::comparable;
+pub use evidence::loosen;
 pub use job::{
     Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, resources,
     task, workdir,
@@ -38,6 +40,7 @@ pub struct Own {
     ladder: Vec<RungSpec>,
     template: BTreeMap<String, String>,
     layer: Layer,
+    doubts: Vec<String>,
 }
 
 impl Own {
@@ -52,13 +55,22 @@ impl Own {
         version: Option<&str>,
         adoption: &Adoption<'_>,
     ) -> Result<Self, Refusal> {
-        let preset = assemble(file, sets, version)?;
+        let mut preset = assemble(file, sets, version)?;
+        let layer = layer(&preset, adoption);
+        let layers = std::slice::from_ref(&layer);
         Ok(Self {
+            doubts: loosen(&mut preset, layers, &ClusterFacts::default()),
             ladder: preset.ladder.clone(),
             template: template(&preset),
-            layer: layer(&preset, adoption),
+            layer,
             preset,
         })
+    }
+
+    /// Where the scripts go against the preset, so that it is the preset which is not believed.
+    #[must_use]
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
     }
 
     /// What the scripts say, as a layer.
@@ -175,8 +187,15 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
             continue;
         }
         let origin = origin(sources, found.place());
+        // `auto` leaves it to the others, so it is known to say nothing.
+        let open = found.state == State::Text("auto".to_owned());
         match known(found) {
+            None if open => {
+                layer.set(&knob.name, Value::Null, origin.clone());
+                layer.pins.insert(knob.name.clone(), origin);
+            }
             Some(value) => {
+                evidence::keep(preset, &mut layer, (&knob.name, &value), &origin);
                 layer.set(&knob.name, value, origin);
             }
             None => {
@@ -192,6 +211,14 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         if let (false, Ok(value)) = (given, knob.kind.parse(&value)) {
             let origin = origin(sources, Some(span));
             layer.set(&knob.name, value, origin);
+        }
+    }
+    for knob in adoption.stack.iter().flat_map(|s| &s.knobs) {
+        let given = layer.settings.contains_key(&knob.name) || layer.pins.contains_key(&knob.name);
+        let there = preset.knobs.iter().any(|k| k.name == knob.name);
+        if let (false, true, Some(path)) = (given, there, adoption.hidden(knob)) {
+            let text = format!("{path} may give it, which is not read");
+            layer.pins.insert(knob.name.clone(), Origin::Flag { text });
         }
     }
     layer

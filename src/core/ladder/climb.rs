@@ -158,7 +158,8 @@ impl View<'_, '_> {
         if !incident::answers(rung, failure.class) {
             return Some("answers another kind of failure".to_owned());
         }
-        incident::objection(&self.workshop.shaper, self.scope, rung, failure, failure)
+        let (shaper, recipe) = (&self.workshop.shaper, self.shape.recipe());
+        incident::objection_anyway(shaper, recipe, self.scope, rung, failure)
     }
 
     /// How often the rung was taken in this run, and before it where the run started from what was learned.
@@ -303,8 +304,14 @@ impl View<'_, '_> {
         if got == target {
             return None;
         }
-        let why = search::objection(checker, chosen, knob, target)
-            .map_or_else(String::new, |rule| format!(" (rule {})", rule.name));
+        let rule = search::objection(checker, chosen, knob, target);
+        let why = rule.map_or_else(String::new, |rule| {
+            let texts = rule.when.iter().chain([&rule.must]).map(String::as_str);
+            let (shaper, recipe) = (&self.workshop.shaper, self.shape.recipe());
+            let open = shaper.unknown_in(recipe, &texts.collect::<Vec<_>>());
+            let open = open.map(|name| format!(", and {name} is not known"));
+            format!(" (rule {}{})", rule.name, open.unwrap_or_default())
+        });
         Some(if got == present {
             format!("{knob} stays {present}: {target} is not legal{why}")
         } else {
@@ -334,7 +341,16 @@ impl View<'_, '_> {
             return Err("changes training, which the policy same-math forbids".to_owned());
         }
         let env = self.footing.preset.env();
-        for note in &self.rung.notes {
+        // A remark about something that is not known is none.
+        let known = |note: &&String| {
+            let template = env.template_from_str(note).ok();
+            let names = template.map(|t| t.undeclared_variables(true));
+            let names = names.unwrap_or_default();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let recipe = next.recipe();
+            self.workshop.shaper.unknown_in(recipe, &names).is_none()
+        };
+        for note in self.rung.notes.iter().filter(known) {
             let text = env.render_str(note, next.scope().context());
             notes.extend(text.ok().filter(|t| !t.trim().is_empty()));
         }

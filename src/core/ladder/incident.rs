@@ -3,7 +3,7 @@
 use minijinja::Value as Jinja;
 
 use crate::core::diagnose::{Class, Incident};
-use crate::core::recipe::{Problem, RungSpec, Shaper, expr::Scope, nearest};
+use crate::core::recipe::{Problem, Recipe, RungSpec, Shaper, expr::Scope, nearest};
 
 /// A failure, or none, with what expressions see of it.
 pub(super) struct Failure {
@@ -96,6 +96,31 @@ pub(super) fn objection(
             Ok(false) => None,
             Err(what) => Some(what),
         })
+}
+
+/// The same where knobs may be not known: the answer must be one for every value that they may have.
+pub(super) fn objection_anyway(
+    shaper: &Shaper<'_>,
+    recipe: &Recipe,
+    scope: &Scope,
+    rung: &RungSpec,
+    failure: &Failure,
+) -> Option<String> {
+    let told = |scope: &Scope| objection(shaper, scope, rung, failure, failure);
+    let texts = rung.when.iter().chain(rung.useless.iter().map(|u| &u.when));
+    let texts: Vec<&str> = texts.map(String::as_str).collect();
+    let Some(name) = shaper.unknown_in(recipe, &texts) else {
+        return told(scope);
+    };
+    let scopes = shaper.scopes(recipe, scope, &texts);
+    let mut all: Vec<_> = scopes.unwrap_or_default().iter().map(told).collect();
+    all.dedup();
+    match all.as_slice() {
+        [one] => one.clone(),
+        _ => Some(format!(
+            "whether it helps depends on {name}, which is not known"
+        )),
+    }
 }
 
 /// Rungs whose `answers` hold names of no class.

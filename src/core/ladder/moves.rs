@@ -1,7 +1,7 @@
 //! The moves of a rung as targets for single knobs.
 
 use crate::core::recipe::{
-    Kind, Knob, Move, NumberOrExpr, Preset, Recipe, Shaper, Value, bounds, default_value,
+    Kind, Knob, Move, NumberOrExpr, Origin, Preset, Recipe, Shaper, Value, bounds, default_value,
     expr::{self, Scope},
 };
 
@@ -82,7 +82,13 @@ fn aim(
     if let Some(origin) = recipe.pins.get(name) {
         return nothing(format!("{name} is pinned ({origin})"));
     }
+    if let Some(what) = open(shaper, recipe, step, knob) {
+        return nothing(format!(
+            "{name} stays: it depends on {what}, which is not known"
+        ));
+    }
     if let Some(when) = &knob.render_when
+        && shaper.unknown_in(recipe, &[when]).is_none()
         && !shaper.expressions.holds(when, scope)?
     {
         return nothing(String::new());
@@ -106,6 +112,28 @@ fn aim(
         ceiling,
         along: step.along,
     })
+}
+
+/// A knob that is not known and on which it depends what a move makes of another one. Whether the other one counts
+/// at all makes no difference where it is given: the program may count it.
+fn open(shaper: &Shaper<'_>, recipe: &Recipe, step: &Move, knob: &Knob) -> Option<String> {
+    if recipe.unknown.is_empty() {
+        return None;
+    }
+    let bound = |bound: &'_ Option<NumberOrExpr>| match bound {
+        Some(NumberOrExpr::Expr(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let given = recipe.values.get(&knob.name).is_some_and(|r| {
+        let of_preset = matches!(r.origin, Origin::Default { .. } | Origin::Computed { .. });
+        !of_preset
+    });
+    let mut texts: Vec<String> = vec![knob.name.clone()];
+    texts.extend(step.to_expr.clone());
+    texts.extend(bound(&step.floor).into_iter().chain(bound(&step.ceiling)));
+    texts.extend(knob.render_when.clone().filter(|_| !given));
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    shaper.unknown_in(recipe, &texts)
 }
 
 /// Why a knob that a move names stays as it is.

@@ -67,7 +67,7 @@ impl<'a> Adoption<'a> {
         }
         let sure = stack.is_some_and(|s| {
             let mut likeness = calls.iter().map(|at| s.likeness(&reading.calls[*at]));
-            likeness.all(|l| l >= SURE)
+            likeness.all(|l| l.weight() >= SURE)
         });
         Self {
             given,
@@ -191,6 +191,28 @@ impl<'a> Adoption<'a> {
         Ok(patch)
     }
 
+    /// What is not read and may give a knob that a call does not give.
+    #[must_use]
+    pub fn hidden(&self, knob: &StackKnob) -> Option<String> {
+        let mut calls = self.calls();
+        calls.find_map(|call| self.unread_of(call, knob).cloned())
+    }
+
+    fn unread_of<'c>(&self, call: &'c Call, knob: &StackKnob) -> Option<&'c String> {
+        // A variable that a program does not know does it no harm.
+        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
+        if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
+            return None;
+        }
+        let of_file = |s: &Spelling| matches!(s, Spelling::Key(_));
+        let beside = knob.spellings.iter().any(of_file);
+        let beside = beside.then_some(&call.unread_beside);
+        call.unread
+            .iter()
+            .chain(beside.into_iter().flatten())
+            .next()
+    }
+
     /// Why a knob that a call does not give cannot be given to it.
     fn unclear(&self, call: &Call, knob: &StackKnob) -> Option<String> {
         // A variable that a program does not know does it no harm.
@@ -198,14 +220,7 @@ impl<'a> Adoption<'a> {
         if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
             return None;
         }
-        let of_file = |s: &Spelling| matches!(s, Spelling::Key(_));
-        let beside = knob
-            .spellings
-            .iter()
-            .any(of_file)
-            .then_some(&call.unread_beside);
-        let mut unread = call.unread.iter().chain(beside.into_iter().flatten());
-        if let Some(path) = unread.next() {
+        if let Some(path) = self.unread_of(call, knob) {
             return Some(format!("{path} may give it, which is not read"));
         }
         let why = "the script does not give it, and whether the program knows it is not known";

@@ -39,7 +39,7 @@ pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
 pub use patched::Patch;
-pub use placed::{FileCopy, Place, Placed, is_shell};
+pub use placed::{FileCopy, INTERPRETER, Place, Placed, is_shell};
 pub use proposal::{Proposal, propose};
 pub use resources::{Ask, asked, asked_in_all};
 pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};

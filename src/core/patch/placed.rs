@@ -51,12 +51,15 @@ pub struct FileCopy {
     pub text: String,
 }
 
+/// The first line of a copy whose original names no interpreter: sbatch takes none without, and people start it with bash.
+pub const INTERPRETER: &str = "#!/bin/bash\n";
+
 /// Whether a script is one of a shell, by its first line.
 #[must_use]
 pub fn is_shell(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let Some(words) = first.strip_prefix("#!") else {
-        return false;
+        return true;
     };
     let mut words = words.split_whitespace();
     let base = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
@@ -114,12 +117,15 @@ impl Adoption<'_> {
             original: after[*number].path.clone(),
             before: self.reading.sources[*number].text.clone(),
             name: names[number].clone(),
-            text: prefaced(
-                &after[*number].text,
-                place.head.filter(|_| *number == SCRIPT),
-                named
-                    .contains(number)
-                    .then(|| absolute(&after[*number].path, place.workdir)),
+            text: interpreted(
+                *number,
+                prefaced(
+                    &after[*number].text,
+                    place.head.filter(|_| *number == SCRIPT),
+                    named
+                        .contains(number)
+                        .then(|| absolute(&after[*number].path, place.workdir)),
+                ),
             ),
         };
         let copies: Vec<FileCopy> = changed.iter().map(copy).collect();
@@ -333,6 +339,14 @@ impl Adoption<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The text of a copy with an interpreter, where it is the submitted script.
+fn interpreted(number: usize, text: String) -> String {
+    match number == SCRIPT && !text.starts_with("#!") {
+        true => format!("{INTERPRETER}{text}"),
+        false => text,
     }
 }
 

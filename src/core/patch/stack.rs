@@ -2,10 +2,33 @@
 
 use std::collections::BTreeMap;
 
+use super::configs::stem;
 use super::hydra;
 use super::knobs::setting_names;
-use super::walk::{Call, Reading, Target};
+use super::walk::{Call, Reached, Reading, SettingsFile, Target};
 use crate::core::recipe::{Effect, Kind, PresetFile, Recognise, Role, Spelling};
+
+/// What a value says that tells a stack from others.
+const VALUE: usize = 300;
+
+/// How sure it is that a call starts a stack. What the command says counts; what is composed of files that it does
+/// not name decides between equals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Likeness {
+    words: usize,
+    composed: usize,
+}
+
+impl Likeness {
+    /// What counts of it: 0 where nothing says so.
+    #[must_use]
+    pub fn weight(self) -> usize {
+        match self.words {
+            0 => self.composed,
+            words => words,
+        }
+    }
+}
 
 /// A stack.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,9 +124,9 @@ impl Stack {
         r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
     }
 
-    /// How sure it is that a call starts this stack: 0 where nothing says so.
+    /// How sure it is that a call starts this stack.
     #[must_use]
-    pub fn likeness(&self, call: &Call) -> usize {
+    pub fn likeness(&self, call: &Call) -> Likeness {
         let r = &self.recognise;
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let named = match &call.target {
@@ -117,16 +140,61 @@ impl Stack {
         };
         let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
         let launched = usize::from(call.launchers.iter().any(launched));
+        let (Some(by_words), by_files) = (self.told(call, false), self.told(call, true)) else {
+            return Likeness::default();
+        };
+        let config = call.config.name.as_deref().map(stem);
+        let chosen = config.is_some_and(|name| r.configs.iter().any(|known| known == name));
+        // A framework's own program brings a configuration of its own, which nobody here has chosen.
+        let shipped = named > 0 && (config.is_none() || chosen);
+        let (spelled, composed) = (self.spelled(call, false), self.spelled(call, true));
+        let said = named + by_words + usize::from(chosen) * VALUE;
+        // A launcher starts anything: without one knob of the stack nothing speaks for it.
+        let launched = launched * usize::from(said + spelled > 0);
+        Likeness {
+            words: match said + launched {
+                0 => 0,
+                some => some + 2 * spelled,
+            },
+            composed: match by_files.unwrap_or_default() {
+                0 => 0,
+                _ if shipped => 0,
+                some => some + 2 * composed,
+            },
+        }
+    }
+
+    /// What keys and values say, those of the command or those of a composed configuration; None where a value says
+    /// that it is another stack.
+    fn told(&self, call: &Call, composed: bool) -> Option<usize> {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
         let given = |key: &&String| {
             let named = setting_names(&Spelling::read(key));
-            words.iter().any(|w| is_key(w, key)) || in_settings(call, &named)
+            !composed && words.iter().any(|w| is_key(w, key)) || in_settings(call, &named, composed)
         };
-        let keys = 100 * r.keys.iter().filter(given).count();
-        match named + keys + launched {
-            0 => 0,
-            some => some + 2 * self.spelled(call),
+        let keys = 100 * self.recognise.keys.iter().filter(given).count();
+        let mut all = keys;
+        for (key, values) in &self.recognise.values {
+            let word = call.words.iter().rev().find_map(|word| {
+                let text = word.text.known().filter(|_| !word.maybe && !composed)?;
+                let at = hydra::of(&text, key)?.value?;
+                Some(hydra::meaning(&text[at]))
+            });
+            let of_files = || {
+                let mut files = call
+                    .settings
+                    .iter()
+                    .rev()
+                    .filter(|f| is_composed(f) == composed);
+                files.find_map(|file| file.find(key)?.text.clone())
+            };
+            match word.or_else(of_files) {
+                Some(value) if values.contains(&value) => all += VALUE,
+                Some(_) => return None,
+                None => {}
+            }
         }
+        Some(all)
     }
 
     /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.
@@ -150,15 +218,15 @@ impl Stack {
         most.map_or(0, |(style, _)| style)
     }
 
-    /// How many of its knobs the words of a call spell, and the files that they name.
-    fn spelled(&self, call: &Call) -> usize {
+    /// How many of its knobs the words of a call spell, and the files that they name; or else what is composed.
+    fn spelled(&self, call: &Call, composed: bool) -> usize {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
             all.any(|s| {
                 let spelled = !matches!(s, Spelling::Key(_));
-                spelled && words.iter().any(|w| is_key(w, s.name()))
-                    || in_settings(call, &setting_names(s))
+                spelled && !composed && words.iter().any(|w| is_key(w, s.name()))
+                    || in_settings(call, &setting_names(s), composed)
             })
         };
         self.knobs.iter().filter(says).count()
@@ -171,8 +239,13 @@ fn with_command(name: &str, call: &Call) -> String {
     first.map_or_else(String::new, |word| format!("{name} {}", word.text.text()))
 }
 
-fn in_settings(call: &Call, names: &[String]) -> bool {
-    let mut all = call.settings.iter();
+/// Whether a file is part of a configuration that the program composes, which no word names.
+fn is_composed(file: &SettingsFile) -> bool {
+    file.reached == Reached::Place
+}
+
+fn in_settings(call: &Call, names: &[String], composed: bool) -> bool {
+    let mut all = call.settings.iter().filter(|f| is_composed(f) == composed);
     all.any(|named| names.iter().any(|name| named.find(name).is_some()))
 }
 
@@ -208,10 +281,10 @@ pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usiz
     });
     // Of stacks that are as likely the first one counts.
     let (most, stack) = best
-        .filter(|(l, _)| *l > 0)
-        .max_by_key(|(l, at)| (*l, std::cmp::Reverse(*at)))?;
+        .filter(|(likeness, _)| likeness.weight() > 0)
+        .max_by_key(|(likeness, at)| (*likeness, std::cmp::Reverse(*at)))?;
     let calls = reading.calls.iter().enumerate();
-    let sure = |likeness: usize| likeness * 2 >= most;
+    let sure = |likeness: Likeness| likeness.weight() * 2 >= most.weight();
     let calls = calls.filter(|(_, call)| sure(stacks[stack].likeness(call)));
     Some((stack, calls.map(|(at, _)| at).collect()))
 }

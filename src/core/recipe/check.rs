@@ -12,6 +12,7 @@ use super::named::Named;
 use super::preset::Rule;
 use super::resolve::Recipe;
 use super::shape::Shaper;
+use super::unknown::{World, worlds};
 use super::value::{Key, Value, key};
 use super::values::Values;
 
@@ -24,9 +25,21 @@ pub struct Checker<'a> {
 
 struct CompiledRule<'a> {
     rule: &'a Rule,
+    /// Knobs under trial that it looks at.
+    about: BTreeSet<String>,
     lens: Lens<'a>,
     when: Option<Rc<Expression<'a, 'static>>>,
     must: Rc<Expression<'a, 'static>>,
+    /// Where it looks at knobs that are not known.
+    open: Option<Open>,
+}
+
+/// What a rule is asked where it looks at knobs that are not known. The values that there are run, so they hold.
+struct Open {
+    /// Those values.
+    present: BTreeMap<String, Value>,
+    /// What the others may be, as far as those values hold beside it; None where that cannot be counted.
+    worlds: Option<Vec<World>>,
 }
 
 /// An expression of a preset for values under trial.
@@ -36,7 +49,7 @@ pub struct Formula<'a> {
 }
 
 /// The names that some expressions need while knobs are under trial.
-struct Lens<'a> {
+pub(super) struct Lens<'a> {
     /// Knobs under trial that they look at, through derived values too.
     tried: BTreeSet<String>,
     /// Everything else that they look at.
@@ -56,6 +69,24 @@ pub struct UnderTrial<'s, 'a> {
     computed: String,
 }
 
+/// The computed knobs of a recipe by line.
+pub(super) fn computed(recipe: &Recipe) -> String {
+    let values = recipe.values.iter();
+    let computed = values.filter(|(_, r)| matches!(r.origin, Origin::Computed { .. }));
+    let computed: Vec<&str> = computed.map(|(name, _)| name.as_str()).collect();
+    computed.join("\n")
+}
+
+impl<'a> Shaper<'a> {
+    /// What some expressions need, found out once for a preset and those knobs that are computed.
+    pub(super) fn needs(&self, recipe: &Recipe, computed: &str, texts: &[&str]) -> Rc<Needs<'a>> {
+        let key = (texts.join("\n"), computed.to_owned());
+        let mut known = self.needs.borrow_mut();
+        let new = || Rc::new(Needs::new(self, recipe, texts));
+        Rc::clone(known.entry(key).or_insert_with(new))
+    }
+}
+
 impl<'s, 'a> UnderTrial<'s, 'a> {
     /// Of these knobs; `scope` has the names of the recipe.
     #[must_use]
@@ -65,24 +96,22 @@ impl<'s, 'a> UnderTrial<'s, 'a> {
         scope: &Scope,
         tried: &'s BTreeSet<String>,
     ) -> Self {
-        let values = recipe.values.iter();
-        let computed = values.filter(|(_, r)| matches!(r.origin, Origin::Computed { .. }));
-        let computed: Vec<&str> = computed.map(|(name, _)| name.as_str()).collect();
         Self {
             shaper,
             recipe,
             tried,
             scope: scope.clone(),
-            computed: computed.join("\n"),
+            computed: computed(recipe),
         }
     }
 
-    /// What some expressions need, found out once for a preset and those knobs that are computed.
     fn needs(&self, texts: &[&str]) -> Rc<Needs<'a>> {
-        let key = (texts.join("\n"), self.computed.clone());
-        let mut known = self.shaper.needs.borrow_mut();
-        let new = || Rc::new(Needs::new(self.shaper, self.recipe, texts));
-        Rc::clone(known.entry(key).or_insert_with(new))
+        self.shaper.needs(self.recipe, &self.computed, texts)
+    }
+
+    fn lens(&self, needs: &Needs<'a>, also: &BTreeSet<String>) -> Lens<'a> {
+        let tried = needs.leaves.intersection(self.tried).chain(also);
+        Lens::new(&self.scope, tried.cloned().collect(), needs)
     }
 }
 
@@ -103,9 +132,9 @@ impl<'a> Checker<'a> {
     #[must_use]
     pub fn broken_by(&self, just: &str, trial: &Values) -> Option<&'a Rule> {
         let about = self.rules.iter().enumerate();
-        let mut about = about.filter(|(_, c)| c.lens.tried.contains(just));
+        let mut about = about.filter(|(_, c)| c.about.contains(just));
         about.find_map(|(rule, c)| {
-            let knobs = c.lens.tried.iter();
+            let knobs = c.about.iter();
             let values: Option<Vec<_>> = knobs
                 .map(|knob| Some((knob.as_str(), trial.get(knob)?)))
                 .collect();
@@ -121,10 +150,10 @@ impl<'a> Checker<'a> {
             false => Some((k.as_str(), Some(trial.get(k)?))),
         };
         let rules = self.rules.iter().enumerate();
-        let about = rules.filter(|(_, c)| c.lens.tried.contains(knob));
+        let about = rules.filter(|(_, c)| c.about.contains(knob));
         let about: Vec<_> = about
             .filter_map(|(rule, c)| {
-                let all: Option<Vec<_>> = c.lens.tried.iter().map(beside).collect();
+                let all: Option<Vec<_>> = c.about.iter().map(beside).collect();
                 Some((rule, all?))
             })
             .collect();
@@ -146,7 +175,7 @@ impl<'a> Checker<'a> {
 
     /// For each rule the knobs under trial that it looks at.
     pub fn knobs(&self) -> impl Iterator<Item = &BTreeSet<String>> {
-        self.rules.iter().map(|c| &c.lens.tried)
+        self.rules.iter().map(|c| &c.about)
     }
 
     /// Whether a rule, by its number in the order of `knobs`, holds for values of the knobs that it
@@ -169,19 +198,52 @@ impl<'a> CompiledRule<'a> {
             return None;
         }
         let expressions = &trial.shaper.expressions;
-        Some(Self {
+        let unknown = needs.unknown(&trial.recipe.unknown);
+        let mut compiled = Self {
             rule,
-            lens: Lens::new(trial, &needs),
+            about: needs.leaves.intersection(trial.tried).cloned().collect(),
+            lens: trial.lens(&needs, &unknown),
             when: match &rule.when {
                 Some(when) => Some(expressions.of(when)?),
                 None => None,
             },
             must: expressions.of(&rule.must)?,
-        })
+            open: None,
+        };
+        if !unknown.is_empty() {
+            compiled.open = Some(compiled.opened(trial, &unknown));
+        }
+        Some(compiled)
+    }
+
+    fn opened(&self, trial: &UnderTrial<'_, '_>, unknown: &BTreeSet<String>) -> Open {
+        let present = |knob: &String| (knob.clone(), trial.recipe.value(knob).clone());
+        let present: BTreeMap<String, Value> = self.about.iter().map(present).collect();
+        let worlds = worlds(trial.shaper.preset(), unknown).map(|mut all| {
+            all.retain(|world| {
+                let values = present.iter().map(|(knob, value)| (knob.as_str(), value));
+                self.says(values.chain(named(world)))
+            });
+            all
+        });
+        Open { present, worlds }
+    }
+
+    fn holds<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> bool {
+        let Some(open) = &self.open else {
+            return self.says(values);
+        };
+        let values: Vec<_> = values.collect();
+        let same = |(knob, value): &(&str, &Value)| open.present.get(*knob) == Some(*value);
+        let worlds = open.worlds.iter().flatten();
+        let mut worlds = worlds.peekable();
+        values.iter().all(same)
+            || worlds.peek().is_some()
+                && worlds.all(|world| self.says(values.iter().copied().chain(named(world))))
     }
 
     /// An expression that fails counts as broken: an unproven configuration is not submitted.
-    fn holds<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> bool {
+    fn says<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> bool {
         let scope = self.lens.scope(values);
         let yes = |e: &Rc<Expression<'_, '_>>| e.eval(scope.context()).map(|v| v.is_true());
         match self.when.as_ref().map(yes) {
@@ -197,7 +259,7 @@ impl<'a> Formula<'a> {
     #[must_use]
     pub fn new(trial: &UnderTrial<'_, 'a>, text: &str) -> Option<Self> {
         Some(Self {
-            lens: Lens::new(trial, &trial.needs(&[text])),
+            lens: trial.lens(&trial.needs(&[text]), &BTreeSet::new()),
             expression: trial.shaper.expressions.of(text)?,
         })
     }
@@ -216,13 +278,17 @@ impl<'a> Formula<'a> {
     }
 }
 
+fn named(world: &World) -> impl Iterator<Item = (&str, &Value)> {
+    world.iter().map(|(knob, value)| (knob.as_str(), value))
+}
+
 impl<'a> Lens<'a> {
-    fn new(trial: &UnderTrial<'_, 'a>, needs: &Needs<'a>) -> Self {
+    /// For these knobs under trial; all else is as in the scope.
+    pub(super) fn new(scope: &Scope, tried: BTreeSet<String>, needs: &Needs<'a>) -> Self {
         let mut moving: BTreeSet<&str> = BTreeSet::new();
         let mut steps = Vec::new();
         for step in &needs.steps {
-            let moves =
-                |name: &String| trial.tried.contains(name) || moving.contains(name.as_str());
+            let moves = |name: &String| tried.contains(name) || moving.contains(name.as_str());
             // What does not move is in the scope already; a computed knob is there as its kind has it.
             if step.computed || step.uses.iter().any(moves) {
                 moving.insert(&step.name);
@@ -231,13 +297,13 @@ impl<'a> Lens<'a> {
             }
         }
         Self {
-            tried: needs.leaves.intersection(trial.tried).cloned().collect(),
-            fixed: trial.scope.clone(),
+            tried,
+            fixed: scope.clone(),
             steps,
         }
     }
 
-    fn scope<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> Scope {
+    pub(super) fn scope<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> Scope {
         let mut scope = self.fixed.clone();
         for (name, value) in values.filter(|(name, _)| self.tried.contains(*name)) {
             scope.set(name, to_jinja(value));
@@ -269,6 +335,11 @@ struct Step<'a> {
 }
 
 impl<'a> Needs<'a> {
+    /// The leaves that are among knobs which are not known.
+    pub(super) fn unknown(&self, unknown: &BTreeSet<String>) -> BTreeSet<String> {
+        self.leaves.intersection(unknown).cloned().collect()
+    }
+
     fn new(shaper: &Shaper<'a>, recipe: &Recipe, texts: &[&str]) -> Self {
         let mut needs = Self::default();
         for text in texts {

@@ -163,6 +163,20 @@ impl Layer {
         }
     }
 
+    /// Knobs that the program is given a value of which nobody knows.
+    pub fn unknown(&self) -> impl Iterator<Item = &String> {
+        let says = [LayerKind::Program, LayerKind::Command].contains(&self.kind);
+        let pins = self.pins.keys().filter(move |_| says);
+        pins.filter(|knob| !self.settings.contains_key(*knob))
+    }
+
+    /// Whether a value of the program's own is one that the preset has no place for, so that nobody moves it.
+    #[must_use]
+    pub fn is_beyond(&self, knob: &str) -> bool {
+        let given = self.pins.contains_key(knob) && self.settings.contains_key(knob);
+        self.kind == LayerKind::Program && given
+    }
+
     /// Gives a knob a value, whatever it had here before.
     pub fn set(&mut self, knob: impl Into<String>, value: Value, origin: Origin) {
         self.settings.insert(knob.into(), Setting { value, origin });

@@ -3,6 +3,7 @@
 //! Rule: a value knows where it came from and what it beat; only a shape (a recipe that passed the
 //! framework's own arithmetic) leaves this folder to be rendered or submitted.
 
+mod bounds;
 mod check;
 mod checkpoint;
 mod cluster;
@@ -20,9 +21,11 @@ mod resolve;
 mod rung;
 mod shape;
 mod stack;
+mod unknown;
 mod value;
 mod values;
 
+pub use bounds::bounds;
 pub use check::{Checker, Formula, UnderTrial};
 pub use checkpoint::{Bound, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
@@ -37,7 +40,7 @@ pub use preset::{
 };
 pub use probe::ProbeSpec;
 pub use problem::{Place, Problem, Refusal, meant, nearest};
-pub use resolve::{Recipe, Resolved, add_ambient, bounds, resolve};
+pub use resolve::{Recipe, Resolved, add_ambient, resolve};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, Shaper, breaks, knobs_in, knobs_of, scope_of};
 pub use stack::Preset;

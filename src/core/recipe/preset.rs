@@ -90,6 +90,9 @@ pub struct Recognise {
     /// Keys and flags that no other framework has.
     #[serde(default)]
     pub keys: Vec<String>,
+    /// Values that tell it from others with the same keys: where the command gives such a key, it has one of these.
+    #[serde(default)]
+    pub values: BTreeMap<String, Vec<String>>,
     /// Launchers, for a preset of any program that they start.
     #[serde(default)]
     pub launchers: Vec<String>,

@@ -1,18 +1,20 @@
 //! Layers to a recipe: for every knob the value that wins, where it came from and what it beat.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Value as Jinja;
 use regex::Regex;
 use serde::Serialize;
 
+use super::bounds::bounds_by;
 use super::cluster::ClusterFacts;
 use super::derived::DerivedValues;
 use super::expr::{self, Expressions, Prepared, Scope};
 use super::knob::{Knob, default_value};
 use super::layer::{Layer, Origin, Override, Setting};
 use super::problem::{Problem, Refusal};
+use super::shape::knobs_in;
 use super::stack::Preset;
 use super::value::{Kind, Value};
 
@@ -37,6 +39,20 @@ pub struct Recipe {
     pub pins: BTreeMap<String, Origin>,
     /// Free-form overrides; of several with one key the last.
     pub overrides: Vec<Override>,
+    /// Knobs that have a value which nobody knows; here it is null.
+    #[serde(skip)]
+    pub unknown: BTreeSet<String>,
+}
+
+impl Resolved {
+    /// No value, or none that anybody knows.
+    fn null(origin: Origin) -> Self {
+        Self {
+            value: Value::Null,
+            origin,
+            beat: Vec::new(),
+        }
+    }
 }
 
 impl Recipe {
@@ -140,12 +156,16 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        let values = self.fill(settings, &mut problems);
-        let recipe = Recipe {
-            values,
+        let unknown = stack.iter().flat_map(|layer| layer.unknown());
+        let unknown = unknown.filter(|knob| !settings.contains_key(knob.as_str()));
+        let mut recipe = Recipe {
+            values: BTreeMap::new(),
+            unknown: unknown.cloned().collect(),
             pins,
             overrides: merge_overrides(stack),
         };
+        let beyond = |knob: &str| stack.iter().any(|layer| layer.is_beyond(knob));
+        self.fill(settings, &mut recipe, &beyond, &mut problems);
         if problems.is_empty() {
             Ok(recipe)
         } else {
@@ -159,20 +179,35 @@ impl<'a> Resolver<'a> {
         own.or_else(|| self.preset.knob(name))
     }
 
-    /// Given values first, then defaults, then computed defaults, which may use all others.
+    /// Given values first, then defaults, then computed defaults, which may use all others. What depends on something
+    /// that is not known is not known either.
     fn fill(
         &self,
         mut given: BTreeMap<&str, Vec<Setting>>,
+        recipe: &mut Recipe,
+        beyond: &dyn Fn(&str) -> bool,
         problems: &mut Vec<Problem>,
-    ) -> BTreeMap<String, Resolved> {
+    ) {
         let preset = self.preset;
-        let mut values = BTreeMap::new();
+        let Recipe {
+            values,
+            unknown,
+            pins,
+            ..
+        } = recipe;
         for knob in &preset.knobs {
+            if unknown.contains(&knob.name) {
+                let origin = pins.get(&knob.name).cloned();
+                values.extend(origin.map(|origin| (knob.name.clone(), Resolved::null(origin))));
+                continue;
+            }
             let mut beaten = default_of(preset, knob);
             beaten.extend(given.remove(knob.name.as_str()).unwrap_or_default());
             let Some(top) = beaten.pop() else { continue };
             beaten.reverse();
-            problems.extend(self.bounds(knob, &top.value).map(|what| {
+            let bounds = self.bounds(knob, &top.value);
+            let bounds = bounds.filter(|_| !beyond(&knob.name));
+            problems.extend(bounds.map(|what| {
                 Problem::new(what)
                     .at(format!("{} = {}", knob.name, top.value), top.origin.clone())
                     .hint(knob.takes())
@@ -184,10 +219,17 @@ impl<'a> Resolver<'a> {
             };
             values.insert(knob.name.clone(), resolved);
         }
-        let mut scope = self.knob_scope(&values);
+        let mut scope = self.knob_scope(values);
         self.derived.add(&mut scope);
         for knob in &preset.knobs {
             if values.contains_key(&knob.name) {
+                continue;
+            }
+            let text = knob.default_expr.iter().map(String::as_str);
+            if !unknown.is_empty() && !knobs_in(preset, text).is_disjoint(unknown) {
+                let expr = knob.default_expr.clone().unwrap_or_default();
+                unknown.insert(knob.name.clone());
+                values.insert(knob.name.clone(), Resolved::null(Origin::Computed { expr }));
                 continue;
             }
             match self.computed(knob, &scope) {
@@ -205,13 +247,12 @@ impl<'a> Resolver<'a> {
                 problems.push(problem.hint(format!("give one with `--set {}=…`", knob.name)));
             }
         }
-        values
     }
 
     fn bounds(&self, knob: &Knob, value: &Value) -> Option<String> {
         match self.patterns.get(knob.name.as_str()) {
             Some(pattern) => bounds_by(knob, value, pattern),
-            None => bounds(knob, value),
+            None => bounds_by(knob, value, &OnceCell::new()),
         }
     }
 
@@ -219,13 +260,9 @@ impl<'a> Resolver<'a> {
         let (Some(text), Some(prepared)) =
             (&knob.default_expr, self.computed.get(knob.name.as_str()))
         else {
-            return Ok(Resolved {
-                value: Value::Null,
-                origin: Origin::Default {
-                    preset: self.preset.name.clone(),
-                },
-                beat: Vec::new(),
-            });
+            return Ok(Resolved::null(Origin::Default {
+                preset: self.preset.name.clone(),
+            }));
         };
         let result = prepared.evaluate(scope)?;
         let value = expr::from_jinja(&result).ok_or_else(|| {
@@ -308,60 +345,6 @@ pub fn add_ambient(preset: &Preset, cluster: &ClusterFacts, scope: &mut Scope) {
     scope.set("cluster", cluster.to_jinja(None));
     scope.set("incident", Jinja::from(()));
     scope.set("attempt", Jinja::from(()));
-}
-
-/// What is wrong with a value by itself, if anything.
-#[must_use]
-pub fn bounds(knob: &Knob, value: &Value) -> Option<String> {
-    bounds_by(knob, value, &OnceCell::new())
-}
-
-/// The same with a place for the compiled pattern.
-fn bounds_by(knob: &Knob, value: &Value, compiled: &OnceCell<Option<Regex>>) -> Option<String> {
-    if value.is_null() {
-        return knob
-            .required
-            .then(|| format!("{} must have a value", knob.name));
-    }
-    if let Some(x) = value.number(knob.kind) {
-        if let Some(min) = knob.min.filter(|min| x < *min) {
-            return Some(format!(
-                "{} = {value} is below its least value {min}",
-                knob.name
-            ));
-        }
-        if let Some(max) = knob.max.filter(|max| x > *max) {
-            return Some(format!(
-                "{} = {value} is above its greatest value {max}",
-                knob.name
-            ));
-        }
-    }
-    let text = value.to_string();
-    let chosen = match value {
-        Value::List(items) => items.iter().find(|i| !knob.choices.contains(i)),
-        _ => Some(&text).filter(|t| !knob.choices.contains(t)),
-    };
-    if let Some(text) = chosen.filter(|_| !knob.choices.is_empty()) {
-        return Some(format!(
-            "{} = {text} is none of {}",
-            knob.name,
-            knob.choices.join(", ")
-        ));
-    }
-    let pattern = knob.pattern.as_ref()?;
-    let compile = || Regex::new(&format!(r"\A(?:{pattern})\z")).ok();
-    let whole = compiled.get_or_init(compile).as_ref()?;
-    let fits = match value {
-        Value::List(items) => items.iter().all(|i| whole.is_match(i)),
-        _ => whole.is_match(&text),
-    };
-    (!fits).then(|| {
-        format!(
-            "{} = {text:?} has characters that are not allowed there",
-            knob.name
-        )
-    })
 }
 
 fn merge_overrides(stack: &[&Layer]) -> Vec<Override> {

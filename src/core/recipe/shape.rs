@@ -49,6 +49,9 @@ impl Shape {
     }
 }
 
+/// A shape, and the rules that it breaks.
+pub type Judged<'a> = (Shape, Vec<(&'a Rule, Problem)>);
+
 /// A preset's expressions and rules, prepared for many shapes on one cluster.
 pub struct Shaper<'a> {
     pub(super) resolver: Resolver<'a>,
@@ -101,17 +104,37 @@ impl<'a> Shaper<'a> {
     /// # Errors
     /// As there.
     pub fn shape<'l>(&self, layers: impl IntoIterator<Item = &'l Layer>) -> Result<Shape, Refusal> {
+        let (shape, broken) = self.judged(layers)?;
+        match broken.is_empty() {
+            true => Ok(shape),
+            false => Err(Refusal(broken.into_iter().map(|(_, what)| what).collect())),
+        }
+    }
+
+    /// The same, with the rules that are broken. A rule that looks at a knob which is not known says nothing.
+    ///
+    /// # Errors
+    /// Problems found in values.
+    pub fn judged<'l>(
+        &self,
+        layers: impl IntoIterator<Item = &'l Layer>,
+    ) -> Result<Judged<'a>, Refusal> {
         let recipe = self.resolver.resolve(layers)?;
         let scope = self.resolver.scope(&recipe, self.cluster_name);
-        let rules = self.rules.iter();
-        let broken: Vec<Problem> = rules
-            .filter_map(|rule| rule.broken(self.resolver.preset, &scope, &recipe))
-            .collect();
-        if broken.is_empty() {
-            Ok(Shape { recipe, scope })
-        } else {
-            Err(Refusal(broken))
-        }
+        let open = |rule: &Rule| {
+            let texts = rule.when.iter().chain([&rule.must]).map(String::as_str);
+            !recipe.unknown.is_empty()
+                && self
+                    .unknown_in(&recipe, &texts.collect::<Vec<_>>())
+                    .is_some()
+        };
+        let rules = self.rules.iter().filter(|prepared| !open(prepared.rule));
+        let broken = rules.filter_map(|prepared| {
+            let what = prepared.broken(self.resolver.preset, &scope, &recipe)?;
+            Some((prepared.rule, what))
+        });
+        let broken = broken.collect();
+        Ok((Shape { recipe, scope }, broken))
     }
 }
 

@@ -10,7 +10,7 @@ use super::intent::{Handed, LogLinks};
 use super::ready::{Request, Resources};
 use crate::core::adopt;
 use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::patch::{Adoption, Patch, Refused, Stack, Submission};
+use crate::core::patch::{Adoption, INTERPRETER, Patch, Refused, Stack, Submission};
 use crate::core::recipe::{
     KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile, Problem, Refusal, Role, Value,
 };
@@ -24,6 +24,7 @@ const SAMPLER: &str = "sampler";
 pub(super) struct Own {
     submission: Submission,
     stacks: Vec<Stack>,
+    doubts: Vec<String>,
 }
 
 impl Own {
@@ -41,11 +42,22 @@ impl Own {
             true => vec![Stack::of(&file)],
             false => Vec::new(),
         };
+        let mut preset = adopt::assemble(file, sets, version)?;
+        let mut doubts = adopt::loosen(&mut preset, &inputs.layers, &inputs.cluster_facts);
+        let text = scripts.files.get(&scripts.script);
+        if text.is_some_and(|text| !text.starts_with("#!")) {
+            let line = INTERPRETER.trim_end();
+            let name = &scripts.script;
+            doubts.push(format!(
+                "{name} names no interpreter; our copy of it begins with `{line}`"
+            ));
+        }
         let own = Self {
             submission: scripts.submission(),
             stacks,
+            doubts,
         };
-        Ok((adopt::assemble(file, sets, version)?, Some(own)))
+        Ok((preset, Some(own)))
     }
 }
 
@@ -56,6 +68,12 @@ impl Request {
         let scripts = self.inputs().scripts.as_ref()?;
         let own = self.own.as_ref()?;
         Some(scripts.read(&own.submission, &own.stacks))
+    }
+
+    /// What has to be said of the scripts: where they go against the preset, it is the preset which is not believed.
+    #[must_use]
+    pub fn doubts(&self) -> &[String] {
+        self.own.as_ref().map_or(&[], |own| &own.doubts)
     }
 
     /// The scripts with the values of these rungs; None where the run's files come from templates.
@@ -87,7 +105,8 @@ impl Request {
         Ok(adopt::patched(self.preset(), adoption, &changes))
     }
 
-    /// The knobs that have other values with what was learned and these rungs than the scripts give them.
+    /// The knobs to which what was learned and these rungs give other values than the scripts. What the preset would
+    /// only compute of those is the program's own affair, and is not written.
     fn changes(&self, rungs: &[Layer]) -> Result<BTreeMap<String, Value>, Refusal> {
         let mut asked = self.clone();
         asked
@@ -95,8 +114,10 @@ impl Request {
             .layers
             .retain(|l| l.kind != LayerKind::Learned);
         let (before, after) = (asked.shape(&[])?, self.shape(rungs)?);
-        let knobs = self.preset().knobs.iter().map(|k| &k.name);
-        let changed = knobs.filter_map(|name| {
+        let learned = self.inputs().layers.iter();
+        let learned = learned.filter(|l| l.kind == LayerKind::Learned);
+        let declared = learned.chain(rungs).flat_map(|l| l.settings.keys());
+        let changed = declared.filter_map(|name| {
             let value = after.recipe().value(name);
             let moved = value != before.recipe().value(name) && *value != Value::Null;
             moved.then(|| (name.clone(), value.clone()))

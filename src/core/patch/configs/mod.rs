@@ -20,6 +20,7 @@ use super::walk::{Reached, Reading, SettingsFile, folder_of_file};
 
 pub(super) use composed::{compose, replaces};
 pub(super) use inner::add_inner;
+pub(super) use packages::stem;
 
 /// Files that one configuration is made of.
 const MAX_PARTS: usize = 256;
