@@ -15,7 +15,7 @@ use super::outcome::{expectation, reason};
 use super::run_view::{evidence, total};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
-use crate::core::diagnose::{Class, Progress, sanitize};
+use crate::core::diagnose::{Class, Incident, Progress, sanitize};
 use crate::core::job::{JobState, JobStatus, Stage};
 use crate::core::measure::Measured;
 use crate::core::supervise::{Fact, LogLook, Outcome, Record, Verdict};
@@ -194,18 +194,7 @@ impl Story {
             Fact::Diagnosed {
                 attempt, incident, ..
             } if is_news(incident) => {
-                let headline = incident.headline();
-                let mut text = format!("attempt {attempt}  {}", Paint(BAD, &headline));
-                for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
-                    text.push_str(&format!("\n           {}", evidence(line)));
-                }
-                for line in &incident.last_lines {
-                    text.push_str(&format!(
-                        "\n           {}",
-                        Paint(DIM, &format!("| {line}"))
-                    ));
-                }
-                self.say(run, &text);
+                self.say(run, &died(*attempt, incident));
             }
             Fact::Decided { verdict, .. } => self.verdict(run, verdict),
             Fact::Finished { outcome } => self.finished(run, outcome),
@@ -388,4 +377,17 @@ impl Observer for Story {
             Notice::Outlook { .. } => {}
         }
     }
+}
+
+/// Why an attempt ended: the line that proves it, and where nothing explains it the last lines of its log.
+fn died(attempt: u32, incident: &Incident) -> String {
+    let mut text = format!("attempt {attempt}  {}", Paint(BAD, &incident.headline()));
+    for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
+        text.push_str(&format!("\n           {}", evidence(line)));
+    }
+    for line in &incident.last_lines {
+        let shown = format!("| {line}");
+        text.push_str(&format!("\n           {}", Paint(DIM, &shown)));
+    }
+    text
 }

@@ -4,8 +4,8 @@
 //!
 //! The way of a byte: `lines` (pieces to blocks of lines) → `sieve` (most bytes end here) → `pass` →
 //! `prefix` (who printed it) → `progress`, `context` (tracebacks, phase), `signatures` and `exceptions`
-//! (what it means) → `events` (what followed, what was survived) → `verdict` (the root, joined with
-//! what the scheduler says) → [`Incident`].
+//! (what it means) → `events` (what followed, what was survived, by `progress` and `rising`) →
+//! `verdict` (the root, joined with what the scheduler says) → [`Incident`].
 
 mod advice;
 mod ascii;

@@ -662,6 +662,10 @@ pub(super) fn busy_scraps() -> Vec<String> {
         scraps.push(format!(
             "Processed prompts:  30%|███   | {step}/256 [01:17<02:59, 1.87s/it]\r"
         ));
+        scraps.push(format!("iter {step}: loss 2.1174, time 33.12ms\n"));
+        scraps.push(format!(
+            "1|{step}|Loss: 2.11:   6%|▌         | {step}/900 [01:23<22:10,  1.41s/it]\r"
+        ));
         scraps.push(format!("st\u{1b}[1mep:{step} - loss\n"));
         scraps.push(format!("step:\u{1b}[1m{step}\u{1b}[0m - loss\n"));
     }
