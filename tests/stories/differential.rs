@@ -3,7 +3,7 @@
 //!
 //! `tests/adopt/differential TREE` does so for all scripts of a checkout.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -153,7 +153,7 @@ fn told(value: &Value) -> String {
 fn undeclared(
     before: &[Vec<String>],
     after: &[Vec<String>],
-    declared: &BTreeSet<String>,
+    declared: &BTreeMap<String, String>,
 ) -> Vec<String> {
     if before.len() != after.len() {
         return vec![format!("{} programs, then {}", before.len(), after.len())];
@@ -164,6 +164,8 @@ fn undeclared(
             &old.iter().map(String::as_str).collect::<Vec<_>>(),
             &new.iter().map(String::as_str).collect::<Vec<_>>(),
         );
+        // Each knob accounts for one word of a command.
+        let mut left: Vec<&String> = declared.values().collect();
         for change in diff.iter_all_changes() {
             let word = change.value().to_lowercase();
             let value = word
@@ -171,11 +173,13 @@ fn undeclared(
                 .next()
                 .unwrap_or(&word)
                 .trim_matches(['\'', '"']);
-            let known = declared.contains(value)
-                || declared.contains(&word)
-                || word.starts_with("--") && !word.contains('=');
-            if change.tag() == similar::ChangeTag::Insert && !known {
-                all.push(word);
+            let flag = word.starts_with("--") && !word.contains('=');
+            if change.tag() != similar::ChangeTag::Insert || flag {
+                continue;
+            }
+            match left.iter().position(|to| **to == value || **to == word) {
+                Some(at) => drop(left.remove(at)),
+                None => all.push(word),
             }
         }
     }
@@ -212,11 +216,12 @@ fn compare(place: &Place, script: &str, args: &[String], found: &mut Found) {
     }
     found.understood += 1;
     let before = executed(place, &place.path(script), args, &place.variables);
-    let mut declared = BTreeSet::new();
+    let mut declared = BTreeMap::new();
     for attempt in attempts.iter().skip(1).take(5) {
         let rungs = attempt["rungs"].as_array().unwrap();
         let changes = rungs.iter().flat_map(|r| r["changes"].as_array().unwrap());
-        declared.extend(changes.map(|c| told(&c["to"])));
+        let named = |c: &Value| (c["knob"].to_string(), told(&c["to"]));
+        declared.extend(changes.map(named));
         let Some(copies) = applied(&place.root, attempt["diff"].as_str().unwrap()) else {
             continue;
         };
