@@ -8,7 +8,7 @@ use crate::core::ladder::Policy;
 use crate::io::scheduler::slurm::bad_option;
 
 /// What to run: the configuration and what lies above it.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Configuration {
     /// Project file; by default the nearest oomctl.yaml, walking up from here
     #[arg(long, value_name = "FILE")]
@@ -46,6 +46,18 @@ pub struct Configuration {
     /// Scheduler to use
     #[arg(long, value_enum, env = "OOMCTL_BACKEND", value_name = "BACKEND")]
     pub backend: Option<Backend>,
+}
+
+impl Configuration {
+    /// Whether an option says what to run or how to go on, beside the project file and the scheduler.
+    pub fn says_what_to_run(&self) -> bool {
+        let rest = Self {
+            config: None,
+            backend: None,
+            ..self.clone()
+        };
+        rest != Self::default()
+    }
 }
 
 /// How the next attempt is chosen.

@@ -1,13 +1,17 @@
 //! From the options of `run` to a program with its knobs and its ladder.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::copied;
 use super::load::{self, Project};
+use super::own::{Read, Shelves};
 use super::print::Failure;
-use crate::core::config::{from_environment, from_flags, parse_knob_set, parse_preset};
-use crate::core::launch::{Copied, Given, Launch};
+use crate::core::adopt;
+use crate::core::config::{from_environment, from_flags, parse_knob_set};
+use crate::core::launch::{Composed, Copied, Given, Launch};
+use crate::core::patch::Submission;
+use crate::core::render::shell_word;
 use crate::core::units::{Bytes, parse_duration_s};
 use crate::io::library::Shelf;
 use crate::io::program::Ears;
@@ -16,6 +20,8 @@ use crate::io::program::Ears;
 pub const SET: &str = "run";
 /// The preset when none is named.
 pub const PRESET: &str = "robust";
+/// The name under which a command is read like a script.
+const SCRIPT: &str = "the command";
 
 /// Options that say what is run and how.
 #[derive(Debug, Default, clap::Args)]
@@ -47,7 +53,7 @@ pub struct Options {
     /// The batch is not made smaller than this [default: 4]
     #[arg(long, value_name = "N")]
     min_batch_size: Option<String>,
-    /// Whether the CPU may be used when no GPU will do [default: true]
+    /// Whether the CPU may be used when no GPU will do [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     allow_cpu: Option<String>,
     /// Allow a rung that is off otherwise (repeatable): smaller-lora-rank, fewer-workers
@@ -89,11 +95,31 @@ impl Options {
         all
     }
 
+    /// What the configuration says that the program composes of files, for all ways in which it may be told.
+    fn composed(&self, shelves: &Shelves, command: &[String]) -> Composed {
+        let words = command.iter().map(|w| shell_word(w).unwrap_or_default());
+        let script = words.collect::<Vec<_>>().join(" ");
+        let submission = Submission {
+            script: SCRIPT.to_owned(),
+            ..Submission::default()
+        };
+        let read = Read::new(submission, script, PathBuf::from("."), shelves);
+        let styles = shelves.presets.iter().flat_map(|p| &p.spellings);
+        let told = self.spellings.iter().filter_map(|s| s.split_once('='));
+        let keys = styles.flat_map(|s| s.values().map(String::as_str));
+        adopt::composed(
+            &read.adoption(shelves),
+            keys.chain(told.map(|(_, key)| key)),
+        )
+    }
+
     /// A program ready to be run.
     pub fn launch(&self, project: &Project, command: Vec<String>) -> Result<Launch, Failure> {
         let library = &project.library;
-        let source = library.get(Shelf::Presets, &self.preset)?;
-        let file = parse_preset(&source.path, &source.text)?;
+        let shelves = Shelves::of(library, Some(&self.preset))?;
+        let composed = self.composed(&shelves, &command);
+        let file = shelves.presets.into_iter().next();
+        let file = file.ok_or_else(|| Failure::new(5, format!("no preset {}", self.preset)))?;
         let mut names = file.uses.clone();
         if !names.iter().any(|n| n == SET) {
             names.push(SET.to_owned());
@@ -107,6 +133,7 @@ impl Options {
             .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
             .collect();
         let given = Given {
+            composed,
             command,
             spellings: self.spellings.clone(),
             variables: variables.clone(),
@@ -129,7 +156,7 @@ impl Options {
         })?;
         // What cannot be run is told before anything is waited for.
         launch.attempt(&[])?;
-        Ok(launch)
+        Ok(launch.remarking_an_unknown_batch()?)
     }
 }
 

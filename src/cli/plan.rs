@@ -22,16 +22,15 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// A job script of your own, and what stands behind it, or a run of one: each rung as a diff of it
-    #[arg(
-        value_name = "SCRIPT|RUN",
-        trailing_var_arg = true,
-        conflicts_with = "after"
-    )]
+    #[arg(value_name = "SCRIPT|RUN", trailing_var_arg = true)]
     script: Vec<String>,
 }
 
 /// Runs `oomctl plan`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let Some(failure) = &args.after {
+        return plan_after::run(&args.configuration, &args.script, failure, args.json);
+    }
     if !args.script.is_empty() {
         let project = load::project(args.configuration.config.as_deref())?;
         own::plan(
@@ -39,10 +38,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             args.json,
         )?;
         return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(failure) = &args.after {
-        let request = load::request(&args.configuration, "plan", &[])?;
-        return plan_after::run(&args.configuration, &request, failure, args.json);
     }
     let (request, start) = learned::request(&args.configuration, "plan")?;
     misread::tell(&request);

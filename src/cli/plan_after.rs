@@ -1,4 +1,4 @@
-//! `oomctl plan --after`: the decision after one failure, without a run.
+//! `oomctl plan --after`: the decision after a failure.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -6,21 +6,26 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::args::Configuration;
-use super::load;
-use super::logs;
+use super::load::{self, Project};
+use super::logs::{self, Group};
 use super::print::explanation::with_patch;
 use super::print::outcome::{cannot_fit, expectation, smallest_request};
 use super::print::rung_view::{Memory, Row, Rung, before, table};
 use super::print::{self, DIM, Failure, Paint};
+use super::{own, runs};
 use crate::core::diagnose::Incident;
-use crate::core::ladder::{Decision, Expectation, Past, Shortfall, Skipped};
+use crate::core::ladder::{Decision, Expectation, Past, Peak, Shortfall, Skipped, Tried};
 use crate::core::measure::Measured;
+use crate::core::recipe::Layer;
 use crate::core::supervise::{Explanation, Request};
 use crate::drive::explained;
 
 #[derive(Serialize)]
 struct View {
     schema_version: u32,
+    /// Run and attempt, where it is one of a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<String>,
     incident: Incident,
     decision: &'static str,
     /// What the memory model expects of the configuration that died, whatever its log tells.
@@ -36,7 +41,7 @@ struct View {
 }
 
 impl View {
-    fn new(request: &Request, incident: Incident, decision: Decision) -> Self {
+    fn new(died: &Died, decision: Decision) -> Self {
         let (word, steps, skipped, expects, shortfall) = match decision {
             Decision::Climb {
                 steps,
@@ -47,24 +52,98 @@ impl View {
                 ("exhausted", Vec::new(), skipped, None, shortfall)
             }
         };
+        let Died { request, rungs, .. } = died;
         Self {
             schema_version: 1,
-            incident,
+            attempt: died.name.clone(),
+            incident: died.incident.clone(),
             decision: word,
-            now: Memory::of(request, &[]),
-            steps: Rung::all(request, steps),
+            now: Memory::of(request, rungs),
+            steps: Rung::all(request, rungs, steps),
             skipped,
             expects,
             shortfall,
-            explanation: None,
+            explanation: explained(request, rungs, &died.incident, &died.measured),
         }
     }
 }
 
-/// Prints what a supervisor would decide if the configuration had died like this.
+/// What died, and what had been tried before.
+struct Died {
+    /// Run and attempt, where it is one of a run.
+    name: Option<String>,
+    number: u32,
+    request: Request,
+    rungs: Vec<Layer>,
+    earlier: Vec<Tried>,
+    measured: Measured,
+    incident: Incident,
+}
+
+impl Died {
+    /// A configuration as it stands, of which this log is.
+    fn at_first(request: Request, incident: Incident) -> Self {
+        Self {
+            name: None,
+            number: 1,
+            request,
+            rungs: Vec::new(),
+            earlier: Vec::new(),
+            measured: Measured::default(),
+            incident,
+        }
+    }
+
+    /// The last attempt of a run that died among those whose logs these are, with all that went before it.
+    fn of_run(project: &Project, run: &str, groups: &[Group]) -> Result<Self, Failure> {
+        let stored = runs::open(&project.folder, run)?;
+        let history = &stored.history;
+        let died = |group: &&Group| {
+            let number = group.attempt.as_ref().map(|(_, number)| *number);
+            let mut attempts = history.attempts.iter();
+            let attempt = attempts.find(|a| Some(a.number) == number);
+            attempt
+                .and_then(|a| a.incident.as_ref())
+                .is_some_and(|i| i.fatal)
+        };
+        let Some(group) = groups.iter().rev().find(died) else {
+            let what = format!("no attempt of {run} died of something that is known");
+            return Err(
+                Failure::new(2, what).hint(format!("`oomctl status {run}` shows its attempts"))
+            );
+        };
+        let number = group.attempt.as_ref().map_or(1, |(_, number)| *number);
+        let past = history.at_the_end_of(number);
+        Ok(Self {
+            name: Some(group.name()),
+            number,
+            request: runs::request(&stored.folder)?,
+            rungs: past.rungs(),
+            earlier: past.tried(),
+            measured: past
+                .attempt()
+                .map(|a| a.measured.clone())
+                .unwrap_or_default(),
+            incident: group.diagnose(&project.signatures()?)?,
+        })
+    }
+
+    fn decision(&self) -> Result<Decision, Failure> {
+        let past = Past {
+            earlier: &self.earlier,
+            peaks: &Peak::of(&self.measured),
+            left_out: &[],
+        };
+        let (rungs, incident) = (&self.rungs, Some(&self.incident));
+        Ok(self.request.ascend(rungs, past, incident, self.number)?)
+    }
+}
+
+/// Prints what a supervisor would decide after this failure: of a run with all that it has tried, else of the
+/// configuration or the script (`words`) that the log is of.
 pub fn run(
     flags: &Configuration,
-    request: &Request,
+    words: &[String],
     failure: &str,
     json: bool,
 ) -> Result<ExitCode, Failure> {
@@ -73,13 +152,34 @@ pub fn run(
     let Some(group) = groups.first() else {
         return Err(Failure::new(2, format!("{failure} has no log")));
     };
-    let incident = group.diagnose(&project.signatures()?)?;
-    let decision = request.ascend(&[], Past::default(), Some(&incident), 1)?;
-    let explanation = explained(request, &[], &incident, &Measured::default());
-    let view = View {
-        explanation,
-        ..View::new(request, incident, decision)
+    let died = match &group.attempt {
+        Some(_) if flags.says_what_to_run() || !words.is_empty() => {
+            let what = format!("{failure} is a run, which has its own configuration");
+            return Err(Failure::new(2, what).hint(
+                "leave the options and the script out, or name the log of its attempt to decide for another configuration",
+            ));
+        }
+        Some((run, _)) => Died::of_run(&project, run, &groups)?,
+        None => {
+            let request = match words {
+                [] => load::request(flags, "plan", &[])?,
+                // The log is of the script as it stands, whatever other runs have taught since.
+                words => {
+                    let fresh = true;
+                    own::planned(
+                        &project,
+                        &Configuration {
+                            fresh,
+                            ..flags.clone()
+                        },
+                        words,
+                    )?
+                }
+            };
+            Died::at_first(request, group.diagnose(&project.signatures()?)?)
+        }
     };
+    let view = View::new(&died, died.decision()?);
     if json {
         print::json(&view)?;
     } else {
@@ -89,7 +189,12 @@ pub fn run(
 }
 
 fn text(view: &View) -> String {
-    let mut out = format!("After: {}\n", view.incident.headline());
+    let whose = view
+        .attempt
+        .as_ref()
+        .map(|a| format!("{a}: "))
+        .unwrap_or_default();
+    let mut out = format!("After: {whose}{}\n", view.incident.headline());
     for (i, rung) in view.steps.iter().enumerate() {
         let (title, effect) = (&rung.step.title, rung.step.effect.describe());
         let _ = writeln!(out, "\n  {}  {title} ({effect})", rung.name());

@@ -54,8 +54,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let program = args.options.launch(&project, args.command.clone())?;
     let ears = signals()?;
-    let mut teller = Teller::new(None);
-    teller.remarks(program.remarks());
+    let mut teller = Teller::new(None).telling(program.remarks());
     let mut machine = Machine::open(visible())?;
     let json = args.json;
     let job = Job {

@@ -64,7 +64,7 @@ pub fn run(
             records: Some(folders[at].clone()),
             ears: &ears,
         },
-        listener: Box::new(Teller::new(Some(at + 1))),
+        listener: Box::new(Teller::new(Some(at + 1)).telling(launch.remarks())),
     });
     let results = queue(entries.collect(), visible().as_deref(), &ears);
     let programs = results.into_iter().zip(list.iter().zip(&folders));

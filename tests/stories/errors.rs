@@ -331,7 +331,7 @@ const COMMANDS: &[Row] = &[
     ),
     row(
         "a program that there is not",
-        "run --wait 1s --allow-cpu=true -- no-such-program-zz",
+        "run --wait 1s --allow-cpu -- no-such-program-zz",
         127,
         "no-such-program-zz",
         "is it installed here",

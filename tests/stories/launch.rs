@@ -55,6 +55,11 @@ pub fn place(gpus: &Gpus) -> Place {
     place
 }
 
+/// A GPU on which the trainer could have what it asks for.
+fn larger(uuid: &str, used_mib: u32) -> String {
+    format!("gpu uuid={uuid} name=H200 total_mib=143771 used_mib={used_mib} util=97")
+}
+
 pub fn run(place: &Place, options: &[&str], command: &str) -> Done {
     let mut words = vec!["run"];
     words.extend(options);
@@ -131,10 +136,16 @@ fn what_does_not_die_of_memory_is_not_run_again_and_the_exit_code_is_the_program
 
 #[test]
 fn when_smaller_batches_are_not_enough_another_gpu_is_tried_and_then_the_cpu() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 2_000), &gpu("GPU-b", 1_000)]);
+    // The larger one is full at first.
+    let all = [&larger("GPU-a", 100_000)[..], &gpu("GPU-b", 1_000)];
+    let gpus = Gpus::new(&all);
     let mut place = place(&gpus);
     place.set("TRAINER", "always");
-    let done = run(&place, &["--min-batch-size", "32"], COMMAND).ends(1);
+    let program = "#!/bin/bash\nsed -i 's/used_mib=100000 /used_mib=0 /' \"$NVML_STANDIN\"\nexec ./train.sh \"$@\"\n";
+    install(&place.path("frees.sh"), program);
+    let command = COMMAND.replace("train.sh", "frees.sh");
+    let options = ["--min-batch-size", "32", "--allow-cpu"];
+    let done = run(&place, &options, &command).ends(1);
     let gpu = |n| place.read(&format!("gpu.{n}"));
     assert_eq!(
         (gpu(1), gpu(2), gpu(3), gpu(4)),
@@ -151,17 +162,89 @@ fn when_smaller_batches_are_not_enough_another_gpu_is_tried_and_then_the_cpu() {
     );
     assert!(!place.has("argv.5"));
     done.says(&["nothing is left to try", "on the CPU"]);
-    let done = run(
-        &place,
-        &["--allow-cpu=false", "--max-retries", "0", "--json"],
-        COMMAND,
-    )
-    .ends(1);
+    gpus.are(&all);
+    let done = run(&place, &["--max-retries", "0", "--json"], &command).ends(1);
     let json = done.json();
     assert_eq!(json["attempts"].as_array().unwrap().len(), 2);
     assert_eq!(json["attempts"][0]["incident"]["kind"], "cuda_oom");
     assert_eq!(json["attempts"][1]["gpu"]["uuid"], "GPU-a");
     assert_eq!(json["exit_code"], 1);
+}
+
+/// A neighbour holds most of the other GPU: the program has shown that it needs more than what is left there.
+#[test]
+fn an_attempt_does_not_go_to_a_gpu_that_its_own_log_rules_out() {
+    let gpus = Gpus::new(&[&larger("GPU-a", 100_000), &gpu("GPU-b", 0)]);
+    let mut place = place(&gpus);
+    place.set("TRAINER", "always");
+    let done = run(&place, &["--max-retries", "0", "--wait", "0s"], COMMAND).ends(8);
+    done.says(&["no GPU had 80.18 GiB available", "--allow-cpu"]);
+    assert!(!place.has("argv.2"));
+}
+
+#[test]
+fn what_is_too_large_for_every_gpu_is_not_tried_on_another_one() {
+    let gpus = Gpus::new(&[&gpu("GPU-a", 0), &gpu("GPU-b", 0)]);
+    let mut place = place(&gpus);
+    place.set("TRAINER", "always");
+    let done = run(&place, &["--max-retries", "0"], COMMAND).ends(1);
+    done.says(&[
+        "other-gpu: there is no other GPU that would do",
+        "cpu: only with --allow-cpu",
+    ]);
+    assert!(!place.has("argv.2"));
+}
+
+#[test]
+fn a_batch_that_is_not_known_is_told_first_and_one_in_hydras_files_is_read() {
+    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
+    let place = place(&gpus);
+    let done = run(&place, &[], "./train.sh --lr 1").ends(0);
+    let told = done
+        .err
+        .find("the batch size stands neither in the command")
+        .unwrap();
+    assert!(
+        told < done.err.find("attempt 1").unwrap(),
+        "{}",
+        done.told()
+    );
+    done.says(&["--knob batch=OPTION", "--set batch=N"]);
+
+    std::fs::create_dir(place.path("conf")).unwrap();
+    place.write("conf/config.yaml", "training:\n  batch_size: 64\nseed: 1\n");
+    let program = "#!/usr/bin/env python3
+import subprocess, sys
+import hydra
+
+@hydra.main(version_base=None, config_path='conf', config_name='config')
+def main(cfg):
+    pass
+";
+    place.write("train.py", program);
+    // No Hydra is installed here: what stands for Python hands its words to the trainer.
+    std::fs::create_dir(place.path("bin")).unwrap();
+    let python = "#!/bin/bash\nshift\nfor w; do case $w in training.batch_size=*) exec ./train.sh \"$@\" ;; esac; done\nexec ./train.sh training.batch_size=64 \"$@\"\n";
+    install(&place.path("bin/python"), python);
+    let mut place = place;
+    place.set("TRAINER", "oom 16");
+    let path = format!(
+        "{}:{}",
+        place.path("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    place.set("PATH", &path);
+    let done = run(&place, &[], "python train.py seed=2").ends(0);
+    assert!(
+        !done.err.contains("the batch size stands"),
+        "{}",
+        done.told()
+    );
+    done.says(&["batch  64 -> 32", "the effective batch stays 64"]);
+    assert_eq!(
+        place.read("argv.3"),
+        "seed=2 training.batch_size=16 training.gradient_accumulation_steps=4\n"
+    );
 }
 
 #[test]
@@ -190,22 +273,22 @@ fn a_gpu_is_waited_for_until_it_has_enough_memory() {
 fn when_no_gpu_comes_free_in_time_the_cpu_is_used_or_the_program_is_not_run() {
     let gpus = Gpus::new(&[&gpu("GPU-a", 80_000)]);
     let place = place(&gpus);
-    let none = run(&place, &["--wait", "0s", "--allow-cpu=false"], COMMAND).ends(8);
+    let none = run(&place, &["--wait", "0s"], COMMAND).ends(8);
     none.says(&[
         "no GPU had 3.91 GiB available within 0 s: GPU 0 has 1.88 GiB",
         "hint: the program was not run. `oomctl gpus` shows",
         "--allow-cpu lets it run without",
     ]);
     assert!(!place.has("argv.1"));
-    run(&place, &["--wait", "0s"], COMMAND).ends(0);
+    run(&place, &["--wait", "0s", "--allow-cpu"], COMMAND).ends(0);
     assert_eq!(place.read("gpu.1"), "");
     assert!(place.read("argv.1").contains("device=cpu"));
     let mut hurried = place;
     hurried.set("OOMCTL_WAIT", "0s");
     let place = hurried;
-    run(&place, &["--allow-cpu=false"], COMMAND).ends(8);
+    run(&place, &[], COMMAND).ends(8);
     // More than the GPU has is not waited for at all.
-    let options = ["--min-gpu-memory", "100GiB", "--allow-cpu=false"];
+    let options = ["--min-gpu-memory", "100GiB"];
     run(&place, &options, COMMAND)
         .ends(8)
         .says(&["the largest has 80.00 GiB"]);
@@ -246,7 +329,7 @@ fn the_list_of_visible_gpus_is_heeded_in_each_of_its_forms() {
         assert_eq!(place.read("gpu.1"), expected, "{list}");
     }
     place.set("CUDA_VISIBLE_DEVICES", "7");
-    run(&place, &["--allow-cpu=false"], COMMAND)
+    run(&place, &[], COMMAND)
         .ends(8)
         .says(&["names no GPU of this machine (7)"]);
 }
@@ -261,7 +344,7 @@ fn a_signal_goes_to_the_program_and_its_answer_is_the_exit_code() {
         .chain(COMMAND.split(' '))
         .collect();
     let started = place.start(&words);
-    place.wait_for("the trainer", || place.has("pid"));
+    place.written("pid");
     started.signal(Signal::TERM);
     let done = started.end().ends(7);
     assert!(done.out.contains("asked"), "{}", done.told());
@@ -286,10 +369,10 @@ fn two_programs_do_not_share_a_gpu_unless_they_say_what_they_take() {
         .chain(COMMAND.split(' '))
         .collect();
     let first = place.start(&words);
-    place.wait_for("the trainer", || place.has("pid"));
-    let busy = ["--wait", "0s", "--allow-cpu=false"];
+    place.written("pid");
+    let busy = ["--wait", "0s"];
     run(&place, &busy, COMMAND).ends(8);
-    let claiming = ["--claim", "10GiB", "--wait", "0s", "--allow-cpu=false"];
+    let claiming = ["--claim", "10GiB", "--wait", "0s"];
     run(&place, &claiming, COMMAND).ends(8);
     place.write("go", "");
     first.end().ends(0);
@@ -300,11 +383,11 @@ fn two_programs_do_not_share_a_gpu_unless_they_say_what_they_take() {
     let half = ["run", "--claim", "50GiB", "--"];
     let words: Vec<&str> = half.into_iter().chain(COMMAND.split(' ')).collect();
     let first = place.start(&words);
-    place.wait_for("the trainer", || place.has("pid"));
-    let options = ["--wait", "0s", "--allow-cpu=false", "--claim", "50GiB"];
+    place.written("pid");
+    let options = ["--wait", "0s", "--claim", "50GiB"];
     run(&place, &options, COMMAND).ends(8);
     place.write("go", "");
-    let options = ["--wait", "0s", "--allow-cpu=false", "--claim", "20GiB"];
+    let options = ["--wait", "0s", "--claim", "20GiB"];
     run(&place, &options, COMMAND).ends(0);
     first.end().ends(0);
 }
@@ -313,10 +396,11 @@ fn two_programs_do_not_share_a_gpu_unless_they_say_what_they_take() {
 fn a_machine_without_a_driver_runs_on_the_cpu_where_that_is_allowed() {
     let gpus = Gpus::new(&["init error=9"]);
     let place = place(&gpus);
-    run(&place, &["--allow-cpu=false"], COMMAND)
+    run(&place, &[], COMMAND)
         .ends(8)
         .says(&["no NVIDIA driver"]);
-    run(&place, &[], COMMAND).ends(0);
+    assert!(!place.has("argv.1"));
+    run(&place, &["--allow-cpu"], COMMAND).ends(0);
     assert!(place.read("argv.1").contains("device=cpu"));
 }
 
@@ -365,9 +449,9 @@ exec ./train.sh "$@"
         let mut folders = folders.into_iter().flatten().flatten();
         folders.any(|f| f.path().join("attempt-1.json").exists())
     });
-    let left = place.read("left");
+    let left = place.written("left");
     place.wait_for("the end of what it left", || {
-        !std::path::Path::new(&format!("/proc/{}", left.trim())).exists()
+        !std::path::Path::new(&format!("/proc/{left}")).exists()
     });
     assert!(!place.has("argv.2"));
     gpus.are(&[&gpu("GPU-a", 1_000)]);
@@ -398,15 +482,14 @@ fn a_program_whose_oomctl_was_killed_keeps_its_gpu_until_it_ends() {
         .chain(COMMAND.split(' '))
         .collect();
     let first = place.start(&words);
-    place.wait_for("the trainer", || place.has("pid"));
-    let pid = place.read("pid");
-    let lives = || std::path::Path::new(&format!("/proc/{}/cwd", pid.trim())).exists();
+    let pid = place.written("pid");
+    let lives = || std::path::Path::new(&format!("/proc/{pid}/cwd")).exists();
     first.kill();
     assert!(lives());
-    let options = ["--wait", "0s", "--allow-cpu=false"];
+    let options = ["--wait", "0s"];
     run(&place, &options, COMMAND).ends(8);
     place.write("go", "");
     place.wait_for("the end of the program", || !lives());
     // The kernel closes the files of a process a moment after it is gone.
-    run(&place, &["--wait", "30s", "--allow-cpu=false"], COMMAND).ends(0);
+    run(&place, &["--wait", "30s"], COMMAND).ends(0);
 }

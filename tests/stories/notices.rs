@@ -258,7 +258,7 @@ fn a_notice_during_which_the_watch_is_killed_is_not_given_again() {
     install(&place.path("tell.sh"), tell);
     place.set("WEAVER", "fits 4");
     let watch = place.start(&[&WATCH[..], &["--run", "w"]].concat());
-    place.wait_for("the notice", || place.has("told.jsonl"));
+    place.written("told.jsonl");
     watch.kill();
     place.write("go", "");
     place.run(&["watch", "w"]).ends(0);

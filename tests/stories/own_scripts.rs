@@ -114,6 +114,42 @@ fn the_first_attempt_has_two_lines_of_ours_and_a_later_one_the_smallest_patch() 
     assert_eq!(again.status.code(), Some(75), "{again:?}");
 }
 
+/// A supervisor decides with what a run has tried; `plan --after` decides alike.
+#[test]
+fn the_decision_after_a_run_is_that_of_its_last_failure_with_its_history() {
+    let place = place();
+    place
+        .run(&["submit", "--yes", "--watch", "--run", "r", "job.slurm"])
+        .ends(0);
+    let plan = |words: &[&str]| place.run(&[&["plan", "--json", "--after"], words].concat());
+    let batch = |plan: &serde_json::Value| {
+        let changes = plan["steps"][0]["changes"].as_array().unwrap();
+        let batch = changes
+            .iter()
+            .find(|c| c["from"].as_i64() > c["to"].as_i64());
+        batch.map(|c| (c["from"].as_i64().unwrap(), c["to"].as_i64().unwrap()))
+    };
+    let after = plan(&["r"]).ends(0).json();
+    assert_eq!(after["attempt"], "r, attempt 2 (job 2)");
+    assert_eq!(batch(&after), Some((16, 8)));
+    let first = plan(&["1"]).ends(0).json();
+    assert_eq!(first["attempt"], "r, attempt 1 (job 1)");
+    assert_eq!(batch(&first), Some((32, 16)));
+    // What the run was asked to do is not mixed with something else.
+    for more in [&["r", "job.slurm"][..], &["r", "--policy", "predict"]] {
+        plan(more)
+            .ends(2)
+            .says(&["r is a run, which has its own configuration"]);
+    }
+    // A log is of the script that stands behind it, as it is now.
+    let log = ".oomctl/runs/r/attempt-2/slurm.out";
+    let now = plan(&[log, "job.slurm"]).ends(0).json();
+    assert_eq!(
+        (batch(&now), &now["attempt"]),
+        (Some((32, 16)), &serde_json::Value::Null)
+    );
+}
+
 #[test]
 fn no_sampler_is_started_where_the_project_says_so() {
     let place = place();

@@ -250,6 +250,14 @@ impl Place {
         }
     }
 
+    /// The line of a file, once a program has written it as a whole.
+    #[track_caller]
+    pub fn written(&self, name: &str) -> String {
+        let text = || std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        self.wait_for(name, || text().ends_with('\n'));
+        text().trim().to_owned()
+    }
+
     /// Waits until a fact of this kind is in the ledger.
     #[track_caller]
     pub fn wait_for_fact(&self, run: &str, fact: &str) {

@@ -30,7 +30,7 @@ fn project(gpus: &Gpus, yaml: &str) -> Place {
 
 fn submit(place: &Place) {
     place.run(&["submit", "--backend", "local"]).ends(0);
-    place.wait_for("the trainer", || place.has("pid"));
+    place.written("pid");
 }
 
 /// The lines of a sampler that are whole.
@@ -72,10 +72,7 @@ fn the_peak_of_a_job_is_in_its_samples_its_ledger_and_its_status_and_no_sampler_
     let place = project(&gpus, "");
     submit(&place);
     place.wait_for("the first sample", || !samples(&place).is_empty());
-    let process = format!(
-        "process gpu=0 pid={} used_mib=61440",
-        place.read("pid").trim()
-    );
+    let process = format!("process gpu=0 pid={} used_mib=61440", place.written("pid"));
     let stranger = format!("process gpu=1 pid={} used_mib=70000", std::process::id());
     gpus.are(&[
         &gpu("GPU-a", 62_720),
@@ -130,7 +127,7 @@ fn one_process_that_fills_one_of_its_gpus_is_told_by_its_samples() {
     let gpus = Gpus::new(&[&gpu("GPU-a", 1_024), &gpu("GPU-b", 1_024)]);
     let place = project(&gpus, "");
     submit(&place);
-    let pid = place.read("pid").trim().to_owned();
+    let pid = place.written("pid");
     gpus.are(&[
         &gpu("GPU-a", 81_000),
         &gpu("GPU-b", 30_720),

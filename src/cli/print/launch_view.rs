@@ -36,9 +36,10 @@ impl Teller {
         }
     }
 
-    /// Tells remarks that were made before anything was run.
-    pub fn remarks(&mut self, remarks: &[String]) {
+    /// The same, after remarks that were made before anything was run.
+    pub fn telling(mut self, remarks: &[String]) -> Self {
         remarks.iter().for_each(|r| self.news(&News::Remark(r)));
+        self
     }
 
     fn say(&mut self, text: &str) {

@@ -45,9 +45,9 @@ struct PhaseMemory {
 }
 
 impl Rung {
-    /// Rungs that are taken for one attempt, on top of none.
-    pub fn all(request: &Request, steps: Vec<Step>) -> Vec<Self> {
-        let mut taken: Vec<Layer> = Vec::new();
+    /// Rungs that are taken for one attempt, on top of those before it.
+    pub fn all(request: &Request, before: &[Layer], steps: Vec<Step>) -> Vec<Self> {
+        let mut taken = before.to_vec();
         let mut rungs: Vec<Self> = steps
             .into_iter()
             .map(|step| Self::after(request, &mut taken, step))

@@ -15,10 +15,12 @@ pub mod version;
 use std::collections::BTreeMap;
 
 use crate::core::ladder::{Decision, Footing, Policy, Step, climb};
-use crate::core::patch::{Adoption, Ask, Found, Patch, Refused, Source, Span, State};
+use crate::core::patch::{
+    Adoption, Ask, Found, Patch, Refused, Source, Span, StackKnob, State, Way,
+};
 use crate::core::recipe::{
-    ClusterFacts, FileSpec, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile, Refusal,
-    Role, RungSpec, Value,
+    ClusterFacts, FileSpec, Kind, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
+    Refusal, Role, RungSpec, Spelling, Value,
 };
 
 pub use attempt::{CLAIM, PATCH, files};
@@ -222,6 +224,30 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         }
     }
     layer
+}
+
+/// What a program's configuration says under keys that a Hydra override could have: text and place. What the words
+/// of its command say is not among it.
+#[must_use]
+pub fn composed<'k>(
+    adoption: &Adoption<'_>,
+    keys: impl Iterator<Item = &'k str>,
+) -> BTreeMap<String, (String, Origin)> {
+    let Some(call) = adoption.reading.calls.last() else {
+        return BTreeMap::new();
+    };
+    let sources = &adoption.reading.sources;
+    let found = keys.filter_map(|key| {
+        let knob = StackKnob::bare(key, Kind::Text, Spelling::Hydra(key.to_owned()));
+        let found = adoption.given_by(call, &knob)?;
+        let origin = origin(sources, found.place());
+        let text = match (found.way, known(found)?) {
+            (Way::Composed, value) => value.to_string(),
+            _ => return None,
+        };
+        Some((key.to_owned(), (text, origin)))
+    });
+    found.collect()
 }
 
 fn known(found: Found) -> Option<Value> {

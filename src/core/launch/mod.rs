@@ -14,5 +14,5 @@ mod words;
 
 pub use copied::{Copied, Copy};
 pub use lines::commands;
-pub use outcome::{Ended, Next};
-pub use program::{Attempt, Given, Launch};
+pub use outcome::{Ended, Next, only_moves_away};
+pub use program::{Attempt, Composed, Given, Launch};

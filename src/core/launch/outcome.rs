@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::program::Launch;
+use super::program::{EXCLUDED, Launch};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::job::ExitStatus;
 use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::recipe::{Layer, Refusal};
+use crate::core::units::Bytes;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,22 @@ impl Ended {
         u8::try_from(code & 0xff).unwrap_or(1)
     }
 
+    /// Bytes that the same program needs at least: what it had on the GPU when an allocation failed, and that
+    /// allocation. None where its output does not say so.
+    #[must_use]
+    pub fn needed(&self) -> Option<Bytes> {
+        let said = &self.incident;
+        let used = match (said.total_bytes, said.free_bytes) {
+            (Some(total), Some(free)) => {
+                let others = said.co_tenant_bytes.unwrap_or_default();
+                total.0.checked_sub(free.0)?.checked_sub(others.0)
+            }
+            _ => said.reserved_bytes.or(said.allocated_bytes).map(|b| b.0),
+        };
+        let whole = used?.checked_add(said.requested_bytes?.0)?;
+        (self.of_memory() && said.class == Class::GpuOom).then_some(Bytes(whole))
+    }
+
     /// Did it die of memory?
     #[must_use]
     pub fn of_memory(&self) -> bool {
@@ -55,6 +72,13 @@ impl Ended {
             && self.incident.fatal
             && self.incident.class != Class::NotOom
     }
+}
+
+/// Whether rungs leave the program as it is and only choose another GPU for it.
+#[must_use]
+pub fn only_moves_away(steps: &[Step]) -> bool {
+    let mut knobs = steps.iter().flat_map(|s| s.layer.settings.keys());
+    knobs.all(|knob| knob == EXCLUDED)
 }
 
 impl Launch {

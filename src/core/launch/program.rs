@@ -3,22 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::copied::{Copied, Copy};
-use super::spelled::{placeholders, said, spell};
+use super::spelled::{in_files, placeholders, said, spell};
 use super::words;
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Footing, Policy, climb};
 use crate::core::patch::copies;
 use crate::core::recipe::{
     ClusterFacts, FileSpec, Knob, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
-    Problem, Recipe, Refusal, RungSpec, Shape, Spelling, Value, expr,
+    Problem, Recipe, Refusal, Role, RungSpec, Shape, Spelling, Value, expr,
 };
 use crate::core::render::{hydra_value, variable};
 use crate::core::units::{Bytes, parse_duration_s};
 
 /// The file that stands for a command where the ladder compares two configurations.
 const RENDERED: &str = "command";
+/// The knob that keeps an attempt away from GPUs.
+pub(super) const EXCLUDED: &str = "excluded_gpus";
 /// Longest time, in seconds, for a setting that is a duration: ten years.
 const LONGEST_S: u64 = 10 * 366 * 86_400;
+
+/// Values of a configuration that a program composes of files: text and place, by the key of a Hydra override.
+pub type Composed = BTreeMap<String, (String, Origin)>;
 
 /// What is asked for on the command line of `oomctl run`.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +32,8 @@ pub struct Given {
     pub command: Vec<String>,
     /// How it spells knobs: `batch=training.batch_size`.
     pub spellings: Vec<String>,
+    /// What the files say that it composes its configuration of.
+    pub composed: Composed,
     /// Environment variables that it will have.
     pub variables: BTreeMap<String, String>,
 }
@@ -94,7 +101,7 @@ impl Launch {
         mut sets: Vec<KnobSetFile>,
         given: Given,
     ) -> Result<Self, Refusal> {
-        spell(&mut file, &mut sets, &given.command, &given.spellings)?;
+        spell(&mut file, &mut sets, &given)?;
         // What a scheduler's job must be told may be missing here.
         let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
         knobs
@@ -125,7 +132,7 @@ impl Launch {
             copied: Copied::default(),
             preset,
         };
-        let layer = launch.read(&given.variables);
+        let layer = launch.read(&given.variables, &given.composed);
         launch.layers.push(layer);
         Ok(launch)
     }
@@ -162,18 +169,41 @@ impl Launch {
         &self.remarks
     }
 
+    /// The same with a remark where the batch is not known, for then an out-of-memory has no smaller one.
+    ///
+    /// # Errors
+    /// As `attempt`.
+    pub fn remarking_an_unknown_batch(mut self) -> Result<Self, Refusal> {
+        let shape = self.shape(&[])?;
+        let moved = |knob: &&Knob| {
+            let mut moves = self.ladder.iter().flat_map(|r| &r.moves);
+            moves.any(|m| m.knob.as_ref() == Some(&knob.name))
+        };
+        let unknown = self.preset.with_role(Role::MicroBatch).filter(moved);
+        let unknown = unknown.filter(|k| shape.recipe().value(&k.name).is_null());
+        let remark = |name: &str| {
+            format!(
+                "the batch size stands neither in the command nor in a file that was read, so an out-of-memory \
+                 cannot make it smaller; --knob {name}=OPTION says how the program is told it (--bs, training.batch_size), \
+                 --set {name}=N how large it is"
+            )
+        };
+        let remarks: Vec<String> = unknown.take(1).map(|k| remark(&k.name)).collect();
+        self.remarks.extend(remarks);
+        Ok(self)
+    }
+
     /// The layer that the command and its environment are.
-    fn read(&mut self, variables: &BTreeMap<String, String>) -> Layer {
+    fn read(&mut self, variables: &BTreeMap<String, String>, composed: &Composed) -> Layer {
         let mut layer = Layer::new(LayerKind::Command);
         for knob in &self.preset.knobs {
-            let Some((text, place)) = said(knob, &self.command, variables) else {
+            let said = said(knob, &self.command, variables)
+                .map(|(text, place)| (text, Origin::Flag { text: place }));
+            let Some((text, origin)) = said.or_else(|| in_files(knob, composed)) else {
                 continue;
             };
             match knob.kind.parse(&text) {
-                Ok(value) => {
-                    let origin = Origin::Flag { text: place };
-                    layer.set(&knob.name, value, origin);
-                }
+                Ok(value) => layer.set(&knob.name, value, origin),
                 Err(what) => self.remarks.push(format!(
                     "{}: {what}; it is handed over as it stands",
                     knob.name
@@ -339,7 +369,7 @@ fn nothing_for(name: &str) -> Problem {
 }
 
 fn excluded(recipe: &Recipe) -> Vec<String> {
-    match recipe.value("excluded_gpus") {
+    match recipe.value(EXCLUDED) {
         Value::List(uuids) => uuids.clone(),
         _ => Vec::new(),
     }

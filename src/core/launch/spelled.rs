@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::program::{Composed, Given};
 use super::words::{find, has_placeholder, has_switch};
-use crate::core::recipe::{Knob, KnobSetFile, PresetFile, Problem, Refusal, Role, Spelling, meant};
+use crate::core::recipe::{
+    Knob, KnobSetFile, Origin, PresetFile, Problem, Refusal, Role, Spelling, meant,
+};
 
 /// Gives the knobs of a preset the spellings that fit a command: those of `told` (`batch=--bs`; nothing
 /// behind the `=` for a knob that the program lacks), else those of the preset's style that most of the
@@ -15,10 +18,10 @@ use crate::core::recipe::{Knob, KnobSetFile, PresetFile, Problem, Refusal, Role,
 pub(super) fn spell(
     file: &mut PresetFile,
     sets: &mut [KnobSetFile],
-    command: &[String],
-    told: &[String],
+    given: &Given,
 ) -> Result<(), Refusal> {
-    let style = style(&file.spellings, command).cloned().unwrap_or_default();
+    let (command, told) = (&given.command, &given.spellings);
+    let style = style(&file.spellings, given).cloned().unwrap_or_default();
     let styled: BTreeSet<String> = file
         .spellings
         .iter()
@@ -78,11 +81,13 @@ fn no_knob(place: &str, preset: &str, name: &str, names: &[String]) -> Problem {
 /// `key=value`. A command that has neither has no style, for nobody knows what it would make of another word.
 fn style<'a>(
     styles: &'a [BTreeMap<String, String>],
-    command: &[String],
+    given: &Given,
 ) -> Option<&'a BTreeMap<String, String>> {
+    let command = &given.command;
+    let there = |s: &Spelling| find(command, s).is_some() || composed(s, &given.composed).is_some();
     let count = |style: &BTreeMap<String, String>| {
         let spelled = style.values().map(|text| Spelling::read(text));
-        spelled.filter(|s| find(command, s).is_some()).count()
+        spelled.filter(there).count()
     };
     let mut best = None;
     for style in styles {
@@ -132,6 +137,18 @@ pub(super) fn said(
             let value = find(command, other)?;
             Some((value.to_owned(), format!("{} {value}", other.name())))
         }
+    }
+}
+
+/// What the files of a command's configuration say about a knob: the text, and where it stands.
+pub(super) fn in_files(knob: &Knob, files: &Composed) -> Option<(String, Origin)> {
+    composed(knob.spelling.as_ref()?, files).cloned()
+}
+
+fn composed<'a>(spelling: &Spelling, files: &'a Composed) -> Option<&'a (String, Origin)> {
+    match spelling {
+        Spelling::Hydra(key) => files.get(key),
+        _ => None,
     }
 }
 

@@ -1,7 +1,5 @@
 //! The shipped preset on commands of several kinds.
 
-use std::collections::BTreeMap;
-
 use super::{Attempt, Ended, Given, Launch, Next};
 use crate::core::config::{from_flags, parse_knob_set, parse_preset};
 use crate::core::diagnose::{Class, Incident};
@@ -18,7 +16,7 @@ fn launch(command: &str, spellings: &[&str], set: &[&str]) -> Launch {
     let given = Given {
         command: command.split(' ').map(str::to_owned).collect(),
         spellings: spellings.iter().map(|s| (*s).to_owned()).collect(),
-        variables: BTreeMap::new(),
+        ..Given::default()
     };
     let launch = Launch::new(file, sets, given).unwrap();
     let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
@@ -64,7 +62,7 @@ fn the_batch_is_halved_and_the_effective_batch_stays_then_another_gpu_then_the_c
     let launch = launch(
         "python train.py model=lora training.batch_size=64",
         &[],
-        &[],
+        &["allow_cpu=true"],
     );
     let start = "python train.py model=lora training.batch_size";
     let accum = "training.gradient_accumulation_steps";
@@ -92,7 +90,7 @@ fn the_batch_is_halved_and_the_effective_batch_stays_then_another_gpu_then_the_c
 
 #[test]
 fn the_batch_stops_at_its_minimum_and_the_cpu_must_be_allowed() {
-    let set = ["min_batch_size=16", "max_retries=9", "allow_cpu=false"];
+    let set = ["min_batch_size=16", "max_retries=9"];
     let launch = launch(
         "t.py --batch-size 40 --gradient_accumulation_steps=3",
         &[],
@@ -137,11 +135,16 @@ fn knobs_are_spelled_as_the_command_or_the_user_says() {
     );
     // Without a word of either kind nothing is added: half a batch is half a batch.
     assert_eq!(second("sh -c {batch}", &[], &["batch=8"]), "sh -c 4");
-    assert_eq!(second("./x.sh", &[], &[]), "./x.sh");
-    assert_eq!(second("sh -c A=1 --x", &[], &[]), "sh -c A=1 --x");
+    let cpu = &["allow_cpu=true"];
+    assert_eq!(second("./x.sh", &[], cpu), "./x.sh");
+    assert_eq!(second("sh -c A=1 --x", &[], cpu), "sh -c A=1 --x");
     // Nothing is known of the batch: only the CPU is left, in the words of flags.
+    let unknown = launch("t.py --lr 1", &[], &[]);
+    assert_eq!(commands(&unknown, 1), ["t.py --lr 1"]);
+    let remarks = unknown.remarking_an_unknown_batch().unwrap();
+    assert!(remarks.remarks()[0].contains("--knob batch=OPTION"));
     assert_eq!(
-        second("t.py --lr 1", &[], &[]),
+        second("t.py --lr 1", &[], &["allow_cpu=true"]),
         "t.py --lr 1 --device cpu --num_workers 0"
     );
 }
@@ -161,7 +164,7 @@ fn rungs_that_must_be_allowed_are_taken_only_then_and_for_what_they_answer() {
     let command = "t.py training.batch_size=4 model.lora_r=16";
     let allowed = launch(command, &[], &["allow=smaller-lora-rank,fewer-workers"]);
     assert!(commands(&allowed, 1)[1].contains("model.lora_r=4"));
-    assert!(!commands(&launch(command, &[], &[]), 1)[1].contains("lora_r=4"));
+    assert_eq!(commands(&launch(command, &[], &[]), 1), [command]);
     let after = |class| allowed.after(&out_of_memory(class), &[], 1, (Some("GPU-0"), 1));
     match after(Class::HostOom).unwrap() {
         Next::Again { steps } => {
@@ -189,6 +192,24 @@ fn a_gpu_that_others_fill_is_left_before_the_batch_is_touched() {
     // There is no other, or what they hold would not have been enough.
     assert_eq!(first(40 << 30, 1), "halve-batch");
     assert_eq!(first(1 << 20, 2), "halve-batch");
+}
+
+#[test]
+fn what_an_attempt_needed_is_its_own_memory_and_what_it_asked_for() {
+    let mut ended = out_of_memory(Class::GpuOom);
+    assert_eq!(ended.needed(), None);
+    let gib = |n: u64| Some(Bytes(n << 30));
+    ended.incident.requested_bytes = gib(4);
+    ended.incident.reserved_bytes = gib(15);
+    assert_eq!(ended.needed(), gib(19));
+    // Of 24 GiB 1 is free and 4 are the neighbour's.
+    (ended.incident.total_bytes, ended.incident.free_bytes) = (gib(24), gib(1));
+    ended.incident.co_tenant_bytes = gib(4);
+    assert_eq!(ended.needed(), gib(23));
+    ended.incident.free_bytes = gib(30);
+    assert_eq!(ended.needed(), None);
+    ended.incident.class = Class::HostOom;
+    assert_eq!(ended.needed(), None);
 }
 
 #[test]
@@ -221,7 +242,7 @@ fn what_makes_no_sense_is_refused_with_the_place() {
     let given = |spelling: &str| Given {
         command: vec!["t.py".to_owned()],
         spellings: vec![spelling.to_owned()],
-        variables: BTreeMap::new(),
+        ..Given::default()
     };
     for (spelling, expected) in [
         ("bach=x", "did you mean batch?"),

@@ -74,6 +74,17 @@ impl History {
         tried
     }
 
+    /// What was known when an attempt had ended, before it was decided what follows.
+    #[must_use]
+    pub fn at_the_end_of(&self, attempt: u32) -> Self {
+        let mut past = self.clone();
+        past.attempts.retain(|a| a.number <= attempt);
+        if let Some(last) = past.attempts.last_mut() {
+            last.verdict = None;
+        }
+        past
+    }
+
     /// The rungs taken so far, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.attempts.iter().flat_map(Attempt::steps)

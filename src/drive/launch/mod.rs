@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::core::diagnose::Incident;
 use crate::core::job::ExitStatus;
 use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::launch::{Ended, Launch, Next};
+use crate::core::launch::{Ended, Launch, Next, only_moves_away};
 use crate::core::measure::Figure;
 use crate::core::recipe::{Layer, Refusal};
 use crate::core::units::Bytes;
@@ -206,12 +206,7 @@ pub fn launch(
     machine: &mut Machine,
     listener: &mut dyn Listener,
 ) -> Result<Summary, LaunchError> {
-    let turns = Turns {
-        job,
-        rungs: Vec::new(),
-        attempts: Vec::new(),
-    };
-    turns.run(machine, None, listener)
+    Turns::new(job).run(machine, None, listener)
 }
 
 /// The attempts of one program.
@@ -219,9 +214,20 @@ struct Turns<'a> {
     job: &'a Job<'a>,
     rungs: Vec<Layer>,
     attempts: Vec<Tried>,
+    /// Bytes that the next attempt needs at least, because the last one died with the same values.
+    needed: Option<Bytes>,
 }
 
-impl Turns<'_> {
+impl<'a> Turns<'a> {
+    fn new(job: &'a Job<'a>) -> Self {
+        Self {
+            job,
+            rungs: Vec::new(),
+            attempts: Vec::new(),
+            needed: None,
+        }
+    }
+
     /// Attempts until it is over. The ladder ends, and with it this. `first` is what was found for the first
     /// attempt, where that was looked for already.
     fn run(
@@ -232,7 +238,8 @@ impl Turns<'_> {
     ) -> Result<Summary, LaunchError> {
         let mut held: Option<Held> = None;
         loop {
-            let attempt = self.job.launch.attempt(&self.rungs)?;
+            let mut attempt = self.job.launch.attempt(&self.rungs)?;
+            attempt.need = attempt.need.max(self.needed.unwrap_or_default());
             let place = match first.take() {
                 Some(place) => place,
                 None => machine.place(&attempt, held.take(), self.job.ears, listener)?,
@@ -269,7 +276,8 @@ impl Turns<'_> {
             self.attempts.push(tried);
             let gpu = held.as_ref().map(|h| h.claim.uuid.clone());
             let gpus = if ended.of_memory() {
-                machine.usable(&attempt)
+                let left: Vec<String> = attempt.excluded_gpus.iter().chain(&gpu).cloned().collect();
+                machine.usable(attempt.need.max(ended.needed().unwrap_or_default()), &left)
             } else {
                 0
             };
@@ -293,6 +301,10 @@ impl Turns<'_> {
             Next::Over if ended.told => (Some(Outcome::Signalled), Vec::new()),
             Next::Over if ended.code() == 0 => (Some(Outcome::Succeeded), Vec::new()),
             Next::Over => (Some(Outcome::Failed), Vec::new()),
+        };
+        self.needed = match only_moves_away(&steps) {
+            true => self.needed.max(ended.needed()),
+            false => None,
         };
         if let Some(tried) = self.attempts.last_mut() {
             tried.rungs.clone_from(&steps);

@@ -67,12 +67,12 @@ impl Machine {
         Some(Cards::new(driver, &self.claims))
     }
 
-    /// How many GPUs could be used for an attempt if nobody else used them, those included that the ladder
-    /// has left.
-    pub(super) fn usable(&self, attempt: &Attempt) -> usize {
+    /// How many GPUs the ladder has to choose from: those that it has `left`, and the others that are large enough,
+    /// whoever uses them now.
+    pub(super) fn usable(&self, need: Bytes, left: &[String]) -> usize {
         let seen = self.cards().map(|mut c| c.look(self.list.as_deref()).cards);
-        let large = |card: &&Card| card.total_bytes >= attempt.need;
-        seen.iter().flatten().filter(large).count()
+        let other = |card: &&Card| card.total_bytes >= need && !left.contains(&card.uuid);
+        left.len() + seen.iter().flatten().filter(other).count()
     }
 
     /// Finds a place for an attempt, and waits for it. `held` is the GPU of the attempt before.

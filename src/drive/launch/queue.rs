@@ -104,12 +104,7 @@ fn find(
 fn run(mut entry: Entry<'_>, mut machine: Machine, place: Place) -> Result<Summary, LaunchError> {
     // From here on the program waits for itself: the queue has gone on to the next.
     machine.others = None;
-    let turns = Turns {
-        job: &entry.job,
-        rungs: Vec::new(),
-        attempts: Vec::new(),
-    };
-    turns.run(&mut machine, Some(place), entry.listener.as_mut())
+    Turns::new(&entry.job).run(&mut machine, Some(place), entry.listener.as_mut())
 }
 
 /// What is said of a program whose thread broke.
