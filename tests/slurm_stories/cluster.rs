@@ -38,7 +38,8 @@ impl Cluster {
                     ("CLUSTER_NAME", "plain"),
                     ("CLUSTER_NODE_NAME", "plain"),
                     ("CLUSTER_NODES", "1"),
-                    ("CLUSTER_MIN_JOB_AGE", "2"),
+                    // Short enough to wait until a job is forgotten, long enough for a poll that is late.
+                    ("CLUSTER_MIN_JOB_AGE", "30"),
                     ("CLUSTER_EXTRA", "MaxArraySize=4"),
                 ],
             ),

@@ -64,6 +64,16 @@ fn roles(incident: &Incident, role: EvidenceRole) -> Vec<&str> {
 }
 
 #[test]
+fn the_rest_that_every_cache_has_is_no_fragmentation() {
+    // Of 79 GiB 0.9 lie idle, more than the 112 MiB that were asked for.
+    let small = OOM
+        .replace("allocate 2.00 GiB", "allocate 112.00 MiB")
+        .replace("6.02 GiB", "0.90 GiB");
+    assert!(verdict(OOM).fragmentation);
+    assert!(!verdict(&small).fragmentation);
+}
+
+#[test]
 fn a_verl_job_that_dies_in_the_actors_update() {
     let incident = verdict(&verl_actor_update());
     assert_eq!(incident.kind, "cuda_oom");

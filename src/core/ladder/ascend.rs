@@ -5,11 +5,12 @@ use std::rc::Rc;
 use super::climb::{Footing, climb_in};
 use super::cost::costs;
 use super::decision::{Decision, Expectation, Skipped, Step};
+use super::evidence::fatal_phases;
 use super::forecast::{Forecast, Peak};
 use super::host::{HostNeed, Node};
 use super::workshop::{Look, Workshop};
 use crate::core::diagnose::{Class, Incident};
-use crate::core::memory::{Profile, Spec};
+use crate::core::memory::{Phase, PhaseTerms, Profile, Spec, phases};
 use crate::core::recipe::{Layer, Refusal};
 use crate::core::units::GIB;
 
@@ -179,7 +180,8 @@ impl<'a> View<'a> {
         before.chain(last).filter_map(told).collect()
     }
 
-    /// The next rung, passing over those that need more host memory than a node has.
+    /// The next rung, passing over those that need more host memory than a node has, and those that free none of the
+    /// GPU's.
     fn next(
         &self,
         rungs: &[Layer],
@@ -199,16 +201,60 @@ impl<'a> View<'a> {
                 Decision::Climb { steps, .. } => steps.first(),
                 Decision::Exhausted { .. } => None,
             };
-            let short = step.and_then(|step| self.short_of_host(rungs, step, told));
-            let Some(short) = short else {
+            let refusal = step.and_then(|step| {
+                let short = self.short_of_host(rungs, step, told);
+                short.or_else(|| self.in_vain(rungs, step, failure))
+            });
+            let Some(passed_over) = refusal else {
                 let (Decision::Climb { skipped, .. } | Decision::Exhausted { skipped, .. }) =
                     &mut decision;
                 skipped.extend(refused);
                 return Ok(decision);
             };
-            ladder.retain(|rung| rung.rung != short.rung);
-            refused.push(short);
+            ladder.retain(|rung| rung.rung != passed_over.rung);
+            refused.push(passed_over);
         }
+    }
+
+    /// Why a rung would be taken in vain: neither where the job died nor where it is fullest does it need less GPU
+    /// memory afterwards. Of a rung that changes nothing that the model knows nothing is said.
+    fn in_vain(&self, rungs: &[Layer], step: &Step, failure: Option<&Incident>) -> Option<Skipped> {
+        if failure.is_some_and(|f| f.class != Class::GpuOom) {
+            return None;
+        }
+        let fatal = failure.map_or(&[][..], fatal_phases);
+        let profile = self.outlook.profile;
+        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        let (before, after) = (self.spec(rungs)?, self.spec(&then)?);
+        if before == after {
+            return None;
+        }
+        let [before, after] = [before, after].map(|spec| phases(&spec, profile));
+        let need = |all: &[PhaseTerms], asked: &[Phase]| {
+            let asked = all
+                .iter()
+                .filter(|p| asked.is_empty() || asked.contains(&p.phase));
+            let sums = asked.map(|p| p.terms.iter().map(|t| t.bytes).sum::<f64>());
+            sums.reduce(f64::max)
+        };
+        let falls = |asked: &[Phase]| {
+            let (before, after) = (need(&before, asked), need(&after, asked));
+            before
+                .zip(after)
+                .is_none_or(|(before, after)| after < before)
+        };
+        if falls(&[]) || falls(fatal) {
+            return None;
+        }
+        let (before, after) = (need(&before, fatal)?, need(&after, fatal)?);
+        Some(Skipped {
+            rung: step.rung.clone(),
+            reason: format!(
+                "it frees no GPU memory: {:.0} GiB are expected to be needed before, and {:.0} after",
+                before / GIB,
+                after / GIB
+            ),
+        })
     }
 
     /// Why a rung cannot be taken: what it moves to the host has no room there.

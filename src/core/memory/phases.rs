@@ -350,8 +350,13 @@ pub(super) fn load(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
         0.0
     };
     let whole = spec.model.params * spec.precision.weight * copies;
+    // What never comes back to the GPU is loaded into host memory.
+    let weights = match spec.offloads_params && !spec.offload_returns {
+        true => 0.0,
+        false => step.states.weights,
+    };
     List::new()
-        .add("weights", Kind::States, step.states.weights)
+        .add("weights", Kind::States, weights)
         .add("whole copies", Kind::States, whole)
         .phase(Phase::Load, spec, profile)
 }

@@ -56,7 +56,7 @@ pub struct Profile {
     pub unties: bool,
     /// What the stack prints of allocated memory is the last pipeline stage's.
     pub prints_last_stage: bool,
-    /// On one GPU the optimizer steps inside the backward pass by default.
+    /// On one GPU a paged optimizer steps inside the backward pass, as in the low-memory recipe.
     pub steps_in_backward: bool,
     /// Keys and values are expanded to all heads.
     pub expands_kv: bool,

@@ -97,7 +97,8 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
         Sharding::Ddp => 1.0 + profile.ddp_bucket / p.gradient.max(1.0),
         _ => 1.0,
     };
-    let in_backward = spec.optimizer.in_backward || (profile.steps_in_backward && spec.gpus <= 1.0);
+    let low_memory = profile.steps_in_backward && spec.optimizer.paged && spec.gpus <= 1.0;
+    let in_backward = spec.optimizer.in_backward || low_memory;
     let gradients = if in_backward {
         spec.model.layer_params() * p.gradient
     } else {

@@ -84,8 +84,7 @@ fn states_that_stay_on_the_host_are_nowhere_on_the_gpu() {
             "offload": offload,
         }));
         let of = |p: &PhaseEstimate| term(&e, p.phase, "weights") + term(&e, p.phase, "optimizer");
-        let phases = e.phases.iter().filter(|p| p.phase != Phase::Load);
-        phases.map(of).fold(0.0, f64::max)
+        e.phases.iter().map(of).fold(0.0, f64::max)
     };
     assert!(states("param+optimizer") > GIB);
     assert!(states("always") < 1.0);
@@ -262,6 +261,22 @@ fn gradients_of_one_micro_batch_come_as_its_checkpoints_go() {
     let less = bytes(&accumulated, Phase::Backward) - bytes(&single, Phase::Backward);
     assert!(gradients > 0.0 && checkpoints > 0.0);
     assert!(less > 0.9 * gradients.min(checkpoints), "{less}");
+}
+
+#[test]
+fn only_the_low_memory_recipe_of_one_gpu_steps_inside_the_backward_pass() {
+    let gradients = |optimizer: &str, gpus: u32| {
+        let row =
+            serde_json::json!({ "optimizer": optimizer, "gpus": gpus, "precision": "pure_bf16" });
+        term(
+            &with(r#"{ "steps_in_backward": true }"#, row),
+            Phase::OptimizerStep,
+            "gradients",
+        ) / GIB
+    };
+    let (whole, one_layer) = (gradients("adamw", 1), gradients("paged_adamw8bit", 1));
+    assert!(whole > 10.0 && one_layer < 1.0, "{whole} {one_layer}");
+    assert!(gradients("paged_adamw8bit", 2) > 10.0);
 }
 
 #[test]
