@@ -1,28 +1,47 @@
 //! What a run begins with: its own checkpoints, or one that it is given.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::print::{self, Failure};
+use super::runs;
 use crate::core::recipe::Role;
 use crate::core::supervise::{Intent, Request};
 use crate::io::checkpoints;
 
-/// The request that begins with this checkpoint.
-pub fn resuming_from(request: Request, folder: &Path) -> Result<Request, Failure> {
+/// The request that begins with a checkpoint: this folder, or the newest one of the run of this name.
+pub fn resuming_from(project: &Path, request: Request, wanted: &Path) -> Result<Request, Failure> {
     let refused = |why: String| Failure::new(5, format!("--resume-from: {why}"));
-    let name = folder.display();
-    let absolute = folder
-        .canonicalize()
-        .map_err(|error| refused(format!("{name}: {error}")))?;
-    if !absolute.is_dir() {
-        return Err(refused(format!("{name} is no folder")));
-    }
-    let absolute = absolute
+    let shown = wanted.display();
+    let folder = match (wanted.canonicalize(), wanted.to_str()) {
+        (Ok(folder), _) if folder.is_dir() => folder,
+        (Ok(_), _) => return Err(refused(format!("{shown} is no folder"))),
+        (Err(_), Some(run)) if runs::names(project)?.iter().any(|name| name == run) => {
+            newest_of(project, run)?
+        }
+        (Err(error), _) => {
+            return Err(refused(format!("{shown}: {error}"))
+                .hint("name the folder of a checkpoint, or a run (`oomctl status` lists them)"));
+        }
+    };
+    let folder = folder
         .to_str()
-        .ok_or_else(|| refused(format!("{name} is not UTF-8")))?;
+        .ok_or_else(|| refused(format!("{shown} is not UTF-8")))?;
     request
-        .resuming_from(absolute)
+        .resuming_from(folder)
         .map_err(|problem| refused(problem.to_string()))
+}
+
+/// The newest checkpoint of a run, as an absolute folder.
+fn newest_of(project: &Path, run: &str) -> Result<PathBuf, Failure> {
+    let stored = runs::open(project, run)?;
+    let request = runs::request(&stored.folder)?;
+    let listing = request.shelf(&stored.history.rungs()).map(|shelf| {
+        checkpoints::list(Path::new(&request.inputs().workdir), &shelf)
+            .map_err(|unlisted| Failure::new(5, unlisted.to_string()))
+    });
+    let listing = listing.transpose()?.flatten();
+    let newest = listing.and_then(|l| Some(Path::new(&l.folder).join(request.newest(&l)?)));
+    newest.ok_or_else(|| Failure::new(5, format!("--resume-from: {run} has no checkpoint")))
 }
 
 /// A new run has no checkpoints yet: what lies in its folder is another run's, and the program would train on from that.
@@ -31,8 +50,13 @@ pub fn is_its_own(request: &Request) -> Result<(), Failure> {
     if inputs.adopts.is_some() || inputs.resume_from.is_some() {
         return Ok(());
     }
-    let shelf = request.shelf(&[]);
-    let listing = shelf.and_then(|shelf| checkpoints::list(Path::new(&inputs.workdir), &shelf));
+    let Some(shelf) = request.shelf(&[]) else {
+        return Ok(());
+    };
+    let listing = checkpoints::list(Path::new(&inputs.workdir), &shelf).map_err(|unlisted| {
+        Failure::new(5, unlisted.to_string())
+            .hint("they may be another run's, which this one would train on from; give it a folder of its own, or `--resume-from FOLDER`")
+    })?;
     let Some(listing) = listing else {
         return Ok(());
     };

@@ -1,27 +1,20 @@
 //! From the options of `run` to a program with its knobs and its ladder.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::copied;
 use super::load::{self, Project};
-use super::own::{Read, Shelves};
+use super::own::{self, Shelves};
 use super::print::Failure;
-use crate::core::adopt;
-use crate::core::config::{from_environment, from_flags, parse_knob_set};
-use crate::core::launch::{Composed, Copied, Given, Launch};
-use crate::core::patch::Submission;
-use crate::core::render::shell_word;
+use crate::core::config::{from_environment, from_flags};
+use crate::core::launch::{Copied, Given, Launch};
 use crate::core::units::{Bytes, parse_duration_s};
-use crate::io::library::Shelf;
 use crate::io::program::Ears;
 
 /// The knob set that says how a GPU is waited for; it comes with every preset here.
 pub const SET: &str = "run";
 /// The preset when none is named.
 pub const PRESET: &str = "robust";
-/// The name under which a command is read like a script.
-const SCRIPT: &str = "the command";
 
 /// Options that say what is run and how.
 #[derive(Debug, Default, clap::Args)]
@@ -95,43 +88,18 @@ impl Options {
         all
     }
 
-    /// What the configuration says that the program composes of files, for all ways in which it may be told.
-    fn composed(&self, shelves: &Shelves, command: &[String]) -> Composed {
-        let words = command.iter().map(|w| shell_word(w).unwrap_or_default());
-        let script = words.collect::<Vec<_>>().join(" ");
-        let submission = Submission {
-            script: SCRIPT.to_owned(),
-            ..Submission::default()
-        };
-        let read = Read::new(submission, script, PathBuf::from("."), shelves);
-        let styles = shelves.presets.iter().flat_map(|p| &p.spellings);
-        let told = self.spellings.iter().filter_map(|s| s.split_once('='));
-        let keys = styles.flat_map(|s| s.values().map(String::as_str));
-        adopt::composed(
-            &read.adoption(shelves),
-            keys.chain(told.map(|(_, key)| key)),
-        )
-    }
-
     /// A program ready to be run.
     pub fn launch(&self, project: &Project, command: Vec<String>) -> Result<Launch, Failure> {
         let library = &project.library;
         let shelves = Shelves::of(library, Some(&self.preset))?;
-        let composed = self.composed(&shelves, &command);
+        let composed = own::composed(&shelves, &command, &self.spellings);
         let file = shelves.presets.into_iter().next();
-        let file = file.ok_or_else(|| Failure::new(5, format!("no preset {}", self.preset)))?;
-        let mut names = file.uses.clone();
-        if !names.iter().any(|n| n == SET) {
-            names.push(SET.to_owned());
+        let mut file = file.ok_or_else(|| Failure::new(5, format!("no preset {}", self.preset)))?;
+        if !file.uses.iter().any(|n| n == SET) {
+            file.uses.push(SET.to_owned());
         }
-        let mut sets = Vec::new();
-        for name in &names {
-            let source = library.get(Shelf::Sets, name)?;
-            sets.push(parse_knob_set(&source.path, &source.text)?);
-        }
-        let variables: BTreeMap<String, String> = std::env::vars_os()
-            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-            .collect();
+        let sets = Shelves::sets(library, &file)?;
+        let variables = own::variables();
         let given = Given {
             composed,
             command,

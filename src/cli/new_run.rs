@@ -17,10 +17,7 @@ pub fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Fa
         .map_err(|e| Failure::new(5, format!("cannot write down the request: {e}")))?;
     let environment = environment(&request)?;
     // A template that cannot be rendered is told before anything is written.
-    request.render(
-        &[],
-        &render::preview(&project.display().to_string(), &request.inputs().backend),
-    )?;
+    render::first(&request)?;
     let now = jiff::Timestamp::now();
     let handle = Handle::create(folder, Box::new(request), &inputs, &environment, now);
     Ok(handle?)

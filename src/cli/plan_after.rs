@@ -1,72 +1,18 @@
 //! `oomctl plan --after`: the decision after a failure.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
-
-use serde::Serialize;
 
 use super::args::Configuration;
 use super::load::{self, Project};
 use super::logs::{self, Group};
-use super::print::explanation::with_patch;
-use super::print::outcome::{cannot_fit, expectation, smallest_request};
-use super::print::rung_view::{Memory, Row, Rung, before, table};
-use super::print::{self, DIM, Failure, Paint};
+use super::print::{self, Failure, plan_after_view::View};
 use super::{own, runs};
 use crate::core::diagnose::Incident;
-use crate::core::ladder::{Decision, Expectation, Past, Peak, Shortfall, Skipped, Tried};
+use crate::core::ladder::{Past, Peak, Tried};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
-use crate::core::supervise::{Explanation, Request};
+use crate::core::supervise::Request;
 use crate::drive::explained;
-
-#[derive(Serialize)]
-struct View {
-    schema_version: u32,
-    /// Run and attempt, where it is one of a run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<String>,
-    incident: Incident,
-    decision: &'static str,
-    /// What the memory model expects of the configuration that died, whatever its log tells.
-    now: Option<Memory>,
-    steps: Vec<Rung>,
-    skipped: Vec<Skipped>,
-    /// What is expected after the steps, given how it died.
-    expects: Option<Expectation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shortfall: Option<Shortfall>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explanation: Option<Explanation>,
-}
-
-impl View {
-    fn new(died: &Died, decision: Decision) -> Self {
-        let (word, steps, skipped, expects, shortfall) = match decision {
-            Decision::Climb {
-                steps,
-                skipped,
-                expects,
-            } => ("climb", steps, skipped, expects, None),
-            Decision::Exhausted { skipped, shortfall } => {
-                ("exhausted", Vec::new(), skipped, None, shortfall)
-            }
-        };
-        let Died { request, rungs, .. } = died;
-        Self {
-            schema_version: 1,
-            attempt: died.name.clone(),
-            incident: died.incident.clone(),
-            decision: word,
-            now: Memory::of(request, rungs),
-            steps: Rung::all(request, rungs, steps),
-            skipped,
-            expects,
-            shortfall,
-            explanation: explained(request, rungs, &died.incident, &died.measured),
-        }
-    }
-}
 
 /// What died, and what had been tried before.
 struct Died {
@@ -128,14 +74,27 @@ impl Died {
         })
     }
 
-    fn decision(&self) -> Result<Decision, Failure> {
+    fn view(&self) -> Result<View, Failure> {
+        let Self {
+            request,
+            rungs,
+            incident,
+            ..
+        } = self;
         let past = Past {
             earlier: &self.earlier,
             peaks: &Peak::of(&self.measured),
             left_out: &[],
         };
-        let (rungs, incident) = (&self.rungs, Some(&self.incident));
-        Ok(self.request.ascend(rungs, past, incident, self.number)?)
+        let decision = request.ascend(rungs, past, Some(incident), self.number)?;
+        let explanation = explained(request, rungs, incident, &self.measured);
+        let died = (incident.clone(), explanation);
+        Ok(View::new(
+            self.name.clone(),
+            (request, rungs),
+            died,
+            decision,
+        ))
     }
 }
 
@@ -179,61 +138,11 @@ pub fn run(
             Died::at_first(request, group.diagnose(&project.signatures()?)?)
         }
     };
-    let view = View::new(&died, died.decision()?);
+    let view = died.view()?;
     if json {
         print::json(&view)?;
     } else {
-        print::data(&text(&view))?;
+        print::data(&view.text())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn text(view: &View) -> String {
-    let whose = view
-        .attempt
-        .as_ref()
-        .map(|a| format!("{a}: "))
-        .unwrap_or_default();
-    let mut out = format!("After: {whose}{}\n", view.incident.headline());
-    for (i, rung) in view.steps.iter().enumerate() {
-        let (title, effect) = (&rung.step.title, rung.step.effect.describe());
-        let _ = writeln!(out, "\n  {}  {title} ({effect})", rung.name());
-        out.push_str(&rung.text(before(view.now.as_ref(), &view.steps, i)));
-    }
-    match &view.shortfall {
-        Some(shortfall) => {
-            let _ = writeln!(out, "\n{}", cannot_fit(shortfall));
-            let _ = writeln!(out, "{}", smallest_request(shortfall));
-        }
-        None if view.steps.is_empty() => {
-            out.push_str("\nno rung of the ladder answers this failure\n");
-        }
-        None => {}
-    }
-    if let Some(expects) = &view.expects {
-        let _ = writeln!(out, "\n{}", expectation(expects));
-        out.push_str(&phases(view, expects));
-    }
-    for skipped in &view.skipped {
-        let line = format!("not taken: {}: {}", skipped.rung, skipped.reason);
-        let _ = writeln!(out, "  {}", Paint(DIM, &line));
-    }
-    if let Some(explanation) = &view.explanation {
-        let _ = write!(out, "\n{}", with_patch(explanation));
-    }
-    out
-}
-
-/// The memory of every phase: as the model has it before and after each step, and as it is expected after this log.
-fn phases(view: &View, expects: &Expectation) -> String {
-    let mut rows = vec![Row::new("  as it was".to_owned(), view.now.as_ref())];
-    let rungs = view.steps.iter();
-    rows.extend(rungs.map(|r| Row::new(format!("  {}", r.step.rung), r.memory.as_ref())));
-    rows.push(Row::expected("  after this log".to_owned(), expects));
-    match table(&rows) {
-        table if table.is_empty() => table,
-        table => format!(
-            "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit:\n\n{table}"
-        ),
-    }
 }

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::args::Configuration;
 use super::print::{self, Failure};
 use super::{learned, misread};
+use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile};
+use crate::core::supervise::Request;
 use crate::io::files::{Access, make_private_dir, write_to};
 use crate::io::sampler::program;
 
@@ -43,14 +45,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (request, start) = learned::request(&args.configuration, "render")?;
     learned::tell(start.as_ref());
     misread::tell(&request);
-    let place = preview(request.inputs().project.as_str(), &request.inputs().backend);
-    let files = request.render(&[], &place)?;
+    let files = first(&request)?;
     match &args.to {
         Some(folder) => write(folder, &files)?,
         None if args.json => print::json(&view(files))?,
         None => print::data(&text(&files))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files of a run's first attempt.
+pub fn first(request: &Request) -> Result<Vec<RenderedFile>, Failure> {
+    let inputs = request.inputs();
+    let begins = request.resumption(&[], None, 1);
+    let begins: Vec<Layer> = begins.and_then(|found| found.layer).into_iter().collect();
+    Ok(request.render(&begins, &preview(&inputs.project, &inputs.backend))?)
 }
 
 /// The place of a first attempt in a run that does not exist.

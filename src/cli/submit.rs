@@ -2,7 +2,7 @@
 
 mod once;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::args::{Configuration, sbatch_option};
@@ -42,8 +42,8 @@ pub struct Args {
     /// Attempts in all, the first included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
-    /// Begin with this checkpoint, a folder that the program wrote for another run
-    #[arg(long, value_name = "FOLDER")]
+    /// Begin with a checkpoint of another run: the folder of one, or the newest of the run of this name
+    #[arg(long, value_name = "FOLDER|RUN")]
     resume_from: Option<PathBuf>,
     /// Take what would be submitted, and changed after a failure, for agreed to (with a script of your own)
     #[arg(long)]
@@ -72,10 +72,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         request = request.with_limits(Limits { attempts, ..limits });
     }
     if let Some(folder) = &args.resume_from {
-        request = checkpoint::resuming_from(request, folder)?;
+        request = checkpoint::resuming_from(&project.folder, request, folder)?;
     }
     if args.dry_run {
-        return dry_run(&request, &project.folder, args.json);
+        return dry_run(&request, args.json);
     }
     if !args.script.is_empty() {
         own::agreed(&request, None, args.yes)?;
@@ -136,15 +136,13 @@ fn new_name(project: &load::Project, args: &Args) -> Result<String, Failure> {
     runs::new_name(&project.folder, &stem)
 }
 
-fn dry_run(request: &Request, project: &Path, json: bool) -> Result<ExitCode, Failure> {
+fn dry_run(request: &Request, json: bool) -> Result<ExitCode, Failure> {
     if request.inputs().scripts.is_some() {
         own::plan(request, json)?;
         print::talk("dry run: nothing was submitted");
         return Ok(ExitCode::SUCCESS);
     }
-    let place = render::preview(&project.display().to_string(), &request.inputs().backend);
-    let files = request.render(&[], &place)?;
-    print::data(&render::text(&files))?;
+    print::data(&render::text(&render::first(request)?))?;
     print::talk("dry run: nothing was submitted");
     Ok(ExitCode::SUCCESS)
 }

@@ -68,14 +68,23 @@ struct Rendered {
 fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> {
     let mut rungs = run.history.rungs();
     let shelf = run.intent.shelf(&rungs);
-    let listing = shelf.and_then(|shelf| checkpoints::list(run.intent.workdir(), &shelf));
-    let found = run.intent.resumption(&rungs, listing.as_ref(), attempt);
-    if let Some(found) = found {
+    let mut tell = |text: &str| {
         observer.notice(&Notice::Checkpoint {
             run: &run.history.run,
             attempt,
-            text: &found.text,
+            text,
         });
+    };
+    let listing = shelf.and_then(|shelf| {
+        let listed = checkpoints::list(run.intent.workdir(), &shelf);
+        listed.unwrap_or_else(|unlisted| {
+            tell(&unlisted.to_string());
+            None
+        })
+    });
+    let found = run.intent.resumption(&rungs, listing.as_ref(), attempt);
+    if let Some(found) = found {
+        tell(&found.text);
         rungs.extend(found.layer);
     }
     rungs

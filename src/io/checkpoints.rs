@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use super::files::read_text;
 use crate::core::supervise::{Listing, Shelf};
@@ -14,18 +15,38 @@ const DEEPEST: usize = 4;
 /// Largest file that names the newest checkpoint, in bytes.
 const NEWEST_MAX: u64 = 4_096;
 
-/// What lies there; `None` where there is no such folder, or it cannot be read as a whole.
-#[must_use]
-pub fn list(workdir: &Path, shelf: &Shelf) -> Option<Listing> {
+/// What lies there; `None` where there is no such folder.
+///
+/// # Errors
+/// Why it cannot be listed as a whole: nothing is known of its checkpoints then.
+pub fn list(workdir: &Path, shelf: &Shelf) -> Result<Option<Listing>, Unlisted> {
     let folder = workdir.join(&shelf.folder);
+    let unlisted = |why: String| Unlisted {
+        folder: folder.clone(),
+        why,
+    };
     let mut files = BTreeMap::new();
-    walk(&folder, "", DEEPEST, &mut files)?;
+    match fs::read_dir(&folder) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        _ => walk(&folder, "", DEEPEST, &mut files).map_err(unlisted)?,
+    }
+    let name = folder.to_str();
     let newest = shelf.newest.as_ref();
-    Some(Listing {
-        folder: folder.to_str()?.to_owned(),
+    Ok(Some(Listing {
+        folder: name
+            .ok_or_else(|| unlisted("its name is not UTF-8".to_owned()))?
+            .to_owned(),
         newest: newest.and_then(|name| read_text(&folder.join(name), NEWEST_MAX).ok()),
         files,
-    })
+    }))
+}
+
+/// A folder of checkpoints of which nothing is known.
+#[derive(Debug, thiserror::Error)]
+#[error("the checkpoints in {} cannot be listed: {why}", folder.display())]
+pub struct Unlisted {
+    folder: PathBuf,
+    why: String,
 }
 
 /// Adds the files of a folder, and of those in it.
@@ -34,9 +55,9 @@ fn walk(
     prefix: &str,
     deeper: usize,
     files: &mut BTreeMap<String, u64>,
-) -> Option<()> {
-    for entry in fs::read_dir(folder).ok()? {
-        let entry = entry.ok()?;
+) -> Result<(), String> {
+    for entry in fs::read_dir(folder).map_err(|e| e.to_string())? {
+        let entry = entry.map_err(|e| e.to_string())?;
         // A name that is no text is none of a checkpoint's.
         let Ok(name) = entry.file_name().into_string() else {
             continue;
@@ -51,12 +72,12 @@ fn walk(
             continue;
         }
         if files.len() >= MOST_FILES {
-            return None;
+            return Err(format!("it has more than {MOST_FILES} files"));
         }
         let bytes = meta.map_or(0, |m| m.len());
         files.insert(path, bytes);
     }
-    Some(())
+    Ok(())
 }
 
 #[cfg(test)]
@@ -74,7 +95,7 @@ mod tests {
             folder: "ckpt".into(),
             newest: Some("latest.txt".into()),
         };
-        let listing = list(place.path(), &shelf).unwrap();
+        let listing = list(place.path(), &shelf).unwrap().unwrap();
         assert_eq!(listing.newest.as_deref(), Some("4\n"));
         assert_eq!(listing.files["global_step_4/actor/model.pt"], 4);
         assert!(listing.folder.ends_with("/ckpt"));
@@ -87,6 +108,13 @@ mod tests {
             newest: None,
         };
         let place = tempfile::tempdir().unwrap();
-        assert_eq!(list(place.path(), &shelf), None);
+        assert_eq!(list(place.path(), &shelf).unwrap(), None);
+        // A file in its place is not a folder without checkpoints.
+        fs::write(place.path().join("ckpt"), b"").unwrap();
+        let why = list(place.path(), &shelf).unwrap_err().to_string();
+        assert!(
+            why.starts_with("the checkpoints in ") && why.contains("cannot be listed"),
+            "{why}"
+        );
     }
 }

@@ -117,7 +117,9 @@ fn without_a_gpu_the_programs_of_a_queue_take_turns() {
     install(&place.path("turn.sh"), turn);
     let list: String = (0..6).map(|i| format!("./turn.sh {i}\n")).collect();
     place.write("commands.txt", &list);
-    let ended = place.run(&["run", "--queue", "commands.txt"]).ends(0);
+    let ended = place
+        .run(&["run", "--allow-cpu", "--queue", "commands.txt"])
+        .ends(0);
     ended.says(&["6 of 6 succeeded"]);
     assert!(!place.has("double"));
     assert_eq!(done(&place), 6);

@@ -164,6 +164,32 @@ fn a_run_that_would_begin_with_the_checkpoints_of_another_says_how_to_ask_for_th
 }
 
 #[test]
+fn a_run_may_begin_with_the_newest_checkpoint_of_another_by_its_name() {
+    let place = after_the_first();
+    let begin = ["submit", "--dry-run", "--resume-from", "diamonds-seed0-1"];
+    let begin = [&begin[..], &SAVED].concat();
+    let newest = place.path("ckpt/global_step_4").display().to_string();
+    let asked = place.run(&begin).ends(0);
+    assert!(
+        asked
+            .out
+            .contains(&format!("trainer.resume_from_path={newest}")),
+        "{}",
+        asked.told()
+    );
+    std::fs::remove_dir_all(place.path("ckpt")).unwrap();
+    let none = place.run(&begin).ends(5);
+    none.says(&["--resume-from: diamonds-seed0-1 has no checkpoint"]);
+    // What cannot be listed is not taken for empty.
+    place.write("ckpt", "");
+    let unlisted = place.run(&[&["submit"][..], &SAVED].concat()).ends(5);
+    unlisted.says(&[
+        "ckpt cannot be listed: Not a directory",
+        "--resume-from FOLDER",
+    ]);
+}
+
+#[test]
 fn a_rung_that_changes_what_a_checkpoint_counts_says_so_where_there_are_checkpoints() {
     let place = Place::example();
     let counted = "a checkpoint counts batches, not samples";

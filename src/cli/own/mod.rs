@@ -2,12 +2,14 @@
 
 mod adopted;
 mod arguments;
+mod command;
 mod read;
 mod request;
 mod submit;
 mod version;
 
 pub use adopted::{JobArgs, open};
+pub use command::composed;
 pub use read::{Read, Shelves};
-pub use submit::{Asked, agreed, plan, planned, submit};
+pub use submit::{Asked, agreed, plan, planned, submit, variables};
 pub use version::known as version_of;

@@ -147,7 +147,7 @@ fn at_its_folder(submission: Submission, text: String, here: PathBuf, shelves: &
 }
 
 /// The variables of this process that are text.
-pub(super) fn variables() -> BTreeMap<String, String> {
+pub fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect()

@@ -19,6 +19,7 @@ mod memory_bar;
 pub mod outcome;
 pub mod own_view;
 pub mod pipeline;
+pub mod plan_after_view;
 pub mod plan_view;
 pub mod probe_view;
 pub mod queue_view;

@@ -164,14 +164,10 @@ impl Step {
     fn resident(&self, spec: &Spec, with_gradients: bool) -> List {
         let away = spec.offloads_params && !spec.offload_returns;
         let optimizer_away = spec.offloads_optimizer && !spec.offload_returns;
-        let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
+        let optimizer = on(self.states.optimizer, optimizer_away);
         List::new()
             .add("weights", Kind::States, on(self.states.weights, away))
-            .add(
-                "optimizer",
-                Kind::States,
-                on(self.states.optimizer, optimizer_away),
-            )
+            .add("optimizer", Kind::States, optimizer)
             .add("adapter", Kind::States, self.states.adapter)
             .add("cast copy", Kind::States, self.states.cast_copy)
             .add(
@@ -286,6 +282,10 @@ impl Step {
     }
 }
 
+fn on(bytes: f64, away: bool) -> f64 {
+    if away { 0.0 } else { bytes }
+}
+
 /// The phases of a job, in the order of time.
 #[must_use]
 pub fn phases(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
@@ -351,12 +351,9 @@ pub(super) fn load(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
     };
     let whole = spec.model.params * spec.precision.weight * copies;
     // What never comes back to the GPU is loaded into host memory.
-    let weights = match spec.offloads_params && !spec.offload_returns {
-        true => 0.0,
-        false => step.states.weights,
-    };
+    let away = spec.offloads_params && !spec.offload_returns;
     List::new()
-        .add("weights", Kind::States, weights)
+        .add("weights", Kind::States, on(step.states.weights, away))
         .add("whole copies", Kind::States, whole)
         .phase(Phase::Load, spec, profile)
 }
