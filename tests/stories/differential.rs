@@ -47,7 +47,8 @@ printf '%s%s\n' "${PYTORCH_CUDA_ALLOC_CONF:-}" "$line" >>"$RECORDED"
 #[derive(Debug, Default)]
 struct Found {
     understood: usize,
-    declined: usize,
+    /// Scripts of which nothing is changed, with the reason that is told.
+    declined: Vec<String>,
     attempts: usize,
     undeclared: Vec<String>,
     illegal: Vec<String>,
@@ -203,12 +204,18 @@ fn compare(place: &Place, script: &str, args: &[String], found: &mut Found) {
     words.extend(args.iter().map(String::as_str));
     let done = place.run(&words);
     let Ok(view) = serde_json::from_str::<Value>(&done.out) else {
-        found.declined += 1;
+        let why = done.err.lines().next().unwrap_or("nothing is said");
+        found.declined.push(format!("{script}: {why}"));
         return;
     };
     let attempts = view["attempts"].as_array().cloned().unwrap_or_default();
     if view["preset"].is_null() || attempts.len() < 2 {
-        found.declined += 1;
+        let why = match (&view["preset"], view["problem"].as_str()) {
+            (Value::Null, _) => "no preset knows what this starts",
+            (_, Some(problem)) => problem,
+            _ => "no rung can be taken",
+        };
+        found.declined.push(format!("{script}: {why}"));
         found
             .illegal
             .extend(view["problem"].as_str().map(|p| format!("{script}: {p}")));
@@ -325,7 +332,8 @@ fn scripts_of_a_checkout() {
         let name = script.strip_prefix(&place.root).unwrap();
         compare(&place, &name.display().to_string(), &[], &mut found);
     }
-    for line in found.undeclared.iter().chain(&found.illegal) {
+    let all = found.undeclared.iter().chain(&found.declined);
+    for line in all.chain(&found.illegal) {
         println!("{line}");
     }
     println!(
@@ -333,7 +341,7 @@ fn scripts_of_a_checkout() {
         scripts.len(),
         found.understood,
         found.attempts,
-        found.declined,
+        found.declined.len(),
         found.undeclared.len(),
         found.illegal.len()
     );

@@ -71,6 +71,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn it_is_bounded_and_the_same_for_any_cut(
             lines in prop::collection::vec("[ a-z\\x00-\\x1f%|]{0,600}", 0..40),

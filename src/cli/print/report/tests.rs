@@ -65,7 +65,7 @@ fn records(ledger: &str, draws: &[(bool, prop::sample::Index)]) -> Vec<Record> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn a_report_of_any_ledger_is_made_in_every_format(
