@@ -99,6 +99,81 @@ fn the_version_of_the_framework_is_the_one_that_the_script_names() {
 }
 
 #[test]
+fn the_version_is_that_of_the_source_tree_that_the_job_imports() {
+    let place = Place::bare();
+    let script = |lines: &str| {
+        let run = "data.train_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8";
+        format!("#!/bin/bash\n#SBATCH --gres=gpu:1\n{lines} {run}\n")
+    };
+    let module = "python3 -m verl.trainer.main_ppo";
+    place.write("verl/__init__.py", "__version__ = read()\n");
+    place.write("verl/version/version", "0.6.1\n");
+    place.write("old/verl/__init__.py", "__version__ = \"0.5.0\"\n");
+    place.write("next/verl/__init__.py", "__version__ = read()\n");
+    place.write("next/verl/version/version", "0.8.0.dev\n");
+    let info = "env/lib/python3.12/site-packages/verl-0.7.0.dist-info/METADATA";
+    place.write(info, "Name: verl\n");
+    for (lines, says) in [
+        (
+            module.to_owned(),
+            "verl 0.6.1, as verl/version/version says\n",
+        ),
+        (
+            format!("pip install verl==0.5.0\n{module}"),
+            "verl 0.6.1, as verl/version/version says (but job.slurm:3 says 0.5.0)",
+        ),
+        (
+            format!("cd old\n{module}"),
+            "verl 0.5.0, as old/verl/__init__.py says\n",
+        ),
+        (
+            format!("export PYTHONPATH=$PWD:$PYTHONPATH\ncd next\n{module}"),
+            "verl 0.8.0.dev, as next/verl/version/version says, taken for 0.8.0",
+        ),
+        (
+            // The folder of the script is looked in, not the one that it runs in.
+            "source env/bin/activate\npython3 jobs/main_ppo.py".to_owned(),
+            "verl 0.7.0, as ./env/lib/python3.12/site-packages/verl-0.7.0.dist-info says \
+             (but verl/version/version says 0.6.1)",
+        ),
+        (
+            "python3 jobs/main_ppo.py".to_owned(),
+            "verl 0.6.1, as verl/version/version says\n",
+        ),
+        (
+            "PYTHONPATH=old python3 jobs/main_ppo.py".to_owned(),
+            "verl 0.5.0, as old/verl/__init__.py says\n",
+        ),
+    ] {
+        place.write("job.slurm", &script(&lines));
+        place.run(&["adopt", "job.slurm"]).ends(0).says(&[says]);
+    }
+}
+
+#[test]
+fn the_environment_in_which_a_job_is_submitted_names_the_version_where_the_job_has_it() {
+    let mut place = Place::bare();
+    place.set("VIRTUAL_ENV", &place.path("env").display().to_string());
+    place.write(
+        "env/lib/python3.12/site-packages/trl-0.20.0.dist-info/METADATA",
+        "Name: trl\n",
+    );
+    place.write(
+        "job.slurm",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\ntrl grpo --per_device_train_batch_size 8\n",
+    );
+    place
+        .run(&["adopt", "job.slurm"])
+        .ends(0)
+        .says(&["TRL 0.20.0, as "]);
+    let none = ["adopt", "--sbatch=--export=NONE", "job.slurm"];
+    place
+        .run(&none)
+        .ends(0)
+        .says(&["TRL: nothing says which version"]);
+}
+
+#[test]
 fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_scripts_own() {
     let mut place = Place::bare();
     place.set("BS", "128");
