@@ -10,7 +10,7 @@ use super::{DIM, NAME, Paint};
 use crate::core::adopt::PATCH;
 use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::patch::{Adoption, State, Way};
-use crate::core::recipe::{Layer, LayerKind};
+use crate::core::recipe::{Layer, LayerKind, Spelling};
 use crate::core::render::AttemptPlace;
 use crate::core::supervise::Request;
 use crate::io::sampler::program;
@@ -58,8 +58,8 @@ pub struct View {
 struct Computed {
     knob: String,
     why: String,
-    /// What would win over it, behind the other words of the command.
-    wins: String,
+    /// What would win over it, behind the other words of the command; None for what the launcher or a file is told.
+    wins: Option<String>,
 }
 
 /// An attempt that may come.
@@ -162,10 +162,13 @@ impl View {
             let _ = writeln!(out, "not read: {unread}; what it gives is not known");
         }
         for Computed { knob, why, wins } in &self.computed {
-            let _ = writeln!(
-                out,
-                "{knob} {why}, so no rung moves it; `{wins}` behind the other words would win"
-            );
+            let _ = match wins {
+                Some(wins) => writeln!(
+                    out,
+                    "{knob} {why}, so no rung moves it; `{wins}` behind the other words would win"
+                ),
+                None => writeln!(out, "{knob} {why}, so no rung moves it"),
+            };
         }
         for doubt in &self.doubts {
             let _ = writeln!(out, "note: {doubt}");
@@ -242,7 +245,7 @@ fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
         Some(Computed {
             knob: knob.name.clone(),
             why: format!("{why} ({at})"),
-            wins: format!("{}{sign}VALUE", spelling.name()),
+            wins: behind.then(|| format!("{}{sign}VALUE", spelling.name())),
         })
     });
     computed.collect()
@@ -253,6 +256,7 @@ fn attempt(
     number: u32,
     taken: &[Layer],
     rungs: Vec<Step>,
+        let behind = !found.launcher && !matches!(spelling, Spelling::Key(_));
 ) -> Result<Attempt, String> {
     let inputs = request.inputs();
     let run = &inputs.run;

@@ -6,7 +6,7 @@ use super::configs::stem;
 use super::hydra;
 use super::knobs::setting_names;
 use super::walk::{Call, Reached, Reading, SettingsFile, Target};
-use crate::core::recipe::{Effect, Kind, PresetFile, Recognise, Role, Spelling};
+use crate::core::recipe::{Effect, Kind, PresetFile, Reader, Recognise, Role, Spelling};
 
 /// What a value says that tells a stack from others.
 const VALUE: usize = 300;
@@ -52,6 +52,8 @@ pub struct StackKnob {
     pub kind: Kind,
     /// What moving it does to the experiment.
     pub effect: Effect,
+    /// Who reads it.
+    pub reader: Reader,
     /// How programs of the stack are told, the preset's own way first.
     pub spellings: Vec<Spelling>,
     /// For each of them the number of the way of spelling that it belongs to, 0 for the preset's own.
@@ -67,6 +69,7 @@ impl StackKnob {
             role: None,
             kind,
             effect: Effect::Resources,
+            reader: Reader::Any,
             spellings: vec![spelling],
             styles: vec![0],
         }
@@ -100,6 +103,7 @@ impl Stack {
                 role: knob.role,
                 kind: knob.kind,
                 effect: knob.effect,
+                reader: knob.reader,
                 spellings,
                 styles,
             }

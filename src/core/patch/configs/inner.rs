@@ -7,7 +7,7 @@ use crate::core::patch::settings::{Entry, Format};
 use crate::core::patch::traced::Traced;
 use crate::core::patch::walk::{Call, FileRole, Reached, Reading, SettingsFile};
 use crate::core::patch::yaml;
-use crate::core::recipe::Recognise;
+use crate::core::recipe::{Reader, Recognise};
 
 /// The mark by which a file leaves out what the file below it says of a section.
 const REPLACES: &str = "_override_";
@@ -24,11 +24,17 @@ pub(in crate::core::patch) fn add_inner(
     let mut shelf = Shelf::new(reading, files);
     let mut parts: Vec<Part> = Vec::new();
     for file in &call.settings {
+        let mut keys = recognise.file_keys.iter().chain(launched);
+        let mut file = file.clone();
+        // What a key of another file would name, an option names as well.
+        if keys.any(|key| key.rsplit('.').next() == Some(&file.option)) {
+            file.reader = Reader::Library;
+        }
         let keys = recognise.file_keys.iter().chain(launched);
-        parts.extend(keys.filter_map(|key| named(&mut shelf, &call, file, key)));
+        parts.extend(keys.filter_map(|key| named(&mut shelf, &call, &file, key)));
         match recognise.below_key.as_deref() {
-            Some(key) => below(&mut shelf, file.clone(), key, 0, &mut parts),
-            None => parts.push(Part::File(file.clone())),
+            Some(key) => below(&mut shelf, file, key, 0, &mut parts),
+            None => parts.push(Part::File(file)),
         }
     }
     let all = settled(parts);
@@ -85,6 +91,7 @@ fn unquoted(content: &Traced, entry: &Entry, text: &str) -> Option<Traced> {
 fn below(
     shelf: &mut Shelf<'_>,
     file: SettingsFile,
+        reader: Reader::Library,
     key: &str,
     depth: usize,
     parts: &mut Vec<Part>,

@@ -256,7 +256,7 @@ impl Walker<'_> {
                 variables.insert(name.clone(), text.clone());
             }
         }
-        let (settings, unread) = self.settings(&chain.words, doc);
+        let (settings, unread) = self.settings(&chain.words, chain.at, doc);
         let config = self.config_options(&chain.words[chain.at.min(chain.words.len())..], doc);
         let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
         let script = script.filter(|_| matches!(target, Target::Script(_)));
