@@ -174,6 +174,21 @@ fn the_environment_in_which_a_job_is_submitted_names_the_version_where_the_job_h
 }
 
 #[test]
+fn a_rung_of_which_a_part_cannot_be_taken_does_not_claim_what_it_would_do_as_a_whole() {
+    let place = Place::bare();
+    let words = "--per_device_train_batch_size 8 --gradient_accumulation_steps $(cat steps)";
+    let script = format!("#!/bin/bash\n#SBATCH --gres=gpu:1\ntorchrun run_clm.py {words}\n");
+    place.write("job.sh", &script);
+    let done = place.run(&["plan", "job.sh"]).ends(0);
+    done.says(&["per_device_train_batch_size  8 -> 4  (changes training)"]);
+    assert!(
+        !done.out.contains("the effective batch stays"),
+        "{}",
+        done.out
+    );
+}
+
+#[test]
 fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_scripts_own() {
     let mut place = Place::bare();
     place.set("BS", "128");
