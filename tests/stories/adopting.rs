@@ -189,6 +189,39 @@ fn a_rung_of_which_a_part_cannot_be_taken_does_not_claim_what_it_would_do_as_a_w
 }
 
 #[test]
+fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_content() {
+    let place = Place::bare();
+    for (words, named) in [
+        ("--deepspeed_config ds.json", "not there: ds.json"),
+        (
+            "--deepspeed_config $DS",
+            "not read: what --deepspeed_config names ($DS);",
+        ),
+        (
+            "--deepspeed-config=conf/ds",
+            "not read: what --deepspeed-config names (conf/ds);",
+        ),
+        (
+            "--epochs 3",
+            "not read: a file of settings that train.py may name itself;",
+        ),
+    ] {
+        let run = format!("deepspeed --num_gpus 4 train.py {words}");
+        place.write(
+            "job.sh",
+            &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{run}\n"),
+        );
+        let done = place.run(&["plan", "job.sh"]).ends(0);
+        done.says(&[
+            named,
+            "halve-micro-batch: whether it helps depends on gradient_accumulation_steps, which is not known",
+        ]);
+        assert!(!done.out.contains("the file gives no"), "{}", done.out);
+        place.run(&["adopt", "job.sh"]).ends(0).says(&[named]);
+    }
+}
+
+#[test]
 fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_scripts_own() {
     let mut place = Place::bare();
     place.set("BS", "128");

@@ -345,6 +345,12 @@ fn inherit(reading: &mut Reading, name: &str, submission: &Submission) {
         return;
     };
     let text = &mut reading.sources[ENVIRONMENT].text;
+    let read = call.settings.len() + call.unread.len() + call.unread_beside.len();
+    if read == 0 && stack.is_told_by_files() {
+        let program = call.program.as_deref().unwrap_or("the program");
+        let inside = format!("a file of settings that {program} may name itself");
+        call.unread.push(inside);
+    }
     let head = format!("{name}=");
     if !text.split('\0').any(|entry| entry.starts_with(&head)) {
         text.push_str(&format!("{head}{value}\0"));

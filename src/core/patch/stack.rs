@@ -128,6 +128,15 @@ impl Stack {
         r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
     }
 
+    /// Whether its programs are told their batches by files of settings only.
+    #[must_use]
+    pub fn is_told_by_files(&self) -> bool {
+        let batch = [Role::TrainBatch, Role::MicroBatch].map(Some);
+        let batches = self.knobs.iter().filter(|knob| batch.contains(&knob.role));
+        let mut spellings = batches.flat_map(|knob| &knob.spellings).peekable();
+        spellings.peek().is_some() && spellings.all(|s| matches!(s, Spelling::Key(_)))
+    }
+
     /// How sure it is that a call starts this stack.
     #[must_use]
     pub fn likeness(&self, call: &Call) -> Likeness {

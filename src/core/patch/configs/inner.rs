@@ -37,11 +37,29 @@ pub(in crate::core::patch) fn add_inner(
             None => parts.push(Part::File(file)),
         }
     }
+    let keys: Vec<&String> = recognise.file_keys.iter().chain(launched).collect();
+    parts.extend(nameless(&call, &keys).map(Part::Beside));
     let all = settled(parts);
     let call = &mut reading.calls[at];
     call.settings = all.files;
     call.unread.extend(all.unread);
     call.unread_beside.extend(all.beside);
+}
+
+/// What options name that stand for such a key, where nothing says that it is a file of settings: a variable that is not
+/// known, a name without an ending.
+fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = String> + 'c {
+    let words: Vec<String> = call.words.iter().map(|word| word.text.text()).collect();
+    (0..words.len()).filter_map(move |at| {
+        let (flag, given) = match words[at].split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (words[at].as_str(), words.get(at + 1).map(String::as_str)),
+        };
+        let name = flag.strip_prefix("--")?.replace('-', "_");
+        let value = given.filter(|value| !value.is_empty() && !value.starts_with('-'))?;
+        let asked = keys.iter().any(|key| key.rsplit('.').next() == Some(&name));
+        (asked && Format::of(value).is_none()).then(|| format!("what {flag} names ({value})"))
+    })
 }
 
 /// The file that a key names, relative to where the program runs. It counts less than the one that names it.
