@@ -37,7 +37,7 @@ pub use named::Named;
 pub use placed::{Missing, YamlPlace};
 pub use preset::{
     Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Recognise, Rule,
-    RuleOfThumb, RuleStage,
+    RuleOfThumb, RuleStage, is_key_of,
 };
 pub use probe::ProbeSpec;
 pub use problem::{Place, Problem, Refusal, meant, nearest};
