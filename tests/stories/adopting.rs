@@ -222,6 +222,34 @@ fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_con
 }
 
 #[test]
+fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
+    let place = Place::bare();
+    place.write(
+        "train.py",
+        "import torch.nn as nn\nmodel = nn.DataParallel(build(), device_ids=[0, 1, 2, 3])\n",
+    );
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\npython3 train.py --batch-size 64 --lr 0.1 --output_device 0\n",
+    );
+    let done = place.run(&["plan", "job.sh"]).ends(0);
+    done.says(&[
+        "recognised as data-parallel",
+        "output_device  0 -> 3",
+        "batch_size  64 -> 32",
+        "distributed: no script for torchrun is named",
+    ]);
+    place.write(
+        "train.py",
+        "from torch.nn.parallel import DistributedDataParallel\nmodel = DistributedDataParallel(build())\n",
+    );
+    place
+        .run(&["plan", "job.sh"])
+        .ends(0)
+        .says(&["recognised as torchrun"]);
+}
+
+#[test]
 fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_scripts_own() {
     let mut place = Place::bare();
     place.set("BS", "128");

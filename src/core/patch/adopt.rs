@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::configs::{add_inner, compose};
+use super::devices::Script;
 use super::edit::{Means, Refused, edits};
 use super::knobs::{Found, State, Way, all, calculated, find};
 use super::launchers::Launchers;
@@ -50,6 +51,14 @@ impl<'a> Adoption<'a> {
         let names: BTreeSet<String> = programs.map(first).collect();
         let mut reading = follow(given.submission, given.files, given.launchers, &names);
         compose(&mut reading, given.files);
+        for at in 0..reading.calls.len() {
+            let path = reading.calls[at].program.clone();
+            let program = path.and_then(|path| given.files.get_key_value(&path));
+            if let Some((path, text)) = program.filter(|(_, t)| Script::is_of_one_process(t)) {
+                reading.add_source(path, text);
+                reading.calls[at].one_process = true;
+            }
+        }
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
         let calls = recognised.map(|(_, calls)| calls).unwrap_or_default();

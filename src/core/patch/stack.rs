@@ -153,6 +153,11 @@ impl Stack {
         };
         let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
         let launched = usize::from(call.launchers.iter().any(launched));
+        let named = match (r.one_process, call.one_process) {
+            (true, true) if launched > 0 => named + VALUE,
+            (true, _) => return Likeness::default(),
+            _ => named,
+        };
         let (Some(by_words), by_files) = (self.told(call, false), self.told(call, true)) else {
             return Likeness::default();
         };
