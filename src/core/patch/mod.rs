@@ -33,7 +33,7 @@ mod written;
 pub mod yaml;
 
 pub use adopt::{Adoption, Given};
-pub use copies::{Original, copies, edits, layer};
+pub use copies::{Original, asked_variables, copies, edits, layer};
 pub use devices::{DataParallel, Literal, Script};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
