@@ -174,21 +174,6 @@ fn the_environment_in_which_a_job_is_submitted_names_the_version_where_the_job_h
 }
 
 #[test]
-fn a_rung_of_which_a_part_cannot_be_taken_does_not_claim_what_it_would_do_as_a_whole() {
-    let place = Place::bare();
-    let words = "--per_device_train_batch_size 8 --gradient_accumulation_steps $(cat steps)";
-    let script = format!("#!/bin/bash\n#SBATCH --gres=gpu:1\ntorchrun run_clm.py {words}\n");
-    place.write("job.sh", &script);
-    let done = place.run(&["plan", "job.sh"]).ends(0);
-    done.says(&["per_device_train_batch_size  8 -> 4  (changes training)"]);
-    assert!(
-        !done.out.contains("the effective batch stays"),
-        "{}",
-        done.out
-    );
-}
-
-#[test]
 fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_content() {
     let place = Place::bare();
     for (words, named) in [
@@ -222,6 +207,63 @@ fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_con
 }
 
 #[test]
+fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_count_is_named() {
+    let mut place = Place::bare();
+    let script = |line: &str| {
+        format!(
+            "#!/bin/bash\n#SBATCH {line}\ntorchrun --nproc_per_node 8 train.py --batch_size 8\n"
+        )
+    };
+    place.write("job.slurm", &script("--gres=gpu:8"));
+    place.write("typed.slurm", &script("--gres=gpu:h100:8"));
+    let says = |place: &Place, words: &[&str], expected: &str| {
+        let words: Vec<&str> = ["plan"].iter().chain(words).copied().collect();
+        place
+            .run(&words)
+            .ends(0)
+            .says(&[&format!("memory of a GPU: {expected}\n")]);
+    };
+    let set = ["--set", "gpu_memory=80GiB", "job.slurm"];
+    says(&place, &set, "80GiB, by --set gpu_memory=80GiB");
+    let table = place.run(&["plan", "typed.slurm"]).ends(0);
+    table.says(&["memory of a GPU: 79.18GiB, by ", "nvidia.yaml:"]);
+    let typed = ["--set", "gpu_type=t4", "job.slurm"];
+    place
+        .run(&[&["plan"], &typed[..]].concat())
+        .ends(0)
+        .says(&["memory of a GPU: 14.56GiB, by "]);
+    place.write(
+        "oomctl.yaml",
+        "cluster: ours\nknobs: { gpu_memory: 24GiB, batch_size: 4 }\n",
+    );
+    place.write(
+        "presets/clusters/ours.yaml",
+        "cluster: ours\nfacts:\n  gpu_types:\n    - { name: H100, memory: 93.5GiB, set: { gpu_type: h100 } }\nknobs: { gpu_type: v100, gpu_memory: 16GiB }\n",
+    );
+    says(&place, &["job.slurm"], "24GiB, by oomctl.yaml:2");
+    place.run(&["plan", "job.slurm"]).ends(0).says(&[
+        "note: batch_size under `knobs:` of oomctl.yaml is for templates; the script gives its values itself",
+    ]);
+    place.set("OOMCTL_GPU_MEMORY", "40GiB");
+    says(&place, &["job.slurm"], "40GiB, by $OOMCTL_GPU_MEMORY");
+    place.variables.clear();
+    place.write("oomctl.yaml", "cluster: ours\n");
+    let of_profile = [
+        "memory of a GPU: 16GiB, by ",
+        "/presets/clusters/ours.yaml:5\n",
+    ];
+    place.run(&["plan", "job.slurm"]).ends(0).says(&of_profile);
+    // What the profile says of its usual GPUs is not said of those that the script asks for.
+    let of_types = "93.5GiB, by computed: H100, of the cluster profile's gpu_types";
+    says(&place, &["typed.slurm"], of_types);
+    let refused = ["plan", "--set", "batch_size=4", "job.slurm"];
+    place.run(&refused).ends(2).says(&[
+        "--set before the script is for templates",
+        "--set gpu_memory=…",
+    ]);
+}
+
+#[test]
 fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
     let place = Place::bare();
     place.write(
@@ -247,6 +289,21 @@ fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
         .run(&["plan", "job.sh"])
         .ends(0)
         .says(&["recognised as torchrun"]);
+}
+
+#[test]
+fn a_rung_of_which_a_part_cannot_be_taken_does_not_claim_what_it_would_do_as_a_whole() {
+    let place = Place::bare();
+    let words = "--per_device_train_batch_size 8 --gradient_accumulation_steps $(cat steps)";
+    let script = format!("#!/bin/bash\n#SBATCH --gres=gpu:1\ntorchrun run_clm.py {words}\n");
+    place.write("job.sh", &script);
+    let done = place.run(&["plan", "job.sh"]).ends(0);
+    done.says(&["per_device_train_batch_size  8 -> 4  (changes training)"]);
+    assert!(
+        !done.out.contains("the effective batch stays"),
+        "{}",
+        done.out
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod adopted;
 mod arguments;
+mod described;
 mod read;
 mod request;
 mod submit;

@@ -345,6 +345,12 @@ fn look_inside(reading: &mut Reading, at: usize, given: Given<'_>, stack: &Stack
     let shipped = &stack.recognise.configs;
     let call = &mut reading.calls[at];
     call.unread.retain(|name| !shipped.contains(name));
+    let read = call.settings.len() + call.unread.len() + call.unread_beside.len();
+    if read == 0 && stack.is_told_by_files() {
+        let program = call.program.as_deref().unwrap_or("the program");
+        let inside = format!("a file of settings that {program} may name itself");
+        call.unread.push(inside);
+    }
 }
 
 /// Adds a variable of the environment, where there is one.
@@ -354,12 +360,6 @@ fn inherit(reading: &mut Reading, name: &str, submission: &Submission) {
         return;
     };
     let text = &mut reading.sources[ENVIRONMENT].text;
-    let read = call.settings.len() + call.unread.len() + call.unread_beside.len();
-    if read == 0 && stack.is_told_by_files() {
-        let program = call.program.as_deref().unwrap_or("the program");
-        let inside = format!("a file of settings that {program} may name itself");
-        call.unread.push(inside);
-    }
     let head = format!("{name}=");
     if !text.split('\0').any(|entry| entry.starts_with(&head)) {
         text.push_str(&format!("{head}{value}\0"));

@@ -91,6 +91,7 @@ fn named(shelf: &mut Shelf<'_>, call: &Call, file: &SettingsFile, key: &str) -> 
     };
     Some(Part::File(SettingsFile {
         reached,
+        reader: Reader::Library,
         hidden: file.hidden,
         ..inner
     }))
@@ -109,7 +110,6 @@ fn unquoted(content: &Traced, entry: &Entry, text: &str) -> Option<Traced> {
 fn below(
     shelf: &mut Shelf<'_>,
     file: SettingsFile,
-        reader: Reader::Library,
     key: &str,
     depth: usize,
     parts: &mut Vec<Part>,
