@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::known::ENVIRONMENT;
 use super::print::Failure;
 use crate::core::memory::naming;
-use crate::core::patch::{Original, layer};
-use crate::core::recipe::{Layer, Origin, Preset, Scalar};
+use crate::core::patch::{Original, asked_variables, layer};
+use crate::core::recipe::{Layer, Origin, Preset, Scalar, Value};
+use crate::core::supervise::split;
 use crate::io::files::read_text;
 
 /// Largest file that is copied, in bytes.
 const MAX_FILE: u64 = 1 << 20;
+/// The knob for lines of shell before the program.
+const SETUP: &str = "setup";
 
 /// Reads the files that a preset copies, and puts what they say below all layers.
 pub fn read(
@@ -35,13 +39,40 @@ pub fn read(
             }
             failure.hint(format!("{knob} names the file, below {}", folder.display()))
         })?;
-        originals.insert(file.name.clone(), Original { path, text });
+        let original = Original {
+            variables: variables(&text, layers),
+            path,
+            text,
+        };
+        originals.insert(file.name.clone(), original);
     }
     let said = layer(preset, &originals)?;
     if !said.settings.is_empty() {
         layers.insert(0, said);
     }
     Ok(originals)
+}
+
+/// The variables that a text asks for, as far as the job has them: of the configuration, or else of this process.
+fn variables(text: &str, layers: &[Layer]) -> BTreeMap<String, Option<String>> {
+    let given = |knob: &str| {
+        let mut from_top = layers.iter().rev();
+        from_top.find_map(|layer| Some(&layer.settings.get(knob)?.value))
+    };
+    let own: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
+    let written_down = split(&own, &[]).variables;
+    let value = |name: &str| match (given(ENVIRONMENT), given(SETUP)) {
+        (Some(Value::Map(map)), _) if map.contains_key(name) => Some(map.get(name).cloned()),
+        // What lines of shell make of it is not followed.
+        (_, Some(Value::List(lines))) if lines.iter().any(|line| line.contains(name)) => Some(None),
+        _ => own
+            .contains_key(name)
+            .then(|| written_down.get(name).cloned()),
+    };
+    let asked = asked_variables(text).filter_map(|name| Some((name.to_owned(), value(name)?)));
+    asked.collect()
 }
 
 /// The path that a knob holds, and where it was given.

@@ -99,6 +99,214 @@ fn the_version_of_the_framework_is_the_one_that_the_script_names() {
 }
 
 #[test]
+fn the_version_is_that_of_the_source_tree_that_the_job_imports() {
+    let place = Place::bare();
+    let script = |lines: &str| {
+        let run = "data.train_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8";
+        format!("#!/bin/bash\n#SBATCH --gres=gpu:1\n{lines} {run}\n")
+    };
+    let module = "python3 -m verl.trainer.main_ppo";
+    place.write("verl/__init__.py", "__version__ = read()\n");
+    place.write("verl/version/version", "0.6.1\n");
+    place.write("old/verl/__init__.py", "__version__ = \"0.5.0\"\n");
+    place.write("next/verl/__init__.py", "__version__ = read()\n");
+    place.write("next/verl/version/version", "0.8.0.dev\n");
+    let info = "env/lib/python3.12/site-packages/verl-0.7.0.dist-info/METADATA";
+    place.write(info, "Name: verl\n");
+    for (lines, says) in [
+        (
+            module.to_owned(),
+            "verl 0.6.1, as verl/version/version says\n",
+        ),
+        (
+            format!("pip install verl==0.5.0\n{module}"),
+            "verl 0.6.1, as verl/version/version says (but job.slurm:3 says 0.5.0)",
+        ),
+        (
+            format!("cd old\n{module}"),
+            "verl 0.5.0, as old/verl/__init__.py says\n",
+        ),
+        (
+            format!("export PYTHONPATH=$PWD:$PYTHONPATH\ncd next\n{module}"),
+            "verl 0.8.0.dev, as next/verl/version/version says, taken for 0.8.0",
+        ),
+        (
+            // The folder of the script is looked in, not the one that it runs in.
+            "source env/bin/activate\npython3 jobs/main_ppo.py".to_owned(),
+            "verl 0.7.0, as ./env/lib/python3.12/site-packages/verl-0.7.0.dist-info says \
+             (but verl/version/version says 0.6.1)",
+        ),
+        (
+            "python3 jobs/main_ppo.py".to_owned(),
+            "verl 0.6.1, as verl/version/version says\n",
+        ),
+        (
+            "PYTHONPATH=old python3 jobs/main_ppo.py".to_owned(),
+            "verl 0.5.0, as old/verl/__init__.py says\n",
+        ),
+    ] {
+        place.write("job.slurm", &script(&lines));
+        place.run(&["adopt", "job.slurm"]).ends(0).says(&[says]);
+    }
+}
+
+#[test]
+fn the_environment_in_which_a_job_is_submitted_names_the_version_where_the_job_has_it() {
+    let mut place = Place::bare();
+    place.set("VIRTUAL_ENV", &place.path("env").display().to_string());
+    place.write(
+        "env/lib/python3.12/site-packages/trl-0.20.0.dist-info/METADATA",
+        "Name: trl\n",
+    );
+    place.write(
+        "job.slurm",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\ntrl grpo --per_device_train_batch_size 8\n",
+    );
+    place
+        .run(&["adopt", "job.slurm"])
+        .ends(0)
+        .says(&["TRL 0.20.0, as "]);
+    let none = ["adopt", "--sbatch=--export=NONE", "job.slurm"];
+    place
+        .run(&none)
+        .ends(0)
+        .says(&["TRL: nothing says which version"]);
+}
+
+#[test]
+fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_content() {
+    let place = Place::bare();
+    for (words, named) in [
+        ("--deepspeed_config ds.json", "not there: ds.json"),
+        (
+            "--deepspeed_config $DS",
+            "not read: what --deepspeed_config names ($DS);",
+        ),
+        (
+            "--deepspeed-config=conf/ds",
+            "not read: what --deepspeed-config names (conf/ds);",
+        ),
+        (
+            "--epochs 3",
+            "not read: a file of settings that train.py may name itself;",
+        ),
+    ] {
+        let run = format!("deepspeed --num_gpus 4 train.py {words}");
+        place.write(
+            "job.sh",
+            &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{run}\n"),
+        );
+        let done = place.run(&["plan", "job.sh"]).ends(0);
+        done.says(&[
+            named,
+            "halve-micro-batch: whether it helps depends on gradient_accumulation_steps, which is not known",
+        ]);
+        assert!(!done.out.contains("the file gives no"), "{}", done.out);
+        place.run(&["adopt", "job.sh"]).ends(0).says(&[named]);
+    }
+}
+
+#[test]
+fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_count_is_named() {
+    let mut place = Place::bare();
+    let script = |line: &str| {
+        format!(
+            "#!/bin/bash\n#SBATCH {line}\ntorchrun --nproc_per_node 8 train.py --batch_size 8\n"
+        )
+    };
+    place.write("job.slurm", &script("--gres=gpu:8"));
+    place.write("typed.slurm", &script("--gres=gpu:h100:8"));
+    let says = |place: &Place, words: &[&str], expected: &str| {
+        let words: Vec<&str> = ["plan"].iter().chain(words).copied().collect();
+        place
+            .run(&words)
+            .ends(0)
+            .says(&[&format!("memory of a GPU: {expected}\n")]);
+    };
+    let set = ["--set", "gpu_memory=80GiB", "job.slurm"];
+    says(&place, &set, "80GiB, by --set gpu_memory=80GiB");
+    let table = place.run(&["plan", "typed.slurm"]).ends(0);
+    table.says(&["memory of a GPU: 79.18GiB, by ", "nvidia.yaml:"]);
+    let typed = ["--set", "gpu_type=t4", "job.slurm"];
+    place
+        .run(&[&["plan"], &typed[..]].concat())
+        .ends(0)
+        .says(&["memory of a GPU: 14.56GiB, by "]);
+    place.write(
+        "oomctl.yaml",
+        "cluster: ours\nknobs: { gpu_memory: 24GiB, batch_size: 4 }\n",
+    );
+    place.write(
+        "presets/clusters/ours.yaml",
+        "cluster: ours\nfacts:\n  gpu_types:\n    - { name: H100, memory: 93.5GiB, set: { gpu_type: h100 } }\nknobs: { gpu_type: v100, gpu_memory: 16GiB }\n",
+    );
+    says(&place, &["job.slurm"], "24GiB, by oomctl.yaml:2");
+    place.run(&["plan", "job.slurm"]).ends(0).says(&[
+        "note: batch_size under `knobs:` of oomctl.yaml is for templates; the script gives its values itself",
+    ]);
+    place.set("OOMCTL_GPU_MEMORY", "40GiB");
+    says(&place, &["job.slurm"], "40GiB, by $OOMCTL_GPU_MEMORY");
+    place.variables.clear();
+    place.write("oomctl.yaml", "cluster: ours\n");
+    let of_profile = [
+        "memory of a GPU: 16GiB, by ",
+        "/presets/clusters/ours.yaml:5\n",
+    ];
+    place.run(&["plan", "job.slurm"]).ends(0).says(&of_profile);
+    // What the profile says of its usual GPUs is not said of those that the script asks for.
+    let of_types = "93.5GiB, by computed: H100, of the cluster profile's gpu_types";
+    says(&place, &["typed.slurm"], of_types);
+    let refused = ["plan", "--set", "batch_size=4", "job.slurm"];
+    place.run(&refused).ends(2).says(&[
+        "--set before the script is for templates",
+        "--set gpu_memory=…",
+    ]);
+}
+
+#[test]
+fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
+    let place = Place::bare();
+    place.write(
+        "train.py",
+        "import torch.nn as nn\nmodel = nn.DataParallel(build(), device_ids=[0, 1, 2, 3])\n",
+    );
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\npython3 train.py --batch-size 64 --lr 0.1 --output_device 0\n",
+    );
+    let done = place.run(&["plan", "job.sh"]).ends(0);
+    done.says(&[
+        "recognised as data-parallel",
+        "output_device  0 -> 3",
+        "batch_size  64 -> 32",
+        "distributed: no script for torchrun is named",
+    ]);
+    place.write(
+        "train.py",
+        "from torch.nn.parallel import DistributedDataParallel\nmodel = DistributedDataParallel(build())\n",
+    );
+    place
+        .run(&["plan", "job.sh"])
+        .ends(0)
+        .says(&["recognised as torchrun"]);
+}
+
+#[test]
+fn a_rung_of_which_a_part_cannot_be_taken_does_not_claim_what_it_would_do_as_a_whole() {
+    let place = Place::bare();
+    let words = "--per_device_train_batch_size 8 --gradient_accumulation_steps $(cat steps)";
+    let script = format!("#!/bin/bash\n#SBATCH --gres=gpu:1\ntorchrun run_clm.py {words}\n");
+    place.write("job.sh", &script);
+    let done = place.run(&["plan", "job.sh"]).ends(0);
+    done.says(&["per_device_train_batch_size  8 -> 4  (changes training)"]);
+    assert!(
+        !done.out.contains("the effective batch stays"),
+        "{}",
+        done.out
+    );
+}
+
+#[test]
 fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_scripts_own() {
     let mut place = Place::bare();
     place.set("BS", "128");

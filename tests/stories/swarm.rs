@@ -251,6 +251,32 @@ fn a_model_that_the_program_chooses_is_not_known_and_replaced_only_by_a_name() {
 }
 
 #[test]
+fn a_value_that_asks_for_a_variable_is_that_of_the_job_or_else_its_default() {
+    let mut place = Place::example_named("swarm");
+    let file = place.read(FILE);
+    let asks = file.replace("fp16: false ", "fp16: ${oc.env:HALF,true} ");
+    place.write(FILE, &asks);
+    let said = |place: &Place, expected: &str| {
+        place.run(&["explain", "fp16"]).ends(0).says(&[expected]);
+        place.run(&["render", "--to", "out"]).ends(0);
+        assert_eq!(
+            place.read("out/rg-swarm.yaml"),
+            asks,
+            "the file says so already"
+        );
+    };
+    said(&place, "fp16 = true");
+    place.set("HALF", "false");
+    said(&place, "fp16 = false");
+    let yaml = place.read("oomctl.yaml");
+    place.write(
+        "oomctl.yaml",
+        &yaml.replace("GIB: '12' }", "GIB: '12', HALF: 'true' }"),
+    );
+    said(&place, "fp16 = true");
+}
+
+#[test]
 fn a_program_started_here_gets_a_copy_with_smaller_batches_until_it_fits() {
     let mut place = Place::example_named("swarm");
     place.set("SIM_GPU_GIB", "12");

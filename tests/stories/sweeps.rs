@@ -74,6 +74,23 @@ fn json_has_what_the_text_has() {
 }
 
 #[test]
+fn a_parameter_that_no_formula_mentions_makes_the_verdict_unknown() {
+    let place = path_star();
+    let grid = ["sweep", "check", "graph_d=250", "n_embd=64,4096"];
+    let checked = place.run(&grid).ends(3);
+    checked.says(&[
+        "unknown: 2",
+        "nothing says what n_embd does to memory",
+        "`recognise: indifferent`",
+    ]);
+    let preset = place.read("presets/path-star.yaml");
+    let named = preset.replace("indifferent: [", "indifferent: [n_embd, ");
+    assert_ne!(named, preset);
+    place.write("presets/path-star.yaml", &named);
+    place.run(&grid).ends(0).says(&["fits: 2"]);
+}
+
+#[test]
 fn overrides_are_a_sweep_too_and_faults_have_their_place() {
     let place = path_star();
     let grid = [

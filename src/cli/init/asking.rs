@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use super::super::known::GPU_MEMORY;
 use super::super::load;
 use super::super::print::{self, Failure};
 use super::draft::Draft;
 use crate::core::config::parse_preset;
+use crate::core::memory::GPU_MEMORY;
 use crate::core::memory::Unknown;
 use crate::core::recipe::{Knob, PresetFile, Role, Scalar, Value};
 use crate::core::supervise::Request;

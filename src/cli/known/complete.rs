@@ -5,14 +5,12 @@ use std::path::Path;
 
 use super::Known;
 use crate::core::memory::{
-    Capacity, MODEL_KNOBS, Naming, follow, gpu_of_cluster, naming, of_another,
+    Capacity, GPU_MEMORY, MODEL_KNOBS, Naming, follow, gpu_of_cluster, naming, of_another,
 };
 use crate::core::recipe::{ClusterFacts, Layer, Origin, Preset, Role, Setting, Value};
 use crate::io::gpu;
 use crate::io::library::Library;
 
-/// The knob for the memory of one GPU.
-pub const GPU_MEMORY: &str = "gpu_memory";
 /// The knob for the variables of a job.
 pub const ENVIRONMENT: &str = "environment";
 

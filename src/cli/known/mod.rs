@@ -24,7 +24,7 @@ use crate::io::hub;
 use crate::io::library::{Library, Shelf};
 
 pub use bare::filled;
-pub use complete::{ENVIRONMENT, GPU_MEMORY, complete, model_knob};
+pub use complete::{ENVIRONMENT, complete, model_knob};
 pub use told::{sources, why_unknown};
 
 /// Exit code of a configuration that is at fault.

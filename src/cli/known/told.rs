@@ -1,8 +1,9 @@
 //! What `estimate` says of the model and the GPU: where they are known from, or why they are not.
 
-use super::{CONFIGURATION, GPU_MEMORY, Known, model_knob};
+use super::{CONFIGURATION, Known, model_knob};
 use crate::cli::print::Failure;
 use crate::cli::print::sources_view::{Sources, Told};
+use crate::core::memory::GPU_MEMORY;
 use crate::core::memory::{Capacity, Unknown};
 use crate::core::recipe::{Recipe, Role};
 use crate::core::supervise::Request;

@@ -3,6 +3,7 @@
 mod adopted;
 mod arguments;
 mod command;
+mod described;
 mod read;
 mod request;
 mod submit;

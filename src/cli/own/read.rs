@@ -184,7 +184,7 @@ impl Read {
 }
 
 /// The text of a file that is one, through links.
-fn text_of(path: &Path) -> Option<String> {
+pub(super) fn text_of(path: &Path) -> Option<String> {
     let real = std::fs::canonicalize(path).ok().filter(|p| p.is_file())?;
     read_text(&real, MAX_FILE).ok()
 }

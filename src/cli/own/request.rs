@@ -5,15 +5,15 @@ use super::super::load::{self, Project, Stack};
 use super::super::print::Failure;
 use super::super::{known, sections};
 use super::read::{Read, Shelves};
-use super::version;
+use super::{described, version};
 use crate::core::adopt::{self, Scripts, UNKNOWN};
-use crate::core::config::{Content, Document, merge_ladder};
-use crate::core::recipe::{Layer, LayerKind, Origin, Preset, Value};
+use crate::core::config::merge_ladder;
+use crate::core::recipe::{Layer, LayerKind, Preset};
 use crate::core::supervise::{Inputs, Request, Source};
 use crate::io::library::Shelf;
 
 /// The request for a run of this name. What the project says of limits, of supervision, and of how to climb counts;
-/// its knobs are for templates, and pins count where it uses the same preset.
+/// of its knobs those that describe GPUs, and pins where it uses the same preset.
 pub fn request(
     project: &Project,
     flags: &Configuration,
@@ -43,7 +43,10 @@ pub fn request(
     let profile = load::profile(project, Shelf::Clusters, "cluster", cluster.as_deref())?;
     let cluster_facts = sections::facts(profile.as_ref())?;
     let backend = load::backend(flags, doc)?;
-    let mut layers = vec![adopt::layer(&preset, &adoption), sampler(doc)];
+    let of_script = adopt::layer(&preset, &adoption);
+    let beside = described::layers((project, flags), &preset, profile.as_ref(), &of_script)?;
+    let mut layers = vec![of_script];
+    layers.extend(beside);
     let ladder = match same {
         true => {
             layers.push(pins(project, &preset)?);
@@ -75,26 +78,6 @@ pub fn request(
         ..load::inputs(project, flags, run, stack)?
     };
     Ok(Request::new(inputs)?)
-}
-
-/// Whether the project's file says that no sampler is started.
-fn sampler(doc: &Document) -> Layer {
-    let mut layer = Layer::new(LayerKind::Project);
-    let Some(Content::Map(knobs)) = doc.get("knobs").map(|node| &node.content) else {
-        return layer;
-    };
-    let off = knobs.iter().find(|(key, node)| {
-        key.name == "sampler" && node.content == Content::Scalar("false".to_owned())
-    });
-    if let Some((key, _)) = off {
-        let origin = Origin::File {
-            path: doc.path().to_owned(),
-            line: key.line,
-            column: key.column,
-        };
-        layer.set("sampler", Value::Bool(false), origin);
-    }
-    layer
 }
 
 /// What the project's file pins.

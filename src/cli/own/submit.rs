@@ -9,6 +9,7 @@ use super::super::learned;
 use super::super::load::Project;
 use super::super::print::{self, Failure, own_view};
 use super::super::runs;
+use super::described::DESCRIBING;
 use super::read::{Read, Shelves, script};
 use super::request::request;
 use crate::core::adopt;
@@ -165,12 +166,18 @@ fn from_environment() -> Vec<String> {
     given.collect()
 }
 
+/// Whether a `--set` says what the job runs on, and nothing of what its script is to do.
+fn describes(set: &str) -> bool {
+    let name = set.split('=').next().unwrap_or(set).trim();
+    DESCRIBING.contains(&name)
+}
+
 /// What is said to templates cannot be said to a script.
 fn only_scripts(asked: &Asked<'_>) -> Result<(), Failure> {
     let flags = asked.flags;
     let given = [
         ("--dataset", flags.dataset.is_some()),
-        ("--set", !flags.set.is_empty()),
+        ("--set", !flags.set.iter().all(|set| describes(set))),
         ("--override", !flags.overrides.is_empty()),
     ];
     let Some((option, _)) = given.iter().find(|(_, given)| *given) else {
@@ -184,7 +191,8 @@ fn only_scripts(asked: &Asked<'_>) -> Result<(), Failure> {
         ),
     )
     .hint(format!(
-        "what the script is to get stands behind it: `oomctl submit {script} {option} …`"
+        "what the script is to get stands behind it: `oomctl submit {script} {option} …`; before it stands what describes its GPUs: {}",
+        DESCRIBING.map(|name| format!("--set {name}=…")).join(", ")
     )))
 }
 

@@ -1,19 +1,35 @@
 //! The version of the framework that a script of the user's own starts.
 
-use super::read::Read;
-use crate::core::adopt::version::{Known, MAX_LOG, environments, in_log, in_scripts, installed};
+use super::read::{Read, text_of};
+use crate::core::adopt::version::{
+    Known, MAX_LOG, Told, Tree, environments, files, in_log, in_scripts, in_tree, installed, trees,
+};
 use crate::core::patch::Adoption;
-use crate::core::recipe::PresetFile;
+use crate::core::recipe::{Framework, PresetFile};
 use crate::io::installed::packages;
 use crate::io::window::part;
 
-/// What the script, its environment and the log of a job say.
+/// The variable that names folders of packages.
+const PATH: &str = "PYTHONPATH";
+
+/// What the source tree that the job imports, the script, its environment and the log of a job say.
 pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
     let Some(framework) = &file.framework else {
         return Known::Nothing;
     };
-    let mut told = in_scripts(framework, &adoption.reading);
-    for environment in environments(&adoption.reading) {
+    let reading = &adoption.reading;
+    let variables = &read.submission.variables;
+    let path = variables
+        .get(PATH)
+        .filter(|_| reading.passed.inherits(PATH));
+    let trees = trees(adoption, path.map(String::as_str));
+    let mut told: Vec<Told> = trees
+        .iter()
+        .find_map(|tree| tree_says(framework, tree, read))
+        .into_iter()
+        .collect();
+    told.extend(in_scripts(framework, reading));
+    for environment in environments(reading, &read.submission) {
         for (folder, names) in packages(&read.workdir.join(environment)) {
             told.extend(installed(framework, &names, &folder.display().to_string()));
         }
@@ -25,4 +41,15 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
         told.extend(in_log(framework, &text, &path.display().to_string()));
     }
     Known::of(file, &told)
+}
+
+/// What a source tree says, where one of the framework's packages lies in it.
+fn tree_says(framework: &Framework, tree: &Tree, read: &Read) -> Option<Told> {
+    framework.packages.iter().find_map(|package| {
+        let mut files = files(tree, package).into_iter();
+        let text = |path: &str| text_of(&read.workdir.join(path));
+        let first = files.next()?;
+        let own = in_tree(tree, package, &first, &text(&first)?);
+        own.or_else(|| files.find_map(|path| in_tree(tree, package, &path, &text(&path)?)))
+    })
 }

@@ -9,8 +9,9 @@ use super::rung_view::step_text;
 use super::{DIM, NAME, Paint};
 use crate::core::adopt::PATCH;
 use crate::core::ladder::{Decision, Skipped, Step};
+use crate::core::memory::GPU_MEMORY;
 use crate::core::patch::{Adoption, State, Way};
-use crate::core::recipe::{Layer, LayerKind};
+use crate::core::recipe::{Layer, LayerKind, Spelling};
 use crate::core::render::AttemptPlace;
 use crate::core::supervise::Request;
 use crate::io::sampler::program;
@@ -29,6 +30,8 @@ pub struct View {
     /// What is known of the framework's version.
     version: Option<String>,
     workdir: String,
+    /// Memory of one GPU, and who says so, where it is known.
+    gpu_memory: Option<String>,
     /// The job that is the first attempt, where it was submitted without us.
     job: Option<String>,
     /// Options of sbatch that go with the script.
@@ -58,8 +61,8 @@ pub struct View {
 struct Computed {
     knob: String,
     why: String,
-    /// What would win over it, behind the other words of the command.
-    wins: String,
+    /// What would win over it, behind the other words of the command; None for what the launcher or a file is told.
+    wins: Option<String>,
 }
 
 /// An attempt that may come.
@@ -84,6 +87,7 @@ pub fn view(request: &Request, job: Option<&str>) -> View {
         preset: recognised.then(|| request.preset().name.clone()),
         version: inputs.scripts.as_ref().and_then(|s| s.version.clone()),
         workdir: inputs.workdir.clone(),
+        gpu_memory: gpu_memory(request),
         job: job.map(str::to_owned),
         sbatch: inputs.sbatch.clone(),
         programs: adoption.as_ref().map_or(0, |a| a.calls().count()),
@@ -149,6 +153,9 @@ impl View {
         if let Some(version) = &self.version {
             let _ = writeln!(out, "{version}");
         }
+        if let Some(memory) = &self.gpu_memory {
+            let _ = writeln!(out, "memory of a GPU: {memory}");
+        }
         if let Some(job) = &self.job {
             let _ = writeln!(out, "attempt 1 is job {job}, as it was submitted");
         }
@@ -162,10 +169,13 @@ impl View {
             let _ = writeln!(out, "not read: {unread}; what it gives is not known");
         }
         for Computed { knob, why, wins } in &self.computed {
-            let _ = writeln!(
-                out,
-                "{knob} {why}, so no rung moves it; `{wins}` behind the other words would win"
-            );
+            let _ = match wins {
+                Some(wins) => writeln!(
+                    out,
+                    "{knob} {why}, so no rung moves it; `{wins}` behind the other words would win"
+                ),
+                None => writeln!(out, "{knob} {why}, so no rung moves it"),
+            };
         }
         for doubt in &self.doubts {
             let _ = writeln!(out, "note: {doubt}");
@@ -222,6 +232,13 @@ impl Attempt {
     }
 }
 
+/// The memory of one GPU of the first attempt, with its origin.
+fn gpu_memory(request: &Request) -> Option<String> {
+    let shape = request.shape(&[]).ok()?;
+    let known = shape.recipe().values.get(GPU_MEMORY)?;
+    (!known.value.is_null()).then(|| format!("{}, by {}", known.value, known.origin))
+}
+
 /// The values that the first call of the program does not give as text.
 fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
     let knobs = adoption.knobs().into_iter();
@@ -239,10 +256,11 @@ fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
         } else {
             "="
         };
+        let behind = !found.launcher && !matches!(spelling, Spelling::Key(_));
         Some(Computed {
             knob: knob.name.clone(),
             why: format!("{why} ({at})"),
-            wins: format!("{}{sign}VALUE", spelling.name()),
+            wins: behind.then(|| format!("{}{sign}VALUE", spelling.name())),
         })
     });
     computed.collect()

@@ -47,7 +47,8 @@ impl View {
                 let _ = writeln!(out, "  {:.1} {}", unit.count, unit.unit);
             }
         }
-        if self.exit_code != 0 {
+        let mends = |verdict: &Verdict| !matches!(verdict, Verdict::Fits | Verdict::Unknown);
+        if self.verdicts.keys().any(mends) {
             let _ = writeln!(
                 out,
                 "\n`oomctl sweep fix {}` drops and caps values until every cell runs, or says that none will do",

@@ -202,16 +202,18 @@ impl View {
     }
 }
 
-/// 3 where a cell does not fit or only just, else 5 where one breaks a rule.
+/// 3 where a cell does not fit, only just, or is not known to, else 5 where one breaks a rule.
 fn exit_code(verdicts: &BTreeMap<Verdict, u64>) -> u8 {
     let any = |verdict| verdicts.contains_key(&verdict);
     match (
         any(Verdict::DoesNotFit) || any(Verdict::Tight),
         any(Verdict::BreaksRule),
+        any(Verdict::Unknown),
     ) {
-        (true, _) => 3,
-        (false, true) => 5,
-        (false, false) => 0,
+        (true, ..) => 3,
+        (_, true, _) => 5,
+        (.., true) => 3,
+        (.., false) => 0,
     }
 }
 

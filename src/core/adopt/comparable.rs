@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::job::resources;
 use crate::core::patch::{Adoption, Call, StackKnob, State, Target, directives, hydra, wins};
-use crate::core::recipe::{Effect, Kind, Spelling};
+use crate::core::recipe::{Effect, Kind, Spelling, is_key_of};
 
 /// Words and keys that are compared.
 const MOST: usize = 512;
@@ -135,23 +135,11 @@ fn counts(adoption: &Adoption<'_>, key: &str) -> bool {
     let Some(stack) = adoption.stack else {
         return true;
     };
-    let plain = |key: &str| {
-        key.trim_start_matches(['-', '+'])
-            .trim_end_matches('=')
-            .replace('-', "_")
-    };
-    let key = plain(key);
     let mut knobs = stack.knobs.iter().flat_map(|k| &k.spellings);
-    let same = |known: &str| match known.strip_suffix('*') {
-        Some(start) => key.starts_with(&plain(start)),
-        None => plain(known) == key,
-    };
     let r = &stack.recognise;
-    let mut others = r
-        .indifferent
-        .iter()
-        .chain(&r.model)
-        .chain(&r.file_keys)
-        .chain(&r.below_key);
-    !knobs.any(|s| same(s.name())) && !others.any(|known| same(known)) && key != "defaults"
+    let mut others = r.model.iter().chain(&r.file_keys).chain(&r.below_key);
+    !knobs.any(|s| is_key_of(s.name(), key))
+        && !others.any(|known| is_key_of(known, key))
+        && !r.is_indifferent(key)
+        && !is_key_of("defaults", key)
 }

@@ -1,7 +1,7 @@
 //! What a script asks of the scheduler, and what of that an attempt is handed.
 
 use crate::core::patch::{
-    Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, wins,
+    Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, gpu_type, wins,
 };
 use crate::core::recipe::Role;
 use crate::core::units::parse_duration_s;
@@ -231,6 +231,9 @@ pub(super) fn asked_for(reading: &Reading) -> Vec<(Role, String, Span)> {
                 .place()
                 .map(|span| (Role::GpusPerNode, count.to_string(), span)),
         );
+    }
+    if let Some((name, span)) = gpu_type(reading) {
+        asked_for.push((Role::GpuType, name, span));
     }
     asked_for
 }

@@ -216,6 +216,30 @@ impl Document {
         }
     }
 
+    /// Of the `knobs` of the file those of some names, as a layer, and the names of the others.
+    ///
+    /// # Errors
+    /// Values of the wrong kind, with their place.
+    pub fn some_knobs(
+        &self,
+        kind: LayerKind,
+        preset: &Preset,
+        wanted: &[&str],
+    ) -> Result<(Layer, Vec<String>), ConfigError> {
+        let (mut layer, mut others) = (Layer::new(kind), Vec::new());
+        let entries = self.get("knobs").map(|node| self.map(node)).transpose()?;
+        for (key, node) in entries.unwrap_or_default() {
+            let known = wanted.contains(&key.name.as_str()) && preset.knob(&key.name).is_some();
+            if !known {
+                others.push(key.name.clone());
+                continue;
+            }
+            let (name, setting) = self.setting(preset, key, node)?;
+            layer.settings.insert(name, setting);
+        }
+        Ok((layer, others))
+    }
+
     fn setting(
         &self,
         preset: &Preset,

@@ -335,8 +335,11 @@ impl View<'_, '_> {
 
     /// What the rung does, with the configuration that it leads to.
     fn step(&self, layer: Layer, mut notes: Vec<String>, next: &Shape) -> Result<Step, String> {
-        let changes = self.changes(&layer);
-        let effect = self.effect(&layer);
+        // What a rung says of itself as a whole holds where all of it is taken.
+        let whole = notes.is_empty() || self.rung.effect.is_none();
+        let declared = self.rung.effect.filter(|_| whole);
+        let changes = self.changes(&layer, declared);
+        let effect = self.effect(&layer, declared);
         if self.footing.policy == Policy::SameMath && effect == Effect::ChangesTraining {
             return Err("changes training, which the policy same-math forbids".to_owned());
         }
@@ -350,7 +353,8 @@ impl View<'_, '_> {
             let recipe = next.recipe();
             self.workshop.shaper.unknown_in(recipe, &names).is_none()
         };
-        for note in self.rung.notes.iter().filter(known) {
+        let of_rung = self.rung.notes.iter().filter(|_| whole);
+        for note in of_rung.filter(known) {
             let text = env.render_str(note, next.scope().context());
             notes.extend(text.ok().filter(|t| !t.trim().is_empty()));
         }
@@ -368,7 +372,7 @@ impl View<'_, '_> {
     }
 
     /// Changes in the order of the preset's knobs.
-    fn changes(&self, layer: &Layer) -> Vec<Change> {
+    fn changes(&self, layer: &Layer, declared: Option<Effect>) -> Vec<Change> {
         let knobs = self.footing.preset.knobs.iter();
         knobs
             .filter_map(|k| {
@@ -377,14 +381,14 @@ impl View<'_, '_> {
                     knob: k.name.clone(),
                     from: self.shape.recipe().value(&k.name).clone(),
                     to: setting.value.clone(),
-                    effect: self.rung.effect.unwrap_or(k.effect),
+                    effect: declared.unwrap_or(k.effect),
                 })
             })
             .collect()
     }
 
-    fn effect(&self, layer: &Layer) -> Effect {
-        if let Some(effect) = self.rung.effect {
+    fn effect(&self, layer: &Layer, declared: Option<Effect>) -> Effect {
+        if let Some(effect) = declared {
             return effect;
         }
         let knobs = self.footing.preset.knobs.iter();

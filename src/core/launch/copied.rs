@@ -158,6 +158,7 @@ mod tests {
         let original = Original {
             path: "conf/swarm.yaml".to_owned(),
             text: String::new(),
+            variables: BTreeMap::new(),
         };
         let copied = Copied {
             originals: BTreeMap::from([("run.yaml".to_owned(), original)]),

@@ -26,8 +26,8 @@ mod words;
 
 pub use bridge::{spec_by, spec_from, spec_of};
 pub use dimensions::{
-    Capacity, Dimensions, GpuTable, MODEL_KNOBS, ModelEntry, ModelTable, Naming, capacity, follow,
-    gpu_of_cluster, naming, of_another, place_of, read_dimensions,
+    Capacity, Dimensions, GPU_MEMORY, GpuTable, MODEL_KNOBS, ModelEntry, ModelTable, Naming,
+    capacity, follow, gpu_of_cluster, naming, of_another, place_of, read_dimensions,
 };
 pub use estimate::{Estimate, PhaseEstimate, estimate, spreads};
 pub use loss::{Loss, LossPath, Path};

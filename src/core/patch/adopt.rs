@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::configs::{add_inner, compose};
+use super::devices::Script;
 use super::edit::{Means, Refused, edits};
 use super::knobs::{Found, State, Way, all, calculated, find};
 use super::launchers::Launchers;
@@ -50,6 +51,14 @@ impl<'a> Adoption<'a> {
         let names: BTreeSet<String> = programs.map(first).collect();
         let mut reading = follow(given.submission, given.files, given.launchers, &names);
         compose(&mut reading, given.files);
+        for at in 0..reading.calls.len() {
+            let path = reading.calls[at].program.clone();
+            let program = path.and_then(|path| given.files.get_key_value(&path));
+            if let Some((path, text)) = program.filter(|(_, t)| Script::is_of_one_process(t)) {
+                reading.add_source(path, text);
+                reading.calls[at].one_process = true;
+            }
+        }
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
         let calls = recognised.map(|(_, calls)| calls).unwrap_or_default();
@@ -336,6 +345,12 @@ fn look_inside(reading: &mut Reading, at: usize, given: Given<'_>, stack: &Stack
     let shipped = &stack.recognise.configs;
     let call = &mut reading.calls[at];
     call.unread.retain(|name| !shipped.contains(name));
+    let read = call.settings.len() + call.unread.len() + call.unread_beside.len();
+    if read == 0 && stack.is_told_by_files() {
+        let program = call.program.as_deref().unwrap_or("the program");
+        let inside = format!("a file of settings that {program} may name itself");
+        call.unread.push(inside);
+    }
 }
 
 /// Adds a variable of the environment, where there is one.

@@ -17,6 +17,45 @@ pub struct Original {
     pub path: String,
     /// Its text.
     pub text: String,
+    /// Variables of the job's environment that the text asks for (`${oc.env:NAME}`) and that are set; no value where
+    /// what they are set to is not known.
+    #[serde(default)]
+    pub variables: BTreeMap<String, Option<String>>,
+}
+
+/// What a value begins with that asks for a variable of the environment.
+const VARIABLE: &str = "${oc.env:";
+
+/// The names of the variables that a text asks for.
+pub fn asked_variables(text: &str) -> impl Iterator<Item = &str> {
+    let behind = text.split(VARIABLE).skip(1);
+    behind.map(|rest| rest[..rest.find([',', '}']).unwrap_or(rest.len())].trim())
+}
+
+impl Original {
+    /// What a value means: that of the variable that it asks for, or the default beside it. None where it is computed in
+    /// another way, or the variable's value is not known.
+    ///
+    /// Source: the resolver `oc.env` of OmegaConf 2.3.
+    fn meaning(&self, text: &str) -> Option<String> {
+        if !text.contains("${") {
+            return Some(text.to_owned());
+        }
+        let inner = text.trim().strip_prefix(VARIABLE)?.strip_suffix('}')?;
+        let (name, default) = match inner.split_once(',') {
+            Some((name, default)) => (name, Some(default.trim())),
+            None => (inner, None),
+        };
+        if let Some(value) = self.variables.get(name.trim()) {
+            return value.clone();
+        }
+        let default = default.filter(|d| !d.contains(['$', '{', '}', '[']))?;
+        let quoted = ['"', '\''].iter().find_map(|quote| {
+            let inner = default.strip_prefix(*quote)?;
+            inner.strip_suffix(*quote)
+        });
+        Some(quoted.unwrap_or(default).to_owned())
+    }
 }
 
 /// A value that is to stand in a file.
@@ -40,7 +79,7 @@ fn placed(preset: &Preset) -> impl Iterator<Item = (&Knob, &YamlPlace)> {
 }
 
 /// What the files (by their names in the preset) say of the knobs that stand in them. A value that the program itself
-/// computes (`${…}`) is not known, and the knob keeps its default until somebody gives one.
+/// computes (`${…}`), but of a variable, is not known, and the knob keeps its default until somebody gives one.
 ///
 /// # Errors
 /// Every file that is no YAML, and every value that is not of its knob's kind, with file and line.
@@ -67,9 +106,9 @@ pub fn layer(preset: &Preset, originals: &BTreeMap<String, Original>) -> Result<
             }
         };
         let text = given.text.unwrap_or_else(|| "null".to_owned());
-        if text.contains("${") {
+        let Some(text) = original.meaning(&text) else {
             continue;
-        }
+        };
         let origin = Origin::File {
             path: original.path.clone(),
             line: given.line,
@@ -137,7 +176,7 @@ pub fn copies(
             }
         };
         for edit in edits.iter().filter(|e| e.place.file == *name) {
-            match written(&yaml, edit, &original.path) {
+            match written(&yaml, edit, original) {
                 Ok(Some(next)) => yaml = next,
                 Ok(None) => {}
                 Err(problem) => problems.push(problem),
@@ -153,7 +192,8 @@ pub fn copies(
 }
 
 /// The file with one value in it; `None` where it says so already.
-fn written(yaml: &Yaml, edit: &Edit<'_>, file: &str) -> Result<Option<Yaml>, Problem> {
+fn written(yaml: &Yaml, edit: &Edit<'_>, original: &Original) -> Result<Option<Yaml>, Problem> {
+    let file = &original.path;
     let keys = edit.place.keys();
     let given = yaml.get(&keys)?;
     if given.is_none() && edit.place.missing == Missing::Refuse {
@@ -166,7 +206,7 @@ fn written(yaml: &Yaml, edit: &Edit<'_>, file: &str) -> Result<Option<Yaml>, Pro
             edit.origin.clone(),
         ));
     }
-    let text = given.and_then(|g| g.text);
+    let text = given.and_then(|g| original.meaning(&g.text?));
     if text.is_some_and(|t| edit.knob.kind.parse(&t).as_ref() == Ok(edit.value)) {
         return Ok(None);
     }

@@ -77,6 +77,12 @@ impl Script {
         }
     }
 
+    /// The same of a text that may have nothing to do with it.
+    #[must_use]
+    pub fn is_of_one_process(text: &str) -> bool {
+        text.contains(CLASS) && Self::read(text).is_one_process()
+    }
+
     /// Does one process spread itself over several GPUs here, and nothing else?
     #[must_use]
     pub fn is_one_process(&self) -> bool {

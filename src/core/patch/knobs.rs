@@ -80,8 +80,9 @@ impl Found {
 pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
     let split = call.args.min(call.words.len());
     let (launchers, own) = call.words.split_at(split);
-    let halves = [(own, false), (launchers, true)];
-    let mut words = halves.into_iter().flat_map(|(words, launcher)| {
+    let halves = [(own, false), (launchers, true)].into_iter();
+    let halves = halves.filter(|(_, launcher)| knob.reader.reads_words(*launcher));
+    let mut words = halves.flat_map(|(words, launcher)| {
         let spellings = knob.spellings.iter();
         let found = spellings.filter_map(move |s| in_words(words, s, knob.kind));
         let found = found.max_by_key(|(at, _)| *at).map(|(_, found)| found);
@@ -99,7 +100,7 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
     given.or_else(|| {
         let mut spellings = knob.spellings.iter();
         let found = spellings.find_map(|s| {
-            in_settings(call, s, knob.kind).or_else(|| in_environment(reading, call, s, knob.kind))
+            in_settings(call, knob, s).or_else(|| in_environment(reading, call, s, knob.kind))
         });
         let mut spellings = knob.spellings.iter();
         found.or_else(|| spellings.find_map(|s| asked(reading, s)))
@@ -249,9 +250,11 @@ pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
 }
 
 /// The value in the last of the files that says one. `auto` leaves it to the other files.
-fn in_settings(call: &Call, spelling: &Spelling, kind: Kind) -> Option<Found> {
-    let names = setting_names(spelling);
-    let mut found = call.settings.iter().rev().filter_map(|named| {
+fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Found> {
+    let (names, kind) = (setting_names(spelling), knob.kind);
+    let files = call.settings.iter().rev();
+    let files = files.filter(|file| knob.reader.reads_file(spelling, file.reader));
+    let mut found = files.filter_map(|named| {
         let (name, entry) = names
             .iter()
             .find_map(|name| Some((name, named.find(name)?)))?;

@@ -33,7 +33,7 @@ mod written;
 pub mod yaml;
 
 pub use adopt::{Adoption, Given};
-pub use copies::{Original, copies, edits, layer};
+pub use copies::{Original, asked_variables, copies, edits, layer};
 pub use devices::{DataParallel, Literal, Script};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
@@ -41,7 +41,7 @@ pub use launchers::{Launcher, Launchers, Starts};
 pub use patched::Patch;
 pub use placed::{FileCopy, INTERPRETER, Place, Placed, is_shell};
 pub use proposal::{Proposal, propose};
-pub use resources::{Ask, asked, asked_in_all};
+pub use resources::{Ask, asked, asked_in_all, gpu_type};
 pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};
 pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{From, Part, Quote, Span, Traced, Use, Why};

@@ -1,5 +1,7 @@
 //! Other resources in the form in which a script asks for them.
 
+use std::collections::BTreeMap;
+
 use super::edit::{Edit, Refused};
 use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
@@ -114,6 +116,30 @@ fn counted(directive: &Directive) -> Option<u32> {
     let last = mine.rsplit(':').next().unwrap_or(mine);
     let named = directive.option.starts_with('g') && last.starts_with(char::is_alphabetic);
     if named { Some(1) } else { last.parse().ok() }
+}
+
+/// The type of the GPUs that the job asks for, with the bytes of the option that says it; None where it names none, or
+/// several.
+#[must_use]
+pub fn gpu_type(reading: &Reading) -> Option<(String, Span)> {
+    let all = directives(reading);
+    let mut types = BTreeMap::new();
+    for directive in GPU_OPTIONS.iter().filter_map(|option| wins(&all, option)) {
+        let text = directive.value.as_ref().and_then(Traced::known);
+        let gres = directive.option == "gres";
+        for piece in text.iter().flat_map(|text| text.split(',')) {
+            let mut words = piece.split(['(', ':']);
+            let mine = !gres || words.next() == Some("gpu");
+            let name = words
+                .next()
+                .filter(|word| mine && word.parse::<u32>().is_err());
+            types.extend(name.map(|name| (name.to_owned(), directive.span)));
+        }
+    }
+    match types.len() {
+        1 => types.pop_first(),
+        _ => None,
+    }
 }
 
 /// The edits that ask for it.

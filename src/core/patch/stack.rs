@@ -6,7 +6,7 @@ use super::configs::stem;
 use super::hydra;
 use super::knobs::setting_names;
 use super::walk::{Call, Reached, Reading, SettingsFile, Target};
-use crate::core::recipe::{Effect, Kind, PresetFile, Recognise, Role, Spelling};
+use crate::core::recipe::{Effect, Kind, PresetFile, Reader, Recognise, Role, Spelling};
 
 /// What a value says that tells a stack from others.
 const VALUE: usize = 300;
@@ -52,6 +52,8 @@ pub struct StackKnob {
     pub kind: Kind,
     /// What moving it does to the experiment.
     pub effect: Effect,
+    /// Who reads it.
+    pub reader: Reader,
     /// How programs of the stack are told, the preset's own way first.
     pub spellings: Vec<Spelling>,
     /// For each of them the number of the way of spelling that it belongs to, 0 for the preset's own.
@@ -67,6 +69,7 @@ impl StackKnob {
             role: None,
             kind,
             effect: Effect::Resources,
+            reader: Reader::Any,
             spellings: vec![spelling],
             styles: vec![0],
         }
@@ -100,6 +103,7 @@ impl Stack {
                 role: knob.role,
                 kind: knob.kind,
                 effect: knob.effect,
+                reader: knob.reader,
                 spellings,
                 styles,
             }
@@ -124,6 +128,15 @@ impl Stack {
         r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
     }
 
+    /// Whether its programs are told their batches by files of settings only.
+    #[must_use]
+    pub fn is_told_by_files(&self) -> bool {
+        let batch = [Role::TrainBatch, Role::MicroBatch].map(Some);
+        let batches = self.knobs.iter().filter(|knob| batch.contains(&knob.role));
+        let mut spellings = batches.flat_map(|knob| &knob.spellings).peekable();
+        spellings.peek().is_some() && spellings.all(|s| matches!(s, Spelling::Key(_)))
+    }
+
     /// How sure it is that a call starts this stack.
     #[must_use]
     pub fn likeness(&self, call: &Call) -> Likeness {
@@ -140,6 +153,11 @@ impl Stack {
         };
         let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
         let launched = usize::from(call.launchers.iter().any(launched));
+        let named = match (r.one_process, call.one_process) {
+            (true, true) if launched > 0 => named + VALUE,
+            (true, _) => return Likeness::default(),
+            _ => named,
+        };
         let (Some(by_words), by_files) = (self.told(call, false), self.told(call, true)) else {
             return Likeness::default();
         };

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::{Adoption, Given, Launchers, Stack, StackKnob, State, Submission};
-use crate::core::recipe::{Effect, Kind, Recognise, Spelling, Value};
+use crate::core::recipe::{Effect, Kind, Reader, Recognise, Spelling, Value};
 
 static LAUNCHERS: LazyLock<Launchers> = LazyLock::new(|| {
     let text = include_str!("../../../presets/launchers/known.yaml");
@@ -19,6 +19,7 @@ fn stack() -> Stack {
         role: None,
         kind: Kind::Int,
         effect: Effect::SameMath,
+        reader: Reader::Any,
         styles: vec![0; spellings.len()],
         spellings,
     };
@@ -177,6 +178,7 @@ fn told() -> Stack {
             role: None,
             kind,
             effect: Effect::SameMath,
+            reader: Reader::Any,
             styles: vec![0; spellings.len()],
             spellings,
         }

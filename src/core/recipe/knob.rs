@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
-use super::placed::YamlPlace;
+use super::spelling::{Reader, Spelling};
 use super::value::{Kind, Value};
 
 /// What a knob means to the ladder, the rules and the memory model: the one closed list beside data.
@@ -181,63 +181,6 @@ impl Effect {
     }
 }
 
-/// How a knob is spelled when it is handed to the program. At most one is given; a knob without a
-/// spelling is used by templates only.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Spelling {
-    /// A Hydra override path: `a.b.c=value`.
-    Hydra(String),
-    /// A Hydra override that adds a key which the schema lacks: `+a.b.c=value`.
-    HydraAdd(String),
-    /// A Hydra override that sets a key whether the schema has it or not: `++a.b.c=value`.
-    HydraForce(String),
-    /// A command-line flag with its dashes, value as the next word: `--batch_size 8`. A flag that
-    /// ends in `=` takes the value in the same word.
-    Flag(String),
-    /// A flag without a value, given when the knob is true.
-    Switch(String),
-    /// An environment variable.
-    Env(String),
-    /// A value in a YAML file of the user's, of which the program gets a copy.
-    Yaml(YamlPlace),
-    /// A key, with dots between, in a file of settings that a script of the user's names. It is found and changed
-    /// there, and never handed over by us.
-    Key(String),
-}
-
-impl Spelling {
-    /// A spelling as it is written in `--knob` and in a preset's `spellings`: `--flag` and `--flag=` as a flag,
-    /// `switch:--flag` as a flag without a value, `env:NAME` as a variable, `key:a.b` as a key of a file of settings,
-    /// anything else as the key of `key=value`.
-    #[must_use]
-    pub fn read(text: &str) -> Self {
-        let (kind, rest) = text.split_once(':').unwrap_or(("", text));
-        match kind {
-            "env" => Self::Env(rest.to_owned()),
-            "key" => Self::Key(rest.to_owned()),
-            "switch" => Self::Switch(rest.to_owned()),
-            _ if text.starts_with('-') => Self::Flag(text.to_owned()),
-            _ => Self::Hydra(text.trim_end_matches('=').to_owned()),
-        }
-    }
-
-    /// The path, flag or variable without decoration.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Hydra(n)
-            | Self::HydraAdd(n)
-            | Self::HydraForce(n)
-            | Self::Flag(n)
-            | Self::Switch(n)
-            | Self::Env(n)
-            | Self::Key(n) => n,
-            Self::Yaml(place) => &place.path,
-        }
-    }
-}
-
 /// A scalar as written in a preset: parsed later as the knob's kind.
 #[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -290,6 +233,9 @@ pub struct Knob {
     /// How it is handed over.
     #[serde(default)]
     pub spelling: Option<Spelling>,
+    /// Who reads it, where others have an option or a key of the same name.
+    #[serde(default)]
+    pub reader: Reader,
     /// Kind of value.
     #[serde(rename = "type")]
     pub kind: Kind,

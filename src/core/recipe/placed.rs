@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::knob::{Knob, Spelling};
+use super::knob::Knob;
 use super::preset::FileSpec;
+use super::spelling::Spelling;
 use super::value::Kind;
 
 /// Where in a YAML file a value stands.

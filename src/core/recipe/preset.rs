@@ -96,6 +96,9 @@ pub struct Recognise {
     /// Launchers, for a preset of any program that they start.
     #[serde(default)]
     pub launchers: Vec<String>,
+    /// Programs that drive several GPUs from one process (`nn.DataParallel`), which their Python file shows; no others.
+    #[serde(default)]
+    pub one_process: bool,
     /// Keys of its files of settings that name a further one, as from the folder in which it runs.
     #[serde(default)]
     pub file_keys: Vec<String>,
@@ -111,6 +114,28 @@ pub struct Recognise {
     /// Names of configurations that come with it: what they say is what the knobs have anyway.
     #[serde(default)]
     pub configs: Vec<String>,
+}
+
+impl Recognise {
+    /// Whether a key or flag makes no difference to the memory of a GPU, as far as is known.
+    #[must_use]
+    pub fn is_indifferent(&self, key: &str) -> bool {
+        self.indifferent.iter().any(|known| is_key_of(known, key))
+    }
+}
+
+/// Whether a key, parameter or flag is one that a preset names; a name that ends in `*` stands for all that begin so.
+#[must_use]
+pub fn is_key_of(known: &str, key: &str) -> bool {
+    let plain = |key: &str| {
+        key.trim_start_matches(['-', '+'])
+            .trim_end_matches('=')
+            .replace('-', "_")
+    };
+    match known.strip_suffix('*') {
+        Some(start) => plain(key).starts_with(&plain(start)),
+        None => plain(known) == plain(key),
+    }
 }
 
 /// A bridge from knobs to the memory model: the fields of a bare specification as expressions.

@@ -12,7 +12,9 @@ use super::expr;
 use super::formulas::Formulas;
 use super::knob::{Knob, Role, at_version, default_value};
 use super::placed;
-use super::preset::{Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule};
+use super::preset::{
+    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Recognise, Rule,
+};
 use super::probe::ProbeSpec;
 use super::problem::{Problem, Refusal, meant, nearest};
 use super::rung::{RungSpec, Tuning};
@@ -56,6 +58,8 @@ pub struct Preset {
     pub memory: Option<MemoryFields>,
     /// Memory by formulas of its own.
     pub formulas: Option<Formulas>,
+    /// By what its programs are known, and what makes no difference to them.
+    pub recognise: Recognise,
     /// The names that rules, derived values, computed defaults and the bridge use, by expression.
     names: BTreeMap<String, BTreeSet<String>>,
     env: Environment<'static>,
@@ -128,6 +132,7 @@ impl Preset {
             checkpoint: file.checkpoint,
             memory: file.memory,
             formulas: file.formulas,
+            recognise: file.recognise,
             names: BTreeMap::new(),
             env,
         };

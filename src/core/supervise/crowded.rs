@@ -70,6 +70,9 @@ impl Request {
             let scripts = words.iter().filter(|word| word.ends_with(".py"));
             found.extend(scripts.cloned());
         }
+        let own = self.adoption();
+        let programs = own.iter().flat_map(|own| own.calls());
+        found.extend(programs.filter_map(|call| call.program.clone()));
         found.sort();
         found.dedup();
         found.truncate(SCRIPTS);

@@ -76,6 +76,8 @@ pub struct Judge<'a> {
     /// The knob that each axis sets.
     knobs: Vec<Option<&'a Knob>>,
     units: Vec<(String, usize)>,
+    /// Parameters of which it is not known what they do to memory.
+    unmentioned: Vec<String>,
 }
 
 impl<'a> Judge<'a> {
@@ -114,7 +116,17 @@ impl<'a> Judge<'a> {
         let mut nodes = Nodes::new(preset, recipe, ambient, axes);
         let compiled = compile(preset, profile, &mut nodes);
         let (rules, model, units) = compiled.map_err(|what| Refusal::from(Problem::new(what)))?;
+        let mentioned = model.axes(&nodes);
+        let unmentioned = (0..sweep.axes.len()).filter(|axis| {
+            // A knob that the memory model does not ask for is one that makes no difference to it.
+            let modelled = knobs[*axis].is_some() && preset.formulas.is_none();
+            let indifferent = preset.recognise.is_indifferent(&sweep.axes[*axis].name);
+            !mentioned.contains(axis) && !modelled && !indifferent
+        });
         Ok(Self {
+            unmentioned: unmentioned
+                .map(|axis| sweep.axes[axis].name.clone())
+                .collect(),
             nodes,
             rules,
             model,
@@ -220,8 +232,10 @@ impl<'a> Judge<'a> {
         let need = self.model.need(&mut self.nodes, cell);
         let rule = self.broken(cell);
         let need = need.ok().flatten();
+        let all_mentioned = self.unmentioned.is_empty();
         let verdict = match (rule, need.map(|n| n.room)) {
             (Some(_), _) => Verdict::BreaksRule,
+            (None, Some(Some(Room::Fits | Room::Tight))) if !all_mentioned => Verdict::Unknown,
             (None, Some(Some(Room::Fits))) => Verdict::Fits,
             (None, Some(Some(Room::Tight))) => Verdict::Tight,
             (None, Some(Some(Room::TooLarge))) => Verdict::DoesNotFit,
@@ -266,7 +280,12 @@ impl<'a> Judge<'a> {
         let brief = self.brief(cell);
         let (why, rule) = match brief.rule {
             Some(number) => (Some(self.message(number, cell)), self.hint(number, cell)),
-            None => (self.model.need(&mut self.nodes, cell).err(), None),
+            None => {
+                let unknown = self.model.need(&mut self.nodes, cell).err();
+                let unmentioned =
+                    || (brief.verdict == Verdict::Unknown).then(|| self.unmentioned())?;
+                (unknown.or_else(unmentioned), None)
+            }
         };
         Detail {
             phase: self.model.phase(brief.phase).to_owned(),
@@ -274,6 +293,14 @@ impl<'a> Judge<'a> {
             why,
             rule,
         }
+    }
+
+    /// Why the memory of all cells is unknown, where parameters are to blame.
+    fn unmentioned(&self) -> Option<String> {
+        let names = self.unmentioned.join(", ");
+        (!names.is_empty()).then(|| {
+            format!("nothing says what {names} does to memory; what does nothing is named under `recognise: indifferent` of the preset")
+        })
     }
 
     fn message(&mut self, number: usize, cell: &Cell) -> String {

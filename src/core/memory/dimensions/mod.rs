@@ -24,6 +24,9 @@ pub use fields::place_of;
 pub use follow::{Naming, follow, gpu_of_cluster, naming, of_another};
 pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity};
 
+/// The knob for the memory of one GPU.
+pub const GPU_MEMORY: &str = "gpu_memory";
+
 /// The knobs of the set `model`.
 pub const MODEL_KNOBS: [&str; 12] = [
     "model.layers",

@@ -7,7 +7,7 @@ use crate::core::patch::settings::{Entry, Format};
 use crate::core::patch::traced::Traced;
 use crate::core::patch::walk::{Call, FileRole, Reached, Reading, SettingsFile};
 use crate::core::patch::yaml;
-use crate::core::recipe::Recognise;
+use crate::core::recipe::{Reader, Recognise};
 
 /// The mark by which a file leaves out what the file below it says of a section.
 const REPLACES: &str = "_override_";
@@ -24,18 +24,42 @@ pub(in crate::core::patch) fn add_inner(
     let mut shelf = Shelf::new(reading, files);
     let mut parts: Vec<Part> = Vec::new();
     for file in &call.settings {
+        let mut keys = recognise.file_keys.iter().chain(launched);
+        let mut file = file.clone();
+        // What a key of another file would name, an option names as well.
+        if keys.any(|key| key.rsplit('.').next() == Some(&file.option)) {
+            file.reader = Reader::Library;
+        }
         let keys = recognise.file_keys.iter().chain(launched);
-        parts.extend(keys.filter_map(|key| named(&mut shelf, &call, file, key)));
+        parts.extend(keys.filter_map(|key| named(&mut shelf, &call, &file, key)));
         match recognise.below_key.as_deref() {
-            Some(key) => below(&mut shelf, file.clone(), key, 0, &mut parts),
-            None => parts.push(Part::File(file.clone())),
+            Some(key) => below(&mut shelf, file, key, 0, &mut parts),
+            None => parts.push(Part::File(file)),
         }
     }
+    let keys: Vec<&String> = recognise.file_keys.iter().chain(launched).collect();
+    parts.extend(nameless(&call, &keys).map(Part::Beside));
     let all = settled(parts);
     let call = &mut reading.calls[at];
     call.settings = all.files;
     call.unread.extend(all.unread);
     call.unread_beside.extend(all.beside);
+}
+
+/// What options name that stand for such a key, where nothing says that it is a file of settings: a variable that is not
+/// known, a name without an ending.
+fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = String> + 'c {
+    let words: Vec<String> = call.words.iter().map(|word| word.text.text()).collect();
+    (0..words.len()).filter_map(move |at| {
+        let (flag, given) = match words[at].split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (words[at].as_str(), words.get(at + 1).map(String::as_str)),
+        };
+        let name = flag.strip_prefix("--")?.replace('-', "_");
+        let value = given.filter(|value| !value.is_empty() && !value.starts_with('-'))?;
+        let asked = keys.iter().any(|key| key.rsplit('.').next() == Some(&name));
+        (asked && Format::of(value).is_none()).then(|| format!("what {flag} names ({value})"))
+    })
 }
 
 /// The file that a key names, relative to where the program runs. It counts less than the one that names it.
@@ -67,6 +91,7 @@ fn named(shelf: &mut Shelf<'_>, call: &Call, file: &SettingsFile, key: &str) -> 
     };
     Some(Part::File(SettingsFile {
         reached,
+        reader: Reader::Library,
         hidden: file.hidden,
         ..inner
     }))

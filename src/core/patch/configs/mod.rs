@@ -17,6 +17,7 @@ use std::rc::Rc;
 use super::settings::Format;
 use super::traced::Traced;
 use super::walk::{Reached, Reading, SettingsFile, folder_of_file};
+use crate::core::recipe::Reader;
 
 pub(super) use composed::{compose, replaces};
 pub(super) use inner::add_inner;
@@ -84,6 +85,8 @@ impl<'a> Shelf<'a> {
             says: Rc::new(says),
             under: String::new(),
             reached: Reached::Place,
+            reader: Reader::Program,
+            option: String::new(),
             hidden: false,
         });
         self.read.insert(path.to_owned(), file.clone());

@@ -33,6 +33,8 @@ pub struct Call {
     pub folder: Option<String>,
     /// The script that is started, relative to the folder of the job, where that is known.
     pub program: Option<String>,
+    /// It drives several GPUs from one process, as its text shows.
+    pub one_process: bool,
     /// What its words say of a configuration that it composes itself.
     pub config: ConfigOptions,
     /// Files of settings, in the order in which they count: those among the words, and those that they name.
@@ -256,7 +258,7 @@ impl Walker<'_> {
                 variables.insert(name.clone(), text.clone());
             }
         }
-        let (settings, unread) = self.settings(&chain.words, doc);
+        let (settings, unread) = self.settings(&chain.words, chain.at, doc);
         let config = self.config_options(&chain.words[chain.at.min(chain.words.len())..], doc);
         let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
         let script = script.filter(|_| matches!(target, Target::Script(_)));
@@ -267,6 +269,7 @@ impl Walker<'_> {
             .filter(|(_, quote, via)| *quote == Quote::Raw && via.is_empty());
         let call = Call {
             program,
+            one_process: false,
             config,
             settings,
             unread,

@@ -6,6 +6,7 @@ use super::scope::Arg;
 use super::{Doc, FileRole, Walker};
 use crate::core::patch::settings::{Entry, Format, Settings};
 use crate::core::patch::traced::Traced;
+use crate::core::recipe::Reader;
 
 /// Files of settings that one command names.
 const MAX_SETTINGS: usize = 32;
@@ -40,6 +41,10 @@ pub struct SettingsFile {
     pub under: String,
     /// How it is found.
     pub reached: Reached,
+    /// Who reads it.
+    pub reader: Reader,
+    /// The option whose value it is, without dashes; empty where it is none's.
+    pub option: String,
     /// Something that is not read may say otherwise.
     pub hidden: bool,
 }
@@ -119,17 +124,21 @@ pub enum Folder {
 }
 
 impl Walker<'_> {
-    /// The files of settings that words name, in their order; and those of which nothing is known.
+    /// The files of settings that words name, in their order; and those of which nothing is known. The first `launchers`
+    /// words are those of what starts the program.
     pub(super) fn settings(
         &mut self,
         words: &[Arg],
+        launchers: usize,
         doc: &Doc,
     ) -> (Vec<SettingsFile>, Vec<String>) {
         let (mut found, mut unread) = (Vec::<SettingsFile>::new(), Vec::new());
         let mut of_option = false;
-        for word in words {
+        let mut before = String::new();
+        for (at, word) in words.iter().enumerate() {
             let text = word.text.text();
             let name = text.split('=').next().unwrap_or(&text);
+            let last = std::mem::replace(&mut before, name.to_owned());
             let own = OPTIONS.iter().any(|(option, _)| *option == name);
             let value_of_one = std::mem::replace(&mut of_option, own && name == text);
             if own || value_of_one {
@@ -148,7 +157,14 @@ impl Walker<'_> {
                 continue;
             }
             match self.settings_file(&path, &value, format) {
-                Some(Some(file)) => found.push(file),
+                Some(Some(file)) => found.push(SettingsFile {
+                    reader: match at < launchers {
+                        true => Reader::Launcher,
+                        false => Reader::Program,
+                    },
+                    option: option(&text, &last),
+                    ..file
+                }),
                 Some(None) => unread.push(path),
                 None => {
                     unread.push(path.clone());
@@ -185,6 +201,8 @@ impl Walker<'_> {
             says: Rc::new(says),
             under: String::new(),
             reached: Reached::Word,
+            reader: Reader::Program,
+            option: String::new(),
             hidden: false,
         });
         if !self.out.created.contains_key(path) {
@@ -228,4 +246,11 @@ impl Walker<'_> {
         }
         options
     }
+}
+
+/// The option whose value a word holds, or is: without dashes, with `_` for `-` as parsers of arguments have it.
+fn option(word: &str, before: &str) -> String {
+    let name = word.split_once('=').map_or(before, |(name, _)| name);
+    let name = name.strip_prefix("--").unwrap_or_default();
+    name.replace('-', "_")
 }

@@ -1,0 +1,234 @@
+//! Which version of its framework a script starts, as far as what it imports, it, its environment or its log says.
+//!
+//! Rule: what is nearest to the import counts, and who disagrees is named. Two that are as near and disagree are none
+//! that is known.
+
+mod named;
+mod tree;
+
+use std::fmt;
+
+use semver::Version;
+
+use crate::core::recipe::PresetFile;
+
+pub use named::{MAX_LOG, environments, in_log, in_scripts, installed};
+pub use tree::{Tree, files, in_tree, trees};
+
+/// A version as something writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Number {
+    /// The release that it is, or is to become.
+    pub version: Version,
+    /// What is written of it behind the release: `.dev0`, `rc1`. Empty for a release.
+    pub before: String,
+}
+
+impl Number {
+    /// `0.6.0` in `0.6.0`, `v0.6`, `0.6.0.post1` and `0.6.0/bin`, `0.6.0` with `rc1` in `0.6.0rc1`; None where it is longer.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
+        let release = digits.trim_end_matches('.');
+        let parts: Vec<&str> = release.split('.').collect();
+        let padded = match parts.as_slice() {
+            _ if rest.starts_with('*') => return None,
+            [_, _] => format!("{release}.0"),
+            [_, _, _] => release.to_owned(),
+            _ => return None,
+        };
+        let version = Version::parse(&padded).ok()?;
+        // PEP 440: pre-releases and development releases come before the release.
+        let first = ["rc", "dev", "a", "b"].iter().any(|mark| {
+            let behind = rest.strip_prefix(mark);
+            behind.is_some_and(|r| *mark == "dev" || r.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        let whole = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+        let whole = release.len()..digits.len() + whole.unwrap_or(rest.len());
+        let before = text.get(whole).filter(|_| first).unwrap_or_default();
+        Some(Self {
+            version,
+            before: before.trim_end_matches('.').to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.version, self.before)
+    }
+}
+
+/// How near what tells a version is to what the job imports, the nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Near {
+    /// A source tree from which the program imports.
+    Imported,
+    /// An environment that it runs in.
+    Environment,
+    /// Words of a script or of a log.
+    Words,
+    /// A source tree in which it runs, and which may be what is installed.
+    Beside,
+}
+
+/// A version that something names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The version.
+    pub number: Number,
+    /// What names it: `file:line`, or a path.
+    pub by: String,
+    /// How much that is to say.
+    pub near: Near,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} says {}", self.by, self.number)
+    }
+}
+
+/// What is known of a framework's version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// It is this one. What is less near may say another.
+    One(Told, Option<Told>),
+    /// Two are named that are as near.
+    Several(Told, Told),
+    /// It is this one, of which the preset knows nothing. What is less near may say another.
+    Foreign(Told, Option<Told>),
+    /// Nothing names it.
+    Nothing,
+}
+
+impl Known {
+    /// What several tellers come to.
+    #[must_use]
+    pub fn of(file: &PresetFile, told: &[Told]) -> Self {
+        let nearest = told.iter().min_by_key(|t| t.near);
+        let (Some(framework), Some(first)) = (&file.framework, nearest) else {
+            return Self::Nothing;
+        };
+        let others = told
+            .iter()
+            .filter(|t| t.number.version != first.number.version);
+        let other = others.min_by_key(|t| t.near).cloned();
+        let first = first.clone();
+        match other {
+            Some(other) if other.near == first.near => Self::Several(first, other),
+            other if framework.supported.matches(&first.number.version) => Self::One(first, other),
+            other => Self::Foreign(first, other),
+        }
+    }
+
+    /// The version that the preset is asked for; None where it is to be the newest that it knows.
+    #[must_use]
+    pub fn version(&self) -> Option<String> {
+        match self {
+            Self::One(told, _) => Some(told.number.version.to_string()),
+            _ => None,
+        }
+    }
+
+    /// The version that is taken, and why, for people. None for a preset without versions.
+    #[must_use]
+    pub fn describe(&self, file: &PresetFile) -> Option<String> {
+        let framework = file.framework.as_ref()?;
+        let (name, newest) = (&framework.name, &framework.default_version);
+        let but = |other: &Option<Told>| {
+            let other = other.as_ref();
+            other.map_or_else(String::new, |other| format!(" (but {other})"))
+        };
+        Some(match self {
+            Self::One(Told { number, by, .. }, other) => {
+                let taken = match number.before.as_str() {
+                    "" => String::new(),
+                    _ => format!(", taken for {}", number.version),
+                };
+                format!("{name} {number}, as {by} says{}{taken}", but(other))
+            }
+            Self::Several(a, b) => {
+                format!("{name}: {a}, {b}; taken for {newest}, the newest that is known")
+            }
+            Self::Foreign(Told { number, by, .. }, other) => format!(
+                "{name} {number}, as {by} says{}, is none of those that are known ({}); taken for {newest}",
+                but(other),
+                framework.supported
+            ),
+            Self::Nothing => {
+                format!(
+                    "{name}: nothing says which version; taken for {newest}, the newest that is known"
+                )
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(version: &str, by: &str, near: Near) -> Told {
+        Told {
+            number: Number::read(version).unwrap(),
+            by: by.to_owned(),
+            near,
+        }
+    }
+
+    fn preset() -> PresetFile {
+        serde_yaml::from_str(include_str!("../../../../presets/trl.yaml")).unwrap()
+    }
+
+    #[test]
+    fn what_is_as_near_and_disagrees_is_not_known() {
+        let file = preset();
+        let words = |version, by| told(version, by, Near::Words);
+        let one = Known::of(&file, &[words("0.20.0", "a:1"), words("0.20.0", "b:1")]);
+        assert_eq!(one.version().as_deref(), Some("0.20.0"));
+        let two = Known::of(&file, &[words("0.20.0", "a:1"), words("0.21.0", "b:1")]);
+        assert_eq!(two.version(), None);
+        assert!(two.describe(&file).unwrap().contains("b:1 says 0.21.0"));
+        let old = Known::of(&file, &[words("0.1.0", "a:1")]);
+        assert_eq!(old.version(), None);
+    }
+
+    #[test]
+    fn what_is_nearest_to_the_import_counts_and_who_disagrees_is_named() {
+        let file = preset();
+        let all = [
+            told("0.20.0", "job.sh:1", Near::Words),
+            told("0.21.0", "env/trl-0.21.0.dist-info", Near::Environment),
+            told("0.22.0.dev0", "trl/__init__.py", Near::Imported),
+        ];
+        let known = Known::of(&file, &all);
+        assert_eq!(known.version().as_deref(), Some("0.22.0"));
+        let said = "TRL 0.22.0.dev0, as trl/__init__.py says (but env/trl-0.21.0.dist-info says 0.21.0), taken for 0.22.0";
+        assert_eq!(known.describe(&file).as_deref(), Some(said));
+        assert_eq!(
+            Known::of(&file, &all[..2]).version().as_deref(),
+            Some("0.21.0")
+        );
+    }
+
+    #[test]
+    fn what_comes_before_a_release_is_told_with_its_mark() {
+        let read = |text| Number::read(text).map(|n| n.to_string());
+        for (text, expected) in [
+            ("0.8.0.dev", Some("0.8.0.dev")),
+            ("0.8.0.dev0+g1a2b3c", Some("0.8.0.dev0")),
+            ("0.20.0rc1'", Some("0.20.0rc1")),
+            ("0.19.1.post2", Some("0.19.1")),
+            ("v0.6", Some("0.6.0")),
+            ("0.6.*", None),
+            ("0.6.0/bin", Some("0.6.0")),
+            ("2024", None),
+            ("1.2.3.4", None),
+        ] {
+            assert_eq!(read(text).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Versions that texts and names of folders hold.
+
+use std::collections::BTreeSet;
+
+use super::{Near, Number, Told};
+use crate::core::patch::{COMMAND_LINE, Reading, SCRIPT, Submission};
+use crate::core::recipe::Framework;
+
+/// Commands of a script that name what it runs with.
+const COMMANDS: [&str; 10] = [
+    "module",
+    "ml",
+    "pip",
+    "pip3",
+    "uv",
+    "source",
+    ".",
+    "conda",
+    "mamba",
+    "micromamba",
+];
+/// Bytes of a log that are looked at.
+pub const MAX_LOG: u64 = 256 << 10;
+/// Variables that name the environment which is active, the innermost first.
+const ACTIVE: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
+/// What follows the folder of an environment where a script names it.
+const ACTIVATE: &str = "/bin/activate";
+
+/// What the scripts name: modules, packages that they install, environments.
+#[must_use]
+pub fn in_scripts(framework: &Framework, reading: &Reading) -> Vec<Told> {
+    let mut told = Vec::new();
+    for source in reading.sources.iter().skip(SCRIPT) {
+        for (number, line) in source.text.lines().enumerate() {
+            let mut words = line.split_whitespace().map(|w| w.trim_matches(['"', '\'']));
+            let first = words.clone().next().unwrap_or_default();
+            if first.starts_with('#') || !words.any(|word| COMMANDS.contains(&word)) {
+                continue;
+            }
+            told.extend(framework.packages.iter().filter_map(|package| {
+                Some(Told {
+                    number: named(line, package, &["==", "/", "-", "_", "@"])?,
+                    by: format!("{}:{}", source.path, number + 1),
+                    near: Near::Words,
+                })
+            }));
+        }
+    }
+    told
+}
+
+/// What a log prints: a list of packages, or a line about the version.
+#[must_use]
+pub fn in_log(framework: &Framework, log: &str, path: &str) -> Vec<Told> {
+    let marks = [
+        "==",
+        " version: ",
+        " version ",
+        "_version: ",
+        "_version\": \"",
+    ];
+    let mut told = Vec::new();
+    for (number, line) in log.lines().enumerate() {
+        told.extend(framework.packages.iter().filter_map(|package| {
+            Some(Told {
+                number: named(line, package, &marks).or_else(|| row(line, package))?,
+                by: format!("{path}:{}", number + 1),
+                near: Near::Words,
+            })
+        }));
+    }
+    told
+}
+
+/// What is installed in a folder, by the names of what lies in it (`trl-0.20.0.dist-info`).
+#[must_use]
+pub fn installed(framework: &Framework, names: &[String], folder: &str) -> Vec<Told> {
+    let infos = names.iter().filter_map(|n| n.strip_suffix(".dist-info"));
+    let told = infos.filter_map(|name| {
+        let (package, version) = name.rsplit_once('-')?;
+        let mut packages = framework.packages.iter();
+        let number = packages
+            .any(|known| same_package(known, package))
+            .then(|| Number::read(version))??;
+        Some(Told {
+            number,
+            by: format!("{folder}/{name}.dist-info"),
+            near: Near::Environment,
+        })
+    });
+    told.collect()
+}
+
+/// Whether two names are those of one package, as PEP 503 has it.
+pub(super) fn same_package(one: &str, other: &str) -> bool {
+    let plain = |name: &str| name.replace(['_', '.'], "-").to_ascii_lowercase();
+    plain(one) == plain(other)
+}
+
+/// The folders of Python environments that the scripts take over, or start programs of; or else those in which the job
+/// is submitted, where it has their variables.
+#[must_use]
+pub fn environments(reading: &Reading, submission: &Submission) -> BTreeSet<String> {
+    let named = reading.named.iter().map(|n| &reading.sources[n.file].path);
+    let paths = named.chain(&reading.wanted);
+    let activated = paths.filter_map(|path| path.strip_suffix(ACTIVATE));
+    let words = reading.calls.iter().flat_map(|call| &call.words);
+    let texts = words.filter(|w| w.text.place().is_some_and(|p| p.file != COMMAND_LINE));
+    let texts: Vec<String> = texts.filter_map(|w| w.text.known()).collect();
+    let run = texts.iter().filter_map(|text| {
+        let (folder, program) = text.rsplit_once("/bin/")?;
+        (!program.contains('/') && !text.contains([':', '='])).then_some(folder)
+    });
+    let all: BTreeSet<String> = activated.chain(run).map(str::to_owned).collect();
+    if !all.is_empty() {
+        return all;
+    }
+    let inherited = ACTIVE
+        .iter()
+        .filter(|name| reading.passed.inherits(name))
+        .filter_map(|name| submission.variables.get(*name));
+    inherited.take(1).cloned().collect()
+}
+
+/// The version behind a package's name and one of these marks.
+fn named(line: &str, package: &str, marks: &[&str]) -> Option<Number> {
+    let lower = line.to_ascii_lowercase();
+    let package = package.to_ascii_lowercase();
+    let ends = lower.match_indices(&package).filter(|(at, _)| {
+        let before = lower[..*at].chars().next_back();
+        !before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    });
+    let mut behind = ends.map(|(at, _)| &lower[at + package.len()..]);
+    behind.find_map(|rest| {
+        let mut versions = marks.iter().filter_map(|mark| rest.strip_prefix(mark));
+        versions.find_map(Number::read)
+    })
+}
+
+/// The version in a row of `pip list` or `conda list`: the package, the version, and what else there is of it.
+fn row(line: &str, package: &str) -> Option<Number> {
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    let version = words.next()?;
+    let whole = version
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '_'));
+    // A sentence that begins with the name has no column.
+    let column = line.trim_start().get(first.len()..)?.starts_with("  ") || words.next().is_none();
+    (whole && column && same_package(first, package)).then(|| Number::read(version))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::recipe::PresetFile;
+
+    fn check(line: &str, package: &str, expected: Option<&str>) {
+        let found = named(line, package, &["==", "/", "-", "_", "@", " version "]);
+        assert_eq!(found.map(|v| v.to_string()).as_deref(), expected, "{line}");
+    }
+
+    #[test]
+    fn a_version_is_one_that_stands_behind_the_name() {
+        check("module load trl/0.20", "trl", Some("0.20.0"));
+        check("pip install 'trl==0.19.1' peft", "trl", Some("0.19.1"));
+        check(
+            "source /envs/verl-0.6.0/bin/activate",
+            "verl",
+            Some("0.6.0"),
+        );
+        check("TRL version 0.20.0 is used", "trl", Some("0.20.0"));
+        check("pip install trl==0.19.1.post2", "trl", Some("0.19.1"));
+        check("module load vllm-0.8.4-trl", "trl", None);
+        check("pip install ctrl==0.1.2", "trl", None);
+        check("pip install trl>=0.19", "trl", None);
+        check("pip install trl==0.20.0rc1", "trl", Some("0.20.0rc1"));
+        check("module load trl/2024", "trl", None);
+    }
+
+    fn framework() -> Framework {
+        let text = include_str!("../../../../presets/trl.yaml");
+        let file: PresetFile = serde_yaml::from_str(text).unwrap();
+        file.framework.unwrap()
+    }
+
+    #[test]
+    fn an_environment_names_its_packages_with_their_versions() {
+        let names = [
+            "trl-0.22.1.dist-info".to_owned(),
+            "trlx-0.1.0.dist-info".to_owned(),
+        ];
+        let found = installed(&framework(), &names, "/envs/a");
+        let [told] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        let by = "/envs/a/trl-0.22.1.dist-info says 0.22.1";
+        assert_eq!(told.to_string(), by);
+    }
+
+    #[test]
+    fn lists_of_packages_in_a_log_are_read_and_sentences_are_not() {
+        let check = |line: &str, expected: Option<&str>| {
+            let found = in_log(&framework(), line, "a.out");
+            let found = found.first().map(|told| told.number.to_string());
+            assert_eq!(found.as_deref(), expected, "{line}");
+        };
+        check("trl                       0.20.0", Some("0.20.0"));
+        check("trl        0.21.0.dev0  /home/ada/trl", Some("0.21.0.dev0"));
+        check(
+            "trl                       0.20.0                   pypi_0    pypi",
+            Some("0.20.0"),
+        );
+        check("trl 0.20.0", Some("0.20.0"));
+        check("TRL==0.20.0", Some("0.20.0"));
+        check("trl 0.20.0 is older than what is asked for", None);
+        check("trlx        0.7.0", None);
+        check("trl         loss 0.20", None);
+    }
+}
