@@ -3,6 +3,8 @@
 use std::fs;
 
 use super::place::{Place, install};
+use oomctl::core::config::parse_preset;
+use oomctl::core::diagnose::{ProgressPattern, Scanner};
 
 const JOB: &str = "#!/bin/bash
 #SBATCH --job-name=gems
@@ -561,4 +563,68 @@ python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml algorit
     assert_eq!(view["preset"], "verl-megatron");
     assert_eq!(view["doubts"], serde_json::json!([]));
     assert!(view["attempts"].as_array().unwrap().len() > 1, "{view}");
+}
+
+/// What is drawn before the first step of a Trainer, and the bar of its steps, which has no words.
+const BARS: &str = "#!/bin/bash
+printf 'Map: 100%%|██████████| 244/244 [00:00<00:00, 3392.55 examples/s]\\n' >&2
+printf 'Generating train split: 100%%|██████████| 244/244 [00:00<00:00, 9000.00 examples/s]\\n' >&2
+printf 'Tokenizing train dataset: 100%%|██████████| 244/244 [00:00<00:00, 2000.00 examples/s]\\n' >&2
+printf 'Loading checkpoint shards: 100%%|██████████| 30/30 [00:30<00:00,  1.00it/s]\\n' >&2
+printf '\\r  0%%|          | 0/80 [00:00<?, ?it/s]\\r  1%%|▏         | 1/80 [00:01<01:19,  1.00s/it]' >&2
+";
+
+#[test]
+fn a_bar_that_counts_other_things_than_steps_makes_no_late_step() {
+    let place = place();
+    let fails = TORCHRUN.replace("--batch_size ", "--per_device_train_batch_size ");
+    let program = fails.replace("#!/bin/bash\n", BARS);
+    install(&place.home.join("bin/trl"), &program);
+    place.write(
+        "sft.slurm",
+        "#!/bin/bash\ntrl sft --per_device_train_batch_size 16 --dataset_name gems\n",
+    );
+    let words = ["submit", "--yes", "--watch", "--run", "r", "sft.slurm"];
+    let done = place.run(&words).ends(0);
+    done.says(&["step 1 of 80", "per_device_train_batch_size  16 -> 8"]);
+    assert!(!done.err.contains("late step"), "{}", done.err);
+    assert!(!done.err.contains("of 244"), "{}", done.err);
+}
+
+#[test]
+fn every_preset_tells_bars_of_steps_from_bars_of_other_things() {
+    let bar = "100%|██████████| 244/244 [00:00<00:00, 3392.55 examples/s]";
+    for path in fs::read_dir("presets").unwrap() {
+        let path = path.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if path.extension().is_none_or(|e| e != "yaml") {
+            continue;
+        }
+        let preset = parse_preset(name, &fs::read_to_string(&path).unwrap()).unwrap();
+        let patterns: Vec<_> = preset
+            .progress
+            .iter()
+            .map(|p| ProgressPattern::new(p).unwrap())
+            .collect();
+        let step = |label: &str| {
+            let mut scanner = Scanner::new(&patterns);
+            let log = scanner.source("log");
+            scanner.feed(log, 0, format!("{label}{bar}\n").as_bytes());
+            scanner.progress().map(|p| p.step)
+        };
+        for other in [
+            "Map: ",
+            "Map (num_proc=8): ",
+            "Generating train split: ",
+            "Tokenizing train dataset: ",
+            "Loading checkpoint shards: ",
+            "Writing model shards: ",
+            "Fetching 4 files: ",
+        ] {
+            assert_eq!(step(other), None, "{name}: {other}");
+        }
+        for steps in ["", "Epoch 1: ", "Training Progress: "] {
+            assert_eq!(step(steps), Some(244), "{name}: {steps}");
+        }
+    }
 }
