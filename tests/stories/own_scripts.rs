@@ -628,3 +628,30 @@ fn every_preset_tells_bars_of_steps_from_bars_of_other_things() {
         }
     }
 }
+
+/// How many processes a launcher starts is not known from a GPU count that nobody gave, so no number is told.
+#[test]
+fn a_script_of_ones_own_is_known_under_accelerate_and_no_effective_batch_is_made_up() {
+    let place = place();
+    for launcher in [
+        "accelerate launch --num_processes 4",
+        "python3 -m accelerate.commands.launch --num_processes 4",
+        "torchrun --nproc_per_node=4",
+        "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l)",
+    ] {
+        let line = format!("{launcher} train.py --batch_size 8 --gradient_accumulation_steps 2");
+        place.write("loop.slurm", &format!("#!/bin/bash\n{line}\n"));
+        let plan = place.run(&["plan", "loop.slurm"]).ends(0);
+        plan.says(&[
+            "recognised as torchrun",
+            "8 -> 4",
+            "the effective batch stays what it was",
+        ]);
+    }
+    place.write(
+        "plain.slurm",
+        "#!/bin/bash\ntorchrun train.py --batch_size 8\n",
+    );
+    let plan = place.run(&["plan", "plain.slurm"]).ends(0);
+    plan.says(&["the effective batch is halved too\n"]);
+}
