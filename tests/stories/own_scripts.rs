@@ -655,3 +655,59 @@ fn a_script_of_ones_own_is_known_under_accelerate_and_no_effective_batch_is_made
     let plan = place.run(&["plan", "plain.slurm"]).ends(0);
     plan.says(&["the effective batch is halved too\n"]);
 }
+
+/// Spellings that the frameworks take, and of which the presets list others: a remark, and the ladder is there.
+#[test]
+fn a_spelling_that_no_preset_lists_is_no_reason_to_refuse_a_script() {
+    let place = place();
+    let verl = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 \
+        actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 \
+        actor_rollout_ref.rollout.n=8 trainer.n_gpus_per_node=8";
+    let fsdp = "actor_rollout_ref.actor.fsdp_config";
+    let rollout = "actor_rollout_ref.rollout.name";
+    place.write("my.yaml", "optimizer_in_bwd: false\n");
+    let tune = "tune run full_finetune_distributed --config my.yaml batch_size=8 gradient_accumulation_steps=2";
+    for (command, preset) in [
+        (
+            format!("{verl} {rollout}=vllm {fsdp}.model_dtype=bfloat16"),
+            "verl-grpo",
+        ),
+        (
+            format!("{verl} {rollout}=vllm {fsdp}.dtype=bfloat16"),
+            "verl-grpo",
+        ),
+        (format!("{verl} {rollout}=trtllm"), "verl-grpo"),
+        (
+            format!("{verl} {rollout}=vllm actor_rollout_ref.actor.strategy=megatron"),
+            "verl-megatron",
+        ),
+        (format!("{tune} dtype=bfloat16"), "torchtune"),
+        (format!("{tune} dtype=bf16"), "torchtune"),
+        (
+            "trl sft --per_device_train_batch_size 8 --dtype bfloat16 --bf16".to_owned(),
+            "trl",
+        ),
+        (
+            "torchrun train.py --batch_size 8 --precision bfloat16".to_owned(),
+            "torchrun",
+        ),
+    ] {
+        place.write("run.slurm", &format!("#!/bin/bash\n{command}\n"));
+        let plan = place.run(&["plan", "run.slurm"]).ends(0);
+        plan.says(&[&format!("recognised as {preset},"), " 8 -> 4  ("]);
+    }
+}
+
+/// transformers 4.46.3 to 5.1.0 trainer.py: `self._train_batch_size = state.train_batch_size`, whatever the arguments say.
+#[test]
+fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_checkpoints_are_written()
+{
+    let place = place();
+    let told = "transformers before 5.2 takes the batch from the checkpoint";
+    for (save, there) in [("2", true), ("0", false)] {
+        let line = format!("python run_clm.py --per_device_train_batch_size 8 --save_steps {save}");
+        place.write("clm.slurm", &format!("#!/bin/bash\n{line}\n"));
+        let plan = place.run(&["plan", "clm.slurm"]).ends(0);
+        assert_eq!(plan.out.contains(told), there, "{}", plan.told());
+    }
+}
