@@ -3,6 +3,8 @@
 use std::fs;
 
 use super::place::{Place, install};
+use oomctl::core::config::parse_preset;
+use oomctl::core::diagnose::{ProgressPattern, Scanner};
 
 const JOB: &str = "#!/bin/bash
 #SBATCH --job-name=gems
@@ -597,4 +599,151 @@ python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml algorit
     assert_eq!(view["preset"], "verl-megatron");
     assert_eq!(view["doubts"], serde_json::json!([]));
     assert!(view["attempts"].as_array().unwrap().len() > 1, "{view}");
+}
+
+/// What is drawn before the first step of a Trainer, and the bar of its steps, which has no words.
+const BARS: &str = "#!/bin/bash
+printf 'Map: 100%%|██████████| 244/244 [00:00<00:00, 3392.55 examples/s]\\n' >&2
+printf 'Generating train split: 100%%|██████████| 244/244 [00:00<00:00, 9000.00 examples/s]\\n' >&2
+printf 'Tokenizing train dataset: 100%%|██████████| 244/244 [00:00<00:00, 2000.00 examples/s]\\n' >&2
+printf 'Loading checkpoint shards: 100%%|██████████| 30/30 [00:30<00:00,  1.00it/s]\\n' >&2
+printf '\\r  0%%|          | 0/80 [00:00<?, ?it/s]\\r  1%%|▏         | 1/80 [00:01<01:19,  1.00s/it]' >&2
+";
+
+#[test]
+fn a_bar_that_counts_other_things_than_steps_makes_no_late_step() {
+    let place = place();
+    let fails = TORCHRUN.replace("--batch_size ", "--per_device_train_batch_size ");
+    let program = fails.replace("#!/bin/bash\n", BARS);
+    install(&place.home.join("bin/trl"), &program);
+    place.write(
+        "sft.slurm",
+        "#!/bin/bash\ntrl sft --per_device_train_batch_size 16 --dataset_name gems\n",
+    );
+    let words = ["submit", "--yes", "--watch", "--run", "r", "sft.slurm"];
+    let done = place.run(&words).ends(0);
+    done.says(&["step 1 of 80", "per_device_train_batch_size  16 -> 8"]);
+    assert!(!done.err.contains("late step"), "{}", done.err);
+    assert!(!done.err.contains("of 244"), "{}", done.err);
+}
+
+#[test]
+fn every_preset_tells_bars_of_steps_from_bars_of_other_things() {
+    let bar = "100%|██████████| 244/244 [00:00<00:00, 3392.55 examples/s]";
+    for path in fs::read_dir("presets").unwrap() {
+        let path = path.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if path.extension().is_none_or(|e| e != "yaml") {
+            continue;
+        }
+        let preset = parse_preset(name, &fs::read_to_string(&path).unwrap()).unwrap();
+        let patterns: Vec<_> = preset
+            .progress
+            .iter()
+            .map(|p| ProgressPattern::new(p).unwrap())
+            .collect();
+        let step = |label: &str| {
+            let mut scanner = Scanner::new(&patterns);
+            let log = scanner.source("log");
+            scanner.feed(log, 0, format!("{label}{bar}\n").as_bytes());
+            scanner.progress().map(|p| p.step)
+        };
+        for other in [
+            "Map: ",
+            "Map (num_proc=8): ",
+            "Generating train split: ",
+            "Tokenizing train dataset: ",
+            "Loading checkpoint shards: ",
+            "Writing model shards: ",
+            "Fetching 4 files: ",
+        ] {
+            assert_eq!(step(other), None, "{name}: {other}");
+        }
+        for steps in ["", "Epoch 1: ", "Training Progress: "] {
+            assert_eq!(step(steps), Some(244), "{name}: {steps}");
+        }
+    }
+}
+
+/// How many processes a launcher starts is not known from a GPU count that nobody gave, so no number is told.
+#[test]
+fn a_script_of_ones_own_is_known_under_accelerate_and_no_effective_batch_is_made_up() {
+    let place = place();
+    for launcher in [
+        "accelerate launch --num_processes 4",
+        "python3 -m accelerate.commands.launch --num_processes 4",
+        "torchrun --nproc_per_node=4",
+        "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l)",
+    ] {
+        let line = format!("{launcher} train.py --batch_size 8 --gradient_accumulation_steps 2");
+        place.write("loop.slurm", &format!("#!/bin/bash\n{line}\n"));
+        let plan = place.run(&["plan", "loop.slurm"]).ends(0);
+        plan.says(&[
+            "recognised as torchrun",
+            "8 -> 4",
+            "the effective batch stays what it was",
+        ]);
+    }
+    place.write(
+        "plain.slurm",
+        "#!/bin/bash\ntorchrun train.py --batch_size 8\n",
+    );
+    let plan = place.run(&["plan", "plain.slurm"]).ends(0);
+    plan.says(&["the effective batch is halved too\n"]);
+}
+
+/// Spellings that the frameworks take, and of which the presets list others: a remark, and the ladder is there.
+#[test]
+fn a_spelling_that_no_preset_lists_is_no_reason_to_refuse_a_script() {
+    let place = place();
+    let verl = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 \
+        actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 \
+        actor_rollout_ref.rollout.n=8 trainer.n_gpus_per_node=8";
+    let fsdp = "actor_rollout_ref.actor.fsdp_config";
+    let rollout = "actor_rollout_ref.rollout.name";
+    place.write("my.yaml", "optimizer_in_bwd: false\n");
+    let tune = "tune run full_finetune_distributed --config my.yaml batch_size=8 gradient_accumulation_steps=2";
+    for (command, preset) in [
+        (
+            format!("{verl} {rollout}=vllm {fsdp}.model_dtype=bfloat16"),
+            "verl-grpo",
+        ),
+        (
+            format!("{verl} {rollout}=vllm {fsdp}.dtype=bfloat16"),
+            "verl-grpo",
+        ),
+        (format!("{verl} {rollout}=trtllm"), "verl-grpo"),
+        (
+            format!("{verl} {rollout}=vllm actor_rollout_ref.actor.strategy=megatron"),
+            "verl-megatron",
+        ),
+        (format!("{tune} dtype=bfloat16"), "torchtune"),
+        (format!("{tune} dtype=bf16"), "torchtune"),
+        (
+            "trl sft --per_device_train_batch_size 8 --dtype bfloat16 --bf16".to_owned(),
+            "trl",
+        ),
+        (
+            "torchrun train.py --batch_size 8 --precision bfloat16".to_owned(),
+            "torchrun",
+        ),
+    ] {
+        place.write("run.slurm", &format!("#!/bin/bash\n{command}\n"));
+        let plan = place.run(&["plan", "run.slurm"]).ends(0);
+        plan.says(&[&format!("recognised as {preset},"), " 8 -> 4  ("]);
+    }
+}
+
+/// transformers 4.46.3 to 5.1.0 trainer.py: `self._train_batch_size = state.train_batch_size`, whatever the arguments say.
+#[test]
+fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_checkpoints_are_written()
+{
+    let place = place();
+    let told = "transformers before 5.2 takes the batch from the checkpoint";
+    for (save, there) in [("2", true), ("0", false)] {
+        let line = format!("python run_clm.py --per_device_train_batch_size 8 --save_steps {save}");
+        place.write("clm.slurm", &format!("#!/bin/bash\n{line}\n"));
+        let plan = place.run(&["plan", "clm.slurm"]).ends(0);
+        assert_eq!(plan.out.contains(told), there, "{}", plan.told());
+    }
 }

@@ -364,6 +364,24 @@ pub fn install(path: &Path, text: &str) {
     assert!(done.unwrap().success());
 }
 
+/// The folder that a setup script of the tests fills and names, or `None` where it cannot: in CI it must.
+pub fn made_by(setup: &str) -> Option<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(setup);
+    let out = Command::new(script).stderr(Stdio::inherit()).output();
+    let folder = out
+        .ok()
+        .filter(|o| o.status.success())
+        .map(|o| PathBuf::from(String::from_utf8_lossy(&o.stdout).trim_end()));
+    if folder.is_none() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{setup} failed, and in CI it must not"
+        );
+        eprintln!("skipped: {setup} could not make what this needs");
+    }
+    folder
+}
+
 /// Does something for every item, several at a time: stories mostly wait.
 pub fn at_once<T: Sync>(items: &[T], story: impl Fn(&T) + Sync) {
     const SEVERAL: usize = 6;

@@ -16,26 +16,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::harness;
+use crate::place::made_by;
 use crate::walk::{STARTS, Stand, incident, start, verl, walk};
 use oomctl::core::diagnose::Class;
 use serde_json::{Value as Json, json};
 
 /// The folder of the checkers' environment, or `None` where it cannot be had.
 fn environment() -> Option<PathBuf> {
-    let setup = harness::root().join("tests/verl/setup");
-    let out = Command::new(setup).stderr(Stdio::inherit()).output();
-    let folder = out
-        .ok()
-        .filter(|o| o.status.success())
-        .map(|o| PathBuf::from(String::from_utf8_lossy(&o.stdout).trim_end()));
-    if folder.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "tests/verl/setup failed, and in CI it must not"
-        );
-        eprintln!("skipped: tests/verl/setup could not make the checkers' environment");
-    }
-    folder
+    made_by("tests/verl/setup")
 }
 
 /// The verdicts of a checker on some cases.
