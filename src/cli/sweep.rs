@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use super::print::sweep_fix_view::FixView;
 use super::print::sweep_view::View;
 use super::print::{self, Failure};
-use super::sweep_source::{Source, load};
+use super::sweep_source::{Loaded, Source, load};
 use crate::core::sweep::{self, Judge};
 use crate::core::units::Bytes;
 use crate::io::files::{Access, write_to};
@@ -64,23 +64,29 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
+/// What judges the cells of a sweep.
+fn judge(loaded: &Loaded) -> Result<Judge<'_>, Failure> {
+    let footing = loaded.footing();
+    let (preset, recipe) = (footing.preset, footing.recipe);
+    let sweep = &loaded.sweep;
+    Ok(Judge::new(
+        preset,
+        recipe,
+        footing.cluster,
+        footing.profile,
+        sweep,
+    )?)
+}
+
 fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let loaded = load(&args.source, &[])?;
     let requested = args.requested.as_deref().map(Bytes::parse).transpose();
     let requested = requested.map_err(|what| Failure::new(2, format!("--requested: {what}")))?;
-    let footing = loaded.footing();
-    let mut judge = Judge::new(
-        footing.preset,
-        footing.recipe,
-        footing.cluster,
-        footing.profile,
-        &loaded.sweep,
-    )?;
     let view = View::new(
         &loaded.path,
         &loaded.sweep,
-        &mut judge,
-        footing.preset,
+        &mut judge(&loaded)?,
+        loaded.footing().preset,
         requested,
     );
     if args.source.json {
@@ -93,6 +99,9 @@ fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 fn fix(args: &FixArgs) -> Result<ExitCode, Failure> {
     let loaded = load(&args.source, &[])?;
+    if let Some(why) = judge(&loaded)?.unmentioned() {
+        print::talk(&format!("note: {why}"));
+    }
     let repair = sweep::repair(&loaded.footing(), &loaded.sweep, loaded.set.clone())?;
     if let Some(left) = &repair.left {
         let what = format!(

@@ -83,6 +83,10 @@ fn a_parameter_that_no_formula_mentions_makes_the_verdict_unknown() {
         "nothing says what n_embd does to memory",
         "`recognise: indifferent`",
     ]);
+    place
+        .run(&["sweep", "fix", "graph_d=250", "n_embd=64,4096"])
+        .ends(0)
+        .says(&["note: nothing says what n_embd does to memory"]);
     let preset = place.read("presets/path-star.yaml");
     let named = preset.replace("indifferent: [", "indifferent: [n_embd, ");
     assert_ne!(named, preset);

@@ -296,7 +296,8 @@ impl<'a> Judge<'a> {
     }
 
     /// Why the memory of all cells is unknown, where parameters are to blame.
-    fn unmentioned(&self) -> Option<String> {
+    #[must_use]
+    pub fn unmentioned(&self) -> Option<String> {
         let names = self.unmentioned.join(", ");
         (!names.is_empty()).then(|| {
             format!("nothing says what {names} does to memory; what does nothing is named under `recognise: indifferent` of the preset")

@@ -339,7 +339,7 @@ proptest! {
             true => all.iter().map(|x| format!("\n      - {x}  # kept {x}")).collect::<String>(),
             false => format!(" {all:?}  # a list"),
         };
-        let text = format!("# head\nparameters:\n  graph_d:\n    values:{}\n  other: {{values: [1, 2]}}  # stays\n  graph_vocab_size:\n    values:{}\n", list(&ds), list(&vocabs));
+        let text = format!("# head\nparameters:\n  graph_d:\n    values:{}\n  seed: {{values: [1, 2]}}  # stays\n  graph_vocab_size:\n    values:{}\n", list(&ds), list(&vocabs));
         let sweep = parse("s.yaml", &text).unwrap();
         let (repair, written) = fixed(&text, Vec::new(), &sweep);
         if repair.left.is_none() {
