@@ -352,3 +352,45 @@ proptest! {
         }
     }
 }
+
+/// Bytes of path-star's fuller phase by arithmetic, not by the preset's formulas.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+fn path_star_bytes(d: i64, l: i64, vocab: i64, width: i64, batch: i64, eval: i64) -> f64 {
+    let (table, row) = ((vocab * width * 4) as f64, (vocab * 4) as f64);
+    let training = 8.0 * table + 2.0 * batch as f64 * row + (d * 16 * l * 8) as f64;
+    let evaluation = 6.0 * table + eval.min(40_000) as f64 * row;
+    training.max(evaluation) + 800.0 * f64::from(1 << 20)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A sweep of any values, with a parameter whose name may be mistaken: whatever is said to fit does.
+    #[test]
+    fn what_is_said_to_fit_fits(
+        (d, l, vocab) in (1_i64..3_000, 2_i64..9, 1_i64..4_000_000),
+        (width, batch, eval) in (1_i64..4_096, 1_i64..2_000, 1_i64..60_000),
+        other in prop::sample::select(vec!["seed", "graph_holdout", "n_embd", "embeding_dim", "embedding_dim2", "model.embedding_dim"]),
+    ) {
+        let text = format!("parameters:\n  graph_d: {{values: [1, {d}]}}\n  graph_l: {{value: {l}}}\n  graph_vocab_size: {{values: [100, {vocab}]}}\n  embedding_dim: {{values: [{width}, 8]}}\n  batch_size: {{value: {batch}}}\n  eval_batch_size: {{values: [{eval}]}}\n  {other}: {{values: [0, 1]}}\n");
+        let preset = preset();
+        let (_, recipe) = below(&preset);
+        let cluster = ClusterFacts::default();
+        let sweep = parse("s.yaml", &text).unwrap();
+        let mut judge = Judge::new(&preset, &recipe, &cluster, None, &sweep).unwrap();
+        let names = ["graph_d", "graph_l", "graph_vocab_size", "embedding_dim", "batch_size", "eval_batch_size"];
+        for cell in Cells::new(&sweep, &judge).cells {
+            if judge.brief(&cell).verdict != Verdict::Fits {
+                continue;
+            }
+            prop_assert!(["seed", "graph_holdout"].contains(&other), "{other} may be anything");
+            let value = |name: &str| match judge.value(sweep.axis(name).unwrap(), cell[sweep.axis(name).unwrap()]) {
+                Value::Int(value) => *value,
+                other => panic!("{name}: {other:?}"),
+            };
+            let [d, l, vocab, width, batch, eval] = names.map(value);
+            prop_assert!(vocab > d * (l - 1), "a rule is broken");
+            prop_assert!(path_star_bytes(d, l, vocab, width, batch, eval) <= 15.48 * GIB, "{cell:?} of {text}");
+        }
+    }
+}
