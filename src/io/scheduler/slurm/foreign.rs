@@ -47,8 +47,6 @@ pub struct Foreign {
     pub submit_line: Option<String>,
     /// The text of the script.
     pub script: Option<String>,
-    /// Would `command` hold arguments if there were any? Since 23.02 it is the path alone.
-    pub command_holds_arguments: bool,
     /// Standard output and standard error.
     pub logs: Option<(PathBuf, PathBuf)>,
     /// GPUs of the whole job.
@@ -147,12 +145,17 @@ impl Slurm {
             command: field("Command="),
             submit_line: field("SubmitLine="),
             script: None,
-            command_holds_arguments: self.release().is_some_and(|r| r < PATH_ALONE),
             logs: log_paths(&control),
             gpus: tres.map_or(0, |tres| gpus(&tres)),
             asked: asked(&answer.stdout),
             is_late: false,
         }))
+    }
+
+    /// Does `Command=` hold the arguments of a script? Since 23.02 it is the path alone.
+    #[must_use]
+    pub fn command_holds_arguments(&self) -> bool {
+        self.release().is_some_and(|r| r < PATH_ALONE)
     }
 
     /// Year and month of the release, as `scontrol --version` gives it (`slurm 22.05.8`, `slurm-wlm 23.11.4`).
@@ -220,7 +223,6 @@ fn read_accounted(line: &str) -> Option<Foreign> {
         command: None,
         submit_line: rest.first().and_then(|line| text(line)),
         script: None,
-        command_holds_arguments: false,
         logs: None,
         gpus: gpus(tres),
         asked: Vec::new(),
