@@ -24,13 +24,11 @@ struct Place {
 fn place(cluster: Cluster) -> Option<Place> {
     let conf = cluster.conf()?;
     let folder = tempfile::tempdir().unwrap();
-    let slurm = Slurm::with_path(program("sbatch").parent().unwrap())
-        .inheriting(environment(&conf, &[("CALLERS", "own")]))
-        .deadlines(Deadlines {
-            submit: Duration::from_secs(40),
-            controller: Duration::from_secs(30),
-            accounting: Duration::from_secs(20),
-        });
+    let slurm = slurm(&conf, &[("CALLERS", "own")]).deadlines(Deadlines {
+        submit: Duration::from_secs(40),
+        controller: Duration::from_secs(30),
+        accounting: Duration::from_secs(20),
+    });
     Some(Place {
         folder,
         slurm,
@@ -48,6 +46,12 @@ fn environment(
     ];
     environment.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
     environment
+}
+
+/// The cluster's own commands, called from an environment with these variables.
+fn slurm(conf: &Path, more: &[(&str, &str)]) -> Slurm {
+    let folder = program("sbatch").parent().unwrap().to_owned();
+    Slurm::with_path(folder).inheriting(environment(conf, more))
 }
 
 fn fresh_token() -> Token {
@@ -74,7 +78,7 @@ impl Place {
             stderr: self.path(&format!("{token}.err")),
             token,
             workdir: self.folder.path().to_path_buf(),
-            environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+            environment: BTreeMap::from([("PATH".into(), super::cluster::path())]),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             arguments: Vec::new(),
             export: None,
@@ -164,10 +168,9 @@ fn a_job_is_submitted_followed_and_completed() {
         .filter_map(|entry| entry.split_once('='))
         .collect();
     assert_eq!(seen["GREETING"], "a,b \"$(id)\"\nc");
-    assert_eq!(seen["PATH"], "/usr/bin:/bin");
+    assert_eq!(seen["PATH"], path());
     // What slurmd, a prolog and bash add is the site's affair; what this process has is not for the job.
-    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    assert!(!seen.contains_key("CARGO_MANIFEST_DIR") && !seen.contains_key("CALLERS"));
+    assert!(!seen.contains_key("CALLERS"), "{seen:?}");
     let found = place.found(&submission.token);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].status.id, job.id);
@@ -535,7 +538,7 @@ fn an_inherited_slurm_environment_changes_nothing() {
         ("SACCT_FORMAT", "jobid"),
         ("SCANCEL_STATE", "PENDING"),
     ];
-    place.slurm = Slurm::new().inheriting(environment(&place.conf, &hostile));
+    place.slurm = slurm(&place.conf, &hostile);
     let mut submission = place.submission("srun sleep 600", &[&quiet()]);
     for (name, value) in hostile {
         submission.environment.insert(name.into(), value.into());
