@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::print::story::Story;
 use super::print::{self, Failure};
 use super::{ended, interrupt, load, runs, sweeps};
-use crate::core::supervise::{Outcome, Stacks};
-use crate::drive::{CancelAnswer, End, Handle, Until, drive, request_cancel};
+use crate::core::supervise::{Outcome, Request, Stacks};
+use crate::drive::{CancelAnswer, End, Handle, Until, drive, end_jobs, request_cancel};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
 
@@ -36,8 +36,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             asking.fails(failure);
         }
     }
-    for (backend, handles) in std::mem::take(&mut asking.alone) {
-        if let Some(interrupted) = asking.end(&project, &backend, handles)? {
+    for (backend, alone) in std::mem::take(&mut asking.alone) {
+        if let Some(interrupted) = asking.end(&project, &backend, alone)? {
             return Ok(interrupted);
         }
     }
@@ -51,7 +51,7 @@ struct Asking {
     /// Their names: a run can be meant by its name and by the ids of its jobs.
     met: BTreeSet<String>,
     /// Those that nobody supervises, by backend: this process does, to their end.
-    alone: BTreeMap<String, Vec<Handle>>,
+    alone: BTreeMap<String, Vec<(runs::Stored, Request)>>,
     failure: Option<Failure>,
 }
 
@@ -81,9 +81,10 @@ impl Asking {
             CancelAnswer::Unattended => {
                 let request = runs::sharing(&stored.folder, &mut self.stacks)?;
                 let backend = request.inputs().backend.clone();
-                let (intent, now) = (Box::new(request), Timestamp::now());
-                let handle = Handle::open(stored.folder, intent, Takeover::IfDead, now)?;
-                self.alone.entry(backend).or_default().push(handle);
+                self.alone
+                    .entry(backend)
+                    .or_default()
+                    .push((stored, request));
             }
         }
         Ok(())
@@ -94,17 +95,26 @@ impl Asking {
         &mut self,
         project: &Path,
         backend: &str,
-        handles: Vec<Handle>,
+        alone: Vec<(runs::Stored, Request)>,
     ) -> Result<Option<ExitCode>, Failure> {
-        match handles.as_slice() {
-            [one] => print::talk(&format!("ending {}, and waiting for that", one.name())),
-            all => print::talk(&format!("ending {} runs, and waiting for that", all.len())),
-        }
+        let what = match alone.as_slice() {
+            [(one, _)] => one.history.run.clone(),
+            all => format!("{} runs", all.len()),
+        };
+        print::talk(&format!("ending {what}, and waiting for that"));
         let mut story = Story::quiet();
+        // Before any ledger is opened: for many of them that takes long, and their jobs hold GPUs meanwhile.
+        let histories = alone.iter().map(|(stored, _)| &stored.history);
+        let taken = end_jobs(runs::scheduler(backend, project).as_mut(), histories);
         let mut supervisor = runs::supervisor(backend, project);
-        handles
-            .into_iter()
-            .for_each(|handle| supervisor.add(handle));
+        supervisor.has_ended(taken);
+        for (stored, request) in alone {
+            let (intent, now) = (Box::new(request), Timestamp::now());
+            match Handle::open(stored.folder, intent, Takeover::IfDead, now) {
+                Ok(handle) => supervisor.add(handle),
+                Err(error) => self.fails(error.into()),
+            }
+        }
         let sources = interrupt::listen()?;
         let end = drive(&mut supervisor, Until::Finished, &sources, &mut story);
         story.close();

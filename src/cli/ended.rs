@@ -5,8 +5,11 @@ use std::process::ExitCode;
 use super::print::row::{Row, list};
 use super::print::run_view::{RunView, document, run_view, summary};
 use super::print::{self, Failure};
-use crate::core::supervise::Outcome;
+use crate::core::supervise::{Outcome, Phase};
 use crate::drive::{End, Handle, Supervisor};
+
+/// The exit code of a submission that was refused.
+const REFUSED: u8 = 4;
 
 /// The runs as they stand now.
 pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
@@ -48,9 +51,15 @@ pub fn exit_code(supervisor: &Supervisor, end: End) -> u8 {
     if let End::Detached { signal } | End::LetGo { signal, .. } = end {
         return 128 + u8::try_from(signal).unwrap_or(2);
     }
-    let runs = supervisor.runs();
-    let outcomes = runs.filter_map(|h| h.history().outcome.as_ref());
-    Outcome::gravest(outcomes).map_or(0, Outcome::exit_code)
+    let outcomes = supervisor.runs();
+    let outcomes = outcomes.filter_map(|h| h.history().outcome.as_ref());
+    let code = Outcome::gravest(outcomes).map_or(0, Outcome::exit_code);
+    let mut waiting = supervisor.runs().filter(|h| h.is_open());
+    match waiting.any(|h| h.history().phase() == Phase::Refused) {
+        // Nothing was accepted, and this process does not wait for it.
+        true if code == 0 => REFUSED,
+        _ => code,
+    }
 }
 
 /// Ends with that exit code.

@@ -10,7 +10,7 @@ pub const LIMIT_DURATIONS: [&str; 1] = ["wall_time"];
 /// Fields of `notices` that are written as durations.
 pub const NOTICE_DURATIONS: [&str; 2] = ["time_limit", "pause"];
 /// Fields of `supervision` that are written as durations.
-pub const SUPERVISION_DURATIONS: [&str; 7] = [
+pub const SUPERVISION_DURATIONS: [&str; 11] = [
     "poll",
     "poll_max",
     "hang_grace",
@@ -18,6 +18,10 @@ pub const SUPERVISION_DURATIONS: [&str; 7] = [
     "drain",
     "late_logs",
     "stall",
+    "refused_pause",
+    "refused_pause_max",
+    "refused_wait",
+    "never_starts",
 ];
 
 /// When a run is given up.

@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let backend = request.inputs().backend.clone();
     let handle = new_run::create(&project.folder, &name, request.clone())?;
     let watched = match args.supervise {
-        Some(Supervise::Job) => {
+        Some(Supervise::Job | Supervise::Script) => {
             let config = args.configuration.config.as_deref();
             relay::begin(&request, &folder, config)?
         }

@@ -7,7 +7,7 @@ use super::print::{self, Failure};
 use super::showing::Showing;
 use super::{ended, load, own, relay, runs, sweeps};
 use crate::core::supervise::Stacks;
-use crate::drive::{Supervisor, Until};
+use crate::drive::{Silent, Supervisor, Until};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
 
@@ -78,6 +78,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         (Some(run), 1) => run.name().to_owned(),
         _ => args.runs.join(" "),
     };
+    if reached == Until::Finished {
+        let by = print::somebody("oomctl watch");
+        supervisor.resume(&by, &mut Silent);
+    }
     let pipeline = Pipeline {
         flags: &args.pipeline,
         project: &project.folder,

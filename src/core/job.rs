@@ -107,6 +107,30 @@ pub enum JobState {
     Unknown(String),
 }
 
+/// Reasons to wait that no waiting cures, in Slurm's words (`src/common/job_state_reason.c`, 26.05).
+const NEVER: [&str; 8] = [
+    "PartitionTimeLimit",
+    "AccountNotAllowed",
+    "QOSNotAllowed",
+    "InvalidAccount",
+    "InvalidQOS",
+    "BadConstraints",
+    "DependencyNeverSatisfied",
+    "ReservationDeleted",
+];
+
+/// Can a job that waits for this never start by itself? A limit on a single job, which the request breaks, is one
+/// (`QOSMaxGRESPerJob`, `AssocMaxWallDurationPerJobLimit`, `QOSMinGRES`), a limit on all jobs of somebody is not. More
+/// nodes than the partition has is none either: so Slurm names it too where nodes are down (squeue(1), `PartitionNodeLimit`).
+#[must_use]
+pub fn never_passes(reason: &str) -> bool {
+    let of_one = |limit: &str| limit.contains("PerJob") || limit.contains("PerNode");
+    let most = reason
+        .strip_prefix("QOSMax")
+        .or(reason.strip_prefix("AssocMax"));
+    NEVER.contains(&reason) || most.is_some_and(of_one) || reason.starts_with("QOSMin")
+}
+
 /// What a state means for a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -260,6 +284,36 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_limit_that_the_request_breaks_never_passes_and_one_on_all_jobs_does() {
+        for reason in [
+            "QOSMaxGRESPerJob",
+            "QOSMaxWallDurationPerJobLimit",
+            "AssocMaxCpuMinutesPerJobLimit",
+            "QOSMaxMemoryPerNode",
+            "QOSMinGRES",
+            "PartitionTimeLimit",
+            "BadConstraints",
+        ] {
+            assert!(never_passes(reason), "{reason}");
+        }
+        for reason in [
+            "QOSMaxGRESPerUser",
+            "QOSMaxJobsPerUserLimit",
+            "QOSMaxSubmitJobPerUserLimit",
+            "AssocGrpGRES",
+            "AssocMaxJobsLimit",
+            "PartitionNodeLimit",
+            "PartitionDown",
+            "Resources",
+            "Dependency",
+            "JobHeldUser",
+            "",
+        ] {
+            assert!(!never_passes(reason), "{reason}");
+        }
+    }
 
     proptest! {
         /// A run may be called anything: only what was made of an array's token is a task's.

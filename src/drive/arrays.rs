@@ -75,6 +75,7 @@ impl Supervisor {
                     SubmitAnswer::Refused {
                         reason: what,
                         hint: None,
+                        passing: false,
                     }
                 }
             };
@@ -167,10 +168,15 @@ fn answered(task: &Task, answer: &SubmitAnswer) -> Event {
             id: JobId(format!("{id}_{}", task.index)),
             cluster,
         },
-        SubmitAnswer::Refused { reason, hint } => Event::Refused {
+        SubmitAnswer::Refused {
+            reason,
+            hint,
+            passing,
+        } => Event::Refused {
             attempt,
             reason,
             hint,
+            passing,
         },
         SubmitAnswer::Unclear { detail } => Event::Unclear { attempt, detail },
     }

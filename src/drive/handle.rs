@@ -167,7 +167,8 @@ impl Handle {
     }
 
     /// Is there anything left to do for it here?
-    pub(super) fn is_open(&self) -> bool {
+    #[must_use]
+    pub fn is_open(&self) -> bool {
         self.error.is_none() && self.run.phase() != Phase::Finished
     }
 
@@ -184,7 +185,8 @@ impl Handle {
 
     /// Is there nothing left to do for it but to wait for its job, or for others?
     pub(super) fn is_settled(&self) -> bool {
-        !self.is_active() || self.run.waits_for_its_job()
+        let refused = self.run.phase() == Phase::Refused;
+        !self.is_active() || refused || self.run.waits_for_its_job()
     }
 
     /// Is it over, or was its job told to end?
@@ -194,12 +196,12 @@ impl Handle {
         !self.is_open() || self.run.history.attempt().is_some_and(told)
     }
 
-    /// Has its present attempt a job, is it over, or must it wait for others?
+    /// Was its present attempt answered, is it over, or must it wait for others?
     pub(super) fn is_under_way(&self) -> bool {
         self.held
-            || matches!(
+            || !matches!(
                 self.run.phase(),
-                Phase::Live | Phase::Draining | Phase::Judging | Phase::Closing | Phase::Finished
+                Phase::Preparing(_) | Phase::Submitting | Phase::Searching
             )
     }
 

@@ -39,6 +39,7 @@ use crate::core::supervise::Phase;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, Owner, owner};
 
+pub use cancel::end_jobs;
 pub use explain::explained;
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};

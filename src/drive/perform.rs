@@ -56,10 +56,15 @@ pub fn submit(
             id,
             cluster,
         },
-        SubmitAnswer::Refused { reason, hint } => Event::Refused {
+        SubmitAnswer::Refused {
+            reason,
+            hint,
+            passing,
+        } => Event::Refused {
             attempt: number,
             reason,
             hint,
+            passing,
         },
         SubmitAnswer::Unclear { detail } => Event::Unclear {
             attempt: number,

@@ -1,7 +1,7 @@
 //! What somebody who looks on asks for. It becomes facts, or it does not happen.
 
 use super::notice::{Notice, Observer};
-use super::supervisor::Supervisor;
+use super::supervisor::{Supervisor, set_aside};
 use crate::core::supervise::{Event, outlook};
 
 /// Something that is asked for.
@@ -42,6 +42,17 @@ pub enum Asked {
 }
 
 impl Supervisor {
+    /// Goes on with the runs whose submission was refused for now, or whose job a disk ended, as somebody wants.
+    pub fn resume(&mut self, by: &str, observer: &mut dyn Observer) {
+        let now = self.now();
+        for handle in self.runs.values_mut().filter(|h| h.error.is_none()) {
+            let event = Event::ResumeAsked { by: by.to_owned() };
+            if let Err(error) = handle.feed(&event, now, observer) {
+                set_aside(handle, error, observer);
+            }
+        }
+    }
+
     /// Takes what was asked for into the run's ledger, or says why not.
     pub(super) fn asked(&mut self, asked: &Asked, observer: &mut dyn Observer) {
         let (run, event) = match asked.clone() {

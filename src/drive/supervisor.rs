@@ -50,6 +50,7 @@ impl Supervisor {
                 followers: Followers::new(),
                 clock,
                 ending: Vec::new(),
+                ended: Vec::new(),
             },
             runs: BTreeMap::new(),
             groups: Vec::new(),

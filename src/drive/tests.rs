@@ -471,6 +471,7 @@ fn a_refusal_ends_the_run_with_the_reason_and_the_next_step() {
     project.fake.desk().answers.push(SubmitAnswer::Refused {
         reason: "Batch job submission failed: Invalid partition name specified".to_owned(),
         hint: Some("sinfo lists the partitions".to_owned()),
+        passing: false,
     });
     let handle = project.create(project.double());
     let mut supervisor = project.supervisor([handle]);
@@ -486,6 +487,37 @@ fn a_refusal_ends_the_run_with_the_reason_and_the_next_step() {
         }
     ));
     assert_eq!(project.fake.desk().submissions.len(), 1);
+}
+
+#[test]
+fn a_submission_that_is_refused_for_now_is_made_again_under_its_token_until_it_is_accepted() {
+    let mut project = Project::new();
+    let full = SubmitAnswer::Refused {
+        reason: "QOSMaxSubmitJobPerUserLimit".to_owned(),
+        hint: None,
+        passing: true,
+    };
+    project.fake.desk().answers.extend([full.clone(), full]);
+    let handle = project.create(project.double());
+    let mut supervisor = project.supervisor([handle]);
+    project.pass(&mut supervisor, 50);
+    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert!(
+        reached(&supervisor, Until::Submitted { patience_s: 90 }),
+        "submit does not stay"
+    );
+    assert!(reached(&supervisor, Until::Settled { patience_s: 90 }));
+    project.pass(&mut supervisor, 200);
+    let desk = project.fake.desk();
+    let tokens: Vec<&Token> = desk.submissions.iter().map(|s| &s.token).collect();
+    assert_eq!((tokens.len(), desk.jobs.len()), (3, 1));
+    assert!(tokens.iter().all(|token| *token == tokens[0]));
+    drop(desk);
+    assert_eq!(outcome(&supervisor), None);
+    assert_eq!(
+        supervisor.runs().next().unwrap().history().attempts.len(),
+        1
+    );
 }
 
 #[test]
@@ -575,6 +607,7 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
         desk.answers.push(SubmitAnswer::Refused {
             reason: "the controller is busy".to_owned(),
             hint: None,
+            passing: false,
         });
     }
     let own = Ending::new(project.fake.clone(), JobId("100".into()), 1);

@@ -24,6 +24,8 @@ pub(super) struct Hands {
     pub(super) clock: Clock,
     /// Jobs that are to end, of whatever run: they are cancelled together.
     pub(super) ending: Vec<Ending>,
+    /// Jobs of which the scheduler took the end before their runs were opened.
+    pub(super) ended: Vec<JobRef>,
 }
 
 /// A job that is to end.

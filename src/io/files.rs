@@ -40,6 +40,15 @@ impl Access {
     }
 }
 
+/// Is there no room left on a disk, or none that its user may take?
+#[must_use]
+pub fn is_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+    )
+}
+
 /// A file operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {

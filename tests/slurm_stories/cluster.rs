@@ -8,8 +8,39 @@ use std::time::{Duration, Instant};
 /// The script that starts a cluster.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/cluster");
 
-/// Nodes that a story loses on purpose, one story each (`lost_node`); every other job stays away from them.
-pub const LOST_NODES: &str = "node[8-12]";
+/// A setting of the script that this process was given; empty where it was not.
+fn setting(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+/// What the names of the first cluster's nodes begin with.
+fn node_name() -> String {
+    Some(setting("CLUSTER_NODE_NAME"))
+        .filter(|name| !name.is_empty())
+        .unwrap_or("node".into())
+}
+
+/// Nodes that a story loses on purpose, one story each (`LostNode`); every other job stays away from them.
+pub fn lost_nodes() -> String {
+    format!("{}[8-12]", node_name())
+}
+
+/// The search path on which the cluster's own commands come first.
+pub fn path() -> String {
+    let (prefix, plain) = (setting("CLUSTER_PREFIX"), setting("PATH"));
+    match prefix.as_str() {
+        "" => plain,
+        prefix => format!("{prefix}/bin:{plain}"),
+    }
+}
+
+/// Where one of Slurm's commands is.
+pub fn program(name: &str) -> PathBuf {
+    let path = path();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
+    let found = places.find(|place| place.is_file());
+    found.unwrap_or_else(|| panic!("{name} is not on {path}"))
+}
 
 /// Longest wait for anything. Stories wait for events, so this only bounds a failure, also on a machine that is busy.
 pub const PATIENCE: Duration = Duration::from_secs(300);
@@ -36,7 +67,6 @@ impl Cluster {
                 &[
                     ("CLUSTER_ACCT", "none"),
                     ("CLUSTER_NAME", "plain"),
-                    ("CLUSTER_NODE_NAME", "plain"),
                     ("CLUSTER_NODES", "1"),
                     // Short enough to wait until a job is forgotten, long enough for a poll that is late.
                     ("CLUSTER_MIN_JOB_AGE", "30"),
@@ -46,12 +76,17 @@ impl Cluster {
             Self::Outages => (
                 "-outages",
                 800,
-                &[
-                    ("CLUSTER_NAME", "outages"),
-                    ("CLUSTER_NODE_NAME", "outage"),
-                    ("CLUSTER_NODES", "2"),
-                ],
+                &[("CLUSTER_NAME", "outages"), ("CLUSTER_NODES", "2")],
             ),
+        }
+    }
+
+    /// What follows the first cluster's name of nodes.
+    fn differs_in_nodes(self) -> &'static str {
+        match self {
+            Self::Full => "",
+            Self::Plain => "plain",
+            Self::Outages => "outage",
         }
     }
 
@@ -66,7 +101,14 @@ impl Cluster {
             .args(arguments)
             .env("CLUSTER_STATE", state + suffix)
             .env("CLUSTER_PORT", port.to_string())
+            // What an earlier `up` was given holds too: said always, so that commands and daemons are of one Slurm.
+            .env("CLUSTER_PREFIX", setting("CLUSTER_PREFIX"))
             .envs(settings.iter().copied());
+        if self != Self::Full {
+            // Two clusters of one machine must not share the names of nodes: cgroups are named by them.
+            let name = setting("CLUSTER_NODE_NAME") + self.differs_in_nodes();
+            command.env("CLUSTER_NODE_NAME", name);
+        }
         command.output().expect("tests/slurm/cluster runs")
     }
 
@@ -93,7 +135,8 @@ impl Cluster {
         }
         let up = self.script(&["up"]);
         let said = String::from_utf8_lossy(&up.stdout);
-        match said.trim().strip_prefix("export SLURM_CONF=") {
+        let conf = said.lines().next();
+        match conf.and_then(|line| line.strip_prefix("export SLURM_CONF=")) {
             Some(conf) if up.status.success() => Ok(Some(conf.into())),
             _ => Err(String::from_utf8_lossy(&up.stderr).into_owned()),
         }
@@ -135,12 +178,13 @@ impl Drop for Daemons {
 /// A node of `Cluster::Full` that its story loses. It takes jobs before the story and after it.
 pub struct LostNode<'a> {
     conf: &'a Path,
-    pub name: &'static str,
+    pub name: String,
 }
 
 impl<'a> LostNode<'a> {
-    /// One of `LOST_NODES`; no other story may name it.
-    pub fn of(conf: &'a Path, name: &'static str) -> Self {
+    /// One of `lost_nodes`; no other story may name it.
+    pub fn of(conf: &'a Path, number: u32) -> Self {
+        let name = format!("{}{number}", node_name());
         let node = Self { conf, name };
         node.back();
         node
@@ -164,15 +208,15 @@ impl<'a> LostNode<'a> {
 
     /// Its slurmd dies without a word.
     pub fn killed(&self) {
-        Cluster::Full.does(&["stop", self.name, "KILL"]);
+        Cluster::Full.does(&["stop", &self.name, "KILL"]);
     }
 
     pub fn back(&self) {
-        Cluster::Full.does(&["start", self.name]);
+        Cluster::Full.does(&["start", &self.name]);
         // Refused when the node came back by itself.
         self.update(&["State=RESUME"]);
         wait_for("the node takes jobs again", || {
-            let words = ["-h", "-n", self.name, "-o", "%t"];
+            let words = ["-h", "-n", &self.name, "-o", "%t"];
             let state = answer(self.conf, "sinfo", &words);
             state
                 .lines()
@@ -185,7 +229,7 @@ impl<'a> LostNode<'a> {
 impl Drop for LostNode<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            Cluster::Full.script(&["start", self.name]);
+            Cluster::Full.script(&["start", &self.name]);
             self.update(&["State=RESUME"]);
         }
     }
@@ -209,10 +253,10 @@ pub fn starts_soon(conf: &Path, job: &str) {
 
 /// One of Slurm's commands, as an administrator would call it.
 pub fn slurm(conf: &Path, program: &str, arguments: &[&str]) -> Output {
-    Command::new(program)
+    Command::new(self::program(program))
         .args(arguments)
         .env_clear()
-        .env("PATH", "/usr/bin:/bin")
+        .env("PATH", path())
         .env("SLURM_CONF", conf)
         .env("SLURM_TIME_FORMAT", "%s")
         .output()

@@ -34,7 +34,7 @@ fn a_job_that_loses_its_node_is_submitted_once_more_with_the_same_configuration(
     let place = place
         .knob("requeue", "false")
         .with(&[LARGE_CARD, ("SIM_STEP_S", "9")]);
-    let node = LostNode::of(&place.conf, "node8");
+    let node = LostNode::of(&place.conf, 8);
     let pinned = format!("--sbatch={}", node.pinned());
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
     place.until("RUNNING");
@@ -61,7 +61,7 @@ fn a_lost_node_and_a_requeue_under_the_same_id_are_one_attempt_to_its_end() {
     let place = place
         .knob("requeue", "true")
         .with(&[LARGE_CARD, ("SIM_STEP_S", "3")]);
-    let node = LostNode::of(&place.conf, "node9");
+    let node = LostNode::of(&place.conf, 9);
     let pinned = format!("--sbatch={}", node.pinned());
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
     let job = place.until("RUNNING");
@@ -115,11 +115,11 @@ fn a_job_that_is_preempted_for_good_is_submitted_once_more_with_the_same_configu
         // Longer than Slurm takes to see that the grace time is over: it looks every 30 s, and a job that ends by itself
         // meanwhile is called TIMEOUT.
         .with(&[LARGE_CARD, ("SIM_STEP_S", "7")]);
-    let node = LostNode::of(&place.conf, "node10");
+    let node = LostNode::of(&place.conf, 10);
     let pinned = format!("--sbatch={}", node.pinned());
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
     place.until("RUNNING");
-    takes_over(&place, node.name);
+    takes_over(&place, &node.name);
     watching.until_it_says("the same configuration, after preemption");
     watching.end().expect_code(0).says("succeeded");
     let jobs = place.one_job_per_attempt(place.run());
@@ -138,11 +138,11 @@ fn a_job_that_is_preempted_and_put_back_is_not_submitted_as_well() {
         .knob("partition", "preempt")
         .knob("requeue", "true")
         .with(&[LARGE_CARD, ("SIM_STEP_S", "3")]);
-    let node = LostNode::of(&place.conf, "node11");
+    let node = LostNode::of(&place.conf, 11);
     let pinned = format!("--sbatch={}", node.pinned());
     let watching = place.start(&["submit", "--run", place.run(), "--watch", &pinned]);
     let job = place.until("RUNNING");
-    takes_over(&place, node.name);
+    takes_over(&place, &node.name);
     starts_soon(&place.conf, &job);
     watching.until_it_says("restarted by the scheduler");
     watching.end().expect_code(0).says("succeeded");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::cluster::{Cluster, LOST_NODES, answer, starts_soon, wait_for};
+use super::cluster::{Cluster, answer, lost_nodes, program, starts_soon, wait_for};
 use super::place::Place;
 
 /// What the user calls from the job script.
@@ -38,11 +38,12 @@ fn job_script(further: &str) -> String {
 #SBATCH --output=out/%x-%A_%a_%j.log
 #SBATCH --gres=gpu:4
 #SBATCH --mem=600M
-#SBATCH --exclude={LOST_NODES}
+#SBATCH --exclude={lost}
 {further}set -euo pipefail
 echo \"name $SLURM_JOB_NAME task ${{SLURM_ARRAY_TASK_ID:-none}}\"
 bash run_grpo.sh \"$1\"
-"
+",
+        lost = lost_nodes()
     )
 }
 
@@ -58,7 +59,7 @@ fn place(story: &str, further: &str) -> Option<Place> {
 
 /// Plain sbatch, as the user calls it.
 fn sbatch(place: &Place, words: &[&str]) -> String {
-    let output = Command::new("sbatch")
+    let output = Command::new(program("sbatch"))
         .arg("--parsable")
         .args(words)
         .current_dir(place.file(""))

@@ -1,6 +1,6 @@
 //! The GPUs of a job of the real cluster, on made-up GPUs: every node is this machine and sees the same.
 
-use super::cluster::{Cluster, LOST_NODES, answer, slurm, wait_for};
+use super::cluster::{Cluster, answer, lost_nodes, slurm, wait_for};
 use super::nvml::Gpus;
 use super::place::Place;
 
@@ -23,7 +23,7 @@ fn the_gpus_of_a_job_on_two_nodes_are_shown_by_node_with_the_job_that_holds_them
         "--gres=gpu:2".to_owned(),
         "--mem=500".to_owned(),
         "--output=/dev/null".to_owned(),
-        format!("--exclude={LOST_NODES}"),
+        format!("--exclude={}", lost_nodes()),
         format!("--wrap=echo $$ >{pid}; sleep 600"),
     ];
     let asked: Vec<&str> = asked.iter().map(String::as_str).collect();

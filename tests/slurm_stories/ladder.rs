@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::cluster::{Cluster, answer};
+use super::cluster::{Cluster, answer, lost_nodes, program};
 use super::place::{LARGE_CARD, Place};
 
 /// What the nodes of the test cluster have.
@@ -121,19 +121,13 @@ fn three_runs_are_watched_by_one_process_that_asks_about_all_of_them_at_once() {
     let Some(place) = Place::on(Cluster::Full, "three") else {
         return;
     };
-    let wrappers = place.file("wrappers");
-    fs::create_dir_all(&wrappers).unwrap();
     let calls = place.file("squeue-calls");
     let script = format!(
-        "#!/bin/sh\necho \"$*\" >>'{}'\nexec /usr/bin/squeue \"$@\"\n",
-        calls.display()
+        "#!/bin/sh\necho \"$*\" >>'{}'\nexec {} \"$@\"\n",
+        calls.display(),
+        program("squeue").display()
     );
-    let wrapper = wrappers.join("squeue");
-    fs::write(&wrapper, script).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&wrapper, mode).unwrap();
-    let path = format!("{}:{}", wrappers.display(), std::env::var("PATH").unwrap());
-    let place = place.set("PATH", &path).with(&[("SIM_STEP_S", "0.5")]);
+    let place = place.wrapping("squeue", &script).set("SIM_STEP_S", "0.5");
     let runs: Vec<String> = ["a", "b", "c"]
         .iter()
         .map(|end| format!("{}-{end}", place.run()))
@@ -195,11 +189,11 @@ export SLURM_TIME_FORMAT=relative SLURM_CLUSTERS=zzz TZ=Asia/Tokyo
         place.file("").display()
     );
     fs::write(&outer, script).unwrap();
-    let mut sbatch = std::process::Command::new("sbatch");
+    let mut sbatch = std::process::Command::new(program("sbatch"));
     let log = place.file("outer.log");
     let output = sbatch
         .args(["--parsable", "--mem-per-cpu=700", "--ntasks=2", "--gpus=1"])
-        .args(["--exclude", super::cluster::LOST_NODES, "-o"])
+        .args(["--exclude", &lost_nodes(), "-o"])
         .arg(&log)
         .arg(&outer)
         .current_dir(place.file(""))

@@ -1,6 +1,6 @@
 //! A controller that is gone, one that does not answer, and a cluster that keeps no accounts.
 
-use super::cluster::{Cluster, Daemons, answer};
+use super::cluster::{Cluster, Daemons, answer, program};
 use super::place::{LARGE_CARD, Place};
 
 #[test]
@@ -103,8 +103,11 @@ fn a_submission_that_arrives_after_its_deadline_is_adopted_and_not_repeated() {
         return;
     };
     // Longer than anybody waits for sbatch; what it was to hand over arrives all the same, a little later.
-    let late = "#!/bin/sh\nsetsid sh -c 'sleep 65; exec /usr/bin/sbatch \"$@\"' late \"$@\" >/dev/null 2>&1 &\nsleep 600\n";
-    let place = place.wrapping("sbatch", late).with(&[LARGE_CARD]);
+    let late = format!(
+        "#!/bin/sh\nsetsid sh -c 'sleep 65; exec {} \"$@\"' late \"$@\" >/dev/null 2>&1 &\nsleep 600\n",
+        program("sbatch").display()
+    );
+    let place = place.wrapping("sbatch", &late).with(&[LARGE_CARD]);
     place.reconfigure("settle: 4s", "settle: 30s");
     let told = place.submit_and_watch(&[]).expect_code(0);
     told.says("unclear:");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::cluster::{Cluster, LOST_NODES, PATIENCE, answer, slurm, wait_for};
+use super::cluster::{Cluster, PATIENCE, answer, lost_nodes, path, slurm, wait_for};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/diamonds-grpo");
 const OOMCTL: &str = env!("CARGO_BIN_EXE_oomctl");
@@ -87,7 +87,7 @@ impl Place {
         copy(Path::new(EXAMPLE), folder.path());
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let pairs = [
-            ("PATH", std::env::var("PATH").unwrap()),
+            ("PATH", path()),
             ("HOME", folder.path().display().to_string()),
             ("SLURM_CONF", conf.display().to_string()),
             ("SIM_STEP_S", "0.02".to_owned()),
@@ -102,7 +102,7 @@ impl Place {
         };
         place.configure(SUPERVISION);
         Some(match cluster {
-            Cluster::Full => place.knob("exclude", &format!("'{LOST_NODES}'")),
+            Cluster::Full => place.knob("exclude", &format!("'{}'", lost_nodes())),
             Cluster::Plain | Cluster::Outages => place,
         })
     }
@@ -142,7 +142,7 @@ impl Place {
     /// With the example's own programs on the search path, before those of the machine.
     pub fn with_its_programs(self) -> Self {
         let bin = self.file("bin").display().to_string();
-        let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
+        let path = format!("{bin}:{}", path());
         self.set("PATH", &path)
     }
 
@@ -159,8 +159,7 @@ impl Place {
         fs::write(&wrapper, script).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&wrapper, mode).unwrap();
-        let path = std::env::var("PATH").unwrap();
-        self.set("PATH", &format!("{}:{path}", folder.display()))
+        self.set("PATH", &format!("{}:{}", folder.display(), path()))
     }
 
     /// Changes a text in the project file.

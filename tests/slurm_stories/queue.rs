@@ -1,6 +1,6 @@
 //! Waiting in the queue, and being cancelled there or later.
 
-use super::cluster::{Cluster, answer};
+use super::cluster::{Cluster, answer, program};
 use super::place::{LARGE_CARD, Place};
 
 #[test]
@@ -90,6 +90,40 @@ fn a_job_cancelled_while_running_ends_the_run_even_when_it_had_run_out_of_memory
         1,
         "not healed later either"
     );
+}
+
+#[test]
+fn the_jobs_of_many_runs_are_told_to_end_before_their_ledgers_are_written() {
+    let Some(place) = Place::on(Cluster::Full, "cancel-many") else {
+        return;
+    };
+    let noted = place.file("noted");
+    // How many ledgers say at the first call that their end was asked for.
+    let counts = format!(
+        "#!/bin/sh\n[ -e '{noted}' ] || cat .oomctl/runs/*/ledger.jsonl | grep -c cancel_requested >'{noted}'\nexec {} \"$@\"\n",
+        program("scancel").display(),
+        noted = noted.display(),
+    );
+    let place = place.wrapping("scancel", &counts).with(&[LARGE_CARD]);
+    let runs = ["a", "b", "c"].map(|end| format!("{}-{end}", place.run()));
+    for run in &runs {
+        place
+            .oomctl(&["submit", "--run", run, "--sbatch=--hold"])
+            .expect_code(0);
+    }
+    let names: Vec<&str> = runs.iter().map(String::as_str).collect();
+    place
+        .oomctl(&[&["cancel"], &names[..]].concat())
+        .expect_code(0);
+    assert_eq!(place.text("noted").trim(), "0");
+    for run in &runs {
+        assert_eq!(place.view_of(run)["state"], "cancelled");
+        assert!(
+            place.one_job_per_attempt(run)[0]
+                .state
+                .starts_with("CANCELLED")
+        );
+    }
 }
 
 #[test]

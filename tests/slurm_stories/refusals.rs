@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::cluster::Cluster;
-use super::place::Place;
+use super::cluster::{Cluster, answer, slurm};
+use super::place::{LARGE_CARD, Place};
 
 /// A refused first submission: Slurm's words, a hint, exit code 4, the run on record, and the
 /// project untouched.
@@ -61,6 +61,54 @@ fn more_gpus_than_a_node_has_are_refused_with_slurms_reason() {
 fn a_limit_of_a_quality_of_service_is_refused_with_slurms_reason() {
     let words = ["--sbatch=--qos=small", "--set", "n_gpus_per_node=8"];
     refused("qos", &words, "QOSMaxGRESPerJob", "fewer GPUs");
+}
+
+#[test]
+fn a_full_queue_is_waited_out_and_told_of() {
+    let Some(place) = Place::on(Cluster::Full, "queue-full") else {
+        return;
+    };
+    place.reconfigure("supervision: { ", "supervision: { refused_pause: 1s, ");
+    // The other stories leave this QOS alone: two jobs of it are all that its user may have in the queue.
+    let held = [
+        "--parsable",
+        "--hold",
+        "--qos=two",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "true",
+    ];
+    let first = answer(&place.conf, "sbatch", &held);
+    let second = answer(&place.conf, "sbatch", &held);
+    let place = place.with(&[LARGE_CARD]);
+    // Who does not stay is told, and has no job.
+    let told = place.submit(&["--sbatch=--qos=two"]).expect_code(4);
+    told.says("QOSMaxSubmitJobPerUserLimit");
+    told.says("`oomctl watch");
+    assert_eq!(place.view()["state"], "refused_for_now");
+    let watching = place.start(&["watch", place.run()]);
+    watching.until_it_says("submitted again in 2 s");
+    slurm(&place.conf, "scancel", &[first.trim()]);
+    watching.end().expect_code(0);
+    slurm(&place.conf, "scancel", &[second.trim()]);
+    assert_eq!(place.one_job_per_attempt(place.run()).len(), 1);
+    assert_eq!(place.tokens(place.run()).len(), 1);
+}
+
+#[test]
+fn a_job_that_never_starts_ends_with_the_limit_that_it_breaks() {
+    let Some(place) = Place::on(Cluster::Full, "never-starts") else {
+        return;
+    };
+    place.reconfigure("supervision: { ", "supervision: { never_starts: 2s, ");
+    // The partition allows four hours.
+    let words = ["--sbatch=--partition=debug", "--sbatch=--time=5:00:00"];
+    let told = place.submit_and_watch(&words).expect_code(4);
+    told.says("PartitionTimeLimit");
+    assert_eq!(place.view()["state"], "refused");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert!(jobs[0].state.starts_with("CANCELLED"), "{jobs:?}");
 }
 
 #[test]

@@ -89,6 +89,30 @@ fn each_job_takes_its_turn_at_the_end_of_its_own_script() {
 }
 
 #[test]
+fn a_script_that_is_killed_before_its_turn_leaves_a_watch_job_that_takes_it() {
+    let Some(place) = Place::on(Cluster::Full, "at-end-killed") else {
+        return;
+    };
+    let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "60")]);
+    place.submit(&["--supervise", "script"]).expect_code(0);
+    let job = place.until("RUNNING");
+    assert_eq!(watch_jobs(&place).len(), 1, "it stands ready");
+    wait_for("the job has begun", || {
+        let claim = format!(".oomctl/runs/{}/attempt-1/claim", place.run());
+        place.file(&claim).is_file().then_some(())
+    });
+    // Nothing of the script is left that could take a turn, and Slurm was told nothing.
+    kill_all_of(&job, &place.file("").canonicalize().unwrap());
+    wait_for("somebody judges the job", || {
+        (place.view()["exit_code"] == 1).then_some(())
+    });
+    assert_eq!(place.one_job_per_attempt(place.run()).len(), 1);
+    wait_for("no watch job is left", || {
+        watch_jobs(&place).is_empty().then_some(())
+    });
+}
+
+#[test]
 fn what_ends_a_script_by_a_signal_is_judged_by_a_watch_job_afterwards() {
     let Some(place) = Place::on(Cluster::Full, "at-end-cancelled") else {
         return;
@@ -146,6 +170,25 @@ fn a_job_that_hears_of_its_time_limit_stops_and_goes_on_from_its_checkpoint() {
     let jobs = place.one_job_per_attempt(place.run());
     assert_eq!(jobs.len(), 2, "{jobs:?}");
     assert_eq!(place.attempts()[0]["exit"], "124:0");
+}
+
+/// `kill -9` of every process of a job that works in a folder.
+fn kill_all_of(job: &str, folder: &std::path::Path) {
+    let marked = format!("SLURM_JOB_ID={job}");
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        let name = process.file_name().to_string_lossy().parse().ok();
+        let Some(pid) = name.and_then(rustix::process::Pid::from_raw) else {
+            continue;
+        };
+        // Another cluster of this machine may have a job of that number.
+        let ours = std::fs::read_link(process.path().join("cwd"));
+        let ours = ours.is_ok_and(|cwd| cwd.starts_with(folder));
+        if ours && variables.any(|variable| variable == marked.as_bytes()) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
 }
 
 /// The first file of this name below a folder.

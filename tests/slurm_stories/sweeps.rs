@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::cluster::{Cluster, LOST_NODES, answer, wait_for};
+use super::cluster::{Cluster, answer, lost_nodes, path, program, wait_for};
 use super::place::Place;
 
 /// Six cells, of which the last needs 95 GiB of a card and the others less than 90.
@@ -86,23 +86,15 @@ fn an_array_is_found_again_by_its_token_after_a_kill_and_no_cell_is_submitted_tw
     let Some(place) = Place::on(Cluster::Full, "sweep-kill") else {
         return;
     };
-    let wrappers = place.file("wrappers");
-    fs::create_dir_all(&wrappers).unwrap();
-    let wrapper = wrappers.join("sbatch");
     // Accepted, and whoever asked is dead before it is told.
-    fs::write(
-        &wrapper,
-        "#!/bin/sh\n/usr/bin/sbatch \"$@\"\nkill -9 $PPID\nsleep 5\n",
-    )
-    .unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&wrapper, mode).unwrap();
-    let plain = std::env::var("PATH").unwrap();
-    let path = format!("{}:{plain}", wrappers.display());
-    let place = place.with(&[("SIM_GPU_GIB", "140"), ("PATH", &path)]);
+    let dies = format!(
+        "#!/bin/sh\n{} \"$@\"\nkill -9 $PPID\nsleep 5\n",
+        program("sbatch").display()
+    );
+    let place = place.wrapping("sbatch", &dies).set("SIM_GPU_GIB", "140");
     let words = ["sweep", "submit", CELLS, "--force", "--run", place.run()];
     place.oomctl(&words).expect_code(-1);
-    let place = place.set("PATH", &plain);
+    let place = place.set("PATH", &path());
     let told = place.watch().expect_code(0);
     assert!(
         told.stdout.contains("6 runs: 6 succeeded"),
@@ -154,7 +146,8 @@ fn path_star(place: &Place) {
     }
     let supervision = "poll: 1s, poll_max: 4s, settle: 4s, drain: 1s";
     let text = format!(
-        "preset: path-star\nbackend: slurm\nknobs: {{ gpu_memory: 15.48GiB, exclude: '{LOST_NODES}' }}\nsupervision: {{ {supervision} }}\n"
+        "preset: path-star\nbackend: slurm\nknobs: {{ gpu_memory: 15.48GiB, exclude: '{}' }}\nsupervision: {{ {supervision} }}\n",
+        lost_nodes()
     );
     fs::write(place.file("oomctl.yaml"), text).unwrap();
 }

@@ -328,7 +328,7 @@ fn with_job_of(place: &mut Place, uid: &str, version: &str, command: &str, furth
     let scontrol = format!(
         "#!/bin/bash
 case \"$*\" in
-  --version) echo '{version}'; exit ;;
+  --version) echo asked >>'{root}/versions'; echo '{version}'; exit ;;
   *'show job 7'*) ;;
   *write*) echo 'job script retrieval failed: Invalid job id specified' >&2; exit 1 ;;
   *) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;
@@ -424,9 +424,13 @@ fn arguments_that_a_newer_slurm_keeps_elsewhere_are_found_or_nothing_is_submitte
         ]);
         assert!(!place.has(".oomctl/runs/job-7"));
     }
+    let asked = place.read("versions");
+    assert_eq!(asked.lines().count(), 5, "once for each job: {asked}");
+    fs::remove_file(place.root.join("versions")).unwrap();
     let line = "   SubmitLine=sbatch --time=20 gone.slurm diamonds\n";
     with_job_of(&mut place, &my_uid(), "slurm 26.05.3", "gone.slurm", line);
     place.run(&["watch", "--watch-only", "7"]);
+    assert!(!place.has("versions"), "the line settles it");
     let inputs = place.read(".oomctl/runs/job-7/inputs.json");
     assert!(inputs.contains("\"diamonds\""), "{inputs}");
     fs::remove_dir_all(place.root.join(".oomctl")).unwrap();

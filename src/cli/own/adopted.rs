@@ -124,7 +124,7 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
         ..Configuration::default()
     };
     let shelves = Shelves::of(&project.library, taking.preset.as_deref())?;
-    let (read, known) = read(&foreign, taking, &shelves)?;
+    let (read, known) = read(&slurm, &foreign, taking, &shelves)?;
     let mut name = format!("job-{id}");
     if runs::runs_dir(&project.folder).join(&name).exists() {
         name = runs::new_name(&project.folder, &name)?;
@@ -226,7 +226,12 @@ fn watching(request: Request) -> Result<Request, Failure> {
 }
 
 /// The submission as far as it can be found, and whether the script is.
-fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read, bool), Failure> {
+fn read(
+    slurm: &Slurm,
+    foreign: &Foreign,
+    taking: &JobArgs,
+    shelves: &Shelves,
+) -> Result<(Read, bool), Failure> {
     let id = &foreign.id;
     let here = || std::env::current_dir().unwrap_or_default();
     let workdir = foreign.workdir.clone().unwrap_or_else(here);
@@ -246,7 +251,7 @@ fn read(foreign: &Foreign, taking: &JobArgs, shelves: &Shelves) -> Result<(Read,
     let kept = Kept {
         command: &command,
         line: is_whole.then_some(behind.as_slice()),
-        command_holds_them: foreign.command_holds_arguments,
+        command_holds_them: &|| slurm.command_holds_arguments(),
     };
     let args = match kept.of(id) {
         Err(_) if taking.watch_only || foreign.command.is_none() => command,

@@ -13,8 +13,8 @@ pub struct Kept<'a> {
     pub command: &'a [String],
     /// Behind the script in the line of the submission; `None` where no line is kept, or the script is not found in it.
     pub line: Option<&'a [String]>,
-    /// Would `Command=` hold arguments if there were any?
-    pub command_holds_them: bool,
+    /// Would `Command=` hold arguments if there were any? Asked only where the others do not settle it.
+    pub command_holds_them: &'a dyn Fn() -> bool,
 }
 
 impl Kept<'_> {
@@ -30,7 +30,7 @@ impl Kept<'_> {
                 self.command.join(" "),
                 line.join(" ")
             ))),
-            None if self.command_holds_them || !self.command.is_empty() => {
+            None if !self.command.is_empty() || (self.command_holds_them)() => {
                 Ok(self.command.to_vec())
             }
             None => Err(refused(format!(
@@ -59,7 +59,7 @@ mod tests {
         let kept = Kept {
             command: &command,
             line: line.as_deref(),
-            command_holds_them,
+            command_holds_them: &|| command_holds_them,
         };
         Some(kept.of(&JobId("7".to_owned())).ok()?.join(" "))
     }

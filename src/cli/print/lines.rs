@@ -43,9 +43,26 @@ pub fn dependent(job: &Dependent, moved: bool, to: &JobId) -> String {
     }
 }
 
-/// What somebody at the live view asked for.
+/// A submission that was refused for now, a job that is given up, and what somebody at the live view asked for.
 pub fn steered(fact: &Fact) -> Option<String> {
     match fact {
+        Fact::SubmitRefused {
+            attempt,
+            reason,
+            again_s: Some(pause_s),
+            ..
+        } => Some(format!(
+            "attempt {attempt}  {} {reason}; submitted again in {pause_s} s",
+            Paint(WARN, "refused for now:")
+        )),
+        Fact::SubmitAgain { attempt, by } => Some(match by {
+            Some(by) => format!("attempt {attempt}  submitted again, as {by} asked"),
+            None => format!("attempt {attempt}  submitted again"),
+        }),
+        Fact::NeverStarts { attempt, reason } => Some(format!(
+            "attempt {attempt}  {} {reason} is no reason that passes; cancelling the job",
+            Paint(WARN, "never starts:")
+        )),
         Fact::EscalationRequested { attempt, by } => Some(format!(
             "attempt {attempt}  ended for the next rung, as {by} asked"
         )),
@@ -112,6 +129,7 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
         .map(|h| h.history());
     let over = history.and_then(|h| h.outcome.as_ref());
     let unclear = history.is_some_and(|h| h.phase() == Phase::Searching);
+    let refused = history.and_then(|h| h.attempt()?.refusal());
     match over {
         Some(outcome) => {
             let mut text = format!("{name}: {}", reason(outcome).unwrap_or_default());
@@ -123,6 +141,10 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
         None if unclear => format!(
             "{name}: the scheduler did not say whether it accepted; nothing is repeated. \
              `oomctl watch {name}` finds the job"
+        ),
+        None if let Some(refused) = refused => format!(
+            "{name}: refused for now: {}; nothing was accepted. `oomctl watch {name}` submits it again until it is",
+            refused.reason
         ),
         None => format!("run {name}; next: oomctl watch {name}"),
     }

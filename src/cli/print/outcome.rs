@@ -128,6 +128,7 @@ fn again(cause: Cause) -> &'static str {
         Cause::CoTenant => {
             "another process holds the GPU: tell the site, or keep away from the node"
         }
+        Cause::Disk => "make room on the disk, then `oomctl watch RUN` goes on",
         Cause::LateOom => "take the next rung by hand, or raise `supervision: late_oom_retries`",
     }
 }

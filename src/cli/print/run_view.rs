@@ -124,12 +124,19 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     };
     let created = history.created.unwrap_or(until);
     let gpu_seconds = history.gpu_seconds(until);
+    let refused = last.and_then(Attempt::refusal);
     RunView {
         run: history.run.clone(),
         state: state(history),
         exit_code: history.outcome.as_ref().map(Outcome::exit_code),
-        reason: history.outcome.as_ref().and_then(reason),
-        hint: history.outcome.as_ref().and_then(|o| hint(o, history)),
+        reason: match (&history.outcome, refused) {
+            (Some(outcome), _) => reason(outcome),
+            (None, refused) => refused.map(|r| r.reason.clone()),
+        },
+        hint: match (&history.outcome, refused) {
+            (Some(outcome), _) => hint(outcome, history),
+            (None, refused) => refused.and_then(|r| r.hint.clone()),
+        },
         created: history.created,
         elapsed_s: until.duration_since(created).as_secs().max(0),
         gpu_hours: (gpu_seconds / 36.0).round() / 100.0,
@@ -179,6 +186,7 @@ pub fn state(history: &History) -> String {
         Phase::Preparing(1) => "waiting".to_owned(),
         Phase::Live => word.unwrap_or_else(|| "submitted".to_owned()),
         Phase::Searching => "unclear".to_owned(),
+        Phase::Refused => "refused_for_now".to_owned(),
         Phase::Draining | Phase::Judging | Phase::Closing => "ended".to_owned(),
         _ => "submitting".to_owned(),
     }

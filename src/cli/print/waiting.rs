@@ -1,5 +1,7 @@
 //! What to do about a job that waits for something that time alone does not bring.
 
+use crate::core::job::never_passes;
+
 /// Slurm's reasons to wait that are not cured by waiting, or by waiting for something else than one's
 /// turn (squeue(1), JOB REASON CODES; seen on 22.05.8), with what helps. Beginnings of reasons.
 const REASONS: [(&str, &str); 14] = [
@@ -22,7 +24,7 @@ const REASONS: [(&str, &str); 14] = [
     ),
     (
         "PartitionNodeLimit",
-        "more nodes than the partition allows: it will never start",
+        "more nodes than the partition allows, or so many are down: `sinfo -s`",
     ),
     (
         "PartitionTimeLimit",
@@ -58,8 +60,16 @@ const REASONS: [(&str, &str); 14] = [
     ),
 ];
 
+/// The same of a limit on a single job.
+const OF_ONE_JOB: &str =
+    "a limit on a single job, which this one breaks: it will never start; `sacctmgr show qos`";
+
 /// What to do about a job that waits for this reason, where waiting alone may not help.
 pub fn hint(reason: &str) -> Option<&'static str> {
+    let of_one_job = reason.starts_with("QOSM") || reason.starts_with("AssocM");
+    if of_one_job && never_passes(reason) {
+        return Some(OF_ONE_JOB);
+    }
     REASONS
         .iter()
         .find(|(start, _)| reason.starts_with(start))
@@ -80,6 +90,12 @@ mod tests {
         ] {
             assert!(hint(reason).is_some(), "{reason}");
         }
+        assert!(hint("QOSMaxGRESPerJob").unwrap().contains("never start"));
+        assert!(
+            hint("QOSMaxGRESPerUser")
+                .unwrap()
+                .contains("others of yours")
+        );
         for reason in ["Priority", "Resources", "None", "BeginTime", ""] {
             assert_eq!(hint(reason), None);
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::super::print::Failure;
 use super::super::runs;
-use super::jobs::{begun, dismiss, note, send, watch_job};
+use super::jobs::{aim, begun, dismiss, note, send, watch_job};
 use super::step::step;
 use super::{BREATH_S, CONFIGURATION};
 use crate::core::diagnose::{Class, Scanner, Tri};
@@ -23,7 +23,7 @@ const LOG_END: u64 = 256 << 10;
 const BY_SIGNAL: i32 = 128;
 
 /// Does what is due for a run whose job ends with exit code `code`, from within that job. A watch job stands ready
-/// meanwhile, and takes the turn where this one does not come to its end, or cannot know how the job ended.
+/// all the time, and takes the turn where this one is not begun, does not come to its end, or cannot know how the job ended.
 pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     let Some(job) = own_job(&|name| std::env::var(name).ok()) else {
         let what = "--ended is for the end of a job's script, and this is no job of Slurm's";
@@ -41,27 +41,40 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     let logs = stored.history.attempt().map(|a| attempt_logs(&folder, a));
     let killed = code != 0 && is_bare_kill(scanner, &logs.unwrap_or_default());
     let unknown = code >= BY_SIGNAL || killed;
-    let me = Turn {
-        number: begun(&folder).map_or(1, |last| last.number.saturating_add(1)),
-        job,
-        done: false,
-    };
-    let next = watch_job(&request, &folder, me.number.saturating_add(1), 0, None)?;
+    let last = begun(&folder);
+    let standing = last.as_ref().and_then(|last| last.ready.clone());
+    let number = last.map_or(1, |last| last.number.saturating_add(1));
+    if unknown && standing.is_some() {
+        // A time limit, a preemption, a cancellation, host memory: the scheduler says which, afterwards, to the watch job
+        // that waits for the end of this one.
+        return Ok(());
+    }
+    let next = watch_job(&request, &folder, number.saturating_add(1), 0, None)?;
     let start = Start {
-        after: Some(me.job.clone()),
+        after: Some(job.clone()),
         in_s: if unknown { 0 } else { BREATH_S },
     };
     let refused = |why: String| Failure::new(4, why);
     let sent = send(&next, &start);
     if unknown {
-        // A time limit, a preemption, a cancellation, host memory: the scheduler says which, afterwards.
         return sent.map(drop).map_err(refused);
     }
+    let me = Turn {
+        number,
+        job,
+        done: false,
+        ready: sent.as_ref().ok().cloned(),
+    };
     note(&folder, &me)?;
+    // The one that stood ready until now finds this turn taken.
+    if let (Some(standing), Ok(_)) = (standing, &sent) {
+        dismiss(&standing);
+    }
     let scheduler = Ending::new(Slurm::new(), me.job.clone(), code);
     let told = step(request, folder, Box::new(scheduler), PATIENCE_S);
     match (told, sent) {
-        (Ok(Some(history)), Ok(ready)) if is_seen_to(&history, &me.job) => dismiss(&ready),
+        // The next job has somebody behind it from its first second on.
+        (Ok(Some(history)), Ok(ready)) if is_seen_to(&history, &me.job) => aim(&ready, &history),
         (Ok(Some(history)), Err(_)) if is_seen_to(&history, &me.job) => {}
         (Err(failure), Ok(ready)) if failure.code() == CONFIGURATION => {
             dismiss(&ready);

@@ -87,6 +87,17 @@ pub fn note(folder: &RunFolder, turn: &Turn) -> Result<(), Failure> {
     Ok(written.map_err(DriveError::from)?)
 }
 
+/// Notes, before any turn was begun, which watch job takes the first where nobody else does.
+pub fn stands_ready(folder: &RunFolder, job: &JobId) -> Result<(), Failure> {
+    let before = Turn {
+        number: 0,
+        job: JobId(String::new()),
+        done: false,
+        ready: Some(job.clone()),
+    };
+    note(folder, &before)
+}
+
 /// Puts a watch job into the queue.
 pub fn send(job: &WatchJob, start: &Start) -> Result<JobId, String> {
     match Slurm::new().send_watch(job, start) {

@@ -18,7 +18,7 @@ use crate::io::scheduler::slurm::{Slurm, Start};
 pub use asked::{Supervise, Turns};
 use at_end::turn_at_end;
 pub use jobs::aim;
-use jobs::{begun, come_again, dismiss, note, put_off, send, watch_job};
+use jobs::{begun, come_again, dismiss, note, put_off, send, stands_ready, watch_job};
 use step::step;
 
 /// Seconds for one turn of a watch job; less than it may run.
@@ -46,7 +46,10 @@ pub fn begin(
     };
     let run = request.inputs().run.as_str();
     match Slurm::new().send_watch(&first, &start) {
-        SubmitAnswer::Accepted { id, .. } => Ok(Some(id)),
+        SubmitAnswer::Accepted { id, .. } => {
+            stands_ready(folder, &id)?;
+            Ok(Some(id))
+        }
         // It may be there, and would submit the run some time later: so the run is submitted now, by this process.
         SubmitAnswer::Unclear { detail } => {
             print::talk(&format!(
@@ -72,6 +75,7 @@ fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Resul
         number,
         job: JobId(std::env::var("SLURM_JOB_ID").unwrap_or_default()),
         done: false,
+        ready: None,
     };
     let Err(failure) = take(wanted, config, &me, in_vain) else {
         return Ok(());

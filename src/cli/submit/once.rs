@@ -40,23 +40,16 @@ pub fn submit_once(
     match (end, watched.zip(handle)) {
         (_, Some((job, handle))) => {
             relay::aim(job, handle.history());
+            let how = match args.supervise {
+                Some(Supervise::Script) => "each job takes a turn of the watch at its end, else ",
+                _ => "",
+            };
             print::talk(&format!(
-                "watched by job {job}; `oomctl status {name}` tells"
+                "{how}watched by job {job}; `oomctl status {name}` tells"
             ));
         }
         (End::Detached { .. }, None) => {}
-        _ if handle.is_some_and(has_job) && args.supervise == Some(Supervise::Script) => {
-            print::talk(&format!(
-                "each job takes a turn of the watch at its end; `oomctl status {name}` tells"
-            ))
-        }
         (_, None) => print::talk(&print::next_step(&supervisor, name)),
     }
     Ok(code)
-}
-
-/// Is there a job, whose script takes the next turn?
-fn has_job(handle: &Handle) -> bool {
-    let attempt = handle.history().attempt();
-    attempt.is_some_and(|a| a.job.is_some())
 }

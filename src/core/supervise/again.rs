@@ -84,6 +84,8 @@ pub(super) fn retry(run: &Run, attempt: &Attempt, status: &JobStatus, cause: Cau
         Cause::NodeFailure => supervision.node_failure_retries,
         Cause::CoTenant => supervision.co_tenant_retries,
         Cause::LateOom => supervision.late_oom_retries,
+        // Only somebody who has made room knows when.
+        Cause::Disk => 0,
     };
     let used = run.history.retries(cause);
     if used < allowed {

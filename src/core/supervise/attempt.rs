@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::fact::{Fact, LogEnd, Record};
 use super::outcome::Verdict;
+use super::refused::{self, Refused};
 use super::steer::Steered;
 use crate::core::diagnose::{Incident, LINKS_MAX, Link, Progress};
 use crate::core::job::{JobRef, JobStatus, Token};
@@ -32,8 +33,8 @@ pub struct Attempt {
     pub ready_epoch: u64,
     /// What was unclear about the submission, while it is.
     pub unclear: Option<String>,
-    /// The refusal: the scheduler's words and the next step.
-    pub refused: Option<(String, Option<String>)>,
+    /// The last refusal, also where it was submitted again since.
+    pub refused: Option<Refused>,
     /// The job.
     pub job: Option<JobRef>,
     /// True when it was found by its token.
@@ -58,6 +59,8 @@ pub struct Attempt {
     pub saved_gpu_seconds: Option<u64>,
     /// Seconds for which it has shown no progress, when that is long.
     pub idle_s: Option<u64>,
+    /// What it waits for in vain, when we ended it for that.
+    pub never_starts: Option<String>,
     /// What somebody who looked on asked for.
     pub steered: Steered,
     /// True when the scheduler took our cancellation.
@@ -102,6 +105,7 @@ impl Attempt {
             stalled: false,
             saved_gpu_seconds: None,
             idle_s: None,
+            never_starts: None,
             steered: Steered::default(),
             cancel_sent: false,
             ended_at: None,
@@ -196,8 +200,8 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.unclear = None;
         }
         Fact::SubmitUnclear { detail, .. } => attempt.unclear = Some(detail.clone()),
-        Fact::SubmitRefused { reason, hint, .. } => {
-            attempt.refused = Some((reason.clone(), hint.clone()));
+        Fact::SubmitRefused { .. } | Fact::SubmitAgain { .. } => {
+            refused::take(attempt, fact, record);
         }
         Fact::SubmitAbsent { .. } => {
             attempt.unclear = None;
@@ -224,6 +228,7 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.stalled = false;
             attempt.saved_gpu_seconds = None;
             attempt.idle_s = None;
+            attempt.never_starts = None;
             attempt.cancel_sent = false;
         }
         Fact::Stalled {
@@ -233,6 +238,7 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.saved_gpu_seconds = *saved_gpu_seconds;
         }
         Fact::Idle { idle_s, .. } => attempt.idle_s = Some(*idle_s),
+        Fact::NeverStarts { reason, .. } => attempt.never_starts = Some(reason.clone()),
         Fact::CancelSent { .. } => attempt.cancel_sent = true,
         Fact::Linked { link, .. } => attempt.links.push(link.clone()),
         Fact::Ended {

@@ -11,6 +11,7 @@ use super::follow_up::{ended, follow_up, last_end, seconds, signed};
 use super::history::{Attempt, part, uncounted};
 use super::outcome::Outcome;
 use super::phase::Phase;
+use super::refused;
 use super::run::Run;
 use super::steer;
 use crate::core::diagnose::Incident;
@@ -59,6 +60,7 @@ pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
         {
             vec![Fact::CancelRequested { by: by.clone() }]
         }
+        Event::ResumeAsked { by } => refused::resume(run, by),
         Event::Doomed { by, reason } if run.history.is_unstarted() => vec![Fact::Pruned {
             by: by.clone(),
             reason: reason.clone(),
@@ -107,11 +109,7 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
             },
             adopted: false,
         }],
-        (Phase::Submitting, Event::Refused { reason, hint, .. }) => vec![Fact::SubmitRefused {
-            attempt: number,
-            reason: reason.clone(),
-            hint: hint.clone(),
-        }],
+        (Phase::Submitting, Event::Refused { .. }) => refused::refuse(run, attempt, event, now),
         (Phase::Submitting, Event::Unclear { detail, .. }) => vec![Fact::SubmitUnclear {
             attempt: number,
             detail: detail.clone(),
@@ -168,12 +166,17 @@ fn searched(run: &Run, attempt: &Attempt, jobs: &[Sighting], now: Timestamp) -> 
     real.sort_by_key(|j| id_order(&j.status.id.0));
     real.dedup_by(|a, b| a.status.id == b.status.id);
     let Some((kept, others)) = real.split_first() else {
-        if jobs.is_empty() && surely_absent(run, now) {
+        // A trace may be that of an earlier submission, and says nothing of the last one then.
+        let earlier = attempt.refused.is_some();
+        if (jobs.is_empty() || earlier) && surely_absent(run, now) {
             return vec![Fact::SubmitAbsent {
                 attempt: attempt.number,
             }];
         }
-        return refused_by_trace(attempt, jobs);
+        return match earlier {
+            true => Vec::new(),
+            false => refused_by_trace(attempt, jobs),
+        };
     };
     let reference = |found: &Sighting| JobRef {
         id: found.status.id.clone(),
@@ -216,6 +219,8 @@ fn refused_by_trace(attempt: &Attempt, jobs: &[Sighting]) -> Vec<Fact> {
                 .clone()
                 .unwrap_or_else(|| trace.status.state.word().to_owned()),
             hint: None,
+            passing: false,
+            again_s: None,
         })
         .into_iter()
         .collect()

@@ -148,7 +148,8 @@ fn live(run: &Run, attempt: &Attempt, items: &mut Vec<(Timestamp, Action)>) {
     // One that is pruned goes only while it waits: what it does once it runs is worth knowing.
     let pruned = run.history.pruned.is_some() && matches!(stage, Some(Stage::Waiting));
     let asked = run.history.cancel.is_some() || run.history.budget.is_some();
-    let wanted = attempt.stalled || asked || pruned || attempt.steered.escalation.is_some();
+    let given_up = attempt.stalled || attempt.never_starts.is_some();
+    let wanted = given_up || asked || pruned || attempt.steered.escalation.is_some();
     let over = matches!(stage, Some(Stage::Ended | Stage::Ending));
     if wanted && !over {
         let at = if attempt.cancel_sent {
@@ -205,21 +206,28 @@ fn every(question: &Question, step_s: u64, run: &Run) -> Timestamp {
 
 /// Moments at which time alone changes something.
 fn alarms(run: &Run, now: Timestamp) -> Vec<Timestamp> {
+    let refused = run.history.again_at().map(|again| match wall_time(run) {
+        Some(end) => again.min(end),
+        None => again,
+    });
     let Some(attempt) = run.history.attempt().filter(|_| run.phase() == Phase::Live) else {
-        return Vec::new();
+        return refused.into_iter().collect();
     };
     let mut moments = Vec::from_iter(idle_at(run, attempt).filter(|at| *at > now));
     if run.history.budget.is_some() {
         return moments;
     }
     let limits = run.intent.limits();
-    if let (Some(limit_s), Some(begun)) = (limits.wall_time_s, run.history.begun()) {
-        moments.extend(after(begun, limit_s));
-    }
+    moments.extend(wall_time(run));
     if let Some(limit) = limits.gpu_hours {
         moments.extend(gpu_hours_end(run, attempt, limit, now));
     }
     moments
+}
+
+/// When the time of the run is over.
+fn wall_time(run: &Run) -> Option<Timestamp> {
+    after(run.history.begun()?, run.intent.limits().wall_time_s?)
 }
 
 /// When the GPU-hours will be used up if the job goes on.

@@ -86,6 +86,8 @@ pub enum Event {
         reason: String,
         /// What the user can do.
         hint: Option<String>,
+        /// Is it a refusal for now, whose cause passes by itself?
+        passing: bool,
     },
     /// The submission may or may not have been accepted.
     Unclear {
@@ -172,6 +174,11 @@ pub enum Event {
         attempt: u32,
         /// The rung.
         rung: String,
+        /// Who.
+        by: String,
+    },
+    /// Somebody wants to go on with a run that was refused for now, or that a disk ended.
+    ResumeAsked {
         /// Who.
         by: String,
     },

@@ -118,6 +118,20 @@ pub enum Fact {
         /// What the user can do about it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hint: Option<String>,
+        /// Is it refused for now, by what passes by itself?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        passing: bool,
+        /// Seconds until it is submitted again, where it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        again_s: Option<u64>,
+    },
+    /// An attempt that was refused for now is about to be submitted again, under its token.
+    SubmitAgain {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Who asked for it; nobody where its pause is over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// No job carries the token, for as long as it could have taken to appear: the same attempt may
     /// be submitted again.
@@ -174,6 +188,13 @@ pub enum Fact {
         attempt: u32,
         /// Seconds without progress.
         idle_s: u64,
+    },
+    /// The job waits for something that no waiting brings; it is ended.
+    NeverStarts {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The scheduler's word for what it waits for.
+        reason: String,
     },
     /// A bound of the run was reached while a job was alive.
     BudgetSpent {
@@ -278,6 +299,7 @@ impl Fact {
         "submitted",
         "submit_unclear",
         "submit_refused",
+        "submit_again",
         "submit_absent",
         "duplicate_found",
         "duplicate_cancelled",
@@ -285,6 +307,7 @@ impl Fact {
         "restarted",
         "stalled",
         "idle",
+        "never_starts",
         "budget_spent",
         "cancel_requested",
         "escalation_requested",

@@ -59,7 +59,7 @@ impl History {
     pub fn is_unstarted(&self) -> bool {
         let waits = match (self.phase(), self.attempt()) {
             (Phase::Preparing(1), _) => true,
-            (Phase::Submitting | Phase::Searching | Phase::Live, Some(first)) => {
+            (Phase::Submitting | Phase::Searching | Phase::Refused | Phase::Live, Some(first)) => {
                 let stage = first.status.as_ref().map(|s| s.state.stage());
                 first.number == 1
                     && first.restarts == 0

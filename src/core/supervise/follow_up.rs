@@ -6,10 +6,11 @@ use super::fact::Fact;
 use super::history::{Attempt, part, uncounted};
 use super::outcome::{Budget, Outcome, Verdict};
 use super::phase::Phase;
+use super::refused;
 use super::run::Run;
 use super::verdict::verdict;
 use crate::core::diagnose::Class;
-use crate::core::job::{JobState, JobStatus, Stage};
+use crate::core::job::{JobState, JobStatus, Stage, never_passes};
 
 /// The one fact that follows by itself from where the run stands.
 pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
@@ -26,14 +27,7 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
         }
         Phase::Preparing(number) => before_attempt(run, number, now)
             .and_then(|budget| finished(Outcome::BudgetSpent { budget })),
-        Phase::Refused => {
-            let (reason, hint) = history.attempt()?.refused.clone()?;
-            finished(Outcome::Refused {
-                reason,
-                hint,
-                rung: history.steps().last().map(|s| s.rung.clone()),
-            })
-        }
+        Phase::Refused => refused::follow_up(run, now),
         Phase::Live => live(run, history.attempt()?, now),
         Phase::Judging => {
             let attempt = history.attempt()?;
@@ -60,6 +54,12 @@ fn live(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<Fact> {
     {
         return Some(Fact::BudgetSpent { budget });
     }
+    if let Some(reason) = never_starts(run, attempt) {
+        return Some(Fact::NeverStarts {
+            attempt: attempt.number,
+            reason,
+        });
+    }
     // The job must have been seen running after the grace time: somebody else may have cancelled it
     // since the last poll, and that is no stall.
     let seen = |at: &Timestamp| run.watch.answered.is_some_and(|seen| *at <= seen);
@@ -78,6 +78,22 @@ fn live(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<Fact> {
         attempt: attempt.number,
         idle_s: passed(idle_since, now),
     })
+}
+
+/// What a job of ours has waited for in vain for so long that it is ended: a reason that no waiting cures, on disk, and
+/// heard by this process since.
+fn never_starts(run: &Run, attempt: &Attempt) -> Option<String> {
+    let patience_s = run.intent.supervision().never_starts_s;
+    let in_vain = |s: &&JobStatus| {
+        let reason = s.reason.as_deref().unwrap_or_default();
+        s.state == JobState::Pending && never_passes(reason)
+    };
+    let known = attempt.status.as_ref().filter(in_vain)?;
+    run.watch.last_status.as_ref().filter(in_vain)?;
+    let waited = seconds(attempt.status_at, run.watch.answered?);
+    let is_ours = attempt.token.is_some() && !ends(run, attempt);
+    let is_long = patience_s > 0 && waited >= signed(patience_s);
+    known.reason.clone().filter(|_| is_ours && is_long)
 }
 
 /// The job hangs and is ended; what that saves.
@@ -103,6 +119,7 @@ fn passed(a: Timestamp, b: Timestamp) -> u64 {
 /// Is the job's end ours already, or asked for?
 pub(super) fn ends(run: &Run, attempt: &Attempt) -> bool {
     attempt.stalled
+        || attempt.never_starts.is_some()
         || attempt.steered.escalation.is_some()
         || run.history.cancel.is_some()
         || run.history.budget.is_some()
@@ -192,7 +209,7 @@ pub(super) fn before_attempt(run: &Run, number: u32, now: Timestamp) -> Option<B
 }
 
 /// The bound on time or GPU-hours that is reached.
-fn spent(run: &Run, now: Timestamp) -> Option<Budget> {
+pub(super) fn spent(run: &Run, now: Timestamp) -> Option<Budget> {
     let limits = run.intent.limits();
     if let (Some(limit_s), Some(begun)) = (limits.wall_time_s, run.history.begun())
         && seconds(begun, now) >= signed(limit_s)

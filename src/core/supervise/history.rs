@@ -144,7 +144,7 @@ impl History {
             Phase::Draining
         } else if attempt.job.is_some() {
             Phase::Live
-        } else if attempt.refused.is_some() {
+        } else if attempt.refusal().is_some() {
             Phase::Refused
         } else if attempt.unclear.is_some() || attempt.ready_epoch != self.epoch {
             Phase::Searching
@@ -170,6 +170,9 @@ impl History {
             Fact::Pruned { by, reason } => self.pruned = Some((by.clone(), reason.clone())),
             Fact::Finished { outcome } => self.outcome = Some(outcome.clone()),
             fact => {
+                if goes_on(fact) {
+                    self.outcome = None;
+                }
                 if let Some(attempt) = self.attempts.last_mut() {
                     take(attempt, fact, record);
                 }
@@ -206,5 +209,14 @@ impl History {
             }),
             _ => {}
         }
+    }
+}
+
+/// Does a run go on with this, also one that was over?
+fn goes_on(fact: &Fact) -> bool {
+    match fact {
+        Fact::SubmitAgain { .. } => true,
+        Fact::Decided { verdict, .. } => !matches!(**verdict, Verdict::End { .. }),
+        _ => false,
     }
 }

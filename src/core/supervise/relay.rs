@@ -30,6 +30,9 @@ pub struct Turn {
     /// True when it did its work.
     #[serde(default)]
     pub done: bool,
+    /// The watch job that stands ready meanwhile, and takes the next turn where this one comes to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<JobId>,
 }
 
 impl Turn {
@@ -133,6 +136,7 @@ mod tests {
             number,
             job: JobId(job.to_owned()),
             done: false,
+            ready: None,
         }
     }
 
@@ -147,6 +151,17 @@ mod tests {
         assert!(turn(2, "11").follows(Some(&turn(2, "11"))), "requeued");
         assert!(!turn(2, "12").follows(Some(&turn(2, "11"))), "a duplicate");
         assert!(!turn(1, "10").follows(Some(&turn(2, "11"))), "late");
+    }
+
+    #[test]
+    fn the_first_turn_follows_the_note_that_its_job_stands_ready() {
+        let noted = Turn {
+            ready: Some(JobId("9".to_owned())),
+            ..turn(0, "")
+        };
+        assert!(turn(1, "9").follows(Some(&noted)));
+        let text = serde_json::to_string(&noted).unwrap();
+        assert_eq!(serde_json::from_str::<Turn>(&text).unwrap(), noted);
     }
 
     #[test]

@@ -59,6 +59,15 @@ pub struct Supervision {
     pub resubmit: bool,
     /// Are jobs of the user's that wait for an attempt told to wait for the one that replaces it?
     pub move_dependents: bool,
+    /// Seconds until a submission that the scheduler refuses for now is made again; doubled with every refusal up to
+    /// `refused_pause_max_s`.
+    pub refused_pause_s: u64,
+    /// Longest time until then, in seconds.
+    pub refused_pause_max_s: u64,
+    /// Seconds for which that is tried, from the first refusal on; 0 for never.
+    pub refused_wait_s: u64,
+    /// Seconds after which a job is cancelled, and the run ends, that waits for what no waiting brings; 0 for never.
+    pub never_starts_s: u64,
     /// Seconds without progress of a running job after which that is told; 0 for never.
     pub stall_s: u64,
     /// Is such a job cancelled besides?
@@ -81,6 +90,10 @@ impl Default for Supervision {
             late_oom_retries: 1,
             resubmit: true,
             move_dependents: false,
+            refused_pause_s: 60,
+            refused_pause_max_s: 900,
+            refused_wait_s: 172_800,
+            never_starts_s: 600,
             stall_s: 1_800,
             stall_cancel: false,
         }

@@ -78,6 +78,10 @@ pub(super) fn text_decides(status: Option<&JobStatus>) -> bool {
     })
 }
 
+/// What to do about a job that never starts.
+const NEVER_STARTS: &str = "ask for less, or for what is allowed: `sinfo -o '%P %l %D'`, `sacctmgr show qos`, \
+     `sacctmgr show assoc user=$USER`; `supervision: never_starts` says after which time such a job is cancelled";
+
 /// The end that people asked for: our own cancel on request or for a budget, or anybody's scancel. A
 /// cancellation that we sent because the job hung, or for the next rung, is no such end.
 fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<Outcome> {
@@ -89,6 +93,14 @@ fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<O
     if let Some(budget) = &run.history.budget {
         return Some(Outcome::BudgetSpent {
             budget: budget.clone(),
+        });
+    }
+    let is_gone = status.is_none_or(|s| s.state == JobState::Cancelled);
+    if let Some(reason) = attempt.never_starts.as_ref().filter(|_| is_gone) {
+        return Some(Outcome::Refused {
+            reason: format!("the job waited for what no waiting brings: {reason}"),
+            hint: Some(NEVER_STARTS.to_owned()),
+            rung: run.history.steps().last().map(|s| s.rung.clone()),
         });
     }
     // We cancel what is pruned only while it waits. Of such a task of a job array nothing may be left to be asked.

@@ -73,7 +73,7 @@ impl Watch {
                 self.moved_at = None;
                 self.cancel = Question::default();
             }
-            Fact::SubmitAbsent { .. } | Fact::SubmitUnclear { .. } => {
+            Fact::SubmitAbsent { .. } | Fact::SubmitAgain { .. } | Fact::SubmitUnclear { .. } => {
                 self.find = Question::default();
                 self.clean_since = None;
                 self.clean_answers = 0;
@@ -87,7 +87,7 @@ impl Watch {
         match event {
             Event::Found { jobs, .. } => {
                 self.find.answered(now);
-                if jobs.is_empty() {
+                if jobs.iter().all(|job| job.refused_trace) {
                     self.clean_since.get_or_insert(now);
                     self.clean_answers = self.clean_answers.saturating_add(1);
                 }

@@ -76,6 +76,8 @@ pub enum SubmitAnswer {
         reason: String,
         /// The next step for the user, where the refusal is one that we know.
         hint: Option<String>,
+        /// True where the cause is known to pass by itself: the same submission may be accepted later.
+        passing: bool,
     },
     /// It may or may not have been accepted: look the token up, never repeat.
     Unclear {

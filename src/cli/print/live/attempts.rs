@@ -116,7 +116,7 @@ fn one(
 /// The scheduler's word for an attempt.
 fn word(attempt: &Attempt) -> (&str, Ink) {
     let Some(status) = &attempt.status else {
-        let word = match (&attempt.job, &attempt.refused, &attempt.unclear) {
+        let word = match (&attempt.job, attempt.refusal(), &attempt.unclear) {
             (Some(_), _, _) => "submitted",
             (None, Some(_), _) => "refused",
             (None, None, Some(_)) => "unclear",
@@ -177,8 +177,8 @@ pub fn told(card: &Card, attempt: &Attempt) -> (String, Ink) {
             (Some(outcome), _) => (reason(outcome).unwrap_or_default(), Ink::Warn),
         };
     }
-    if let Some((refused, _)) = &attempt.refused {
-        return (refused.clone(), Ink::Bad);
+    if let Some(refused) = attempt.refusal() {
+        return (refused.reason.clone(), Ink::Bad);
     }
     if let Some(unclear) = &attempt.unclear {
         return (unclear.clone(), Ink::Warn);

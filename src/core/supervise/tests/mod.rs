@@ -3,6 +3,7 @@
 pub(crate) mod double;
 mod flock;
 mod probe;
+mod refused;
 pub(crate) mod start;
 mod steer;
 mod stop;

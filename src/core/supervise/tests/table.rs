@@ -547,6 +547,7 @@ fn a_refused_rung_ends_the_run_and_is_named() {
         attempt: 2,
         reason: "Requested node configuration is not available".to_owned(),
         hint: Some("ask for fewer GPUs".to_owned()),
+        passing: false,
     };
     bench.feed(&refused, 221);
     let outcome = bench.run.history.outcome.clone().unwrap();

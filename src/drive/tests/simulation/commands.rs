@@ -216,9 +216,19 @@ fn order(words: &[String]) -> Order {
     }
 }
 
-/// A refusal leaves a record that must not be taken for a job.
+/// A refusal leaves a record that must not be taken for a job; one for now may leave none.
 fn refuse(world: &World, order: Order) -> Answer {
-    world.facts.refused.set(true);
+    let passing = world.below(2) == 1;
+    if passing && world.below(2) == 1 {
+        let text = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
+        if world.strikes(Fault::LostAnswers, 300) {
+            return ended(End::TimedOut);
+        }
+        return answer(1, String::new(), text);
+    }
+    if !passing {
+        world.facts.refused.set(true);
+    }
     let mut job = job(world, order);
     job.trace = true;
     (job.starts, job.stops, job.gone) = (job.submitted, job.submitted, job.submitted);
@@ -226,6 +236,10 @@ fn refuse(world: &World, order: Order) -> Answer {
     world.cluster.borrow_mut().jobs.push(job);
     let text =
         "sbatch: error: Batch job submission failed: Requested node configuration is not available";
+    if passing {
+        let text = "sbatch: error: Batch job submission failed: I/O error writing script/environment to file";
+        return answer(1, String::new(), text);
+    }
     if world.strikes(Fault::LostAnswers, 300) {
         return ended(End::TimedOut);
     }

@@ -19,6 +19,7 @@ use rustix::process::Signal;
 
 use super::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
 use crate::core::job::{ExitStatus, JobRef, JobState, JobStatus, Token};
+use crate::io::files::is_full;
 pub use keeper::keep;
 use process::{Identity, Life, host_name, left_behind};
 use records::{Cancel, Exit, Job, JobFolder, Started, numbers};
@@ -260,12 +261,17 @@ impl Scheduler for Local {
     fn submit(&mut self, submission: &Submission, now: Timestamp) -> SubmitAnswer {
         self.reap();
         if let Err(reason) = check(submission) {
-            return SubmitAnswer::Refused { reason, hint: None };
+            return SubmitAnswer::Refused {
+                reason,
+                hint: None,
+                passing: false,
+            };
         }
         self.try_submit(submission, now)
             .unwrap_or_else(|error| SubmitAnswer::Refused {
                 reason: format!("the job could not be started: {error}"),
                 hint: Some(format!("{} must be writable", self.root.display())),
+                passing: is_full(&error),
             })
     }
 

@@ -140,10 +140,10 @@ pub(super) fn no_answer(command: &str, answer: &Answer) -> NoAnswer {
 
 /// Slurm's message for an id that it does not know (any more). The controller did answer.
 pub(super) fn says_unknown_id(answer: &Answer) -> bool {
-    // The second: scontrol of a task of an array that others of are still known (22.05), on standard output.
     let unknown = answer.stderr.contains("Invalid job id specified");
-    let no_task =
-        answer.stdout.starts_with("Job ") && answer.stdout.trim_end().ends_with(" not found");
+    // Of a task of an array that others of are still known: 22.05 on standard output, 26.05 on standard error.
+    let no_task = |text: &str| text.starts_with("Job ") && text.trim_end().ends_with(" not found");
+    let no_task = no_task(&answer.stdout) || no_task(&answer.stderr);
     matches!(answer.end, End::Exited(_)) && (unknown || no_task)
 }
 

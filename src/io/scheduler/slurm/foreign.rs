@@ -47,8 +47,6 @@ pub struct Foreign {
     pub submit_line: Option<String>,
     /// The text of the script.
     pub script: Option<String>,
-    /// Would `command` hold arguments if there were any? Since 23.02 it is the path alone.
-    pub command_holds_arguments: bool,
     /// Standard output and standard error.
     pub logs: Option<(PathBuf, PathBuf)>,
     /// GPUs of the whole job.
@@ -121,38 +119,16 @@ impl Slurm {
         if says_unknown_id(&answer) {
             return Ok(None);
         }
-        let control = read_scontrol(&answer.stdout).filter(|_| answer.is_clean());
-        let Some(control) = control else {
-            return Err(no_answer("scontrol", &answer));
-        };
-        let lines = answer.stdout.lines().map(str::trim);
-        let field = |key: &str| {
-            let value = lines
-                .clone()
-                .filter_map(|line| line.strip_prefix(key))
-                .next_back();
-            value
-                .filter(|v| !v.is_empty() && *v != "(null)")
-                .map(str::to_owned)
-        };
-        let tres = field("AllocTRES=").or_else(|| field("TRES="));
-        Ok(Some(Foreign {
-            id: control.record.status.id.clone(),
-            raw_id: control.record.raw_id.clone(),
-            submitted: control.record.submitted,
-            uid: field("UserId=").and_then(|owner| uid(&owner)),
-            user: control.user.clone(),
-            workdir: control.folder.clone().map(PathBuf::from),
-            name: Some(control.record.name.clone()),
-            command: field("Command="),
-            submit_line: field("SubmitLine="),
-            script: None,
-            command_holds_arguments: self.release().is_some_and(|r| r < PATH_ALONE),
-            logs: log_paths(&control),
-            gpus: tres.map_or(0, |tres| gpus(&tres)),
-            asked: asked(&answer.stdout),
-            is_late: false,
-        }))
+        match told(&answer.stdout).filter(|_| answer.is_clean()) {
+            Some(told) => Ok(Some(told)),
+            None => Err(no_answer("scontrol", &answer)),
+        }
+    }
+
+    /// Does `Command=` hold the arguments of a script? Since 23.02 it is the path alone.
+    #[must_use]
+    pub fn command_holds_arguments(&self) -> bool {
+        self.release().is_some_and(|r| r < PATH_ALONE)
     }
 
     /// Year and month of the release, as `scontrol --version` gives it (`slurm 22.05.8`, `slurm-wlm 23.11.4`).
@@ -202,6 +178,38 @@ impl Slurm {
     }
 }
 
+/// What `scontrol show job` says of one job.
+fn told(text: &str) -> Option<Foreign> {
+    let control = read_scontrol(text)?;
+    let lines = text.lines().map(str::trim);
+    let field = |key: &str| {
+        let value = lines
+            .clone()
+            .filter_map(|line| line.strip_prefix(key))
+            .next_back();
+        value
+            .filter(|v| !v.is_empty() && *v != "(null)")
+            .map(str::to_owned)
+    };
+    let tres = field("AllocTRES=").or_else(|| field("TRES="));
+    Some(Foreign {
+        id: control.record.status.id.clone(),
+        raw_id: control.record.raw_id.clone(),
+        submitted: control.record.submitted,
+        uid: field("UserId=").and_then(|owner| uid(&owner)),
+        user: control.user.clone(),
+        workdir: control.folder.clone().map(PathBuf::from),
+        name: Some(control.record.name.clone()),
+        command: field("Command="),
+        submit_line: field("SubmitLine="),
+        script: None,
+        logs: log_paths(&control),
+        gpus: tres.map_or(0, |tres| gpus(&tres)),
+        asked: asked(text),
+        is_late: false,
+    })
+}
+
 /// A line of sacct in the columns of [`FIELDS`]. The name of the job may hold bars, its last part stands for it then.
 fn read_accounted(line: &str) -> Option<Foreign> {
     let fields: Vec<&str> = line.splitn(8, '|').collect();
@@ -220,7 +228,6 @@ fn read_accounted(line: &str) -> Option<Foreign> {
         command: None,
         submit_line: rest.first().and_then(|line| text(line)),
         script: None,
-        command_holds_arguments: false,
         logs: None,
         gpus: gpus(tres),
         asked: Vec::new(),
@@ -265,7 +272,7 @@ fn asked(text: &str) -> Vec<String> {
         .iter()
         .filter_map(|(key, option)| Some(format!("--{option}={}", value(key)?)))
         .collect();
-    // `gres:gpu:h100:4`, and `gres/gpu:4` since 25.11.
+    // 22.05 writes `gres:gpu:h100:4`, 23.11 and later `gres/gpu:h100:4`.
     let count = |tres: &str| {
         let gpu = tres.split(',').find_map(|t| {
             t.strip_prefix("gres:gpu")
@@ -300,29 +307,5 @@ fn gpus(tres: &str) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_accounting_says_of_a_job_is_read() {
-        let line = "17_3|19|1000|ada|billing=1,cpu=4,gres/gpu=8,mem=1000M,node=2|/home/ada/run|grpo|sbatch --mem=64G -p gpu job.sh a|b";
-        let job = read_accounted(line).unwrap();
-        assert_eq!((job.id.0.as_str(), job.gpus), ("17_3", 8));
-        assert_eq!(job.user.as_deref(), Some("ada"));
-        assert_eq!(
-            job.submit_line.as_deref(),
-            Some("sbatch --mem=64G -p gpu job.sh a|b")
-        );
-        assert_eq!(read_accounted("nothing"), None);
-        let before = read_accounted("5|5|1000|ada||/w|x").unwrap();
-        assert_eq!((before.submit_line, before.gpus), (None, 0));
-    }
-
-    #[test]
-    fn a_script_that_accounting_keeps_is_found_and_one_that_it_does_not_is_none() {
-        let kept = "Batch Script for 9\n--------\n#!/bin/bash\necho x\n\n";
-        assert_eq!(read_kept(kept).as_deref(), Some("#!/bin/bash\necho x\n"));
-        assert_eq!(read_kept("Batch Script for 1\n--------\nNONE\n\n"), None);
-        assert_eq!(read_kept(""), None);
-    }
-}
+#[path = "foreign_tests.rs"]
+mod tests;

@@ -31,6 +31,12 @@ const LOST_ANSWER: [&str; 16] = [
     "unspecified error",
 ];
 
+/// How sbatch ends that has tried for long enough to get a job into a full queue.
+const QUEUE_FULL: [&str; 2] = [
+    "failed: resource temporarily unavailable",
+    "failed: maxjobcount limit reached",
+];
+
 /// A part of Slurm's reason, and the next step.
 const HINTS: [(&str, &str); 35] = [
     (
@@ -172,6 +178,51 @@ const HINTS: [(&str, &str); 35] = [
     ),
 ];
 
+/// A part of Slurm's reason for a refusal that passes by itself, and Slurm's name for it (`src/common/slurm_errno.c`, and
+/// `src/common/job_state_reason.c` for limits, in 26.05; 22.05 lacks two of them and has the same words for the others). Any
+/// other refusal lasts: it is of the request, or nothing is known of when it ends.
+const PASSING: [(&str, &str); 13] = [
+    // Jobs in the queue, of a user, an account or a QOS: QOSMaxSubmitJobPerUserLimit, AssocGrpSubmitJobsLimit and so on.
+    ("submitjob", "ESLURM_ACCOUNTING_POLICY"),
+    ("resource temporarily unavailable", "EAGAIN"),
+    ("maxjobcount limit reached", "ESLURM_MAX_JOB_COUNT"),
+    (
+        "required partition not available (inactive or drain)",
+        "ESLURM_PARTITION_NOT_AVAIL",
+    ),
+    ("partition in down state", "ESLURM_PARTITION_DOWN"),
+    (
+        "required node not available (down, drained or reserved)",
+        "ESLURM_NODE_NOT_AVAIL",
+    ),
+    (
+        "requested partition configuration not available now",
+        "ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE",
+    ),
+    ("requested nodes are busy", "ESLURM_NODES_BUSY"),
+    ("requested reservation is in use", "ESLURM_RESERVATION_BUSY"),
+    (
+        "requested reservation not usable now",
+        "ESLURM_RESERVATION_NOT_USABLE",
+    ),
+    (
+        "licenses currently unavailable",
+        "ESLURM_LICENSES_UNAVAILABLE",
+    ),
+    // The disk of the controller is full.
+    (
+        "i/o error writing script/environment to file",
+        "ESLURM_WRITING_TO_FILE",
+    ),
+    ("system submissions disabled", "ESLURM_SUBMISSIONS_DISABLED"),
+];
+
+/// Is it refused for now, by what passes by itself?
+fn passes(reason: &str) -> bool {
+    let reason = reason.to_lowercase();
+    PASSING.iter().any(|(part, _)| reason.contains(part))
+}
+
 /// The next step for one of Slurm's reasons.
 #[must_use]
 pub fn hint(reason: &str) -> Option<&'static str> {
@@ -197,6 +248,7 @@ pub fn read_answer(answer: &Answer) -> SubmitAnswer {
             hint: Some(
                 "Slurm's commands must be on PATH; `module load slurm` on some sites".into(),
             ),
+            passing: false,
         },
         (End::Exited(0), None) => SubmitAnswer::Unclear {
             detail: format!(
@@ -214,7 +266,7 @@ pub fn read_answer(answer: &Answer) -> SubmitAnswer {
 fn surely_refused(stderr: &str) -> bool {
     let text = stderr.to_lowercase();
     let lost = LOST_ANSWER.iter().any(|sign| text.contains(sign));
-    let full = text.contains("failed: resource temporarily unavailable");
+    let full = QUEUE_FULL.iter().any(|end| text.contains(end));
     let named = text.contains("submission failed:")
         || text.contains("sbatch: error:")
         || text.contains("sbatch: fatal:");
@@ -224,7 +276,12 @@ fn surely_refused(stderr: &str) -> bool {
 fn refused(answer: &Answer) -> SubmitAnswer {
     let reason = reason(&answer.stderr);
     let hint = hint(&reason).map(str::to_owned);
-    SubmitAnswer::Refused { reason, hint }
+    let passing = passes(&reason);
+    SubmitAnswer::Refused {
+        reason,
+        hint,
+        passing,
+    }
 }
 
 /// Longest reason that is passed on, in characters.
@@ -380,7 +437,8 @@ mod tests {
             ),
         ];
         for (code, stderr, words, step) in cases {
-            let SubmitAnswer::Refused { reason, hint } = read_answer(&answer(code, "", &stderr))
+            let SubmitAnswer::Refused { reason, hint, .. } =
+                read_answer(&answer(code, "", &stderr))
             else {
                 panic!("not refused: {stderr}");
             };
@@ -393,9 +451,58 @@ mod tests {
     }
 
     #[test]
+    fn what_passes_by_itself_is_told_from_what_the_request_breaks() {
+        let failed = "Batch job submission failed: ";
+        let policy =
+            "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
+        let passing = |text: String| {
+            let stderr = text.lines().map(|line| format!("sbatch: error: {line}\n"));
+            let SubmitAnswer::Refused { passing, .. } =
+                read_answer(&answer(1, "", &stderr.collect::<String>()))
+            else {
+                panic!("not refused: {text}");
+            };
+            passing
+        };
+        for limit in [
+            "AssocMaxSubmitJobLimit",
+            "AssocGrpSubmitJobsLimit",
+            "QOSMaxSubmitJobPerUserLimit",
+            "QOSGrpSubmitJobsLimit",
+            "QOSMaxSubmitJobPerAccountLimit",
+        ] {
+            assert!(passing(format!("{limit}\n{failed}{policy}")), "{limit}");
+        }
+        for limit in ["QOSMaxGRESPerJob", "QOSMaxWallDurationPerJobLimit"] {
+            assert!(!passing(format!("{limit}\n{failed}{policy}")), "{limit}");
+        }
+        assert!(
+            !passing(format!("{failed}{policy}")),
+            "which limit is not known"
+        );
+        for words in [
+            "Resource temporarily unavailable",
+            "Required partition not available (inactive or drain)",
+            "I/O error writing script/environment to file",
+            "System submissions disabled",
+        ] {
+            assert!(passing(format!("{failed}{words}")), "{words}");
+        }
+        for words in [
+            "Invalid partition name specified",
+            "Requested node configuration is not available",
+            "Invalid account or account/partition combination specified",
+            "Requested time limit is invalid (missing or exceeds some limit)",
+            "Access/permission denied",
+        ] {
+            assert!(!passing(format!("{failed}{words}")), "{words}");
+        }
+    }
+
+    #[test]
     fn a_reason_that_we_do_not_know_is_still_a_refusal_without_a_hint() {
         let stderr = "sbatch: error: Please name a project with --comment\nsbatch: error: Batch job submission failed: Job submit plugin says no\n";
-        let SubmitAnswer::Refused { reason, hint } = read_answer(&answer(1, "", stderr)) else {
+        let SubmitAnswer::Refused { reason, hint, .. } = read_answer(&answer(1, "", stderr)) else {
             panic!("not refused");
         };
         assert!(reason.starts_with("Please name a project"));

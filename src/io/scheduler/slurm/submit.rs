@@ -106,6 +106,7 @@ fn check(submission: &Submission) -> Result<(), SubmitAnswer> {
         Err(SubmitAnswer::Refused {
             reason,
             hint: Some(hint.to_owned()),
+            passing: false,
         })
     };
     for path in [
