@@ -46,6 +46,7 @@ SPREADS = ["spread_static", "spread_activations", "spread_logits", "spread_gib"]
 # What the intervals should hold, and rows of all stacks that count beside a stack's own for their width.
 COVERAGE = 0.9
 BORROWED = 20
+UNSEEN = 1.28
 # How much harder it is to move what holds for every stack.
 FIRM = 10
 
@@ -206,7 +207,8 @@ def widths(given, found, prior):
     print(f"\n{'profile':32} rows  inside when left out, and the width for {COVERAGE:.0%}")
     for profile, (model, whole, far, near) in found.items():
         own = score.quantile(far + near, COVERAGE)
-        factor = math.exp((len(far) * math.log(own) + BORROWED * math.log(everyone)) / (len(far) + BORROWED))
+        # The widths of a profile; what is stated is UNSEEN times as wide (estimate.rs).
+        factor = UNSEEN * math.exp((len(far) * math.log(own) + BORROWED * math.log(everyone)) / (len(far) + BORROWED))
         inside = score.coverage([d <= 1 for d in far])
         print(f"{profile[:32]:32} {len(far):4d}  {inside}  x {factor:.2f}", flush=True)
         if given.write:

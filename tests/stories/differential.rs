@@ -253,7 +253,8 @@ fn compare(place: &Place, script: &str, args: &[String], found: &mut Found) {
             for (original, name, _) in &copies {
                 word = word.replace(&format!("{}/{name}", folder.display()), original);
             }
-            word.replace(&format!("{}/", place.root.display()), "")
+            let word = word.replace(&format!("{}/", place.root.display()), "");
+            word.strip_prefix("./").unwrap_or(&word).to_owned()
         };
         let odd = undeclared(&lines(&before, &plain), &lines(&after, &plain), &declared);
         found.undeclared.extend(
