@@ -434,8 +434,9 @@ fn a_node_that_never_joins_ends_the_job_at_the_deadline() {
     two_nodes(&stage, 1);
     let out = stage.run("", &IN_SLURM);
     assert_eq!(out.status.code(), Some(1));
+    // On a busy machine even the first may not have joined within a second.
     assert!(
-        stderr(&out).contains("1 of 2 nodes joined Ray within 1 s (ray_wait)"),
+        stderr(&out).contains(" of 2 nodes joined Ray within 1 s (ray_wait)"),
         "{}",
         stderr(&out)
     );
