@@ -16,16 +16,19 @@ impl Walker<'_> {
     /// A path that a script names, relative to the folder in which the job runs. None where it is not known.
     pub(super) fn resolved(&self, path: &Traced, doc: &Doc) -> Option<String> {
         let mut text = String::new();
+        let mut begins_with_code = false;
         for part in path.parts() {
             match part.from {
                 From::Literal { .. } => text.push_str(&part.text),
                 From::Computed { .. } => {
+                    begins_with_code |= text.is_empty();
                     text.push_str(&self.folder_of(&part.text, doc)?);
                 }
             }
         }
         let folder = self.scope.folder.as_deref()?;
-        let all = match text.starts_with('/') || folder.is_empty() {
+        // What code names is told from the job's folder already.
+        let all = match text.starts_with('/') || folder.is_empty() || begins_with_code {
             true => text,
             false => format!("{folder}/{text}"),
         };
@@ -44,6 +47,9 @@ impl Walker<'_> {
         if JOB_IDS.contains(&code) {
             return Some(JOB_IDS[0].to_owned());
         }
+        if let Some(path) = made_real(code) {
+            return self.path_in(path, doc).map(or_here);
+        }
         let own = code.contains("dirname") && (code.contains("$0") || code.contains("BASH_SOURCE"));
         let submitted = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"].contains(&code);
         let here = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"].contains(&code);
@@ -53,7 +59,48 @@ impl Walker<'_> {
             (.., true) => self.scope.folder.clone(),
             _ => None,
         };
-        folder.map(|f| if f.is_empty() { ".".to_owned() } else { f })
+        folder.map(or_here)
+    }
+
+    /// A path as a command has it, plain or behind one variable, from the folder in which the job runs.
+    fn path_in(&self, word: &str, doc: &Doc) -> Option<String> {
+        let Some(code) = word.strip_prefix('$') else {
+            let here = self.scope.folder.as_deref()?;
+            return Some(normal(&match word.starts_with('/') {
+                true => word.to_owned(),
+                false => format!("{here}/{word}").trim_start_matches('/').to_owned(),
+            }));
+        };
+        let (name, rest) = match code.strip_prefix('{') {
+            Some(code) => code.split_once('}')?,
+            None => code.split_at(code.find('/').unwrap_or(code.len())),
+        };
+        match self.scope.variables.get(name) {
+            Some(Variable::Text(value)) => {
+                let base = or_here(self.resolved(value, doc)?);
+                Some(normal(&format!("{base}{rest}")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The path of `$(realpath PATH)` and `$(readlink -f PATH)`.
+fn made_real(code: &str) -> Option<&str> {
+    let command = code.strip_prefix("$(")?.strip_suffix(')')?;
+    let mut words = command.split_whitespace();
+    let program = words.next()?;
+    let mut words = words.filter(|w| !w.starts_with('-'));
+    let path = words.next()?.trim_matches('"');
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-/${}".contains(c);
+    let one = words.next().is_none() && path.chars().all(plain);
+    (["realpath", "readlink"].contains(&program) && one).then_some(path)
+}
+
+fn or_here(folder: String) -> String {
+    match folder.is_empty() {
+        true => ".".to_owned(),
+        false => folder,
     }
 }
 

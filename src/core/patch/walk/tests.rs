@@ -157,6 +157,21 @@ fn scripts_are_found_from_their_own_folder_too() {
 }
 
 #[test]
+fn a_path_that_code_names_stays_where_it_is_when_the_script_goes_elsewhere() {
+    let own = "DIR=$( cd -- \"$( dirname -- \"${BASH_SOURCE[0]}\" )\" &> /dev/null && pwd)\nROOT=$(realpath $DIR/../..)\ncd $ROOT/runs\n. $DIR/env.sh\n. $(readlink -f ${ROOT}/etc/more.sh)\n. $PWD/here.sh\n. $(realpath ../other.sh)\n$ROOT/go.sh\n";
+    let files = [
+        ("tests/functional/a.sh", own),
+        ("tests/functional/env.sh", "export A=1"),
+        ("etc/more.sh", "export B=2"),
+        ("runs/here.sh", "export C=3"),
+        ("other.sh", "export D=4"),
+        ("go.sh", "python t.py $A $B $C $D"),
+    ];
+    let read = reading(&files, &[], &[]);
+    assert_eq!(shown(&read), ["t.py: 1 2 3 4"], "{:?}", read.wanted);
+}
+
+#[test]
 fn files_that_a_script_writes_are_known() {
     let text = "M=2\nmkdir -p out\ncat > out/ds.json <<EOF\n{\"micro\": $M}\nEOF\npython t.py --deepspeed out/ds.json";
     let read = reading(&[("a.slurm", text)], &[], &[]);
