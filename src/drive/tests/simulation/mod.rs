@@ -147,6 +147,10 @@ fn nothing_is_lost_or_doubled_in_thousands_of_bad_days() {
     if let Some((seed, told)) = broken.first() {
         panic!("{}", report(*seed, told));
     }
+    // A few days need not see every end.
+    if seeds < SEEDS {
+        return;
+    }
     for word in [
         "succeeded",
         "failed",
