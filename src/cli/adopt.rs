@@ -9,6 +9,7 @@ use super::print::{self, Failure, adopt_view};
 use crate::core::adopt::Own;
 use crate::core::patch::{Adoption, Submission};
 use crate::core::recipe::{Problem, meant};
+use crate::io::environment::variables;
 use crate::io::files::read_text;
 use crate::io::library::Library;
 
@@ -44,9 +45,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         options: args.sbatch.clone(),
         script: script.clone(),
         args: rest.to_vec(),
-        variables: std::env::vars_os()
-            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-            .collect(),
+        variables: variables(),
     };
     let text = read_text(Path::new(script), MAX_FILE)?;
     let read = Read::new(submission, text, PathBuf::from("."), &shelves);

@@ -9,6 +9,7 @@ use crate::core::memory::naming;
 use crate::core::patch::{Original, asked_variables, layer};
 use crate::core::recipe::{Layer, Origin, Preset, Scalar, Value};
 use crate::core::supervise::split;
+use crate::io::environment;
 use crate::io::files::read_text;
 
 /// Largest file that is copied, in bytes.
@@ -59,9 +60,7 @@ fn variables(text: &str, layers: &[Layer]) -> BTreeMap<String, Option<String>> {
         let mut from_top = layers.iter().rev();
         from_top.find_map(|layer| Some(&layer.settings.get(knob)?.value))
     };
-    let own: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-        .collect();
+    let own = environment::variables();
     let written_down = split(&own, &[]).variables;
     let value = |name: &str| match (given(ENVIRONMENT), given(SETUP)) {
         (Some(Value::Map(map)), _) if map.contains_key(name) => Some(map.get(name).cloned()),

@@ -9,6 +9,7 @@ use super::print::Failure;
 use crate::core::config::{from_environment, from_flags};
 use crate::core::launch::{Copied, Given, Launch};
 use crate::core::units::{Bytes, parse_duration_s};
+use crate::io::environment::variables;
 use crate::io::program::Ears;
 
 /// The knob set that says how a GPU is waited for; it comes with every preset here.
@@ -99,7 +100,7 @@ impl Options {
             file.uses.push(SET.to_owned());
         }
         let sets = Shelves::sets(library, &file)?;
-        let variables = own::variables();
+        let variables = variables();
         let given = Given {
             composed,
             command,

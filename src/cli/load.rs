@@ -1,6 +1,5 @@
 //! From flags, files and environment to the inputs of a run.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use crate::core::recipe::{
     ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
 };
 use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source};
+use crate::io::environment::variables;
 use crate::io::files::read_text;
 use crate::io::library::{Library, Shelf};
 use crate::io::scheduler::slurm_is_here;
@@ -237,9 +237,7 @@ fn layers<'a>(
     for (kind, file) in files {
         layers.push(layer(file, kind, preset)?);
     }
-    let variables: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-        .collect();
+    let variables = variables();
     misread::variables(preset, variables.keys().map(String::as_str));
     let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     layers.push(from_environment(preset, pairs)?);

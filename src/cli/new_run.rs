@@ -1,6 +1,5 @@
 //! A new run on disk.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::print::Failure;
@@ -8,6 +7,7 @@ use super::{checkpoint, render, runs};
 use crate::core::recipe::Value;
 use crate::core::supervise::{Notices, Request, split};
 use crate::drive::{Environment, Handle, RunFolder};
+use crate::io::environment::variables;
 
 /// Makes the run on disk: inputs, environment, first fact.
 pub fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
@@ -45,10 +45,8 @@ fn environment(request: &Request) -> Result<Environment, Failure> {
     // Addresses of notices are for whoever watches. No job needs them, and they are never written down.
     let notices = request.inputs().notices.iter();
     let addresses: Vec<&str> = notices.flat_map(Notices::variables).collect();
-    let all: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-        .filter(|(name, _)| !addresses.contains(&name.as_str()))
-        .collect();
+    let mut all = variables();
+    all.retain(|name, _| !addresses.contains(&name.as_str()));
     let split = split(&all, &declared);
     Ok(Environment {
         variables: split.variables,

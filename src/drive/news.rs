@@ -2,7 +2,6 @@
 //!
 //! Rule: the ledgers say that something is told before it is told. Nothing here stops a run.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -11,6 +10,7 @@ use super::handle::Handle;
 use super::notice::Observer;
 use super::supervisor::{Supervisor, set_aside};
 use crate::core::supervise::{Fact, Notices, Told, letter, mask, split};
+use crate::io::environment::variables;
 
 impl Supervisor {
     /// Gives a notice of what happened since the one before, when it is time for one.
@@ -92,9 +92,7 @@ fn take(
 
 /// Values of the environment that must not leave this machine.
 fn secrets() -> Vec<String> {
-    let all: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-        .collect();
+    let all = variables();
     let names = split(&all, &[]).secrets;
     names
         .iter()

@@ -12,6 +12,7 @@ pub mod checkpoints;
 pub mod checkup;
 pub mod claims;
 pub mod disk;
+pub mod environment;
 pub mod files;
 pub mod finding;
 pub mod fits;

@@ -8,6 +8,7 @@ use super::super::print::{self, Failure};
 use crate::core::config::{Document, from_environment, from_flags};
 use crate::core::memory::GPU_MEMORY;
 use crate::core::recipe::{Layer, LayerKind, Preset, Role};
+use crate::io::environment::variables;
 
 /// The knob for the type of the GPUs.
 const GPU_TYPE: &str = "gpu_type";
@@ -51,7 +52,7 @@ pub fn layers(
             if unused.len() == 1 { "is" } else { "are" }
         ));
     }
-    let variables: Vec<(String, String)> = super::submit::variables().into_iter().collect();
+    let variables: Vec<(String, String)> = variables().into_iter().collect();
     let all = || variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     let mut environment = from_environment(preset, all())?;
     environment.settings.retain(|name, setting| {

@@ -1,6 +1,5 @@
 //! Submitting a script of the user's own: what is understood, what would be changed, and whether that is agreed to.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +14,7 @@ use super::request::request;
 use crate::core::adopt;
 use crate::core::patch::{Submission, VARIABLES};
 use crate::core::supervise::Request;
+use crate::io::environment::variables;
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
 /// more than what the job asks for.
@@ -145,13 +145,6 @@ fn at_its_folder(submission: Submission, text: String, here: PathBuf, shelves: &
         ..submission
     };
     Read::new(submission, text, here.join(folder), shelves)
-}
-
-/// The variables of this process that are text.
-pub fn variables() -> BTreeMap<String, String> {
-    std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-        .collect()
 }
 
 /// Options that sbatch would take from its environment: they win over the script, and those of the command line over
