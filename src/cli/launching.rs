@@ -89,17 +89,25 @@ impl Options {
         all
     }
 
+    /// The preset, and what is known of launchers: the same for all programs of a queue.
+    pub fn shelves(&self, project: &Project) -> Result<Shelves, Failure> {
+        Shelves::of(&project.library, Some(&self.preset))
+    }
+
     /// A program ready to be run.
-    pub fn launch(&self, project: &Project, command: Vec<String>) -> Result<Launch, Failure> {
-        let library = &project.library;
-        let shelves = Shelves::of(library, Some(&self.preset))?;
-        let composed = own::composed(&shelves, &command, &self.spellings);
-        let file = shelves.presets.into_iter().next();
+    pub fn launch(
+        &self,
+        project: &Project,
+        shelves: &Shelves,
+        command: Vec<String>,
+    ) -> Result<Launch, Failure> {
+        let composed = own::composed(shelves, &command, &self.spellings);
+        let file = shelves.presets.first().cloned();
         let mut file = file.ok_or_else(|| Failure::new(5, format!("no preset {}", self.preset)))?;
         if !file.uses.iter().any(|n| n == SET) {
             file.uses.push(SET.to_owned());
         }
-        let sets = Shelves::sets(library, &file)?;
+        let sets = Shelves::sets(&project.library, &file)?;
         let variables = variables();
         let given = Given {
             composed,

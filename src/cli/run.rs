@@ -52,7 +52,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         };
         return run_queue::run(&args.options, &project, &list, &records(), args.json);
     }
-    let program = args.options.launch(&project, args.command.clone())?;
+    let shelves = args.options.shelves(&project)?;
+    let program = args
+        .options
+        .launch(&project, &shelves, args.command.clone())?;
     let ears = signals()?;
     let mut teller = Teller::new(None).telling(program.remarks());
     let mut machine = Machine::open(visible())?;

@@ -49,7 +49,10 @@ pub fn run(
     folder: &Path,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let launches = list.iter().map(|c| options.launch(project, c.clone()));
+    let shelves = options.shelves(project)?;
+    let launches = list
+        .iter()
+        .map(|c| options.launch(project, &shelves, c.clone()));
     let launches: Vec<Launch> = launches.collect::<Result<_, _>>()?;
     let ears = signals()?;
     let folders: Vec<PathBuf> = (1..=list.len())

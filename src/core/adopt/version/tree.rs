@@ -6,7 +6,7 @@
 use super::named::same_package;
 use super::{Near, Number, Told};
 use crate::core::patch::settings::Format;
-use crate::core::patch::{Adoption, Call, Target};
+use crate::core::patch::{Adoption, Call, Target, folder_of_file, joined};
 
 /// Files of a package's folder in which versions stand, those first that a program sees itself.
 const INSIDE: [&str; 8] = [
@@ -47,11 +47,14 @@ pub fn trees(adoption: &Adoption<'_>, inherited: Option<&str>) -> Vec<Tree> {
         };
         let first = match &call.target {
             Target::Module(_) | Target::Code => Some(folder.clone()),
-            Target::Script(_) => call.program.as_deref().map(folder_of),
+            Target::Script(_) => call
+                .program
+                .as_deref()
+                .map(|path| folder_of_file(path).to_owned()),
             Target::Program(_) => None,
         };
         let imported = first.into_iter().chain(path_of(call, folder, inherited));
-        let beside = [folder.clone(), below(folder, "src")];
+        let beside = [folder.clone(), joined(folder, "src")];
         let imported = imported.map(|folder| (folder, Near::Imported));
         for (folder, near) in imported.chain(beside.map(|folder| (folder, Near::Beside))) {
             if all.iter().all(|known| known.folder != folder) {
@@ -72,25 +75,11 @@ fn path_of(call: &Call, folder: &str, inherited: Option<&str>) -> Vec<String> {
     let entries = path.split(':').filter_map(|entry| {
         let (first, rest) = entry.split_once('/').unwrap_or((entry, ""));
         match HERE.contains(&first) && !entry.starts_with('/') {
-            true => Some(below(folder, rest)),
-            false => (!entry.contains(['$', '`'])).then(|| below(folder, entry)),
+            true => Some(joined(folder, rest)),
+            false => (!entry.contains(['$', '`'])).then(|| joined(folder, entry)),
         }
     });
     entries.collect()
-}
-
-fn folder_of(path: &str) -> String {
-    let folder = path.rsplit_once('/').map(|(folder, _)| folder);
-    folder.unwrap_or_default().to_owned()
-}
-
-fn below(folder: &str, name: &str) -> String {
-    match (folder, name) {
-        (_, name) if name.starts_with('/') => name.to_owned(),
-        (folder, "") => folder.to_owned(),
-        ("", name) => name.to_owned(),
-        (folder, name) => format!("{folder}/{name}"),
-    }
 }
 
 /// The files of a tree in which the version of a package may stand, in the order in which they count. The first one is
@@ -98,8 +87,8 @@ fn below(folder: &str, name: &str) -> String {
 #[must_use]
 pub fn files(tree: &Tree, package: &str) -> Vec<String> {
     let package = package.replace('-', "_");
-    let inside = INSIDE.map(|name| below(&tree.folder, &format!("{package}/{name}")));
-    let beside = BESIDE.map(|name| below(&tree.folder, name));
+    let inside = INSIDE.map(|name| joined(&tree.folder, &format!("{package}/{name}")));
+    let beside = BESIDE.map(|name| joined(&tree.folder, name));
     inside.into_iter().chain(beside).collect()
 }
 

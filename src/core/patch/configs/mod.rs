@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use super::settings::Format;
 use super::traced::Traced;
-use super::walk::{Reached, Reading, SettingsFile, folder_of_file};
+use super::walk::{Reached, Reading, SettingsFile, folder_of_file, joined};
 use crate::core::recipe::Reader;
 
 pub(super) use composed::{compose, replaces};
@@ -135,14 +135,4 @@ fn settled(parts: Vec<Part>) -> Settled {
 /// A path beside another one.
 fn beside(path: &str, name: &str) -> String {
     joined(folder_of_file(path), name)
-}
-
-/// A path in a folder; an absolute one stays.
-fn joined(folder: &str, name: &str) -> String {
-    let absolute = name.starts_with('/');
-    let all = match absolute || folder.is_empty() {
-        true => name.to_owned(),
-        false => format!("{folder}/{name}"),
-    };
-    super::walk::normal(&all)
 }

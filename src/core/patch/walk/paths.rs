@@ -28,11 +28,8 @@ impl Walker<'_> {
         }
         let folder = self.scope.folder.as_deref()?;
         // What code names is told from the job's folder already.
-        let all = match text.starts_with('/') || folder.is_empty() || begins_with_code {
-            true => text,
-            false => format!("{folder}/{text}"),
-        };
-        Some(normal(&all))
+        let from = if begins_with_code { "" } else { folder };
+        Some(joined(from, &text))
     }
 
     /// The folder that a piece of code names, in the ways that scripts have of naming their own; or the id of the job.
@@ -65,11 +62,7 @@ impl Walker<'_> {
     /// A path as a command has it, plain or behind one variable, from the folder in which the job runs.
     fn path_in(&self, word: &str, doc: &Doc) -> Option<String> {
         let Some(code) = word.strip_prefix('$') else {
-            let here = self.scope.folder.as_deref()?;
-            return Some(normal(&match word.starts_with('/') {
-                true => word.to_owned(),
-                false => format!("{here}/{word}").trim_start_matches('/').to_owned(),
-            }));
+            return Some(joined(self.scope.folder.as_deref()?, word));
         };
         let (name, rest) = match code.strip_prefix('{') {
             Some(code) => code.split_once('}')?,
@@ -104,13 +97,21 @@ fn or_here(folder: String) -> String {
     }
 }
 
+/// A path in a folder; an absolute one stays.
+pub(in crate::core) fn joined(folder: &str, name: &str) -> String {
+    match name.starts_with('/') || folder.is_empty() {
+        true => normal(name),
+        false => normal(&format!("{folder}/{name}")),
+    }
+}
+
 /// The folder of a file.
-pub(in crate::core::patch) fn folder_of_file(path: &str) -> &str {
+pub(in crate::core) fn folder_of_file(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// A path without `.`, `..` and doubled slashes.
-pub(in crate::core::patch) fn normal(path: &str) -> String {
+fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
