@@ -53,6 +53,12 @@ pub enum Role {
     RolloutContext,
     /// Whether the rollout engine frees its memory between rollouts.
     RolloutSleep,
+    /// Sequences at a time in one rollout engine.
+    RolloutSequences,
+    /// Tokens in one forward of the rollout engine.
+    RolloutTokens,
+    /// No CUDA graphs in the rollout engine.
+    RolloutEager,
     /// Samples per prompt.
     RolloutSamples,
     /// Longest prompt, in tokens.
@@ -128,6 +134,8 @@ impl Role {
                 | Self::TokenBudget
                 | Self::GradAccumulation
                 | Self::RolloutContext
+                | Self::RolloutSequences
+                | Self::RolloutTokens
                 | Self::RolloutSamples
                 | Self::PromptLength
                 | Self::ResponseLength
@@ -267,6 +275,10 @@ pub struct Knob {
     /// True for a value that users must give.
     #[serde(default)]
     pub required: bool,
+    /// Phases of an incident in which it changes how much GPU memory is needed (`backward`, `wake_up`); an empty list
+    /// for a knob that frees none by itself. Absent where nobody has looked: then it may act in each.
+    #[serde(default)]
+    pub acts_on: Option<Vec<String>>,
     /// Expression; when it is false the knob is not handed over (`not use_dynamic_bsz`).
     #[serde(default)]
     pub render_when: Option<String>,
