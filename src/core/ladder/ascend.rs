@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::climb::{Footing, climb_in};
 use super::cost::costs;
 use super::decision::{Decision, Expectation, Skipped, Step};
+use super::enough::Remedy;
 use super::forecast::{Forecast, Peak};
 use super::host::{HostNeed, Node};
 use super::workshop::{Look, Workshop};
@@ -77,9 +78,6 @@ pub fn ascend(
     let Some(forecast) = view.forecast(&told) else {
         return climb_in(&view.workshop, footing, failure);
     };
-    if let Some(remedy) = view.remedy(failure, &told, &forecast)? {
-        return Ok(remedy);
-    }
     let first = view.next(footing.rungs, failure, &told)?;
     let Decision::Climb {
         steps, mut skipped, ..
@@ -87,7 +85,11 @@ pub fn ascend(
     else {
         return Ok(first);
     };
-    let steps = match view.enough(steps.clone(), &forecast, failure, &told)? {
+    let enough = match view.remedy(failure, &steps[0]) {
+        Remedy::Unseen => None,
+        _ => view.enough(steps.clone(), &forecast, failure, &told)?,
+    };
+    let steps = match enough {
         Some(enough) => view.fewest(enough, &forecast, &mut skipped)?,
         None => steps,
     };

@@ -163,29 +163,11 @@ impl View<'_, '_> {
     /// Why the rung is not even tried, if there is a reason.
     fn refusal(&self) -> Option<String> {
         let (rung, failure) = (self.rung, self.failure);
-        let taken = self.taken();
-        if taken >= rung.laps {
-            return Some(match taken {
-                1 => "taken already".to_owned(),
-                n => format!("taken {n} times already"),
-            });
-        }
         if !incident::answers(rung, failure.class) {
             return Some("answers another kind of failure".to_owned());
         }
         let (shaper, recipe) = (&self.workshop.shaper, self.shape.recipe());
         incident::objection_anyway(shaper, recipe, self.scope, rung, failure)
-    }
-
-    /// How often the rung was taken in this run, and before it where the run started from what was learned.
-    fn taken(&self) -> u32 {
-        let is_ours = |layer: &&Layer| {
-            let mut origins = layer.settings.values().map(|s| &s.origin);
-            origins.any(|o| o.rung() == Some(&self.rung.rung))
-        };
-        let layers = self.footing.layers.iter().chain(self.footing.rungs);
-        let count = layers.filter(is_ours).count();
-        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     /// The rungs with one more.

@@ -13,6 +13,17 @@ use crate::core::units::GIB;
 /// Rungs that are taken for one attempt at most.
 const MOST_RUNGS: usize = 16;
 
+/// Whether a step is what the failure names, and the memory model sees what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// The failure does not name it.
+    None,
+    /// It does, and the model cannot tell what comes of it.
+    Unseen,
+    /// It does, and the model can.
+    Seen,
+}
+
 impl View<'_> {
     /// Why a rung would be taken in vain: neither where the job died nor where it is fullest does it need less GPU
     /// memory afterwards. Of a rung that changes nothing that the model knows nothing is said.
@@ -67,23 +78,16 @@ impl View<'_> {
         failure.remedies.name(preset, &step.changes)
     }
 
-    /// The remedy that the failure itself names, by itself; `None` where it names none that a rung does.
-    ///
-    /// # Errors
-    /// As `climb`.
-    pub(super) fn remedy(
-        &self,
-        failure: Option<&Incident>,
-        told: &[Told<'_>],
-        forecast: &Forecast,
-    ) -> Result<Option<Decision>, Refusal> {
-        let mut decision = self.next(self.footing.rungs, failure, told)?;
-        let Decision::Climb { steps, expects, .. } = &mut decision else {
-            return Ok(None);
-        };
-        let named = self.named(&Failure::of(failure), &steps[0]);
-        *expects = self.expectation(steps, forecast);
-        Ok(named.then_some(decision))
+    /// What the ladder takes first; and whether that is what the failure itself names, which the memory model does not
+    /// see: then it is tried by itself.
+    pub(super) fn remedy(&self, failure: Option<&Incident>, step: &Step) -> Remedy {
+        let rungs = self.footing.rungs;
+        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        match self.named(&Failure::of(failure), step) {
+            false => Remedy::None,
+            true if self.spec(rungs) == self.spec(&then) => Remedy::Unseen,
+            true => Remedy::Seen,
+        }
     }
 
     /// Further rungs until the result fits, each for the phase that is expected to be the fullest by then; `None` when no
@@ -95,6 +99,7 @@ impl View<'_> {
         failure: Option<&Incident>,
         told: &[Told<'_>],
     ) -> Result<Option<Vec<Step>>, Refusal> {
+        let named = self.remedy(failure, &steps[0]) != Remedy::None;
         while steps.len() <= MOST_RUNGS {
             match self.fits(&steps, forecast) {
                 None => return Ok(None),
@@ -105,6 +110,10 @@ impl View<'_> {
             match self.next(&self.with(&steps), next.as_ref().or(failure), told)? {
                 Decision::Climb { steps: more, .. } => steps.extend(more),
                 Decision::Exhausted { .. } => return Ok(None),
+            }
+            // What the failure names is not made another experiment of.
+            if named && steps.iter().any(|s| s.effect == Effect::ChangesTraining) {
+                return Ok(None);
             }
         }
         Ok(None)

@@ -10,12 +10,13 @@ use std::rc::Rc;
 
 use super::ascend::{Outlook, Told, View};
 use super::climb::Footing;
-use super::decision::{Change, Decision, Expectation, Skipped, Step};
+use super::decision::{Change, Decision, Expectation, Shortfall, Skipped, Step};
+use super::enough::Remedy;
 use super::fill::{Filled, Filler};
 use super::forecast::Forecast;
 use super::gauge::Gauge;
 use super::host::Node;
-use super::incident;
+use super::incident::{self, Failure};
 use super::laps::{Laps, State, Usable};
 use super::looked::{Candidate, Looked, Unsure};
 use super::reach::{self, Reach};
@@ -23,7 +24,7 @@ use super::shortfall;
 use super::workshop::Look;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{
-    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
+    Checker, Effect, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
     strongest_effect,
 };
 
@@ -49,8 +50,9 @@ pub fn predict(
     let Some(forecast) = view.forecast(&told) else {
         return Ok(None);
     };
-    if let Some(remedy) = view.remedy(failure, &told, &forecast)? {
-        return Ok(Some(remedy));
+    let (first, remedy) = first_rung(&view, failure, &told, &forecast)?;
+    if remedy == Remedy::Unseen {
+        return Ok(Some(first));
     }
     let tried = reach::tried(footing);
     let (recipe, scope) = (start.shape.recipe(), start.shape.scope());
@@ -74,7 +76,25 @@ pub fn predict(
     };
     let died = search.died(&told);
     let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told, died);
-    search.decide(&start, filler).map(Some)
+    let decision = search.decide(&start, filler)?;
+    let kept = remedy == Remedy::None || search.does_what_is_named(&decision);
+    Ok(Some(if kept { decision } else { first }))
+}
+
+/// The ladder's first rung, with what is expected of it, and whether the failure names it.
+fn first_rung(
+    view: &View<'_>,
+    failure: Option<&Incident>,
+    told: &[Told<'_>],
+    forecast: &Forecast,
+) -> Result<(Decision, Remedy), Refusal> {
+    let mut first = view.next(view.footing.rungs, failure, told)?;
+    let Decision::Climb { steps, expects, .. } = &mut first else {
+        return Ok((first, Remedy::None));
+    };
+    *expects = view.expectation(steps, forecast);
+    let remedy = view.remedy(failure, &steps[0]);
+    Ok((first, remedy))
 }
 
 /// What is still to be looked at, with the least that it costs.
@@ -174,6 +194,27 @@ impl Search<'_> {
         self.choose(start, &done, unsure, usable.skipped, &mut filler)
     }
 
+    /// Whether a decision is sure to fit, does what the failure names, and leaves the experiment as it is.
+    fn does_what_is_named(&self, decision: &Decision) -> bool {
+        let Decision::Climb {
+            steps,
+            expects: Some(expects),
+            ..
+        } = decision
+        else {
+            return false;
+        };
+        let preset = self.view.footing.preset;
+        let remedies = Failure::of(self.failure).remedies;
+        expects.fits_probability >= self.view.outlook.risk
+            && steps
+                .iter()
+                .any(|step| remedies.name(preset, &step.changes))
+            && steps
+                .iter()
+                .all(|step| step.effect != Effect::ChangesTraining)
+    }
+
     /// What can be moved from a state, with what that costs there, and what it can come to at best.
     fn look(&self, state: State, usable: &Usable<'_>, filler: &mut Filler<'_>) -> Looked {
         let values = self.values(&state.shape);
@@ -253,19 +294,22 @@ impl Search<'_> {
                 return Ok(decision);
             }
         }
-        // What the model knows nothing sure of is the ladder's: a small step teaches more than the last resort.
-        let last = unsure.last(filler);
-        if last.is_some_and(|c| filler.might(&c.filled.values)) {
+        let shortfall = unsure.surest().and_then(|best| {
+            let gpus = self.laps.gpus(&done[best.state].state.shape);
+            shortfall::of(filler, self.forecast, &best.filled, self.view, gpus)
+        });
+        // Where the model is unsure, or finds another phase too large than the one that died, a small step teaches more.
+        let fatal = Failure::of(self.failure).fatal;
+        let agrees = |s: &Shortfall| fatal.is_empty() || fatal.iter().any(|p| p.word() == s.phase);
+        let might = unsure.last(filler);
+        let might = might.is_some_and(|c| filler.might(&c.filled.values));
+        if might || !shortfall.as_ref().is_some_and(agrees) {
             let rungs = self.view.footing.rungs;
             let step = self.view.next(rungs, self.failure, self.told)?;
             if matches!(step, Decision::Climb { .. }) {
                 return Ok(step);
             }
         }
-        let shortfall = unsure.surest().and_then(|best| {
-            let gpus = self.laps.gpus(&done[best.state].state.shape);
-            shortfall::of(filler, self.forecast, &best.filled, self.view, gpus)
-        });
         Ok(Decision::Exhausted { skipped, shortfall })
     }
 

@@ -12,6 +12,7 @@ impl View<'_, '_> {
     pub fn take(&self) -> Result<(Layer, Vec<String>), String> {
         let mut notes = Vec::new();
         let mut aims = self.aims(&mut notes)?;
+        self.keep_what_has_laps_left(&mut aims)?;
         if !self.footing.whole_rungs {
             self.keep_what_acts(&mut aims, &mut notes)?;
         }
@@ -35,6 +36,36 @@ impl View<'_, '_> {
         }
         notes.extend(checker_notes);
         Ok((layer, notes))
+    }
+
+    /// Leaves out what the rung moved as often as it may; in earlier attempts not all of its moves need have been taken.
+    fn keep_what_has_laps_left(&self, aims: &mut Vec<Aim>) -> Result<(), String> {
+        let leads = |aims: &[Aim]| {
+            aims.iter()
+                .any(|a| matches!(a, Aim::To { along: false, .. }))
+        };
+        let had = leads(aims);
+        aims.retain(|aim| match aim {
+            Aim::To {
+                knob, along: false, ..
+            } => self.laps(knob) < self.rung.laps,
+            _ => true,
+        });
+        match had && !leads(aims) {
+            true if self.rung.laps == 1 => Err("taken already".to_owned()),
+            true => Err(format!("taken {} times already", self.rung.laps)),
+            false => Ok(()),
+        }
+    }
+
+    /// How often the rung moved a knob in this run, and before it where the run started from what was learned.
+    fn laps(&self, knob: &str) -> u32 {
+        let layers = self.footing.layers.iter().chain(self.footing.rungs);
+        let moved = layers.filter(|layer| {
+            let setting = layer.settings.get(knob);
+            setting.is_some_and(|s| s.origin.rung() == Some(&self.rung.rung))
+        });
+        u32::try_from(moved.count()).unwrap_or(u32::MAX)
     }
 
     /// Leaves out what frees nothing where memory ran out: by the memory model, or else as the preset says. Where neither
