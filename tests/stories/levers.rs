@@ -147,6 +147,28 @@ fn the_phases_of_knobs_are_those_of_incidents() {
     }
 }
 
+/// The page of the stacks names rungs by preset.
+#[test]
+fn the_levers_that_are_documented_are_rungs_of_the_same_mathematics() {
+    let page = text(Path::new("docs/stacks.md"));
+    let (_, table) = page.split_once("\n## Levers").unwrap();
+    let mut seen = 0;
+    for (preset, knobs) in presets() {
+        let start = format!("| `{}` |", preset.preset);
+        let Some(row) = table.lines().find(|l| l.starts_with(&start)) else {
+            continue;
+        };
+        let names = row[start.len()..].split(['|', ',']).map(str::trim);
+        for name in names.filter(|n| !n.is_empty() && *n != "-") {
+            let rung = preset.ladder.iter().find(|r| r.rung == name);
+            let rung = rung.unwrap_or_else(|| panic!("{} has no {name}", preset.preset));
+            assert_eq!(effect(rung, &knobs), Effect::SameMath, "{name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 80, "{seen}");
+}
+
 /// The commands of a plan's attempts: what each starts with `word` and adds to the lines before it.
 fn commands(place: &Place, script: &str, word: &str) -> Vec<String> {
     let plan = place.run(&["plan", script]).ends(0);
@@ -243,4 +265,48 @@ fn nemo_rl_offloads_all_states_or_none_and_halves_what_its_budgets_are_computed_
         // NeMo-RL refuses a share of the states.
         "-      optimizer_cpu_offload: false\n-      optimizer_offload_fraction: 0.0\n+      optimizer_cpu_offload: true\n+      optimizer_offload_fraction: 1",
     ]);
+}
+
+/// A failure in this frame, as a program prints it.
+fn failure(frame: &str) -> String {
+    format!(
+        "Traceback (most recent call last):\n  File \"/opt/venv/{frame}\n    out = model(batch)\n\
+         torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB \
+         is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 76.00 GiB is allocated \
+         by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n"
+    )
+}
+
+#[test]
+fn an_evaluation_that_does_not_fit_gets_a_smaller_batch_and_the_training_keeps_its_own() {
+    let place = Place::bare();
+    let command = "torchrun --nproc_per_node 2 run_clm.py --per_device_train_batch_size 8 --per_device_eval_batch_size 16";
+    place.write("clm.sh", &format!("#!/bin/bash\n{command}\n"));
+    let frame = "transformers/trainer.py\", line 4531, in evaluation_loop";
+    place.write("eval.log", &failure(frame));
+    let plan = place
+        .run(&["plan", "--after", "eval.log", "clm.sh"])
+        .ends(0);
+    plan.says(&["smaller-eval-batch", "per_device_eval_batch_size  16 -> 8"]);
+    assert!(
+        !plan.out.contains("per_device_train_batch_size"),
+        "{}",
+        plan.out
+    );
+}
+
+#[test]
+fn log_probabilities_of_slime_that_do_not_fit_get_a_budget_of_their_own() {
+    let place = Place::bare();
+    let command = "python3 train.py --actor-num-gpus-per-node 8 --hf-checkpoint /m --rollout-batch-size 32 --n-samples-per-prompt 8 \
+        --global-batch-size 256 --use-dynamic-batch-size --max-tokens-per-gpu 8192";
+    place.write("run.sh", &format!("#!/bin/bash\n{command}\n"));
+    let frame = "slime/backends/megatron_utils/actor.py\", line 310, in compute_log_prob";
+    place.write("job.log", &failure(frame));
+    let plan = place.run(&["plan", "--after", "job.log", "run.sh"]).ends(0);
+    plan.says(&[
+        "halve-logprob-budget",
+        "log_probs_max_tokens_per_gpu  null -> 4096",
+    ]);
+    assert!(!plan.out.contains(" max_tokens_per_gpu"), "{}", plan.out);
 }
