@@ -4,32 +4,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use oomctl::core::adopt::assemble;
 use oomctl::core::config::{parse_knob_set, parse_preset};
-use oomctl::core::recipe::{Effect, Knob, Move, PresetFile, RungSpec, strongest_effect};
+use oomctl::core::ladder::check_phases;
+use oomctl::core::recipe::{
+    Effect, Knob, KnobSetFile, Move, PresetFile, RungSpec, strongest_effect,
+};
 
 use super::adopt::files_in;
 use super::place::Place;
 
-/// The words of `Incident::phase` that say where a GPU can run out of memory.
-const PHASES: [&str; 15] = [
-    "init",
-    "load",
-    "rollout",
-    "kv_cache",
-    "cuda_graph",
-    "wake_up",
-    "old_logprob",
-    "ref_logprob",
-    "critic",
-    "actor_update",
-    "optimizer_step",
-    "forward",
-    "backward",
-    "checkpoint",
-    "eval",
-];
-
-/// Presets whose knobs do not say yet in which phases they act.
+/// Presets of which not every knob says yet in which phases it acts.
 const SILENT: [&str; 3] = ["verl-grpo", "verl-megatron", "verl-ppo"];
 
 fn text(path: &Path) -> String {
@@ -96,54 +81,48 @@ fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
     }
 }
 
+/// What makes room for others may free nothing; what is a reason to take a rung does.
 #[test]
 fn knobs_that_a_rung_moves_for_gpu_memory_say_in_which_phases_they_act() {
     for (preset, knobs) in presets() {
-        let name = &preset.preset;
-        let rungs = preset.ladder.iter().filter(|r| answers_gpu_memory(r));
-        let mut silent = Vec::new();
-        for rung in rungs {
-            let moves = rung.moves.iter().map(|step| (step, moved(step, &knobs)));
-            for (step, knobs) in moves {
-                assert!(!knobs.is_empty(), "{name}: {} moves no knob", rung.rung);
-                silent.extend(
-                    knobs
-                        .iter()
-                        .filter(|k| k.acts_on.is_none())
-                        .map(|k| &k.name),
-                );
-                // What makes room for others may free nothing; what is a reason to take the rung does.
-                let idle = |k: &&Knob| k.acts_on.as_ref().is_some_and(Vec::is_empty);
-                let reason = answers_gpu_memory(rung) && !step.along;
-                let idle = knobs.iter().copied().filter(idle).map(|k| &k.name);
-                let idle: Vec<_> = idle.collect();
-                assert!(
-                    !reason || idle.is_empty() || SILENT.contains(&name.as_str()),
-                    "{name}: {} moves {idle:?}",
-                    rung.rung
-                );
+        let mut faults = Vec::new();
+        for rung in preset.ladder.iter().filter(|r| answers_gpu_memory(r)) {
+            for step in &rung.moves {
+                let moved = moved(step, &knobs);
+                assert!(!moved.is_empty(), "{}: {step:?}", rung.rung);
+                let says = |knob: &&&Knob| match &knob.acts_on {
+                    None => false,
+                    Some(phases) => step.along || !phases.is_empty(),
+                };
+                let silent = moved.iter().filter(|k| !says(k));
+                faults.extend(silent.map(|k| format!("{}: {}", rung.rung, k.name)));
             }
         }
+        let name = preset.preset.as_str();
         assert!(
-            silent.is_empty() || SILENT.contains(&name.as_str()),
-            "{name}: {silent:?}"
+            faults.is_empty() || SILENT.contains(&name),
+            "{name}: {faults:?}"
         );
     }
 }
 
 #[test]
 fn the_phases_of_knobs_are_those_of_incidents() {
-    let incident = text(Path::new("src/core/diagnose/incident.rs"));
-    for phase in PHASES {
-        assert!(incident.contains(&format!("`{phase}`")), "{phase}");
-    }
     for (preset, knobs) in presets() {
-        for knob in knobs {
-            for phase in knob.acts_on.iter().flatten() {
-                let known = PHASES.contains(&phase.as_str());
-                assert!(known, "{}: {} acts on {phase}", preset.preset, knob.name);
-            }
-        }
+        let set = KnobSetFile {
+            set: "all".to_owned(),
+            summary: String::new(),
+            knobs: knobs[preset.knobs.len()..].to_vec(),
+            derived: Vec::new(),
+            rules: Vec::new(),
+        };
+        let name = preset.preset.clone();
+        let preset = assemble(preset, vec![set], None).unwrap();
+        assert!(
+            check_phases(&preset).is_empty(),
+            "{name}: {:?}",
+            check_phases(&preset)
+        );
     }
 }
 
