@@ -8,7 +8,7 @@ use oomctl::core::adopt::assemble;
 use oomctl::core::config::{parse_knob_set, parse_preset};
 use oomctl::core::ladder::check_phases;
 use oomctl::core::recipe::{
-    Effect, Knob, KnobSetFile, Move, PresetFile, RungSpec, strongest_effect,
+    Effect, Knob, KnobSetFile, Move, Preset, PresetFile, RungSpec, strongest_effect,
 };
 
 use super::adopt::files_in;
@@ -117,7 +117,11 @@ fn the_phases_of_knobs_are_those_of_incidents() {
             rules: Vec::new(),
         };
         let name = preset.preset.clone();
-        let preset = assemble(preset, vec![set], None).unwrap();
+        let preset = match preset.files.is_empty() {
+            true => assemble(preset, vec![set], None),
+            false => Preset::assemble(preset, vec![set], None),
+        };
+        let preset = preset.unwrap();
         assert!(
             check_phases(&preset).is_empty(),
             "{name}: {:?}",
