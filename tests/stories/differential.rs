@@ -190,7 +190,12 @@ fn undeclared(
 /// What was recorded, in an order of its own (some of it runs side by side), each word split where code stands in it.
 fn lines(recorded: &[Vec<String>], plain: &impl Fn(&str) -> String) -> Vec<Vec<String>> {
     let words = |line: &Vec<String>| {
-        let words = line.iter().flat_map(|word| word.split_whitespace());
+        let words = line.iter().flat_map(|word| {
+            // In code a line that ends in a backslash goes on in the next.
+            let code = word.contains(' ');
+            let words = word.split_whitespace();
+            words.filter(move |part| !(code && *part == "\\"))
+        });
         words.map(plain).collect::<Vec<_>>()
     };
     let mut all: Vec<_> = recorded.iter().map(words).collect();

@@ -31,6 +31,7 @@ mod killed_watch;
 mod launch;
 mod launch_queue;
 mod learning;
+mod levers;
 mod links;
 mod live;
 mod local_backend;

@@ -53,7 +53,7 @@ impl Failure {
             class: incident.map_or(Class::GpuOom, |i| i.class),
             remedies: Remedies::of(incident),
             fatal: incident.map_or(&[], fatal_phases),
-            phase: incident.map_or_else(String::new, |i| i.phase.clone()),
+            phase: incident.map_or_else(String::new, phase),
             free_share: incident.and_then(free_share),
             value: to_jinja(incident),
         }
@@ -98,6 +98,15 @@ impl Failure {
         let mut scope = scope.clone();
         scope.set("incident", self.value.clone());
         scope
+    }
+}
+
+/// The phase of an incident. Weights are loaded before the first step: behind one, a line that named the load is an old one.
+fn phase(incident: &Incident) -> String {
+    let old = incident.phase == "load" && incident.step.is_some_and(|step| step > 0);
+    match old {
+        true => String::new(),
+        false => incident.phase.clone(),
     }
 }
 

@@ -1,0 +1,295 @@
+//! Levers of frameworks: how many there are, in which phases of a failure they act, and the words that a script gets.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oomctl::core::adopt::assemble;
+use oomctl::core::config::{parse_knob_set, parse_preset};
+use oomctl::core::ladder::check_phases;
+use oomctl::core::recipe::{
+    Effect, Knob, KnobSetFile, Move, Preset, PresetFile, RungSpec, strongest_effect,
+};
+
+use super::adopt::files_in;
+use super::place::Place;
+
+/// Presets of which not every knob says yet in which phases it acts.
+const SILENT: [&str; 3] = ["verl-grpo", "verl-megatron", "verl-ppo"];
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+/// The presets, each with its own knobs and those of its sets.
+fn presets() -> Vec<(PresetFile, Vec<Knob>)> {
+    let parsed = |path: &PathBuf| {
+        let file = parse_preset(&path.display().to_string(), &text(path)).unwrap();
+        let sets = file.uses.iter().flat_map(|set| {
+            let path = format!("presets/sets/{set}.yaml");
+            parse_knob_set(&path, &text(Path::new(&path)))
+                .unwrap()
+                .knobs
+        });
+        let knobs = file.knobs.clone().into_iter().chain(sets).collect();
+        (file, knobs)
+    };
+    files_in("presets").iter().map(parsed).collect()
+}
+
+fn answers_gpu_memory(rung: &RungSpec) -> bool {
+    rung.answers
+        .iter()
+        .any(|class| class == "gpu_oom" || class == "engine_memory")
+}
+
+fn moved<'k>(step: &Move, knobs: &'k [Knob]) -> Vec<&'k Knob> {
+    let named = |knob: &Knob| step.knob.as_ref() == Some(&knob.name);
+    let of_role = |knob: &Knob| step.role.is_some() && knob.role == step.role;
+    let found = knobs.iter().filter(|k| named(k) || of_role(k));
+    found.collect()
+}
+
+fn effect(rung: &RungSpec, knobs: &[Knob]) -> Effect {
+    let moved = rung.moves.iter().flat_map(|step| moved(step, knobs));
+    rung.effect.unwrap_or_else(|| strongest_effect(moved))
+}
+
+#[test]
+fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
+    let mut counted = BTreeMap::new();
+    for (preset, knobs) in presets() {
+        let of_the_allocator = |rung: &RungSpec| {
+            let when = rung.when.as_deref().unwrap_or_default();
+            when.contains("incident.fragmentation")
+        };
+        let levers = preset.ladder.iter().filter(|rung| {
+            let wanted = rung.answers.iter().any(|class| class == "gpu_oom");
+            wanted && !of_the_allocator(rung) && effect(rung, &knobs) == Effect::SameMath
+        });
+        counted.insert(preset.preset.clone(), levers.count());
+    }
+    for name in [
+        "trl",
+        "openrlhf",
+        "slime",
+        "nemo-rl",
+        "axolotl",
+        "llama-factory",
+    ] {
+        assert!(counted[name] >= 8, "{name}: {}", counted[name]);
+    }
+}
+
+/// What makes room for others may free nothing; what is a reason to take a rung does.
+#[test]
+fn knobs_that_a_rung_moves_for_gpu_memory_say_in_which_phases_they_act() {
+    for (preset, knobs) in presets() {
+        let mut faults = Vec::new();
+        for rung in preset.ladder.iter().filter(|r| answers_gpu_memory(r)) {
+            for step in &rung.moves {
+                let moved = moved(step, &knobs);
+                assert!(!moved.is_empty(), "{}: {step:?}", rung.rung);
+                let says = |knob: &&&Knob| match &knob.acts_on {
+                    None => false,
+                    Some(phases) => step.along || !phases.is_empty(),
+                };
+                let silent = moved.iter().filter(|k| !says(k));
+                faults.extend(silent.map(|k| format!("{}: {}", rung.rung, k.name)));
+            }
+        }
+        let name = preset.preset.as_str();
+        assert!(
+            faults.is_empty() || SILENT.contains(&name),
+            "{name}: {faults:?}"
+        );
+    }
+}
+
+#[test]
+fn the_phases_of_knobs_are_those_of_incidents() {
+    for (preset, knobs) in presets() {
+        let set = KnobSetFile {
+            set: "all".to_owned(),
+            summary: String::new(),
+            knobs: knobs[preset.knobs.len()..].to_vec(),
+            derived: Vec::new(),
+            rules: Vec::new(),
+        };
+        let name = preset.preset.clone();
+        let preset = match preset.files.is_empty() {
+            true => assemble(preset, vec![set], None),
+            false => Preset::assemble(preset, vec![set], None),
+        };
+        let preset = preset.unwrap();
+        assert!(
+            check_phases(&preset).is_empty(),
+            "{name}: {:?}",
+            check_phases(&preset)
+        );
+    }
+}
+
+/// The page of the stacks names rungs by preset.
+#[test]
+fn the_levers_that_are_documented_are_rungs_of_the_same_mathematics() {
+    let page = text(Path::new("docs/stacks.md"));
+    let (_, table) = page.split_once("\n## Levers").unwrap();
+    let mut seen = 0;
+    for (preset, knobs) in presets() {
+        let start = format!("| `{}` |", preset.preset);
+        let Some(row) = table.lines().find(|l| l.starts_with(&start)) else {
+            continue;
+        };
+        let names = row[start.len()..].split(['|', ',']).map(str::trim);
+        for name in names.filter(|n| !n.is_empty() && *n != "-") {
+            let rung = preset.ladder.iter().find(|r| r.rung == name);
+            let rung = rung.unwrap_or_else(|| panic!("{} has no {name}", preset.preset));
+            assert_eq!(effect(rung, &knobs), Effect::SameMath, "{name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 80, "{seen}");
+}
+
+/// The commands of a plan's attempts: what each starts with `word` and adds to the lines before it.
+fn commands(place: &Place, script: &str, word: &str) -> Vec<String> {
+    let plan = place.run(&["plan", script]).ends(0);
+    let added = plan.out.lines().filter_map(|l| l.strip_prefix('+'));
+    let commands = added.filter(|l| l.starts_with(word));
+    commands.map(str::to_owned).collect()
+}
+
+#[test]
+fn trl_shards_weights_and_keeps_activations_in_host_memory() {
+    let place = Place::bare();
+    let command = "accelerate launch --num_processes 4 --zero_stage 2 sft.py --max_length 4096 --per_device_train_batch_size 1";
+    place.write(
+        "sft.sh",
+        &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{command}\n"),
+    );
+    let told = commands(&place, "sft.sh", "accelerate");
+    assert_eq!(told[0], format!("{command} --activation_offloading True"));
+    assert_eq!(
+        told[1],
+        told[0].replace("--zero_stage 2", "--zero_stage 3"),
+        "{told:?}"
+    );
+    // What shows a GRPO trainer, which has no such option, gets none.
+    let grpo = command.replace(
+        "--max_length 4096",
+        "--max_completion_length 512 --num_generations 4",
+    );
+    place.write(
+        "grpo.sh",
+        &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{grpo}\n"),
+    );
+    let told = commands(&place, "grpo.sh", "accelerate");
+    assert_eq!(told[0], grpo.replace("--zero_stage 2", "--zero_stage 3"));
+    assert!(
+        told.iter().all(|l| !l.contains("activation_offloading")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn slime_recomputes_with_the_words_that_megatron_wants_together() {
+    let place = Place::bare();
+    let command = "python3 train.py --actor-num-gpus-per-node 8 --hf-checkpoint /m --rollout-batch-size 32 --n-samples-per-prompt 8 \
+        --global-batch-size 256 --micro-batch-size 1 --log-probs-chunk-size 512 --recompute-loss-function";
+    place.write("run.sh", &format!("#!/bin/bash\n{command}\n"));
+    let told = commands(&place, "run.sh", "python3");
+    let recompute =
+        "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
+    assert_eq!(told[0], format!("{command} {recompute}"));
+    let selective = format!("{command} --recompute-granularity selective");
+    place.write("run.sh", &format!("#!/bin/bash\n{selective}\n"));
+    let told = commands(&place, "run.sh", "python3");
+    let full = selective.replace("selective", "full");
+    let others = "--recompute-method uniform --recompute-num-layers 1";
+    assert_eq!(told[0], format!("{full} {others}"));
+}
+
+const NEMO: &str = "grpo: { num_prompts_per_step: 32, num_generations_per_prompt: 16 }
+policy:
+  model_name: m
+  train_global_batch_size: 512
+  train_micro_batch_size: 2
+  max_total_sequence_length: 512
+  logprob_chunk_size: 1024
+  dtensor_cfg:
+    enabled: false
+  megatron_cfg:
+    enabled: true
+    activation_checkpointing: true
+    defer_fp32_logits: true
+    optimizer:
+      optimizer_cpu_offload: false
+      optimizer_offload_fraction: 0.0
+  sequence_packing:
+    enabled: true
+    train_mb_tokens: ${mul:${policy.max_total_sequence_length}, ${policy.train_micro_batch_size}}
+cluster:
+  gpus_per_node: 8
+";
+
+#[test]
+fn nemo_rl_offloads_all_states_or_none_and_halves_what_its_budgets_are_computed_from() {
+    let place = Place::bare();
+    place.write("grpo.yaml", NEMO);
+    place.write(
+        "run.sh",
+        "#!/bin/bash\nuv run examples/run_grpo.py --config grpo.yaml\n",
+    );
+    let plan = place.run(&["plan", "run.sh"]).ends(0);
+    plan.says(&[
+        "train_micro_batch_size  2 -> 1",
+        "-  train_micro_batch_size: 2\n+  train_micro_batch_size: 1\n",
+        // NeMo-RL refuses a share of the states.
+        "-      optimizer_cpu_offload: false\n-      optimizer_offload_fraction: 0.0\n+      optimizer_cpu_offload: true\n+      optimizer_offload_fraction: 1",
+    ]);
+}
+
+/// A failure in this frame, as a program prints it.
+fn failure(frame: &str) -> String {
+    format!(
+        "Traceback (most recent call last):\n  File \"/opt/venv/{frame}\n    out = model(batch)\n\
+         torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB \
+         is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 76.00 GiB is allocated \
+         by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n"
+    )
+}
+
+#[test]
+fn an_evaluation_that_does_not_fit_gets_a_smaller_batch_and_the_training_keeps_its_own() {
+    let place = Place::bare();
+    let command = "torchrun --nproc_per_node 2 run_clm.py --per_device_train_batch_size 8 --per_device_eval_batch_size 16";
+    place.write("clm.sh", &format!("#!/bin/bash\n{command}\n"));
+    let frame = "transformers/trainer.py\", line 4531, in evaluation_loop";
+    place.write("eval.log", &failure(frame));
+    let plan = place
+        .run(&["plan", "--after", "eval.log", "clm.sh"])
+        .ends(0);
+    plan.says(&["smaller-eval-batch", "per_device_eval_batch_size  16 -> 8"]);
+    assert!(
+        !plan.out.contains("per_device_train_batch_size"),
+        "{}",
+        plan.out
+    );
+}
+
+#[test]
+fn log_probabilities_of_slime_that_do_not_fit_get_a_budget_of_their_own() {
+    let place = Place::bare();
+    let command = "python3 train.py --actor-num-gpus-per-node 8 --hf-checkpoint /m --rollout-batch-size 32 --n-samples-per-prompt 8 \
+        --global-batch-size 256 --use-dynamic-batch-size --max-tokens-per-gpu 8192";
+    place.write("run.sh", &format!("#!/bin/bash\n{command}\n"));
+    let frame = "slime/backends/megatron_utils/actor.py\", line 310, in compute_log_prob";
+    place.write("job.log", &failure(frame));
+    let plan = place.run(&["plan", "--after", "job.log", "run.sh"]).ends(0);
+    plan.says(&[
+        "halve-logprob-budget",
+        "log_probs_max_tokens_per_gpu  null -> 4096",
+    ]);
+    assert!(!plan.out.contains(" max_tokens_per_gpu"), "{}", plan.out);
+}
