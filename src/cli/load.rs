@@ -13,7 +13,7 @@ use super::{sections, signatures};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
-use crate::core::diagnose::UserSignature;
+use crate::core::diagnose::{UserSignature, Versions};
 use crate::core::memory::Profiles;
 use crate::core::recipe::{
     ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
@@ -220,6 +220,7 @@ pub(super) fn inputs(
         command: std::env::args().collect(),
         probe: None,
         signatures: signatures::of(doc)?,
+        installed: Versions::default(),
         memory_profile: memory.transpose()?,
         preset: stack.texts.source.into(),
         knob_sets: stack.texts.sets.into(),

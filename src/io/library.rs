@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use include_dir::{Dir, include_dir};
 
 use super::files::{FileError, read_text};
+use crate::core::diagnose::Bugs;
 use crate::core::supervise::Source;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
@@ -35,6 +37,8 @@ pub enum Shelf {
     Gpus,
     /// Programs that start other programs.
     Launchers,
+    /// Bugs of packages.
+    Bugs,
 }
 
 impl Shelf {
@@ -49,6 +53,7 @@ impl Shelf {
             Self::Models => "models",
             Self::Gpus => "gpus",
             Self::Launchers => "launchers",
+            Self::Bugs => "bugs",
         }
     }
 
@@ -64,6 +69,7 @@ impl Shelf {
             Self::Models => "model table",
             Self::Gpus => "GPU table",
             Self::Launchers => "table of launchers",
+            Self::Bugs => "table of bugs",
         }
     }
 }
@@ -181,6 +187,22 @@ impl Library {
         }
         Ok(templates)
     }
+}
+
+/// The tables of bugs: facts about packages, the same for every project.
+#[must_use]
+pub fn bugs() -> &'static Bugs {
+    static TABLES: LazyLock<Bugs> = LazyLock::new(|| {
+        let files = PRESETS.get_dir(Shelf::Bugs.folder()).into_iter();
+        let texts = files
+            .flat_map(|dir| dir.files())
+            .filter_map(|f| f.contents_utf8());
+        let read = |text| {
+            serde_yaml::from_str(text).expect("embedded, and read whole by a test of this file")
+        };
+        Bugs::new(texts.map(read).collect())
+    });
+    &TABLES
 }
 
 fn check_name(shelf: Shelf, name: &str) -> Result<(), LibraryError> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Value as Jinja;
 
+use super::bug;
 use super::decision::{Change, Decision, Skipped, Step};
 use super::incident::{self, Failure};
 use super::kept;
@@ -74,7 +75,7 @@ pub(super) fn climb_in(
     let failure = &Failure::of(failure);
     let scope = scope(footing, &look.shape, failure);
     let mut skipped = Vec::new();
-    for rung in footing.ladder {
+    for rung in bug::in_order(footing.preset, footing.ladder, &failure.bugs) {
         let seen = View {
             footing,
             workshop,

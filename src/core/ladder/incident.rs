@@ -2,13 +2,16 @@
 
 use minijinja::Value as Jinja;
 
-use crate::core::diagnose::{Class, Incident};
+use super::bug;
+use crate::core::diagnose::{Class, Incident, KnownBug};
 use crate::core::recipe::{Problem, Recipe, RungSpec, Shaper, expr::Scope, nearest};
 
 /// A failure, or none, with what expressions see of it.
 pub(super) struct Failure {
     /// What kind it is; without one the ladder answers a failure of the GPU.
     pub class: Class,
+    /// Bugs that it certainly is.
+    pub bugs: Vec<KnownBug>,
     value: Jinja,
 }
 
@@ -17,6 +20,7 @@ impl Failure {
     pub fn of(incident: Option<&Incident>) -> Self {
         Self {
             class: incident.map_or(Class::GpuOom, |i| i.class),
+            bugs: bug::certain(incident),
             value: to_jinja(incident),
         }
     }
@@ -89,13 +93,16 @@ pub(super) fn objection(
         Some(Err(what)) => return Some(what),
         _ => {}
     }
-    rung.useless
-        .iter()
-        .find_map(|u| match holds(&u.when, useless_for) {
-            Ok(true) => Some(u.because.clone()),
-            Ok(false) => None,
-            Err(what) => Some(what),
-        })
+    let in_vain = bug::objection(shaper.preset(), rung, &useless_for.bugs);
+    in_vain.or_else(|| {
+        rung.useless
+            .iter()
+            .find_map(|u| match holds(&u.when, useless_for) {
+                Ok(true) => Some(u.because.clone()),
+                Ok(false) => None,
+                Err(what) => Some(what),
+            })
+    })
 }
 
 /// The same where knobs may be not known: the answer must be one for every value that they may have.

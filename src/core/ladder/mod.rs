@@ -4,6 +4,7 @@
 //! out.
 
 mod ascend;
+mod bug;
 mod climb;
 mod cost;
 mod decision;
@@ -36,6 +37,7 @@ mod tune;
 mod workshop;
 
 pub use ascend::{Outlook, Past, Tried, ascend};
+pub use bug::settle;
 pub use climb::{Footing, Policy, climb};
 pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};

@@ -1,0 +1,112 @@
+//! A bug that an incident is, or may be.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A bug that an incident is, or may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownBug {
+    /// Name of the bug (`vllm-n-above-1`).
+    pub id: String,
+    /// The package that has it.
+    pub package: String,
+    /// The version that runs here; `None` where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The versions that have the bug.
+    pub affected: String,
+    /// The first version without it, where one is known to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed_in: Option<String>,
+    /// What the bug is.
+    pub says: String,
+    /// Issue, pull request or commit.
+    pub source: String,
+    /// The version is known, all that must be seen is there, and all that must hold of the configuration holds.
+    pub certain: bool,
+    /// What must hold of the configuration, where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// What is seen has ordinary causes as well, or is not all there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doubtful: bool,
+    /// Memory is never given back: more of it only delays the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leak: bool,
+    /// What helps, in words.
+    pub workaround: String,
+    /// Settings that do it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub helps: Vec<Setting>,
+    /// Roles, knobs and rungs that cannot help.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub useless: Vec<String>,
+}
+
+/// A setting that helps against a bug.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// Role or name of a knob.
+    pub knob: String,
+    /// The value that helps; any that a rung gives where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<serde_json::Value>,
+}
+
+impl KnownBug {
+    /// Takes in whether what must hold of the configuration holds: `None` where that cannot be told. False when it is
+    /// not this bug after all.
+    #[must_use]
+    pub fn settle(&mut self, holds: impl FnOnce(&str) -> Option<bool>) -> bool {
+        if let Some(asked) = &self.when {
+            match holds(asked) {
+                Some(false) => return false,
+                Some(true) => self.when = None,
+                None => {}
+            }
+        }
+        self.certain = self.version.is_some() && self.when.is_none() && !self.doubtful;
+        true
+    }
+
+    /// It in a sentence, with what it depends on where it is not certain.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Self {
+            package,
+            says,
+            source,
+            ..
+        } = self;
+        let fixed = match &self.fixed_in {
+            Some(version) => format!("fixed in {version}; "),
+            None => String::new(),
+        };
+        if let Some(version) = self.version.as_ref().filter(|_| self.certain) {
+            return format!("{} ({package} {version}: {says}; {fixed}{source})", self.id);
+        }
+        let asked = match &self.version {
+            Some(version) => (!self.doubtful || self.when.is_some())
+                .then(|| format!("{package} {version} has it")),
+            None => Some(format!("{package} {}", self.affected)),
+        };
+        let asked: Vec<String> = asked.into_iter().chain(self.when.clone()).collect();
+        let condition = match asked.as_slice() {
+            [] => String::new(),
+            asked => format!("if {}; ", asked.join(" and ")),
+        };
+        format!("may be: {} ({condition}{says}; {fixed}{source})", self.id)
+    }
+
+    /// What helps, with what does not.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let delays = if self.leak {
+            "; more memory only delays it"
+        } else {
+            ""
+        };
+        format!("{}{delays}", self.workaround)
+    }
+}
