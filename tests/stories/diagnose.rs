@@ -215,3 +215,75 @@ fn a_faulty_signature_is_shown_with_its_place() {
         place.run(&["plan"]).ends(5).says(words);
     }
 }
+
+const WAKE_UP: &str = "Traceback (most recent call last):\n  File \"/env/lib/python3.10/site-packages/vllm/worker/worker.py\", line 140, in wake_up\n    allocator.wake_up()\n  File \"/env/lib/python3.10/site-packages/vllm/device_allocator/cumem.py\", line 207, in wake_up\n    create_and_map(handle)\nRuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n";
+
+fn engine(version: &str) -> String {
+    format!(
+        "INFO 03-26 11:02:10 [core.py:53] Initializing a V1 LLM engine (v{version}) with config: model='m'\n{WAKE_UP}"
+    )
+}
+
+#[test]
+fn a_bug_of_a_version_is_named_with_what_helps_and_where_it_is_told_of() {
+    let place = Place::bare();
+    place.write("job.err", &engine("0.8.2"));
+    place.write("mended.err", &engine("0.9.1"));
+    let done = place.run(&["diagnose", "job.err"]).ends(0);
+    insta::assert_snapshot!(done.out);
+    let mended = place.run(&["diagnose", "mended.err"]).ends(0);
+    assert!(!mended.out.contains("bug"), "{}", mended.out);
+    let view = place.run(&["diagnose", "--json", "job.err"]).ends(0).json();
+    let bugs = &view["files"][0]["known_bugs"];
+    insta::assert_snapshot!(serde_json::to_string_pretty(bugs).unwrap());
+}
+
+#[test]
+fn a_bug_of_an_unknown_version_only_may_be() {
+    let place = Place::bare();
+    place.write("job.err", WAKE_UP);
+    let done = place.run(&["diagnose", "job.err"]).ends(0);
+    done.says(&["may be: vllm-wakes-up-at-once (if vllm >=0.7.0, <0.8.3; "]);
+    let bugs = &done_json(&place)["files"][0]["known_bugs"];
+    assert_eq!(bugs[0]["certain"], false);
+    assert_eq!(bugs[0].get("version"), None);
+}
+
+fn done_json(place: &Place) -> serde_json::Value {
+    place.run(&["diagnose", "--json", "job.err"]).ends(0).json()
+}
+
+/// The log says the version, the project's file what else must hold.
+#[test]
+fn no_rung_is_taken_that_cannot_help_against_a_bug_that_is_certain() {
+    let place = Place::with(
+        "preset: verl-grpo\nknobs: { train_batch_size: 256, ppo_mini_batch_size: 256, n_gpus_per_node: 4, train_files: a, val_files: b, model.path: m, rollout.n: 8 }\n",
+    );
+    let died = |version: &str| {
+        format!(
+            "vllm=={version}\n(TaskRunner pid=1) step:41 - global_seqlen/min:36872.000 - actor/pg_loss:0.012\nslurmstepd: error: Detected 1 oom_kill event in StepId=4711.batch. Some of the step tasks have been OOM Killed.\n"
+        )
+    };
+    place.write("leak.err", &died("0.7.3"));
+    place.write("none.err", &died("0.9.1"));
+    let plan = |log: &str, more: &[&str]| {
+        place
+            .run(&[&["plan", "--json", "--after", log], more].concat())
+            .ends(0)
+            .json()
+    };
+    let why = |plan: &serde_json::Value| {
+        let skipped = plan["skipped"].as_array().unwrap();
+        let rung = skipped
+            .iter()
+            .find(|s| s["rung"] == "smaller-train-batch-for-the-host");
+        rung.and_then(|s| s["reason"].as_str()).map(str::to_owned)
+    };
+    let reason = "cannot help against vllm-n-above-1, a bug of vllm 0.7.3 (https://github.com/vllm-project/vllm/pull/14326)";
+    assert_eq!(why(&plan("leak.err", &[])).as_deref(), Some(reason));
+    // One answer for each prompt, or another version: it is not that.
+    assert_eq!(why(&plan("leak.err", &["--set", "rollout.n=1"])), None);
+    assert_eq!(why(&plan("none.err", &[])), None);
+    let told = place.run(&["plan", "--after", "leak.err"]);
+    told.says(&["vllm-n-above-1 (vllm 0.7.3: ", "more memory only delays it"]);
+}

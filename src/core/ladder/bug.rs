@@ -4,6 +4,7 @@
 
 use super::climb::Footing;
 use crate::core::diagnose::{Incident, KnownBug};
+use crate::core::recipe::expr::{Scope, holds, names};
 use crate::core::recipe::{Move, Preset, RungSpec, Shaper};
 
 /// Asks the configuration that an attempt had whether it meets what its bugs ask for; those that it does not meet go.
@@ -18,11 +19,25 @@ pub fn settle(footing: &Footing<'_>, incident: &mut Incident) {
     };
     let holds = |asked: &str| {
         let unknown = shaper.unknown_in(shape.recipe(), &[asked]);
-        let told = shaper.expressions.holds(asked, shape.scope());
-        told.ok().filter(|_| unknown.is_none())
+        let known = unknown.is_none() && names_are_known(footing.preset, asked, shape.scope());
+        let told = shaper.expressions.holds(asked, shape.scope()).ok();
+        told.filter(|_| known)
     };
     incident.known_bugs.retain_mut(|bug| bug.settle(holds));
     incident.known_bugs.sort_by_key(|bug| !bug.certain);
+}
+
+/// Does the preset know every name of an expression, but those of which the expression asks that itself?
+fn names_are_known(preset: &Preset, asked: &str, scope: &Scope) -> bool {
+    let Ok(expression) = preset.env().compile_expression(asked) else {
+        return false;
+    };
+    names(&expression).iter().all(|name| {
+        let group = name.split('.').next().unwrap_or(name);
+        let text = format!("{name} is defined");
+        asked.contains(&format!("{group} is defined"))
+            || holds(preset.env(), &text, scope).unwrap_or(false)
+    })
 }
 
 /// The bugs of an incident that are certain.
@@ -38,7 +53,7 @@ pub(super) fn objection(preset: &Preset, rung: &RungSpec, bugs: &[KnownBug]) -> 
         let mut moves = rung.moves.iter().filter(|m| !m.along).peekable();
         let moved = moves.peek().is_some();
         useless(&rung.rung)
-            || moved && moves.all(|m| names(preset, m).iter().any(|name| useless(name)))
+            || moved && moves.all(|m| moved_by(preset, m).iter().any(|name| useless(name)))
     };
     let bug = bugs.iter().find(in_vain)?;
     let version = bug.version.as_deref().unwrap_or_default();
@@ -61,7 +76,7 @@ pub(super) fn in_order<'l>(
 
 fn helps(preset: &Preset, rung: &RungSpec, bug: &KnownBug) -> bool {
     let does = |step: &Move| {
-        let names = names(preset, step);
+        let names = moved_by(preset, step);
         let to = serde_json::to_value(&step.to).ok();
         let mut settings = bug.helps.iter();
         !step.along && settings.any(|s| names.contains(&s.knob) && (s.to.is_none() || s.to == to))
@@ -70,7 +85,7 @@ fn helps(preset: &Preset, rung: &RungSpec, bug: &KnownBug) -> bool {
 }
 
 /// The names under which a table of bugs may know what a move moves: role and knob.
-fn names(preset: &Preset, step: &Move) -> Vec<String> {
+fn moved_by(preset: &Preset, step: &Move) -> Vec<String> {
     let knob = step.knob.as_ref();
     let role = step.role.or_else(|| preset.knob(knob?)?.role);
     let role = role.and_then(|role| serde_json::to_value(role).ok());

@@ -87,8 +87,7 @@ impl KnownBug {
             return format!("{} ({package} {version}: {says}; {fixed}{source})", self.id);
         }
         let asked = match &self.version {
-            Some(version) => (!self.doubtful || self.when.is_some())
-                .then(|| format!("{package} {version} has it")),
+            Some(_) => None,
             None => Some(format!("{package} {}", self.affected)),
         };
         let asked: Vec<String> = asked.into_iter().chain(self.when.clone()).collect();
@@ -108,5 +107,64 @@ impl KnownBug {
             ""
         };
         format!("{}{delays}", self.workaround)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leak() -> KnownBug {
+        KnownBug {
+            id: "loom-leak".to_owned(),
+            package: "loom".to_owned(),
+            version: Some("1.2.0".to_owned()),
+            affected: ">=1.0.0, <1.3.0".to_owned(),
+            fixed_in: Some("1.3.0".to_owned()),
+            says: "the loom keeps its thread".to_owned(),
+            source: "https://loom/1".to_owned(),
+            certain: true,
+            when: None,
+            doubtful: false,
+            leak: true,
+            workaround: "use loom 1.3.0".to_owned(),
+            helps: Vec::new(),
+            useless: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_bug_that_is_certain_is_said_as_a_fact_and_others_with_what_they_depend_on() {
+        let says = "the loom keeps its thread; fixed in 1.3.0; https://loom/1";
+        assert_eq!(leak().sentence(), format!("loom-leak (loom 1.2.0: {says})"));
+        let asked = KnownBug {
+            certain: false,
+            when: Some("threads > 1".to_owned()),
+            ..leak()
+        };
+        let told = format!("may be: loom-leak (if threads > 1; {says})");
+        assert_eq!(asked.sentence(), told);
+        let unknown = KnownBug {
+            version: None,
+            ..asked
+        };
+        let told = format!("may be: loom-leak (if loom >=1.0.0, <1.3.0 and threads > 1; {says})");
+        assert_eq!(unknown.sentence(), told);
+        let doubtful = KnownBug {
+            certain: false,
+            doubtful: true,
+            ..leak()
+        };
+        assert_eq!(doubtful.sentence(), format!("may be: loom-leak ({says})"));
+        assert_eq!(
+            leak().remedy(),
+            "use loom 1.3.0; more memory only delays it"
+        );
+    }
+
+    #[test]
+    fn a_fact_written_by_another_version_is_read() {
+        let text = serde_json::to_string(&leak()).unwrap();
+        assert_eq!(serde_json::from_str::<KnownBug>(&text).unwrap(), leak());
     }
 }

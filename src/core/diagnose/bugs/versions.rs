@@ -160,7 +160,7 @@ fn in_lines(lines: &[u8], mut found: impl FnMut(&'static str, &str)) {
         let number = r"v?(?P<number>\d+\.\d+\.\d[0-9A-Za-z.+]*)";
         let between = r"(?: @ |==|-|[_ ]version(?:: | \.+ | )| version | info: version=| info \.+ |: |[ \t]{2,}|\x{22}: \x{22})";
         pattern(&format!(
-            r"(?im)(?:^|[^\w.-])(?P<name>{names})(?:{between}{number}|[/\\]\w)"
+            r"(?im)(?:^|[^\w.-])(?P<name>{names})(?:`?{between}{number}|[/\\]\w)"
         ))
     });
     static ENGINE: LazyLock<Regex> = LazyLock::new(|| {
@@ -269,7 +269,7 @@ mod tests {
                 "0.8.5",
             ),
             ("transformers              4.51.3", "transformers", "4.51.3"),
-            ("- Transformers version: 4.50.3", "transformers", "4.50.3"),
+            ("- `transformers` version: 4.50.3", "transformers", "4.50.3"),
             (
                 "[2026-02-01 10:00:00,000] [INFO] [logging.py:128:log_dist] [Rank 0] DeepSpeed info: version=0.16.4, git-hash=unknown",
                 "deepspeed",
