@@ -218,6 +218,8 @@ fn a_faulty_signature_is_shown_with_its_place() {
 
 const WAKE_UP: &str = "Traceback (most recent call last):\n  File \"/env/lib/python3.10/site-packages/vllm/worker/worker.py\", line 140, in wake_up\n    allocator.wake_up()\n  File \"/env/lib/python3.10/site-packages/vllm/device_allocator/cumem.py\", line 207, in wake_up\n    create_and_map(handle)\nRuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n";
 
+const LEAK: &str = "(TaskRunner pid=1) step:41 - global_seqlen/min:36872.000 - actor/pg_loss:0.012\nslurmstepd: error: Detected 1 oom_kill event in StepId=4711.batch. Some of the step tasks have been OOM Killed.\n";
+
 fn engine(version: &str) -> String {
     format!(
         "INFO 03-26 11:02:10 [core.py:53] Initializing a V1 LLM engine (v{version}) with config: model='m'\n{WAKE_UP}"
@@ -253,17 +255,31 @@ fn done_json(place: &Place) -> serde_json::Value {
     place.run(&["diagnose", "--json", "job.err"]).ends(0).json()
 }
 
+/// The environment that a script of the user's own takes over says the version, where the log does not.
+#[test]
+fn the_environment_of_a_script_says_which_bugs_it_can_have() {
+    let place = Place::bare();
+    let info = "env/lib/python3.12/site-packages/vllm-0.7.3.dist-info/METADATA";
+    place.write(info, "Name: vllm\n");
+    let run =
+        "python3 -m verl.trainer.main_ppo data.train_batch_size=64 actor_rollout_ref.rollout.n=8";
+    let script = |lines: &str| format!("#!/bin/bash\n#SBATCH --gres=gpu:1\n{lines}{run}\n");
+    place.write("job.slurm", &script("source env/bin/activate\n"));
+    place.write("other.slurm", &script(""));
+    place.write("leak.err", LEAK);
+    let plan = |script: &str| place.run(&["plan", "--after", "leak.err", script]);
+    plan("job.slurm").says(&["vllm-n-above-1 (vllm 0.7.3: "]);
+    let other = plan("other.slurm");
+    assert!(!other.told().contains("vllm-n-above-1"), "{}", other.told());
+}
+
 /// The log says the version, the project's file what else must hold.
 #[test]
 fn no_rung_is_taken_that_cannot_help_against_a_bug_that_is_certain() {
     let place = Place::with(
         "preset: verl-grpo\nknobs: { train_batch_size: 256, ppo_mini_batch_size: 256, n_gpus_per_node: 4, train_files: a, val_files: b, model.path: m, rollout.n: 8 }\n",
     );
-    let died = |version: &str| {
-        format!(
-            "vllm=={version}\n(TaskRunner pid=1) step:41 - global_seqlen/min:36872.000 - actor/pg_loss:0.012\nslurmstepd: error: Detected 1 oom_kill event in StepId=4711.batch. Some of the step tasks have been OOM Killed.\n"
-        )
-    };
+    let died = |version: &str| format!("vllm=={version}\n{LEAK}");
     place.write("leak.err", &died("0.7.3"));
     place.write("none.err", &died("0.9.1"));
     let plan = |log: &str, more: &[&str]| {
