@@ -45,7 +45,6 @@ pub(super) struct SourceText {
     pub(super) unfinished: Option<Box<Event>>,
     /// The latest line that only says that something went wrong.
     pub(super) said: Option<Box<Event>>,
-    /// What its head says about versions of packages.
     #[serde(default)]
     pub(super) versions: Versions,
 }

@@ -149,7 +149,7 @@ impl Bug {
         let version = match telling {
             Telling::One(version) if self.versions.matches(version) => Some(version.to_string()),
             // Without a version there must be something that speaks of this bug alone.
-            Telling::Seen if self.seen.is_telling() => None,
+            Telling::Seen if self.seen.is_telling() && !self.ordinary => None,
             _ => return None,
         };
         let sure = self.seen.in_incident(incident, trace)?;
