@@ -42,6 +42,7 @@ mod verdict;
 #[cfg(test)]
 mod stories;
 
+pub use advice::{Advice, Remedy, remedies};
 pub use bugs::{
     Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
 };

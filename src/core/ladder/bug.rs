@@ -63,13 +63,12 @@ pub(super) fn objection(preset: &Preset, rung: &RungSpec, bugs: &[KnownBug]) -> 
     ))
 }
 
-/// The rungs of a ladder in the order in which they are asked: those that do what helps against a bug come first.
-pub(super) fn in_order<'l>(
+/// The same rungs, those that do what helps against a bug before the others.
+pub(super) fn first<'l>(
     preset: &Preset,
-    ladder: &'l [RungSpec],
+    mut rungs: Vec<&'l RungSpec>,
     bugs: &[KnownBug],
 ) -> Vec<&'l RungSpec> {
-    let mut rungs: Vec<&RungSpec> = ladder.iter().collect();
     rungs.sort_by_key(|rung| !bugs.iter().any(|bug| helps(preset, rung, bug)));
     rungs
 }
