@@ -4,12 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::args::{Backend, Configuration};
-use super::climbing;
-use super::copied;
-use super::known;
-use super::misread;
 use super::print::Failure;
-use super::{sections, signatures};
+use super::{climbing, copied, known, misread, sections, signatures};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };

@@ -243,16 +243,18 @@ fn a_bug_of_a_version_is_named_with_what_helps_and_where_it_is_told_of() {
 #[test]
 fn a_bug_of_an_unknown_version_only_may_be() {
     let place = Place::bare();
-    place.write("job.err", WAKE_UP);
+    let log = "Traceback (most recent call last):\n  File \"/w/train.py\", line 31, in main\n    model = AutoModelForCausalLM.from_pretrained(args.model)\n  File \"/env/lib/python3.11/site-packages/transformers/modeling_utils.py\", line 5803, in caching_allocator_warmup\n    _ = torch.empty(byte_count // factor, dtype=torch.float16, device=device, requires_grad=False)\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.19 GiB. GPU 0 has a total capacity of 23.65 GiB of which 12.02 GiB is free.\n";
+    place.write("job.err", log);
+    // That an engine cannot wake up has many causes.
+    place.write("wake.err", WAKE_UP);
     let done = place.run(&["diagnose", "job.err"]).ends(0);
-    done.says(&["may be: vllm-wakes-up-at-once (if vllm >=0.7.0, <0.8.3; "]);
-    let bugs = &done_json(&place)["files"][0]["known_bugs"];
+    done.says(&["may be: transformers-allocator-warmup (if transformers >=4.50.0, <4.52.0; "]);
+    let view = place.run(&["diagnose", "--json", "job.err", "wake.err"]);
+    let view = view.ends(0).json();
+    let bugs = &view["files"][0]["known_bugs"];
     assert_eq!(bugs[0]["certain"], false);
     assert_eq!(bugs[0].get("version"), None);
-}
-
-fn done_json(place: &Place) -> serde_json::Value {
-    place.run(&["diagnose", "--json", "job.err"]).ends(0).json()
+    assert_eq!(view["files"][1]["known_bugs"], serde_json::json!([]));
 }
 
 /// The environment that a script of the user's own takes over says the version, where the log does not.

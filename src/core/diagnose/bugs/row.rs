@@ -174,10 +174,10 @@ impl Bug {
 }
 
 impl Seen {
-    /// Is there more than the class of the failure?
+    /// Is there a function or a text that speaks of this bug? A signature is common to many failures.
     #[must_use]
     pub fn is_telling(&self) -> bool {
-        self.frame.is_some() || self.text.is_some() || !self.signature.is_empty()
+        self.frame.is_some() || self.text.is_some()
     }
 
     /// Is all of it there? `Some(false)` where the log does not tell all that is asked.
