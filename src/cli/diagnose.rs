@@ -75,7 +75,8 @@ fn answer(
     group: &Group,
     signatures: &[UserSignature],
 ) -> Result<(Incident, IncidentView), Failure> {
-    let incident = group.diagnose(signatures)?;
+    let mut incident = group.diagnose(signatures)?;
+    let explanation = logs::why(project, group, &mut incident);
     let files = group.files.iter().map(|f| f.display().to_string());
     let mut view = IncidentView::new(group.name(), files.collect(), &incident);
     view.job.clone_from(&group.status);
@@ -86,7 +87,7 @@ fn answer(
     if let Some(root) = incident.evidence.first() {
         view.context = logs::around(root);
     }
-    view.explanation = logs::why(project, group, &incident);
+    view.explanation = explanation;
     Ok((incident, view))
 }
 

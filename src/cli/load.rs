@@ -4,16 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::args::{Backend, Configuration};
-use super::climbing;
-use super::copied;
-use super::known;
-use super::misread;
 use super::print::Failure;
-use super::{sections, signatures};
+use super::{climbing, copied, known, misread, sections, signatures};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
-use crate::core::diagnose::UserSignature;
+use crate::core::diagnose::{UserSignature, Versions};
 use crate::core::memory::Profiles;
 use crate::core::recipe::{
     ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
@@ -222,6 +218,7 @@ pub(super) fn inputs(
         command: std::env::args().collect(),
         probe: None,
         signatures: signatures::of(doc)?,
+        installed: Versions::default(),
         memory_profile: memory.transpose()?,
         preset: stack.texts.source.into(),
         knob_sets: stack.texts.sets.into(),

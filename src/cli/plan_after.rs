@@ -11,7 +11,7 @@ use crate::core::diagnose::Incident;
 use crate::core::ladder::{Past, Peak, Tried};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
-use crate::core::supervise::Request;
+use crate::core::supervise::{Intent, Request};
 use crate::drive::explained;
 
 /// What died, and what had been tried before.
@@ -75,20 +75,17 @@ impl Died {
     }
 
     fn view(&self) -> Result<View, Failure> {
-        let Self {
-            request,
-            rungs,
-            incident,
-            ..
-        } = self;
+        let Self { request, rungs, .. } = self;
         let past = Past {
             earlier: &self.earlier,
             peaks: &Peak::of(&self.measured),
             left_out: &[],
         };
-        let decision = request.ascend(rungs, past, Some(incident), self.number)?;
-        let explanation = explained(request, rungs, incident, &self.measured);
-        let died = (incident.clone(), explanation);
+        let mut incident = self.incident.clone();
+        request.settle(rungs, &mut incident);
+        let decision = request.ascend(rungs, past, Some(&incident), self.number)?;
+        let explanation = explained(request, rungs, &incident, &self.measured);
+        let died = (incident, explanation);
         Ok(View::new(
             self.name.clone(),
             (request, rungs),
@@ -108,7 +105,7 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let project = load::project(flags.config.as_deref())?;
     let groups = logs::paired(logs::meant(&project.folder, failure)?);
-    let Some(group) = groups.first() else {
+    let Some(mut group) = groups.first().cloned() else {
         return Err(Failure::new(2, format!("{failure} has no log")));
     };
     let died = match &group.attempt {
@@ -135,6 +132,7 @@ pub fn run(
                     )?
                 }
             };
+            group.installed = request.installed();
             Died::at_first(request, group.diagnose(&project.signatures()?)?)
         }
     };

@@ -11,6 +11,7 @@ use crate::core::supervise::{Attempt, Event, LogLook};
 use crate::io::disk::remove_file;
 use crate::io::files::make_private_dir;
 use crate::io::follow::{Followers, Look};
+use crate::io::library::bugs;
 
 impl Handle {
     /// The logs of the present attempt: from where an earlier watch stood, or else from where the present
@@ -21,7 +22,10 @@ impl Handle {
         } = self;
         self.logs.get_or_insert_with(|| {
             let intent = &run.intent;
-            let scanner = || Scanner::new(&intent.progress()).knowing(intent.signatures());
+            let scanner = || {
+                let scanner = Scanner::new(&intent.progress()).knowing(intent.signatures());
+                scanner.knowing_bugs(bugs, intent.installed())
+            };
             let Some(attempt) = run.history.attempt() else {
                 return AttemptLogs::open(&[], &[], scanner(), followers, *group);
             };

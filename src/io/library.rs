@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use include_dir::{Dir, include_dir};
 
 use super::files::{FileError, read_text};
+use crate::core::diagnose::Bugs;
 use crate::core::supervise::Source;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
@@ -35,6 +37,8 @@ pub enum Shelf {
     Gpus,
     /// Programs that start other programs.
     Launchers,
+    /// Bugs of packages.
+    Bugs,
 }
 
 impl Shelf {
@@ -49,6 +53,7 @@ impl Shelf {
             Self::Models => "models",
             Self::Gpus => "gpus",
             Self::Launchers => "launchers",
+            Self::Bugs => "bugs",
         }
     }
 
@@ -64,6 +69,7 @@ impl Shelf {
             Self::Models => "model table",
             Self::Gpus => "GPU table",
             Self::Launchers => "table of launchers",
+            Self::Bugs => "table of bugs",
         }
     }
 }
@@ -183,6 +189,22 @@ impl Library {
     }
 }
 
+/// The tables of bugs: facts about packages, the same for every project.
+#[must_use]
+pub fn bugs() -> &'static Bugs {
+    static TABLES: LazyLock<Bugs> = LazyLock::new(|| {
+        let files = PRESETS.get_dir(Shelf::Bugs.folder()).into_iter();
+        let texts = files
+            .flat_map(|dir| dir.files())
+            .filter_map(|f| f.contents_utf8());
+        let read = |text| {
+            serde_yaml::from_str(text).expect("embedded, and read whole by a test of this file")
+        };
+        Bugs::new(texts.map(read).collect())
+    });
+    &TABLES
+}
+
 fn check_name(shelf: Shelf, name: &str) -> Result<(), LibraryError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -234,4 +256,105 @@ fn own_templates(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use regex::Regex;
+    use semver::Version;
+
+    use super::*;
+    use crate::core::diagnose::{Bug, Incident, Scanner, Versions};
+    use crate::core::recipe::Role;
+
+    fn rows() -> impl Iterator<Item = &'static Bug> {
+        bugs().packages().iter().flat_map(|p| &p.bugs)
+    }
+
+    fn diagnosed(log: &str) -> Incident {
+        let mut scanner = Scanner::new(&[]).knowing_bugs(bugs, Versions::default());
+        let source = scanner.source("slurm-1.out");
+        scanner.feed(source, 0, log.as_bytes());
+        scanner.finish_source(source);
+        scanner.verdict(None)
+    }
+
+    #[test]
+    fn every_bug_is_named_for_its_version_and_for_no_other() {
+        let wrong = |bug: &'static Bug| {
+            let log = |version: &str| bug.example.log.replace("VERSION", version);
+            let named = |i: &Incident| i.known_bugs.iter().find(|k| k.id == bug.id).cloned();
+            let incident = diagnosed(&log(&bug.example.with));
+            let certain = bug.when.is_none() && !bug.ordinary;
+            let is_right = named(&incident).is_some_and(|k| {
+                k.certain == certain && k.version.as_deref() == Some(&bug.example.with)
+            });
+            let other = diagnosed(&log(&bug.example.without));
+            let right = is_right && other.fatal && named(&other).is_none();
+            let Incident {
+                kind, phase, step, ..
+            } = &incident;
+            (!right).then(|| {
+                format!(
+                    "{} {kind} {phase} {step:?} {:?}",
+                    bug.id, incident.known_bugs
+                )
+            })
+        };
+        let wrong: Vec<String> = rows().filter_map(wrong).collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn a_version_that_nobody_tells_makes_no_bug_a_fact() {
+        for bug in rows() {
+            let lines = bug.example.log.lines().filter(|l| !l.contains("VERSION"));
+            let log: String = lines.map(|line| format!("{line}\n")).collect();
+            let incident = diagnosed(&log);
+            let certain = incident.known_bugs.iter().find(|k| k.certain);
+            assert!(certain.is_none(), "{}: {certain:?}", bug.id);
+        }
+    }
+
+    #[test]
+    fn rows_of_bugs_are_complete() {
+        let mut ids = BTreeSet::new();
+        for bug in rows() {
+            let id = &bug.id;
+            assert!(ids.insert(id), "{id} stands there twice");
+            assert!(bug.source.starts_with("https://github.com/"), "{id}");
+            assert!(
+                !bug.says.ends_with('.') && !bug.workaround.ends_with('.'),
+                "{id}"
+            );
+            let version = |text: &str| Version::parse(text).unwrap();
+            assert!(bug.versions.matches(&version(&bug.example.with)), "{id}");
+            let mut others = bug.fixed_in.iter().chain([&bug.example.without]);
+            assert!(others.all(|v| !bug.versions.matches(&version(v))), "{id}");
+            for pattern in bug.seen.frame.iter().chain(&bug.seen.text) {
+                assert!(Regex::new(pattern).is_ok(), "{id}: {pattern}");
+            }
+        }
+        assert!(ids.len() >= 40, "{}", ids.len());
+    }
+
+    #[test]
+    fn bugs_speak_of_roles_and_knobs_that_there_are() {
+        let library = Library::new(None);
+        let texts: Vec<String> = library
+            .names(Shelf::Presets)
+            .iter()
+            .map(|name| library.get(Shelf::Presets, name).unwrap().text)
+            .collect();
+        let role = |name: &str| serde_json::from_value::<Role>(name.into()).is_ok();
+        let knob = |name: &str| texts.iter().any(|t| t.contains(&format!("name: {name}\n")));
+        for bug in rows() {
+            let settings = bug.helps.iter().map(|s| &s.knob);
+            for name in settings.chain(&bug.useless) {
+                assert!(role(name) || knob(name), "{}: {name}", bug.id);
+            }
+        }
+    }
 }

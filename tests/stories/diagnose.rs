@@ -215,3 +215,93 @@ fn a_faulty_signature_is_shown_with_its_place() {
         place.run(&["plan"]).ends(5).says(words);
     }
 }
+
+const WAKE_UP: &str = "Traceback (most recent call last):\n  File \"/env/lib/python3.10/site-packages/vllm/worker/worker.py\", line 140, in wake_up\n    allocator.wake_up()\n  File \"/env/lib/python3.10/site-packages/vllm/device_allocator/cumem.py\", line 207, in wake_up\n    create_and_map(handle)\nRuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n";
+
+const LEAK: &str = "(TaskRunner pid=1) step:41 - global_seqlen/min:36872.000 - actor/pg_loss:0.012\nslurmstepd: error: Detected 1 oom_kill event in StepId=4711.batch. Some of the step tasks have been OOM Killed.\n";
+
+fn engine(version: &str) -> String {
+    format!(
+        "INFO 03-26 11:02:10 [core.py:53] Initializing a V1 LLM engine (v{version}) with config: model='m'\n{WAKE_UP}"
+    )
+}
+
+#[test]
+fn a_bug_of_a_version_is_named_with_what_helps_and_where_it_is_told_of() {
+    let place = Place::bare();
+    place.write("job.err", &engine("0.8.2"));
+    place.write("mended.err", &engine("0.9.1"));
+    let done = place.run(&["diagnose", "job.err"]).ends(0);
+    insta::assert_snapshot!(done.out);
+    let mended = place.run(&["diagnose", "mended.err"]).ends(0);
+    assert!(!mended.out.contains("bug"), "{}", mended.out);
+    let view = place.run(&["diagnose", "--json", "job.err"]).ends(0).json();
+    let bugs = &view["files"][0]["known_bugs"];
+    insta::assert_snapshot!(serde_json::to_string_pretty(bugs).unwrap());
+}
+
+#[test]
+fn a_bug_of_an_unknown_version_only_may_be() {
+    let place = Place::bare();
+    let log = "Traceback (most recent call last):\n  File \"/w/train.py\", line 31, in main\n    model = AutoModelForCausalLM.from_pretrained(args.model)\n  File \"/env/lib/python3.11/site-packages/transformers/modeling_utils.py\", line 5803, in caching_allocator_warmup\n    _ = torch.empty(byte_count // factor, dtype=torch.float16, device=device, requires_grad=False)\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.19 GiB. GPU 0 has a total capacity of 23.65 GiB of which 12.02 GiB is free.\n";
+    place.write("job.err", log);
+    // That an engine cannot wake up has many causes.
+    place.write("wake.err", WAKE_UP);
+    let done = place.run(&["diagnose", "job.err"]).ends(0);
+    done.says(&["may be: transformers-allocator-warmup (if transformers >=4.50.0, <4.52.0; "]);
+    let view = place.run(&["diagnose", "--json", "job.err", "wake.err"]);
+    let view = view.ends(0).json();
+    let bugs = &view["files"][0]["known_bugs"];
+    assert_eq!(bugs[0]["certain"], false);
+    assert_eq!(bugs[0].get("version"), None);
+    assert_eq!(view["files"][1]["known_bugs"], serde_json::json!([]));
+}
+
+/// The environment that a script of the user's own takes over says the version, where the log does not.
+#[test]
+fn the_environment_of_a_script_says_which_bugs_it_can_have() {
+    let place = Place::bare();
+    let info = "env/lib/python3.12/site-packages/vllm-0.7.3.dist-info/METADATA";
+    place.write(info, "Name: vllm\n");
+    let run =
+        "python3 -m verl.trainer.main_ppo data.train_batch_size=64 actor_rollout_ref.rollout.n=8";
+    let script = |lines: &str| format!("#!/bin/bash\n#SBATCH --gres=gpu:1\n{lines}{run}\n");
+    place.write("job.slurm", &script("source env/bin/activate\n"));
+    place.write("other.slurm", &script(""));
+    place.write("leak.err", LEAK);
+    let plan = |script: &str| place.run(&["plan", "--after", "leak.err", script]);
+    plan("job.slurm").says(&["vllm-n-above-1 (vllm 0.7.3: "]);
+    let other = plan("other.slurm");
+    assert!(!other.told().contains("vllm-n-above-1"), "{}", other.told());
+}
+
+/// The log says the version, the project's file what else must hold.
+#[test]
+fn no_rung_is_taken_that_cannot_help_against_a_bug_that_is_certain() {
+    let place = Place::with(
+        "preset: verl-grpo\nknobs: { train_batch_size: 256, ppo_mini_batch_size: 256, n_gpus_per_node: 4, train_files: a, val_files: b, model.path: m, rollout.n: 8 }\n",
+    );
+    let died = |version: &str| format!("vllm=={version}\n{LEAK}");
+    place.write("leak.err", &died("0.7.3"));
+    place.write("none.err", &died("0.9.1"));
+    let plan = |log: &str, more: &[&str]| {
+        place
+            .run(&[&["plan", "--json", "--after", log], more].concat())
+            .ends(0)
+            .json()
+    };
+    let why = |plan: &serde_json::Value| {
+        let skipped = plan["skipped"].as_array().unwrap();
+        let rung = skipped
+            .iter()
+            .find(|s| s["rung"] == "smaller-train-batch-for-the-host");
+        rung.and_then(|s| s["reason"].as_str()).map(str::to_owned)
+    };
+    let reason = "cannot help against vllm-n-above-1, a bug of vllm 0.7.3 (https://github.com/vllm-project/vllm/pull/14326)";
+    assert_eq!(why(&plan("leak.err", &[])).as_deref(), Some(reason));
+    // One answer for each prompt, or another version: it is not that.
+    assert_eq!(why(&plan("leak.err", &["--set", "rollout.n=1"])), None);
+    assert_eq!(why(&plan("none.err", &[])), None);
+    let told = place.run(&["plan", "--after", "leak.err"]);
+    told.says(&["vllm-n-above-1 (vllm 0.7.3: ", "more memory only delays it"]);
+}

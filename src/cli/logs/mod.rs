@@ -8,9 +8,10 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::print::Failure;
-use crate::core::diagnose::{Incident, ProgressPattern, Scanner, UserSignature};
+use crate::core::diagnose::{Incident, ProgressPattern, Scanner, UserSignature, Versions};
 use crate::core::job::JobStatus;
 use crate::core::supervise::LogEnd;
+use crate::io::library::bugs;
 
 pub use around::around;
 pub use targets::{meant, paired};
@@ -25,7 +26,7 @@ const PAGE: usize = 4096;
 pub const STDIN: &str = "-";
 
 /// Logs that are judged together, with what a scheduler says about their job.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Group {
     /// The files; `-` is standard input.
     pub files: Vec<PathBuf>,
@@ -35,6 +36,8 @@ pub struct Group {
     pub status: Option<JobStatus>,
     /// How its program prints progress.
     progress: Vec<ProgressPattern>,
+    /// Versions of packages that are installed where it ran.
+    pub installed: Versions,
     /// Where the present part of the job begins in the files.
     starts: Vec<LogEnd>,
 }
@@ -50,7 +53,8 @@ impl Group {
 
     /// Reads the files and judges them together.
     pub fn diagnose(&self, signatures: &[UserSignature]) -> Result<Incident, Failure> {
-        let mut scanner = Scanner::new(&self.progress).knowing(signatures);
+        let scanner = Scanner::new(&self.progress).knowing(signatures);
+        let mut scanner = scanner.knowing_bugs(bugs, self.installed.clone());
         let of_a_job = self.attempt.is_some() || self.status.is_some();
         let mut notes = Vec::new();
         let mut bytes = 0;

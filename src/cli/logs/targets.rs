@@ -46,7 +46,8 @@ fn is_job_id(text: &str) -> bool {
 fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
     let history = &stored.history;
     let request = runs::request(&stored.folder);
-    let progress = request.map(|r| r.progress()).unwrap_or_default();
+    let of_program = request.map(|r| (r.progress(), r.installed()));
+    let (progress, installed) = of_program.unwrap_or_default();
     let whole = history.run == wanted;
     let meant = |a: &&Attempt| whole || a.job.as_ref().is_some_and(|j| j.id.0 == wanted);
     let group = |a: &Attempt| Group {
@@ -54,6 +55,7 @@ fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
         attempt: Some((history.run.clone(), a.number)),
         status: a.status.clone(),
         progress: progress.clone(),
+        installed: installed.clone(),
         starts: a.log_starts.clone(),
     };
     history.attempts.iter().filter(meant).map(group).collect()

@@ -38,6 +38,7 @@ pub fn request(
     let version = given.map(|g| g.text).or_else(|| told.version());
     let of_project = load::named(project, "preset", None)?;
     let same = of_project.as_deref() == Some(file.preset.as_str());
+    let installed = version::packages_of(&file, &told, &adoption, read);
     let preset = adopt::assemble(file, parsed, version.as_deref())?;
     let cluster = load::named(project, "cluster", flags.cluster.as_deref())?;
     let profile = load::profile(project, Shelf::Clusters, "cluster", cluster.as_deref())?;
@@ -63,6 +64,7 @@ pub fn request(
         version,
     };
     let inputs = Inputs {
+        installed,
         ladder: ladder.into(),
         templates,
         scripts: Some(Scripts {

@@ -4,6 +4,7 @@ use super::read::{Read, text_of};
 use crate::core::adopt::version::{
     Known, MAX_LOG, Told, Tree, environments, files, in_log, in_scripts, in_tree, installed, trees,
 };
+use crate::core::diagnose::Versions;
 use crate::core::patch::Adoption;
 use crate::core::recipe::{Framework, PresetFile};
 use crate::io::installed::packages;
@@ -41,6 +42,26 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
         told.extend(in_log(framework, &text, &path.display().to_string()));
     }
     Known::of(file, &told)
+}
+
+/// What is installed in the environments that the script takes over, and the version of its framework where that is known.
+pub fn packages_of(
+    file: &PresetFile,
+    known: &Known,
+    adoption: &Adoption<'_>,
+    read: &Read,
+) -> Versions {
+    let mut versions = Versions::default();
+    let framework = file.framework.as_ref().and_then(|f| f.packages.first());
+    if let (Known::One(told, _) | Known::Foreign(told, _), Some(package)) = (known, framework) {
+        versions.tell(package, &told.number.to_string());
+    }
+    for environment in environments(&adoption.reading, &read.submission) {
+        for (_, names) in packages(&read.workdir.join(environment)) {
+            versions.or(&Versions::installed(&names));
+        }
+    }
+    versions
 }
 
 /// What a source tree says, where one of the framework's packages lies in it.

@@ -8,7 +8,9 @@ use super::explanation::with_patch;
 use super::memory_bar::memory_bar;
 use super::run_view::evidence;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
-use crate::core::diagnose::{Class, Evidence, EvidenceRole, Frame, Incident, Tri, sanitize};
+use crate::core::diagnose::{
+    Class, Evidence, EvidenceRole, Frame, Incident, KnownBug, Tri, sanitize,
+};
 use crate::core::job::{ExitStatus, JobStatus};
 use crate::core::supervise::Explanation;
 use crate::core::units::Bytes;
@@ -58,6 +60,7 @@ pub struct IncidentView {
     progress_line: Option<String>,
     exit: Option<ExitStatus>,
     last_lines: Vec<String>,
+    known_bugs: Vec<KnownBug>,
     helps: Vec<String>,
     worse: Vec<String>,
     evidence: Vec<Evidence>,
@@ -104,6 +107,7 @@ impl IncidentView {
             progress_line: i.progress_line.clone(),
             exit: i.exit,
             last_lines: i.last_lines.clone(),
+            known_bugs: i.known_bugs.clone(),
             helps: i.helps.clone(),
             worse: i.worse.clone(),
             evidence: i.evidence.clone(),
@@ -132,6 +136,10 @@ impl IncidentView {
         for (i, text) in self.last_lines.iter().enumerate() {
             let name = if i == 0 { "ends with" } else { "" };
             line(&mut out, name, &Paint(DIM, &clipped(text)).to_string());
+        }
+        for bug in &self.known_bugs {
+            line(&mut out, "bug", &bug.sentence());
+            line(&mut out, "", &bug.remedy());
         }
         for (name, texts) in [
             ("helps", &self.helps),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use super::lines::rung;
+use super::lines::{bugs, rung};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::measure::Quantity;
 use crate::core::render::shell_word;
@@ -144,11 +144,15 @@ fn ended(tried: &Tried) -> String {
         (0, code) => format!("exit code {code}"),
         (signal, _) => format!("signal {signal}"),
     };
-    format!(
+    let mut text = format!(
         "attempt {number}  {} ({how}){}",
         Paint(BAD, &incident.headline()),
         memory(tried)
-    )
+    );
+    for line in bugs(incident) {
+        text.push_str(&format!("\n           {line}"));
+    }
+    text
 }
 
 /// The memory of an attempt: its peak by NVML, and what the program prints of itself.

@@ -149,3 +149,15 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
         None => format!("run {name}; next: oomctl watch {name}"),
     }
 }
+
+/// The bugs that an incident is, or may be, each with what helps.
+pub fn bugs(incident: &Incident) -> Vec<String> {
+    let told = incident.known_bugs.iter();
+    told.flat_map(|bug| {
+        [
+            format!("bug        {}", bug.sentence()),
+            format!("           {}", bug.remedy()),
+        ]
+    })
+    .collect()
+}

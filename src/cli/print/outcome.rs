@@ -108,7 +108,9 @@ fn is_taken_over(history: &History) -> bool {
 /// What a person should change, where no rung does it.
 fn by_hand(history: &History) -> Option<String> {
     let incident = history.attempt()?.incident.as_ref()?;
-    let helps = &incident.helps;
+    let bugs = incident.known_bugs.iter().filter(|bug| bug.certain);
+    let helps = bugs.map(|bug| bug.workaround.clone());
+    let helps: Vec<String> = helps.chain(incident.helps.iter().cloned()).collect();
     (!helps.is_empty()).then(|| format!("change by hand: {}", helps.join("; ")))
 }
 

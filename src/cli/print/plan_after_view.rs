@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::explanation::with_patch;
+use super::lines::bugs;
 use super::outcome::{cannot_fit, expectation, smallest_request};
 use super::rung_view::{Memory, Row, Rung, before, table};
 use super::style::{DIM, Paint};
@@ -71,6 +72,9 @@ impl View {
         let whose = self.attempt.as_ref();
         let whose = whose.map(|a| format!("{a}: ")).unwrap_or_default();
         let mut out = format!("After: {whose}{}\n", self.incident.headline());
+        for line in bugs(&self.incident) {
+            let _ = writeln!(out, "  {line}");
+        }
         for (i, rung) in self.steps.iter().enumerate() {
             let (title, effect) = (&rung.step.title, rung.step.effect.describe());
             let _ = writeln!(out, "\n  {}  {title} ({effect})", rung.name());

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
 use super::kept::Kept;
-use super::lines::{dependent, hangs, is_news, rung, steered, wrap};
+use super::lines::{bugs, dependent, hangs, is_news, rung, steered, wrap};
 use super::measured;
 use super::outcome::{expectation, reason};
 use super::run_view::{evidence, total};
@@ -384,6 +384,9 @@ fn died(attempt: u32, incident: &Incident) -> String {
     let mut text = format!("attempt {attempt}  {}", Paint(BAD, &incident.headline()));
     for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
         text.push_str(&format!("\n           {}", evidence(line)));
+    }
+    for line in bugs(incident) {
+        text.push_str(&format!("\n           {line}"));
     }
     for line in &incident.last_lines {
         let shown = format!("| {line}");

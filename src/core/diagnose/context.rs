@@ -1,10 +1,12 @@
 //! What stands around a message: the traceback of the one who printed it, and what was going on.
 
+use std::collections::VecDeque;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 
+use super::clean::clip;
 use super::frame::{Frame, Shape};
 use super::phase::{self, Found};
 use super::prefix::{Line, Printer};
@@ -12,6 +14,9 @@ use super::replicas;
 
 /// Frames of one traceback that are remembered, the heaviest of a longer one included.
 const FRAMES: usize = 48;
+
+/// Frames of one traceback whose places are remembered, the innermost.
+const TRACE: usize = 24;
 
 /// Printers (ranks, Ray actors) of one file that are told apart; the least recent is forgotten.
 const PRINTERS: usize = 64;
@@ -53,6 +58,9 @@ pub(crate) struct Stream {
     /// The innermost frame, and the innermost of the user's own code.
     innermost: Option<Frame>,
     users: Option<Frame>,
+    /// The latest frames, as `path/file.py:function`.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    trace: VecDeque<String>,
     /// A frame of [`super::replicas`] stands in the traceback.
     #[serde(default)]
     replicas: bool,
@@ -71,6 +79,7 @@ impl Stream {
         if holds(&HEAD) {
             if !self.chained {
                 self.frames.clear();
+                self.trace.clear();
             }
             (self.innermost, self.users) = (None, None);
             self.replicas = false;
@@ -110,9 +119,15 @@ impl Stream {
     fn frame(&mut self, line: &Line, body: &str, frame: Frame, shape: Shape) {
         if line.number > self.latest + STALE_LINES {
             self.frames.clear();
+            self.trace.clear();
             (self.innermost, self.users) = (None, None);
             self.replicas = false;
         }
+        if self.trace.len() == TRACE {
+            self.trace.pop_front();
+        }
+        self.trace
+            .push_back(clip(&format!("{}:{}", frame.file, frame.function)));
         self.replicas |= replicas::in_frame(&frame);
         self.leave_the_optimizer(&frame.canonical());
         // A frame and its source can be glued into one line.
@@ -176,6 +191,12 @@ impl Stream {
         (number <= self.latest + STALE_LINES)
             .then(|| self.users.as_ref().or(self.innermost.as_ref()))
             .flatten()
+    }
+
+    /// The frames of the traceback that ends on line `number`, the outermost first.
+    pub(crate) fn trace(&self, number: u64) -> Vec<String> {
+        let near = number <= self.latest + STALE_LINES;
+        self.trace.iter().filter(|_| near).cloned().collect()
     }
 
     /// Does one process drive several GPUs, by the frames around line `number`?

@@ -57,6 +57,9 @@ pub(crate) struct Event {
     pub ambient: Option<Found>,
     /// Where the program was.
     pub frame: Option<Frame>,
+    /// The innermost frames of its traceback, as `path/file.py:function`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<String>,
     /// It is the last line of a traceback.
     pub in_traceback: bool,
     /// The frames are those of one process that drives several GPUs.
@@ -111,6 +114,7 @@ impl Event {
             phase: None,
             ambient: None,
             frame: None,
+            trace: Vec::new(),
             in_traceback: false,
             replicas: false,
             user: None,

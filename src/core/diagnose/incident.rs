@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::bugs::KnownBug;
 use super::frame::Frame;
 use crate::core::job::ExitStatus;
 use crate::core::units::Bytes;
@@ -184,6 +185,9 @@ pub struct Incident {
     /// The last lines of the log, where no signature tells why it ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
+    /// Bugs of a version that it is, or may be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known_bugs: Vec<KnownBug>,
     /// What helps, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub helps: Vec<String>,
@@ -231,6 +235,7 @@ impl Incident {
             progress_line: None,
             exit: None,
             last_lines: Vec::new(),
+            known_bugs: Vec::new(),
             helps: Vec::new(),
             worse: Vec::new(),
             evidence: Vec::new(),

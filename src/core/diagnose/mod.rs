@@ -9,6 +9,7 @@
 
 mod advice;
 mod ascii;
+mod bugs;
 mod clean;
 mod context;
 mod event;
@@ -42,6 +43,9 @@ mod verdict;
 mod stories;
 
 pub use advice::{Advice, Remedy, remedies};
+pub use bugs::{
+    Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
+};
 pub use clean::sanitize;
 pub use frame::Frame;
 pub use incident::{Class, Evidence, EvidenceRole, Incident, Progress, Tri};

@@ -83,6 +83,7 @@ impl<'f> Cursor<'f> {
 
 impl Sink for Pass<'_> {
     fn block(&mut self, block: Block<'_>) -> u64 {
+        self.text.versions.take(block.bytes, block.offset);
         #[cfg(test)]
         if self.naive {
             return self.every_line(block);

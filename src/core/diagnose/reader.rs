@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::bugs::Versions;
 use super::clean::sanitize;
 use super::context::{Context, Part};
 use super::events::{Event, Events};
@@ -44,6 +45,8 @@ pub(super) struct SourceText {
     pub(super) unfinished: Option<Box<Event>>,
     /// The latest line that only says that something went wrong.
     pub(super) said: Option<Box<Event>>,
+    #[serde(default)]
+    pub(super) versions: Versions,
 }
 
 /// A message whose first line holds a literal and whose pattern may match when the next are joined.
@@ -334,6 +337,7 @@ impl Reader<'_> {
         let around = self.text.context.stream(line.printer).and_then(|stream| {
             event.in_traceback = std::mem::take(&mut stream.open);
             event.frame = stream.place(line.number).cloned();
+            event.trace = stream.trace(line.number);
             event.replicas = stream.is_of_replicas(line.number);
             stream.phase(line.number)
         });

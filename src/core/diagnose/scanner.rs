@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::job::JobStatus;
 
+use super::bugs::{Bugs, Versions};
 use super::clean::{clip, sanitize};
 use super::events::{Event, Events};
-use super::incident::{Incident, Progress};
+use super::incident::{Class, Incident, Progress};
 use super::lines::Splitter;
 use super::pass::Pass;
 use super::prefix::body_of;
@@ -61,6 +62,12 @@ pub struct Scanner {
     pub(super) ours: Ours,
     #[serde(skip)]
     table: UserTable,
+    /// What is known of bugs; asked for only where an attempt died of memory.
+    #[serde(skip)]
+    bugs: Option<fn() -> &'static Bugs>,
+    /// Versions of packages in the environment of the job.
+    #[serde(skip)]
+    installed: Versions,
     /// Reused from block to block.
     #[serde(skip)]
     found: Found,
@@ -106,6 +113,8 @@ impl Scanner {
             events: Events::default(),
             ours: Ours::default(),
             table: UserTable::default(),
+            bugs: None,
+            installed: Versions::default(),
             found: Found::default(),
             #[cfg(test)]
             naive: false,
@@ -117,6 +126,13 @@ impl Scanner {
     #[must_use]
     pub fn knowing(mut self, signatures: &[UserSignature]) -> Self {
         self.table = UserTable::new(signatures);
+        self
+    }
+
+    /// The same with tables of bugs, and the versions of packages that are installed where the job runs.
+    #[must_use]
+    pub fn knowing_bugs(mut self, bugs: fn() -> &'static Bugs, installed: Versions) -> Self {
+        (self.bugs, self.installed) = (Some(bugs), installed);
         self
     }
 
@@ -202,7 +218,7 @@ impl Scanner {
             steps_after_incident: root
                 .and_then(|event| event.step)
                 .map_or(0, |step| finished.saturating_sub(step)),
-            incident: root.map(|event| verdict::describe(&findings, event)),
+            incident: root.map(|event| self.naming_bugs(verdict::describe(&findings, event))),
             progress: findings.progress,
         }
     }
@@ -210,7 +226,27 @@ impl Scanner {
     /// Why the attempt ended: the text joined with what the scheduler says, where it is known.
     #[must_use]
     pub fn verdict(&self, job: Option<&JobStatus>) -> Incident {
-        verdict::judge(self.findings(), job)
+        self.naming_bugs(verdict::judge(self.findings(), job))
+    }
+
+    /// An incident with the bugs that it is, or may be.
+    fn naming_bugs(&self, mut incident: Incident) -> Incident {
+        let Some(bugs) = self.bugs.filter(|_| incident.class != Class::NotOom) else {
+            return incident;
+        };
+        let mut versions = Versions::default();
+        for source in &self.sources {
+            versions.and(&source.text.versions);
+        }
+        versions.or(&self.installed);
+        let root = incident.evidence.first();
+        let mut events = self.events.iter();
+        let event = root.and_then(|root| {
+            events.find(|e| e.offset == root.offset && self.sources[e.source].name == root.file)
+        });
+        let trace = event.map_or(&[][..], |event| &event.trace);
+        incident.known_bugs = bugs().of(&incident, trace, &versions);
+        incident
     }
 
     fn findings(&self) -> Findings<'_> {

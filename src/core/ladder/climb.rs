@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use minijinja::Value as Jinja;
 
 use super::acts::Acts;
+use super::bug;
 use super::decision::{Change, Decision, Skipped, Step};
 use super::incident::{self, Failure};
 use super::kept;
@@ -76,7 +77,8 @@ pub(super) fn climb_in(
     let acts = Acts::new(workshop, footing, &look.shape, failure);
     let remedies = &failure.remedies;
     let mut skipped = remedies.without_rung(footing.preset, footing.ladder);
-    for rung in remedies.order(footing.preset, footing.ladder) {
+    let rungs = remedies.order(footing.preset, footing.ladder);
+    for rung in bug::first(footing.preset, rungs, &failure.bugs) {
         let seen = View {
             footing,
             workshop,

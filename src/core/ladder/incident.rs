@@ -2,9 +2,10 @@
 
 use minijinja::Value as Jinja;
 
+use super::bug;
 use super::evidence::fatal_phases;
 use super::remedies::Remedies;
-use crate::core::diagnose::{Class, Incident};
+use crate::core::diagnose::{Class, Incident, KnownBug};
 use crate::core::memory::Phase;
 use crate::core::recipe::{Knob, Preset, Problem, Recipe, RungSpec, Shaper, expr::Scope, nearest};
 
@@ -33,6 +34,8 @@ const PHASES: [&str; 17] = [
 pub(super) struct Failure {
     /// What kind it is; without one the ladder answers a failure of the GPU.
     pub class: Class,
+    /// Bugs that it certainly is.
+    pub bugs: Vec<KnownBug>,
     /// What it names as its remedy.
     pub remedies: Remedies,
     /// The memory model's phases in which it failed; none where the text did not tell.
@@ -51,6 +54,7 @@ impl Failure {
     pub fn of(incident: Option<&Incident>) -> Self {
         Self {
             class: incident.map_or(Class::GpuOom, |i| i.class),
+            bugs: bug::certain(incident),
             remedies: Remedies::of(incident),
             fatal: incident.map_or(&[], fatal_phases),
             phase: incident.map_or_else(String::new, phase),
@@ -177,13 +181,16 @@ pub(super) fn objection(
         Some(Err(what)) => return Some(what),
         _ => {}
     }
-    rung.useless
-        .iter()
-        .find_map(|u| match holds(&u.when, useless_for) {
-            Ok(true) => Some(u.because.clone()),
-            Ok(false) => None,
-            Err(what) => Some(what),
-        })
+    let in_vain = bug::objection(shaper.preset(), rung, &useless_for.bugs);
+    in_vain.or_else(|| {
+        rung.useless
+            .iter()
+            .find_map(|u| match holds(&u.when, useless_for) {
+                Ok(true) => Some(u.because.clone()),
+                Ok(false) => None,
+                Err(what) => Some(what),
+            })
+    })
 }
 
 /// The same where knobs may be not known: the answer must be one for every value that they may have.

@@ -5,6 +5,7 @@
 
 mod acts;
 mod ascend;
+mod bug;
 mod climb;
 mod cost;
 mod decision;
@@ -40,6 +41,7 @@ mod tune;
 mod workshop;
 
 pub use ascend::{Outlook, Past, Tried, ascend};
+pub use bug::settle;
 pub use climb::{Footing, Policy, climb};
 pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};

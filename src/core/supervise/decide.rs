@@ -138,9 +138,11 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
                 attempt: number,
                 measured: Box::new(measured.clone()),
             });
+            let mut incident = incident.clone();
+            run.intent.settle(&run.history.rungs(), &mut incident);
             let diagnosed = Fact::Diagnosed {
                 attempt: number,
-                incident: incident.clone(),
+                incident,
                 progress: progress.clone(),
             };
             peaks.into_iter().chain([diagnosed]).collect()

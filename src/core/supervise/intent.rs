@@ -8,8 +8,8 @@ use super::checkpoint::{Listing, Resumption, Shelf};
 use super::news::Notices;
 use super::ready::{Request, Resources};
 use super::request::{Limits, Supervision};
-use crate::core::diagnose::{Incident, ProgressPattern, UserSignature};
-use crate::core::ladder::{Decision, Past};
+use crate::core::diagnose::{Incident, ProgressPattern, UserSignature, Versions};
+use crate::core::ladder::{Decision, Past, settle};
 use crate::core::learn::{Entry, Job, Memory, Rung};
 use crate::core::measure::FigurePattern;
 use crate::core::memory::Replicas;
@@ -85,6 +85,14 @@ pub trait Intent {
     fn signatures(&self) -> &[UserSignature] {
         &[]
     }
+
+    /// Versions of packages that are installed where its jobs run, as far as they could be read.
+    fn installed(&self) -> Versions {
+        Versions::default()
+    }
+
+    /// Asks the configuration with these rungs which of an incident's bugs it can have.
+    fn settle(&self, _rungs: &[Layer], _incident: &mut Incident) {}
 
     /// What answers an incident of attempt number `attempt`, after what is known of it and of those before.
     ///
@@ -221,6 +229,14 @@ impl Intent for Request {
 
     fn signatures(&self) -> &[UserSignature] {
         &self.inputs().signatures
+    }
+
+    fn settle(&self, rungs: &[Layer], incident: &mut Incident) {
+        settle(&self.footing(rungs, 1), incident);
+    }
+
+    fn installed(&self) -> Versions {
+        self.inputs().installed.clone()
     }
 
     fn climb(

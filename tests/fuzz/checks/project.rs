@@ -213,6 +213,7 @@ fn project(framework: &Framework, document: &Document) {
         project: "/w".to_owned(),
         sbatch: Vec::new(),
         signatures: Vec::new(),
+        installed: oomctl::core::diagnose::Versions::default(),
         command: Vec::new(),
         notices: None,
         probe: None,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Near, Number, Told};
+use super::{Near, Told};
+use crate::core::diagnose::{Number, same_package};
 use crate::core::patch::{COMMAND_LINE, Reading, SCRIPT, Submission};
 use crate::core::recipe::Framework;
 
@@ -89,12 +90,6 @@ pub fn installed(framework: &Framework, names: &[String], folder: &str) -> Vec<T
         })
     });
     told.collect()
-}
-
-/// Whether two names are those of one package, as PEP 503 has it.
-pub(super) fn same_package(one: &str, other: &str) -> bool {
-    let plain = |name: &str| name.replace(['_', '.'], "-").to_ascii_lowercase();
-    plain(one) == plain(other)
 }
 
 /// The folders of Python environments that the scripts take over, or start programs of; or else those in which the job

@@ -3,8 +3,8 @@
 //! Source: "sys.path" and "The initialization of the sys.path module search path" of Python 3.14's documentation: the folder of
 //! the script, or with `-m` and `-c` the current one, then `PYTHONPATH`, then what is installed.
 
-use super::named::same_package;
-use super::{Near, Number, Told};
+use super::{Near, Told};
+use crate::core::diagnose::{Number, same_package};
 use crate::core::patch::settings::Format;
 use crate::core::patch::{Adoption, Call, Target, folder_of_file, joined};
 

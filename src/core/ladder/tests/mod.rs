@@ -1,5 +1,6 @@
 //! The ladder on a small framework of its own: names, rules and rungs are all made up here.
 
+mod bugs;
 mod predict;
 mod search;
 mod shipped;

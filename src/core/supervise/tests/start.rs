@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::double::at;
 use crate::core::config::{from_flags, parse_preset};
+use crate::core::diagnose::Versions;
 use crate::core::ladder::{Decision, Policy};
 use crate::core::learn::{End, Entry, Memory, Rung};
 use crate::core::measure::Measured;
@@ -93,6 +94,7 @@ pub(crate) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         notices: None,
         probe: None,
         signatures: Vec::new(),
+        installed: Versions::default(),
     };
     Request::new(inputs).unwrap()
 }
