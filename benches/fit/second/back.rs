@@ -92,7 +92,9 @@ impl<M: Memory> Layer<'_, M> {
         self.weight(3, weights)?;
         let [query, key, value] = self.scores_back(out)?;
         let query = self.rotate_back(query, e.query)?;
+        let query = self.head_norm_back(query, e.query, [Slot::QueryWide, Slot::QueryHalf])?;
         let key = self.rotate_back(key, e.key)?;
+        let key = self.head_norm_back(key, e.key, [Slot::KeyWide, Slot::KeyHalf])?;
         let sum = self.half(e.hidden)?;
         self.weight(2, weights)?;
         self.give([value]);
@@ -103,6 +105,20 @@ impl<M: Memory> Layer<'_, M> {
         }
         self.drop_saved(&[Slot::Norm1Out]);
         Ok(sum)
+    }
+
+    fn head_norm_back(&mut self, out: Piece, elements: u64, slots: [Slot; 2]) -> Step<Piece> {
+        if !self.extent.head_norms {
+            return Ok(out);
+        }
+        let wide = self.full(elements)?;
+        self.give([out]);
+        let scaled = self.full(elements)?;
+        self.give([wide]);
+        self.drop_saved(&slots);
+        let input = self.half(elements)?;
+        self.give([scaled]);
+        Ok(input)
     }
 
     /// Gradients of queries, keys and values.

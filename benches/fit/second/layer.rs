@@ -34,6 +34,8 @@ pub struct Extent {
     pub attention: Attention,
     /// Norms and MLP of fused kernels.
     pub fused: bool,
+    /// Queries and keys are normed, head by head.
+    pub head_norms: bool,
     /// Elements of the weights: query, key, value, out, gate, up, down.
     pub weights: [u64; 7],
     /// What dropout or adapters of a fork keep beside it, in elements.
@@ -48,6 +50,10 @@ pub enum Slot {
     Norm1Stat,
     Norm1Half,
     Norm1Out,
+    QueryWide,
+    QueryHalf,
+    KeyWide,
+    KeyHalf,
     Query,
     Key,
     Value,
@@ -130,6 +136,8 @@ impl<M: Memory> Layer<'_, M> {
         let normed = self.norm(FIRST)?;
         let (query, key, value) = (self.half(e.query)?, self.half(e.key)?, self.half(e.key)?);
         self.done(Slot::Norm1Out, normed);
+        let query = self.head_norm(query, e.query, [Slot::QueryWide, Slot::QueryHalf])?;
+        let key = self.head_norm(key, e.key, [Slot::KeyWide, Slot::KeyHalf])?;
         let turned = [self.rotate(e.query)?, self.rotate(e.key)?];
         self.give([query, key]);
         let context = self.attend(turned, value)?;
@@ -173,6 +181,22 @@ impl<M: Memory> Layer<'_, M> {
         self.give([scaled]);
         let out = self.half(e.hidden)?;
         self.done(half, narrow);
+        Ok(out)
+    }
+
+    /// The norm of queries or keys, where a model has it.
+    fn head_norm(&mut self, raw: Piece, elements: u64, slots: [Slot; 2]) -> Step<Piece> {
+        if !self.extent.head_norms {
+            return Ok(raw);
+        }
+        let upcast = self.full(elements)?;
+        let scaled = self.full(elements)?;
+        self.give([raw]);
+        self.done(slots[0], upcast);
+        let narrow = self.half(elements)?;
+        self.give([scaled]);
+        let out = self.half(elements)?;
+        self.done(slots[1], narrow);
         Ok(out)
     }
 

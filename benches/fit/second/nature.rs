@@ -1,6 +1,6 @@
 //! What is true of a job and stands in no configuration: code paths, lengths, what others hold.
 //!
-//! Ranges are those of published figures: CUDA contexts of 0.47 to 1.78 GiB and 1.45 GiB for
+//! Ranges are those of published figures: CUDA contexts of 0.47 to 1.78 GiB and about 1.5 GB for
 //! torch.distributed (stas00/ml-engineering: training/performance), what vLLM holds outside PyTorch, 1.79 GiB
 //! on one GPU (vllm-project/vllm#10511). Chances are this bench's own.
 
@@ -110,7 +110,7 @@ impl Nature {
             } else {
                 rng.between(0.95, 1.78)
             }),
-            nccl: (gib(rng.between(0.5, 1.45)), gib(rng.between(0.1, 0.5))),
+            nccl: (gib(rng.between(0.6, 1.9)), gib(rng.between(0.1, 0.5))),
             workspace: if card_gib > 70.0 { 32 << 20 } else { 8_519_680 },
             attention: if old || rng.chance(0.2) {
                 Attention::Sdpa

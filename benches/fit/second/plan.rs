@@ -117,6 +117,20 @@ impl Plan<'_> {
         }
     }
 
+    /// Micro batches between two steps of the optimizer.
+    pub fn micro_batches(&self) -> u64 {
+        let s = self.setup;
+        if !self.is_rl() {
+            return s.accumulation.unwrap_or(1);
+        }
+        let all = self.sequences(Pass::Update);
+        if s.dynamic {
+            let room = (s.budget * s.sequence_parallel) as f64;
+            return (self.mean() * all as f64 / room).ceil().max(1.0) as u64;
+        }
+        all.div_ceil(s.micro.max(1))
+    }
+
     /// A usual micro batch and the fullest, in that order.
     pub fn batches(&self, pass: Pass) -> [Batch; 2] {
         let s = self.setup;
@@ -215,6 +229,7 @@ impl Plan<'_> {
             scores: m.heads * tokens * whole.div_ceil(batch.sequences),
             attention: self.attention(),
             fused: n.fused,
+            head_norms: m.name.contains("Qwen3"),
             weights: self.weights(),
             extra,
         }

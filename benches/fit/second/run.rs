@@ -143,9 +143,12 @@ impl<'a> Site<'a> {
                 weights: true,
                 states,
             })?;
-            for batch in self.plan.batches(Pass::Update) {
-                trainer.micro_batch(batch)?;
+            let [usual, fullest] = self.plan.batches(Pass::Update);
+            trainer.micro_batch(usual)?;
+            if self.plan.micro_batches() == 1 {
+                trainer.zero();
             }
+            trainer.micro_batch(fullest)?;
             let passes = trainer.memory.most();
             trainer.optimizer(!states)?;
             Ok((passes, trainer.memory.most()))
@@ -317,10 +320,10 @@ impl<'a> Site<'a> {
             ..self.plan
         };
         let site = Site { plan, ..*self };
-        if self.plan.is_rl() {
-            if let Ok(used) = site.engine().start() {
-                note(&mut seen, Phase::EngineStart, used);
-            }
+        if self.plan.is_rl()
+            && let Ok(used) = site.engine().start()
+        {
+            note(&mut seen, Phase::EngineStart, used);
         }
         let _ = site.step(true, &mut seen);
         let _ = site.checkpoint(&mut seen);

@@ -32,7 +32,9 @@ pub struct Trainer<'p, M> {
     pub place: Place,
     /// The last layer's buffer of the reduction.
     reducing: Option<Piece>,
-    /// Gradients are there.
+    /// Gradients that stay for the step.
+    gradients: Vec<Piece>,
+    /// They are there from an earlier micro batch.
     accumulating: bool,
     /// Weights in 16 bits, as autocast keeps them for a replicated program.
     casts: Vec<Piece>,
@@ -45,6 +47,7 @@ impl<'p, M: Memory> Trainer<'p, M> {
             memory,
             place: Place::Start,
             reducing: None,
+            gradients: Vec::new(),
             accumulating: false,
             casts: Vec::new(),
         }
@@ -302,9 +305,10 @@ impl<'p, M: Memory> Trainer<'p, M> {
                 let wide = self.take(elements * width)?;
                 self.give_all([wide]);
             } else {
-                self.take(elements * width)?;
+                self.keep(elements * width)?;
+                // Buckets are made once; they stay, as these do until the gradients go.
                 if !plan.nature.bucket_views && plan.ranks() > 1 {
-                    self.take(elements * width)?;
+                    self.keep(elements * width)?;
                 }
             }
             self.give_all(weights);
@@ -317,6 +321,8 @@ impl<'p, M: Memory> Trainer<'p, M> {
         if whole {
             if self.accumulating {
                 self.give_all([flat]);
+            } else {
+                self.gradients.push(flat);
             }
             return Ok(());
         }
@@ -331,8 +337,10 @@ impl<'p, M: Memory> Trainer<'p, M> {
             self.land(elements, share, width)?;
         } else {
             let own = self.take(elements * width)?;
-            if self.accumulating {
+            if self.accumulating || plan.setup.offload_policy {
                 self.give_all([own]);
+            } else {
+                self.gradients.push(own);
             }
         }
         Ok(())
@@ -343,10 +351,25 @@ impl<'p, M: Memory> Trainer<'p, M> {
         if self.accumulating || self.plan.setup.offload_policy {
             self.give_all([share]);
         } else if width != 4 {
-            self.take(self.share(elements) * width)?;
+            self.keep(self.share(elements) * width)?;
             self.give_all([share]);
+        } else {
+            self.gradients.push(share);
         }
         Ok(())
+    }
+
+    fn keep(&mut self, bytes: u64) -> Step<()> {
+        let piece = self.take(bytes)?;
+        self.gradients.push(piece);
+        Ok(())
+    }
+
+    /// zero_grad(set_to_none=True).
+    pub fn zero(&mut self) {
+        let gradients = std::mem::take(&mut self.gradients);
+        self.give_all(gradients);
+        self.accumulating = false;
     }
 
     /// Adam's step; without states before it, it makes them.
