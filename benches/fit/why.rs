@@ -28,7 +28,7 @@ fn parts(phase: Phase) -> &'static [memory::Phase] {
     match phase {
         Phase::Load => &[memory::Phase::Load],
         Phase::EngineStart | Phase::Cache | Phase::Graphs => &[memory::Phase::Rollout],
-        Phase::WakeUp => &[memory::Phase::WakeUp],
+        Phase::WakeUp => &[memory::Phase::WakeUp, memory::Phase::Rollout],
         Phase::OldLogprob => &[memory::Phase::OldLogprob],
         Phase::RefLogprob => &[memory::Phase::RefLogprob],
         Phase::ActorUpdate | Phase::Forward | Phase::Backward => {
@@ -81,6 +81,7 @@ pub fn reason(case: &Case, stacks: &Stacks, row: &Row) -> Option<(String, String
         .copied()
         .find(|b| b.phase == second || (same(b.phase) && same(second)));
     let how = match belief {
+        _ if kind == "host_oom" => "host memory".to_owned(),
         None => "no estimate of it".to_owned(),
         Some(b) if b.truth <= row.card_gib => "whole it would fit: pieces".to_owned(),
         Some(b) if b.high < b.truth => "above the model's interval".to_owned(),
