@@ -89,6 +89,7 @@ impl Policy for Climb {
             preset: &case.stack.preset,
             ladder: &ladder,
             policy: self.policy,
+            whole_rungs: false,
             cluster: case.cluster,
             cluster_name: Some("bench"),
             templates: &case.stack.templates,

@@ -57,14 +57,26 @@ fn policy(flags: &Configuration, doc: &Document) -> Result<(Policy, Option<Given
 
 /// One rung at a time: flag or project file.
 fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, Failure> {
-    let Some(given) = doc.text("one_rung")?.filter(|_| !flags.one_rung) else {
-        return Ok(flags.one_rung);
+    match flags.one_rung {
+        true => Ok(true),
+        false => switch(doc, "one_rung", "one rung at a time"),
+    }
+}
+
+/// Every move of a rung, whether it helps or not: the project file.
+pub fn whole_rungs(doc: &Document) -> Result<bool, Failure> {
+    switch(doc, "whole_rungs", "every move of a rung")
+}
+
+fn switch(doc: &Document, key: &str, what: &str) -> Result<bool, Failure> {
+    let Some(given) = doc.text(key)? else {
+        return Ok(false);
     };
     match Kind::Bool.parse(&given.text) {
         Ok(Value::Bool(yes)) => Ok(yes),
-        _ => Err(Problem::new("one_rung is true or false")
+        _ => Err(Problem::new(format!("{key} is true or false"))
             .at(given.text.clone(), given.origin)
-            .hint("one rung at a time is `true`; without the line it is `false`")
+            .hint(format!("{what} is `true`; without the line it is `false`"))
             .into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::copied;
-use super::load::{self, Project};
+use super::load::Project;
 use super::own::{self, Shelves};
 use super::print::Failure;
 use crate::core::config::{from_environment, from_flags};
@@ -135,11 +135,6 @@ impl Options {
         launch.attempt(&[])?;
         Ok(launch.remarking_an_unknown_batch()?)
     }
-}
-
-/// The project that a program belongs to: its presets come before the built-in ones.
-pub fn project() -> Result<Project, Failure> {
-    load::project(None)
 }
 
 /// The GPUs that this process may use, as CUDA's own list says.

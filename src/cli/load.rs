@@ -27,13 +27,14 @@ use crate::io::scheduler::slurm_is_here;
 /// Name of the project file.
 pub const PROJECT_FILE: &str = "oomctl.yaml";
 const MAX_FILE: u64 = 1 << 20;
-const PROJECT_KEYS: [&str; 15] = [
+const PROJECT_KEYS: [&str; 16] = [
     "preset",
     "dataset",
     "cluster",
     "backend",
     "policy",
     "one_rung",
+    "whole_rungs",
     "risk",
     "knobs",
     "pin",
@@ -199,6 +200,7 @@ pub(super) fn inputs(
         ladder: Arc::default(),
         policy,
         one_rung,
+        whole_rungs: climbing::whole_rungs(doc)?,
         risk: climbing::risk(flags, doc)?,
         templates: Arc::default(),
         originals: Arc::default(),

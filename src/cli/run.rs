@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::launching::{self, Options, signals, visible};
+use super::launching::{Options, signals, visible};
+use super::load;
 use super::print::launch_view::{self, Teller, View};
 use super::print::{self, Failure};
 use super::run_queue;
@@ -44,7 +45,7 @@ The exit code is the program's; 128 and the signal where one ended it. Of oomctl
 
 /// Runs `oomctl run`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let project = launching::project()?;
+    let project = load::project(None)?;
     if args.after_gpu || args.queue.is_some() {
         let list = match args.command.as_slice() {
             [] => run_queue::list(args.queue.as_deref())?,

@@ -21,6 +21,7 @@ fn rungs(assignments: &[&str]) -> Vec<String> {
             preset: &preset,
             ladder: &preset.ladder,
             policy: Policy::default(),
+            whole_rungs: false,
             cluster: &cluster,
             cluster_name: None,
             templates: &templates,

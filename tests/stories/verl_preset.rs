@@ -700,6 +700,7 @@ fn reason(assignments: &[&str], facts: &ClusterFacts, incident: &Incident, rung:
         preset: &preset,
         ladder: &only,
         policy: Policy::default(),
+        whole_rungs: false,
         cluster: facts,
         cluster_name: None,
         templates: &templates,

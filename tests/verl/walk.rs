@@ -164,6 +164,7 @@ pub fn walk(preset: &Preset, layers: &[Layer], incident: Option<&Incident>) -> V
             preset,
             ladder: &preset.ladder,
             policy: Policy::default(),
+            whole_rungs: false,
             cluster: &cluster,
             cluster_name: Some("example-h100"),
             templates: &templates,

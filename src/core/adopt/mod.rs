@@ -90,6 +90,7 @@ impl Own {
             preset: &self.preset,
             ladder: &self.ladder,
             policy: Policy::Ladder,
+            whole_rungs: false,
             cluster: &ClusterFacts::default(),
             cluster_name: None,
             templates: &self.template,

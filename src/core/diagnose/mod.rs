@@ -41,6 +41,7 @@ mod verdict;
 #[cfg(test)]
 mod stories;
 
+pub use advice::{Advice, Remedy, remedies};
 pub use clean::sanitize;
 pub use frame::Frame;
 pub use incident::{Class, Evidence, EvidenceRole, Incident, Progress, Tri};

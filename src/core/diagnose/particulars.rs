@@ -1,13 +1,12 @@
 //! What an incident tells beyond its kind: the figures, where the program was, what helps.
 
-use super::advice;
+use super::advice::{Advice, Remedy, remedies};
 use super::clean::clip;
 use super::events::Event;
 use super::figures::Figures;
-use super::incident::{Class, EvidenceRole, Incident};
+use super::incident::Incident;
 use super::kind;
 use super::prefix::body_of;
-use super::replicas;
 use super::signatures::UserSignature;
 use super::tenants;
 use super::verdict::{Findings, is_memory};
@@ -55,29 +54,19 @@ pub(super) fn program(incident: &mut Incident, root: &Event) {
 
 /// Fills in what helps against the incident's kind, where its signature has not said it.
 pub(super) fn advise(incident: &mut Incident) {
-    let root = incident.evidence.first();
-    let root = root.filter(|e| matches!(e.role, EvidenceRole::Root | EvidenceRole::Survived));
-    let signature = match root {
-        Some(_) if incident.data_parallel && incident.class == Class::GpuOom => replicas::ADVICE,
-        Some(root) => root.signature.as_str(),
-        None => "",
-    };
-    let Some(advice) = advice::of(signature, &incident.kind) else {
+    if !incident.helps.is_empty() || !incident.worse.is_empty() {
         return;
+    }
+    let rows = remedies(incident);
+    let words = |of: fn(&Advice) -> &Vec<Remedy>| {
+        let all = rows.iter().flat_map(|row| of(row));
+        all.map(|remedy| remedy.text.clone()).collect::<Vec<_>>()
     };
-    let owned = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
-    if incident.helps.is_empty() && incident.worse.is_empty() {
-        incident.helps = owned(advice.helps);
-        incident.worse = owned(advice.worse);
-        if incident.fragmentation {
-            let first = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: at least the request lies reserved and unused (not beside an engine with sleep mode)";
-            incident.helps.insert(0, first.to_owned());
-        }
-        if let Some(held) = incident.co_tenant_bytes {
-            let first = format!("another GPU or node: somebody else holds {held} of this one");
-            incident.helps.insert(0, first);
-            incident.worse.insert(0, "shrinking our own job".to_owned());
-        }
+    (incident.helps, incident.worse) = (words(|row| &row.helps), words(|row| &row.worse));
+    if let Some(held) = incident.co_tenant_bytes {
+        let first = format!("another GPU or node: somebody else holds {held} of this one");
+        incident.helps.insert(0, first);
+        incident.worse.insert(0, "shrinking our own job".to_owned());
     }
 }
 

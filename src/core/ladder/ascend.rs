@@ -5,17 +5,13 @@ use std::rc::Rc;
 use super::climb::{Footing, climb_in};
 use super::cost::costs;
 use super::decision::{Decision, Expectation, Skipped, Step};
-use super::evidence::fatal_phases;
 use super::forecast::{Forecast, Peak};
 use super::host::{HostNeed, Node};
 use super::workshop::{Look, Workshop};
 use crate::core::diagnose::{Class, Incident};
-use crate::core::memory::{Phase, PhaseTerms, Profile, Spec, phases};
+use crate::core::memory::{Profile, Spec};
 use crate::core::recipe::{Layer, Refusal};
 use crate::core::units::GIB;
-
-/// Rungs that are taken for one attempt at most.
-const MOST_RUNGS: usize = 16;
 
 /// How much more than its limit a job is taken to have needed when the host killed it.
 const HOST_EXCESS: f64 = 1.15;
@@ -81,14 +77,20 @@ pub fn ascend(
     let Some(forecast) = view.forecast(&told) else {
         return climb_in(&view.workshop, footing, failure);
     };
+    if let Some(remedy) = view.remedy(failure, &told, &forecast)? {
+        return Ok(remedy);
+    }
     let first = view.next(footing.rungs, failure, &told)?;
-    let Decision::Climb { steps, skipped, .. } = first else {
+    let Decision::Climb {
+        steps, mut skipped, ..
+    } = first
+    else {
         return Ok(first);
     };
-    let single = steps.clone();
-    let steps = view
-        .enough(steps, &forecast, failure, &told)?
-        .unwrap_or(single);
+    let steps = match view.enough(steps.clone(), &forecast, failure, &told)? {
+        Some(enough) => view.fewest(enough, &forecast, &mut skipped)?,
+        None => steps,
+    };
     let expects = view.expectation(&steps, &forecast);
     Ok(Decision::Climb {
         steps,
@@ -134,7 +136,7 @@ impl<'a> View<'a> {
         Self {
             footing,
             outlook,
-            workshop: Workshop::new(footing),
+            workshop: Workshop::new(footing, Some(outlook.profile)),
         }
     }
 
@@ -146,14 +148,14 @@ impl<'a> View<'a> {
         self.workshop.look(&rungs.iter().collect::<Vec<_>>())
     }
 
-    fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
+    pub(super) fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
         let look = self.look(rungs).ok()?;
         self.spec_of(&look).cloned()
     }
 
     /// The job that a configuration describes.
     fn spec_of<'l>(&self, look: &'l Look) -> Option<&'l Spec> {
-        self.workshop.spec(look, self.outlook.profile)
+        self.workshop.spec(look)
     }
 
     /// The attempts so far, the last one included, as the memory model sees them.
@@ -182,7 +184,7 @@ impl<'a> View<'a> {
 
     /// The next rung, passing over those that need more host memory than a node has, and those that free none of the
     /// GPU's.
-    fn next(
+    pub(super) fn next(
         &self,
         rungs: &[Layer],
         failure: Option<&Incident>,
@@ -216,47 +218,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Why a rung would be taken in vain: neither where the job died nor where it is fullest does it need less GPU
-    /// memory afterwards. Of a rung that changes nothing that the model knows nothing is said.
-    fn in_vain(&self, rungs: &[Layer], step: &Step, failure: Option<&Incident>) -> Option<Skipped> {
-        if failure.is_some_and(|f| f.class != Class::GpuOom) {
-            return None;
-        }
-        let fatal = failure.map_or(&[][..], fatal_phases);
-        let profile = self.outlook.profile;
-        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
-        let (before, after) = (self.spec(rungs)?, self.spec(&then)?);
-        if before == after {
-            return None;
-        }
-        let [before, after] = [before, after].map(|spec| phases(&spec, profile));
-        let need = |all: &[PhaseTerms], asked: &[Phase]| {
-            let asked = all
-                .iter()
-                .filter(|p| asked.is_empty() || asked.contains(&p.phase));
-            let sums = asked.map(|p| p.terms.iter().map(|t| t.bytes).sum::<f64>());
-            sums.reduce(f64::max)
-        };
-        let falls = |asked: &[Phase]| {
-            let (before, after) = (need(&before, asked), need(&after, asked));
-            before
-                .zip(after)
-                .is_none_or(|(before, after)| after < before)
-        };
-        if falls(&[]) || falls(fatal) {
-            return None;
-        }
-        let (before, after) = (need(&before, fatal)?, need(&after, fatal)?);
-        Some(Skipped {
-            rung: step.rung.clone(),
-            reason: format!(
-                "it frees no GPU memory: {:.0} GiB are expected to be needed before, and {:.0} after",
-                before / GIB,
-                after / GIB
-            ),
-        })
-    }
-
     /// Why a rung cannot be taken: what it moves to the host has no room there.
     fn short_of_host(&self, rungs: &[Layer], step: &Step, told: &[Told<'_>]) -> Option<Skipped> {
         let node = Node::new(self.footing.preset, self.footing.cluster);
@@ -282,7 +243,7 @@ impl<'a> View<'a> {
         })
     }
 
-    fn with(&self, steps: &[Step]) -> Vec<Layer> {
+    pub(super) fn with(&self, steps: &[Step]) -> Vec<Layer> {
         let taken = self.footing.rungs.iter().cloned();
         taken.chain(steps.iter().map(|s| s.layer.clone())).collect()
     }
@@ -303,34 +264,12 @@ impl<'a> View<'a> {
         Some(forecast.condensed())
     }
 
-    fn fits(&self, steps: &[Step], forecast: &Forecast) -> Option<f64> {
+    pub(super) fn fits(&self, steps: &[Step], forecast: &Forecast) -> Option<f64> {
         let spec = self.spec(&self.with(steps))?;
         forecast.fits(&spec, self.outlook.profile)
     }
 
-    /// Further rungs until the result fits; `None` when no number of them is enough.
-    fn enough(
-        &self,
-        mut steps: Vec<Step>,
-        forecast: &Forecast,
-        failure: Option<&Incident>,
-        told: &[Told<'_>],
-    ) -> Result<Option<Vec<Step>>, Refusal> {
-        while steps.len() <= MOST_RUNGS {
-            match self.fits(&steps, forecast) {
-                None => return Ok(None),
-                Some(p) if p >= self.outlook.risk => return Ok(Some(steps)),
-                Some(_) => {}
-            }
-            match self.next(&self.with(&steps), failure, told)? {
-                Decision::Climb { steps: more, .. } => steps.extend(more),
-                Decision::Exhausted { .. } => return Ok(None),
-            }
-        }
-        Ok(None)
-    }
-
-    fn expectation(&self, steps: &[Step], forecast: &Forecast) -> Option<Expectation> {
+    pub(super) fn expectation(&self, steps: &[Step], forecast: &Forecast) -> Option<Expectation> {
         let profile = self.outlook.profile;
         let spec = self.spec(&self.with(steps))?;
         let fits = forecast.fits(&spec, profile)?;

@@ -1,19 +1,17 @@
 //! Which rung is next, and what it gives.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use minijinja::Value as Jinja;
 
+use super::acts::Acts;
 use super::decision::{Change, Decision, Skipped, Step};
 use super::incident::{self, Failure};
 use super::kept;
-use super::moves::{Aim, aims};
-use super::search::{self, Trial};
 use super::workshop::{Look, Workshop};
 use crate::core::diagnose::Incident;
 use crate::core::recipe::{
-    Checker, ClusterFacts, Effect, Layer, LayerKind, Move, Origin, Preset, Refusal, Role, RungSpec,
-    Shape, UnderTrial, Value, expr::Scope, strongest_effect,
+    ClusterFacts, Effect, Layer, Preset, Refusal, RungSpec, Shape, expr::Scope, strongest_effect,
 };
 
 /// How to climb.
@@ -38,6 +36,8 @@ pub struct Footing<'a> {
     pub ladder: &'a [RungSpec],
     /// How to climb.
     pub policy: Policy,
+    /// Take every move of a rung, whether it helps here or not.
+    pub whole_rungs: bool,
     /// Facts about the cluster.
     pub cluster: &'a ClusterFacts,
     /// Name of the cluster profile.
@@ -59,7 +59,7 @@ pub struct Footing<'a> {
 /// # Errors
 /// The present configuration is itself not legal.
 pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decision, Refusal> {
-    climb_in(&Workshop::new(footing), footing, failure)
+    climb_in(&Workshop::new(footing, None), footing, failure)
 }
 
 /// The same in a workshop for the footing's preset.
@@ -73,16 +73,20 @@ pub(super) fn climb_in(
     workshop.files(&look)?;
     let failure = &Failure::of(failure);
     let scope = scope(footing, &look.shape, failure);
-    let mut skipped = Vec::new();
-    for rung in footing.ladder {
+    let acts = Acts::new(workshop, footing, &look.shape, failure);
+    let remedies = &failure.remedies;
+    let mut skipped = remedies.without_rung(footing.preset, footing.ladder);
+    for rung in remedies.order(footing.preset, footing.ladder) {
         let seen = View {
             footing,
             workshop,
             shape: &look.shape,
             scope: &scope,
+            failure,
+            acts: acts.as_ref(),
             rung,
         };
-        match seen.refusal(failure).map_or_else(|| seen.climb(&look), Err) {
+        match seen.refusal().map_or_else(|| seen.climb(&look), Err) {
             Ok(step) => {
                 let steps = vec![step];
                 return Ok(Decision::Climb {
@@ -117,9 +121,11 @@ pub(super) fn lap(
         workshop,
         shape,
         scope: &scope,
+        failure,
+        acts: None,
         rung,
     };
-    if let Some(why) = seen.refusal(failure) {
+    if let Some(why) = seen.refusal() {
         return Err(why);
     }
     let (layer, notes) = seen.take()?;
@@ -136,18 +142,27 @@ fn scope(footing: &Footing<'_>, shape: &Shape, failure: &Failure) -> Scope {
 }
 
 /// One rung, seen from the present configuration.
-struct View<'a, 'p> {
-    footing: &'a Footing<'a>,
-    workshop: &'a Workshop<'p>,
-    shape: &'a Shape,
-    scope: &'a Scope,
-    rung: &'a RungSpec,
+pub(super) struct View<'a, 'p> {
+    /// What the climb starts from.
+    pub footing: &'a Footing<'a>,
+    /// What makes shapes and files.
+    pub workshop: &'a Workshop<'p>,
+    /// The present configuration.
+    pub shape: &'a Shape,
+    /// Names for the expressions of the rung.
+    pub scope: &'a Scope,
+    /// What the rung answers.
+    pub failure: &'a Failure,
+    /// What the memory model says of single moves, where it can be asked.
+    pub acts: Option<&'a Acts<'p>>,
+    /// The rung.
+    pub rung: &'a RungSpec,
 }
 
 impl View<'_, '_> {
     /// Why the rung is not even tried, if there is a reason.
-    fn refusal(&self, failure: &Failure) -> Option<String> {
-        let rung = self.rung;
+    fn refusal(&self) -> Option<String> {
+        let (rung, failure) = (self.rung, self.failure);
         let taken = self.taken();
         if taken >= rung.laps {
             return Some(match taken {
@@ -190,155 +205,15 @@ impl View<'_, '_> {
         self.step(layer, notes, &next.shape)
     }
 
-    /// What taking the rung sets, with remarks.
-    fn take(&self) -> Result<(Layer, Vec<String>), String> {
-        let mut notes = Vec::new();
-        let aims = self.aims(&mut notes)?;
-        let (chosen, checker_notes) = self.choose(&aims)?;
-        let layer = self.layer(&chosen);
-        let moved = |along_too: bool| {
-            aims.iter().any(|aim| match aim {
-                Aim::To { knob, along, .. } => {
-                    layer.settings.contains_key(knob) && (along_too || !along)
-                }
-                Aim::Nothing { .. } => false,
-            })
-        };
-        if !moved(false) {
-            notes.extend(checker_notes);
-            return Err(if notes.is_empty() {
-                "nothing left to change".to_owned()
-            } else {
-                notes.join("; ")
-            });
-        }
-        notes.extend(checker_notes);
-        Ok((layer, notes))
-    }
-
-    fn aims(&self, notes: &mut Vec<String>) -> Result<Vec<Aim>, String> {
-        let mut all = Vec::new();
-        for step in &self.rung.moves {
-            let recipe = self.shape.recipe();
-            for aim in aims(&self.workshop.shaper, recipe, self.scope, step)? {
-                match &aim {
-                    Aim::Nothing { reason } if !reason.is_empty() => notes.push(reason.clone()),
-                    Aim::Nothing { .. } => {}
-                    Aim::To { .. } => all.push(aim),
-                }
-            }
-        }
-        Ok(all)
-    }
-
-    /// The legal values nearest to the aims, and remarks where a target had to be missed.
-    fn choose(&self, aims: &[Aim]) -> Result<(BTreeMap<String, Value>, Vec<String>), String> {
-        let mut trials: Vec<Trial> = aims.iter().filter_map(Trial::of).collect();
-        trials.extend(self.adjustable(&search::knobs(&trials)));
-        let names = search::knobs(&trials);
-        let (recipe, scope) = (self.shape.recipe(), self.shape.scope());
-        let trial = UnderTrial::new(&self.workshop.shaper, recipe, scope, &names);
-        let checker = Checker::new(&trial);
-        let chosen = search::nearest_legal(&checker, &trials)
-            .ok_or_else(|| "no legal combination of values was found".to_owned())?;
-        let notes = aims
-            .iter()
-            .filter_map(|aim| self.missed(&checker, &chosen, aim))
-            .collect();
-        Ok((chosen, notes))
-    }
-
-    /// Knobs that may follow the others down so that the configuration stays legal; where a rung asks for more GPUs, up
-    /// as well, as far as these: a batch must be shared by all of them.
-    fn adjustable(&self, moved: &BTreeSet<String>) -> Vec<Trial> {
-        let recipe = self.shape.recipe();
-        let more = self.more_gpus();
-        let knobs = self.rung.adjust.iter();
-        knobs
-            .flat_map(|role| self.footing.preset.with_role(*role))
-            .filter(|k| !moved.contains(&k.name) && !recipe.pins.contains_key(&k.name))
-            .filter_map(|k| {
-                let present = recipe.value(&k.name);
-                let most = present.number(k.kind)? * more;
-                let ends = [
-                    k.min.unwrap_or(1.0),
-                    most.min(k.max.unwrap_or(f64::INFINITY)),
-                ];
-                let (Value::Int(now), [Value::Int(floor), Value::Int(most)]) =
-                    (present, ends.map(|end| Value::from_number(k.kind, end)))
-                else {
-                    return None;
-                };
-                Some(Trial {
-                    knob: k.name.clone(),
-                    present: Value::Int(*now),
-                    candidates: search::following(*now, floor.min(*now), most),
-                })
-            })
-            .collect()
-    }
-
-    /// How many times as many GPUs the rung asks for.
-    fn more_gpus(&self) -> f64 {
-        let counts = |m: &&Move| m.role.is_some_and(Role::counts_gpus);
-        let moves = self.rung.moves.iter().filter(counts);
-        moves.filter_map(|m| m.times).fold(1.0, f64::max)
-    }
-
-    fn missed(
-        &self,
-        checker: &Checker<'_>,
-        chosen: &BTreeMap<String, Value>,
-        aim: &Aim,
-    ) -> Option<String> {
-        let Aim::To {
-            knob,
-            present,
-            target,
-            ..
-        } = aim
-        else {
-            return None;
-        };
-        let got = chosen.get(knob)?;
-        if got == target {
-            return None;
-        }
-        let rule = search::objection(checker, chosen, knob, target);
-        let why = rule.map_or_else(String::new, |rule| {
-            let texts = rule.when.iter().chain([&rule.must]).map(String::as_str);
-            let (shaper, recipe) = (&self.workshop.shaper, self.shape.recipe());
-            let open = shaper.unknown_in(recipe, &texts.collect::<Vec<_>>());
-            let open = open.map(|name| format!(", and {name} is not known"));
-            format!(" (rule {}{})", rule.name, open.unwrap_or_default())
-        });
-        Some(if got == present {
-            format!("{knob} stays {present}: {target} is not legal{why}")
-        } else {
-            format!("{knob}: {target} is not legal{why}, {got} is the nearest value that is")
-        })
-    }
-
-    fn layer(&self, chosen: &BTreeMap<String, Value>) -> Layer {
-        let mut layer = Layer::new(LayerKind::Rung);
-        for (knob, value) in chosen {
-            if self.shape.recipe().value(knob) != value {
-                let origin = Origin::Rung {
-                    rung: self.rung.rung.clone(),
-                    attempt: self.footing.attempt + 1,
-                };
-                layer.set(knob, value.clone(), origin);
-            }
-        }
-        layer
-    }
-
     /// What the rung does, with the configuration that it leads to.
     fn step(&self, layer: Layer, mut notes: Vec<String>, next: &Shape) -> Result<Step, String> {
         // What a rung says of itself as a whole holds where all of it is taken.
         let whole = notes.is_empty() || self.rung.effect.is_none();
         let declared = self.rung.effect.filter(|_| whole);
         let changes = self.changes(&layer, declared);
+        if let Some(why) = self.failure.remedies.worse(self.footing.preset, &changes) {
+            return Err(why);
+        }
         let effect = self.effect(&layer, declared);
         if self.footing.policy == Policy::SameMath && effect == Effect::ChangesTraining {
             return Err("changes training, which the policy same-math forbids".to_owned());

@@ -2,23 +2,95 @@
 
 use minijinja::Value as Jinja;
 
+use super::evidence::fatal_phases;
+use super::remedies::Remedies;
 use crate::core::diagnose::{Class, Incident};
-use crate::core::recipe::{Problem, Recipe, RungSpec, Shaper, expr::Scope, nearest};
+use crate::core::memory::Phase;
+use crate::core::recipe::{Knob, Preset, Problem, Recipe, RungSpec, Shaper, expr::Scope, nearest};
+
+/// Phases in which a knob can act on the memory of a GPU: those of `Incident::phase` that are about it.
+const PHASES: [&str; 17] = [
+    "init",
+    "load",
+    "kv_cache",
+    "cuda_graph",
+    "rollout",
+    "wake_up",
+    "weight_sync",
+    "old_logprob",
+    "ref_logprob",
+    "critic",
+    "actor_update",
+    "forward",
+    "backward",
+    "optimizer_step",
+    "checkpoint",
+    "eval",
+    "nccl",
+];
 
 /// A failure, or none, with what expressions see of it.
 pub(super) struct Failure {
     /// What kind it is; without one the ladder answers a failure of the GPU.
     pub class: Class,
+    /// What it names as its remedy.
+    pub remedies: Remedies,
+    /// The memory model's phases in which it failed; none where the text did not tell.
+    pub fatal: &'static [Phase],
+    phase: String,
+    /// Share of the GPU that was free when an engine started and wanted more.
+    free_share: Option<f64>,
     value: Jinja,
 }
+
+/// Share of a GPU that is left free beside an engine's share which was too large.
+const SHARE_MARGIN: f64 = 0.02;
 
 impl Failure {
     /// Of an incident.
     pub fn of(incident: Option<&Incident>) -> Self {
         Self {
             class: incident.map_or(Class::GpuOom, |i| i.class),
+            remedies: Remedies::of(incident),
+            fatal: incident.map_or(&[], fatal_phases),
+            phase: incident.map_or_else(String::new, |i| i.phase.clone()),
+            free_share: incident.and_then(free_share),
             value: to_jinja(incident),
         }
+    }
+
+    /// The phase in which memory of the GPU ran out, where the log tells one.
+    pub fn phase(&self) -> Option<&str> {
+        let of_gpu = matches!(self.class, Class::GpuOom | Class::EngineMemory);
+        let phase = self.phase.as_str();
+        (of_gpu && PHASES.contains(&phase)).then_some(phase)
+    }
+
+    /// The same for a message.
+    pub fn place(&self) -> String {
+        match self.phase() {
+            Some(phase) => format!("in {phase}"),
+            None => "by itself".to_owned(),
+        }
+    }
+
+    /// Whether a knob changes what the GPU needs where it failed, as its preset says; `None` where nothing says that.
+    pub fn acts(&self, knob: &Knob) -> Option<bool> {
+        if !matches!(self.class, Class::GpuOom | Class::EngineMemory) {
+            return None;
+        }
+        let phases = knob.acts_on.as_ref()?;
+        match self.phase() {
+            Some(phase) => Some(phases.iter().any(|p| p == phase)),
+            None if phases.is_empty() => Some(false),
+            None => None,
+        }
+    }
+
+    /// The largest share of the GPU with which an engine would have started, where the message has its figures.
+    pub fn share(&self) -> Option<f64> {
+        let share = self.free_share? - SHARE_MARGIN;
+        Some((share * 100.0).floor() / 100.0)
     }
 
     /// The scope in which an expression sees it.
@@ -27,6 +99,13 @@ impl Failure {
         scope.set("incident", self.value.clone());
         scope
     }
+}
+
+fn free_share(incident: &Incident) -> Option<f64> {
+    let (free, total) = (incident.free_bytes?, incident.total_bytes?);
+    #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+    let share = free.0 as f64 / total.0 as f64;
+    (incident.kind == "vllm_startup_memory" && share < 1.0).then_some(share)
 }
 
 /// `incident` for expressions: every field there is, missing ones `none`.
@@ -121,6 +200,24 @@ pub(super) fn objection_anyway(
             "whether it helps depends on {name}, which is not known"
         )),
     }
+}
+
+/// Knobs whose `acts_on` holds names of no phase.
+#[must_use]
+pub fn check_phases(preset: &Preset) -> Vec<Problem> {
+    let unknown = |knob: &Knob| {
+        let name = knob
+            .acts_on
+            .iter()
+            .flatten()
+            .find(|p| !PHASES.contains(&p.as_str()))?;
+        let what = format!("knob {}: acts_on names no phase {name:?}", knob.name);
+        Some(match nearest(name, PHASES.into_iter()) {
+            Some(near) => Problem::new(what).hint(format!("did you mean {near}?")),
+            None => Problem::new(what).hint(format!("phases: {}", PHASES.join(", "))),
+        })
+    };
+    preset.knobs.iter().filter_map(unknown).collect()
 }
 
 /// Rungs whose `answers` hold names of no class.

@@ -140,7 +140,8 @@ impl<'a> Laps<'a> {
             // An engine's share is a number within reach already, and more of it takes from the trainer.
             let share = |knob: &Knob| knob.role == Some(Role::RolloutMemoryFraction);
             let others = !reach::whole(footing, rung) && !reach::leading(footing, rung).any(share);
-            if others && self.further.iter().any(answers) {
+            let worse = self.failure.remedies.worsened_by(footing.preset, rung);
+            if others && !worse && self.further.iter().any(answers) {
                 usable.all.push(rung);
             }
             usable.skipped.push(Skipped {
@@ -153,9 +154,7 @@ impl<'a> Laps<'a> {
 
     /// Why a rung is not for this failure.
     fn objection(&self, shape: &Shape, rung: &RungSpec) -> Option<String> {
-        let class = self.failure.class;
-        let host = class == Class::HostOom && incident::answers(rung, Class::GpuOom);
-        if !incident::answers(rung, class) && !host {
+        if !incident::answers(rung, self.failure.class) {
             return Some("answers another kind of failure".to_owned());
         }
         incident::objection(

@@ -3,11 +3,13 @@
 //! Rule: the only place that knows both logs and knobs. Pure: recipe, history and incident in, layer
 //! out.
 
+mod acts;
 mod ascend;
 mod climb;
 mod cost;
 mod decision;
 mod engine_room;
+mod enough;
 mod evidence;
 mod fill;
 mod forecast;
@@ -26,10 +28,12 @@ mod pieces;
 mod predict;
 pub mod probe;
 mod reach;
+mod remedies;
 mod request;
 mod sample;
 mod search;
 mod shortfall;
+mod take;
 #[cfg(test)]
 mod tests;
 mod tune;
@@ -40,7 +44,7 @@ pub use climb::{Footing, Policy, climb};
 pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
 pub use forecast::{Forecast, Peak};
-pub use incident::check_answers;
+pub use incident::{check_answers, check_phases};
 pub use observed::Observed;
 pub use predict::predict;
 pub use tune::{Candidate, Faster, Judgement, Tuned, Untaken, candidates, tune};

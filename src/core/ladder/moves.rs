@@ -30,6 +30,16 @@ pub(super) enum Aim {
     },
 }
 
+impl Aim {
+    /// The knob, where there is an aim for one.
+    pub fn knob(&self) -> Option<&str> {
+        match self {
+            Self::To { knob, .. } => Some(knob),
+            Self::Nothing { .. } => None,
+        }
+    }
+}
+
 /// The knobs that a move names, by their role or by name.
 pub(super) fn knobs<'a>(preset: &'a Preset, step: &Move) -> Vec<&'a Knob> {
     match (&step.role, &step.knob) {

@@ -21,7 +21,7 @@ use super::looked::{Candidate, Looked, Unsure};
 use super::reach::{self, Reach};
 use super::shortfall;
 use super::workshop::Look;
-use crate::core::diagnose::Incident;
+use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{
     Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
     strongest_effect,
@@ -30,7 +30,7 @@ use crate::core::recipe::{
 /// Configurations of experiment and hardware that are looked at for one decision.
 const MOST_STATES: usize = 20;
 /// Where nothing reaches the probability that is asked for, this much is still worth an attempt.
-const WORTH_AN_ATTEMPT: f64 = 0.02;
+const FAIR: f64 = 0.2;
 /// The name of the step that sets single values.
 const STEP: &str = "predict";
 
@@ -49,6 +49,9 @@ pub fn predict(
     let Some(forecast) = view.forecast(&told) else {
         return Ok(None);
     };
+    if let Some(remedy) = view.remedy(failure, &told, &forecast)? {
+        return Ok(Some(remedy));
+    }
     let tried = reach::tried(footing);
     let (recipe, scope) = (start.shape.recipe(), start.shape.scope());
     let trial = UnderTrial::new(&view.workshop.shaper, recipe, scope, &tried);
@@ -60,6 +63,8 @@ pub fn predict(
     let search = Search {
         view: &view,
         laps: Laps::new(&view, failure, &node),
+        failure,
+        told: &told,
         forecast: &forecast,
         own: view.look(&[]).ok(),
         tried: tried
@@ -91,6 +96,8 @@ impl Open<'_> {
 struct Search<'a> {
     view: &'a View<'a>,
     laps: Laps<'a>,
+    failure: Option<&'a Incident>,
+    told: &'a [Told<'a>],
     forecast: &'a Forecast,
     /// The user's own configuration, before any rung; `None` where it is not legal any more.
     own: Option<Rc<Look>>,
@@ -173,6 +180,10 @@ impl Search<'_> {
         let own = self.own.as_ref().map_or(&state.shape, |look| &look.shape);
         let reach = |rungs| {
             let mut reach = Reach::new(self.view, own, &state.shape, rungs);
+            // After a failure of the GPU nothing goes back to it.
+            if self.failure.is_none_or(|f| f.class == Class::HostOom) {
+                reach.keep_on_gpu(self.view, &state.shape);
+            }
             filler.price_switches(&mut reach, &values);
             reach
         };
@@ -227,8 +238,8 @@ impl Search<'_> {
         looks.map(|look| self.values(&look.shape)).collect()
     }
 
-    /// What fits best, where that is worth an attempt, or what is nearest, where the model's interval leaves room for it; else
-    /// nothing does.
+    /// What fits best, where that has a fair chance, or the ladder's next rung, where the model's interval leaves room for
+    /// something; else nothing fits.
     fn choose(
         &self,
         start: &Look,
@@ -237,16 +248,19 @@ impl Search<'_> {
         skipped: Vec<Skipped>,
         filler: &mut Filler<'_>,
     ) -> Result<Decision, Refusal> {
-        while let Some(next) = unsure.next(WORTH_AN_ATTEMPT, filler) {
+        while let Some(next) = unsure.next(FAIR, filler) {
             if let Some(decision) = self.take(start, done, next, &skipped, filler)? {
                 return Ok(decision);
             }
         }
+        // What the model knows nothing sure of is the ladder's: a small step teaches more than the last resort.
         let last = unsure.last(filler);
-        if let Some(last) = last.filter(|c| filler.might(&c.filled.values))
-            && let Some(decision) = self.take(start, done, last, &skipped, filler)?
-        {
-            return Ok(decision);
+        if last.is_some_and(|c| filler.might(&c.filled.values)) {
+            let rungs = self.view.footing.rungs;
+            let step = self.view.next(rungs, self.failure, self.told)?;
+            if matches!(step, Decision::Climb { .. }) {
+                return Ok(step);
+            }
         }
         let shortfall = unsure.surest().and_then(|best| {
             let gpus = self.laps.gpus(&done[best.state].state.shape);

@@ -104,13 +104,12 @@ impl Reach {
         for rung in rungs.iter().filter(|rung| !whole(view.footing, rung)) {
             reach.add(view, own, shape, rung);
         }
-        reach.keep_on_gpu(view, shape);
         reach
     }
 
     /// What lies in host memory and could be kept on the GPU, where other values leave room for it. What that gains
     /// depends on the job.
-    fn keep_on_gpu(&mut self, view: &View<'_>, shape: &Shape) {
+    pub fn keep_on_gpu(&mut self, view: &View<'_>, shape: &Shape) {
         let (footing, shaper) = (view.footing, &view.workshop.shaper);
         let offload = |knob: &&Knob| {
             let offload = [Role::ParamOffload, Role::OptimizerOffload].map(Some);
@@ -173,12 +172,7 @@ impl Reach {
                 continue;
             };
             let loss = loss(rung) * work(aim) / all;
-            // A share is bounded by what the engine needs, which is better known than a rung's floor.
-            let bottom = footing.preset.knob(knob).and_then(|k| k.min);
-            let floor = match most {
-                Value::Float(_) => bottom.unwrap_or(*floor),
-                _ => *floor,
-            };
+            let floor = *floor;
             let present = shape.recipe().value(knob);
             let number = |lap| number(knob, most, present, floor, lap, loss);
             if let Some(number) = lap(step).and_then(number) {

@@ -14,6 +14,8 @@ use crate::core::render::{AttemptPlace, Renderer, TemplateError};
 pub(super) struct Workshop<'a> {
     /// What makes shapes of the preset.
     pub shaper: Shaper<'a>,
+    /// Constants of the training stack, where the memory model may be asked.
+    pub profile: Option<&'a Profile>,
     layers: &'a [Layer],
     templates: &'a BTreeMap<String, String>,
     renderer: OnceCell<Result<Renderer<'a>, TemplateError>>,
@@ -32,8 +34,9 @@ pub(super) struct Look {
 
 impl<'a> Workshop<'a> {
     /// For the footing's preset on its cluster.
-    pub fn new(footing: &Footing<'a>) -> Self {
+    pub fn new(footing: &Footing<'a>, profile: Option<&'a Profile>) -> Self {
         Self {
+            profile,
             shaper: Shaper::new(footing.preset, footing.cluster, footing.cluster_name),
             layers: footing.layers,
             templates: footing.templates,
@@ -75,10 +78,9 @@ impl<'a> Workshop<'a> {
         Ok(look)
     }
 
-    /// The job that a configuration describes to the memory model; `None` where that cannot be asked. The profile is
-    /// the same for all that one workshop looks at.
-    pub fn spec<'l>(&self, look: &'l Look, profile: &Profile) -> Option<&'l Spec> {
-        let expressions = &self.shaper.expressions;
+    /// The job that a configuration describes to the memory model; `None` where that cannot be asked.
+    pub fn spec<'l>(&self, look: &'l Look) -> Option<&'l Spec> {
+        let (expressions, profile) = (&self.shaper.expressions, self.profile?);
         let read = || spec_by(expressions, self.preset(), &look.shape, profile)?.ok();
         look.spec.get_or_init(read).as_ref()
     }

@@ -342,6 +342,7 @@ impl Launch {
             preset: &self.preset,
             ladder,
             policy: Policy::Ladder,
+            whole_rungs: false,
             cluster: &facts,
             cluster_name: None,
             templates: &self.template,

@@ -49,4 +49,4 @@ pub use walk::{
     Arg, COMMAND_LINE, Call, ENVIRONMENT, End, FileRole, Named, Reading, SCRIPT, SettingsFile,
     Source, Submission, Target, follow,
 };
-pub(in crate::core) use walk::{folder_of_file, joined};
+pub(crate) use walk::{folder_of_file, joined};

@@ -57,6 +57,9 @@ pub struct Inputs {
     /// Climb one rung at a time, whatever the memory model expects.
     #[serde(default)]
     pub one_rung: bool,
+    /// Take every move of a rung, whether it helps here or not.
+    #[serde(default)]
+    pub whole_rungs: bool,
     /// Probability to fit that an attempt should have before it is submitted.
     #[serde(default = "risk")]
     pub risk: f64,

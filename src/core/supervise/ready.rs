@@ -11,7 +11,8 @@ use super::stacks::Made;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{
-    Decision, Footing, Outlook, Past, Policy, Skipped, ascend, check_answers, climb, predict,
+    Decision, Footing, Outlook, Past, Policy, Skipped, ascend, check_answers, check_phases, climb,
+    predict,
 };
 use crate::core::memory::{Estimate, Profile, Spec, Unknown, estimate, spec_of};
 use crate::core::patch::copies;
@@ -75,6 +76,7 @@ impl Request {
         let mut inputs = inputs;
         name(&mut inputs.layers, &preset, &inputs.run);
         let mut problems = check_answers(&inputs.ladder);
+        problems.extend(check_phases(&preset));
         problems.extend(preset.ladder_faults(inputs.ladder.iter()));
         if !problems.is_empty() {
             return Err(Refusal(problems));
@@ -222,6 +224,7 @@ impl Request {
             preset: &self.made.preset,
             ladder: &self.inputs.ladder,
             policy: self.inputs.policy,
+            whole_rungs: self.inputs.whole_rungs,
             cluster: &self.inputs.cluster_facts,
             cluster_name: self.inputs.cluster.as_deref(),
             templates: &self.inputs.templates,

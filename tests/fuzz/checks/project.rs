@@ -194,6 +194,7 @@ fn project(framework: &Framework, document: &Document) {
         ladder: ladder.into(),
         policy: Policy::Ladder,
         one_rung: false,
+        whole_rungs: false,
         risk: RISK,
         memory_profile: None,
         templates: LIBRARY.templates().unwrap().into(),

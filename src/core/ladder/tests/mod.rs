@@ -102,6 +102,7 @@ impl Toy {
             preset: &self.preset,
             ladder: &self.preset.ladder,
             policy: self.policy,
+            whole_rungs: false,
             cluster: &self.cluster,
             cluster_name: None,
             templates: &self.templates,

@@ -69,6 +69,7 @@ impl Stack {
             preset: &self.preset,
             ladder: &self.preset.ladder,
             policy: self.policy,
+            whole_rungs: false,
             cluster: &self.cluster,
             cluster_name: None,
             templates: &self.templates,

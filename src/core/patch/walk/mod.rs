@@ -28,7 +28,7 @@ use scope::{Scope, Variable};
 
 pub use launch::{Call, End, Target};
 pub use passed::Passed;
-pub(in crate::core) use paths::{folder_of_file, joined};
+pub(crate) use paths::{folder_of_file, joined};
 pub use scope::Arg;
 pub use settings::{Folder, Reached, SettingsFile};
 

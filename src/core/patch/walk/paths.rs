@@ -98,7 +98,7 @@ fn or_here(folder: String) -> String {
 }
 
 /// A path in a folder; an absolute one stays.
-pub(in crate::core) fn joined(folder: &str, name: &str) -> String {
+pub(crate) fn joined(folder: &str, name: &str) -> String {
     match name.starts_with('/') || folder.is_empty() {
         true => normal(name),
         false => normal(&format!("{folder}/{name}")),
@@ -106,7 +106,7 @@ pub(in crate::core) fn joined(folder: &str, name: &str) -> String {
 }
 
 /// The folder of a file.
-pub(in crate::core) fn folder_of_file(path: &str) -> &str {
+pub(crate) fn folder_of_file(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 

@@ -70,6 +70,7 @@ pub(crate) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         ladder: preset.ladder.into(),
         policy: Policy::Ladder,
         one_rung: true,
+        whole_rungs: false,
         risk: RISK,
         templates: BTreeMap::from([("job.sh.j2".to_owned(), text.to_owned())]).into(),
         originals: Arc::default(),

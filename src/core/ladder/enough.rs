@@ -1,0 +1,186 @@
+//! How many rungs at once: what the failure names by itself, or as few as the memory model says are enough.
+
+use super::ascend::{Told, View};
+use super::decision::{Decision, Skipped, Step};
+use super::forecast::Forecast;
+use super::incident::Failure;
+use super::workshop::Look;
+use crate::core::diagnose::{Class, Incident};
+use crate::core::memory::{Phase, PhaseTerms, phases};
+use crate::core::recipe::{Effect, Layer, Refusal};
+use crate::core::units::GIB;
+
+/// Rungs that are taken for one attempt at most.
+const MOST_RUNGS: usize = 16;
+
+impl View<'_> {
+    /// Why a rung would be taken in vain: neither where the job died nor where it is fullest does it need less GPU
+    /// memory afterwards. Of a rung that changes nothing that the model knows nothing is said.
+    pub(super) fn in_vain(
+        &self,
+        rungs: &[Layer],
+        step: &Step,
+        failure: Option<&Incident>,
+    ) -> Option<Skipped> {
+        let failure = Failure::of(failure);
+        if failure.class != Class::GpuOom || self.named(&failure, step) {
+            return None;
+        }
+        let fatal = failure.fatal;
+        let profile = self.outlook.profile;
+        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        let (before, after) = (self.spec(rungs)?, self.spec(&then)?);
+        if before == after {
+            return None;
+        }
+        let [before, after] = [before, after].map(|spec| phases(&spec, profile));
+        let need = |all: &[PhaseTerms], asked: &[Phase]| {
+            let asked = all
+                .iter()
+                .filter(|p| asked.is_empty() || asked.contains(&p.phase));
+            let sums = asked.map(|p| p.terms.iter().map(|t| t.bytes).sum::<f64>());
+            sums.reduce(f64::max)
+        };
+        let falls = |asked: &[Phase]| {
+            let (before, after) = (need(&before, asked), need(&after, asked));
+            before
+                .zip(after)
+                .is_none_or(|(before, after)| after < before)
+        };
+        if falls(&[]) || falls(fatal) {
+            return None;
+        }
+        let (before, after) = (need(&before, fatal)?, need(&after, fatal)?);
+        Some(Skipped {
+            rung: step.rung.clone(),
+            reason: format!(
+                "it frees no GPU memory: {:.0} GiB are expected to be needed before, and {:.0} after",
+                before / GIB,
+                after / GIB
+            ),
+        })
+    }
+
+    /// Whether the failure names what a step does as its remedy.
+    fn named(&self, failure: &Failure, step: &Step) -> bool {
+        let preset = self.footing.preset;
+        failure.remedies.name(preset, &step.changes)
+    }
+
+    /// The remedy that the failure itself names, by itself; `None` where it names none that a rung does.
+    ///
+    /// # Errors
+    /// As `climb`.
+    pub(super) fn remedy(
+        &self,
+        failure: Option<&Incident>,
+        told: &[Told<'_>],
+        forecast: &Forecast,
+    ) -> Result<Option<Decision>, Refusal> {
+        let mut decision = self.next(self.footing.rungs, failure, told)?;
+        let Decision::Climb { steps, expects, .. } = &mut decision else {
+            return Ok(None);
+        };
+        let named = self.named(&Failure::of(failure), &steps[0]);
+        *expects = self.expectation(steps, forecast);
+        Ok(named.then_some(decision))
+    }
+
+    /// Further rungs until the result fits, each for the phase that is expected to be the fullest by then; `None` when no
+    /// number of them is enough.
+    pub(super) fn enough(
+        &self,
+        mut steps: Vec<Step>,
+        forecast: &Forecast,
+        failure: Option<&Incident>,
+        told: &[Told<'_>],
+    ) -> Result<Option<Vec<Step>>, Refusal> {
+        while steps.len() <= MOST_RUNGS {
+            match self.fits(&steps, forecast) {
+                None => return Ok(None),
+                Some(p) if p >= self.outlook.risk => return Ok(Some(steps)),
+                Some(_) => {}
+            }
+            let next = failure.and_then(|failure| self.foreseen(failure, &steps, forecast));
+            match self.next(&self.with(&steps), next.as_ref().or(failure), told)? {
+                Decision::Climb { steps: more, .. } => steps.extend(more),
+                Decision::Exhausted { .. } => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The failure that is to be expected after some steps: of the phase that needs most.
+    fn foreseen(
+        &self,
+        failure: &Incident,
+        steps: &[Step],
+        forecast: &Forecast,
+    ) -> Option<Incident> {
+        let spec = self.spec(&self.with(steps))?;
+        let (phase, _) = forecast.expected(&spec, self.outlook.profile)?;
+        (failure.class == Class::GpuOom).then(|| Incident {
+            phase: phase.word(),
+            ..Incident::bare("cuda_oom", Class::GpuOom)
+        })
+    }
+
+    /// Those of the steps without which the result does not fit, those that change training left out first.
+    pub(super) fn fewest(
+        &self,
+        mut steps: Vec<Step>,
+        forecast: &Forecast,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<Vec<Step>, Refusal> {
+        let mut order: Vec<usize> = (0..steps.len()).collect();
+        order.sort_by_key(|at| steps[*at].effect != Effect::ChangesTraining);
+        let mut left_out: Vec<usize> = Vec::new();
+        for at in order {
+            let rest = |kept: &dyn Fn(usize) -> bool| -> Vec<Step> {
+                let kept = steps.iter().enumerate().filter(|(i, _)| kept(*i));
+                kept.map(|(_, step)| step.clone()).collect()
+            };
+            let before = rest(&|i| !left_out.contains(&i));
+            let after = rest(&|i| i != at && !left_out.contains(&i));
+            if after.is_empty() || !self.differ(&before, &after, &steps[at]) {
+                continue;
+            }
+            let fits = self.fits(&after, forecast);
+            if let Some(fits) = fits.filter(|fits| *fits >= self.outlook.risk) {
+                let without =
+                    format!("without it the next attempt fits with probability {fits:.2}");
+                skipped.push(Skipped {
+                    rung: steps[at].rung.clone(),
+                    reason: format!("not needed: {without}"),
+                });
+                left_out.push(at);
+            }
+        }
+        let mut places = 0..;
+        steps.retain(|_| places.next().is_none_or(|at| !left_out.contains(&at)));
+        self.rebased(steps)
+    }
+
+    /// Whether it makes a difference that a step is left out, and what is left is legal.
+    fn differ(&self, before: &[Step], after: &[Step], step: &Step) -> bool {
+        let looks = [before, after].map(|steps| self.look(&self.with(steps)));
+        let [Ok(before), Ok(after)] = looks else {
+            return false;
+        };
+        let value = |look: &Look, knob: &str| look.shape.recipe().value(knob).clone();
+        let mut knobs = step.changes.iter().map(|c| c.knob.as_str());
+        knobs.any(|knob| value(&before, knob) != value(&after, knob))
+    }
+
+    /// The steps with what each changes after those before it.
+    fn rebased(&self, mut steps: Vec<Step>) -> Result<Vec<Step>, Refusal> {
+        for at in 0..steps.len() {
+            let before = self.look(&self.with(&steps[..at]))?;
+            let value = |knob: &str| before.shape.recipe().value(knob).clone();
+            for change in &mut steps[at].changes {
+                change.from = value(&change.knob);
+            }
+        }
+        Ok(steps)
+    }
+}

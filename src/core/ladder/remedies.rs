@@ -1,0 +1,157 @@
+//! What a failure names as its remedy: which rungs come first, which make it worse.
+
+use std::cmp::Ordering;
+
+use super::decision::{Change, Skipped};
+use super::moves::knobs;
+use crate::core::diagnose::{Advice, Incident, Remedy, remedies};
+use crate::core::recipe::{Knob, Move, Preset, Role, RungSpec, Scalar, Value};
+
+/// Values that say that something is off.
+const OFF: [&str; 4] = ["none", "off", "false", "disabled"];
+
+/// What is known to help against one failure, and what is known to make it worse.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Remedies {
+    rows: Vec<&'static Advice>,
+}
+
+impl Remedies {
+    /// Of an incident.
+    pub fn of(incident: Option<&Incident>) -> Self {
+        Self {
+            rows: incident.map(remedies).unwrap_or_default(),
+        }
+    }
+
+    fn helps(&self) -> impl Iterator<Item = &'static Remedy> {
+        self.rows.iter().flat_map(|row| &row.helps)
+    }
+
+    /// The rungs in the order in which they are asked: those that the failure names first.
+    pub fn order<'r>(&self, preset: &Preset, ladder: &'r [RungSpec]) -> Vec<&'r RungSpec> {
+        let place = |rung: &&RungSpec| {
+            let first = self
+                .helps()
+                .position(|remedy| leads_to(preset, rung, remedy));
+            first.unwrap_or(usize::MAX)
+        };
+        let mut all: Vec<&RungSpec> = ladder.iter().collect();
+        all.sort_by_key(place);
+        all
+    }
+
+    /// Whether the failure names what these changes do.
+    pub fn name(&self, preset: &Preset, changes: &[Change]) -> bool {
+        let named = |change: &Change| self.helps().any(|r| does(preset, change, r));
+        changes.iter().any(named)
+    }
+
+    /// Why these changes make it worse.
+    pub fn worse(&self, preset: &Preset, changes: &[Change]) -> Option<String> {
+        let rows = self.rows.iter();
+        let mut all = rows.flat_map(|row| row.worse.iter().map(move |remedy| (row, remedy)));
+        let (row, remedy) = all.find(|(_, r)| changes.iter().any(|c| does(preset, c, r)))?;
+        Some(format!(
+            "it makes this failure worse: {} ({})",
+            remedy.text, row.source
+        ))
+    }
+
+    /// The same for all that a rung does.
+    pub fn worsened_by(&self, preset: &Preset, rung: &RungSpec) -> bool {
+        let mut worse = self.rows.iter().flat_map(|row| &row.worse);
+        worse.any(|remedy| leads_to(preset, rung, remedy))
+    }
+
+    /// What the failure names, for which the preset has a knob and the ladder no rung.
+    pub fn without_rung(&self, preset: &Preset, ladder: &[RungSpec]) -> Vec<Skipped> {
+        let roles = |remedy: &Remedy| -> Vec<String> {
+            remedy
+                .raises
+                .iter()
+                .chain(&remedy.lowers)
+                .cloned()
+                .collect()
+        };
+        let has_knob = |remedy: &&Remedy| {
+            let mut knobs = preset.knobs.iter();
+            knobs.any(|k| {
+                k.role
+                    .is_some_and(|role| roles(remedy).contains(&word(role)))
+            })
+        };
+        let has_rung = |remedy: &&Remedy| ladder.iter().any(|r| leads_to(preset, r, remedy));
+        let missing = self.helps().filter(|r| has_knob(r) && !has_rung(r));
+        let told = missing.map(|remedy| Skipped {
+            rung: roles(remedy).join(", "),
+            reason: format!(
+                "no rung of this ladder does it; the failure names it: {}",
+                remedy.text
+            ),
+        });
+        told.collect()
+    }
+}
+
+/// The name of a role in files.
+fn word(role: Role) -> String {
+    let name = serde_json::to_value(role).ok();
+    name.and_then(|n| n.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// Whether a rung does what a remedy asks for, as far as it can be told before its values are known.
+fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> bool {
+    let moves = rung.moves.iter().filter(|m| !m.along);
+    let mut all = moves.flat_map(|m| knobs(preset, m).into_iter().map(move |k| (m, k)));
+    all.any(|(step, knob)| match direction(step) {
+        Some(way) => goes(knob, way, remedy),
+        None => [Ordering::Greater, Ordering::Less]
+            .iter()
+            .any(|way| goes(knob, *way, remedy)),
+    })
+}
+
+/// Where a move leads; `None` where its value decides.
+fn direction(step: &Move) -> Option<Ordering> {
+    let (times, plus) = (step.times.unwrap_or(1.0), step.plus.unwrap_or(0.0));
+    match (&step.to, &step.to_expr) {
+        (None, None) => (times + plus).partial_cmp(&1.0),
+        (Some(Scalar::Bool(on)), _) => Some(if *on {
+            Ordering::Greater
+        } else {
+            Ordering::Less
+        }),
+        _ => None,
+    }
+}
+
+fn goes(knob: &Knob, way: Ordering, remedy: &Remedy) -> bool {
+    let Some(role) = knob.role.map(word) else {
+        return false;
+    };
+    match way {
+        Ordering::Greater => remedy.raises.contains(&role),
+        Ordering::Less => remedy.lowers.contains(&role),
+        Ordering::Equal => false,
+    }
+}
+
+fn does(preset: &Preset, change: &Change, remedy: &Remedy) -> bool {
+    let knob = preset.knob(&change.knob);
+    knob.is_some_and(|knob| goes(knob, way(knob, change), remedy))
+}
+
+/// Whether a change raises a value, or turns something on.
+fn way(knob: &Knob, change: &Change) -> Ordering {
+    let size = |value: &Value| match value {
+        Value::Null => Some(0.0),
+        Value::Bool(on) => Some(f64::from(u8::from(*on))),
+        Value::Text(text) if OFF.contains(&text.as_str()) => Some(0.0),
+        other => other.number(knob.kind).or(Some(1.0)),
+    };
+    size(&change.to)
+        .partial_cmp(&size(&change.from))
+        .unwrap_or(Ordering::Equal)
+}

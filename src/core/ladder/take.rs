@@ -1,0 +1,237 @@
+//! What taking a rung sets: its moves as targets, and the legal values nearest to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::climb::View;
+use super::moves::{Aim, aims};
+use super::search::{self, Trial};
+use crate::core::recipe::{Checker, Layer, LayerKind, Move, Origin, Role, UnderTrial, Value};
+
+impl View<'_, '_> {
+    /// What taking the rung sets, with remarks.
+    pub fn take(&self) -> Result<(Layer, Vec<String>), String> {
+        let mut notes = Vec::new();
+        let mut aims = self.aims(&mut notes)?;
+        if !self.footing.whole_rungs {
+            self.keep_what_acts(&mut aims, &mut notes)?;
+        }
+        let (chosen, checker_notes) = self.choose(&aims)?;
+        let layer = self.layer(&chosen);
+        let moved = |along_too: bool| {
+            aims.iter().any(|aim| match aim {
+                Aim::To { knob, along, .. } => {
+                    layer.settings.contains_key(knob) && (along_too || !along)
+                }
+                Aim::Nothing { .. } => false,
+            })
+        };
+        if !moved(false) {
+            notes.extend(checker_notes);
+            return Err(if notes.is_empty() {
+                "nothing left to change".to_owned()
+            } else {
+                notes.join("; ")
+            });
+        }
+        notes.extend(checker_notes);
+        Ok((layer, notes))
+    }
+
+    /// Leaves out what frees nothing where memory ran out: by the memory model, or else as the preset says. Where neither
+    /// knows of the failure, nothing is left out; but a rung of which nothing frees memory by itself is not taken.
+    fn keep_what_acts(&self, aims: &mut Vec<Aim>, notes: &mut Vec<String>) -> Result<(), String> {
+        let leads = |aim: &Aim| matches!(aim, Aim::To { along: false, .. });
+        if !aims.iter().any(leads) {
+            return Ok(());
+        }
+        let acts: Vec<bool> = aims.iter().map(|aim| self.acts(aim)).collect();
+        let idle = aims.iter().zip(&acts).filter(|(_, acts)| !**acts);
+        let idle: Vec<&str> = idle.filter_map(|(aim, _)| aim.knob()).collect();
+        if idle.is_empty() {
+            return Ok(());
+        }
+        let stays = if idle.len() == 1 {
+            "stays: it frees"
+        } else {
+            "stay: they free"
+        };
+        let place = self.failure.place();
+        notes.push(format!("{} {stays} no GPU memory {place}", idle.join(", ")));
+        if !aims
+            .iter()
+            .zip(&acts)
+            .any(|(aim, acts)| leads(aim) && *acts)
+        {
+            return Err(notes.join("; "));
+        }
+        if self.acts.is_some() || self.failure.phase().is_some() {
+            let mut acts = acts.iter();
+            aims.retain(|_| acts.next() == Some(&true));
+        }
+        Ok(())
+    }
+
+    /// Whether an aim frees memory where it ran out, as far as that is known.
+    fn acts(&self, aim: &Aim) -> bool {
+        let Aim::To {
+            knob,
+            target,
+            along: false,
+            ..
+        } = aim
+        else {
+            return true;
+        };
+        let declared = self.footing.preset.knob(knob);
+        let declared = declared.and_then(|k| self.failure.acts(k));
+        let model = || self.acts.and_then(|acts| acts.frees(knob, target));
+        // What a preset states it states from failures that were mended so; the formulas may miss what lies beside.
+        declared == Some(true) || model().or(declared).unwrap_or(true)
+    }
+
+    fn aims(&self, notes: &mut Vec<String>) -> Result<Vec<Aim>, String> {
+        let mut all = Vec::new();
+        for step in &self.rung.moves {
+            let recipe = self.shape.recipe();
+            for mut aim in aims(&self.workshop.shaper, recipe, self.scope, step)? {
+                self.by_figures(&mut aim);
+                match &aim {
+                    Aim::Nothing { reason } if !reason.is_empty() => notes.push(reason.clone()),
+                    Aim::Nothing { .. } => {}
+                    Aim::To { .. } => all.push(aim),
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// An engine's share that the message itself bounds goes there at once.
+    fn by_figures(&self, aim: &mut Aim) {
+        let Aim::To {
+            knob,
+            present,
+            target,
+            floor,
+            ..
+        } = aim
+        else {
+            return;
+        };
+        let Some(knob) = self.footing.preset.knob(knob) else {
+            return;
+        };
+        let number = |value: &Value| value.number(knob.kind);
+        let (Some(share), Some(now), Some(then)) =
+            (self.failure.share(), number(present), number(target))
+        else {
+            return;
+        };
+        if knob.role == Some(Role::RolloutMemoryFraction) && then < now && share < now {
+            let least = knob.min.unwrap_or(0.0);
+            *floor = floor.min(share).max(least);
+            *target = Value::from_number(knob.kind, share.max(least));
+        }
+    }
+
+    /// The legal values nearest to the aims, and remarks where a target had to be missed.
+    fn choose(&self, aims: &[Aim]) -> Result<(BTreeMap<String, Value>, Vec<String>), String> {
+        let mut trials: Vec<Trial> = aims.iter().filter_map(Trial::of).collect();
+        trials.extend(self.adjustable(&search::knobs(&trials)));
+        let names = search::knobs(&trials);
+        let (recipe, scope) = (self.shape.recipe(), self.shape.scope());
+        let trial = UnderTrial::new(&self.workshop.shaper, recipe, scope, &names);
+        let checker = Checker::new(&trial);
+        let chosen = search::nearest_legal(&checker, &trials)
+            .ok_or_else(|| "no legal combination of values was found".to_owned())?;
+        let notes = aims
+            .iter()
+            .filter_map(|aim| self.missed(&checker, &chosen, aim))
+            .collect();
+        Ok((chosen, notes))
+    }
+
+    /// Knobs that may follow the others down so that the configuration stays legal; where a rung asks for more GPUs, up
+    /// as well, as far as these: a batch must be shared by all of them.
+    fn adjustable(&self, moved: &BTreeSet<String>) -> Vec<Trial> {
+        let recipe = self.shape.recipe();
+        let more = self.more_gpus();
+        let knobs = self.rung.adjust.iter();
+        knobs
+            .flat_map(|role| self.footing.preset.with_role(*role))
+            .filter(|k| !moved.contains(&k.name) && !recipe.pins.contains_key(&k.name))
+            .filter_map(|k| {
+                let present = recipe.value(&k.name);
+                let most = present.number(k.kind)? * more;
+                let ends = [
+                    k.min.unwrap_or(1.0),
+                    most.min(k.max.unwrap_or(f64::INFINITY)),
+                ];
+                let (Value::Int(now), [Value::Int(floor), Value::Int(most)]) =
+                    (present, ends.map(|end| Value::from_number(k.kind, end)))
+                else {
+                    return None;
+                };
+                Some(Trial {
+                    knob: k.name.clone(),
+                    present: Value::Int(*now),
+                    candidates: search::following(*now, floor.min(*now), most),
+                })
+            })
+            .collect()
+    }
+
+    /// How many times as many GPUs the rung asks for.
+    fn more_gpus(&self) -> f64 {
+        let counts = |m: &&Move| m.role.is_some_and(Role::counts_gpus);
+        let moves = self.rung.moves.iter().filter(counts);
+        moves.filter_map(|m| m.times).fold(1.0, f64::max)
+    }
+
+    fn missed(
+        &self,
+        checker: &Checker<'_>,
+        chosen: &BTreeMap<String, Value>,
+        aim: &Aim,
+    ) -> Option<String> {
+        let Aim::To {
+            knob,
+            present,
+            target,
+            ..
+        } = aim
+        else {
+            return None;
+        };
+        let got = chosen.get(knob)?;
+        if got == target {
+            return None;
+        }
+        let rule = search::objection(checker, chosen, knob, target);
+        let why = rule.map_or_else(String::new, |rule| {
+            let texts = rule.when.iter().chain([&rule.must]).map(String::as_str);
+            let (shaper, recipe) = (&self.workshop.shaper, self.shape.recipe());
+            let open = shaper.unknown_in(recipe, &texts.collect::<Vec<_>>());
+            let open = open.map(|name| format!(", and {name} is not known"));
+            format!(" (rule {}{})", rule.name, open.unwrap_or_default())
+        });
+        Some(if got == present {
+            format!("{knob} stays {present}: {target} is not legal{why}")
+        } else {
+            format!("{knob}: {target} is not legal{why}, {got} is the nearest value that is")
+        })
+    }
+
+    fn layer(&self, chosen: &BTreeMap<String, Value>) -> Layer {
+        let mut layer = Layer::new(LayerKind::Rung);
+        for (knob, value) in chosen {
+            if self.shape.recipe().value(knob) != value {
+                let origin = Origin::Rung {
+                    rung: self.rung.rung.clone(),
+                    attempt: self.footing.attempt + 1,
+                };
+                layer.set(knob, value.clone(), origin);
+            }
+        }
+        layer
+    }
+}
