@@ -4,13 +4,11 @@ use oomctl::core::recipe::{
     ClusterFacts, GpuType, Layer, LayerKind, Origin, Setting, Shape, Value,
 };
 
-use super::first::{First, Hidden};
+use super::family::Family;
 use super::models::{MODELS, Model};
 use super::oracle::{Best, search};
 use super::outcome::Truth;
 use super::rng::Rng;
-use super::second::Second;
-use super::second::nature::Nature;
 use super::setup::{Program, Setup};
 use super::stack::Stack;
 
@@ -34,14 +32,6 @@ impl Stacks {
             Program::Replicated | Program::Sharded => &self.script,
         }
     }
-}
-
-/// Which formulas a case's truth is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    First,
-    Second,
 }
 
 /// What a case is.
@@ -179,46 +169,6 @@ impl Case {
         self.best = search(&self, stacks.of(self.program));
         self.sort = wanted;
         (self.best.is_some() == (wanted != Sort::CannotFit)).then_some(self)
-    }
-}
-
-impl Family {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Second => "second",
-        }
-    }
-
-    /// A truth for a job as it starts, and whether its update computes an entropy.
-    fn draw(
-        self,
-        rng: &mut Rng,
-        model: &'static Model,
-        start: &Setup,
-        card: f64,
-        surprised: bool,
-    ) -> (Box<dyn Truth>, bool) {
-        match self {
-            Self::First => {
-                let mut hidden = Hidden::draw(rng, start, card);
-                if surprised {
-                    hidden.surprise(rng);
-                }
-                let entropy = hidden.entropy;
-                (Box::new(First { model, hidden }), entropy)
-            }
-            Self::Second => {
-                let nature = Nature::draw(rng, start, card, surprised);
-                let late = false;
-                let truth = Second {
-                    model,
-                    nature,
-                    late,
-                };
-                (Box::new(truth), rng.chance(0.3))
-            }
-        }
     }
 }
 

@@ -20,6 +20,7 @@
 
 mod cases;
 mod clock;
+mod family;
 mod first;
 mod models;
 mod oracle;
@@ -36,7 +37,8 @@ mod why;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cases::{Case, Family, Stacks};
+use cases::{Case, Stacks};
+use family::Family;
 use policy::Policy;
 use score::{Row, Summary};
 

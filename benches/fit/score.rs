@@ -4,8 +4,9 @@ use oomctl::core::recipe::Shape;
 use oomctl::core::units::Bytes;
 use serde::Serialize;
 
-use super::cases::{Case, Family, Sort, Stacks};
+use super::cases::{Case, Sort, Stacks};
 use super::clock::processor_s;
+use super::family::Family;
 use super::outcome::{Outcome, Phase};
 use super::policy::{Attempt, Next, Policy, view};
 use super::setup::{Program, Setup};

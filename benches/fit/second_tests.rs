@@ -2,7 +2,8 @@
 
 use oomctl::core::recipe::ClusterFacts;
 
-use super::cases::{Case, Family, Stacks};
+use super::cases::{Case, Stacks};
+use super::family::Family;
 use super::models::{MODELS, Model};
 use super::outcome::Truth;
 use super::rng::Rng;

@@ -2,6 +2,7 @@
 
 mod cases;
 mod clock;
+mod family;
 mod first;
 mod models;
 mod oracle;
@@ -28,7 +29,8 @@ mod units;
 #[allow(dead_code, reason = "used by the bench")]
 mod why;
 
-use cases::{Case, Family, Stacks};
+use cases::{Case, Stacks};
+use family::Family;
 use first::allocator::{Allocator, Handle};
 use first::hidden::Hidden;
 use first::trainer::{Job, Resident, Trainer};

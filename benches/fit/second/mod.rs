@@ -6,6 +6,7 @@
 pub mod allocator;
 mod back;
 pub mod engine;
+mod gradients;
 pub mod head;
 mod host;
 pub mod layer;

@@ -27,15 +27,15 @@ pub enum Place {
 }
 
 pub struct Trainer<'p, M> {
-    plan: Plan<'p>,
+    pub(super) plan: Plan<'p>,
     pub memory: M,
     pub place: Place,
     /// The last layer's buffer of the reduction.
-    reducing: Option<Piece>,
+    pub(super) reducing: Option<Piece>,
     /// Gradients that stay for the step.
-    gradients: Vec<Piece>,
+    pub(super) gradients: Vec<Piece>,
     /// They are there from an earlier micro batch.
-    accumulating: bool,
+    pub(super) accumulating: bool,
     /// Weights in 16 bits, as autocast keeps them for a replicated program.
     casts: Vec<Piece>,
 }
@@ -53,22 +53,22 @@ impl<'p, M: Memory> Trainer<'p, M> {
         }
     }
 
-    fn replicated(&self) -> bool {
+    pub(super) fn replicated(&self) -> bool {
         self.plan.setup.program == Program::Replicated
     }
 
-    fn take(&mut self, bytes: u64) -> Step<Piece> {
+    pub(super) fn take(&mut self, bytes: u64) -> Step<Piece> {
         self.memory.take(Stream::Compute, bytes)
     }
 
-    fn give_all(&mut self, pieces: impl IntoIterator<Item = Piece>) {
+    pub(super) fn give_all(&mut self, pieces: impl IntoIterator<Item = Piece>) {
         for piece in pieces {
             self.memory.give(piece);
         }
     }
 
     /// Elements of a rank's share, as flat parameters are padded.
-    fn share(&self, elements: u64) -> u64 {
+    pub(super) fn share(&self, elements: u64) -> u64 {
         elements.div_ceil(self.plan.shards()).next_multiple_of(8)
     }
 
@@ -294,82 +294,6 @@ impl<'p, M: Memory> Trainer<'p, M> {
             return Ok(None);
         }
         self.gather(self.plan.block(), s.offload_policy)
-    }
-
-    /// Gradients of one flat parameter, from 16 bits to the rank's share at rest.
-    fn reduce(&mut self, elements: u64, weights: Vec<Piece>) -> Step<()> {
-        let plan = self.plan;
-        let width = plan.width();
-        if self.replicated() {
-            if self.accumulating {
-                let wide = self.take(elements * width)?;
-                self.give_all([wide]);
-            } else {
-                self.keep(elements * width)?;
-                // Buckets are made once; they stay, as these do until the gradients go.
-                if !plan.nature.bucket_views && plan.ranks() > 1 {
-                    self.keep(elements * width)?;
-                }
-            }
-            self.give_all(weights);
-            return Ok(());
-        }
-        let flat = self.take(elements * HALF)?;
-        self.give_all(weights);
-        let whole =
-            !plan.is_rl() && plan.nature.no_sync && plan.setup.accumulation.unwrap_or(1) > 1;
-        if whole {
-            if self.accumulating {
-                self.give_all([flat]);
-            } else {
-                self.gradients.push(flat);
-            }
-            return Ok(());
-        }
-        self.give_all(self.reducing);
-        self.reducing = None;
-        let padded = self.share(elements) * plan.shards();
-        let wide = self.memory.take(Stream::Reduce, padded * 4)?;
-        self.give_all([flat]);
-        self.reducing = Some(wide);
-        if plan.shards() > 1 {
-            let share = self.memory.take(Stream::Reduce, self.share(elements) * 4)?;
-            self.land(elements, share, width)?;
-        } else {
-            let own = self.take(elements * width)?;
-            if self.accumulating || plan.setup.offload_policy {
-                self.give_all([own]);
-            } else {
-                self.gradients.push(own);
-            }
-        }
-        Ok(())
-    }
-
-    /// The reduced share becomes the gradient, or is added to it, or goes to the host.
-    fn land(&mut self, elements: u64, share: Piece, width: u64) -> Step<()> {
-        if self.accumulating || self.plan.setup.offload_policy {
-            self.give_all([share]);
-        } else if width != 4 {
-            self.keep(self.share(elements) * width)?;
-            self.give_all([share]);
-        } else {
-            self.gradients.push(share);
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, bytes: u64) -> Step<()> {
-        let piece = self.take(bytes)?;
-        self.gradients.push(piece);
-        Ok(())
-    }
-
-    /// zero_grad(set_to_none=True).
-    pub fn zero(&mut self) {
-        let gradients = std::mem::take(&mut self.gradients);
-        self.give_all(gradients);
-        self.accumulating = false;
     }
 
     /// Adam's step; without states before it, it makes them.
