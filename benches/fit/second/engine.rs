@@ -1,7 +1,6 @@
 //! The rollout engine: its start, its cache, its sleep, and new weights for it.
 //!
-//! vLLM v1: worker/gpu_worker.py (determine_available_memory), worker/gpu_model_runner.py (profile_run,
-//! _dummy_sampler_run, capture_model), v1/sample/ops/topk_topp_sampler.py (what is sorted), cumem_allocator.cpp.
+//! From knowledge of vLLM's worker; weights and activations are checked against vllm-project/vllm#10511.
 
 use super::plan::Plan;
 

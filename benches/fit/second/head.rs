@@ -1,9 +1,9 @@
 //! The output layer and what a loss makes of its logits.
 //!
-//! verl 0.4 to 0.9: logprobs_from_logits, entropy_from_logits and entropy_from_logits_with_chunking
-//! (utils/torch_functional.py; its pieces of 2,048 rows are in fp32, and under autograd all of them stay).
-//! transformers: ForCausalLMLoss (loss/loss_utils.py) and, before 4.46, the shift in modeling_llama.py. Liger:
-//! ops/fused_linear_cross_entropy.py. torchtune: modules/loss/ce_chunked_output_loss.py.
+//! verl (volcengine/verl: verl/utils/torch_functional.py): logprobs_from_logits, entropy_from_logits and its
+//! chunked variant, whose pieces of 2,048 rows are in fp32, and under autograd all of them stay. The losses of
+//! scripts (upcast, shifted, chunked, fused with the output layer) are from knowledge of transformers, torchtune
+//! and Liger, checked against published peaks.
 
 use super::layer::{FULL, HALF};
 use super::memory::{Memory, Piece, Step, Stream};

@@ -1,6 +1,8 @@
-//! One decoder layer forward, operator by operator, as the modules of transformers write it
-//! (models/qwen2/modeling_qwen2.py, models/llama/modeling_llama.py, 4.4x): what autograd saves stays, what
-//! a function's locals hold goes when they are bound anew.
+//! One decoder layer forward, operator by operator, as the modules of Llama, Qwen and Mistral compute: what
+//! autograd saves stays, what a function's locals hold goes when they are bound anew.
+//!
+//! Written from knowledge of those modules, not beside their text; what a layer keeps is checked against
+//! published figures.
 
 use super::memory::{Memory, Piece, Step, Stream};
 
