@@ -4,14 +4,13 @@ use oomctl::core::recipe::{
     ClusterFacts, GpuType, Layer, LayerKind, Origin, Setting, Shape, Value,
 };
 
-use super::hidden::Hidden;
+use super::family::Family;
 use super::models::{MODELS, Model};
 use super::oracle::{Best, search};
+use super::outcome::Truth;
 use super::rng::Rng;
 use super::setup::{Program, Setup};
 use super::stack::Stack;
-use super::trainer::Job;
-use super::truth::fits;
 
 /// The two shipped presets.
 pub struct Stacks {
@@ -57,7 +56,8 @@ pub struct Case {
     pub layers: Vec<Layer>,
     pub shape: Shape,
     pub start: Setup,
-    pub hidden: Hidden,
+    pub family: Family,
+    pub truth: Box<dyn Truth>,
     /// The fastest legal configuration that fits.
     pub best: Option<Best>,
 }
@@ -71,7 +71,7 @@ const MOST_DRAWS: usize = 4_000;
 impl Case {
     /// Case number `index` of a run with `seed`: 1 in 20 fits as it stands, 1 in 16 cannot fit at all, and
     /// 1 in 3 has a term that the product does not know.
-    pub fn make(stacks: &Stacks, seed: u64, index: u64) -> Self {
+    pub fn make(stacks: &Stacks, family: Family, seed: u64, index: u64) -> Self {
         let mut rng = Rng::of(seed, index);
         let wanted = match rng.unit() {
             x if x < 1.0 / 20.0 => Sort::Fits,
@@ -85,8 +85,9 @@ impl Case {
         };
         let surprised = rng.chance(1.0 / 3.0);
         for _ in 0..MOST_DRAWS {
-            let drawn = Self::draw(stacks, &mut rng, program, surprised, index);
-            if let Some(case) = drawn.and_then(|case| case.sorted(stacks, wanted)) {
+            let drawn = Self::draw(stacks, family, &mut rng, program, surprised);
+            if let Some(mut case) = drawn.and_then(|case| case.sorted(stacks, wanted)) {
+                case.index = index;
                 return case;
             }
         }
@@ -95,10 +96,10 @@ impl Case {
 
     fn draw(
         stacks: &Stacks,
+        family: Family,
         rng: &mut Rng,
         program: Program,
         surprised: bool,
-        index: u64,
     ) -> Option<Self> {
         let model = &MODELS[(rng.unit() * MODELS.len() as f64) as usize];
         let card = rng.pick(&CARDS);
@@ -138,47 +139,36 @@ impl Case {
         let layers = vec![given.clone().layer()];
         let shape = stacks.of(program).shape(&layers, &cluster).ok()?;
         let start = Setup::read(program, shape.recipe(), &cluster);
-        let mut hidden = Hidden::draw(rng, &start, card);
-        if surprised {
-            hidden.surprise(rng);
-        }
-        if program == Program::Grpo && hidden.entropy {
+        let (truth, entropy) = family.draw(rng, model, &start, card, surprised);
+        if program == Program::Grpo && entropy {
             given.set("entropy_coeff", Value::Float(0.001));
         }
         let layers = vec![given.layer()];
         let shape = stacks.of(program).shape(&layers, &cluster).ok()?;
-        let sort = Sort::Fits;
+        let start = Setup::read(program, shape.recipe(), &cluster);
         Some(Self {
-            index,
-            sort,
+            index: 0,
+            sort: Sort::Fits,
             model,
             program,
             cluster,
             layers,
             shape,
             start,
-            hidden,
+            family,
+            truth,
             best: None,
         })
     }
 
     /// The case, if it is of the wanted sort.
     fn sorted(mut self, stacks: &Stacks, wanted: Sort) -> Option<Self> {
-        if fits(self.job(&self.start)) != (wanted == Sort::Fits) {
+        if self.truth.fits(&self.start) != (wanted == Sort::Fits) {
             return None;
         }
         self.best = search(&self, stacks.of(self.program));
         self.sort = wanted;
         (self.best.is_some() == (wanted != Sort::CannotFit)).then_some(self)
-    }
-
-    /// The job under a setup.
-    pub fn job<'a>(&'a self, setup: &'a Setup) -> Job<'a> {
-        Job {
-            model: self.model,
-            setup,
-            hidden: &self.hidden,
-        }
     }
 }
 

@@ -4,10 +4,13 @@
 //! cargo bench --bench fit [-- --cases N] [--seed S] [--policy NAME]… [--out FILE.json|FILE.csv]
 //! ```
 //!
-//! What a job needs is computed tensor by tensor through a model of PyTorch's caching allocator, by
-//! formulas that have nothing in common with the product's; a third of the jobs has a term that the
-//! product does not know. The product's side is the shipped presets, their rules and their ladder.
-//! Nothing is asserted here; `tests/fit.rs` checks the simulator itself.
+//! `--truth first|second` takes one family of truth, `--why` says why a policy did not solve a case at once,
+//! `--case N [--verbose]` is one case alone.
+//!
+//! What a job needs is computed tensor by tensor through models of PyTorch's caching allocator, in two
+//! families that share no formula with each other nor with the product's; a third of the jobs has a term
+//! that the product does not know. The product's side is the shipped presets, their rules and their ladder.
+//! Nothing is asserted here; `tests.rs` checks the simulator itself.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,46 +18,53 @@
     reason = "a benchmark uses threads and the clock, and prints"
 )]
 
-mod allocator;
 mod cases;
 mod clock;
-mod engine;
-mod hidden;
-mod incident;
+mod family;
+mod first;
 mod models;
-mod operators;
 mod oracle;
-mod phases;
+mod outcome;
 mod policy;
 mod rng;
 mod score;
+mod second;
 mod setup;
 mod sizes;
-mod speed;
 mod stack;
-mod trainer;
-mod truth;
+mod units;
+mod why;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cases::{Case, Stacks};
+use family::Family;
 use policy::Policy;
 use score::{Row, Summary};
 
 struct Options {
     cases: u64,
     seed: u64,
+    families: Vec<Family>,
     /// Names of policies; none for all.
     policies: Vec<String>,
     out: Option<String>,
+    /// This case alone.
+    case: Option<u64>,
+    verbose: bool,
+    why: bool,
 }
 
 fn options() -> Options {
     let mut options = Options {
         cases: 2_000,
         seed: 4,
+        families: vec![Family::First, Family::Second],
         policies: Vec::new(),
         out: None,
+        case: None,
+        verbose: false,
+        why: false,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -67,8 +77,12 @@ fn options() -> Options {
         match word.as_str() {
             "--cases" => options.cases = number(),
             "--seed" => options.seed = number(),
+            "--case" => options.case = Some(number()),
             "--policy" => options.policies.extend(words.next()),
             "--out" => options.out = words.next(),
+            "--truth" => options.families = families(words.next().as_deref()),
+            "--verbose" => options.verbose = true,
+            "--why" => options.why = true,
             "--bench" => {}
             other => panic!("there is no option {other}"),
         }
@@ -76,39 +90,80 @@ fn options() -> Options {
     options
 }
 
-/// Rows of one case, one a policy.
-fn rows(case: &Case, stacks: &Stacks, policies: &[Box<dyn Policy>]) -> Vec<Row> {
+fn families(word: Option<&str>) -> Vec<Family> {
+    match word {
+        Some("first") => vec![Family::First],
+        Some("second") => vec![Family::Second],
+        other => panic!("there is no truth {other:?}; there are first and second"),
+    }
+}
+
+/// A reason why a row is no first fit, with its policy and its case.
+type Reason = (&'static str, Family, u64, String, String);
+
+/// Rows of one case, one a policy, and reasons.
+fn rows(
+    case: &Case,
+    stacks: &Stacks,
+    policies: &[Box<dyn Policy>],
+    options: &Options,
+) -> (Vec<Row>, Vec<Reason>) {
+    let wonders = options.why || options.verbose;
     let mut rows: Vec<Row> = policies
         .iter()
-        .map(|policy| score::follow(case, stacks, policy.as_ref()))
+        .map(|policy| score::follow(case, stacks, policy.as_ref(), wonders))
         .collect();
+    let reasons = rows.iter().filter(|_| options.why).filter_map(|row| {
+        let (reason, shown) = why::reason(case, stacks, row)?;
+        Some((row.policy, row.truth, row.case, reason, shown))
+    });
+    let reasons = reasons.collect();
+    if options.verbose {
+        for row in &rows {
+            println!("{}", why::told(case, row));
+        }
+    }
     rows.push(score::oracle(case, stacks));
-    rows
+    (rows, reasons)
 }
 
 /// All rows, in the order of the cases, from as many threads as there are cores.
-fn simulate(options: &Options, stacks: &Stacks, policies: &[Box<dyn Policy>]) -> Vec<Row> {
-    let next = AtomicU64::new(0);
+fn simulate(
+    options: &Options,
+    family: Family,
+    stacks: &Stacks,
+    policies: &[Box<dyn Policy>],
+) -> (Vec<Row>, Vec<Reason>) {
+    let (first, end) = match options.case {
+        Some(case) => (case, case + 1),
+        None => (0, options.cases),
+    };
+    let next = AtomicU64::new(first);
     let work = || {
-        let mut mine = Vec::new();
+        let mut mine = (Vec::new(), Vec::new());
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= options.cases {
+            if index >= end {
                 return mine;
             }
-            let case = Case::make(stacks, options.seed, index);
-            mine.extend(rows(&case, stacks, policies));
+            let case = Case::make(stacks, family, options.seed, index);
+            let (rows, reasons) = rows(&case, stacks, policies, options);
+            mine.0.extend(rows);
+            mine.1.extend(reasons);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut all: Vec<Row> = std::thread::scope(|scope| {
+    let mut all = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
         let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let done = started
-            .into_iter()
-            .map(|thread| thread.join().expect("no case panics"));
-        done.flatten().collect()
+        for thread in started {
+            let (rows, reasons) = thread.join().expect("no case panics");
+            all.0.extend(rows);
+            all.1.extend(reasons);
+        }
     });
-    all.sort_by_key(|row| row.case);
+    all.0.sort_by_key(|row: &Row| row.case);
+    all.1.sort_by_key(|reason: &Reason| reason.2);
     all
 }
 
@@ -150,28 +205,68 @@ fn joined(all: &[serde_json::Value]) -> String {
     all.iter().map(text).collect::<Vec<_>>().join(";")
 }
 
+fn chosen(options: &Options) -> Vec<Box<dyn Policy>> {
+    let mut policies = policy::all();
+    if options.policies.is_empty() {
+        return policies;
+    }
+    let known: Vec<&str> = policies.iter().map(|p| p.name()).collect();
+    let unknown = options
+        .policies
+        .iter()
+        .find(|name| !known.contains(&name.as_str()));
+    assert!(
+        unknown.is_none(),
+        "there is no policy {unknown:?}; there are {known:?}"
+    );
+    policies.retain(|p| options.policies.iter().any(|name| name == p.name()));
+    policies
+}
+
+fn summaries(rows: &[Row], families: &[Family], policies: &[Box<dyn Policy>]) -> Vec<Summary> {
+    let names = policies.iter().map(|p| p.name()).chain(["oracle"]);
+    let of = |name: &str, family: Family| {
+        let mine = rows
+            .iter()
+            .filter(|r| r.policy == name && r.truth == family);
+        Summary::of(&mine.collect::<Vec<_>>())
+    };
+    names
+        .flat_map(|name| families.iter().map(move |family| (name, *family)))
+        .map(|(name, family)| of(name, family))
+        .collect()
+}
+
+fn tell_why(reasons: &[Reason], policies: &[Box<dyn Policy>], families: &[Family]) {
+    for policy in policies {
+        for family in families {
+            let mine = reasons
+                .iter()
+                .filter(|r| r.0 == policy.name() && r.1 == *family);
+            let mine: Vec<_> = mine.map(|r| (r.2, r.3.clone(), r.4.clone())).collect();
+            println!(
+                "\n{} on the {} truth: {} cases not solved at once\n{}",
+                policy.name(),
+                family.word(),
+                mine.len(),
+                why::table(&mine)
+            );
+        }
+    }
+}
+
 fn main() {
     let options = options();
     let stacks = Stacks::shipped();
-    let mut policies = policy::all();
-    if !options.policies.is_empty() {
-        let known: Vec<&str> = policies.iter().map(|p| p.name()).collect();
-        let unknown = options
-            .policies
-            .iter()
-            .find(|name| !known.contains(&name.as_str()));
-        assert!(
-            unknown.is_none(),
-            "there is no policy {unknown:?}; there are {known:?}"
-        );
-        policies.retain(|p| options.policies.iter().any(|name| name == p.name()));
-    }
+    let policies = chosen(&options);
     let start = std::time::Instant::now();
-    let rows = simulate(&options, &stacks, &policies);
-    let names = policies.iter().map(|p| p.name()).chain(["oracle"]);
-    let summaries: Vec<Summary> = names
-        .map(|name| Summary::of(&rows.iter().filter(|r| r.policy == name).collect::<Vec<_>>()))
-        .collect();
+    let (mut rows, mut reasons) = (Vec::new(), Vec::new());
+    for family in &options.families {
+        let (mine, why) = simulate(&options, *family, &stacks, &policies);
+        rows.extend(mine);
+        reasons.extend(why);
+    }
+    let summaries = summaries(&rows, &options.families, &policies);
     println!(
         "{} cases, seed {}, {:.0} s\n",
         options.cases,
@@ -187,6 +282,9 @@ fn main() {
         "\n{better} of {} runs are better than the oracle",
         rows.len()
     );
+    if options.why {
+        tell_why(&reasons, &policies, &options.families);
+    }
     if let Some(path) = &options.out {
         write(path, &rows, &summaries);
     }

@@ -12,14 +12,10 @@ use oomctl::core::recipe::Shape;
 use oomctl::core::units::Bytes;
 
 use super::cases::Case;
-use super::engine::Engine;
-use super::hidden::{Hidden, Unknown};
+use super::outcome::Truth;
 use super::setup::{Program, Setup};
 use super::sizes::{Part, parts};
-use super::speed::Pace;
 use super::stack::Stack;
-use super::trainer::Job;
-use super::truth::fits;
 
 /// What the oracle found.
 #[derive(Debug, Clone)]
@@ -33,15 +29,10 @@ pub struct Best {
 /// Searches the ladder's reach.
 pub fn search(case: &Case, stack: &Stack) -> Option<Best> {
     let moved = stack.moved();
-    let mut hidden = case.hidden.clone();
-    if let Some(Unknown::Leak(bytes)) = hidden.unknown {
-        // Room for all that will leak.
-        hidden.unknown = Some(Unknown::Context(bytes * hidden.steps));
-    }
     let search = Search {
         case,
         stack,
-        hidden,
+        late: case.truth.late(),
         moved,
     };
     let start = search.roomy_host();
@@ -58,8 +49,8 @@ pub fn search(case: &Case, stack: &Stack) -> Option<Best> {
 struct Search<'a> {
     case: &'a Case,
     stack: &'a Stack,
-    /// The truth, with what leaks counted from the start.
-    hidden: Hidden,
+    /// The truth, with what grows counted from the start.
+    late: Box<dyn Truth>,
     moved: BTreeSet<String>,
 }
 
@@ -71,16 +62,8 @@ impl Search<'_> {
         self.moved.contains(knob)
     }
 
-    fn job<'b>(&'b self, setup: &'b Setup) -> Job<'b> {
-        Job {
-            model: self.case.model,
-            setup,
-            hidden: &self.hidden,
-        }
-    }
-
     fn speed(&self, setup: &Setup) -> f64 {
-        Pace::of(self.job(setup)).speed(setup.world())
+        self.late.speed(setup)
     }
 
     /// The start with as much host memory as the node has: it costs nothing here.
@@ -162,10 +145,7 @@ impl Search<'_> {
 
     /// The truth and the product have the last word.
     fn proven(&self, speed: f64, setup: Setup) -> Option<Best> {
-        if !fits(Job {
-            hidden: &self.case.hidden,
-            ..self.job(&setup)
-        }) {
+        if !self.case.truth.fits(&setup) {
             return None;
         }
         let mut layers = self.case.layers.clone();
@@ -264,7 +244,7 @@ impl Search<'_> {
         let fits = |size: u64| {
             let mut trial = setup.clone();
             (part.put)(&mut trial, size);
-            (part.fits)(self.job(&trial))
+            self.late.holds(&trial, part.decides)
         };
         // Larger is faster, except where it means more padding.
         let pace = |size: u64| {
@@ -327,14 +307,9 @@ impl Search<'_> {
                 share,
                 ..setup.clone()
             };
-            let job = self.job(&trial);
-            // Nothing has leaked yet when the engine starts.
-            let truth = Job {
-                hidden: &self.case.hidden,
-                ..job
-            };
-            let starts = Engine(job).start(truth.standing()).is_ok();
-            (starts && Engine(job).wake(job.standing(), true).is_ok()).then_some(trial)
+            // Nothing has grown yet when the engine starts.
+            let starts = self.case.truth.starts(&trial);
+            (starts && self.late.wakes(&trial)).then_some(trial)
         };
         if fixed || !self.moves("gpu_memory_utilization") {
             return works(setup.share);

@@ -9,9 +9,8 @@ use oomctl::core::recipe::{ClusterFacts, Layer, Refusal, RungSpec};
 use oomctl::core::units::Bytes;
 
 use super::cases::{Case, Stacks};
-use super::phases::Phase;
+use super::outcome::{Peaks, Phase};
 use super::stack::Stack;
-use super::truth::Peaks;
 
 /// An attempt as the product sees it.
 pub struct Attempt {

@@ -6,10 +6,12 @@ use serde::Serialize;
 
 use super::cases::{Case, Sort, Stacks};
 use super::clock::processor_s;
-use super::hidden::{GIB, Hidden};
+use super::family::Family;
+use super::outcome::{Outcome, Phase};
 use super::policy::{Attempt, Next, Policy, view};
 use super::setup::{Program, Setup};
-use super::truth::{Outcome, run};
+use super::units::GIB;
+use super::why::{Belief, beliefs};
 
 /// Attempts that a run has, as the product's default limits say.
 pub const MOST_ATTEMPTS: usize = 12;
@@ -17,6 +19,7 @@ pub const MOST_ATTEMPTS: usize = 12;
 /// What became of a case under a policy.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
+    pub truth: Family,
     pub case: u64,
     pub policy: &'static str,
     pub sort: Sort,
@@ -31,9 +34,11 @@ pub struct Row {
     pub resubmissions: usize,
     /// How the job starts, and what is true of it beside.
     pub start: String,
-    pub truth: String,
+    pub told: String,
     /// Phases that failed, in time.
-    pub failed: Vec<String>,
+    pub failed: Vec<&'static str>,
+    /// Why each attempt failed, as the product read it.
+    pub kinds: Vec<String>,
     /// Each attempt: what was moved, why it died, bytes of the phases that passed.
     pub attempts: Vec<String>,
     /// Probability to fit that was expected of each resubmission, where there was one.
@@ -50,12 +55,16 @@ pub struct Row {
     pub grown: f64,
     /// Milliseconds of processor time that the policy took for its decisions.
     pub decisions_ms: Vec<f64>,
+    /// What the oracle moves.
+    pub best: Vec<String>,
+    /// What the model believed of each attempt, where that was asked for.
+    pub beliefs: Vec<Vec<Belief>>,
     /// The same experiment faster on as many GPUs, or on fewer, than the oracle found: there should be none.
     pub beats_oracle: bool,
 }
 
-/// Follows a case to its end.
-pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
+/// Follows a case to its end; `wonders` whether to note what the model believes.
+pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy, wonders: bool) -> Row {
     let stack = stacks.of(case.program);
     let mut row = blank(case, policy.name());
     let mut rungs = Vec::new();
@@ -63,13 +72,16 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
     while attempts.len() < MOST_ATTEMPTS {
         let layers: Vec<_> = case.layers.iter().chain(&rungs).cloned().collect();
         let Ok(shape) = stack.shape(&layers, &case.cluster) else {
-            row.failed.push("illegal".to_owned());
+            row.failed.push("illegal");
             break;
         };
         let setup = Setup::read(case.program, shape.recipe(), &case.cluster);
-        let outcome = run(case.job(&setup));
+        let outcome = case.truth.run(&setup);
         row.resubmissions = attempts.len();
         row.attempts.push(attempt(case, &setup, &outcome));
+        if wonders {
+            row.beliefs.push(beliefs(case, stacks, &shape, &setup));
+        }
         let Some(incident) = outcome.incident else {
             row.solved = true;
             row.speed_ratio = case.best.as_ref().map(|best| outcome.speed / best.speed);
@@ -80,7 +92,8 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
             return row;
         };
         row.burnt += outcome.seconds * setup.world() as f64 / 3600.0;
-        row.failed.push(incident.phase.clone());
+        row.failed.push(died(outcome.died));
+        row.kinds.push(incident.kind.clone());
         attempts.push(Attempt {
             rungs,
             incident: Some(incident),
@@ -101,6 +114,10 @@ pub fn follow(case: &Case, stacks: &Stacks, policy: &dyn Policy) -> Row {
         }
     }
     row
+}
+
+fn died(phase: Option<Phase>) -> &'static str {
+    phase.map_or("", Phase::word)
 }
 
 fn moved(case: &Case, setup: &Setup) -> Vec<String> {
@@ -124,8 +141,11 @@ fn attempt(case: &Case, setup: &Setup, outcome: &Outcome) -> String {
         ]
         .map(gib);
         format!(
-            "{} in {} of step {:?}, requested, allocated, free, unallocated {figures:.2?}",
-            i.kind, i.phase, i.step
+            "died in {}, told: {} in {} of step {:?}, requested, allocated, free, unallocated {figures:.2?}",
+            died(outcome.died),
+            i.kind,
+            i.phase,
+            i.step
         )
     });
     let peaks = outcome.peaks.iter();
@@ -173,25 +193,17 @@ pub fn oracle(case: &Case, stacks: &Stacks) -> Row {
         }
         None => row.gave_up = true,
     }
-    let first = run(case.job(&case.start));
-    if let Some(incident) = first.incident {
+    let first = case.truth.run(&case.start);
+    if first.incident.is_some() {
         row.burnt = first.seconds * case.start.world() as f64 / 3600.0;
-        row.failed.push(incident.phase);
+        row.failed.push(died(first.died));
     }
     row
 }
 
 fn blank(case: &Case, policy: &'static str) -> Row {
-    let unknown = case
-        .hidden
-        .unknown
-        .map(|u| format!("{u:?}"))
-        .unwrap_or_default();
-    let truth = Hidden {
-        lengths: Vec::new(),
-        ..case.hidden.clone()
-    };
     Row {
+        truth: case.family,
         case: case.index,
         policy,
         sort: case.sort,
@@ -199,13 +211,14 @@ fn blank(case: &Case, policy: &'static str) -> Row {
         model: case.model.name,
         card_gib: case.start.card as f64 / 1024_f64.powi(3),
         gpus: case.start.world(),
-        unknown: unknown.split('(').next().unwrap_or_default().to_lowercase(),
+        unknown: case.truth.unknown(),
         solved: false,
         gave_up: false,
         resubmissions: 0,
         start: format!("{:?}", case.start),
-        truth: format!("{truth:?}"),
+        told: case.truth.told(),
         failed: Vec::new(),
+        kinds: Vec::new(),
         attempts: Vec::new(),
         expected: Vec::new(),
         speed_ratio: None,
@@ -214,6 +227,12 @@ fn blank(case: &Case, policy: &'static str) -> Row {
         moved: Vec::new(),
         grown: 1.0,
         decisions_ms: Vec::new(),
+        best: case
+            .best
+            .iter()
+            .flat_map(|best| moved(case, &best.setup))
+            .collect(),
+        beliefs: Vec::new(),
         beats_oracle: false,
     }
 }
@@ -221,6 +240,7 @@ fn blank(case: &Case, policy: &'static str) -> Row {
 /// What is told of a policy.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
+    pub truth: Option<Family>,
     pub policy: &'static str,
     /// Cases that can be solved and do not fit as they stand; all shares but the last are of these.
     pub cases: usize,
@@ -283,6 +303,7 @@ impl Summary {
         let mut decisions: Vec<f64> = rows.iter().flat_map(|r| r.decisions_ms.clone()).collect();
         decisions.sort_by(f64::total_cmp);
         Self {
+            truth: rows.first().map(|r| r.truth),
             policy,
             cases: open.len(),
             solved: share(open.iter().map(|r| r.solved)),
@@ -303,14 +324,15 @@ impl Summary {
 
     /// The head of the table.
     pub const HEAD: &'static str = "\
-| policy | cases | solved % | resubmissions: mean | p90 | first fits % | speed kept % | GPU-hours burnt | training changed % | GPUs × | false cannot-fit % | cannot-fit found % | resubmissions before | decision ms: mean | p99 |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+| policy | truth | cases | solved % | resubmissions: mean | p90 | first fits % | speed kept % | GPU-hours burnt | training changed % | GPUs × | false cannot-fit % | cannot-fit found % | resubmissions before | decision ms: mean | p99 |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
 
     /// One line of the table.
     pub fn line(&self) -> String {
         format!(
-            "| {} | {} | {:.1} | {:.2} | {:.0} | {:.1} | {:.1} | {:.2} | {:.1} | {:.2} | {:.1} | {:.1} | {:.2} | {:.0} | {:.0} |",
+            "| {} | {} | {} | {:.1} | {:.2} | {:.0} | {:.1} | {:.1} | {:.2} | {:.1} | {:.2} | {:.1} | {:.1} | {:.2} | {:.0} | {:.0} |",
             self.policy,
+            self.truth.map_or("", Family::word),
             self.cases,
             self.solved * 100.0,
             self.resubmissions_mean,

@@ -50,6 +50,8 @@ pub struct Setup {
     pub remove_padding: bool,
     pub fused: bool,
     pub chunked_entropy: bool,
+    /// The update computes an entropy.
+    pub entropy: bool,
     pub param_offload: bool,
     pub optimizer_offload: bool,
     /// FSDP2's own offload, inside the update too.
@@ -147,6 +149,7 @@ impl Setup {
             remove_padding: false,
             fused: false,
             chunked_entropy: false,
+            entropy: false,
             param_offload: false,
             optimizer_offload: false,
             offload_policy: false,
@@ -192,6 +195,7 @@ impl Setup {
             remove_padding: r.yes("use_remove_padding"),
             fused: r.yes("use_fused_kernels"),
             chunked_entropy: r.yes("entropy_from_logits_with_chunking"),
+            entropy: r.share("entropy_coeff") != 0.0,
             param_offload: r.yes("param_offload"),
             optimizer_offload: r.yes("optimizer_offload"),
             offload_policy: r.yes("offload_policy") && r.text("strategy") == "fsdp2",

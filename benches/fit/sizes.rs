@@ -1,8 +1,8 @@
 //! The sizes that the oracle looks for: micro batches and token budgets, each with the phase that it
 //! decides about.
 
+use super::outcome::Part as Decides;
 use super::setup::{Program, Setup};
-use super::trainer::Job;
 
 /// One size.
 pub struct Part {
@@ -10,36 +10,24 @@ pub struct Part {
     /// Legal sizes, ascending, the start's the last.
     pub sizes: fn(&Setup) -> Vec<u64>,
     pub put: fn(&mut Setup, u64),
-    /// Whether its phase fits.
-    pub fits: fn(Job<'_>) -> bool,
+    /// The part of the job that has to fit.
+    pub decides: Decides,
     /// Whether offloading states between phases matters to it.
     pub offload: bool,
-}
-
-fn update(job: Job<'_>) -> bool {
-    job.update().is_ok()
-}
-
-fn old(job: Job<'_>) -> bool {
-    job.logprob(false, true).is_ok()
-}
-
-fn reference(job: Job<'_>) -> bool {
-    !job.setup.reference || job.logprob(true, true).is_ok()
 }
 
 const fn part(
     name: &'static str,
     sizes: fn(&Setup) -> Vec<u64>,
     put: fn(&mut Setup, u64),
-    fits: fn(Job<'_>) -> bool,
+    decides: Decides,
     offload: bool,
 ) -> Part {
     Part {
         name,
         sizes,
         put,
-        fits,
+        decides,
         offload,
     }
 }
@@ -47,21 +35,21 @@ const fn part(
 /// With a number of sequences in each micro batch.
 #[rustfmt::skip]
 const BATCHES: [Part; 3] = [
-    part("update", |s| divisors(s.mini_per_rank(), s.micro), |s, x| s.micro = x, update, false),
-    part("old", |s| divisors(s.step_per_rank(), s.logprob_micro), |s, x| s.logprob_micro = x, old, true),
-    part("ref", |s| divisors(s.step_per_rank(), s.ref_micro), |s, x| s.ref_micro = x, reference, true),
+    part("update", |s| divisors(s.mini_per_rank(), s.micro), |s, x| s.micro = x, Decides::Update, false),
+    part("old", |s| divisors(s.step_per_rank(), s.logprob_micro), |s, x| s.logprob_micro = x, Decides::OldLogprob, true),
+    part("ref", |s| divisors(s.step_per_rank(), s.ref_micro), |s, x| s.ref_micro = x, Decides::RefLogprob, true),
 ];
 
 /// With a budget of tokens.
 #[rustfmt::skip]
 const BUDGETS: [Part; 3] = [
-    part("update", |s| budgets(s, s.budget), |s, x| s.budget = x, update, false),
-    part("old", |s| budgets(s, s.logprob_budget), |s, x| s.logprob_budget = x, old, true),
-    part("ref", |s| budgets(s, s.ref_budget), |s, x| s.ref_budget = x, reference, true),
+    part("update", |s| budgets(s, s.budget), |s, x| s.budget = x, Decides::Update, false),
+    part("old", |s| budgets(s, s.logprob_budget), |s, x| s.logprob_budget = x, Decides::OldLogprob, true),
+    part("ref", |s| budgets(s, s.ref_budget), |s, x| s.ref_budget = x, Decides::RefLogprob, true),
 ];
 
 /// A script has one, and accumulates what it does not do at once.
-const SCRIPT: [Part; 1] = [part("update", halvings, accumulate, update, false)];
+const SCRIPT: [Part; 1] = [part("update", halvings, accumulate, Decides::Update, false)];
 
 /// The sizes of a program.
 pub fn parts(setup: &Setup) -> &'static [Part] {

@@ -1,30 +1,13 @@
 //! What happens to a job: its phases in time, and the first that does not fit.
 
-use oomctl::core::diagnose::Incident;
-
+use super::super::outcome::{Outcome, Peaks, Phase};
+use super::super::setup::Program;
 use super::engine::{Engine, Refused};
 use super::hidden::{Hidden, Unknown};
 use super::incident::incident;
-use super::phases::{Cause, Failure, Phase};
-use super::setup::Program;
+use super::phases::{Cause, Failure};
 use super::speed::Pace;
 use super::trainer::{Job, Peak, Resident};
-
-/// Bytes used on the GPU at the peak of a phase that passed, as a sampler would see them.
-pub type Peaks = Vec<(Phase, u64)>;
-
-/// How an attempt ended.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// What the log says; `None` for an attempt that ran to its end.
-    pub incident: Option<Incident>,
-    /// Phases that passed, in time.
-    pub peaks: Peaks,
-    /// Seconds until it failed or ended.
-    pub seconds: f64,
-    /// Tokens per second and GPU in a step.
-    pub speed: f64,
-}
 
 /// A job on its way.
 struct Walk<'a> {
@@ -194,9 +177,9 @@ pub fn run(job: Job<'_>) -> Outcome {
         step: 0,
     };
     let ended = walk.begin().and_then(|()| walk.steps());
-    let incident = ended
-        .err()
-        .map(|failure| incident(job, &failure, walk.step));
+    let ended = ended.err();
+    let died = ended.as_ref().map(|failure| failure.phase);
+    let incident = ended.map(|failure| incident(job, &failure, walk.step));
     // A failure is noticed in the middle of its phase.
     let late = if incident.is_some() {
         0.5 * pace.step().min(600.0)
@@ -205,6 +188,7 @@ pub fn run(job: Job<'_>) -> Outcome {
     };
     Outcome {
         incident,
+        died,
         peaks: walk.peaks,
         seconds: walk.seconds + late,
         speed: pace.speed(job.setup.world()),

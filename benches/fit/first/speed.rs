@@ -1,8 +1,8 @@
 //! Seconds of a step, from FLOPs, bytes and waiting.
 
+use super::super::setup::Program;
+use super::super::units::GIB;
 use super::engine::Engine;
-use super::hidden::GIB;
-use super::setup::Program;
 use super::trainer::Job;
 
 /// Half-precision FLOPs per second and bytes per second of the memory of a card, by its size: V100, A10,

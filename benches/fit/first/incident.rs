@@ -3,9 +3,9 @@
 use oomctl::core::diagnose::{Class, Incident};
 use oomctl::core::units::Bytes;
 
+use super::super::units::GIB;
 use super::allocator::OutOfMemory;
 use super::engine::Refused;
-use super::hidden::GIB;
 use super::phases::{Cause, Failure};
 use super::trainer::Job;
 

@@ -1,15 +1,9 @@
 //! What is true of a case and stands in no configuration: lengths, code paths of the stack, what the
 //! driver holds, and in a third of the cases something that no model of the product knows.
 
-use super::rng::Rng;
-use super::setup::{Program, Setup};
-
-pub const GIB: f64 = (1_u64 << 30) as f64;
-
-/// Bytes from GiB.
-pub fn gib(x: f64) -> u64 {
-    (x * GIB) as u64
-}
+use super::super::rng::Rng;
+use super::super::setup::{Program, Setup};
+use super::super::units::gib;
 
 /// A term that the product does not know.
 #[derive(Debug, Clone, Copy, PartialEq)]

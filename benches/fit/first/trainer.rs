@@ -1,11 +1,11 @@
 //! The trainer's GPU memory, tensor by tensor: flat parameters gathered layer by layer, what each operator
 //! keeps for the backward pass, copies of the logits, gradients and their reduction, Adam's temporaries.
 
+use super::super::models::Model;
+use super::super::setup::{Program, Setup};
 use super::allocator::{Allocator, Handle, OutOfMemory};
 use super::hidden::Hidden;
-use super::models::Model;
 use super::operators::{HALF, Operator, SINGLE, operators};
-use super::setup::{Program, Setup};
 
 /// What is known of a case, and what is true of it.
 #[derive(Clone, Copy)]

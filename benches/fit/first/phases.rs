@@ -1,47 +1,11 @@
 //! The phases of a job one by one: what lies on the GPU, what is added, whether it fits.
 
+use super::super::outcome::Phase;
+use super::super::setup::Program;
 use super::allocator::OutOfMemory;
 use super::engine::{Engine, Refused};
 use super::hidden::Unknown;
-use super::setup::Program;
 use super::trainer::{Job, Peak, Resident, Trainer};
-
-/// The phases, in the words of an incident.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Phase {
-    Load,
-    EngineStart,
-    Cache,
-    Graphs,
-    WakeUp,
-    OldLogprob,
-    RefLogprob,
-    ActorUpdate,
-    Forward,
-    Backward,
-    OptimizerStep,
-    Checkpoint,
-}
-
-impl Phase {
-    /// As an incident names it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Load => "load",
-            Self::EngineStart => "init",
-            Self::Cache => "kv_cache",
-            Self::Graphs => "cuda_graph",
-            Self::WakeUp => "wake_up",
-            Self::OldLogprob => "old_logprob",
-            Self::RefLogprob => "ref_logprob",
-            Self::ActorUpdate => "actor_update",
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-            Self::OptimizerStep => "optimizer_step",
-            Self::Checkpoint => "checkpoint",
-        }
-    }
-}
 
 /// What ran out.
 #[derive(Debug, Clone, Copy, PartialEq)]
