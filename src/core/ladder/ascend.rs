@@ -78,7 +78,7 @@ pub fn ascend(
     let Some(forecast) = view.forecast(&told) else {
         return climb_in(&view.workshop, footing, failure);
     };
-    let first = view.next(footing.rungs, failure, &told)?;
+    let first = view.next_or_any(footing.rungs, failure, &told)?;
     let Decision::Climb {
         steps, mut skipped, ..
     } = first
@@ -86,7 +86,7 @@ pub fn ascend(
         return Ok(first);
     };
     let enough = match view.remedy(failure, &steps[0]) {
-        Remedy::Unseen => None,
+        Remedy::Ample => None,
         _ => view.enough(steps.clone(), &forecast, failure, &told)?,
     };
     let steps = match enough {

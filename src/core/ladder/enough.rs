@@ -13,15 +13,20 @@ use crate::core::units::GIB;
 /// Rungs that are taken for one attempt at most.
 const MOST_RUNGS: usize = 16;
 
-/// Whether a step is what the failure names, and the memory model sees what it does.
+/// Share of a GPU that must lie idle beyond the request for a remedy that brings it back to be tried alone.
+const AMPLE: f64 = 0.1;
+
+/// Whether a step is what the failure names as its remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
-    /// The failure does not name it.
+    /// It is not.
     None,
-    /// It does, and the model cannot tell what comes of it.
-    Unseen,
-    /// It does, and the model can.
+    /// It is, and the memory model sees what it does.
     Seen,
+    /// It is, the model does not see it, and by the message's figures it gains little more than was asked for.
+    Thin,
+    /// It is, and should be enough by itself.
+    Ample,
 }
 
 impl View<'_> {
@@ -78,15 +83,16 @@ impl View<'_> {
         failure.remedies.name(preset, &step.changes)
     }
 
-    /// What the ladder takes first; and whether that is what the failure itself names, which the memory model does not
-    /// see: then it is tried by itself.
+    /// Whether the failure itself names a step, and how much of what it does is known.
     pub(super) fn remedy(&self, failure: Option<&Incident>, step: &Step) -> Remedy {
         let rungs = self.footing.rungs;
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
-        match self.named(&Failure::of(failure), step) {
+        let failure = Failure::of(failure);
+        match self.named(&failure, step) {
             false => Remedy::None,
-            true if self.spec(rungs) == self.spec(&then) => Remedy::Unseen,
-            true => Remedy::Seen,
+            true if self.spec(rungs) != self.spec(&then) => Remedy::Seen,
+            true if failure.spare.is_some_and(|spare| spare < AMPLE) => Remedy::Thin,
+            true => Remedy::Ample,
         }
     }
 
@@ -107,7 +113,7 @@ impl View<'_> {
                 Some(_) => {}
             }
             let next = failure.and_then(|failure| self.foreseen(failure, &steps, forecast));
-            match self.next(&self.with(&steps), next.as_ref().or(failure), told)? {
+            match self.next_or_any(&self.with(&steps), next.as_ref().or(failure), told)? {
                 Decision::Climb { steps: more, .. } => steps.extend(more),
                 Decision::Exhausted { .. } => return Ok(None),
             }
@@ -119,6 +125,25 @@ impl View<'_> {
         Ok(None)
     }
 
+    /// The next rung; where none acts on the phase that failed, one that frees memory in another.
+    pub(super) fn next_or_any(
+        &self,
+        rungs: &[Layer],
+        failure: Option<&Incident>,
+        told: &[Told<'_>],
+    ) -> Result<Decision, Refusal> {
+        let first = self.next(rungs, failure, told)?;
+        let of_gpu = failure.is_some_and(|f| f.class == Class::GpuOom);
+        if !of_gpu || matches!(first, Decision::Climb { .. }) {
+            return Ok(first);
+        }
+        let anywhere = Incident::bare("cuda_oom", Class::GpuOom);
+        match self.next(rungs, Some(&anywhere), told)? {
+            Decision::Exhausted { .. } => Ok(first),
+            other => Ok(other),
+        }
+    }
+
     /// The failure that is to be expected after some steps: of the phase that needs most.
     fn foreseen(
         &self,
@@ -128,7 +153,8 @@ impl View<'_> {
     ) -> Option<Incident> {
         let spec = self.spec(&self.with(steps))?;
         let (phase, _) = forecast.expected(&spec, self.outlook.profile)?;
-        (failure.class == Class::GpuOom).then(|| Incident {
+        let of_gpu = matches!(failure.class, Class::GpuOom | Class::EngineMemory);
+        of_gpu.then(|| Incident {
             phase: phase.word(),
             ..Incident::bare("cuda_oom", Class::GpuOom)
         })

@@ -41,6 +41,8 @@ pub(super) struct Failure {
     /// The memory model's phases in which it failed; none where the text did not tell.
     pub fatal: &'static [Phase],
     phase: String,
+    /// Share of the GPU that lay idle beyond the request that failed, free or reserved.
+    pub spare: Option<f64>,
     /// Share of the GPU that was free when an engine started and wanted more.
     free_share: Option<f64>,
     value: Jinja,
@@ -58,6 +60,7 @@ impl Failure {
             remedies: Remedies::of(incident),
             fatal: incident.map_or(&[], fatal_phases),
             phase: incident.map_or_else(String::new, phase),
+            spare: incident.and_then(spare),
             free_share: incident.and_then(free_share),
             value: to_jinja(incident),
         }
@@ -112,6 +115,12 @@ fn phase(incident: &Incident) -> String {
         true => String::new(),
         false => incident.phase.clone(),
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+fn spare(incident: &Incident) -> Option<f64> {
+    let idle = incident.free_bytes?.0 as f64 + incident.reserved_unallocated_bytes?.0 as f64;
+    Some((idle - incident.requested_bytes?.0 as f64) / incident.total_bytes?.0 as f64)
 }
 
 fn free_share(incident: &Incident) -> Option<f64> {

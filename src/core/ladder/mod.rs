@@ -22,6 +22,7 @@ mod kept;
 mod laps;
 mod looked;
 mod moves;
+mod named;
 mod need;
 mod numbers;
 mod observed;

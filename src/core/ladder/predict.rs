@@ -19,19 +19,20 @@ use super::host::Node;
 use super::incident::{self, Failure};
 use super::laps::{Laps, State, Usable};
 use super::looked::{Candidate, Looked, Unsure};
+use super::named::Named;
 use super::reach::{self, Reach};
 use super::shortfall;
 use super::workshop::Look;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{
-    Checker, Effect, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
+    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
     strongest_effect,
 };
 
 /// Configurations of experiment and hardware that are looked at for one decision.
 const MOST_STATES: usize = 20;
 /// Where nothing reaches the probability that is asked for, this much is still worth an attempt.
-const FAIR: f64 = 0.2;
+pub(super) const FAIR: f64 = 0.2;
 /// The name of the step that sets single values.
 const STEP: &str = "predict";
 
@@ -50,8 +51,9 @@ pub fn predict(
     let Some(forecast) = view.forecast(&told) else {
         return Ok(None);
     };
-    let (first, remedy) = first_rung(&view, failure, &told, &forecast)?;
-    if remedy == Remedy::Unseen {
+    let first = view.next_or_any(footing.rungs, failure, &told)?;
+    let named = Named::of(&view, failure, &first, &forecast);
+    if named.as_ref().is_some_and(|n| n.remedy == Remedy::Ample) {
         return Ok(Some(first));
     }
     let tried = reach::tried(footing);
@@ -77,24 +79,10 @@ pub fn predict(
     let died = search.died(&told);
     let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told, died);
     let decision = search.decide(&start, filler)?;
-    let kept = remedy == Remedy::None || search.does_what_is_named(&decision);
-    Ok(Some(if kept { decision } else { first }))
-}
-
-/// The ladder's first rung, with what is expected of it, and whether the failure names it.
-fn first_rung(
-    view: &View<'_>,
-    failure: Option<&Incident>,
-    told: &[Told<'_>],
-    forecast: &Forecast,
-) -> Result<(Decision, Remedy), Refusal> {
-    let mut first = view.next(view.footing.rungs, failure, told)?;
-    let Decision::Climb { steps, expects, .. } = &mut first else {
-        return Ok((first, Remedy::None));
-    };
-    *expects = view.expectation(steps, forecast);
-    let remedy = view.remedy(failure, &steps[0]);
-    Ok((first, remedy))
+    Ok(Some(match named {
+        Some(named) => named.or(decision, first, &view),
+        None => decision,
+    }))
 }
 
 /// What is still to be looked at, with the least that it costs.
@@ -194,27 +182,6 @@ impl Search<'_> {
         self.choose(start, &done, unsure, usable.skipped, &mut filler)
     }
 
-    /// Whether a decision is sure to fit, does what the failure names, and leaves the experiment as it is.
-    fn does_what_is_named(&self, decision: &Decision) -> bool {
-        let Decision::Climb {
-            steps,
-            expects: Some(expects),
-            ..
-        } = decision
-        else {
-            return false;
-        };
-        let preset = self.view.footing.preset;
-        let remedies = Failure::of(self.failure).remedies;
-        expects.fits_probability >= self.view.outlook.risk
-            && steps
-                .iter()
-                .any(|step| remedies.name(preset, &step.changes))
-            && steps
-                .iter()
-                .all(|step| step.effect != Effect::ChangesTraining)
-    }
-
     /// What can be moved from a state, with what that costs there, and what it can come to at best.
     fn look(&self, state: State, usable: &Usable<'_>, filler: &mut Filler<'_>) -> Looked {
         let values = self.values(&state.shape);
@@ -305,7 +272,7 @@ impl Search<'_> {
         let might = might.is_some_and(|c| filler.might(&c.filled.values));
         if might || !shortfall.as_ref().is_some_and(agrees) {
             let rungs = self.view.footing.rungs;
-            let step = self.view.next(rungs, self.failure, self.told)?;
+            let step = self.view.next_or_any(rungs, self.failure, self.told)?;
             if matches!(step, Decision::Climb { .. }) {
                 return Ok(step);
             }
