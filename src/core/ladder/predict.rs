@@ -52,7 +52,7 @@ pub fn predict(
         return Ok(None);
     };
     let first = view.next_or_any(footing.rungs, failure, &told)?;
-    let named = Named::of(&view, failure, &first, &forecast);
+    let named = Named::of(&view, failure, &first, &told, &forecast);
     if named.as_ref().is_some_and(|n| n.remedy == Remedy::Ample) {
         return Ok(Some(first));
     }
