@@ -93,7 +93,7 @@ impl View<'_> {
         let rungs = self.footing.rungs;
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
         let failure = Failure::of(failure);
-        match self.named(&failure, step) {
+        match self.named(&failure, step) && !self.footing.whole_rungs {
             false => Remedy::None,
             true if self.spec(rungs) != self.spec(&then) => Remedy::Seen,
             true if failure.spare.is_some_and(|spare| spare < AMPLE) => Remedy::Thin,
@@ -141,8 +141,11 @@ impl View<'_> {
         told: &[Told<'_>],
     ) -> Result<Decision, Refusal> {
         let first = self.next(rungs, failure, told)?;
-        let of_gpu = failure.is_some_and(|f| f.class == Class::GpuOom);
-        if !of_gpu || matches!(first, Decision::Climb { .. }) {
+        // Before anything was computed nothing else can be the cause.
+        let elsewhere = failure.is_some_and(|f| {
+            f.class == Class::GpuOom && !Failure::of(Some(f)).fatal.contains(&Phase::Load)
+        });
+        if !elsewhere || self.footing.whole_rungs || matches!(first, Decision::Climb { .. }) {
             return Ok(first);
         }
         let anywhere = Incident::bare("cuda_oom", Class::GpuOom);
@@ -179,7 +182,8 @@ impl View<'_> {
     ) -> Result<Vec<Step>, Refusal> {
         let of_failure = Failure::of(failure);
         let named = |at: &usize| self.named(&of_failure, &steps[*at]);
-        let mut order: Vec<usize> = (0..steps.len()).filter(|at| !named(at)).collect();
+        let free = |at: &usize| !named(at) && !self.footing.whole_rungs;
+        let mut order: Vec<usize> = (0..steps.len()).filter(free).collect();
         order.sort_by_key(|at| steps[*at].effect != Effect::ChangesTraining);
         let mut left_out: Vec<usize> = Vec::new();
         for at in order {

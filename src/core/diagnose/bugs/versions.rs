@@ -217,7 +217,7 @@ fn imported_as(name: &str) -> Option<&'static str> {
     let named = |known: &&str| same_package(known, name);
     let found = PACKAGES
         .iter()
-        .find(|(_, names)| names.iter().any(|n| named(&n)));
+        .find(|(_, names)| names.iter().any(|n| named(n)));
     found.map(|(package, _)| *package)
 }
 
