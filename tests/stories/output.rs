@@ -162,7 +162,6 @@ fn the_decision_after_a_log_shows_memory_by_phase_and_speed() {
         let more = ["example-h100", "--policy", policy, "--after", "died.err"];
         let words = [&words[..], &more].concat();
         place.run(&words).ends(0).says(&[
-            "speed about",
             "Memory of the fullest GPU by phase",
             "as it was",
             "after this log",
