@@ -1,4 +1,4 @@
-//! `oomctl plan --after`: the decision after a failure.
+//! The decision after a failure, for `oomctl plan --after` and `oomctl fix`.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use super::logs::{self, Group};
 use super::print::{self, Failure, plan_after_view::View};
 use super::{own, runs};
 use crate::core::diagnose::Incident;
-use crate::core::ladder::{Past, Peak, Tried};
+use crate::core::ladder::{Decision, Past, Peak, Tried};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::supervise::{Intent, Request};
@@ -74,7 +74,7 @@ impl Died {
         })
     }
 
-    fn view(&self) -> Result<View, Failure> {
+    fn decided(&self) -> Result<Decided, Failure> {
         let Self { request, rungs, .. } = self;
         let past = Past {
             earlier: &self.earlier,
@@ -85,18 +85,39 @@ impl Died {
         request.settle(rungs, &mut incident);
         let decision = request.ascend(rungs, past, Some(&incident), self.number)?;
         let explanation = explained(request, rungs, &incident, &self.measured);
-        let died = (incident, explanation);
-        Ok(View::new(
-            self.name.clone(),
-            (request, rungs),
-            died,
-            decision,
-        ))
+        let died = (incident.clone(), explanation);
+        let diff = self.diff(&decision)?;
+        let view = View::new(self.name.clone(), (request, rungs), died, decision);
+        Ok(Decided {
+            view,
+            incident,
+            diff,
+        })
+    }
+
+    /// The lines of the user's own scripts that the decision changes, in those that died.
+    fn diff(&self, decision: &Decision) -> Result<Option<String>, Failure> {
+        let Decision::Climb { steps, .. } = decision else {
+            return Ok(None);
+        };
+        let next = steps.iter().map(|step| step.layer.clone());
+        let rungs: Vec<Layer> = self.rungs.iter().cloned().chain(next).collect();
+        let patch = self.request.patch(&rungs)?;
+        Ok(patch.map(|patch| patch.diff()).filter(|d| !d.is_empty()))
     }
 }
 
-/// Prints what a supervisor would decide after this failure: of a run with all that it has tried, else of the
-/// configuration or the script (`words`) that the log is of.
+/// What a supervisor would decide.
+pub struct Decided {
+    /// For people and programs.
+    pub view: View,
+    /// The failure.
+    pub incident: Incident,
+    /// The changed lines of the user's own scripts.
+    pub diff: Option<String>,
+}
+
+/// Prints what a supervisor would decide after this failure.
 pub fn run(
     flags: &Configuration,
     words: &[String],
@@ -105,6 +126,24 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let project = load::project(flags.config.as_deref())?;
     let groups = logs::paired(logs::meant(&project.folder, failure)?);
+    let view = decide(&project, flags, words, failure, &groups)?.view;
+    if json {
+        print::json(&view)?;
+    } else {
+        print::data(&view.text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a supervisor would decide after the failure of these logs: of a run with all that it has tried, else of the
+/// configuration or the script (`words`) that the log is of.
+pub fn decide(
+    project: &Project,
+    flags: &Configuration,
+    words: &[String],
+    failure: &str,
+    groups: &[Group],
+) -> Result<Decided, Failure> {
     let Some(mut group) = groups.first().cloned() else {
         return Err(Failure::new(2, format!("{failure} has no log")));
     };
@@ -115,7 +154,7 @@ pub fn run(
                 "leave the options and the script out, or name the log of its attempt to decide for another configuration",
             ));
         }
-        Some((run, _)) => Died::of_run(&project, run, &groups)?,
+        Some((run, _)) => Died::of_run(project, run, groups)?,
         None => {
             let request = match words {
                 [] => load::request(flags, "plan", &[])?,
@@ -123,7 +162,7 @@ pub fn run(
                 words => {
                     let fresh = true;
                     own::planned(
-                        &project,
+                        project,
                         &Configuration {
                             fresh,
                             ..flags.clone()
@@ -136,11 +175,5 @@ pub fn run(
             Died::at_first(request, group.diagnose(&project.signatures()?)?)
         }
     };
-    let view = died.view()?;
-    if json {
-        print::json(&view)?;
-    } else {
-        print::data(&view.text())?;
-    }
-    Ok(ExitCode::SUCCESS)
+    died.decided()
 }

@@ -192,6 +192,9 @@ pub struct Framework {
     /// Names of its package, as pip and modules have them.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// True for one that others build on: its frames stand in their tracebacks too, and tell nothing beside theirs.
+    #[serde(default)]
+    pub library: bool,
     /// The top-level key of `oomctl.yaml` that picks the version (`verl_version`).
     pub version_key: String,
     /// Version when the project names none.
