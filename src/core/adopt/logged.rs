@@ -37,6 +37,8 @@ pub struct Logged<'p> {
     /// In how many tracebacks a package was the outermost.
     outermost: BTreeMap<String, usize>,
     told: BTreeSet<String>,
+    /// Files of packages that tell presets apart.
+    files: BTreeSet<&'p str>,
     /// Values of keys that tell presets apart.
     values: BTreeMap<String, String>,
 }
@@ -76,6 +78,7 @@ impl<'p> Logged<'p> {
             open: Vec::new(),
             outermost: BTreeMap::new(),
             told: BTreeSet::new(),
+            files: BTreeSet::new(),
             values: BTreeMap::new(),
         }
     }
@@ -90,11 +93,22 @@ impl<'p> Logged<'p> {
         };
         for found in frames.captures_iter(lines) {
             match found.name("package") {
-                Some(package) => self.open.push(text(package.as_bytes())),
+                Some(package) => {
+                    self.open.push(text(package.as_bytes()));
+                    self.take_file(&lines[package.end()..found.get(0).map_or(0, |m| m.end())]);
+                }
                 None => self.close(),
             }
         }
         self.frames = Some(frames);
+    }
+
+    /// A path as from its package.
+    fn take_file(&mut self, path: &[u8]) {
+        let presets = self.presets;
+        let all = presets.iter().flat_map(|p| &p.recognise.frames);
+        let there = |file: &&String| memchr::memmem::find(path, file.as_bytes()).is_some();
+        self.files.extend(all.filter(there).map(String::as_str));
     }
 
     fn take_words(&mut self, head: &[u8]) {
@@ -167,7 +181,8 @@ impl<'p> Logged<'p> {
             some => weight + some.min(99),
         };
         let programs = PROGRAM * usize::from(count(&r.modules) + count(&r.programs) > 0);
-        let mut score = framed + programs + KEY * count(&r.keys);
+        let files = r.frames.iter().filter(|f| self.files.contains(f.as_str()));
+        let mut score = framed + programs + KEY * count(&r.keys) + SCRIPT * files.count();
         for (key, values) in &r.values {
             match self.values.get(key) {
                 Some(value) if values.contains(value) => score += SCRIPT,

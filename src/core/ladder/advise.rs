@@ -209,7 +209,7 @@ impl Adviser<'_> {
         };
         let way = match &value {
             Some(_) => Way::Set,
-            None => toward(knob, known.or_else(asked)),
+            None => toward(knob, known.or_else(|| written(step, knob)).or_else(asked)),
         };
         self.turned(knob, way, value)
     }
@@ -246,6 +246,17 @@ impl Adviser<'_> {
         let known = |name: &String| name == "incident" || name.starts_with("incident.");
         let alone = expr::names(&compiled).iter().all(known);
         alone.then(|| expr::holds(env, text, &self.scope).ok())?
+    }
+}
+
+/// Where an expression leads that is made of the knob's own value.
+fn written(step: &Move, knob: &Knob) -> Option<Ordering> {
+    let (text, name) = (step.to_expr.as_deref()?, &knob.name);
+    let is = |signs: &[&str]| signs.iter().any(|s| text.contains(&format!("{name} {s} ")));
+    match (is(&["//", "/", "-"]), is(&["*", "+"])) {
+        (true, false) => Some(Ordering::Less),
+        (false, true) => Some(Ordering::Greater),
+        _ => None,
     }
 }
 

@@ -87,6 +87,9 @@ pub struct Recognise {
     /// Names of scripts, without their path.
     #[serde(default)]
     pub scripts: Vec<String>,
+    /// Files of its package, or beginnings of their paths, that stand in tracebacks of such runs and of no others of the framework.
+    #[serde(default)]
+    pub frames: Vec<String>,
     /// Keys and flags that no other framework has.
     #[serde(default)]
     pub keys: Vec<String>,
