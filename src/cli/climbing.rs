@@ -63,9 +63,13 @@ fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, Failure> {
     }
 }
 
-/// Every move of a rung, whether it helps or not: the project file.
+/// The declared order and every move of a rung, whether it helps or not: the project file.
 pub fn whole_rungs(doc: &Document) -> Result<bool, Failure> {
-    switch(doc, "whole_rungs", "every move of a rung")
+    switch(
+        doc,
+        "whole_rungs",
+        "the declared order, and every move of a rung,",
+    )
 }
 
 fn switch(doc: &Document, key: &str, what: &str) -> Result<bool, Failure> {

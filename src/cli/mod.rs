@@ -16,6 +16,7 @@ mod climbing;
 mod completions;
 mod copied;
 mod diagnose;
+mod died;
 mod doctor;
 mod ended;
 mod estimate;

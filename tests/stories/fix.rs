@@ -153,6 +153,34 @@ fn where_no_framework_is_recognised_the_advice_is_general_and_says_how_to_be_ask
     place.run(&["fix", "gone.log"]).ends(2);
 }
 
+#[test]
+fn every_framework_with_a_package_is_known_by_its_frames_and_answers_in_its_own_words() {
+    let place = Place::bare();
+    let listed = place.run(&["presets", "--json"]).ends(0).json();
+    let entries = listed["entries"].as_array().unwrap().iter();
+    let mut seen = 0;
+    for preset in entries.filter(|e| e["kind"] == "preset") {
+        let name = preset["name"].as_str().unwrap();
+        let text = std::fs::read_to_string(format!("presets/{name}.yaml")).unwrap_or_default();
+        let file: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+        let Some(package) = file["framework"]["packages"].as_array() else {
+            continue;
+        };
+        let package = package.last().unwrap().as_str().unwrap();
+        let frame = file["recognise"]["frames"][0].as_str().unwrap_or("x.py");
+        let frame = format!("/env/lib/python3.12/site-packages/{package}/{frame} step");
+        place.write("job.log", &failure(&[(&frame, "loss.backward()")]));
+        let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+        let known = view["framework"]["presets"].as_array().unwrap();
+        assert!(known.contains(&name.into()), "{name}: {known:?}");
+        let helps = helps(&view);
+        assert!(helps.len() > 3, "{name}: {helps:?}");
+        assert!(helps.iter().all(|h| !h.ends_with(' ')), "{name}: {helps:?}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
+}
+
 /// Each with what its makers put before every line.
 #[test]
 fn ci_logs_and_pasted_issues_are_read_like_the_log_itself() {

@@ -144,8 +144,12 @@ fn told(turn: &Turn) -> String {
         Way::Set => "set",
     };
     let (name, others) = match turn.spellings.split_first() {
-        Some((first, others)) => (first, others),
-        None => (&turn.knob, &[][..]),
+        Some((first, others)) => (first.clone(), others),
+        // What no program is told is asked of the scheduler.
+        None => (
+            format!("--{} of sbatch", turn.knob.replace('_', "-")),
+            &[][..],
+        ),
     };
     let mut text = format!("{way} {}", name.trim_end_matches('='));
     if let Some(to) = &turn.to {

@@ -40,7 +40,7 @@ struct ProjectFile {
     policy: Option<String>,
     /// Climb one rung at a time, whatever the memory model expects.
     one_rung: Option<bool>,
-    /// Take every move of a rung, whether it helps against this failure or not.
+    /// Take the rungs in their declared order, each with all of its moves, whether they help here or not.
     whole_rungs: Option<bool>,
     /// Probability to fit that the next attempt should have.
     #[schemars(range(min = 0.0, max = 1.0))]

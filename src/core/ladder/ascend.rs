@@ -85,12 +85,12 @@ pub fn ascend(
     else {
         return Ok(first);
     };
-    let enough = match view.remedy(failure, &steps[0]) {
+    let enough = match view.remedy(failure, &steps[0], &told) {
         Remedy::Ample => None,
         _ => view.enough(steps.clone(), &forecast, failure, &told)?,
     };
     let steps = match enough {
-        Some(enough) => view.fewest(enough, &forecast, &mut skipped)?,
+        Some(enough) => view.fewest(enough, &forecast, failure, &mut skipped)?,
         None => steps,
     };
     let expects = view.expectation(&steps, &forecast);
@@ -223,16 +223,9 @@ impl<'a> View<'a> {
     /// Why a rung cannot be taken: what it moves to the host has no room there.
     fn short_of_host(&self, rungs: &[Layer], step: &Step, told: &[Told<'_>]) -> Option<Skipped> {
         let node = Node::new(self.footing.preset, self.footing.cluster);
-        let profile = self.outlook.profile;
-        let need = |rungs: &[Layer]| {
-            let look = self.look(rungs).ok()?;
-            let value = |name: &str| look.shape.recipe().value(name);
-            let need = HostNeed::of(self.spec_of(&look)?, node.gpus(value), profile);
-            Some((need.bytes(), node.limit(value)))
-        };
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
-        let (before, _) = need(rungs)?;
-        let (after, limit) = need(&then)?;
+        let (before, _) = self.host(rungs)?;
+        let (after, limit) = self.host(&then)?;
         // The rung, or the person, can ask for all that a node has.
         let (bytes, limit) = (after * host_factor(told), node.most.or(limit)?);
         (after > before && bytes > limit).then(|| Skipped {
@@ -243,6 +236,22 @@ impl<'a> View<'a> {
                 limit / GIB
             ),
         })
+    }
+
+    /// Host memory that a node is expected to need, and what it has, in bytes.
+    fn host(&self, rungs: &[Layer]) -> Option<(f64, Option<f64>)> {
+        let node = Node::new(self.footing.preset, self.footing.cluster);
+        let look = self.look(rungs).ok()?;
+        let value = |name: &str| look.shape.recipe().value(name);
+        let need = HostNeed::of(self.spec_of(&look)?, node.gpus(value), self.outlook.profile);
+        Some((need.bytes(), node.limit(value)))
+    }
+
+    /// Whether a node holds what it is expected to need, as far as that is known.
+    pub(super) fn host_holds(&self, rungs: &[Layer], told: &[Told<'_>]) -> bool {
+        let known = self.host(rungs);
+        known
+            .is_none_or(|(need, limit)| limit.is_none_or(|limit| need * host_factor(told) <= limit))
     }
 
     pub(super) fn with(&self, steps: &[Step]) -> Vec<Layer> {

@@ -37,7 +37,7 @@ pub struct Footing<'a> {
     pub ladder: &'a [RungSpec],
     /// How to climb.
     pub policy: Policy,
-    /// Take every move of a rung, whether it helps here or not.
+    /// Take the rungs in their declared order, each with all of its moves, whether they help here or not.
     pub whole_rungs: bool,
     /// Facts about the cluster.
     pub cluster: &'a ClusterFacts,
@@ -75,9 +75,14 @@ pub(super) fn climb_in(
     let failure = &Failure::of(failure);
     let scope = scope(footing, &look.shape, failure);
     let acts = Acts::new(workshop, footing, &look.shape, failure);
-    let remedies = &failure.remedies;
-    let mut skipped = remedies.without_rung(footing.preset, footing.ladder);
-    let rungs = remedies.order(footing.preset, footing.ladder);
+    let (remedies, preset) = (&failure.remedies, footing.preset);
+    let (rungs, mut skipped) = match footing.whole_rungs {
+        true => (footing.ladder.iter().collect(), Vec::new()),
+        false => (
+            remedies.order(preset, footing.ladder),
+            remedies.without_rung(preset, footing.ladder),
+        ),
+    };
     for rung in bug::first(footing.preset, rungs, &failure.bugs) {
         let seen = View {
             footing,

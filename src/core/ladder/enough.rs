@@ -46,7 +46,7 @@ impl View<'_> {
         let profile = self.outlook.profile;
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
         let (before, after) = (self.spec(rungs)?, self.spec(&then)?);
-        if before == after {
+        if before == after || after.gpu_bytes > before.gpu_bytes {
             return None;
         }
         let [before, after] = [before, after].map(|spec| phases(&spec, profile));
@@ -84,14 +84,22 @@ impl View<'_> {
     }
 
     /// Whether the failure itself names a step, and how much of what it does is known.
-    pub(super) fn remedy(&self, failure: Option<&Incident>, step: &Step) -> Remedy {
+    pub(super) fn remedy(
+        &self,
+        failure: Option<&Incident>,
+        step: &Step,
+        told: &[Told<'_>],
+    ) -> Remedy {
         let rungs = self.footing.rungs;
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
         let failure = Failure::of(failure);
-        match self.named(&failure, step) {
+        match self.named(&failure, step) && !self.footing.whole_rungs {
             false => Remedy::None,
             true if self.spec(rungs) != self.spec(&then) => Remedy::Seen,
             true if failure.spare.is_some_and(|spare| spare < AMPLE) => Remedy::Thin,
+            true if failure.class == Class::HostOom && !self.host_holds(&then, told) => {
+                Remedy::Seen
+            }
             true => Remedy::Ample,
         }
     }
@@ -105,7 +113,7 @@ impl View<'_> {
         failure: Option<&Incident>,
         told: &[Told<'_>],
     ) -> Result<Option<Vec<Step>>, Refusal> {
-        let named = self.remedy(failure, &steps[0]) != Remedy::None;
+        let named = self.remedy(failure, &steps[0], told) != Remedy::None;
         while steps.len() <= MOST_RUNGS {
             match self.fits(&steps, forecast) {
                 None => return Ok(None),
@@ -133,8 +141,11 @@ impl View<'_> {
         told: &[Told<'_>],
     ) -> Result<Decision, Refusal> {
         let first = self.next(rungs, failure, told)?;
-        let of_gpu = failure.is_some_and(|f| f.class == Class::GpuOom);
-        if !of_gpu || matches!(first, Decision::Climb { .. }) {
+        // Before anything was computed nothing else can be the cause.
+        let elsewhere = failure.is_some_and(|f| {
+            f.class == Class::GpuOom && !Failure::of(Some(f)).fatal.contains(&Phase::Load)
+        });
+        if !elsewhere || self.footing.whole_rungs || matches!(first, Decision::Climb { .. }) {
             return Ok(first);
         }
         let anywhere = Incident::bare("cuda_oom", Class::GpuOom);
@@ -160,14 +171,19 @@ impl View<'_> {
         })
     }
 
-    /// Those of the steps without which the result does not fit, those that change training left out first.
+    /// Those of the steps without which the result does not fit, those that change training left out first. What the failure
+    /// names stays.
     pub(super) fn fewest(
         &self,
         mut steps: Vec<Step>,
         forecast: &Forecast,
+        failure: Option<&Incident>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<Step>, Refusal> {
-        let mut order: Vec<usize> = (0..steps.len()).collect();
+        let of_failure = Failure::of(failure);
+        let named = |at: &usize| self.named(&of_failure, &steps[*at]);
+        let free = |at: &usize| !named(at) && !self.footing.whole_rungs;
+        let mut order: Vec<usize> = (0..steps.len()).filter(free).collect();
         order.sort_by_key(|at| steps[*at].effect != Effect::ChangesTraining);
         let mut left_out: Vec<usize> = Vec::new();
         for at in order {

@@ -73,12 +73,10 @@ impl Failure {
         (of_gpu && PHASES.contains(&phase)).then_some(phase)
     }
 
-    /// The same for a message.
+    /// The same for the end of a message.
     pub fn place(&self) -> String {
-        match self.phase() {
-            Some(phase) => format!("in {phase}"),
-            None => "by itself".to_owned(),
-        }
+        let phase = self.phase();
+        phase.map_or_else(String::new, |phase| format!(" in {phase}"))
     }
 
     /// Whether a knob changes what the GPU needs where it failed, as its preset says; `None` where nothing says that.

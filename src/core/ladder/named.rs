@@ -1,13 +1,13 @@
 //! What a failure names as its remedy, against what the memory model prefers.
 
-use super::ascend::View;
+use super::ascend::{Told, View};
 use super::decision::{Decision, Expectation, Step};
 use super::enough::Remedy;
 use super::forecast::Forecast;
 use super::incident::Failure;
 use super::predict::FAIR;
 use super::remedies::Remedies;
-use crate::core::diagnose::Incident;
+use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::Effect;
 
 /// The ladder's first rung, where the failure names it.
@@ -16,6 +16,8 @@ pub(super) struct Named {
     pub remedy: Remedy,
     remedies: Remedies,
     step: Step,
+    /// Whether it has a fair chance by itself.
+    fair: bool,
     expects: Option<Expectation>,
 }
 
@@ -25,28 +27,30 @@ impl Named {
         view: &View<'_>,
         failure: Option<&Incident>,
         first: &Decision,
+        told: &[Told<'_>],
         forecast: &Forecast,
     ) -> Option<Self> {
         let Decision::Climb { steps, .. } = first else {
             return None;
         };
-        let remedy = view.remedy(failure, steps.first()?);
+        let remedy = view.remedy(failure, steps.first()?, told);
+        let expects = view.expectation(steps, forecast);
+        let of_gpu = failure.is_none_or(|f| f.class != Class::HostOom);
+        let fits = expects.as_ref().map_or(0.0, |e| e.fits_probability);
         (remedy != Remedy::None).then(|| Self {
             remedy,
             remedies: Failure::of(failure).remedies,
             step: steps[0].clone(),
-            expects: view.expectation(steps, forecast),
+            fair: of_gpu && fits >= FAIR,
+            expects,
         })
     }
 
-    /// The model's decision, where it is sure, leaves the experiment as it is, and does what is named or the remedy has no
-    /// fair chance; else the remedy alone. A remedy of which the model sees nothing goes before its decision.
+    /// The model's decision, where it leaves the experiment as it is and is sure to fit by what is named, or has a fair
+    /// chance that the remedy alone has not; else the remedy alone. A remedy that the model does not see goes before it.
     pub fn or(self, decision: Decision, first: Decision, view: &View<'_>) -> Decision {
-        let fair = self
-            .expects
-            .as_ref()
-            .is_some_and(|e| e.fits_probability >= FAIR);
-        let keeps = self.is_sure(&decision, view) && (self.done_by(&decision, view) || !fair);
+        let by_name = self.done_by(&decision, view) && fits(&decision, view.outlook.risk);
+        let keeps = by_name || (!self.fair && fits(&decision, FAIR));
         match (keeps, decision) {
             (
                 true,
@@ -76,19 +80,6 @@ impl Named {
         first
     }
 
-    fn is_sure(&self, decision: &Decision, view: &View<'_>) -> bool {
-        let Decision::Climb {
-            steps,
-            expects: Some(expects),
-            ..
-        } = decision
-        else {
-            return false;
-        };
-        let trains = |step: &Step| step.effect == Effect::ChangesTraining;
-        expects.fits_probability >= view.outlook.risk && !steps.iter().any(trains)
-    }
-
     fn done_by(&self, decision: &Decision, view: &View<'_>) -> bool {
         let Decision::Climb { steps, .. } = decision else {
             return false;
@@ -98,4 +89,18 @@ impl Named {
             .iter()
             .any(|step| self.remedies.name(preset, &step.changes))
     }
+}
+
+/// Whether a decision fits with this probability and leaves the experiment as it is.
+fn fits(decision: &Decision, probability: f64) -> bool {
+    let Decision::Climb {
+        steps,
+        expects: Some(expects),
+        ..
+    } = decision
+    else {
+        return false;
+    };
+    let trains = |step: &Step| step.effect == Effect::ChangesTraining;
+    expects.fits_probability >= probability && !steps.iter().any(trains)
 }

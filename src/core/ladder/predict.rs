@@ -52,7 +52,7 @@ pub fn predict(
         return Ok(None);
     };
     let first = view.next_or_any(footing.rungs, failure, &told)?;
-    let named = Named::of(&view, failure, &first, &forecast);
+    let named = Named::of(&view, failure, &first, &told, &forecast);
     if named.as_ref().is_some_and(|n| n.remedy == Remedy::Ample) {
         return Ok(Some(first));
     }
@@ -272,7 +272,7 @@ impl Search<'_> {
         let might = might.is_some_and(|c| filler.might(&c.filled.values));
         if might || !shortfall.as_ref().is_some_and(agrees) {
             let rungs = self.view.footing.rungs;
-            let step = self.view.next_or_any(rungs, self.failure, self.told)?;
+            let step = self.view.next(rungs, self.failure, self.told)?;
             if matches!(step, Decision::Climb { .. }) {
                 return Ok(step);
             }

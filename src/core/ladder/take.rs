@@ -87,7 +87,7 @@ impl View<'_, '_> {
             "stay: they free"
         };
         let place = self.failure.place();
-        notes.push(format!("{} {stays} no GPU memory {place}", idle.join(", ")));
+        notes.push(format!("{} {stays} no GPU memory{place}", idle.join(", ")));
         if !aims
             .iter()
             .zip(&acts)

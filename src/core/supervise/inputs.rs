@@ -57,7 +57,7 @@ pub struct Inputs {
     /// Climb one rung at a time, whatever the memory model expects.
     #[serde(default)]
     pub one_rung: bool,
-    /// Take every move of a rung, whether it helps here or not.
+    /// Take the rungs in their declared order, each with all of its moves, whether they help here or not.
     #[serde(default)]
     pub whole_rungs: bool,
     /// Probability to fit that an attempt should have before it is submitted.

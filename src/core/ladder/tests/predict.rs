@@ -121,7 +121,9 @@ fn what_is_chosen_fits_as_surely_as_was_asked_and_keeps_the_experiment() {
 
 #[test]
 fn values_between_the_rungs_are_taken_and_a_lower_risk_takes_larger_ones() {
-    let stack = job(&[]);
+    let mut stack = job(&[]);
+    let batches = |rung: &str| rung.starts_with("halve");
+    stack.preset.ladder.retain(|rung| batches(&rung.rung));
     let micro = |risk: f64| {
         let (steps, _) = climb(ask(&stack, &died("actor_update"), risk));
         micro_batch(&stack, &steps)
@@ -232,7 +234,8 @@ fn a_node_without_the_memory_for_it_refuses_offload_with_the_figures() {
     let Decision::Exhausted { skipped, .. } = decision else {
         panic!("{decision:?}")
     };
-    let reason = &skipped[0].reason;
+    let offload = skipped.iter().find(|s| s.rung == "offload");
+    let reason = &offload.expect("it was passed over").reason;
     assert!(reason.contains("GiB of host memory"), "{reason}");
     // With a larger node the same rung is taken.
     stack.cluster.node_memory = Some("1900G".to_owned());
@@ -268,7 +271,7 @@ fn an_entropy_in_the_update_leaves_room_for_fewer_sequences() {
 }
 
 #[test]
-fn states_are_kept_on_the_gpu_again_where_there_is_room() {
+fn after_a_failure_of_the_gpu_nothing_goes_back_to_it() {
     let offloaded = [
         "param_offload=true",
         "optimizer_offload=true",
@@ -283,7 +286,7 @@ fn states_are_kept_on_the_gpu_again_where_there_is_room() {
     assert!(fits >= 0.9);
     let shape = stack.shape(&layers(&steps));
     for knob in ["param_offload", "optimizer_offload"] {
-        assert_eq!(*shape.recipe().value(knob), Value::Bool(false), "{knob}");
+        assert_eq!(*shape.recipe().value(knob), Value::Bool(true), "{knob}");
     }
 }
 
