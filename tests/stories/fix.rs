@@ -50,9 +50,10 @@ fn verl(workers: &str) -> String {
     ])
 }
 
-fn piped(place: &Place, text: &str) -> Done {
+fn piped(place: &Place, text: &str, script: &[&str]) -> Done {
     let mut fix = Command::new(env!("CARGO_BIN_EXE_oomctl"));
-    fix.args(["fix", "--json", "-"]).current_dir(&place.root);
+    fix.args(["fix", "--json", "-"]).args(script);
+    fix.current_dir(&place.root);
     fix.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut fix = fix.stderr(Stdio::piped()).spawn().unwrap();
     fix.stdin
@@ -167,9 +168,11 @@ fn every_framework_with_a_package_is_known_by_its_frames_and_answers_in_its_own_
             continue;
         };
         let package = package.last().unwrap().as_str().unwrap();
-        let frame = file["recognise"]["frames"][0].as_str().unwrap_or("x.py");
-        let frame = format!("/env/lib/python3.12/site-packages/{package}/{frame} step");
-        place.write("job.log", &failure(&[(&frame, "loss.backward()")]));
+        let of = |key: &str| file["recognise"][key][0].as_str().unwrap_or("x.py");
+        let place_of = |path: &str| format!("/env/site-packages/{package}/{path} step");
+        let (script, part) = (place_of(of("scripts")), place_of(of("frames")));
+        let frames = [(&*script, "trainer.fit()"), (&*part, "loss.backward()")];
+        place.write("job.log", &failure(&frames));
         let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
         let known = view["framework"]["presets"].as_array().unwrap();
         assert!(known.contains(&name.into()), "{name}: {known:?}");
@@ -185,7 +188,7 @@ fn every_framework_with_a_package_is_known_by_its_frames_and_answers_in_its_own_
 #[test]
 fn ci_logs_and_pasted_issues_are_read_like_the_log_itself() {
     let place = Place::bare();
-    let plain = piped(&place, &trl()).ends(0).json();
+    let plain = piped(&place, &trl(), &[]).ends(0).json();
     let lines = |of: &dyn Fn(usize, &str) -> String| -> String {
         let text = trl();
         let lines = text.lines().enumerate();
@@ -221,7 +224,7 @@ fn ci_logs_and_pasted_issues_are_read_like_the_log_itself() {
             lines(&|i, l| format!("\u{1b}_bk;t=17620748{i:02}000\u{7}{l}")),
         ),
     ] {
-        let view = piped(&place, &text).ends(0).json();
+        let view = piped(&place, &text, &[]).ends(0).json();
         let known = |v: &serde_json::Value| {
             let log = &v["log"];
             (
@@ -256,6 +259,8 @@ fn with_its_script_the_decision_is_the_one_that_a_watch_takes() {
         .find_map(|fact| find(&fact, "steps").cloned())
         .expect("a decision");
     assert_eq!(changes(&view["steps"]), changes(&decided));
+    let through_a_pipe = piped(&place, &place.read(log), &["job.slurm"]);
+    assert_eq!(through_a_pipe.ends(0).json()["steps"], view["steps"]);
     let diff = view["diff"].as_str().unwrap();
     assert!(diff.contains("-BS=32\n+BS=16\n"), "{diff}");
     assert!(!diff.contains("oomctl"), "{diff}");

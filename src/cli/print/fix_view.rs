@@ -98,7 +98,12 @@ impl Advised {
         let none = Advices::default();
         let Advices { helps, worse } = self.advice.as_ref().unwrap_or(&none);
         if helps.is_empty() {
-            out.push_str("no knob of it is known to help against this\n");
+            let whose = if presets.len() > 1 {
+                "that they share"
+            } else {
+                "of it"
+            };
+            let _ = writeln!(out, "no knob {whose} is known to help against this");
             return out;
         }
         out.push_str("its values are not known, so none is given; the best comes first\n");

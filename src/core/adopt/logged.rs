@@ -59,21 +59,25 @@ impl<'p> Logged<'p> {
         let packages: Vec<&str> = presets.iter().flat_map(packages).collect();
         let words: BTreeSet<&str> = presets.iter().flat_map(words).collect();
         let any = |all: &mut dyn Iterator<Item = &str>| {
+            // A pattern that matches nothing at all would be found everywhere.
+            let all = all.filter(|text| !text.is_empty());
             let mut all: Vec<String> = all.map(regex::escape).collect();
             // Of two that begin alike the longer one is meant.
             all.sort_by_key(|text| std::cmp::Reverse(text.len()));
-            all.join("|")
+            (!all.is_empty()).then(|| all.join("|"))
         };
-        let frames = any(&mut packages.into_iter());
-        let frames = format!(
-            r#"Traceback \(most|(?:File "?|│ ?)[^"\n│ ]*[/\\](?P<package>{frames})[/\\][^"\n:│ ]*"#
-        );
-        let words = any(&mut words.into_iter());
-        let words = format!(r#"(?:^|[\s'"/])(?P<word>{words})(?:[\s'"/=:.]([\w.-]*)|$)"#);
+        let frames = any(&mut packages.into_iter()).map(|all| {
+            format!(
+                r#"Traceback \(most|(?:File "?|│ ?)[^"\n│ ]*[/\\](?P<package>{all})[/\\][^"\n:│ ]*"#
+            )
+        });
+        let words = any(&mut words.into_iter())
+            .map(|all| format!(r#"(?m-u)(?:^|[\s'"/])(?P<word>{all})(?:[\s'"/=:.]([\w.-]*)|$)"#));
+        let compiled = |text: Option<String>| Regex::new(&text?).ok();
         Self {
             presets,
-            frames: Regex::new(&frames).ok(),
-            words: Regex::new(&format!("(?m-u){words}")).ok(),
+            frames: compiled(frames),
+            words: compiled(words),
             seen: 0,
             open: Vec::new(),
             outermost: BTreeMap::new(),
@@ -216,4 +220,39 @@ fn plain<S: AsRef<str> + ?Sized>(name: &S) -> &str {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preset_that_is_known_by_nothing_is_found_nowhere() {
+        let preset = |more: &str| {
+            let text = format!("preset: p\nsummary: s\nknobs: []\n{more}");
+            serde_yaml::from_str::<PresetFile>(&text).unwrap()
+        };
+        let empty = "recognise: { keys: ['', '*'], programs: [''] }\n";
+        for presets in [vec![], vec![preset("")], vec![preset(empty)]] {
+            let mut logged = Logged::new(&presets);
+            logged
+                .take(b"Traceback (most recent call last):\n  File \"/a//b.py\", line 1, in f\n\n");
+            assert!(logged.likely().is_none());
+        }
+    }
+
+    #[test]
+    fn one_key_is_no_sign_and_two_are() {
+        let text = "preset: p\nsummary: s\nknobs: []\nrecognise: { keys: [--warp, --weft] }\n";
+        let presets: Vec<PresetFile> = vec![serde_yaml::from_str(text).unwrap()];
+        let likely = |log: &str| {
+            let mut logged = Logged::new(&presets);
+            logged.take(log.as_bytes());
+            logged.likely().map(|l| l.by)
+        };
+        assert_eq!(likely("+ weave --warp 4 --colour red"), None);
+        assert_eq!(likely("--warped --unweft --warp"), None);
+        let both = vec!["--warp".to_owned(), "--weft".to_owned()];
+        assert_eq!(likely("+ weave --warp --weft=3\n"), Some(both));
+    }
 }
