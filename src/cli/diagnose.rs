@@ -77,8 +77,15 @@ fn answer(
 ) -> Result<(Incident, IncidentView), Failure> {
     let mut incident = group.diagnose(signatures)?;
     let explanation = logs::why(project, group, &mut incident);
+    let mut view = view(group, &incident);
+    view.explanation = explanation;
+    Ok((incident, view))
+}
+
+/// What is said of a group that is diagnosed.
+pub fn view(group: &Group, incident: &Incident) -> IncidentView {
     let files = group.files.iter().map(|f| f.display().to_string());
-    let mut view = IncidentView::new(group.name(), files.collect(), &incident);
+    let mut view = IncidentView::new(group.name(), files.collect(), incident);
     view.job.clone_from(&group.status);
     if let Some((run, number)) = &group.attempt {
         view.run = Some(run.clone());
@@ -87,11 +94,11 @@ fn answer(
     if let Some(root) = incident.evidence.first() {
         view.context = logs::around(root);
     }
-    view.explanation = explanation;
-    Ok((incident, view))
+    view
 }
 
-fn code(incident: &Incident) -> u8 {
+/// The exit code of an incident, for `--exit-code`.
+pub fn code(incident: &Incident) -> u8 {
     match incident.class {
         Class::GpuOom | Class::EngineMemory if incident.fatal => 10,
         Class::HostOom if incident.is_host_oom == Tri::True && incident.fatal => 11,

@@ -16,10 +16,12 @@ mod climbing;
 mod completions;
 mod copied;
 mod diagnose;
+mod died;
 mod doctor;
 mod ended;
 mod estimate;
 mod explain;
+mod fix;
 mod gpus;
 mod history;
 mod init;
@@ -113,6 +115,8 @@ enum Command {
     Cancel(cancel::Args),
     /// Say what killed a job, with the line of its log that proves it
     Diagnose(diagnose::Args),
+    /// Say what to change after a failure, from a log: as a diff of its job script, or in its framework's words
+    Fix(fix::Args),
     /// Print the exact files that would be submitted
     Render(render::Args),
     /// Say how much GPU memory a job needs, before it runs
@@ -198,6 +202,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Report(args) => report::run(&args),
         Command::Cancel(args) => cancel::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
+        Command::Fix(args) => fix::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::Plan(args) => plan::run(&args),

@@ -1,102 +1,16 @@
-//! `oomctl plan --after`: the decision after a failure.
+//! The decision after a failure, for `oomctl plan --after` and `oomctl fix`.
 
 use std::process::ExitCode;
 
 use super::args::Configuration;
+use super::died::{Decided, Died};
 use super::load::{self, Project};
 use super::logs::{self, Group};
-use super::print::{self, Failure, plan_after_view::View};
-use super::{own, runs};
-use crate::core::diagnose::Incident;
-use crate::core::ladder::{Past, Peak, Tried};
-use crate::core::measure::Measured;
-use crate::core::recipe::Layer;
-use crate::core::supervise::{Intent, Request};
-use crate::drive::explained;
+use super::own;
+use super::print::{self, Failure};
+use crate::core::supervise::Intent;
 
-/// What died, and what had been tried before.
-struct Died {
-    /// Run and attempt, where it is one of a run.
-    name: Option<String>,
-    number: u32,
-    request: Request,
-    rungs: Vec<Layer>,
-    earlier: Vec<Tried>,
-    measured: Measured,
-    incident: Incident,
-}
-
-impl Died {
-    /// A configuration as it stands, of which this log is.
-    fn at_first(request: Request, incident: Incident) -> Self {
-        Self {
-            name: None,
-            number: 1,
-            request,
-            rungs: Vec::new(),
-            earlier: Vec::new(),
-            measured: Measured::default(),
-            incident,
-        }
-    }
-
-    /// The last attempt of a run that died among those whose logs these are, with all that went before it.
-    fn of_run(project: &Project, run: &str, groups: &[Group]) -> Result<Self, Failure> {
-        let stored = runs::open(&project.folder, run)?;
-        let history = &stored.history;
-        let died = |group: &&Group| {
-            let number = group.attempt.as_ref().map(|(_, number)| *number);
-            let mut attempts = history.attempts.iter();
-            let attempt = attempts.find(|a| Some(a.number) == number);
-            attempt
-                .and_then(|a| a.incident.as_ref())
-                .is_some_and(|i| i.fatal)
-        };
-        let Some(group) = groups.iter().rev().find(died) else {
-            let what = format!("no attempt of {run} died of something that is known");
-            return Err(
-                Failure::new(2, what).hint(format!("`oomctl status {run}` shows its attempts"))
-            );
-        };
-        let number = group.attempt.as_ref().map_or(1, |(_, number)| *number);
-        let past = history.at_the_end_of(number);
-        Ok(Self {
-            name: Some(group.name()),
-            number,
-            request: runs::request(&stored.folder)?,
-            rungs: past.rungs(),
-            earlier: past.tried(),
-            measured: past
-                .attempt()
-                .map(|a| a.measured.clone())
-                .unwrap_or_default(),
-            incident: group.diagnose(&project.signatures()?)?,
-        })
-    }
-
-    fn view(&self) -> Result<View, Failure> {
-        let Self { request, rungs, .. } = self;
-        let past = Past {
-            earlier: &self.earlier,
-            peaks: &Peak::of(&self.measured),
-            left_out: &[],
-        };
-        let mut incident = self.incident.clone();
-        request.settle(rungs, &mut incident);
-        let decision = request.ascend(rungs, past, Some(&incident), self.number)?;
-        let explanation = explained(request, rungs, &incident, &self.measured);
-        let died = (incident, explanation);
-        Ok(View::new(
-            self.name.clone(),
-            (request, rungs),
-            died,
-            decision,
-        ))
-    }
-}
-
-/// Prints what a supervisor would decide after this failure: of a run with all that it has tried, else of the
-/// configuration or the script (`words`) that the log is of.
+/// Prints what a supervisor would decide after this failure.
 pub fn run(
     flags: &Configuration,
     words: &[String],
@@ -105,6 +19,24 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let project = load::project(flags.config.as_deref())?;
     let groups = logs::paired(logs::meant(&project.folder, failure)?);
+    let view = decide(&project, flags, words, failure, &groups)?.view;
+    if json {
+        print::json(&view)?;
+    } else {
+        print::data(&view.text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a supervisor would decide after the failure of these logs: of a run with all that it has tried, else of the
+/// configuration or the script (`words`) that the log is of.
+pub fn decide(
+    project: &Project,
+    flags: &Configuration,
+    words: &[String],
+    failure: &str,
+    groups: &[Group],
+) -> Result<Decided, Failure> {
     let Some(mut group) = groups.first().cloned() else {
         return Err(Failure::new(2, format!("{failure} has no log")));
     };
@@ -115,7 +47,7 @@ pub fn run(
                 "leave the options and the script out, or name the log of its attempt to decide for another configuration",
             ));
         }
-        Some((run, _)) => Died::of_run(&project, run, &groups)?,
+        Some((run, _)) => Died::of_run(project, run, groups)?,
         None => {
             let request = match words {
                 [] => load::request(flags, "plan", &[])?,
@@ -123,7 +55,7 @@ pub fn run(
                 words => {
                     let fresh = true;
                     own::planned(
-                        &project,
+                        project,
                         &Configuration {
                             fresh,
                             ..flags.clone()
@@ -136,11 +68,5 @@ pub fn run(
             Died::at_first(request, group.diagnose(&project.signatures()?)?)
         }
     };
-    let view = died.view()?;
-    if json {
-        print::json(&view)?;
-    } else {
-        print::data(&view.text())?;
-    }
-    Ok(ExitCode::SUCCESS)
+    died.decided()
 }

@@ -156,7 +156,7 @@ fn every_command_line_parses_and_cheap_ones_run() {
                 run += 1;
             }
             // Behind a `--` it would be the program's, and behind a script the script's.
-            let takes_script = ["adopt", "plan", "submit"].contains(&words[0].as_str());
+            let takes_script = ["adopt", "fix", "plan", "submit"].contains(&words[0].as_str());
             let script = |w: &String| takes_script && w.contains(".s") && !w.starts_with('-');
             let end = words.iter().position(|w| w == "--" || script(w));
             words.truncate(end.unwrap_or(words.len()));

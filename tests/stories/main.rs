@@ -20,6 +20,7 @@ mod doctor;
 mod endings;
 mod environment;
 mod errors;
+mod fix;
 mod frameworks;
 mod gpus;
 #[path = "../verl/harness.rs"]

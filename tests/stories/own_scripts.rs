@@ -32,7 +32,7 @@ echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GP
 exit 1
 ";
 
-fn place() -> Place {
+pub fn place() -> Place {
     let mut place = Place::with("backend: local\none_rung: true\nlimits: { attempts: 6 }");
     fs::create_dir_all(place.root.join("tools")).unwrap();
     place.write("job.slurm", JOB);

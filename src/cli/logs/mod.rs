@@ -53,13 +53,22 @@ impl Group {
 
     /// Reads the files and judges them together.
     pub fn diagnose(&self, signatures: &[UserSignature]) -> Result<Incident, Failure> {
+        self.diagnose_beside(signatures, &mut |_| {})
+    }
+
+    /// The same while somebody else looks at the lines, for what comes through a pipe is read once.
+    pub fn diagnose_beside(
+        &self,
+        signatures: &[UserSignature],
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Result<Incident, Failure> {
         let scanner = Scanner::new(&self.progress).knowing(signatures);
         let mut scanner = scanner.knowing_bugs(bugs, self.installed.clone());
         let of_a_job = self.attempt.is_some() || self.status.is_some();
         let mut notes = Vec::new();
         let mut bytes = 0;
         for path in &self.files {
-            match read(&mut scanner, path, self.start_of(path)) {
+            match read(&mut scanner, path, self.start_of(path), look) {
                 Err(Unread::Failed(e)) if of_a_job && e.kind() == ErrorKind::NotFound => {
                     notes.push(format!("{} is not there", path.display()));
                 }
@@ -112,7 +121,12 @@ impl From<std::io::Error> for Unread {
 
 /// Reads one log from its beginning, and returns how many bytes it has; what lies before `start` belongs to
 /// an earlier part of the job.
-fn read(scanner: &mut Scanner, path: &Path, start: u64) -> Result<u64, Unread> {
+fn read(
+    scanner: &mut Scanner,
+    path: &Path,
+    start: u64,
+    look: &mut dyn FnMut(&[u8]),
+) -> Result<u64, Unread> {
     let mut reader: Box<dyn Read> = if path == Path::new(STDIN) {
         Box::new(std::io::stdin())
     } else {
@@ -147,6 +161,7 @@ fn read(scanner: &mut Scanner, path: &Path, start: u64) -> Result<u64, Unread> {
                     whole_lines(&chunk[..held])
                 };
                 scanner.feed(source, offset, &chunk[..lines]);
+                look(&chunk[..lines]);
                 offset += lines as u64;
                 chunk.copy_within(lines..held, 0);
                 held -= lines;
@@ -159,6 +174,7 @@ fn read(scanner: &mut Scanner, path: &Path, start: u64) -> Result<u64, Unread> {
         }
     }
     scanner.feed(source, offset, &chunk[..held]);
+    look(&chunk[..held]);
     scanner.finish_source(source);
     Ok(offset + held as u64)
 }

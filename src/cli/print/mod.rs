@@ -6,6 +6,7 @@ pub mod doctor_view;
 pub mod estimate_view;
 pub mod explanation;
 mod failure;
+pub mod fix_view;
 pub mod gpus_view;
 pub mod heartbeat;
 pub mod history_view;

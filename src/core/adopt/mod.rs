@@ -7,6 +7,7 @@ mod attempt;
 mod comparable;
 mod evidence;
 mod job;
+mod logged;
 mod scripts;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use job::{
     Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, resources,
     task, workdir,
 };
+pub use logged::{Likely, Logged};
 pub use scripts::{Scripts, UNKNOWN};
 
 /// The file that stands for the scripts where the ladder compares two configurations.

@@ -8,11 +8,11 @@ use std::borrow::Cow;
 /// How many characters of a log line are ever shown or stored as evidence.
 pub(crate) const EVIDENCE_CHARS: usize = 1_000;
 
-/// Decodes lossily and removes C0, C1 and DEL control characters, ANSI CSI and OSC sequences (also in
+/// Decodes lossily and removes C0, C1 and DEL control characters, ANSI CSI, OSC and APC sequences (also in
 /// the caret notation of pasted logs, `^[[0m`) and the Unicode marks that reorder text. Tabs and line
 /// ends become one space each.
 ///
-/// Source of the sequences: ECMA-48, 5.4 (CSI) and 8.3.89 (OSC).
+/// Source of the sequences: ECMA-48, 5.4 (CSI), 8.3.89 (OSC) and 8.3.2 (APC, in which Buildkite puts its times).
 #[must_use]
 pub fn sanitize(text: &[u8]) -> String {
     // Broken bytes are rare, and looking for them is slow.
@@ -79,7 +79,7 @@ pub(crate) fn removed(text: &[u8]) -> Option<usize> {
     };
     Some(match body {
         [b'[', body @ ..] => intro + 1 + csi_bytes(body).unwrap_or(0),
-        [b']', body @ ..] => {
+        [b']' | b'_', body @ ..] => {
             let end = body.iter().position(|b| matches!(b, b'\n' | b'\r'));
             let line = String::from_utf8_lossy(&body[..end.unwrap_or(body.len())]);
             // A length in characters that were broken is too long, and then the line ends before it.
@@ -128,7 +128,7 @@ fn escape_length(text: &str) -> Option<usize> {
     };
     Some(match body.as_bytes().first() {
         Some(b'[') => intro + 1 + csi_bytes(&body.as_bytes()[1..]).unwrap_or(0),
-        Some(b']') => intro + 1 + osc_length(&body[1..]),
+        Some(b']' | b'_') => intro + 1 + osc_length(&body[1..]),
         Some(b'(' | b')' | b'#') => intro + 1 + body[1..].chars().next().map_or(0, char::len_utf8),
         Some(b'0'..=b'~') => intro + 1,
         _ => intro,
@@ -155,6 +155,7 @@ mod tests {
         assert_eq!(sanitize(b"\x1b[36m(W pid=1)\x1b[0m CUDA"), "(W pid=1) CUDA");
         assert_eq!(sanitize(b"\x1b]0;evil title\x07ok"), "ok");
         assert_eq!(sanitize(b"\x1b]8;;http://x\x1b\\link"), "link");
+        assert_eq!(sanitize(b"\x1b_bk;t=17195551\x07ok"), "ok");
         assert_eq!(sanitize(b"^[[32mgreen^[[0m"), "green");
         assert_eq!(sanitize(b"a\x1b[2K\x1b[1Ab\x08\x7f"), "ab");
         assert_eq!(sanitize("a\u{9b}31mb\u{202e}c".as_bytes()), "abc");

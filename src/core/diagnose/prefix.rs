@@ -124,7 +124,7 @@ impl Line {
 }
 
 /// One alternative for each thing that is put before a message.
-const PARTS: [&str; 15] = [
+const PARTS: [&str; 17] = [
     r"(?:> ?)+",                                             // a quotation
     r"\([A-Za-z_][\w.]*(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray, vLLM
     r"\[(?:[Rr]ank|RANK) ?\d+\]:? ?",                        // torchrun, DeepSpeed
@@ -139,8 +139,13 @@ const PARTS: [&str; 15] = [
     r"\[[EWIF] [\w./-]+\.(?:cpp|cc|h):\d+\] ?",
     r"\|? ?(?:ERROR|WARNING|INFO|DEBUG|CRITICAL) ?\| ?[\w.:]+ ?(?:\||:|-) ?", // loguru, fairseq
     r"SUBPROCESS: ?",
-    r"[\w./]+\.cc:\d+: ", // raylet
+    r"[\w./]+\.cc:\d+: ",                                             // raylet
+    r"\d[\da-f][OE][+ ]", // GitLab's runner, behind the time
+    r"[\w ()/.,:-]{1,120}? \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z ?", // `gh run view --log`: job and step
 ];
+
+/// How far into a line the time of `gh run view --log` may end, in bytes.
+const STEP_BYTES: usize = 160;
 
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| compiled(&format!("^(?:{})+", PARTS.join("|"))));
 
@@ -209,9 +214,19 @@ fn may_begin_prefix(text: &[u8]) -> bool {
         first if level(first) || number(first) || first == Some(&b'S') => true,
         _ => {
             let run = text.iter().take_while(|b| source(**b)).count();
-            text[..run].ends_with(b".cc")
+            text[..run].ends_with(b".cc") || has_time_of_step(text)
         }
     }
+}
+
+/// Does a time with seven digits behind the point stand near the beginning, as GitHub's runner writes it?
+fn has_time_of_step(text: &[u8]) -> bool {
+    let start = &text[..text.len().min(STEP_BYTES)];
+    let is_end = |at: usize| {
+        let digits = at.checked_sub(8).map(|from| &text[from..at]);
+        matches!(digits, Some([b'.', digits @ ..]) if digits.iter().all(u8::is_ascii_digit))
+    };
+    memchr::memchr_iter(b'Z', start).any(is_end)
 }
 
 static LOUD: LazyLock<Regex> = LazyLock::new(|| compiled(r"\b(?:ERROR|CRITICAL|FATAL)\b"));
@@ -387,6 +402,13 @@ mod tests {
             "12: [rank12]: M",
             "2024-06-28T06:11:52.685300953Z M",
             "2024-04-27 10:13:05 | ERROR | stderr | M",
+            // CI: GitHub's runner (as `gh run view --log` prints it), GitLab's.
+            "train\tRun training\t2024-06-28T06:11:52.6853009Z M",
+            "build (3.12)\tUNKNOWN STEP\t2024-06-28T06:11:52.6853009Z [rank0]: M",
+            "2024-06-28T06:11:52.685300Z 01O M",
+            "\u{1b}[0K2024-06-28T06:11:52.685300Z 00E+M",
+            "\u{1b}_bk;t=1719555112685\u{7}M",
+            "> > M",
             "SUBPROCESS: M",
             "(raylet) [2023-07-23 15:21:29,851 E 9751 9751] (raylet) node_manager.cc:3084: M",
             "[E ProcessGroupNCCL.cpp:475] M",

@@ -4,6 +4,7 @@
 //! out.
 
 mod acts;
+mod advise;
 mod ascend;
 mod bug;
 mod climb;
@@ -41,6 +42,7 @@ mod tests;
 mod tune;
 mod workshop;
 
+pub use advise::{Advices, Advised, Turn, Way, advise};
 pub use ascend::{Outlook, Past, Tried, ascend};
 pub use bug::settle;
 pub use climb::{Footing, Policy, climb};

@@ -24,8 +24,15 @@ impl Remedies {
         }
     }
 
-    fn helps(&self) -> impl Iterator<Item = &'static Remedy> {
+    /// What helps.
+    pub fn helps(&self) -> impl Iterator<Item = &'static Remedy> {
         self.rows.iter().flat_map(|row| &row.helps)
+    }
+
+    /// What makes it worse, with the source.
+    pub fn worsening(&self) -> impl Iterator<Item = (&'static Remedy, &'static str)> {
+        let rows = self.rows.iter();
+        rows.flat_map(|row| row.worse.iter().map(|r| (r, row.source.as_str())))
     }
 
     /// The rungs in the order in which they are asked: those that the failure names first.
@@ -102,7 +109,7 @@ fn word(role: Role) -> String {
 }
 
 /// Whether a rung does what a remedy asks for, as far as it can be told before its values are known.
-fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> bool {
+pub(super) fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> bool {
     let moves = rung.moves.iter().filter(|m| !m.along);
     let mut all = moves.flat_map(|m| knobs(preset, m).into_iter().map(move |k| (m, k)));
     all.any(|(step, knob)| match direction(step) {
@@ -114,7 +121,7 @@ fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> bool {
 }
 
 /// Where a move leads; `None` where its value decides.
-fn direction(step: &Move) -> Option<Ordering> {
+pub(super) fn direction(step: &Move) -> Option<Ordering> {
     let (times, plus) = (step.times.unwrap_or(1.0), step.plus.unwrap_or(0.0));
     match (&step.to, &step.to_expr) {
         (None, None) => (times + plus).partial_cmp(&1.0),
@@ -127,7 +134,7 @@ fn direction(step: &Move) -> Option<Ordering> {
     }
 }
 
-fn goes(knob: &Knob, way: Ordering, remedy: &Remedy) -> bool {
+pub(super) fn goes(knob: &Knob, way: Ordering, remedy: &Remedy) -> bool {
     let Some(role) = knob.role.map(word) else {
         return false;
     };

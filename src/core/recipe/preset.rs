@@ -87,6 +87,9 @@ pub struct Recognise {
     /// Names of scripts, without their path.
     #[serde(default)]
     pub scripts: Vec<String>,
+    /// Files of its package, or beginnings of their paths, that stand in tracebacks of such runs and of no others of the framework.
+    #[serde(default)]
+    pub frames: Vec<String>,
     /// Keys and flags that no other framework has.
     #[serde(default)]
     pub keys: Vec<String>,
@@ -192,6 +195,9 @@ pub struct Framework {
     /// Names of its package, as pip and modules have them.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// True for one that others build on: its frames stand in their tracebacks too, and tell nothing beside theirs.
+    #[serde(default)]
+    pub library: bool,
     /// The top-level key of `oomctl.yaml` that picks the version (`verl_version`).
     pub version_key: String,
     /// Version when the project names none.

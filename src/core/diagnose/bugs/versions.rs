@@ -215,9 +215,7 @@ fn all_names() -> impl Iterator<Item = &'static str> {
 /// The package that is printed or imported under a name.
 fn imported_as(name: &str) -> Option<&'static str> {
     let named = |known: &&str| same_package(known, name);
-    let found = PACKAGES
-        .iter()
-        .find(|(_, names)| names.iter().any(|n| named(n)));
+    let found = PACKAGES.iter().find(|(_, names)| names.iter().any(&named));
     found.map(|(package, _)| *package)
 }
 

@@ -1,0 +1,302 @@
+//! `oomctl fix`: what to change after a failure, from a log, a pipe, a CI log or a pasted issue.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::own_scripts;
+use super::place::{Done, Place};
+
+const OOM: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 76.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n";
+
+/// A traceback of these frames, each with its source line, as CPython prints it.
+fn failure(frames: &[(&str, &str)]) -> String {
+    let shown = frames.iter().enumerate().map(|(i, (place, code))| {
+        let (file, function) = place.split_once(' ').unwrap();
+        format!(
+            "  File \"{file}\", line {}, in {function}\n    {code}\n",
+            100 + i
+        )
+    });
+    let frames: String = shown.collect();
+    format!("Traceback (most recent call last):\n{frames}{OOM}")
+}
+
+fn trl() -> String {
+    failure(&[
+        ("/home/me/train.py <module>", "trainer.train()"),
+        (
+            "/env/lib/python3.12/site-packages/transformers/trainer.py train",
+            "return inner_training_loop(",
+        ),
+        (
+            "/env/lib/python3.12/site-packages/trl/trainer/grpo_trainer.py compute_loss",
+            "return self._compute_loss(model, inputs)",
+        ),
+    ])
+}
+
+/// The engine of a trainer that wakes up beside it.
+fn verl(workers: &str) -> String {
+    failure(&[
+        ("/opt/verl/verl/trainer/main_ppo.py main", "run_ppo(config)"),
+        (
+            &format!("/opt/verl/verl/workers/{workers} __enter__"),
+            "self.inference_engine.wake_up()",
+        ),
+        (
+            "/env/lib/python3.12/site-packages/vllm/entrypoints/llm.py wake_up",
+            "self.llm_engine.wake_up(tags)",
+        ),
+    ])
+}
+
+fn piped(place: &Place, text: &str, script: &[&str]) -> Done {
+    let mut fix = Command::new(env!("CARGO_BIN_EXE_oomctl"));
+    fix.args(["fix", "--json", "-"]).args(script);
+    fix.current_dir(&place.root);
+    fix.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut fix = fix.stderr(Stdio::piped()).spawn().unwrap();
+    fix.stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    Done::from(fix.wait_with_output().unwrap())
+}
+
+/// Knobs that help, as `WAY SPELLING`.
+fn helps(view: &serde_json::Value) -> Vec<String> {
+    let helps = view["advice"]["helps"].as_array().unwrap();
+    let turns = helps.iter().flat_map(|a| a["turns"].as_array().unwrap());
+    let told = |t: &serde_json::Value| {
+        let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        format!("{} {}", word(&t["way"]), word(&t["spellings"][0]))
+    };
+    turns.map(told).collect()
+}
+
+#[test]
+fn a_log_alone_is_answered_in_the_words_of_its_framework_and_without_a_value() {
+    let place = Place::bare();
+    place.write("job.log", &verl("sharding_manager/fsdp_vllm.py"));
+    let done = place.run(&["fix", "job.log"]).ends(0);
+    insta::assert_snapshot!(done.out);
+    let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+    assert_eq!(view["schema_version"], 1);
+    assert_eq!(view["decision"], "advice");
+    let presets = serde_json::json!(["verl-grpo", "verl-ppo"]);
+    assert_eq!(view["framework"]["presets"], presets);
+    let best = "lower actor_rollout_ref.rollout.gpu_memory_utilization";
+    assert_eq!(helps(&view)[0], best);
+    let worse = &view["advice"]["worse"][0]["turns"][0];
+    assert_eq!(worse["way"], "raise");
+    // What changes training comes last.
+    let effects = view["advice"]["helps"].as_array().unwrap().iter();
+    let effects: Vec<String> = effects.map(|a| a["effect"].to_string()).collect();
+    assert!(
+        effects.is_sorted_by_key(|e| ["same", "reso", "chan"]
+            .iter()
+            .position(|s| e[1..].starts_with(s))),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn the_outermost_framework_counts_and_not_what_it_builds_on() {
+    let place = Place::bare();
+    let of = |text: &str| {
+        place.write("job.log", text);
+        let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+        view["framework"]["presets"].clone()
+    };
+    let trainer = "/env/lib/python3.12/site-packages/transformers/trainer.py";
+    let engine = "/env/lib/python3.12/site-packages/deepspeed/runtime/engine.py";
+    assert_eq!(of(&trl()), serde_json::json!(["trl"]));
+    let bare = [(&*format!("{trainer} training_step"), "loss.backward()")];
+    assert_eq!(of(&failure(&bare)), serde_json::json!(["hf-trainer"]));
+    let factory = "/opt/LLaMA-Factory/src/llamafactory/train/sft/workflow.py";
+    let frames = [
+        (&*format!("{factory} run_sft"), "trainer.train()"),
+        (&*format!("{trainer} train"), "loss.backward()"),
+        (&*format!("{engine} backward"), "loss.backward()"),
+    ];
+    assert_eq!(of(&failure(&frames)), serde_json::json!(["llama-factory"]));
+    let slime = "/root/slime/slime/backends/megatron_utils/actor.py train_actor";
+    let slime = failure(&[(slime, "train(")]);
+    assert_eq!(of(&slime), serde_json::json!(["slime"]));
+    let megatron = of(&verl("megatron_workers.py"));
+    assert_eq!(megatron, serde_json::json!(["verl-megatron"]));
+    // A command that is echoed says it too.
+    let command = "+ python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gae \\\n    critic.model.path=/m\n";
+    let own = failure(&[("/home/me/model.py forward", "x = self.mlp(x)")]);
+    assert_eq!(
+        of(&format!("{command}{own}")),
+        serde_json::json!(["verl-ppo"])
+    );
+    assert_eq!(of(&own), serde_json::Value::Null);
+}
+
+#[test]
+fn where_no_framework_is_recognised_the_advice_is_general_and_says_how_to_be_asked() {
+    let place = Place::bare();
+    place.write("job.log", OOM);
+    let done = place.run(&["fix", "job.log"]).ends(0);
+    done.says(&[
+        "smaller micro batches",
+        "no framework is recognised in it; `oomctl fix job.log SCRIPT` reads the job script",
+    ]);
+    let named = place.run(&["fix", "--preset", "trl", "job.log"]).ends(0);
+    named.says(&["TRL by --preset trl", "lower --per_device_train_batch_size"]);
+    place.write("well.log", "all is well\n");
+    let well = ["fix", "--exit-code", "--preset", "trl", "well.log"];
+    place.run(&well).ends(0).says(&["no knob of it"]);
+    place.run(&["fix", "--exit-code", "job.log"]).ends(10);
+    place.run(&["fix", "gone.log"]).ends(2);
+}
+
+#[test]
+fn every_framework_with_a_package_is_known_by_its_frames_and_answers_in_its_own_words() {
+    let place = Place::bare();
+    let listed = place.run(&["presets", "--json"]).ends(0).json();
+    let entries = listed["entries"].as_array().unwrap().iter();
+    let mut seen = 0;
+    for preset in entries.filter(|e| e["kind"] == "preset") {
+        let name = preset["name"].as_str().unwrap();
+        let text = std::fs::read_to_string(format!("presets/{name}.yaml")).unwrap_or_default();
+        let file: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+        let Some(package) = file["framework"]["packages"].as_array() else {
+            continue;
+        };
+        let package = package.last().unwrap().as_str().unwrap();
+        let of = |key: &str| file["recognise"][key][0].as_str().unwrap_or("x.py");
+        let place_of = |path: &str| format!("/env/site-packages/{package}/{path} step");
+        let (script, part) = (place_of(of("scripts")), place_of(of("frames")));
+        let frames = [(&*script, "trainer.fit()"), (&*part, "loss.backward()")];
+        place.write("job.log", &failure(&frames));
+        let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+        let known = view["framework"]["presets"].as_array().unwrap();
+        assert!(known.contains(&name.into()), "{name}: {known:?}");
+        let helps = helps(&view);
+        assert!(helps.len() > 3, "{name}: {helps:?}");
+        assert!(helps.iter().all(|h| !h.ends_with(' ')), "{name}: {helps:?}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+/// Each with what its makers put before every line.
+#[test]
+fn ci_logs_and_pasted_issues_are_read_like_the_log_itself() {
+    let place = Place::bare();
+    let plain = piped(&place, &trl(), &[]).ends(0).json();
+    let lines = |of: &dyn Fn(usize, &str) -> String| -> String {
+        let text = trl();
+        let lines = text.lines().enumerate();
+        lines.map(|(i, line)| of(i, line) + "\n").collect()
+    };
+    let issue = format!(
+        "### Bug\n\nIt dies in the first step:\n\n```python\n{}```\n\n### Environment\n\n- Ubuntu\n",
+        trl()
+    );
+    let step = "train\tRun training";
+    for (name, text) in [
+        ("quoted", lines(&|_, l| format!("> {l}"))),
+        ("fenced", issue),
+        ("indented", lines(&|_, l| format!("    {l}"))),
+        (
+            "actions",
+            lines(&|i, l| format!("2026-11-02T09:14:{i:02}.1234567Z {l}")),
+        ),
+        (
+            "gh",
+            lines(&|i, l| format!("{step}\t2026-11-02T09:14:{i:02}.1234567Z {l}")),
+        ),
+        (
+            "gitlab",
+            lines(&|i, l| format!("2026-11-02T09:14:{i:02}.123456Z 01O \u{1b}[31m{l}\u{1b}[0;m")),
+        ),
+        (
+            "jenkins",
+            lines(&|i, l| format!("[2026-11-02T09:14:{i:02}.123Z] \u{1b}[31m{l}\u{1b}[0m")),
+        ),
+        (
+            "buildkite",
+            lines(&|i, l| format!("\u{1b}_bk;t=17620748{i:02}000\u{7}{l}")),
+        ),
+    ] {
+        let view = piped(&place, &text, &[]).ends(0).json();
+        let known = |v: &serde_json::Value| {
+            let log = &v["log"];
+            (
+                log["kind"].clone(),
+                log["phase"].clone(),
+                log["frame"].clone(),
+                helps(v),
+            )
+        };
+        assert_eq!(known(&view), known(&plain), "{name}: {view:#}");
+    }
+}
+
+#[test]
+fn with_its_script_the_decision_is_the_one_that_a_watch_takes() {
+    let place = own_scripts::place();
+    let run = ["submit", "--yes", "--watch", "--run", "r", "job.slurm"];
+    place.run(&run).ends(0);
+    let log = ".oomctl/runs/r/attempt-1/slurm.out";
+    let view = place
+        .run(&["fix", "--json", log, "job.slurm"])
+        .ends(0)
+        .json();
+    let after = ["plan", "--json", "--after", log, "job.slurm"];
+    let planned = place.run(&after).ends(0).json();
+    assert_eq!(view["steps"], planned["steps"]);
+    let ledger = place.read(".oomctl/runs/r/ledger.jsonl");
+    let mut facts = ledger
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let decided = facts
+        .find_map(|fact| find(&fact, "steps").cloned())
+        .expect("a decision");
+    assert_eq!(changes(&view["steps"]), changes(&decided));
+    let through_a_pipe = piped(&place, &place.read(log), &["job.slurm"]);
+    assert_eq!(through_a_pipe.ends(0).json()["steps"], view["steps"]);
+    let diff = view["diff"].as_str().unwrap();
+    assert!(diff.contains("-BS=32\n+BS=16\n"), "{diff}");
+    assert!(!diff.contains("oomctl"), "{diff}");
+    place
+        .run(&["fix", log, "job.slurm"])
+        .ends(0)
+        .says(&["Not applied:", "+BS=16"]);
+    // A run is answered by all that it has tried.
+    let of_run = place.run(&["fix", "--json", "r"]).ends(0).json();
+    assert_eq!(of_run["attempt"], "r, attempt 2 (job 2)");
+}
+
+fn find<'v>(value: &'v serde_json::Value, key: &str) -> Option<&'v serde_json::Value> {
+    match value {
+        serde_json::Value::Object(map) => map
+            .get(key)
+            .or_else(|| map.values().find_map(|v| find(v, key))),
+        serde_json::Value::Array(all) => all.iter().find_map(|v| find(v, key)),
+        _ => None,
+    }
+}
+
+fn changes(steps: &serde_json::Value) -> Vec<serde_json::Value> {
+    let steps = steps.as_array().unwrap().iter();
+    steps.map(|step| step["changes"].clone()).collect()
+}
+
+#[test]
+fn in_a_project_the_log_is_of_its_configuration() {
+    let place = Place::with(
+        "preset: verl-grpo\nknobs: { train_batch_size: 256, ppo_mini_batch_size: 256, n_gpus_per_node: 4, train_files: a, val_files: b, model.path: m }\n",
+    );
+    place.write("job.log", &verl("sharding_manager/fsdp_vllm.py"));
+    let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+    let planned = place.run(&["plan", "--json", "--after", "job.log"]);
+    assert_eq!(view["steps"], planned.ends(0).json()["steps"]);
+    assert_eq!(view["diff"], serde_json::Value::Null);
+    assert!(view["steps"][0]["changes"][0]["to"].is_number(), "{view:#}");
+}
