@@ -156,13 +156,15 @@ impl Engine<'_> {
         } else {
             self.budget().saturating_sub(n.engine_outside)
         };
-        // The largest tensor whole, at rest and in 16 bits, and the bucket on both sides.
-        let passing = p.table() * (p.width() + 2) + 2 * s.bucket;
-        let syncing = always + weights + self.resident(true, states);
-        if syncing + passing > s.card {
+        // The bucket, the largest tensor whole, at rest and in 16 bits, and the bucket on the other side.
+        let passing = [s.bucket, p.table() * p.width(), p.table() * 2, s.bucket];
+        let mut syncing = always + weights + self.resident(true, states);
+        for requested in passing {
             let free = s.card.saturating_sub(syncing);
-            let requested = (p.table() * p.width()).max(s.bucket);
-            return Err(Refused::Sync { requested, free });
+            if requested > free {
+                return Err(Refused::Sync { requested, free });
+            }
+            syncing += requested;
         }
         let awake = always
             + self.budget().saturating_sub(n.engine_outside)
@@ -170,6 +172,6 @@ impl Engine<'_> {
         if awake > s.card {
             return Err(Refused::Wake);
         }
-        Ok(awake.max(syncing + passing))
+        Ok(awake.max(syncing))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::climb::{Footing, climb_in};
+use super::climb::{Footing, Policy, climb_in};
 use super::cost::costs;
 use super::decision::{Decision, Expectation, Skipped, Step};
 use super::enough::Remedy;
@@ -63,8 +63,7 @@ pub struct Outlook<'a> {
 }
 
 /// The answer to `failure`: the rungs, in the declared order, after which the next attempt fits with the
-/// probability that is asked for. One rung alone where the memory model cannot tell, or where no number
-/// of rungs is enough for it: then each attempt teaches more than another guess.
+/// probability that is asked for. One rung alone where the memory model cannot tell.
 ///
 /// # Errors
 /// As `climb`.
@@ -78,27 +77,8 @@ pub fn ascend(
     let Some(forecast) = view.forecast(&told) else {
         return climb_in(&view.workshop, footing, failure);
     };
-    let first = view.next_or_any(footing.rungs, failure, &told)?;
-    let Decision::Climb {
-        steps, mut skipped, ..
-    } = first
-    else {
-        return Ok(first);
-    };
-    let enough = match view.remedy(failure, &steps[0], &told) {
-        Remedy::Ample => None,
-        _ => view.enough(steps.clone(), &forecast, failure, &told)?,
-    };
-    let steps = match enough {
-        Some(enough) => view.fewest(enough, &forecast, failure, &mut skipped)?,
-        None => steps,
-    };
-    let expects = view.expectation(&steps, &forecast);
-    Ok(Decision::Climb {
-        steps,
-        skipped,
-        expects,
-    })
+    let first = view.first(failure, &told)?;
+    view.ascended(first, &forecast, failure, &told)
 }
 
 /// An attempt that died, as the memory model sees it.
@@ -140,6 +120,40 @@ impl<'a> View<'a> {
             outlook,
             workshop: Workshop::new(footing, Some(outlook.profile)),
         }
+    }
+
+    /// The first rungs with as many others as are needed.
+    pub(super) fn ascended(
+        &self,
+        first: Decision,
+        forecast: &Forecast,
+        failure: Option<&Incident>,
+        told: &[Told<'_>],
+    ) -> Result<Decision, Refusal> {
+        let Decision::Climb {
+            mut steps,
+            mut skipped,
+            ..
+        } = first
+        else {
+            return Ok(first);
+        };
+        let of_host = failure.is_some_and(|f| f.class == Class::HostOom);
+        let whole = of_host && !self.footing.whole_rungs;
+        if !whole && self.remedy(failure, &steps[0], told) != Remedy::Ample {
+            let enough = self.enough(steps, forecast, failure, told)?;
+            steps = enough.steps;
+            if let Some(p) = enough.probability {
+                let wanted = p.min(self.outlook.risk);
+                steps = self.fewest(steps, wanted, forecast, failure, &mut skipped)?;
+            }
+        }
+        let expects = self.expectation(&steps, forecast);
+        Ok(Decision::Climb {
+            steps,
+            skipped,
+            expects,
+        })
     }
 
     /// The configuration with these rungs.
@@ -191,6 +205,7 @@ impl<'a> View<'a> {
         rungs: &[Layer],
         failure: Option<&Incident>,
         told: &[Told<'_>],
+        policy: Policy,
     ) -> Result<Decision, Refusal> {
         let mut ladder = self.footing.ladder.to_vec();
         let mut refused = Vec::new();
@@ -198,6 +213,7 @@ impl<'a> View<'a> {
             let footing = Footing {
                 ladder: &ladder,
                 rungs,
+                policy,
                 ..*self.footing
             };
             let mut decision = climb_in(&self.workshop, &footing, failure)?;

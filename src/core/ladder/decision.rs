@@ -119,6 +119,15 @@ pub enum Decision {
     },
 }
 impl Decision {
+    /// The first rung that is taken.
+    #[must_use]
+    pub fn first(&self) -> Option<&Step> {
+        match self {
+            Self::Climb { steps, .. } => steps.first(),
+            Self::Exhausted { .. } => None,
+        }
+    }
+
     /// The rungs that were passed over.
     pub fn skipped_mut(&mut self) -> &mut Vec<Skipped> {
         match self {

@@ -1,9 +1,11 @@
 //! How many rungs at once: what the failure names by itself, or as few as the memory model says are enough.
 
 use super::ascend::{Told, View};
+use super::climb::Policy;
 use super::decision::{Decision, Skipped, Step};
 use super::forecast::Forecast;
 use super::incident::Failure;
+use super::predict::FAIR;
 use super::workshop::Look;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::{Phase, PhaseTerms, phases};
@@ -27,6 +29,20 @@ pub(super) enum Remedy {
     Thin,
     /// It is, and should be enough by itself.
     Ample,
+}
+
+/// As many rungs as are tried where the model holds that no number is enough: one, and twice as many after each other attempt
+/// that died (exponential search).
+fn doubled(told: &[Told<'_>]) -> usize {
+    let earlier = told.iter().skip(1);
+    earlier.fold(1, |rungs: usize, _| rungs.saturating_mul(2))
+}
+
+/// Rungs for one attempt.
+pub(super) struct Enough {
+    pub steps: Vec<Step>,
+    /// Probability to fit with them; `None` where the model holds that nothing fits.
+    pub probability: Option<f64>,
 }
 
 impl View<'_> {
@@ -104,33 +120,70 @@ impl View<'_> {
         }
     }
 
-    /// Further rungs until the result fits, each for the phase that is expected to be the fullest by then; `None` when no
-    /// number of them is enough.
+    /// Further rungs until the result fits, each for the phase that is expected to be the fullest by then. Where no number
+    /// of them is enough, as many as fit best, if that is a fair chance; else `doubled`.
     pub(super) fn enough(
         &self,
-        mut steps: Vec<Step>,
+        first: Vec<Step>,
         forecast: &Forecast,
         failure: Option<&Incident>,
         told: &[Told<'_>],
-    ) -> Result<Option<Vec<Step>>, Refusal> {
-        let named = self.remedy(failure, &steps[0], told) != Remedy::None;
+    ) -> Result<Enough, Refusal> {
+        // What the failure names is not made another experiment of.
+        let policy = match self.remedy(failure, &first[0], told) {
+            Remedy::None => self.footing.policy,
+            _ => Policy::SameMath,
+        };
+        let mut steps = first;
+        let mut best = (0.0, steps.len());
         while steps.len() <= MOST_RUNGS {
-            match self.fits(&steps, forecast) {
-                None => return Ok(None),
-                Some(p) if p >= self.outlook.risk => return Ok(Some(steps)),
-                Some(_) => {}
+            let fits = self.fits(&steps, forecast).unwrap_or(0.0);
+            if fits > best.0 {
+                best = (fits, steps.len());
+            }
+            if fits >= self.outlook.risk {
+                break;
             }
             let next = failure.and_then(|failure| self.foreseen(failure, &steps, forecast));
-            match self.next_or_any(&self.with(&steps), next.as_ref().or(failure), told)? {
+            let next = next.as_ref().or(failure);
+            match self.next_or_any(&self.with(&steps), next, told, policy)? {
                 Decision::Climb { steps: more, .. } => steps.extend(more),
-                Decision::Exhausted { .. } => return Ok(None),
-            }
-            // What the failure names is not made another experiment of.
-            if named && steps.iter().any(|s| s.effect == Effect::ChangesTraining) {
-                return Ok(None);
+                Decision::Exhausted { .. } => break,
             }
         }
-        Ok(None)
+        let (probability, most) = best;
+        let fair = probability >= FAIR;
+        steps.truncate(if fair { most } else { doubled(told) });
+        Ok(Enough {
+            steps,
+            probability: fair.then_some(probability),
+        })
+    }
+
+    /// The first rungs after a failure: one, and after one of the host as many as its memory needs.
+    pub(super) fn first(
+        &self,
+        failure: Option<&Incident>,
+        told: &[Told<'_>],
+    ) -> Result<Decision, Refusal> {
+        let footing = self.footing;
+        let mut first = self.next_or_any(footing.rungs, failure, told, footing.policy)?;
+        let of_host = failure.is_some_and(|f| f.class == Class::HostOom) && !footing.whole_rungs;
+        let Decision::Climb { steps, .. } = &mut first else {
+            return Ok(first);
+        };
+        while of_host && !self.host_holds(&self.with(steps), told) {
+            match self.next(&self.with(steps), failure, told, Policy::SameMath)? {
+                Decision::Climb { steps: more, .. } if steps.len() < MOST_RUNGS => {
+                    steps.extend(more);
+                }
+                _ => {
+                    steps.truncate(doubled(told));
+                    break;
+                }
+            }
+        }
+        Ok(first)
     }
 
     /// The next rung; where none acts on the phase that failed, one that frees memory in another.
@@ -139,17 +192,18 @@ impl View<'_> {
         rungs: &[Layer],
         failure: Option<&Incident>,
         told: &[Told<'_>],
+        policy: Policy,
     ) -> Result<Decision, Refusal> {
-        let first = self.next(rungs, failure, told)?;
+        let first = self.next(rungs, failure, told, policy)?;
         // Before anything was computed nothing else can be the cause.
         let elsewhere = failure.is_some_and(|f| {
-            f.class == Class::GpuOom && !Failure::of(Some(f)).fatal.contains(&Phase::Load)
+            f.class == Class::GpuOom && Failure::of(Some(f)).fatal != [Phase::Load]
         });
         if !elsewhere || self.footing.whole_rungs || matches!(first, Decision::Climb { .. }) {
             return Ok(first);
         }
         let anywhere = Incident::bare("cuda_oom", Class::GpuOom);
-        match self.next(rungs, Some(&anywhere), told)? {
+        match self.next(rungs, Some(&anywhere), told, policy)? {
             Decision::Exhausted { .. } => Ok(first),
             other => Ok(other),
         }
@@ -163,19 +217,25 @@ impl View<'_> {
         forecast: &Forecast,
     ) -> Option<Incident> {
         let spec = self.spec(&self.with(steps))?;
-        let (phase, _) = forecast.expected(&spec, self.outlook.profile)?;
+        let (phase, bytes) = forecast.expected(&spec, self.outlook.profile)?;
         let of_gpu = matches!(failure.class, Class::GpuOom | Class::EngineMemory);
-        of_gpu.then(|| Incident {
-            phase: phase.word(),
-            ..Incident::bare("cuda_oom", Class::GpuOom)
-        })
+        let (phase, expected) =
+            match bytes <= spec.gpu_bytes? && forecast.engine.fits(&spec) < self.outlook.risk {
+                true => (
+                    "kv_cache".to_owned(),
+                    Incident::bare("vllm_kv_cache", Class::EngineMemory),
+                ),
+                false => (phase.word(), Incident::bare("cuda_oom", Class::GpuOom)),
+            };
+        of_gpu.then_some(Incident { phase, ..expected })
     }
 
-    /// Those of the steps without which the result does not fit, those that change training left out first. What the failure
-    /// names stays.
+    /// Those of the steps without which the result does not fit with this probability, those that change training left out
+    /// first. What the failure names stays.
     pub(super) fn fewest(
         &self,
         mut steps: Vec<Step>,
+        probability: f64,
         forecast: &Forecast,
         failure: Option<&Incident>,
         skipped: &mut Vec<Skipped>,
@@ -197,7 +257,7 @@ impl View<'_> {
                 continue;
             }
             let fits = self.fits(&after, forecast);
-            if let Some(fits) = fits.filter(|fits| *fits >= self.outlook.risk) {
+            if let Some(fits) = fits.filter(|fits| *fits >= probability) {
                 let without =
                     format!("without it the next attempt fits with probability {fits:.2}");
                 skipped.push(Skipped {
@@ -209,7 +269,7 @@ impl View<'_> {
         }
         let mut places = 0..;
         steps.retain(|_| places.next().is_none_or(|at| !left_out.contains(&at)));
-        self.rebased(steps)
+        Ok(self.rebased(steps))
     }
 
     /// Whether it makes a difference that a step is left out, and what is left is legal.
@@ -223,15 +283,17 @@ impl View<'_> {
         knobs.any(|knob| value(&before, knob) != value(&after, knob))
     }
 
-    /// The steps with what each changes after those before it.
-    fn rebased(&self, mut steps: Vec<Step>) -> Result<Vec<Step>, Refusal> {
+    /// The steps with what each changes after those before it, which need not be legal by themselves.
+    fn rebased(&self, mut steps: Vec<Step>) -> Vec<Step> {
         for at in 0..steps.len() {
-            let before = self.look(&self.with(&steps[..at]))?;
+            let Ok(before) = self.look(&self.with(&steps[..at])) else {
+                continue;
+            };
             let value = |knob: &str| before.shape.recipe().value(knob).clone();
             for change in &mut steps[at].changes {
                 change.from = value(&change.knob);
             }
         }
-        Ok(steps)
+        steps
     }
 }

@@ -235,7 +235,9 @@ pub(super) fn fatal_phases(incident: &Incident) -> &'static [Phase] {
         "ref_logprob" => &[Phase::RefLogprob],
         "rollout" | "cuda_graph" => &[Phase::Rollout],
         "wake_up" => &[Phase::WakeUp, Phase::Rollout],
-        "load" | "init" => &[Phase::Load],
+        "load" => &[Phase::Load],
+        // Workers and engine start in it, and the text did not tell which of them asked.
+        "init" => &[Phase::Load, Phase::Rollout],
         "checkpoint" => &[Phase::Checkpoint],
         _ => &[],
     }

@@ -93,10 +93,6 @@ impl<'a> Filler<'a> {
         told: &[Told<'_>],
         died: Vec<Values>,
     ) -> Self {
-        let mut engine = EngineRoom::default();
-        for attempt in told {
-            engine.learn(&attempt.spec, attempt.incident);
-        }
         Self {
             sample: Sample::new(&forecast.guesses),
             view,
@@ -105,7 +101,7 @@ impl<'a> Filler<'a> {
             node,
             host_factor: host_factor(told),
             died,
-            engine,
+            engine: forecast.engine,
             shares: prices::Shares::default(),
         }
     }

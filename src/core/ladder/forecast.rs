@@ -6,6 +6,7 @@
 //! to fit is the weight of the guesses under which a configuration does.
 
 use super::decision::{Expectation, PhaseNeed};
+use super::engine_room::EngineRoom;
 use super::evidence::Evidence;
 use super::guess::{Guess, Odds};
 use super::need::{Job, Need};
@@ -30,6 +31,9 @@ const LONGEST: f64 = 0.85;
 const FUSED_OPTIMIZER: u32 = 4;
 /// Spread of an engine's share against that of states: it takes what it is given, within its own rounding.
 const SHARE_SPREAD: f64 = 0.25;
+
+/// Relative spread of what formulas of the forward and backward pass miss, beside what other phases tell.
+const UPDATE_SPREAD: f64 = 0.06;
 
 /// Memory that was seen in use on the fullest GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,6 +62,8 @@ impl Peak {
 #[derive(Debug, Clone)]
 pub struct Forecast {
     pub(super) guesses: Vec<Guess>,
+    /// What attempts told of the least share that a rollout engine needs.
+    pub(super) engine: EngineRoom,
     /// Middle of how full micro batches are.
     middle: f64,
 }
@@ -88,11 +94,13 @@ impl Forecast {
                 path,
                 upcast: paths.get(path).is_some_and(|p| p.fp32),
                 temporaries: if fused { 0.0 } else { 1.0 },
+                update: (UPDATE_SPREAD * normal(i, KINDS + 2)).exp(),
                 weight: 1.0 / f64::from(GUESSES),
             }
         };
         Self {
             guesses: (1..=GUESSES).map(guess).collect(),
+            engine: EngineRoom::default(),
             middle,
         }
     }
@@ -103,6 +111,7 @@ impl Forecast {
         let Some(total) = spec.gpu_bytes else {
             return;
         };
+        self.engine.learn(spec, incident);
         let evidence = Evidence::new(spec, incident, peaks, profile, total);
         let middle = self.middle;
         let full = |guess: &Guess| {
@@ -156,16 +165,18 @@ impl Forecast {
         }
         Self {
             guesses,
+            engine: self.engine,
             middle: self.middle,
         }
     }
 
-    /// Probability that every phase of a job fits its GPU; `None` without the GPU's capacity.
+    /// Probability that every phase of a job fits its GPU and its rollout engine starts; `None` without the GPU's capacity.
     #[must_use]
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
         spec.gpu_bytes?;
         let job = Job::new(spec, &phases(spec, profile));
-        Some(Odds::unknown().value(&job, &Sample::new(&self.guesses)))
+        let fits = Odds::unknown().value(&job, &Sample::new(&self.guesses));
+        Some(fits * self.engine.fits(spec))
     }
 
     /// Expected need of a job in bytes, with its phase: the fullest phase of the mean guess.

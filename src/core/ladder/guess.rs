@@ -30,6 +30,8 @@ pub(super) struct Guess {
     pub upcast: bool,
     /// Share of the optimizer's temporaries that there are.
     pub temporaries: f64,
+    /// Factor on all of the update's forward and backward pass.
+    pub update: f64,
     /// Its probability.
     pub weight: f64,
 }

@@ -1,83 +1,64 @@
 //! What a failure names as its remedy, against what the memory model prefers.
 
 use super::ascend::{Told, View};
-use super::decision::{Decision, Expectation, Step};
+use super::decision::{Decision, Step};
 use super::enough::Remedy;
 use super::forecast::Forecast;
 use super::incident::Failure;
 use super::predict::FAIR;
 use super::remedies::Remedies;
 use crate::core::diagnose::{Class, Incident};
-use crate::core::recipe::Effect;
+use crate::core::recipe::{Effect, Refusal};
 
-/// The ladder's first rung, where the failure names it.
+/// The ladder's decision, where the failure names its first rung.
 pub(super) struct Named {
-    /// How much of what it does is known.
+    /// How much of what that does is known.
     pub remedy: Remedy,
     remedies: Remedies,
-    step: Step,
-    /// Whether it has a fair chance by itself.
-    fair: bool,
-    expects: Option<Expectation>,
+    of_gpu: bool,
+    /// The remedy with what else is needed.
+    pub climb: Decision,
 }
 
 impl Named {
-    /// Of the ladder's decision; `None` where the failure names none of it.
+    /// Of the ladder's first rungs; `None` where the failure names none of them.
+    ///
+    /// # Errors
+    /// As `climb`.
     pub fn of(
         view: &View<'_>,
         failure: Option<&Incident>,
-        first: &Decision,
+        first: Decision,
         told: &[Told<'_>],
         forecast: &Forecast,
-    ) -> Option<Self> {
-        let Decision::Climb { steps, .. } = first else {
-            return None;
-        };
-        let remedy = view.remedy(failure, steps.first()?, told);
-        let expects = view.expectation(steps, forecast);
-        let of_gpu = failure.is_none_or(|f| f.class != Class::HostOom);
-        let fits = expects.as_ref().map_or(0.0, |e| e.fits_probability);
-        (remedy != Remedy::None).then(|| Self {
+    ) -> Result<Option<Self>, Refusal> {
+        let remedy = first
+            .first()
+            .map_or(Remedy::None, |step| view.remedy(failure, step, told));
+        if remedy == Remedy::None {
+            return Ok(None);
+        }
+        Ok(Some(Self {
             remedy,
             remedies: Failure::of(failure).remedies,
-            step: steps[0].clone(),
-            fair: of_gpu && fits >= FAIR,
-            expects,
-        })
+            of_gpu: failure.is_none_or(|f| f.class != Class::HostOom),
+            climb: view.ascended(first, forecast, failure, told)?,
+        }))
     }
 
     /// The model's decision, where it leaves the experiment as it is and is sure to fit by what is named, or has a fair
-    /// chance that the remedy alone has not; else the remedy alone. A remedy that the model does not see goes before it.
-    pub fn or(self, decision: Decision, first: Decision, view: &View<'_>) -> Decision {
+    /// chance that the ladder's has not; else the ladder's. A remedy that the model does not see goes before it.
+    pub fn or(self, decision: Decision, view: &View<'_>) -> Decision {
         let by_name = self.done_by(&decision, view) && fits(&decision, view.outlook.risk);
-        let keeps = by_name || (!self.fair && fits(&decision, FAIR));
-        match (keeps, decision) {
-            (
-                true,
-                Decision::Climb {
-                    mut steps,
-                    skipped,
-                    expects,
-                },
-            ) => {
-                if self.remedy == Remedy::Thin {
-                    steps.insert(0, self.step);
-                }
-                Decision::Climb {
-                    steps,
-                    skipped,
-                    expects,
-                }
-            }
-            _ => self.alone(first),
+        let fair = self.of_gpu && fits(&self.climb, FAIR);
+        if !by_name && (fair || !fits(&decision, FAIR)) {
+            return self.climb;
         }
-    }
-
-    fn alone(self, mut first: Decision) -> Decision {
-        if let Decision::Climb { expects, .. } = &mut first {
-            *expects = self.expects;
+        let mut decision = decision;
+        if let (Remedy::Thin, Decision::Climb { steps, .. }) = (self.remedy, &mut decision) {
+            steps.splice(0..0, self.climb.first().cloned());
         }
-        first
+        decision
     }
 
     fn done_by(&self, decision: &Decision, view: &View<'_>) -> bool {

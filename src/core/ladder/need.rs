@@ -29,6 +29,8 @@ pub(super) struct Need {
     temporaries: f64,
     /// What is free but in pieces.
     pieces: Pieces,
+    /// It is the forward or the backward pass of the update.
+    pub updates: bool,
 }
 
 impl Need {
@@ -58,6 +60,7 @@ impl Need {
             paths: Arc::clone(&spec.loss_of(phase.phase).by_path),
             temporaries,
             pieces: Pieces::new(spec, pieces),
+            updates: matches!(phase.phase, Phase::Forward | Phase::Backward),
         }
     }
 
@@ -104,6 +107,7 @@ impl Need {
             temporaries: guess.temporaries,
             constant: guess.constant,
             unknown: guess.unknown,
+            update: if self.updates { guess.update } else { 1.0 },
         };
         self.sum(|kind| guess.kinds[kind as usize], &parts)
     }
@@ -115,7 +119,7 @@ impl Need {
         let moves = part(Kind::Activations) + part(Kind::Logits) * parts.path;
         let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
         let copied = self.temporaries * parts.temporaries * factor(Kind::States);
-        stays + copied + moves * parts.filled + parts.constant + parts.unknown
+        (stays + copied + moves * parts.filled) * parts.update + parts.constant + parts.unknown
     }
 
     /// Whether there are logits.
@@ -151,6 +155,8 @@ pub(super) struct Parts {
     pub constant: f64,
     /// Bytes of something that no formula has.
     pub unknown: f64,
+    /// Factor on the sum of the terms.
+    pub update: f64,
 }
 
 /// Sequences that are packed into a micro batch of a phase; `None` where every one is full, padded or up to a budget.
@@ -214,6 +220,7 @@ fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
             parts
                 && logits
                 && fuller(k.mixed, need.mixed)
+                && k.updates == need.updates
                 && k.temporaries >= need.temporaries
                 && k.pieces.bytes >= need.pieces.bytes
         };

@@ -51,10 +51,10 @@ pub fn predict(
     let Some(forecast) = view.forecast(&told) else {
         return Ok(None);
     };
-    let first = view.next_or_any(footing.rungs, failure, &told)?;
-    let named = Named::of(&view, failure, &first, &told, &forecast);
-    if named.as_ref().is_some_and(|n| n.remedy == Remedy::Ample) {
-        return Ok(Some(first));
+    let first = view.first(failure, &told)?;
+    let named = Named::of(&view, failure, first, &told, &forecast)?;
+    if let Some(named) = named.as_ref().filter(|n| n.remedy == Remedy::Ample) {
+        return Ok(Some(named.climb.clone()));
     }
     let tried = reach::tried(footing);
     let (recipe, scope) = (start.shape.recipe(), start.shape.scope());
@@ -80,7 +80,7 @@ pub fn predict(
     let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told, died);
     let decision = search.decide(&start, filler)?;
     Ok(Some(match named {
-        Some(named) => named.or(decision, first, &view),
+        Some(named) => named.or(decision, &view),
         None => decision,
     }))
 }
@@ -272,7 +272,8 @@ impl Search<'_> {
         let might = might.is_some_and(|c| filler.might(&c.filled.values));
         if might || !shortfall.as_ref().is_some_and(agrees) {
             let rungs = self.view.footing.rungs;
-            let step = self.view.next(rungs, self.failure, self.told)?;
+            let policy = self.view.footing.policy;
+            let step = self.view.next(rungs, self.failure, self.told, policy)?;
             if matches!(step, Decision::Climb { .. }) {
                 return Ok(step);
             }

@@ -44,6 +44,7 @@ pub(super) struct Block {
     longest: Each,
     path: [usize; MANY],
     temporaries: Each,
+    update: Each,
     weight: Each,
     /// Of all of them.
     pub total: f64,
@@ -73,6 +74,7 @@ impl Block {
             longest: each(|g| g.longest),
             path: all.map(|g| g.path),
             temporaries: each(|g| g.temporaries),
+            update: each(|g| g.update),
             weight,
         })
     }
@@ -117,6 +119,7 @@ impl Block {
             temporaries: self.most.temporaries,
             constant: self.most.constant,
             unknown: self.most.unknown,
+            update: if need.updates { self.most.update } else { 1.0 },
         };
         let whole = need.sum(|kind| self.most.kinds[kind as usize], &parts);
         (whole + need.most_in_pieces()) * (1.0 + ROUNDING)
@@ -148,6 +151,7 @@ impl Block {
                 temporaries: self.temporaries[at],
                 constant: self.constant[at],
                 unknown: self.unknown[at],
+                update: if need.updates { self.update[at] } else { 1.0 },
             };
             bytes[at] = need.sum(|kind| self.kinds[kind as usize][at], &parts) + pieces[at];
         }
@@ -173,6 +177,7 @@ fn larger(one: Guess, other: Guess) -> Guess {
         fill: one.fill.max(other.fill),
         longest: one.longest.max(other.longest),
         temporaries: one.temporaries.max(other.temporaries),
+        update: one.update.max(other.update),
         ..one
     }
 }
