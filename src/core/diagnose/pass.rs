@@ -4,6 +4,7 @@
 //! notice that rollout has begun. They are noted, and looked at when a line is read or the block ends.
 //! What is read, and what is known afterwards, does not depend on how the bytes were cut.
 
+use super::course::Records;
 use super::events::Events;
 use super::incident::Progress;
 use super::lines::{Block, Piece, Sink, WINDOW, each_line};
@@ -134,8 +135,11 @@ impl Sink for Pass<'_> {
                 _ => None,
             }),
         };
-        *self.found = found;
         self.see(piece, &seen);
+        for hit in &found.hits {
+            self.figure(piece.bytes, *hit);
+        }
+        *self.found = found;
     }
 }
 
@@ -154,7 +158,15 @@ impl Pass<'_> {
         match what {
             What::Read => true,
             What::Ambient(marker) => self.text.context.is_new(marker),
-            What::Progress(_) => false,
+            What::Progress(_) | What::Figure(_) => false,
+        }
+    }
+
+    /// Takes a figure, as one of the latest step.
+    fn figure(&mut self, text: &[u8], hit: Hit) {
+        if let What::Figure(number) = hit.what {
+            let SourceText { records, track, .. } = &mut *self.text;
+            Records::note(records, track, text, hit.at, number);
         }
     }
 
@@ -271,6 +283,10 @@ impl Pass<'_> {
             What::Read => {}
             What::Ambient(marker) => cursor.ambient = Some((marker, hit.at)),
             What::Progress(bar) => self.bar(block, cursor, bar, hit.at),
+            What::Figure(_) => {
+                self.catch_up(block, cursor);
+                self.figure(block.bytes, hit);
+            }
         }
     }
 
@@ -387,6 +403,11 @@ impl Pass<'_> {
                 ..Seen::default()
             };
             self.see(piece, &read);
+            let first = cursor.found.hits.partition_point(|hit| hit.at < start);
+            let of_line = cursor.found.hits[first..].iter();
+            for hit in of_line.take_while(|hit| hit.at < end) {
+                self.figure(block.bytes, *hit);
+            }
         }
         cursor.done = end + 1;
         cursor.noted = cursor.done.min(block.bytes.len());
@@ -419,5 +440,9 @@ impl Pass<'_> {
             ambient: markers.last().copied(),
         };
         self.see(piece, &seen);
+        for (at, number) in naive::figures(piece.bytes) {
+            let what = What::Figure(number);
+            self.figure(piece.bytes, Hit { at, what });
+        }
     }
 }

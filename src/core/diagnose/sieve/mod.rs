@@ -38,6 +38,8 @@ pub(crate) enum What {
     Ambient(u8),
     /// It may show progress.
     Progress(Bar),
+    /// The name of a figure: an index into [`super::course::NAMED`].
+    Figure(u8),
 }
 
 /// A place that could matter.
