@@ -121,6 +121,12 @@ impl Course {
         }
     }
 
+    /// Is it more than that memory ran out in the first steps?
+    #[must_use]
+    pub fn is_over_steps(&self) -> bool {
+        self.pattern != Pattern::Lack
+    }
+
     /// What rises, and how.
     #[must_use]
     pub fn rise(&self) -> Option<String> {

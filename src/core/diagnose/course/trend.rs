@@ -3,10 +3,12 @@
 /// A point of a series: step and value.
 pub(super) type Point = (f64, f64);
 
-/// Points below which nothing is said: fewer than ten give the normal approximation of the test no hold.
-const POINTS_MIN: usize = 10;
+/// Points below which nothing is said: fewer give the normal approximation of the test no hold.
+const POINTS_MIN: usize = 12;
 /// Standard normal quantile of p = 0.001, one-sided: the test is asked again at every step.
 const SURE: f64 = 3.09;
+/// Largest autocorrelation that is corrected for.
+const ALIKE_MAX: f64 = 0.8;
 /// Share of the slope that each half of the series must have by itself: what levels off is no trend.
 const HALF: f64 = 0.25;
 /// Rises behind the middle of a series that never falls, and their share of its points there.
@@ -24,13 +26,28 @@ pub(super) fn rising(points: &[Point]) -> Option<f64> {
         return None;
     }
     let slope = theil_sen(points)?;
-    let halves = points.split_at(points.len() / 2);
+    if mann_kendall(points) / inflation(points, slope).sqrt() < SURE {
+        return None;
+    }
+    let (first, second) = points.split_at(points.len() / 2);
     let held = |half: &[Point]| theil_sen(half).is_some_and(|s| s >= HALF * slope);
-    let lasting = match never_falls(points) {
-        true => breaks_records(halves.1),
-        false => held(halves.0) && held(halves.1),
+    let new = !never_falls(points) || breaks_records(second);
+    (slope > 0.0 && new && held(first) && held(second)).then_some(slope)
+}
+
+/// How much wider the test's statistic spreads where neighbours are alike: (1 + r) / (1 - r) for the lag-1 autocorrelation of
+/// what the slope leaves. R's `modifiedmk` corrects so.
+fn inflation(points: &[Point], slope: f64) -> f64 {
+    let rest: Vec<f64> = points.iter().map(|p| p.1 - slope * p.0).collect();
+    let mean = rest.iter().sum::<f64>() / count(rest.len());
+    let both: f64 = rest.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
+    let one: f64 = rest.iter().map(|v| (v - mean).powi(2)).sum();
+    let r = if one > 0.0 {
+        (both / one).clamp(0.0, ALIKE_MAX)
+    } else {
+        0.0
     };
-    (slope > 0.0 && lasting).then_some(slope)
+    (1.0 + r) / (1.0 - r)
 }
 
 /// Is it the running maximum of something, as far as can be seen?
