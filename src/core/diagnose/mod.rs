@@ -48,7 +48,7 @@ pub use bugs::{
     Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
 };
 pub use clean::sanitize;
-pub use course::{Course, Pattern, Pool, Span};
+pub use course::{Course, Pattern, Pool, Span, of_samples};
 pub use frame::Frame;
 pub use incident::{Class, Evidence, EvidenceRole, Incident, Progress, Tri};
 pub use kept::Kept;

@@ -4,7 +4,6 @@
 //! notice that rollout has begun. They are noted, and looked at when a line is read or the block ends.
 //! What is read, and what is known afterwards, does not depend on how the bytes were cut.
 
-use super::course::Records;
 use super::events::Events;
 use super::incident::Progress;
 use super::lines::{Block, Piece, Sink, WINDOW, each_line};
@@ -71,10 +70,8 @@ impl<'f> Cursor<'f> {
 
     /// How many bars a line has that show progress or may.
     fn bars(&self, block: &Block<'_>, start: usize, end: usize) -> usize {
-        let hits = &self.found.hits;
-        let first = hits.partition_point(|hit| hit.at < start);
-        let of_line = hits[first..].iter().take_while(|hit| hit.at < end);
-        let bars = of_line.filter(|hit| match hit.what {
+        let of_line = self.found.between(start, end);
+        let bars = of_line.iter().filter(|hit| match hit.what {
             What::Progress(bar) => bar.shown(block.bytes, hit.at) != Shown::Nothing,
             _ => false,
         });
@@ -136,9 +133,7 @@ impl Sink for Pass<'_> {
             }),
         };
         self.see(piece, &seen);
-        for hit in &found.hits {
-            self.figure(piece.bytes, *hit);
-        }
+        self.text.track.figures(piece.bytes, &found.hits);
         *self.found = found;
     }
 }
@@ -159,14 +154,6 @@ impl Pass<'_> {
             What::Read => true,
             What::Ambient(marker) => self.text.context.is_new(marker),
             What::Progress(_) | What::Figure(_) => false,
-        }
-    }
-
-    /// Takes a figure, as one of the latest step.
-    fn figure(&mut self, text: &[u8], hit: Hit) {
-        if let What::Figure(number) = hit.what {
-            let SourceText { records, track, .. } = &mut *self.text;
-            Records::note(records, track, text, hit.at, number);
         }
     }
 
@@ -285,7 +272,7 @@ impl Pass<'_> {
             What::Progress(bar) => self.bar(block, cursor, bar, hit.at),
             What::Figure(_) => {
                 self.catch_up(block, cursor);
-                self.figure(block.bytes, hit);
+                self.text.track.figures(block.bytes, &[hit]);
             }
         }
     }
@@ -403,11 +390,8 @@ impl Pass<'_> {
                 ..Seen::default()
             };
             self.see(piece, &read);
-            let first = cursor.found.hits.partition_point(|hit| hit.at < start);
-            let of_line = cursor.found.hits[first..].iter();
-            for hit in of_line.take_while(|hit| hit.at < end) {
-                self.figure(block.bytes, *hit);
-            }
+            let of_line = cursor.found.between(start, end);
+            self.text.track.figures(block.bytes, of_line);
         }
         cursor.done = end + 1;
         cursor.noted = cursor.done.min(block.bytes.len());
@@ -441,8 +425,7 @@ impl Pass<'_> {
         };
         self.see(piece, &seen);
         for (at, number) in naive::figures(piece.bytes) {
-            let what = What::Figure(number);
-            self.figure(piece.bytes, Hit { at, what });
+            self.text.track.note(piece.bytes, at, number);
         }
     }
 }

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::bugs::Versions;
 use super::clean::sanitize;
 use super::context::{Context, Part};
-use super::course::Records;
 use super::events::{Event, Events};
 use super::exceptions;
 use super::frame::{Frame, Shape};
@@ -48,9 +47,6 @@ pub(super) struct SourceText {
     pub(super) said: Option<Box<Event>>,
     #[serde(default)]
     pub(super) versions: Versions,
-    /// Figures step by step, where it prints any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) records: Option<Box<Records>>,
 }
 
 /// A message whose first line holds a literal and whose pattern may match when the next are joined.

@@ -3,13 +3,15 @@
 //! Rule: a pure function of few rows; what is too short or disagrees stays unknown.
 
 mod records;
+mod sampled;
 #[cfg(test)]
 mod tests;
 mod trend;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use records::{NAMED, Records};
+pub(crate) use records::{NAMED, Records, read};
+pub use sampled::of_samples;
 
 use super::incident::{Class, Incident};
 use crate::core::units::Bytes;

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::trend::{Point, median};
-use crate::core::diagnose::progress::Track;
 use crate::core::units::GIB;
 
 /// Most rows that are kept; where there are more, two steps become one.
@@ -56,8 +55,8 @@ pub(crate) const NAMED: [Named; 6] = [
 ];
 
 /// The figure whose name stands at a place of a text, with its number in [`NAMED`].
-fn read(text: &[u8], at: usize, number: usize) -> Option<(Meter, f64)> {
-    let named = NAMED.get(number)?;
+pub(crate) fn read(text: &[u8], at: usize, number: u8) -> Option<(Meter, f64)> {
+    let named = NAMED.get(usize::from(number))?;
     let before = text[..at].last().copied().unwrap_or(b' ');
     if before.is_ascii_alphanumeric() || before == b'_' {
         return None;
@@ -93,23 +92,8 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Takes the figure whose name stands at a place of a text, as one of the latest step that a log showed.
-    pub(crate) fn note(
-        all: &mut Option<Box<Self>>,
-        track: &Track,
-        text: &[u8],
-        at: usize,
-        number: u8,
-    ) {
-        let figure = read(text, at, usize::from(number));
-        if let (Some((meter, value)), Some(shown)) = (figure, track.progress()) {
-            let step = shown.step.max(shown.done());
-            all.get_or_insert_default().take(step, meter, value);
-        }
-    }
-
     /// Takes a figure that was printed when so many steps were done. Fewer than before: training began anew.
-    pub(super) fn take(&mut self, step: u64, meter: Meter, value: f64) {
+    pub(crate) fn take(&mut self, step: u64, meter: Meter, value: f64) {
         let mut values = [0.0; METERS];
         values[meter as usize] = value;
         self.put(Row { step, values });
@@ -168,7 +152,7 @@ mod tests {
     fn value(text: &str) -> Option<(Meter, f64)> {
         let find = |(number, named): (usize, &Named)| Some((text.find(named.name)?, number));
         let (at, number) = NAMED.iter().enumerate().find_map(find)?;
-        read(text.as_bytes(), at, number)
+        read(text.as_bytes(), at, u8::try_from(number).ok()?)
     }
 
     #[test]

@@ -196,3 +196,22 @@ fn completions_that_grow_tell_it_where_the_log_prints_no_memory() {
     assert_eq!(course.bytes, None);
     assert!(!is_outlier(&[], 1.0));
 }
+
+/// What a sampler sees each minute of a program that loads for ten minutes and then trains for an hour.
+fn sampled(of: impl Fn(i64) -> f64) -> Vec<(i64, Bytes)> {
+    let minute = |m: i64| (60 * m, Bytes::from_gib(if m < 10 { 0.5 } else { of(m) }));
+    (0..70).map(minute).collect()
+}
+
+#[test]
+fn a_sampler_shows_a_leak_where_the_log_prints_no_memory() {
+    #[expect(clippy::cast_precision_loss, reason = "minutes")]
+    let leaks = sampled(|m| 40.0 + 0.5 * m as f64 + [0.0, 0.4, -0.3][(m % 3) as usize]);
+    let course = of_samples(&leaks, 120, &gpu_oom(121)).expect("a leak");
+    assert_eq!(course.pattern, Pattern::Leak);
+    let per_step = course.bytes_per_step.unwrap().gib();
+    assert!((per_step - 0.25).abs() < 0.03, "{per_step}");
+    let flat = sampled(|m| 60.0 + [0.0, 0.4, -0.3][(m % 3) as usize]);
+    assert_eq!(of_samples(&flat, 120, &gpu_oom(121)), None);
+    assert_eq!(of_samples(&[], 120, &gpu_oom(121)), None);
+}
