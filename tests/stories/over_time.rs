@@ -141,3 +141,30 @@ fn memory_that_will_be_full_is_said_once_before_the_job_dies() {
     let told = facts.iter().filter(|f| f["fact"] == "foreseen").count();
     assert_eq!(told, 1);
 }
+
+/// A trainer that prints no memory and whose sampler saw it grow by half a GiB a minute, until its first attempt dies.
+const SAMPLED: &str = r#"#!/bin/bash
+((OOMCTL_ATTEMPT > 1)) && exit 0
+for ((m = 0; m < 60; m++)); do
+  used=$(((40 * 1024 + 512 * m) * 1048576))
+  printf '{"v":1,"at":"2026-03-02T10:%02d:00Z","gpus":[{"gpu":0,"uuid":"GPU-a","name":"H100","total_bytes":85899345920,"used_bytes":%d,"peak_bytes":%d}]}\n' $m $used $used
+done >"$OOMCTL_ATTEMPT_DIR/samples-n1.jsonl"
+for ((s = 1; s <= 90; s++)); do echo "woven $s of 500"; done
+echo "Traceback (most recent call last):" >&2
+echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free." >&2
+exit 1
+"#;
+
+#[test]
+fn the_sampler_shows_a_leak_of_a_program_that_prints_no_memory() {
+    let place = weaver::project("knobs: { sampler: false }\n");
+    place.write("trainer.sh", SAMPLED);
+    let done = place.run(&["submit", "--backend", "local", "--watch"]);
+    let done = done.ends(0);
+    done.says(&["course     a leak: GPU memory rises by 33"]);
+    let view = place.run(&["status", "--json", "weaver-1"]).ends(0).json();
+    let attempt = &view["runs"][0]["attempts"][0];
+    assert_eq!(attempt["incident"]["course"]["pattern"], "leak", "{view}");
+    // It writes no checkpoint to go on from.
+    assert_eq!(attempt["rungs"][0], "thin", "{view}");
+}

@@ -286,7 +286,7 @@ impl Scanner {
     }
 
     /// The figures of the log that has most of them.
-    fn records(&self) -> Option<&Records> {
+    pub(super) fn records(&self) -> Option<&Records> {
         let all = self.sources.iter().filter_map(|s| s.text.track.records());
         all.max_by_key(|records| records.len())
     }
