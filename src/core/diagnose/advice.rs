@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::course::{Course, Pattern, Pool};
 use super::incident::{Class, EvidenceRole, Incident};
 use super::replicas;
 
@@ -62,7 +63,9 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let pieces = fragmented.then(|| row(FRAGMENTATION, "")).flatten();
     let phase = &incident.phase;
     let own = row(signature, phase).or_else(|| row(&incident.kind, phase));
-    let course = incident.course.as_ref();
+    // Token budgets are about a GPU.
+    let answers = |c: &&Course| c.pattern == Pattern::Leak || c.memory == Pool::Gpu;
+    let course = incident.course.as_ref().filter(answers);
     let course = course.and_then(|course| row(course.pattern.word(), phase));
     course.into_iter().chain(pieces).chain(own).collect()
 }
@@ -76,7 +79,6 @@ fn row(name: &str, phase: &str) -> Option<&'static Advice> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::Pattern;
     use super::super::kind::KINDS;
     use super::super::signatures;
     use super::*;

@@ -236,21 +236,22 @@ fn of_rise(records: &Records, pool: Pool) -> Option<Course> {
         Pool::Gpu => &[Meter::Allocated, Meter::Reserved],
         Pool::Host => &[Meter::Host],
     };
-    meters.iter().find_map(|meter| {
-        let points = records.series(&[*meter]).remove(0);
-        let slope = rising(&points)?;
-        let span = Span::of(&points).filter(|span| span.grew(GROWTH))?;
-        let lengths = with_responses(records, *meter);
-        let pattern = match lengths {
-            Some(_) => Pattern::GrowingResponses,
-            None => Pattern::Leak,
-        };
-        Some(Course {
-            bytes_per_step: Some(whole(slope)),
-            bytes: Some(span),
-            lengths,
-            ..Course::new(pattern, pool)
-        })
+    // Where tensors are counted, what the allocator holds beyond them is fragments.
+    let series = |meter: &Meter| records.series(&[*meter]).remove(0);
+    let mut all = meters.iter().map(|meter| (*meter, series(meter)));
+    let (meter, points) = all.find(|(_, points)| !points.is_empty())?;
+    let slope = rising(&points)?;
+    let span = Span::of(&points).filter(|span| span.grew(GROWTH))?;
+    let lengths = with_responses(records, meter);
+    let pattern = match lengths {
+        Some(_) => Pattern::GrowingResponses,
+        None => Pattern::Leak,
+    };
+    Some(Course {
+        bytes_per_step: Some(whole(slope)),
+        bytes: Some(span),
+        lengths,
+        ..Course::new(pattern, pool)
     })
 }
 

@@ -178,6 +178,17 @@ fn what_levels_off_is_no_leak() {
 }
 
 #[test]
+fn fragments_around_tensors_that_stay_are_no_leak() {
+    let records = records(60, |step| {
+        vec![
+            (Meter::Allocated, 40.0 * GIB),
+            (Meter::Reserved, GIB * (50.0 + real(step) / 4.0)),
+        ]
+    });
+    assert_eq!(judge(&records, &gpu_oom(61)), None);
+}
+
+#[test]
 fn an_engine_that_fails_is_not_judged_by_the_memory_of_the_trainer() {
     let rises = records(60, |step| vec![(Meter::Allocated, GIB * real(step))]);
     let rollout = Incident {
