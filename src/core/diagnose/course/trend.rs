@@ -14,7 +14,7 @@ const HALF: f64 = 0.25;
 /// Rises behind the middle of a series that never falls, and their share of its points there.
 const RECORDS_MIN: usize = 5;
 const RECORDS_SHARE: usize = 4;
-/// Modified z-score of an outlier (Iglewicz and Hoaglin 1993), and the factor that makes the MAD a standard deviation.
+/// Modified z-score of an outlier (Iglewicz and Hoaglin 1993, as R's OncReg and others cite it), and the factor that makes the MAD a standard deviation.
 const Z_OUTLIER: f64 = 3.5;
 const MAD_FACTOR: f64 = 0.6745;
 /// Least spread, as a share of the median: a series of one value has none.
@@ -36,7 +36,7 @@ pub(super) fn rising(points: &[Point]) -> Option<f64> {
 }
 
 /// How much wider the test's statistic spreads where neighbours are alike: (1 + r) / (1 - r) for the lag-1 autocorrelation of
-/// what the slope leaves. R's `modifiedmk` corrects so.
+/// what the slope leaves. R's `modifiedmk::mmky1lag` corrects so, after Yue and Wang (2004).
 fn inflation(points: &[Point], slope: f64) -> f64 {
     let rest: Vec<f64> = points.iter().map(|p| p.1 - slope * p.0).collect();
     let mean = rest.iter().sum::<f64>() / count(rest.len());
