@@ -59,12 +59,13 @@ pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {
 /// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
 /// on its own disk.
 pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure> {
-    const PLAIN: [&str; 8] = [
+    const PLAIN: [&str; 9] = [
         "node_failure_retries",
         "preemption_retries",
         "time_limit_retries",
         "co_tenant_retries",
         "late_oom_retries",
+        "leak_retries",
         "resubmit",
         "move_dependents",
         "stall_cancel",

@@ -1,5 +1,7 @@
 //! One run's turn of the loop: what is due for it alone.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 
 use super::DriveError;
@@ -7,9 +9,12 @@ use super::handle::Handle;
 use super::notice::Observer;
 use super::steady::Clock;
 use super::{dependents, perform, prepare};
+use crate::core::diagnose::{Course, Incident, Progress, of_samples};
 use crate::core::job::JobRef;
+use crate::core::report::Track;
 use crate::core::supervise::{Action, Event, Phase, due};
 use crate::io::follow::{Followers, Look};
+use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
 
 /// Seconds between two heartbeats of the owner; less than a quarter of what others wait for.
@@ -144,20 +149,34 @@ fn drain(
     let status = handle.run.history.attempt().and_then(|a| a.status.clone());
     let logs = handle.logs(followers);
     let complete = last || logs.are_local(followers);
-    let (incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
+    let (mut incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
     for link in logs.links() {
         handle.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
+    }
+    let measured = handle.measured();
+    if incident.course.is_none() && !measured.prints_gpu_memory() {
+        let steps = progress.as_ref().map_or(0, Progress::done);
+        incident.course = sampled(&handle.folder.attempt(attempt), steps, &incident);
     }
     let event = Event::Drained {
         attempt,
         complete,
         incident: Box::new(incident),
         progress,
-        measured: handle.measured(),
+        measured,
     };
     handle.feed(&event, now, observer)?;
     if handle.run.phase() != Phase::Draining {
         handle.close_logs(attempt);
     }
     Ok(())
+}
+
+/// What the memory of the fullest GPU did over the steps, by the sampler beside the job.
+fn sampled(folder: &Path, steps: u64, incident: &Incident) -> Option<Course> {
+    let tracks = tracks(folder).into_iter();
+    let fullest = tracks.max_by_key(Track::peak_bytes)?;
+    let points = fullest.points.iter();
+    let points: Vec<_> = points.map(|p| (p.at.as_second(), p.bytes)).collect();
+    of_samples(&points, steps, incident)
 }

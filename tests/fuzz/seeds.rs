@@ -64,7 +64,7 @@ const LOGS: [&str; 3] = [
     "Training Progress:  10%|\u{2588}   | 12/120 [00:30<04:30,  2.50s/it]\rTraining Progress:  11%|\u{2588}   | 13/120 [00:33<04:28,  2.50s/it]\nslurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.\nsrun: error: node1: task 0: Out Of Memory\n",
     "[rank3]:[E1121 08:05:00.000000000 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\nValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.\n",
 ];
-const LOG_WORDS: [&str; 40] = [
+const LOG_WORDS: [&str; 42] = [
     "CUDA out of memory. ",
     "torch.OutOfMemoryError: ",
     "torch.cuda.OutOfMemoryError: ",
@@ -96,6 +96,8 @@ const LOG_WORDS: [&str; 40] = [
     "[rank0]: ",
     "0: ",
     "step:12 - ",
+    "perf/max_memory_allocated_gb:np.float64(41.25) - response_length/mean:412.5 - ",
+    "'completions/mean_length': 719.1, ",
     " iteration       12/     100 | consumed samples: 1 |",
     " 10%|# | 12/120 [00:30<04:30,  2.50s/it]\r",
     "RuntimeError: DataLoader worker (pid 17) is killed by signal: Killed. ",

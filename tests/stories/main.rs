@@ -45,6 +45,7 @@ mod notices;
 mod nvml;
 mod one_machine;
 mod output;
+mod over_time;
 mod own_scripts;
 mod peers;
 mod permission;

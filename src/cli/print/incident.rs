@@ -9,7 +9,7 @@ use super::memory_bar::memory_bar;
 use super::run_view::evidence;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::diagnose::{
-    Class, Evidence, EvidenceRole, Frame, Incident, KnownBug, Tri, sanitize,
+    Class, Course, Evidence, EvidenceRole, Frame, Incident, KnownBug, Tri, sanitize,
 };
 use crate::core::job::{ExitStatus, JobStatus};
 use crate::core::supervise::Explanation;
@@ -55,6 +55,7 @@ pub struct IncidentView {
     data_parallel: bool,
     step: Option<u64>,
     first_step: Option<bool>,
+    course: Option<Course>,
     exception: Option<String>,
     frame: Option<Frame>,
     progress_line: Option<String>,
@@ -102,6 +103,7 @@ impl IncidentView {
             data_parallel: i.data_parallel,
             step: i.step,
             first_step: i.first_step,
+            course: i.course.clone(),
             exception: i.exception.clone(),
             frame: i.frame.clone(),
             progress_line: i.progress_line.clone(),
@@ -177,6 +179,9 @@ impl IncidentView {
                 ""
             };
             line(out, "step", &format!("{step}{first}"));
+        }
+        if let Some(course) = &self.course {
+            line(out, "course", &course.sentence());
         }
         if self.is_host_oom == Tri::Ambiguous || self.is_gpu_oom == Tri::Ambiguous {
             line(

@@ -9,7 +9,7 @@ use super::style::{DIM, NAME, Paint, WARN};
 use crate::core::diagnose::{Incident, Link, sanitize};
 use crate::core::job::JobId;
 use crate::core::ladder::Step;
-use crate::core::supervise::{Fact, Phase};
+use crate::core::supervise::{Fact, Foreseen, Phase};
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 
@@ -148,6 +148,18 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
         ),
         None => format!("run {name}; next: oomctl watch {name}"),
     }
+}
+
+/// What memory did over the steps before an incident.
+pub fn course(incident: &Incident) -> Option<String> {
+    let course = incident.course.as_ref().filter(|c| c.is_over_steps())?;
+    Some(format!("course     {}", course.sentence()))
+}
+
+/// An end of memory that is seen coming.
+pub fn ahead(attempt: u32, foreseen: &Foreseen) -> String {
+    let ahead = Paint(WARN, "ahead:");
+    format!("attempt {attempt}  {ahead} {}", foreseen.sentence())
 }
 
 /// The bugs that an incident is, or may be, each with what helps.

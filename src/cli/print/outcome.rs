@@ -132,6 +132,9 @@ fn again(cause: Cause) -> &'static str {
         }
         Cause::Disk => "make room on the disk, then `oomctl watch RUN` goes on",
         Cause::LateOom => "take the next rung by hand, or raise `supervision: late_oom_retries`",
+        Cause::Leak => {
+            "find what leaks, or raise `supervision: leak_retries`; checkpoints more often lose less"
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::explanation::with_patch;
-use super::lines::bugs;
+use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
 use super::rung_view::{Memory, Row, Rung, before, table};
 use super::style::{DIM, Paint};
@@ -72,7 +72,10 @@ impl View {
         let whose = self.attempt.as_ref();
         let whose = whose.map(|a| format!("{a}: ")).unwrap_or_default();
         let mut out = format!("After: {whose}{}\n", self.incident.headline());
-        for line in bugs(&self.incident) {
+        for line in course(&self.incident)
+            .into_iter()
+            .chain(bugs(&self.incident))
+        {
             let _ = writeln!(out, "  {line}");
         }
         for (i, rung) in self.steps.iter().enumerate() {

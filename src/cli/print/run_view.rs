@@ -13,7 +13,7 @@ use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
-use crate::core::supervise::{Attempt, History, Outcome, Phase, Verdict};
+use crate::core::supervise::{Attempt, Foreseen, History, Outcome, Phase, Verdict};
 
 /// Characters of a line of evidence that are shown.
 const MOST_EVIDENCE: usize = 200;
@@ -76,6 +76,8 @@ pub struct AttemptView {
     pub ran_s: Option<i64>,
     /// How far training had come.
     pub progress: Option<Progress>,
+    /// An end of memory that was seen coming.
+    pub foreseen: Option<Foreseen>,
     /// Pages of trackers that its logs name.
     pub links: Vec<Link>,
     /// What it was measured to need.
@@ -162,6 +164,7 @@ fn attempt_view(a: &Attempt, now: Timestamp) -> AttemptView {
         ended: a.over_at(),
         ran_s: a.ended_at.and_then(|_| a.ran_s(now)),
         progress: a.progress.clone(),
+        foreseen: a.foreseen.clone(),
         links: a.links.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
         headline: a.incident.as_ref().map(Incident::headline),
@@ -287,6 +290,17 @@ impl AttemptView {
             let _ = write!(out, ": {headline}");
         }
         out.push('\n');
+        let foreseen = self.foreseen.as_ref().filter(|_| self.ended.is_none());
+        if let Some(foreseen) = foreseen {
+            let _ = writeln!(
+                out,
+                "      {} {}",
+                Paint(WARN, "ahead:"),
+                foreseen.sentence()
+            );
+        }
+        let course = self.incident.as_ref().and_then(lines::course);
+        out.extend(course.map(|line| format!("      {line}\n")));
         out.push_str(&lines::links(&self.links));
         if !self.rungs.is_empty() {
             let other = |c: &Change| c.effect == Effect::ChangesTraining;

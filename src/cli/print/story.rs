@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
 use super::kept::Kept;
-use super::lines::{bugs, dependent, hangs, is_news, rung, steered, wrap};
+use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered, wrap};
 use super::measured;
 use super::outcome::{expectation, reason};
 use super::run_view::{evidence, total};
@@ -186,6 +186,7 @@ impl Story {
                 );
                 self.say(run, &text);
             }
+            Fact::Foreseen { attempt, foreseen } => self.say(run, &ahead(*attempt, foreseen)),
             Fact::Linked { attempt, link } => {
                 let (name, url) = (link.tracker.name(), &link.url);
                 self.say(run, &format!("attempt {attempt}  {name} {url}"));
@@ -385,7 +386,7 @@ fn died(attempt: u32, incident: &Incident) -> String {
     for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
         text.push_str(&format!("\n           {}", evidence(line)));
     }
-    for line in bugs(incident) {
+    for line in course(incident).into_iter().chain(bugs(incident)) {
         text.push_str(&format!("\n           {line}"));
     }
     for line in &incident.last_lines {

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::course::{Course, Pattern, Pool};
 use super::incident::{Class, EvidenceRole, Incident};
 use super::replicas;
 
@@ -48,7 +49,7 @@ pub struct Remedy {
     pub lowers: Vec<String>,
 }
 
-/// The rows for an incident, that for its fragmentation first.
+/// The rows for an incident: that for what memory did over the steps first, then that for its fragmentation.
 #[must_use]
 pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let root = incident.evidence.first();
@@ -62,7 +63,11 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let pieces = fragmented.then(|| row(FRAGMENTATION, "")).flatten();
     let phase = &incident.phase;
     let own = row(signature, phase).or_else(|| row(&incident.kind, phase));
-    pieces.into_iter().chain(own).collect()
+    // Token budgets are about a GPU.
+    let answers = |c: &&Course| c.pattern == Pattern::Leak || c.memory == Pool::Gpu;
+    let course = incident.course.as_ref().filter(answers);
+    let course = course.and_then(|course| row(course.pattern.word(), phase));
+    course.into_iter().chain(pieces).chain(own).collect()
 }
 
 fn row(name: &str, phase: &str) -> Option<&'static Advice> {
@@ -84,7 +89,12 @@ mod tests {
             let name = advice.failure.as_str();
             let kind = KINDS.iter().any(|k| k.name == name);
             let signature = signatures::all().any(|s| s.id == name);
-            assert!(kind || signature || name == FRAGMENTATION, "{name}");
+            let course = [Pattern::Leak, Pattern::GrowingResponses, Pattern::Outlier];
+            let course = course.iter().any(|pattern| pattern.word() == name);
+            assert!(
+                kind || signature || course || name == FRAGMENTATION,
+                "{name}"
+            );
             assert!(!advice.helps.is_empty() && !advice.source.is_empty());
         }
         assert!(!ROWS.is_empty());

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bugs::KnownBug;
+use super::course::Course;
 use super::frame::Frame;
 use crate::core::job::ExitStatus;
 use crate::core::units::Bytes;
@@ -170,6 +171,9 @@ pub struct Incident {
     /// Did it die in the first step (or before)? `None` when no step was ever printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_step: Option<bool>,
+    /// What memory did over the steps before; `None` where the log does not tell, or too little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
     /// The last line of the traceback that ended the program, where the failure is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exception: Option<String>,
@@ -230,6 +234,7 @@ impl Incident {
             data_parallel: false,
             step: None,
             first_step: None,
+            course: None,
             exception: None,
             frame: None,
             progress_line: None,

@@ -4,7 +4,7 @@
 //!
 //! The way of a byte: `lines` (pieces to blocks of lines) → `sieve` (most bytes end here) → `pass` →
 //! `prefix` (who printed it) → `progress`, `context` (tracebacks, phase), `signatures` and `exceptions`
-//! (what it means) → `events` (what followed, what was survived, by `progress` and `rising`) →
+//! (what it means) → `events` (what followed, what was survived, by `progress` and `rising`) and `course` (what memory did over the steps) →
 //! `verdict` (the root, joined with what the scheduler says) → [`Incident`].
 
 mod advice;
@@ -12,6 +12,7 @@ mod ascii;
 mod bugs;
 mod clean;
 mod context;
+mod course;
 mod event;
 mod events;
 mod exceptions;
@@ -47,6 +48,7 @@ pub use bugs::{
     Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
 };
 pub use clean::sanitize;
+pub use course::{Course, Pattern, Pool, Span, of_samples};
 pub use frame::Frame;
 pub use incident::{Class, Evidence, EvidenceRole, Incident, Progress, Tri};
 pub use kept::Kept;

@@ -70,10 +70,8 @@ impl<'f> Cursor<'f> {
 
     /// How many bars a line has that show progress or may.
     fn bars(&self, block: &Block<'_>, start: usize, end: usize) -> usize {
-        let hits = &self.found.hits;
-        let first = hits.partition_point(|hit| hit.at < start);
-        let of_line = hits[first..].iter().take_while(|hit| hit.at < end);
-        let bars = of_line.filter(|hit| match hit.what {
+        let of_line = self.found.between(start, end);
+        let bars = of_line.iter().filter(|hit| match hit.what {
             What::Progress(bar) => bar.shown(block.bytes, hit.at) != Shown::Nothing,
             _ => false,
         });
@@ -134,8 +132,9 @@ impl Sink for Pass<'_> {
                 _ => None,
             }),
         };
-        *self.found = found;
         self.see(piece, &seen);
+        self.text.track.figures(piece.bytes, &found.hits);
+        *self.found = found;
     }
 }
 
@@ -154,7 +153,7 @@ impl Pass<'_> {
         match what {
             What::Read => true,
             What::Ambient(marker) => self.text.context.is_new(marker),
-            What::Progress(_) => false,
+            What::Progress(_) | What::Figure(_) => false,
         }
     }
 
@@ -271,6 +270,10 @@ impl Pass<'_> {
             What::Read => {}
             What::Ambient(marker) => cursor.ambient = Some((marker, hit.at)),
             What::Progress(bar) => self.bar(block, cursor, bar, hit.at),
+            What::Figure(_) => {
+                self.catch_up(block, cursor);
+                self.text.track.figures(block.bytes, &[hit]);
+            }
         }
     }
 
@@ -387,6 +390,8 @@ impl Pass<'_> {
                 ..Seen::default()
             };
             self.see(piece, &read);
+            let of_line = cursor.found.between(start, end);
+            self.text.track.figures(block.bytes, of_line);
         }
         cursor.done = end + 1;
         cursor.noted = cursor.done.min(block.bytes.len());
@@ -419,5 +424,8 @@ impl Pass<'_> {
             ambient: markers.last().copied(),
         };
         self.see(piece, &seen);
+        for (at, number) in naive::figures(piece.bytes) {
+            self.text.track.note(piece.bytes, at, number);
+        }
     }
 }

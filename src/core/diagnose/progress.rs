@@ -7,8 +7,9 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
+use super::course::{self, Records};
 use super::incident::Progress;
-use super::sieve;
+use super::sieve::{self, Hit, What};
 
 /// A line that shows progress: a regular expression with the named group `step` (finished steps) and
 /// optionally `total`.
@@ -251,6 +252,9 @@ pub(crate) struct Track {
     finished: Option<Finished>,
     /// A step was finished in this attempt, not only shown as already done.
     pub moved: bool,
+    /// Figures of the steps, where any are printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    records: Option<Box<Records>>,
 }
 
 impl Track {
@@ -282,6 +286,29 @@ impl Track {
             own: own.filter(|steps| *steps != shown.step),
             ..shown.clone()
         })
+    }
+
+    /// Takes the figures among some places of a text, as those of the latest step.
+    pub(crate) fn figures(&mut self, text: &[u8], hits: &[Hit]) {
+        for hit in hits {
+            if let What::Figure(number) = hit.what {
+                self.note(text, hit.at, number);
+            }
+        }
+    }
+
+    /// The same for one.
+    pub(crate) fn note(&mut self, text: &[u8], at: usize, number: u8) {
+        let step = self.progress().map(|shown| shown.step.max(shown.done()));
+        if let (Some(step), Some((meter, value))) = (step, course::read(text, at, number)) {
+            let records = self.records.get_or_insert_default();
+            records.take(step, meter, value);
+        }
+    }
+
+    /// Figures of the steps.
+    pub(crate) fn records(&self) -> Option<&Records> {
+        self.records.as_deref()
     }
 
     /// The pattern that counts.

@@ -11,6 +11,7 @@ use crate::core::job::JobStatus;
 
 use super::bugs::{Bugs, Versions};
 use super::clean::{clip, sanitize};
+use super::course::{self, Course, Records};
 use super::events::{Event, Events};
 use super::incident::{Class, Incident, Progress};
 use super::lines::Splitter;
@@ -263,6 +264,7 @@ impl Scanner {
             unfinished: self.sources.iter().find_map(Source::unfinished),
             progress_line: self.progress_line(),
             tails: self.sources.iter().map(|s| &s.tail).collect(),
+            records: self.records(),
             ambient: self
                 .sources
                 .iter()
@@ -274,6 +276,19 @@ impl Scanner {
                 .map(|s| s.splitter.lines_seen())
                 .collect(),
         }
+    }
+
+    /// What memory does over the steps while the attempt is alive, where it rises, with the seconds of a usual step.
+    #[must_use]
+    pub fn rising(&self) -> (Vec<Course>, Option<f64>) {
+        let records = self.records();
+        records.map_or_else(Default::default, |r| (course::ahead(r), r.step_s()))
+    }
+
+    /// The figures of the log that has most of them.
+    pub(super) fn records(&self) -> Option<&Records> {
+        let all = self.sources.iter().filter_map(|s| s.text.track.records());
+        all.max_by_key(|records| records.len())
     }
 
     fn best_track(&self) -> Option<&Track> {

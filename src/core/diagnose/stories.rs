@@ -655,6 +655,7 @@ pub(super) fn busy_scraps() -> Vec<String> {
             "{TASK}Training Progress:   2%|▏         | {step}/105 [11:07<9:26, 330.1s/it]\r"
         ));
         scraps.push(format!("{TASK}step:{step} - loss:1.5\n"));
+        scraps.extend(figures(step));
         scraps.push(format!("  4%|▍         | {step}/50 [00:00<?, ?it/s]\r"));
         scraps.push(format!(
             "  4%|▍         | {step}/50 [21:02<8:25:01, 631.29s/it]\r"
@@ -713,6 +714,19 @@ pub(super) fn busy_scraps() -> Vec<String> {
     scraps
 }
 
+/// Lines with figures: behind their step, in a dictionary, before their step and beside a failure.
+fn figures(step: u32) -> [String; 3] {
+    [
+        format!(
+            "{TASK}step:{step} - perf/max_memory_allocated_gb:4{step}.5 - response_length/mean:np.float64(4{step}.0)\n"
+        ),
+        format!("{{'loss': 0.0, 'completions/mean_length': 2{step}.5, 'epoch': 0.1}}\n"),
+        format!(
+            "{OOM} - perf/cpu_memory_used_gb:1{step}.0 - timing_s/step:{step}.5 - step:{step} - x\n"
+        ),
+    ]
+}
+
 const TASK: &str = "\u{1b}[36m(TaskRunner pid=900)\u{1b}[0m ";
 
 proptest! {
@@ -740,7 +754,8 @@ proptest! {
             for source in sources {
                 scanner.finish_source(source);
             }
-            (scanner.verdict(None), scanner.digest())
+            let records = scanner.records().cloned();
+            (scanner.verdict(None), scanner.digest(), records)
         };
         prop_assert_eq!(said(false), said(true));
     }

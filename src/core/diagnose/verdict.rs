@@ -2,6 +2,7 @@
 
 use crate::core::job::{JobState, JobStatus};
 
+use super::course::{self, Records};
 use super::events::{Event, Events};
 use super::exceptions;
 use super::incident::{Class, Evidence, EvidenceRole, Incident, Progress};
@@ -45,6 +46,8 @@ pub(crate) struct Findings<'a> {
     pub progress_line: Option<String>,
     /// The end of each file.
     pub tails: Vec<&'a Tail>,
+    /// Figures step by step, of the log that has most of them.
+    pub records: Option<&'a Records>,
 }
 
 impl<'a> Findings<'a> {
@@ -168,6 +171,8 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     if let Some(job) = job {
         scheduler::join(&mut incident, root, findings, job);
     }
+    let none = Records::default();
+    incident.course = course::judge(findings.records.unwrap_or(&none), &incident);
     if incident.kind != "no_failure" {
         advise(&mut incident);
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::Figure;
+use super::figures::{Figure, Quantity};
 use super::recorder::Sample;
 use crate::core::units::Bytes;
 
@@ -115,6 +115,14 @@ impl Measured {
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a step")]
         let seconds = middle as f64 / 1_000.0;
         Some(seconds)
+    }
+
+    /// Did the logs print memory of GPUs?
+    #[must_use]
+    pub fn prints_gpu_memory(&self) -> bool {
+        let of_gpu =
+            |f: &Figure| matches!(f.measure, Quantity::GpuAllocated | Quantity::GpuReserved);
+        self.figures.iter().any(of_gpu)
     }
 
     /// Was nothing measured?

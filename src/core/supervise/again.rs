@@ -5,7 +5,7 @@ use super::history::{Attempt, History};
 use super::outcome::{Cause, Outcome, Verdict};
 use super::run::Run;
 use super::verdict::of_others;
-use crate::core::diagnose::{Class, Incident};
+use crate::core::diagnose::{Class, Incident, Pattern};
 use crate::core::job::{ExitStatus, JobState, JobStatus};
 
 /// Steps of an attempt after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
@@ -34,20 +34,31 @@ pub(super) fn cause_of(run: &Run, status: &JobStatus) -> Option<Cause> {
     }
 }
 
-/// The reason to try once more before a rung is climbed, where there is one: the memory was held by others,
-/// or it ran out only late, and there is a checkpoint to go on from.
+/// The reason to try once more before a rung is climbed, where there is one: the memory was held by others, or it
+/// leaks or ran out only late, and there is a checkpoint to go on from.
 pub(super) fn before_a_rung(run: &Run, attempt: &Attempt, incident: &Incident) -> Option<Cause> {
     let supervision = run.intent.supervision();
     let left = |cause, retries| run.history.retries(cause) < retries;
     if of_others(incident) && left(Cause::CoTenant, supervision.co_tenant_retries) {
         return Some(Cause::CoTenant);
     }
+    let resumes = || run.intent.resumes(&run.history.rungs());
+    match incident.course.as_ref().map(|course| course.pattern) {
+        Some(Pattern::Leak) => {
+            let further = !no_further(&run.history, Cause::Leak);
+            let again = left(Cause::Leak, supervision.leak_retries) && further && resumes();
+            return again.then_some(Cause::Leak);
+        }
+        // The same configuration would meet the same lengths again.
+        Some(Pattern::GrowingResponses | Pattern::Outlier) => return None,
+        Some(Pattern::Lack) | None => {}
+    }
     let gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
     let done = attempt
         .progress
         .as_ref()
         .is_some_and(|p| p.done() >= LATE_STEPS);
-    let late = gpu && done && run.intent.resumes(&run.history.rungs());
+    let late = gpu && done && resumes();
     (late && left(Cause::LateOom, supervision.late_oom_retries)).then_some(Cause::LateOom)
 }
 
@@ -78,12 +89,13 @@ pub(super) fn retry(run: &Run, attempt: &Attempt, status: &JobStatus, cause: Cau
     let supervision = run.intent.supervision();
     let allowed = match cause {
         _ if status.state == JobState::Deadline || !supervision.resubmit => 0,
-        Cause::TimeLimit if no_further(&run.history) => 0,
+        Cause::TimeLimit if no_further(&run.history, cause) => 0,
         Cause::TimeLimit => supervision.time_limit_retries,
         Cause::Preemption => supervision.preemption_retries,
         Cause::NodeFailure => supervision.node_failure_retries,
         Cause::CoTenant => supervision.co_tenant_retries,
         Cause::LateOom => supervision.late_oom_retries,
+        Cause::Leak => supervision.leak_retries,
         // Only somebody who has made room knows when.
         Cause::Disk => 0,
     };
@@ -104,22 +116,16 @@ pub(super) fn retry(run: &Run, attempt: &Attempt, status: &JobStatus, cause: Cau
     }
 }
 
-/// Did this attempt come no further than the one before, which reached its time limit too? Then the next
-/// one would not either: nothing is resumed, or one step takes longer than the limit.
-fn no_further(history: &History) -> bool {
+/// Did this attempt come no further than the one before, which was followed by this one for the same cause? Then the
+/// next one would not either: nothing is resumed, or one step takes longer than the limit.
+fn no_further(history: &History, again: Cause) -> bool {
     let mut last = history.attempts.iter().rev();
     let (Some(present), Some(before)) = (last.next(), last.next()) else {
         return false;
     };
-    let timed_out = matches!(
-        before.verdict,
-        Some(Verdict::Again {
-            cause: Cause::TimeLimit,
-            ..
-        })
-    );
+    let same = matches!(&before.verdict, Some(Verdict::Again { cause, .. }) if *cause == again);
     let steps = present.progress.as_ref().zip(before.progress.as_ref());
-    timed_out && steps.is_some_and(|(now, then)| now.is_further_than(then) == Some(false))
+    same && steps.is_some_and(|(now, then)| now.is_further_than(then) == Some(false))
 }
 
 /// Nodes on which attempts failed again and again with their node. The scheduler does not say which of a

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::fact::{Fact, LogEnd, Record};
+use super::foreseen::Foreseen;
 use super::outcome::Verdict;
 use super::refused::{self, Refused};
 use super::steer::Steered;
@@ -59,6 +60,8 @@ pub struct Attempt {
     pub saved_gpu_seconds: Option<u64>,
     /// Seconds for which it has shown no progress, when that is long.
     pub idle_s: Option<u64>,
+    /// An end of memory that was seen coming.
+    pub foreseen: Option<Foreseen>,
     /// What it waits for in vain, when we ended it for that.
     pub never_starts: Option<String>,
     /// What somebody who looked on asked for.
@@ -105,6 +108,7 @@ impl Attempt {
             stalled: false,
             saved_gpu_seconds: None,
             idle_s: None,
+            foreseen: None,
             never_starts: None,
             steered: Steered::default(),
             cancel_sent: false,
@@ -228,6 +232,7 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.stalled = false;
             attempt.saved_gpu_seconds = None;
             attempt.idle_s = None;
+            attempt.foreseen = None;
             attempt.never_starts = None;
             attempt.cancel_sent = false;
         }
@@ -238,6 +243,7 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.saved_gpu_seconds = *saved_gpu_seconds;
         }
         Fact::Idle { idle_s, .. } => attempt.idle_s = Some(*idle_s),
+        Fact::Foreseen { foreseen, .. } => attempt.foreseen = Some(foreseen.clone()),
         Fact::NeverStarts { reason, .. } => attempt.never_starts = Some(reason.clone()),
         Fact::CancelSent { .. } => attempt.cancel_sent = true,
         Fact::Linked { link, .. } => attempt.links.push(link.clone()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 
 use super::fact::LogEnd;
-use crate::core::diagnose::{Class, Incident, Link, Progress};
+use crate::core::diagnose::{Class, Course, Incident, Link, Progress};
 use crate::core::job::{JobId, JobRef, JobStatus, Token};
 use crate::core::measure::Measured;
 
@@ -22,6 +22,15 @@ pub struct Sighting {
     pub refused_trace: bool,
 }
 
+/// Memory that rises in a log, over the steps.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rising {
+    /// What rises, and how.
+    pub courses: Vec<Course>,
+    /// Seconds of a usual step, where the log tells them.
+    pub step_s: Option<f64>,
+}
+
 /// What a log shows so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LogLook {
@@ -29,6 +38,8 @@ pub struct LogLook {
     pub fatal: Option<Class>,
     /// How far training has come.
     pub progress: Option<Progress>,
+    /// Memory that rises.
+    pub rising: Rising,
     /// How far the logs reach.
     pub ends: Vec<LogEnd>,
     /// Logs that began anew since the look before (truncated, replaced, rotated): where they ended until

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
 use crate::core::diagnose::{Incident, Link, Progress};
 use crate::core::job::{JobRef, JobStatus, Token};
@@ -189,6 +190,13 @@ pub enum Fact {
         /// Seconds without progress.
         idle_s: u64,
     },
+    /// Memory is going to be full before the work is done, if it goes on as it does. Nothing follows from it.
+    Foreseen {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What is seen coming.
+        foreseen: Foreseen,
+    },
     /// The job waits for something that no waiting brings; it is ended.
     NeverStarts {
         /// Number of the attempt.
@@ -307,6 +315,7 @@ impl Fact {
         "restarted",
         "stalled",
         "idle",
+        "foreseen",
         "never_starts",
         "budget_spent",
         "cancel_requested",

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::fact::Fact;
+use super::foreseen::foreseen;
 use super::history::{Attempt, part, uncounted};
 use super::outcome::{Budget, Outcome, Verdict};
 use super::phase::Phase;
@@ -68,6 +69,10 @@ fn live(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<Fact> {
         .and(run.watch.quiet_since)
     {
         return Some(stalled(run, attempt, since, now));
+    }
+    if let Some(foreseen) = foreseen(run, attempt) {
+        let attempt = attempt.number;
+        return Some(Fact::Foreseen { attempt, foreseen });
     }
     let idle_since = run.watch.moved_at?;
     idle_at(run, attempt).filter(seen)?;

@@ -8,7 +8,7 @@ use super::checkpoint::{Listing, Resumption, Shelf};
 use super::news::Notices;
 use super::ready::{Request, Resources};
 use super::request::{Limits, Supervision};
-use crate::core::diagnose::{Incident, ProgressPattern, UserSignature, Versions};
+use crate::core::diagnose::{Incident, Pool, ProgressPattern, UserSignature, Versions};
 use crate::core::ladder::{Decision, Past, settle};
 use crate::core::learn::{Entry, Job, Memory, Rung};
 use crate::core::measure::FigurePattern;
@@ -16,6 +16,7 @@ use crate::core::memory::Replicas;
 use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Value};
 use crate::core::recipe::{Shape, expr};
 use crate::core::render::{AttemptPlace, RenderedFile};
+use crate::core::units::Bytes;
 
 /// Exit code of a script that stopped its program before the time limit, as timeout(1) has it.
 const STOPPED_EARLY: i32 = 124;
@@ -114,6 +115,11 @@ pub trait Intent {
     /// Does a later attempt go on from a checkpoint of one with these rungs?
     fn resumes(&self, _rungs: &[Layer]) -> bool {
         false
+    }
+
+    /// What the configuration with these rungs has of a memory, for each GPU or node.
+    fn memory_limit(&self, _rungs: &[Layer], _pool: Pool) -> Option<Bytes> {
+        None
     }
 
     /// Where the checkpoints lie that the configuration with these rungs would go on from.
@@ -271,6 +277,10 @@ impl Intent for Request {
             expr::holds(env, &checkpoint.written_when, shape.scope()).unwrap_or(false)
         };
         self.shape(rungs).is_ok_and(|shape| written(&shape))
+    }
+
+    fn memory_limit(&self, rungs: &[Layer], pool: Pool) -> Option<Bytes> {
+        self.limit_of(rungs, pool)
     }
 
     fn shelf(&self, rungs: &[Layer]) -> Option<Shelf> {

@@ -20,6 +20,8 @@ pub enum Cause {
     CoTenant,
     /// GPU memory ran out only after many steps, and there is a checkpoint to go on from.
     LateOom,
+    /// Memory rises step by step, and there is a checkpoint to go on from.
+    Leak,
     /// A disk was full or failed, and somebody says that it is mended.
     Disk,
 }
@@ -32,6 +34,7 @@ impl std::fmt::Display for Cause {
             Self::TimeLimit => "time limit",
             Self::CoTenant => "another process on the GPU",
             Self::LateOom => "an out-of-memory at a late step",
+            Self::Leak => "memory that leaks",
             Self::Disk => "a disk that was full or failed",
         })
     }

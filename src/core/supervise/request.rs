@@ -55,6 +55,9 @@ pub struct Supervision {
     pub co_tenant_retries: u32,
     /// Unchanged resubmissions, from the checkpoint, when GPU memory ran out only after many steps.
     pub late_oom_retries: u32,
+    /// Unchanged resubmissions, from the checkpoint, when memory rose step by step until it was full; as long as each attempt
+    /// comes further than the one before.
+    pub leak_retries: u32,
     /// False for a job that must not run twice: whatever ends it, it is not submitted again.
     pub resubmit: bool,
     /// Are jobs of the user's that wait for an attempt told to wait for the one that replaces it?
@@ -88,6 +91,7 @@ impl Default for Supervision {
             time_limit_retries: 0,
             co_tenant_retries: 2,
             late_oom_retries: 1,
+            leak_retries: 5,
             resubmit: true,
             move_dependents: false,
             refused_pause_s: 60,

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::event::{Event, LogLook};
+use super::event::{Event, LogLook, Rising};
 use super::fact::{Fact, LogEnd};
 use crate::core::diagnose::{Class, Progress};
 use crate::core::job::JobStatus;
@@ -55,6 +55,8 @@ pub(super) struct Watch {
     pub fatal: Option<Class>,
     pub quiet_since: Option<Timestamp>,
     pub progress: Option<Progress>,
+    /// Memory that rises, as the log shows it.
+    pub rising: Rising,
     /// When training was last seen to go on; before any progress was seen, when a log last grew.
     pub moved_at: Option<Timestamp>,
     /// When the logs of the ended job were first and last looked at in vain.
@@ -69,6 +71,7 @@ impl Watch {
             Fact::Submitted { .. } => self.poll = Question::default(),
             Fact::Restarted { .. } => {
                 self.fatal = None;
+                self.rising = Rising::default();
                 self.quiet_since = None;
                 self.moved_at = None;
                 self.cancel = Question::default();
@@ -141,6 +144,7 @@ impl Watch {
         if moved || self.moved_at.is_none() || (grew && self.progress.is_none()) {
             self.moved_at = Some(now);
         }
+        self.rising.clone_from(&look.rising);
         self.fatal = look.fatal;
         match (look.fatal, self.quiet_since) {
             (None, _) => self.quiet_since = None,

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use crate::core::diagnose::{Class, Digest, Incident, Kept, Link, Links, Progress, Scanner};
 use crate::core::job::JobStatus;
 use crate::core::measure::{Figure, FigurePattern, Figures};
-use crate::core::supervise::{LogEnd, LogLook};
+use crate::core::supervise::{LogEnd, LogLook, Rising};
 use crate::io::files::FileError;
 use crate::io::follow::{Checkpoint, Followed, Followers, Look, Start};
 
@@ -209,7 +209,17 @@ impl AttemptLogs {
         let ends = ends.collect();
         let anew = self.logs.iter_mut();
         let anew = anew.filter_map(|log| std::mem::take(&mut log.text.anew).then(|| path(log)));
+        // What rises is asked for step by step: it is many pairs of rows.
+        let moved = progress != self.look.progress;
+        let rising = match moved {
+            true => {
+                let (courses, step_s) = self.readers.scanner.rising();
+                Rising { courses, step_s }
+            }
+            false => std::mem::take(&mut self.look.rising),
+        };
         self.look = LogLook {
+            rising,
             fatal: incident.filter(|i| i.fatal).map(|i| i.class),
             progress,
             ends,

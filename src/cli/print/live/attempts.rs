@@ -215,6 +215,9 @@ fn alive(card: &Card, attempt: &Attempt) -> (String, Ink) {
     if let Some(idle_s) = attempt.idle_s {
         told.push(format!("no progress for {}", duration(signed(idle_s))));
     }
+    if let Some(foreseen) = &attempt.foreseen {
+        told.push(format!("memory full at step {}", foreseen.full_step));
+    }
     if let Some(progress) = &card.course.progress {
         told.push(format!("step {}{}", progress.step, total(progress)));
     }

@@ -39,6 +39,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
         intended: at(0),
         ended: Some(at(i64::from(number) * 60)),
         progress: None,
+        foreseen: None,
         links: Vec::new(),
         measured: None,
         headline: incident.as_ref().map(|_| "GPU 0: out of memory".to_owned()),

@@ -77,9 +77,11 @@ fn cause(attempt: &Attempt) -> Option<String> {
         Class::Shm => "ran out of shared memory",
         Class::NotOom => return Some(format!("failed ({})", incident.headline())),
     };
+    let course = incident.course.as_ref().filter(|c| c.is_over_steps());
+    let course = course.map_or_else(String::new, |c| format!(", {}", c.sentence()));
     Some(match incident.phase.as_str() {
-        "unknown" => what.to_owned(),
-        phase => format!("{what} in {phase}"),
+        "unknown" => format!("{what}{course}"),
+        phase => format!("{what} in {phase}{course}"),
     })
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum What {
     Ambient(u8),
     /// It may show progress.
     Progress(Bar),
+    /// The name of a figure: an index into [`super::course::NAMED`].
+    Figure(u8),
 }
 
 /// A place that could matter.
@@ -60,6 +62,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// The places from one byte to another.
+    pub(crate) fn between(&self, from: usize, to: usize) -> &[Hit] {
+        let first = self.hits.partition_point(|hit| hit.at < from);
+        let end = self.hits.partition_point(|hit| hit.at < to);
+        &self.hits[first..end.max(first)]
+    }
+
     /// Newlines before a place of the text, counted from the place nearest before it of which they are
     /// known: `counted` is one, with how many there are.
     pub(crate) fn newlines_before(&self, text: &[u8], at: usize, counted: (usize, usize)) -> usize {

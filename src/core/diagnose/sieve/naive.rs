@@ -45,6 +45,18 @@ pub(crate) fn is_read(text: &[u8]) -> bool {
     })
 }
 
+/// The names of figures, with where they stand.
+pub(crate) fn figures(text: &[u8]) -> Vec<(usize, u8)> {
+    let number = |needle: &Needle| match needle.what {
+        What::Figure(number) => Some(number),
+        _ => None,
+    };
+    let named = NEEDLES.iter().filter_map(|n| Some((n, number(&n.0)?)));
+    let places =
+        named.flat_map(|(n, number)| places(n, text).into_iter().map(move |at| (at, number)));
+    places.collect()
+}
+
 /// The markers that announce a phase, in the order in which they stand.
 pub(crate) fn ambient(text: &[u8]) -> Vec<u8> {
     let mut found: Vec<(usize, u8)> = Vec::new();

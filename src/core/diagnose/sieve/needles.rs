@@ -7,6 +7,7 @@ use memchr::memmem;
 use super::What;
 use super::bars;
 use super::grams::LONG;
+use crate::core::diagnose::course::NAMED;
 use crate::core::diagnose::phase::AMBIENT;
 use crate::core::diagnose::signatures::{self, ALSO};
 
@@ -79,6 +80,13 @@ pub(super) fn needles() -> Vec<Needle> {
         for text in row.needles {
             add(text, What::Ambient(u8::try_from(marker).unwrap_or(0)), None);
         }
+    }
+    for (number, figure) in NAMED.iter().enumerate() {
+        add(
+            figure.name,
+            What::Figure(u8::try_from(number).unwrap_or(0)),
+            None,
+        );
     }
     for (text, bar) in bars::HINTS {
         add(text, What::Progress(bar), None);

@@ -47,7 +47,7 @@ impl Wanted {
     pub(super) fn has(self, what: What) -> bool {
         match what {
             What::Progress(bar) => self.0 & Self::bit(bar) != 0,
-            What::Read | What::Ambient(_) => true,
+            What::Read | What::Ambient(_) | What::Figure(_) => true,
         }
     }
 }

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident};
+use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident, Pool};
 use crate::core::ladder::{Decision, Past, Skipped, Step};
 use crate::core::learn::Job;
 use crate::core::recipe::{Effect, Layer, LayerKind, Origin, Problem, Refusal, Setting, Value};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::core::supervise::{Handed, Intent, Limits, Resources, Supervision};
+use crate::core::units::Bytes;
 
 /// An intent whose ladder has `rungs` rungs for the GPU and `host_rungs` for the host.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub(crate) struct Double {
     /// A later attempt goes on from a checkpoint.
     pub resumes: bool,
     pub time_limit_s: Option<u64>,
+    /// What there is of each memory.
+    pub memory: Option<Bytes>,
 }
 
 impl Double {
@@ -42,6 +45,7 @@ impl Double {
             illegal_at: None,
             resumes: false,
             time_limit_s: None,
+            memory: None,
         }
     }
 }
@@ -53,6 +57,10 @@ impl Intent for Double {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn memory_limit(&self, _rungs: &[Layer], _pool: Pool) -> Option<Bytes> {
+        self.memory
     }
 
     fn supervision(&self) -> &Supervision {

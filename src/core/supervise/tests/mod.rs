@@ -2,6 +2,7 @@
 
 pub(crate) mod double;
 mod flock;
+mod over_time;
 mod probe;
 mod refused;
 pub(crate) mod start;

@@ -354,7 +354,7 @@ impl World {
                 Cause::NodeFailure => last.fate == Fate::NodeFails,
                 Cause::Preemption => last.fate == Fate::Preempted,
                 Cause::TimeLimit => last.fate == Fate::TimesOut,
-                Cause::CoTenant | Cause::LateOom | Cause::Disk => false,
+                Cause::CoTenant | Cause::LateOom | Cause::Leak | Cause::Disk => false,
             },
             Outcome::BudgetSpent { .. } => self.has(Fault::Budgets),
             Outcome::Refused { .. } => self.facts.refused.get(),
