@@ -144,9 +144,12 @@ fn drain(
     let status = handle.run.history.attempt().and_then(|a| a.status.clone());
     let logs = handle.logs(followers);
     let complete = last || logs.are_local(followers);
-    let (incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
+    let (mut incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
     for link in logs.links() {
         handle.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
+    }
+    if complete {
+        handle.see_snapshot(&mut incident);
     }
     let event = Event::Drained {
         attempt,

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::incident::{Class, EvidenceRole, Incident};
 use super::replicas;
+use super::snapshot::{Owner, Snapshot};
 
 const FILE: &str = include_str!("../../../presets/signatures/remedies.yaml");
 
@@ -15,6 +16,12 @@ static ROWS: LazyLock<Vec<Advice>> =
 
 /// The name of the row for memory that is reserved and cannot be used.
 const FRAGMENTATION: &str = "fragmentation";
+
+/// The names of the rows for whom a snapshot of the GPU shows to hold it.
+const HELD: [(Owner, &str); 2] = [
+    (Owner::Logits, "held_by_logits"),
+    (Owner::Optimizer, "held_by_optimizer"),
+];
 
 /// What is known about remedies of a failure.
 #[derive(Debug, Deserialize)]
@@ -48,7 +55,7 @@ pub struct Remedy {
     pub lowers: Vec<String>,
 }
 
-/// The rows for an incident, that for its fragmentation first.
+/// The rows for an incident: first those for its fragmentation and for who holds the GPU, where that is known.
 #[must_use]
 pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let root = incident.evidence.first();
@@ -62,7 +69,11 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let pieces = fragmented.then(|| row(FRAGMENTATION, "")).flatten();
     let phase = &incident.phase;
     let own = row(signature, phase).or_else(|| row(&incident.kind, phase));
-    pieces.into_iter().chain(own).collect()
+    let chief = incident.snapshot.as_ref().and_then(Snapshot::chief);
+    let held = HELD.iter().find(|(owner, _)| Some(*owner) == chief);
+    let held = held.filter(|_| incident.class == Class::GpuOom);
+    let held = held.and_then(|(_, name)| row(name, ""));
+    pieces.into_iter().chain(held).chain(own).collect()
 }
 
 fn row(name: &str, phase: &str) -> Option<&'static Advice> {
@@ -84,7 +95,8 @@ mod tests {
             let name = advice.failure.as_str();
             let kind = KINDS.iter().any(|k| k.name == name);
             let signature = signatures::all().any(|s| s.id == name);
-            assert!(kind || signature || name == FRAGMENTATION, "{name}");
+            let shown = name == FRAGMENTATION || HELD.iter().any(|(_, held)| *held == name);
+            assert!(kind || signature || shown, "{name}");
             assert!(!advice.helps.is_empty() && !advice.source.is_empty());
         }
         assert!(!ROWS.is_empty());

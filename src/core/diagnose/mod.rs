@@ -12,6 +12,7 @@ mod ascii;
 mod bugs;
 mod clean;
 mod context;
+mod engine_cache;
 mod event;
 mod events;
 mod exceptions;
@@ -35,6 +36,7 @@ mod scanner;
 mod scheduler;
 mod sieve;
 mod signatures;
+mod snapshot;
 mod tail;
 mod tenants;
 mod verdict;
@@ -47,6 +49,7 @@ pub use bugs::{
     Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
 };
 pub use clean::sanitize;
+pub use engine_cache::EngineCache;
 pub use frame::Frame;
 pub use incident::{Class, Evidence, EvidenceRole, Incident, Progress, Tri};
 pub use kept::Kept;
@@ -55,3 +58,4 @@ pub use progress::{PatternError, ProgressPattern};
 pub use scanner::{Digest, Scanner, SourceId};
 pub use signatures::patterns as signature_patterns;
 pub use signatures::{SignatureError, UserSignature};
+pub use snapshot::{Held, Owner, PickleError, Share, Snapshot, named as snapshots_named};

@@ -13,6 +13,7 @@ mod decision;
 mod engine_room;
 mod enough;
 mod evidence;
+mod figures;
 mod fill;
 mod forecast;
 mod gauge;

@@ -1,0 +1,81 @@
+//! Targets that the figures of a message give by themselves, in place of a rung's own steps.
+
+use super::climb::View;
+use super::moves::Aim;
+use crate::core::recipe::{Knob, Role, Value};
+
+impl View<'_, '_> {
+    /// Goes at once where the message itself says how far is enough, and nowhere where it says that the rung's most is not.
+    pub(super) fn by_figures(&self, aim: &mut Aim) {
+        let Aim::To {
+            knob,
+            present,
+            target,
+            floor,
+            ceiling,
+            along,
+        } = aim
+        else {
+            return;
+        };
+        let Some(knob) = self.footing.preset.knob(knob) else {
+            return;
+        };
+        let number = |value: &Value| value.number(knob.kind);
+        let (Some(now), Some(then)) = (number(present), number(target)) else {
+            return;
+        };
+        let wanted = match (knob.role, then < now) {
+            (Some(Role::RolloutMemoryFraction), true) => self.startup_share(knob, now),
+            (Some(Role::RolloutMemoryFraction), false) => self.cache_share(now),
+            (Some(Role::ResponseLength), true) => self.shortened(now).filter(|to| to >= floor),
+            (Some(Role::RolloutContext), true) if *along => self.shortened(now),
+            _ => None,
+        };
+        let Some(wanted) = wanted else {
+            return;
+        };
+        if wanted > *ceiling {
+            let reason = format!(
+                "{} of {wanted:.2} would hold one sequence by the message's figures, and {ceiling} is the most",
+                knob.name
+            );
+            *aim = Aim::Nothing { reason };
+            return;
+        }
+        if then < now {
+            *floor = floor.min(wanted);
+        }
+        *target = Value::from_number(knob.kind, wanted);
+    }
+
+    /// An engine's share that the message itself bounds.
+    fn startup_share(&self, knob: &Knob, now: f64) -> Option<f64> {
+        let share = self.failure.share().filter(|share| *share < now)?;
+        Some(share.max(knob.min.unwrap_or(0.0)))
+    }
+
+    /// The share whose cache holds one sequence.
+    fn cache_share(&self, now: f64) -> Option<f64> {
+        let look = self
+            .workshop
+            .look(&self.footing.rungs.iter().collect::<Vec<_>>());
+        let look = look.ok()?;
+        self.failure.share_for_one(now, self.workshop.spec(&look))
+    }
+
+    /// A length less what the cache of an engine is short of for one sequence.
+    fn shortened(&self, now: f64) -> Option<f64> {
+        let cut = self.excess()?;
+        (cut < now).then_some(now - cut)
+    }
+
+    /// Tokens of one sequence that the cache does not hold.
+    fn excess(&self) -> Option<f64> {
+        let cache = self.failure.cache?;
+        let tokens = cache.wanted_tokens.checked_sub(cache.held_tokens?)?;
+        #[expect(clippy::cast_precision_loss, reason = "tokens of one sequence")]
+        let tokens = tokens as f64;
+        (tokens > 0.0).then_some(tokens)
+    }
+}
