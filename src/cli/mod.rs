@@ -43,6 +43,8 @@ mod presets;
 mod print;
 mod probe;
 mod relay;
+#[cfg(test)]
+mod remedies;
 mod render;
 mod report;
 mod run;

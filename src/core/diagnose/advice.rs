@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::incident::{Class, EvidenceRole, Incident};
-use super::replicas;
+use super::incident::{Class, Evidence, EvidenceRole, Incident};
 use super::snapshot::{Owner, Snapshot};
+use super::{kind, replicas, signatures};
 
 const FILE: &str = include_str!("../../../presets/signatures/remedies.yaml");
 
@@ -76,6 +76,26 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     pieces.into_iter().chain(held).chain(own).collect()
 }
 
+/// The rows for other failures of memory that the same log shows, of another kind than the root.
+#[must_use]
+pub fn others(incident: &Incident) -> Vec<&'static Advice> {
+    let shown = incident.evidence.iter().chain(&incident.consequences);
+    let shown = shown.filter(|e| {
+        matches!(
+            e.role,
+            EvidenceRole::Confirmation | EvidenceRole::Consequence
+        )
+    });
+    let other = |e: &Evidence| {
+        let signature = signatures::all().find(|s| s.id == e.signature)?;
+        let kind = kind::known(signature.kind)?;
+        let differs = kind.name != incident.kind && kind.class != Class::NotOom;
+        let advice = row(signature.id, "").or_else(|| row(kind.name, ""));
+        advice.filter(|_| differs)
+    };
+    shown.filter_map(other).collect()
+}
+
 fn row(name: &str, phase: &str) -> Option<&'static Advice> {
     let holds = |a: &&Advice| {
         a.failure == name && (a.phases.is_empty() || a.phases.iter().any(|p| p == phase))
@@ -83,10 +103,24 @@ fn row(name: &str, phase: &str) -> Option<&'static Advice> {
     ROWS.iter().find(holds)
 }
 
+/// The incident of each signature's example, where it is one and the table has a row for it.
+#[cfg(test)]
+pub(crate) fn examples() -> Vec<(&'static str, Incident)> {
+    let incident = |example: &str| {
+        let mut scanner = super::Scanner::new(&[]);
+        let source = scanner.source("example.log");
+        scanner.feed(source, 0, format!("{example}\n").as_bytes());
+        scanner.finish_source(source);
+        scanner.verdict(None)
+    };
+    let all = signatures::all().map(|s| (s.id, incident(s.example)));
+    all.filter(|(_, i)| i.fatal && !remedies(i).is_empty())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::kind::KINDS;
-    use super::super::signatures;
     use super::*;
 
     #[test]

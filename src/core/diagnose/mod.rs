@@ -44,7 +44,9 @@ mod verdict;
 #[cfg(test)]
 mod stories;
 
-pub use advice::{Advice, Remedy, remedies};
+#[cfg(test)]
+pub(crate) use advice::examples;
+pub use advice::{Advice, Remedy, others, remedies};
 pub use bugs::{
     Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
 };

@@ -64,8 +64,13 @@ pub(super) fn advise(incident: &mut Incident) {
 pub(super) fn advised(incident: &Incident) -> (Vec<String>, Vec<String>) {
     let rows = remedies(incident);
     let words = |of: fn(&Advice) -> &Vec<Remedy>| {
-        let all = rows.iter().flat_map(|row| of(row));
-        all.map(|remedy| remedy.text.clone()).collect::<Vec<_>>()
+        let mut said: Vec<String> = Vec::new();
+        for remedy in rows.iter().flat_map(|row| of(row)) {
+            if !said.contains(&remedy.text) {
+                said.push(remedy.text.clone());
+            }
+        }
+        said
     };
     let (mut helps, mut worse) = (words(|row| &row.helps), words(|row| &row.worse));
     if let Some(held) = incident.co_tenant_bytes {
@@ -123,8 +128,10 @@ pub(super) fn figures(
 fn is_fragmented(idle: Bytes, figures: &Figures) -> bool {
     let wanted = figures.requested.filter(|wanted| wanted.0 > 0);
     let enough = wanted.is_some_and(|wanted| idle >= wanted);
+    // More than there is proves nothing.
+    let possible = figures.total.is_none_or(|all| idle <= all);
     let much = figures.total.is_none_or(|all| idle.0 / IDLE >= all.0 / 100);
-    enough && much
+    enough && much && possible
 }
 
 /// Figures as printed.

@@ -3,6 +3,7 @@
 use super::climb::View;
 use super::moves::Aim;
 use crate::core::recipe::{Knob, Role, Value};
+use crate::core::units::GIB;
 
 impl View<'_, '_> {
     /// Goes at once where the message itself says how far is enough, and nowhere where it says that the rung's most is not.
@@ -25,8 +26,13 @@ impl View<'_, '_> {
         let (Some(now), Some(then)) = (number(present), number(target)) else {
             return;
         };
-        let wanted = match (knob.role, then < now) {
-            (Some(Role::RolloutMemoryFraction), true) => self.startup_share(knob, now),
+        let lowers = then < now;
+        if lowers && let Some(reason) = self.nothing_starts(knob) {
+            *aim = Aim::Nothing { reason };
+            return;
+        }
+        let wanted = match (knob.role, lowers) {
+            (Some(Role::RolloutMemoryFraction), true) => self.startup_share(now),
             (Some(Role::RolloutMemoryFraction), false) => self.cache_share(now),
             (Some(Role::ResponseLength), true) => self.shortened(now).filter(|to| to >= floor),
             (Some(Role::RolloutContext), true) if *along => self.shortened(now),
@@ -49,10 +55,21 @@ impl View<'_, '_> {
         *target = Value::from_number(knob.kind, wanted);
     }
 
+    /// Why a smaller share is in vain: what was free is less than the least share.
+    fn nothing_starts(&self, knob: &Knob) -> Option<String> {
+        let (share, least) = (self.failure.share()?, knob.min.unwrap_or(0.0));
+        let in_vain = knob.role == Some(Role::RolloutMemoryFraction) && share < least;
+        in_vain.then(|| {
+            format!(
+                "{} is {least} at least, and by the message's figures less of the GPU was free: somebody else holds it",
+                knob.name
+            )
+        })
+    }
+
     /// An engine's share that the message itself bounds.
-    fn startup_share(&self, knob: &Knob, now: f64) -> Option<f64> {
-        let share = self.failure.share().filter(|share| *share < now)?;
-        Some(share.max(knob.min.unwrap_or(0.0)))
+    fn startup_share(&self, now: f64) -> Option<f64> {
+        self.failure.share().filter(|share| *share < now)
     }
 
     /// The share whose cache holds one sequence.
@@ -61,7 +78,22 @@ impl View<'_, '_> {
             .workshop
             .look(&self.footing.rungs.iter().collect::<Vec<_>>());
         let look = look.ok()?;
-        self.failure.share_for_one(now, self.workshop.spec(&look))
+        let spec = self.workshop.spec(&look);
+        self.failure.share_for_one(now, self.gpu_bytes(), spec)
+    }
+
+    /// What a GPU has, where the configuration says it; the rest of the memory model need not be known.
+    fn gpu_bytes(&self) -> Option<f64> {
+        let (shaper, memory) = (&self.workshop.shaper, self.footing.preset.memory.as_ref()?);
+        let text = memory.fields.get("gpu_total_gib")?;
+        if shaper
+            .unknown_in(self.shape.recipe(), &[text.as_str()])
+            .is_some()
+        {
+            return None;
+        }
+        let value = shaper.expressions.evaluate(text, self.shape.scope()).ok()?;
+        Some(f64::try_from(value).ok()? * GIB)
     }
 
     /// A length less what the cache of an engine is short of for one sequence.

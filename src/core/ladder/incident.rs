@@ -108,8 +108,8 @@ impl Failure {
     }
 
     /// The smallest share of the GPU whose cache holds one sequence, from the share that was too small; where the message,
-    /// or else the memory model, knows bytes and GPU.
-    pub fn share_for_one(&self, now: f64, spec: Option<&Spec>) -> Option<f64> {
+    /// or else the memory model, knows the bytes. `gpu` is what the GPU has, in bytes.
+    pub fn share_for_one(&self, now: f64, gpu: Option<f64>, spec: Option<&Spec>) -> Option<f64> {
         let cache = self.cache?;
         let short = || {
             let tokens = cache.wanted_tokens - cache.held_tokens?;
@@ -117,7 +117,7 @@ impl Failure {
             Some(tokens as f64 * engine_room::token_bytes(spec?)?)
         };
         let bytes = cache.missing_bytes.map(|b| b.gib() * GIB).or_else(short)?;
-        let total = self.total.or_else(|| spec?.gpu_bytes)?;
+        let total = self.total.or(gpu).filter(|total| *total > 0.0)?;
         let share = now + bytes / total + CACHE_MARGIN;
         // Just as a decimal number, and not the next one above for an error in its last bit.
         Some((share * 100.0 - 1e-6).ceil() / 100.0)

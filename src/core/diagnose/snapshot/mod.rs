@@ -100,9 +100,23 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// Whether so much could be what the message of its failure says is allocated.
+    fn agrees(&self, allocated: Bytes) -> bool {
+        self.active_bytes.0.abs_diff(allocated.0) <= self.reserved_bytes.0 / 20
+    }
+}
+
 impl Incident {
     /// Takes in what a snapshot of its GPU shows.
-    pub fn see(&mut self, snapshot: Snapshot) {
+    pub fn see(&mut self, mut snapshot: Snapshot) {
+        if let Some(said) = self.allocated_bytes.filter(|said| !snapshot.agrees(*said)) {
+            self.notes.push(format!(
+                "the snapshot has {} in use where the message says {said}: it is of another moment or process, and decides nothing",
+                snapshot.active_bytes
+            ));
+            (snapshot.at_failure, snapshot.fragmented) = (Some(false), None);
+        }
         let (helps, worse) = advised(self);
         let own = [(&helps, &self.helps), (&worse, &self.worse)];
         let by_rows = own

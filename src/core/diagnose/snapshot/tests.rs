@@ -250,6 +250,39 @@ fn an_incident_takes_in_what_is_proven_and_nothing_else() {
 }
 
 #[test]
+fn a_snapshot_of_another_moment_decides_nothing() {
+    let blocks = vec![
+        (10 * GIB, "active_allocated", "loss"),
+        (GIB, "inactive", ""),
+    ];
+    let seen = || {
+        seen(
+            vec![segment(0, blocks.clone())],
+            vec![event("oom", 3 * GIB / 2, "loss")],
+        )
+    };
+    let mut same = incident();
+    same.allocated_bytes = Some(Bytes(10 * GIB - GIB / 3));
+    same.see(seen());
+    assert!(
+        same.notes.is_empty() && same.helps[0].contains("logits"),
+        "{:?}",
+        same.helps
+    );
+    let mut other = incident();
+    other.allocated_bytes = Some(Bytes(17 * GIB));
+    other.fragmentation = true;
+    other.see(seen());
+    assert!(other.fragmentation, "it disproves nothing");
+    assert!(
+        other.notes[0].contains("another moment or process"),
+        "{:?}",
+        other.notes
+    );
+    assert_eq!(other.snapshot.unwrap().chief(), None);
+}
+
+#[test]
 fn another_pickle_is_no_snapshot() {
     for bytes in [
         pickled(&Py::Dict(vec![("loss", Py::Int(1))])),
