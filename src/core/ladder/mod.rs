@@ -53,4 +53,6 @@ pub use forecast::{Forecast, Peak};
 pub use incident::{check_answers, check_phases};
 pub use observed::Observed;
 pub use predict::predict;
+#[cfg(test)]
+pub(crate) use remedies::leads_to;
 pub use tune::{Candidate, Faster, Judgement, Tuned, Untaken, candidates, tune};

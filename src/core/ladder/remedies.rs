@@ -118,7 +118,7 @@ fn word(role: Role) -> String {
 }
 
 /// Whether a rung does what a remedy asks for, as far as it can be told before its values are known.
-pub(super) fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> bool {
+pub(crate) fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> bool {
     let moves = rung.moves.iter().filter(|m| !m.along);
     let mut all = moves.flat_map(|m| knobs(preset, m).into_iter().map(move |k| (m, k)));
     all.any(|(step, knob)| match direction(step) {
