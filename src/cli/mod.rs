@@ -44,6 +44,7 @@ mod print;
 mod probe;
 mod relay;
 #[cfg(test)]
+#[path = "tests/remedies.rs"]
 mod remedies;
 mod render;
 mod report;

@@ -64,7 +64,7 @@ fn what_filled_the_gpu_is_told_and_put_first() {
         let words = ["fix", "--json", "--preset", "hf-trainer"];
         let words = [&words[..], more, &["job.log", "job.slurm"]].concat();
         let view = place.run(&words).ends(0).json();
-        view["rungs"][0]["rung"].clone()
+        view["steps"][0]["rung"].clone()
     };
     assert_ne!(first(&[]), "fused-loss");
     assert_eq!(first(&["--snapshot", "oom4.pickle"]), "fused-loss");

@@ -37,9 +37,14 @@ fn sums(snapshot: &Snapshot) -> String {
 
 /// What lay idle, and whether it would have been enough.
 fn pieces(snapshot: &Snapshot) -> String {
+    let largest = snapshot.largest_idle_bytes;
+    let whole = snapshot
+        .requested_bytes
+        .is_some_and(|wanted| largest >= wanted);
     let so = match snapshot.fragmented {
         Some(true) => ": enough, but in pieces (fragmentation)",
-        Some(false) => ": no matter of pieces",
+        Some(false) if whole => ": enough for the request in one piece",
+        Some(false) => ": too little even in one piece",
         None => "",
     };
     format!(

@@ -155,9 +155,10 @@ impl<'a> Counted<'a> {
         let mut lines: BTreeMap<(Owner, Option<u32>), (u64, u64)> = BTreeMap::new();
         for (stack, (bytes, tensors)) in &self.sums.stacks {
             let owner = frames.owner(*stack);
-            *owners.entry(owner).or_default() += bytes;
+            let sum = owners.entry(owner).or_default();
+            *sum = sum.saturating_add(*bytes);
             let line = lines.entry((owner, frames.shown(*stack))).or_default();
-            *line = (line.0 + bytes, line.1 + tensors);
+            *line = (line.0.saturating_add(*bytes), line.1 + tensors);
         }
         let requested_by = self.failed.as_ref().map(|f| match f.frames {
             Value::List(at) => frames.owner(Some(at)),
