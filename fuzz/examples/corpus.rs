@@ -11,8 +11,8 @@ use std::path::Path;
 
 use oomctl_fuzz::seeds;
 
-const TARGETS: [&str; 9] = [
-    "log", "message", "slurm", "project", "template", "ledger", "kernel_log", "python", "script",
+const TARGETS: [&str; 10] = [
+    "log", "message", "slurm", "project", "template", "ledger", "kernel_log", "snapshot", "python", "script",
 ];
 
 fn main() -> io::Result<()> {

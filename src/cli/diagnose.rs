@@ -19,6 +19,9 @@ pub struct Args {
     /// Judge all files as the logs of one job (X.out and X.err always are)
     #[arg(long)]
     together: bool,
+    /// A snapshot of PyTorch's allocator, taken when memory ran out; by default one that the log names
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<std::path::PathBuf>,
     /// Exit with 0 for no failure, 10 for GPU OOM, 11 for host OOM, 12 for another failure
     #[arg(long)]
     exit_code: bool,
@@ -44,13 +47,22 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     for argument in &args.logs {
         groups.extend(logs::meant(&project.folder, argument)?);
     }
-    let groups = if args.together {
+    let mut groups = if args.together {
         vec![Group::of_files(
             groups.into_iter().flat_map(|g| g.files).collect(),
         )]
     } else {
         logs::paired(groups)
     };
+    if let Some(given) = &args.snapshot {
+        let [group] = groups.as_mut_slice() else {
+            return Err(
+                Failure::new(2, "--snapshot is of one job, and several are named")
+                    .hint("name the logs of one job, with --together where they are several"),
+            );
+        };
+        group.snapshot = Some(given.clone());
+    }
     let mut answers = Vec::new();
     for group in &groups {
         answers.push(answer(&project.folder, group, &signatures)?);

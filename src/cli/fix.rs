@@ -20,6 +20,9 @@ use crate::core::recipe::PresetFile;
 pub struct Args {
     #[command(flatten)]
     configuration: Configuration,
+    /// A snapshot of PyTorch's allocator, taken when memory ran out; by default one that the log names
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<std::path::PathBuf>,
     /// Exit with 0 for no failure, 10 for GPU OOM, 11 for host OOM, 12 for another failure
     #[arg(long)]
     exit_code: bool,
@@ -46,7 +49,10 @@ Nothing is written. `oomctl sweep fix` is another command: it changes the values
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let flags = &args.configuration;
     let project = load::project(flags.config.as_deref())?;
-    let groups = logs::paired(logs::meant(&project.folder, &args.log)?);
+    let mut groups = logs::paired(logs::meant(&project.folder, &args.log)?);
+    groups
+        .iter_mut()
+        .for_each(|g| g.snapshot.clone_from(&args.snapshot));
     let incident = if decides(args, &project, &groups) {
         let decided = plan_after::decide(&project, flags, &args.script, &args.log, &groups)?;
         let view = fix_view::Decided {

@@ -43,6 +43,9 @@ mod presets;
 mod print;
 mod probe;
 mod relay;
+#[cfg(test)]
+#[path = "tests/remedies.rs"]
+mod remedies;
 mod render;
 mod report;
 mod run;

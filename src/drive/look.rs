@@ -6,12 +6,13 @@ use super::DriveError;
 use super::handle::{Handle, log_paths};
 use super::logs::{AttemptLogs, Part, bookmark};
 use super::notice::{Notice, Observer};
-use crate::core::diagnose::Scanner;
+use crate::core::diagnose::{Incident, Scanner};
 use crate::core::supervise::{Attempt, Event, LogLook};
 use crate::io::disk::remove_file;
 use crate::io::files::make_private_dir;
 use crate::io::follow::{Followers, Look};
 use crate::io::library::bugs;
+use crate::io::snapshots;
 
 impl Handle {
     /// The logs of the present attempt: from where an earlier watch stood, or else from where the present
@@ -38,6 +39,17 @@ impl Handle {
                 })
                 .measuring(intent.measures())
         })
+    }
+
+    /// Lets an incident see the snapshot of memory that the attempt left.
+    pub(super) fn see_snapshot(&self, incident: &mut Incident) {
+        let Some(attempt) = self.run.history.attempt() else {
+            return;
+        };
+        let logs = log_paths(&self.folder, attempt);
+        let own = self.folder.attempt(attempt.number);
+        let folders = [self.run.intent.workdir(), own.as_path()];
+        snapshots::look(incident, &logs, &folders, Some(&own));
     }
 
     /// Reads what the logs have got and hands it in.

@@ -153,6 +153,9 @@ fn drain(
     for link in logs.links() {
         handle.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
     }
+    if complete {
+        handle.see_snapshot(&mut incident);
+    }
     let measured = handle.measured();
     if incident.course.is_none() && !measured.prints_gpu_memory() {
         let steps = progress.as_ref().map_or(0, Progress::done);

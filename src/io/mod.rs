@@ -29,6 +29,7 @@ pub mod owners;
 pub mod program;
 pub mod sampler;
 pub mod scheduler;
+pub mod snapshots;
 pub mod uptime;
 pub mod window;
 pub mod words;

@@ -14,7 +14,7 @@ use crate::mutate;
 use crate::seeds::{self, Seeds};
 
 /// What `OOMCTL_FUZZ_TARGET` may name: the targets here, and the one beside the follower.
-const TARGETS: [&str; 11] = [
+const TARGETS: [&str; 12] = [
     "log",
     "message",
     "slurm",
@@ -22,6 +22,7 @@ const TARGETS: [&str; 11] = [
     "template",
     "ledger",
     "kernel_log",
+    "snapshot",
     "python",
     "script",
     "printed",

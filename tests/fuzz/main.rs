@@ -61,6 +61,11 @@ fn a_kernels_log_gives_what_stands_in_it() {
 }
 
 #[test]
+fn a_snapshot_of_memory_gives_no_more_than_it_holds() {
+    campaign::run("snapshot", checks::snapshot::check);
+}
+
+#[test]
 fn a_script_is_read_with_places_that_are_in_it() {
     campaign::run("python", checks::python::check);
 }

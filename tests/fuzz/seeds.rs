@@ -25,6 +25,7 @@ pub fn of(target: &str) -> Seeds {
         "template" => (&[("templates/torchrun", "j2")], &TEMPLATES, &TEMPLATE_WORDS),
         "ledger" => (&[("tests/fixtures", "jsonl")], &LEDGERS, &LEDGER_WORDS),
         "kernel_log" => (&[], &KERNEL_LOGS, &KERNEL_LOG_WORDS),
+        "snapshot" => (&[], &SNAPSHOTS, &SNAPSHOT_WORDS),
         "python" => (&[("examples/data-parallel", "py")], &PYTHON, &PYTHON_WORDS),
         other => panic!("there is no target {other}"),
     };
@@ -427,4 +428,24 @@ const SCRIPT_WORDS: [&str; 44] = [
     "#SBATCH --mem=64G\n",
     "#SBATCH --gres=gpu:4\n",
     "shift\n",
+];
+
+/// Pickles without bytes above 127, which a text can hold: one segment with two blocks and a failure, and a list of itself.
+const SNAPSHOTS: [&str; 2] = [
+    "}(X\x08\0\0\0segments](}(X\x0a\0\0\0total_sizeM\0\x10X\x06\0\0\0blocks](}(X\x04\0\0\0sizeM\0\x08q\0X\x05\0\0\0stateX\x10\0\0\0active_allocatedX\x06\0\0\0frames](}(X\x04\0\0\0nameX\x04\0\0\0stepX\x08\0\0\0filenameX\x07\0\0\0/w/t.pyX\x04\0\0\0lineK\x07ueu}(X\x04\0\0\0sizeh\0X\x05\0\0\0stateX\x08\0\0\0inactiveueueX\x0d\0\0\0device_traces](](}(X\x06\0\0\0actionX\x03\0\0\0oomX\x04\0\0\0sizeK\x09ueeu.",
+    "](q\0h\0h\0e.",
+];
+const SNAPSHOT_WORDS: [&str; 12] = [
+    "](",
+    "}(",
+    "e",
+    "u",
+    "a",
+    "s",
+    "q\0",
+    "h\0",
+    "K\x01",
+    "J\0\0\0\x10",
+    "X\x7f\x7f\x7f\x7f",
+    "X\x06\0\0\0blocks",
 ];

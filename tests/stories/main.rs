@@ -62,6 +62,7 @@ mod scheduler_fake;
 mod schema;
 mod shell;
 mod slurm;
+mod snapshot;
 mod storage;
 mod swarm;
 mod sweep_submit;

@@ -12,6 +12,7 @@ use crate::core::diagnose::{Incident, ProgressPattern, Scanner, UserSignature, V
 use crate::core::job::JobStatus;
 use crate::core::supervise::LogEnd;
 use crate::io::library::bugs;
+use crate::io::snapshots;
 
 pub use around::around;
 pub use targets::{meant, paired};
@@ -22,6 +23,7 @@ const CHUNK: usize = 256 * 1024;
 /// Where a chunk begins in memory: the kernel copies a third slower to a few bytes behind the place in a page
 /// that it copies from (measured with Linux 6.18 on a Zen 4).
 const PAGE: usize = 4096;
+const SNAPSHOT_HINT: &str = "torch.cuda.memory._dump_snapshot(FILE) writes one";
 /// Standard input, as an argument.
 pub const STDIN: &str = "-";
 
@@ -38,6 +40,8 @@ pub struct Group {
     progress: Vec<ProgressPattern>,
     /// Versions of packages that are installed where it ran.
     pub installed: Versions,
+    /// A snapshot of PyTorch's allocator that is given for them.
+    pub snapshot: Option<PathBuf>,
     /// Where the present part of the job begins in the files.
     starts: Vec<LogEnd>,
 }
@@ -81,7 +85,27 @@ impl Group {
         }
         let mut incident = scanner.verdict(self.status.as_ref());
         incident.notes.append(&mut notes);
+        self.see_snapshot(&mut incident)?;
         Ok(incident)
+    }
+
+    /// Lets the incident see the snapshot that is given, or that the job left.
+    fn see_snapshot(&self, incident: &mut Incident) -> Result<(), Failure> {
+        if let Some(given) = &self.snapshot {
+            return snapshots::show(incident, given)
+                .map_err(|why| Failure::new(2, why.to_string()).hint(SNAPSHOT_HINT));
+        }
+        let mut folders: Vec<&Path> = self.files.iter().filter_map(|f| f.parent()).collect();
+        folders.dedup();
+        let own = |folder: &&Path| {
+            let name = folder.file_name().and_then(|n| n.to_str());
+            name.is_some_and(|name| name.starts_with("attempt-"))
+        };
+        let beside = folders.iter().copied().find(own);
+        let beside = beside.filter(|_| self.attempt.is_some());
+        folders.push(Path::new(""));
+        snapshots::look(incident, &self.files, &folders, beside);
+        Ok(())
     }
 
     /// The name of the group, for people.

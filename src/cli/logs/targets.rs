@@ -57,6 +57,7 @@ fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
         progress: progress.clone(),
         installed: installed.clone(),
         starts: a.log_starts.clone(),
+        snapshot: None,
     };
     history.attempts.iter().filter(meant).map(group).collect()
 }

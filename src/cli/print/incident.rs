@@ -7,9 +7,11 @@ use serde::Serialize;
 use super::explanation::with_patch;
 use super::memory_bar::memory_bar;
 use super::run_view::evidence;
+use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::diagnose::{
-    Class, Course, Evidence, EvidenceRole, Frame, Incident, KnownBug, Tri, sanitize,
+    Class, Course, EngineCache, Evidence, EvidenceRole, Frame, Incident, KnownBug, Snapshot, Tri,
+    sanitize,
 };
 use crate::core::job::{ExitStatus, JobStatus};
 use crate::core::supervise::Explanation;
@@ -52,6 +54,8 @@ pub struct IncidentView {
     reserved_unallocated_bytes: Option<Bytes>,
     co_tenant: Option<Bytes>,
     fragmentation: bool,
+    engine_cache: Option<EngineCache>,
+    snapshot: Option<Snapshot>,
     data_parallel: bool,
     step: Option<u64>,
     first_step: Option<bool>,
@@ -100,6 +104,8 @@ impl IncidentView {
             reserved_unallocated_bytes: i.reserved_unallocated_bytes,
             co_tenant: i.co_tenant_bytes,
             fragmentation: i.fragmentation,
+            engine_cache: i.engine_cache,
+            snapshot: i.snapshot.clone(),
             data_parallel: i.data_parallel,
             step: i.step,
             first_step: i.first_step,
@@ -134,6 +140,9 @@ impl IncidentView {
         );
         self.facts(&mut out);
         self.memory(&mut out, incident, unicode);
+        for (name, text) in self.snapshot.iter().flat_map(snapshot_view::lines) {
+            line(&mut out, name, &text);
+        }
         self.proof(&mut out);
         for (i, text) in self.last_lines.iter().enumerate() {
             let name = if i == 0 { "ends with" } else { "" };

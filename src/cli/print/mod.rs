@@ -29,6 +29,7 @@ pub mod row;
 pub mod run_view;
 pub mod rung_view;
 mod screen;
+mod snapshot_view;
 pub mod sources_view;
 pub mod start_view;
 pub mod story;

@@ -13,6 +13,7 @@ use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered
 use super::measured;
 use super::outcome::{expectation, reason};
 use super::run_view::{evidence, total};
+use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
 use crate::core::diagnose::{Class, Incident, Progress, sanitize};
@@ -385,6 +386,9 @@ fn died(attempt: u32, incident: &Incident) -> String {
     let mut text = format!("attempt {attempt}  {}", Paint(BAD, &incident.headline()));
     for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
         text.push_str(&format!("\n           {}", evidence(line)));
+    }
+    for (_, line) in incident.snapshot.iter().flat_map(snapshot_view::lines) {
+        text.push_str(&format!("\n           {}", Paint(DIM, &line)));
     }
     for line in course(incident).into_iter().chain(bugs(incident)) {
         text.push_str(&format!("\n           {line}"));

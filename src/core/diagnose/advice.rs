@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::course::{Course, Pattern, Pool};
-use super::incident::{Class, EvidenceRole, Incident};
-use super::replicas;
+use super::incident::{Class, Evidence, EvidenceRole, Incident};
+use super::snapshot::{Owner, Snapshot};
+use super::{kind, replicas, signatures};
 
 const FILE: &str = include_str!("../../../presets/signatures/remedies.yaml");
 
@@ -16,6 +17,12 @@ static ROWS: LazyLock<Vec<Advice>> =
 
 /// The name of the row for memory that is reserved and cannot be used.
 const FRAGMENTATION: &str = "fragmentation";
+
+/// The names of the rows for whom a snapshot of the GPU shows to hold it.
+const HELD: [(Owner, &str); 2] = [
+    (Owner::Logits, "held_by_logits"),
+    (Owner::Optimizer, "held_by_optimizer"),
+];
 
 /// What is known about remedies of a failure.
 #[derive(Debug, Deserialize)]
@@ -49,7 +56,8 @@ pub struct Remedy {
     pub lowers: Vec<String>,
 }
 
-/// The rows for an incident: that for what memory did over the steps first, then that for its fragmentation.
+/// The rows for an incident: that for what memory did over the steps first, then those for its fragmentation and for who
+/// holds the GPU, where that is known.
 #[must_use]
 pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let root = incident.evidence.first();
@@ -67,7 +75,32 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let answers = |c: &&Course| c.pattern == Pattern::Leak || c.memory == Pool::Gpu;
     let course = incident.course.as_ref().filter(answers);
     let course = course.and_then(|course| row(course.pattern.word(), phase));
-    course.into_iter().chain(pieces).chain(own).collect()
+    let chief = incident.snapshot.as_ref().and_then(Snapshot::chief);
+    let held = HELD.iter().find(|(owner, _)| Some(*owner) == chief);
+    let held = held.filter(|_| incident.class == Class::GpuOom);
+    let held = held.and_then(|(_, name)| row(name, ""));
+    let known = course.into_iter().chain(pieces).chain(held);
+    known.chain(own).collect()
+}
+
+/// The rows for other failures of memory that the same log shows, of another kind than the root.
+#[must_use]
+pub fn others(incident: &Incident) -> Vec<&'static Advice> {
+    let shown = incident.evidence.iter().chain(&incident.consequences);
+    let shown = shown.filter(|e| {
+        matches!(
+            e.role,
+            EvidenceRole::Confirmation | EvidenceRole::Consequence
+        )
+    });
+    let other = |e: &Evidence| {
+        let signature = signatures::all().find(|s| s.id == e.signature)?;
+        let kind = kind::known(signature.kind)?;
+        let differs = kind.name != incident.kind && kind.class != Class::NotOom;
+        let advice = row(signature.id, "").or_else(|| row(kind.name, ""));
+        advice.filter(|_| differs)
+    };
+    shown.filter_map(other).collect()
 }
 
 fn row(name: &str, phase: &str) -> Option<&'static Advice> {
@@ -77,10 +110,24 @@ fn row(name: &str, phase: &str) -> Option<&'static Advice> {
     ROWS.iter().find(holds)
 }
 
+/// The incident of each signature's example, where it is one and the table has a row for it.
+#[cfg(test)]
+pub(crate) fn examples() -> Vec<(&'static str, Incident)> {
+    let incident = |example: &str| {
+        let mut scanner = super::Scanner::new(&[]);
+        let source = scanner.source("example.log");
+        scanner.feed(source, 0, format!("{example}\n").as_bytes());
+        scanner.finish_source(source);
+        scanner.verdict(None)
+    };
+    let all = signatures::all().map(|s| (s.id, incident(s.example)));
+    all.filter(|(_, i)| i.fatal && !remedies(i).is_empty())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::kind::KINDS;
-    use super::super::signatures;
     use super::*;
 
     #[test]
@@ -91,10 +138,8 @@ mod tests {
             let signature = signatures::all().any(|s| s.id == name);
             let course = [Pattern::Leak, Pattern::GrowingResponses, Pattern::Outlier];
             let course = course.iter().any(|pattern| pattern.word() == name);
-            assert!(
-                kind || signature || course || name == FRAGMENTATION,
-                "{name}"
-            );
+            let shown = name == FRAGMENTATION || HELD.iter().any(|(_, held)| *held == name);
+            assert!(kind || signature || course || shown, "{name}");
             assert!(!advice.helps.is_empty() && !advice.source.is_empty());
         }
         assert!(!ROWS.is_empty());

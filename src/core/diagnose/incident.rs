@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::bugs::KnownBug;
 use super::course::Course;
+use super::engine_cache::EngineCache;
 use super::frame::Frame;
+use super::snapshot::Snapshot;
 use crate::core::job::ExitStatus;
 use crate::core::units::Bytes;
 
@@ -162,6 +164,12 @@ pub struct Incident {
     /// Reserved-but-unallocated is at least the request.
     #[serde(default)]
     pub fragmentation: bool,
+    /// What a rollout engine says of a cache that is too small for one sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_cache: Option<EngineCache>,
+    /// What filled the GPU, by a snapshot of PyTorch's allocator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
     /// One process drives several GPUs (`nn.DataParallel`), by its frames or its warnings.
     #[serde(default)]
     pub data_parallel: bool,
@@ -231,6 +239,8 @@ impl Incident {
             reserved_unallocated_bytes: None,
             co_tenant_bytes: None,
             fragmentation: false,
+            engine_cache: None,
+            snapshot: None,
             data_parallel: false,
             step: None,
             first_step: None,

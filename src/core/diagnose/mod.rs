@@ -13,6 +13,7 @@ mod bugs;
 mod clean;
 mod context;
 mod course;
+mod engine_cache;
 mod event;
 mod events;
 mod exceptions;
@@ -36,6 +37,7 @@ mod scanner;
 mod scheduler;
 mod sieve;
 mod signatures;
+mod snapshot;
 mod tail;
 mod tenants;
 mod verdict;
@@ -43,12 +45,15 @@ mod verdict;
 #[cfg(test)]
 mod stories;
 
-pub use advice::{Advice, Remedy, remedies};
+#[cfg(test)]
+pub(crate) use advice::examples;
+pub use advice::{Advice, Remedy, others, remedies};
 pub use bugs::{
     Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
 };
 pub use clean::sanitize;
 pub use course::{Course, Pattern, Pool, Span, of_samples};
+pub use engine_cache::EngineCache;
 pub use frame::Frame;
 pub use incident::{Class, Evidence, EvidenceRole, Incident, Progress, Tri};
 pub use kept::Kept;
@@ -57,3 +62,4 @@ pub use progress::{PatternError, ProgressPattern};
 pub use scanner::{Digest, Scanner, SourceId};
 pub use signatures::patterns as signature_patterns;
 pub use signatures::{SignatureError, UserSignature};
+pub use snapshot::{Held, Owner, PickleError, Share, Snapshot, named as snapshots_named};

@@ -2,6 +2,7 @@
 
 use super::advice::{Advice, Remedy, remedies};
 use super::clean::clip;
+use super::engine_cache::EngineCache;
 use super::events::Event;
 use super::figures::Figures;
 use super::incident::Incident;
@@ -54,20 +55,30 @@ pub(super) fn program(incident: &mut Incident, root: &Event) {
 
 /// Fills in what helps against the incident's kind, where its signature has not said it.
 pub(super) fn advise(incident: &mut Incident) {
-    if !incident.helps.is_empty() || !incident.worse.is_empty() {
-        return;
+    if incident.helps.is_empty() && incident.worse.is_empty() {
+        (incident.helps, incident.worse) = advised(incident);
     }
+}
+
+/// What the rows for an incident say: what helps, and what makes it worse.
+pub(super) fn advised(incident: &Incident) -> (Vec<String>, Vec<String>) {
     let rows = remedies(incident);
     let words = |of: fn(&Advice) -> &Vec<Remedy>| {
-        let all = rows.iter().flat_map(|row| of(row));
-        all.map(|remedy| remedy.text.clone()).collect::<Vec<_>>()
+        let mut said: Vec<String> = Vec::new();
+        for remedy in rows.iter().flat_map(|row| of(row)) {
+            if !said.contains(&remedy.text) {
+                said.push(remedy.text.clone());
+            }
+        }
+        said
     };
-    (incident.helps, incident.worse) = (words(|row| &row.helps), words(|row| &row.worse));
+    let (mut helps, mut worse) = (words(|row| &row.helps), words(|row| &row.worse));
     if let Some(held) = incident.co_tenant_bytes {
         let first = format!("another GPU or node: somebody else holds {held} of this one");
-        incident.helps.insert(0, first);
-        incident.worse.insert(0, "shrinking our own job".to_owned());
+        helps.insert(0, first);
+        worse.insert(0, "shrinking our own job".to_owned());
     }
+    (helps, worse)
 }
 
 /// The root's figures, or those of the next message that says the same.
@@ -96,6 +107,8 @@ pub(super) fn figures(
         }
     }
     put(incident, &figures);
+    let mut messages = [root].into_iter().chain(same.iter().copied());
+    incident.engine_cache = messages.find_map(|e| EngineCache::read(&e.texts));
     let unallocated = figures.reserved_unallocated.or_else(|| {
         Some(Bytes(
             figures.reserved?.0.checked_sub(figures.allocated?.0)?,
@@ -115,8 +128,10 @@ pub(super) fn figures(
 fn is_fragmented(idle: Bytes, figures: &Figures) -> bool {
     let wanted = figures.requested.filter(|wanted| wanted.0 > 0);
     let enough = wanted.is_some_and(|wanted| idle >= wanted);
+    // More than there is proves nothing.
+    let possible = figures.total.is_none_or(|all| idle <= all);
     let much = figures.total.is_none_or(|all| idle.0 / IDLE >= all.0 / 100);
-    enough && much
+    enough && much && possible
 }
 
 /// Figures as printed.

@@ -107,6 +107,12 @@ fn room(spec: &Spec) -> Option<f64> {
     Some((total * rollout.memory_fraction - need.bytes) / need.spread)
 }
 
+/// Bytes of the cache for one token; `None` without an engine.
+pub(super) fn token_bytes(spec: &Spec) -> Option<f64> {
+    let (rollout, m) = (spec.rollout.as_ref()?, &spec.model);
+    Some(m.layers * 2.0 * m.kv_heads * m.head_dim * 2.0 / rollout.tensor_parallel)
+}
+
 /// What an engine needs at least, in bytes.
 struct Need {
     bytes: f64,
@@ -122,7 +128,7 @@ impl Need {
         let (m, tp) = (&spec.model, rollout.tensor_parallel);
         let layer = 2.0 * (4.0 * m.hidden + (2.0 * m.ffn + m.heads * m.head_dim) / tp);
         let activations = rollout.batched_tokens * layer + rollout.sequences * m.vocab * LOGIT / tp;
-        let cache = rollout.context * m.layers * 2.0 * m.kv_heads * m.head_dim * 2.0 / tp;
+        let cache = rollout.context * token_bytes(spec)?;
         Some(Self {
             bytes: 2.0 * m.params / tp + activations + cache + OUTSIDE,
             cache,

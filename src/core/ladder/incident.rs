@@ -2,12 +2,13 @@
 
 use minijinja::Value as Jinja;
 
-use super::bug;
 use super::evidence::fatal_phases;
 use super::remedies::Remedies;
-use crate::core::diagnose::{Class, Incident, KnownBug};
-use crate::core::memory::Phase;
+use super::{bug, engine_room};
+use crate::core::diagnose::{Class, EngineCache, Incident, KnownBug};
+use crate::core::memory::{Phase, Spec};
 use crate::core::recipe::{Knob, Preset, Problem, Recipe, RungSpec, Shaper, expr::Scope, nearest};
+use crate::core::units::GIB;
 
 /// Phases in which a knob can act on the memory of a GPU: those of `Incident::phase` that are about it.
 const PHASES: [&str; 17] = [
@@ -45,11 +46,17 @@ pub(super) struct Failure {
     pub spare: Option<f64>,
     /// Share of the GPU that was free when an engine started and wanted more.
     free_share: Option<f64>,
+    /// What an engine says of a cache that is too small for one sequence.
+    pub cache: Option<EngineCache>,
+    /// The GPU's memory, where the message has it, in bytes.
+    total: Option<f64>,
     value: Jinja,
 }
 
 /// Share of a GPU that is left free beside an engine's share which was too large.
 const SHARE_MARGIN: f64 = 0.02;
+/// Share of a GPU that an engine gets beyond what its cache was short of: what it measures of itself varies by about as much.
+const CACHE_MARGIN: f64 = 0.01;
 
 impl Failure {
     /// Of an incident.
@@ -62,6 +69,8 @@ impl Failure {
             phase: incident.map_or_else(String::new, phase),
             spare: incident.and_then(spare),
             free_share: incident.and_then(free_share),
+            cache: incident.and_then(|i| i.engine_cache),
+            total: incident.and_then(|i| Some(i.total_bytes?.gib() * GIB)),
             value: to_jinja(incident),
         }
     }
@@ -96,6 +105,22 @@ impl Failure {
     pub fn share(&self) -> Option<f64> {
         let share = self.free_share? - SHARE_MARGIN;
         Some((share * 100.0).floor() / 100.0)
+    }
+
+    /// The smallest share of the GPU whose cache holds one sequence, from the share that was too small; where the message,
+    /// or else the memory model, knows the bytes. `gpu` is what the GPU has, in bytes.
+    pub fn share_for_one(&self, now: f64, gpu: Option<f64>, spec: Option<&Spec>) -> Option<f64> {
+        let cache = self.cache?;
+        let short = || {
+            let tokens = cache.wanted_tokens - cache.held_tokens?;
+            #[expect(clippy::cast_precision_loss, reason = "tokens of one sequence")]
+            Some(tokens as f64 * engine_room::token_bytes(spec?)?)
+        };
+        let bytes = cache.missing_bytes.map(|b| b.gib() * GIB).or_else(short)?;
+        let total = self.total.or(gpu).filter(|total| *total > 0.0)?;
+        let share = now + bytes / total + CACHE_MARGIN;
+        // Just as a decimal number, and not the next one above for an error in its last bit.
+        Some((share * 100.0 - 1e-6).ceil() / 100.0)
     }
 
     /// The scope in which an expression sees it.

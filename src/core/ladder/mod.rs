@@ -13,6 +13,7 @@ mod decision;
 mod engine_room;
 mod enough;
 mod evidence;
+mod figures;
 mod fill;
 mod forecast;
 mod gauge;
@@ -52,4 +53,6 @@ pub use forecast::{Forecast, Peak};
 pub use incident::{check_answers, check_phases};
 pub use observed::Observed;
 pub use predict::predict;
+#[cfg(test)]
+pub(crate) use remedies::leads_to;
 pub use tune::{Candidate, Faster, Judgement, Tuned, Untaken, candidates, tune};

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::decision::{Change, Skipped};
 use super::moves::knobs;
-use crate::core::diagnose::{Advice, Incident, Remedy, remedies};
+use crate::core::diagnose::{Advice, Incident, Remedy, others, remedies};
 use crate::core::recipe::{Knob, Move, Preset, Role, RungSpec, Scalar, Value};
 
 /// Values that say that something is off.
@@ -14,6 +14,8 @@ const OFF: [&str; 4] = ["none", "off", "false", "disabled"];
 #[derive(Debug, Clone, Default)]
 pub(super) struct Remedies {
     rows: Vec<&'static Advice>,
+    /// Of other failures in the same log: what makes them worse is not done either.
+    others: Vec<&'static Advice>,
 }
 
 impl Remedies {
@@ -21,6 +23,7 @@ impl Remedies {
     pub fn of(incident: Option<&Incident>) -> Self {
         Self {
             rows: incident.map(remedies).unwrap_or_default(),
+            others: incident.map(others).unwrap_or_default(),
         }
     }
 
@@ -54,20 +57,26 @@ impl Remedies {
         changes.iter().any(named)
     }
 
-    /// Why these changes make it worse.
+    /// Why these changes make it worse, or another failure of the same log.
     pub fn worse(&self, preset: &Preset, changes: &[Change]) -> Option<String> {
-        let rows = self.rows.iter();
-        let mut all = rows.flat_map(|row| row.worse.iter().map(move |remedy| (row, remedy)));
-        let (row, remedy) = all.find(|(_, r)| changes.iter().any(|c| does(preset, c, r)))?;
-        Some(format!(
-            "it makes this failure worse: {} ({})",
-            remedy.text, row.source
-        ))
+        let told = |rows: &[&'static Advice], what: &str| {
+            let rows = rows.iter();
+            let mut all = rows.flat_map(|row| row.worse.iter().map(move |r| (row, r)));
+            let done = |r: &Remedy| changes.iter().any(|c| does(preset, c, r));
+            let (row, remedy) = all.find(|(_, r)| done(r))?;
+            Some(format!(
+                "it makes {what} worse: {} ({})",
+                remedy.text, row.source
+            ))
+        };
+        told(&self.rows, "this failure")
+            .or_else(|| told(&self.others, "another failure of the same log"))
     }
 
     /// The same for all that a rung does.
     pub fn worsened_by(&self, preset: &Preset, rung: &RungSpec) -> bool {
-        let mut worse = self.rows.iter().flat_map(|row| &row.worse);
+        let rows = self.rows.iter().chain(&self.others);
+        let mut worse = rows.flat_map(|row| &row.worse);
         worse.any(|remedy| leads_to(preset, rung, remedy))
     }
 
@@ -109,7 +118,7 @@ fn word(role: Role) -> String {
 }
 
 /// Whether a rung does what a remedy asks for, as far as it can be told before its values are known.
-pub(super) fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> bool {
+pub(crate) fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> bool {
     let moves = rung.moves.iter().filter(|m| !m.along);
     let mut all = moves.flat_map(|m| knobs(preset, m).into_iter().map(move |k| (m, k)));
     all.any(|(step, knob)| match direction(step) {

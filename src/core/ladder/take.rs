@@ -136,34 +136,6 @@ impl View<'_, '_> {
         Ok(all)
     }
 
-    /// An engine's share that the message itself bounds goes there at once.
-    fn by_figures(&self, aim: &mut Aim) {
-        let Aim::To {
-            knob,
-            present,
-            target,
-            floor,
-            ..
-        } = aim
-        else {
-            return;
-        };
-        let Some(knob) = self.footing.preset.knob(knob) else {
-            return;
-        };
-        let number = |value: &Value| value.number(knob.kind);
-        let (Some(share), Some(now), Some(then)) =
-            (self.failure.share(), number(present), number(target))
-        else {
-            return;
-        };
-        if knob.role == Some(Role::RolloutMemoryFraction) && then < now && share < now {
-            let least = knob.min.unwrap_or(0.0);
-            *floor = floor.min(share).max(least);
-            *target = Value::from_number(knob.kind, share.max(least));
-        }
-    }
-
     /// The legal values nearest to the aims, and remarks where a target had to be missed.
     fn choose(&self, aims: &[Aim]) -> Result<(BTreeMap<String, Value>, Vec<String>), String> {
         let mut trials: Vec<Trial> = aims.iter().filter_map(Trial::of).collect();

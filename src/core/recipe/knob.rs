@@ -45,6 +45,8 @@ pub enum Role {
     ActivationOffload,
     /// Activations recomputed in the backward pass.
     GradientCheckpointing,
+    /// The loss, log-probabilities or entropy without all logits at once.
+    FusedLoss,
     /// Number format of weights or computation.
     Precision,
     /// Share of the GPU that the rollout engine takes, 0 to 1.

@@ -13,4 +13,5 @@ pub mod python;
 pub mod random;
 pub mod script;
 pub mod slurm;
+pub mod snapshot;
 pub mod template;

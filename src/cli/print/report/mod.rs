@@ -14,7 +14,8 @@ use super::estimate_view::phase_name;
 use super::measured;
 use super::row::Row;
 use super::run_view::{RunView, run_view, summary};
-use crate::core::diagnose::{Evidence, sanitize};
+use super::snapshot_view;
+use crate::core::diagnose::{Evidence, Incident, sanitize};
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
 use crate::core::recipe::Layer;
@@ -273,7 +274,7 @@ fn detail(
         ),
         gpus: gpus.iter().take(GPUS_LISTED).map(gpu).collect(),
         more_gpus: gpus.len().saturating_sub(GPUS_LISTED),
-        evidence: incident.map(|i| quotes(&i.evidence)).unwrap_or_default(),
+        evidence: incident.map(quotes).unwrap_or_default(),
         changes: changes.map(changed).collect(),
     }
 }
@@ -297,7 +298,8 @@ fn gpu(peak: &GpuPeak) -> Gpu {
     }
 }
 
-fn quotes(evidence: &[Evidence]) -> Vec<Quote> {
+/// Lines that prove it, and what a snapshot of memory shows.
+fn quotes(incident: &Incident) -> Vec<Quote> {
     let quote = |e: &Evidence| Quote {
         place: match e.file.is_empty() {
             true => String::new(),
@@ -305,7 +307,13 @@ fn quotes(evidence: &[Evidence]) -> Vec<Quote> {
         },
         text: sanitize(e.text.as_bytes()).trim().to_owned(),
     };
-    evidence.iter().take(EVIDENCE_MAX).map(quote).collect()
+    let evidence = incident.evidence.iter().take(EVIDENCE_MAX).map(quote);
+    let shown = incident.snapshot.iter().flat_map(snapshot_view::lines);
+    let shown = shown.map(|(name, text)| Quote {
+        place: name.to_owned(),
+        text,
+    });
+    evidence.chain(shown).collect()
 }
 
 fn changed(change: &Change) -> Changed {

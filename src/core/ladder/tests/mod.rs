@@ -1,6 +1,7 @@
 //! The ladder on a small framework of its own: names, rules and rungs are all made up here.
 
 mod bugs;
+mod engine;
 mod predict;
 mod search;
 mod shipped;

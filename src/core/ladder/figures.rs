@@ -1,0 +1,113 @@
+//! Targets that the figures of a message give by themselves, in place of a rung's own steps.
+
+use super::climb::View;
+use super::moves::Aim;
+use crate::core::recipe::{Knob, Role, Value};
+use crate::core::units::GIB;
+
+impl View<'_, '_> {
+    /// Goes at once where the message itself says how far is enough, and nowhere where it says that the rung's most is not.
+    pub(super) fn by_figures(&self, aim: &mut Aim) {
+        let Aim::To {
+            knob,
+            present,
+            target,
+            floor,
+            ceiling,
+            along,
+        } = aim
+        else {
+            return;
+        };
+        let Some(knob) = self.footing.preset.knob(knob) else {
+            return;
+        };
+        let number = |value: &Value| value.number(knob.kind);
+        let (Some(now), Some(then)) = (number(present), number(target)) else {
+            return;
+        };
+        let lowers = then < now;
+        if lowers && let Some(reason) = self.nothing_starts(knob) {
+            *aim = Aim::Nothing { reason };
+            return;
+        }
+        let wanted = match (knob.role, lowers) {
+            (Some(Role::RolloutMemoryFraction), true) => self.startup_share(now),
+            (Some(Role::RolloutMemoryFraction), false) => self.cache_share(now),
+            (Some(Role::ResponseLength), true) => self.shortened(now).filter(|to| to >= floor),
+            (Some(Role::RolloutContext), true) if *along => self.shortened(now),
+            _ => None,
+        };
+        let Some(wanted) = wanted else {
+            return;
+        };
+        if wanted > *ceiling {
+            let reason = format!(
+                "{} of {wanted:.2} would hold one sequence by the message's figures, and {ceiling} is the most",
+                knob.name
+            );
+            *aim = Aim::Nothing { reason };
+            return;
+        }
+        if then < now {
+            *floor = floor.min(wanted);
+        }
+        *target = Value::from_number(knob.kind, wanted);
+    }
+
+    /// Why a smaller share is in vain: what was free is less than the least share.
+    fn nothing_starts(&self, knob: &Knob) -> Option<String> {
+        let (share, least) = (self.failure.share()?, knob.min.unwrap_or(0.0));
+        let in_vain = knob.role == Some(Role::RolloutMemoryFraction) && share < least;
+        in_vain.then(|| {
+            format!(
+                "{} is {least} at least, and by the message's figures less of the GPU was free: somebody else holds it",
+                knob.name
+            )
+        })
+    }
+
+    /// An engine's share that the message itself bounds.
+    fn startup_share(&self, now: f64) -> Option<f64> {
+        self.failure.share().filter(|share| *share < now)
+    }
+
+    /// The share whose cache holds one sequence.
+    fn cache_share(&self, now: f64) -> Option<f64> {
+        let look = self
+            .workshop
+            .look(&self.footing.rungs.iter().collect::<Vec<_>>());
+        let look = look.ok()?;
+        let spec = self.workshop.spec(&look);
+        self.failure.share_for_one(now, self.gpu_bytes(), spec)
+    }
+
+    /// What a GPU has, where the configuration says it; the rest of the memory model need not be known.
+    fn gpu_bytes(&self) -> Option<f64> {
+        let (shaper, memory) = (&self.workshop.shaper, self.footing.preset.memory.as_ref()?);
+        let text = memory.fields.get("gpu_total_gib")?;
+        if shaper
+            .unknown_in(self.shape.recipe(), &[text.as_str()])
+            .is_some()
+        {
+            return None;
+        }
+        let value = shaper.expressions.evaluate(text, self.shape.scope()).ok()?;
+        Some(f64::try_from(value).ok()? * GIB)
+    }
+
+    /// A length less what the cache of an engine is short of for one sequence.
+    fn shortened(&self, now: f64) -> Option<f64> {
+        let cut = self.excess()?;
+        (cut < now).then_some(now - cut)
+    }
+
+    /// Tokens of one sequence that the cache does not hold.
+    fn excess(&self) -> Option<f64> {
+        let cache = self.failure.cache?;
+        let tokens = cache.wanted_tokens.checked_sub(cache.held_tokens?)?;
+        #[expect(clippy::cast_precision_loss, reason = "tokens of one sequence")]
+        let tokens = tokens as f64;
+        (tokens > 0.0).then_some(tokens)
+    }
+}
