@@ -117,6 +117,7 @@ fn advised(args: &Args, project: &Project, groups: &[Group]) -> Result<Incident,
 
 fn advices(project: &Project, file: &PresetFile, incident: &Incident) -> Result<Advices, Failure> {
     let sets = Shelves::sets(&project.library, file)?;
+    let stack = Stack::of(file, &sets);
     let preset = assemble(file.clone(), sets, None)?;
-    Ok(advise(&preset, &Stack::of(file), incident))
+    Ok(advise(&preset, &stack, incident))
 }
