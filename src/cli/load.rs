@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::args::{Backend, Configuration};
 use super::print::Failure;
-use super::{climbing, copied, known, misread, sections, signatures};
+use super::{climbing, copied, known, misread, packages, sections, signatures};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
@@ -164,6 +164,7 @@ pub fn request_in(
     let places = (&project.library, project.folder.as_path());
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
     let inputs = Inputs {
+        installed: packages::of_jobs(&layers, &project.folder),
         ladder: ladder.into(),
         templates: project.library.templates()?.into(),
         originals: originals.into(),
