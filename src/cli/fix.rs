@@ -90,8 +90,8 @@ fn advised(args: &Args, project: &Project, groups: &[Group]) -> Result<Incident,
     let given = args.configuration.preset.as_deref();
     let shelves = Shelves::of(&project.library, given)?;
     let mut logged = Logged::new(&shelves.presets);
-    let signatures = project.signatures()?;
-    let incident = group.diagnose_beside(&signatures, &mut |lines| logged.take(lines))?;
+    let own = project.own_failures()?;
+    let incident = group.diagnose_beside(&own, &mut |lines| logged.take(lines))?;
     let likely = match given {
         Some(name) => Some(Likely {
             presets: shelves.presets.iter().collect(),

@@ -332,6 +332,43 @@ fn the_environment_of_a_presets_jobs_says_which_bugs_they_can_have() {
     }
 }
 
+/// A project's own table is read beside those of the program, by a run as by `diagnose`; a fault in it is told.
+#[test]
+fn a_project_has_tables_of_bugs_of_its_own() {
+    let place = Place::with("preset: verl-grpo\n");
+    let table = "package: vllm
+bugs:
+  - id: our-patch
+    says: our patch keeps the last batch
+    versions: '>=0.8.0, <0.9.0'
+    source: https://example.org/12
+    seen: { class: [gpu_oom], phase: [wake_up] }
+    workaround: use the image of June
+  - id: vllm-wakes-up-at-once
+    says: ours says it otherwise
+    versions: '>=0.8.0, <0.9.0'
+    source: https://example.org/13
+    seen: { class: [gpu_oom], signature: [vllm_cumem_oom] }
+    workaround: wait
+";
+    place.write("job.err", &engine("0.8.2"));
+    place.write("presets/bugs/ours.yaml", table);
+    let told = place.run(&["diagnose", "job.err"]).ends(0);
+    told.says(&[
+        "our-patch (vllm 0.8.2: our patch keeps the last batch; https://example.org/12)",
+        "vllm-wakes-up-at-once (vllm 0.8.2: ours says it otherwise; ",
+    ]);
+    assert!(!told.out.contains("maps the weights"), "{}", told.out);
+    place.write(
+        "presets/bugs/ours.yaml",
+        &table.replace("says: our patch", "say: our patch"),
+    );
+    place
+        .run(&["diagnose", "job.err"])
+        .ends(2)
+        .says(&["presets/bugs/ours.yaml"]);
+}
+
 /// The log says the version, the project's file what else must hold.
 #[test]
 fn no_rung_is_taken_that_cannot_help_against_a_bug_that_is_certain() {

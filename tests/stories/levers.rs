@@ -296,3 +296,29 @@ fn log_probabilities_of_slime_that_do_not_fit_get_a_budget_of_their_own() {
     ]);
     assert!(!plan.out.contains(" max_tokens_per_gpu"), "{}", plan.out);
 }
+
+/// Without a failure no phase is known to be the fatal one, so no rung is left out: what it frees is said.
+#[test]
+fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
+    let place = Place::with(
+        "preset: verl-grpo\ncluster: example-h100\nknobs: { train_batch_size: 256, ppo_mini_batch_size: 256, train_files: a, val_files: b, \
+         model.path: Qwen/Qwen2.5-7B-Instruct, rollout.n: 8, max_response_length: 4096, use_remove_padding: false, \
+         enable_gradient_checkpointing: false }\n",
+    );
+    let plan = place.run(&["plan"]).ends(0);
+    plan.says(&[
+        "gpu_memory_utilization  0.5 -> 0.3",
+        "the fullest phase needs no less, by the memory model: it is taken after a failure in rollout alone",
+    ]);
+    let view = place.run(&["plan", "--json"]).ends(0).json();
+    let rungs = view["rungs"].as_array().unwrap();
+    let frees = |name: &str| {
+        let rung = rungs.iter().find(|r| r["rung"] == name);
+        rung.unwrap_or_else(|| panic!("no {name}"))["frees"].clone()
+    };
+    assert_eq!(frees("halve-batches")["fullest"], true);
+    assert_eq!(frees("smaller-rollout-share")["fullest"], false);
+    let rollout = serde_json::json!(["rollout"]);
+    assert_eq!(frees("smaller-rollout-share")["phases"], rollout);
+    assert_eq!(frees("no-padding")["fullest"], true);
+}

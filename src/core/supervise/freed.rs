@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::ready::Request;
-use crate::core::memory::{Phase, phases};
+use crate::core::memory::{Estimate, Phase};
 use crate::core::recipe::Layer;
 
 /// What a rung frees of the GPU's memory, by the memory model.
@@ -19,25 +19,20 @@ impl Request {
     /// What the last of some rungs frees; `None` where the model does not see what it changes, or the GPU is another.
     #[must_use]
     pub fn freed(&self, rungs: &[Layer]) -> Option<Freed> {
-        let (_, before) = rungs.split_last()?;
-        let (before, after) = (self.spec(before)?, self.spec(rungs)?);
+        let (_, below) = rungs.split_last()?;
+        let (before, after) = (self.spec(below)?, self.spec(rungs)?);
         if before == after || before.gpu_bytes != after.gpu_bytes {
             return None;
         }
-        let profile = self.profile()?;
-        let [before, after] = [before, after].map(|spec| {
-            let all = phases(&spec, profile).into_iter();
-            let needs = all.map(|p| (p.phase, p.terms.iter().map(|t| t.bytes).sum::<f64>()));
-            needs.collect::<Vec<_>>()
-        });
-        let peak = |all: &[(Phase, f64)]| all.iter().map(|(_, need)| *need).fold(0.0, f64::max);
-        let less = before.iter().filter(|(phase, need)| {
-            let then = after.iter().find(|(p, _)| p == phase);
-            then.is_none_or(|(_, then)| then < need)
+        let estimate = |rungs| self.estimate(rungs)?.ok();
+        let (before, after): (Estimate, Estimate) = (estimate(below)?, estimate(rungs)?);
+        let less = before.phases.iter().filter(|p| {
+            let mut then = after.phases.iter().filter(|a| a.phase == p.phase);
+            then.all(|then| then.bytes < p.bytes)
         });
         Some(Freed {
-            fullest: peak(&after) < peak(&before),
-            phases: less.map(|(phase, _)| *phase).collect(),
+            fullest: after.peak_bytes < before.peak_bytes,
+            phases: less.map(|p| p.phase).collect(),
         })
     }
 }
