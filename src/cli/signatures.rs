@@ -47,7 +47,7 @@ pub fn bugs(library: &Library) -> Result<Bugs, Failure> {
     for source in library.own_sources(Shelf::Bugs)? {
         let table: Package = parse_data(&source.path, &source.text)?;
         if let Some(fault) = table.fault() {
-            return Err(Failure::new(2, format!("{}: {fault}", source.path)));
+            return Err(ConfigError::plain(&source.path, fault).into());
         }
         all.push(table);
     }

@@ -365,7 +365,7 @@ bugs:
     );
     place
         .run(&["diagnose", "job.err"])
-        .ends(2)
+        .ends(5)
         .says(&["presets/bugs/ours.yaml"]);
 }
 
