@@ -105,7 +105,7 @@ pub fn empty(folder: &Path) -> Result<Project, Failure> {
 impl Project {
     /// What this project knows of the failures of its own program.
     pub fn own_failures(&self) -> Result<OwnFailures, Failure> {
-        signatures::own(self)
+        signatures::own(&self.document, &self.library)
     }
 }
 

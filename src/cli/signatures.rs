@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use super::load::Project;
 use super::print::Failure;
 use crate::core::config::{ConfigError, Content, Document, Key, Node, parse_data};
 use crate::core::diagnose::{Bugs, OwnFailures, Package, UserSignature};
@@ -14,10 +13,10 @@ const SWITCHES: [&str; 2] = ["fatal", "retryable_unchanged"];
 const LISTS: [&str; 2] = ["helps", "worse"];
 
 /// What a project knows of the failures of its own program.
-pub fn own(project: &Project) -> Result<OwnFailures, Failure> {
+pub fn own(document: &Document, library: &Library) -> Result<OwnFailures, Failure> {
     Ok(OwnFailures {
-        signatures: of(&project.document)?,
-        bugs: bugs(&project.library)?,
+        signatures: of(document)?,
+        bugs: bugs(library)?,
     })
 }
 

@@ -80,9 +80,8 @@ impl Preset {
         version: Option<&str>,
     ) -> Result<Self, Refusal> {
         let version = pick_version(&file, version)?;
-        let (mut knobs, mut absent) = (Vec::new(), BTreeMap::new());
+        let (mut knobs, mut shared, mut absent) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (mut declared, mut derived, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-        let mut shared = Vec::new();
         for set in sets {
             shared.extend(set.ladder);
             declared.extend(set.knobs);
