@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::load;
 use super::logs::{self, Group};
 use super::print::{self, Failure, IncidentView};
-use crate::core::diagnose::{Class, Incident, Tri, UserSignature};
+use crate::core::diagnose::{Class, Incident, OwnFailures, Tri};
 
 /// Arguments of `diagnose`.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ struct View {
 /// Runs `oomctl diagnose`.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let project = load::project(args.config.as_deref())?;
-    let signatures = project.signatures()?;
+    let own = project.own_failures()?;
     let mut groups: Vec<Group> = Vec::new();
     for argument in &args.logs {
         groups.extend(logs::meant(&project.folder, argument)?);
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let mut answers = Vec::new();
     for group in &groups {
-        answers.push(answer(&project.folder, group, &signatures)?);
+        answers.push(answer(&project.folder, group, &own)?);
     }
     let code = answers.iter().map(|(i, _)| code(i)).max().unwrap_or(0);
     if args.json {
@@ -85,9 +85,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn answer(
     project: &Path,
     group: &Group,
-    signatures: &[UserSignature],
+    own: &OwnFailures,
 ) -> Result<(Incident, IncidentView), Failure> {
-    let mut incident = group.diagnose(signatures)?;
+    let mut incident = group.diagnose(own)?;
     let explanation = logs::why(project, group, &mut incident);
     let mut view = view(group, &incident);
     view.explanation = explanation;

@@ -67,7 +67,7 @@ impl Died {
                 .attempt()
                 .map(|a| a.measured.clone())
                 .unwrap_or_default(),
-            incident: group.diagnose(&project.signatures()?)?,
+            incident: group.diagnose(&project.own_failures()?)?,
         })
     }
 

@@ -96,8 +96,8 @@ fn advised(args: &Args, project: &Project, groups: &[Group]) -> Result<Incident,
     let given = args.configuration.preset.as_deref();
     let shelves = Shelves::of(&project.library, given)?;
     let mut logged = Logged::new(&shelves.presets);
-    let signatures = project.signatures()?;
-    let incident = group.diagnose_beside(&signatures, &mut |lines| logged.take(lines))?;
+    let own = project.own_failures()?;
+    let incident = group.diagnose_beside(&own, &mut |lines| logged.take(lines))?;
     let likely = match given {
         Some(name) => Some(Likely {
             presets: shelves.presets.iter().collect(),
@@ -123,6 +123,7 @@ fn advised(args: &Args, project: &Project, groups: &[Group]) -> Result<Incident,
 
 fn advices(project: &Project, file: &PresetFile, incident: &Incident) -> Result<Advices, Failure> {
     let sets = Shelves::sets(&project.library, file)?;
+    let stack = Stack::of(file, &sets);
     let preset = assemble(file.clone(), sets, None)?;
-    Ok(advise(&preset, &Stack::of(file), incident))
+    Ok(advise(&preset, &stack, incident))
 }

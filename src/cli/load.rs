@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::args::{Backend, Configuration};
 use super::print::Failure;
-use super::{climbing, copied, known, misread, sections, signatures};
+use super::{climbing, copied, known, misread, packages, sections, signatures};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
-use crate::core::diagnose::{UserSignature, Versions};
+use crate::core::diagnose::{OwnFailures, Versions};
 use crate::core::memory::Profiles;
 use crate::core::recipe::{
     ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
@@ -103,9 +103,9 @@ pub fn empty(folder: &Path) -> Result<Project, Failure> {
 }
 
 impl Project {
-    /// Messages that only this project's program prints.
-    pub fn signatures(&self) -> Result<Vec<UserSignature>, Failure> {
-        Ok(signatures::of(&self.document)?)
+    /// What this project knows of the failures of its own program.
+    pub fn own_failures(&self) -> Result<OwnFailures, Failure> {
+        signatures::own(&self.document, &self.library)
     }
 }
 
@@ -164,6 +164,7 @@ pub fn request_in(
     let places = (&project.library, project.folder.as_path());
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
     let inputs = Inputs {
+        installed: packages::of_jobs(&layers, &project.folder),
         ladder: ladder.into(),
         templates: project.library.templates()?.into(),
         originals: originals.into(),
@@ -218,6 +219,7 @@ pub(super) fn inputs(
         command: std::env::args().collect(),
         probe: None,
         signatures: signatures::of(doc)?,
+        bugs: signatures::bugs(&project.library)?,
         installed: Versions::default(),
         memory_profile: memory.transpose()?,
         preset: stack.texts.source.into(),

@@ -36,6 +36,7 @@ mod misread;
 mod new_run;
 mod overview;
 mod own;
+mod packages;
 mod pipeline;
 mod plan;
 mod plan_after;

@@ -65,7 +65,7 @@ pub fn decide(
                 }
             };
             group.installed = request.installed();
-            Died::at_first(request, group.diagnose(&project.signatures()?)?)
+            Died::at_first(request, group.diagnose(&project.own_failures()?)?)
         }
     };
     died.decided()

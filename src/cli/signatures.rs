@@ -1,14 +1,24 @@
-//! `signatures:` of a project file: messages that only its own program prints.
+//! What a project knows of failures: `signatures:` of its file, messages that only its own program prints, and its tables of bugs.
 
 use serde_json::{Map, Value};
 
-use crate::core::config::{ConfigError, Content, Document, Key, Node};
-use crate::core::diagnose::UserSignature;
+use super::print::Failure;
+use crate::core::config::{ConfigError, Content, Document, Key, Node, parse_data};
+use crate::core::diagnose::{Bugs, OwnFailures, Package, UserSignature};
 use crate::core::recipe::nearest;
+use crate::io::library::{Library, Shelf};
 
 const TEXTS: [&str; 6] = ["id", "kind", "class", "contains", "pattern", "phase"];
 const SWITCHES: [&str; 2] = ["fatal", "retryable_unchanged"];
 const LISTS: [&str; 2] = ["helps", "worse"];
+
+/// What a project knows of the failures of its own program.
+pub fn own(document: &Document, library: &Library) -> Result<OwnFailures, Failure> {
+    Ok(OwnFailures {
+        signatures: of(document)?,
+        bugs: bugs(library)?,
+    })
+}
 
 /// Reads and checks them; the first fault with its place.
 pub fn of(doc: &Document) -> Result<Vec<UserSignature>, ConfigError> {
@@ -28,6 +38,19 @@ pub fn of(doc: &Document) -> Result<Vec<UserSignature>, ConfigError> {
         all.push(signature);
     }
     Ok(all)
+}
+
+/// The tables of bugs in the project's `presets/bugs`.
+pub fn bugs(library: &Library) -> Result<Bugs, Failure> {
+    let mut all: Vec<Package> = Vec::new();
+    for source in library.own_sources(Shelf::Bugs)? {
+        let table: Package = parse_data(&source.path, &source.text)?;
+        if let Some(fault) = table.fault() {
+            return Err(ConfigError::plain(&source.path, fault).into());
+        }
+        all.push(table);
+    }
+    Ok(Bugs::new(all))
 }
 
 fn one(doc: &Document, node: &Node) -> Result<UserSignature, ConfigError> {

@@ -25,7 +25,8 @@ impl Handle {
             let intent = &run.intent;
             let scanner = || {
                 let scanner = Scanner::new(&intent.progress()).knowing(intent.signatures());
-                scanner.knowing_bugs(bugs, intent.installed())
+                let scanner = scanner.knowing_bugs(bugs, intent.installed());
+                scanner.knowing_own_bugs(&intent.own_bugs())
             };
             let Some(attempt) = run.history.attempt() else {
                 return AttemptLogs::open(&[], &[], scanner(), followers, *group);

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::core::adopt::version::active;
+use crate::core::diagnose::Versions;
+
 /// Packages of an environment that are looked at.
 const MOST: usize = 4_096;
 
@@ -15,6 +18,23 @@ pub fn packages(environment: &Path) -> Vec<(PathBuf, Vec<String>)> {
     folders
         .map(|folder| (folder.clone(), names(&folder)))
         .collect()
+}
+
+/// The versions that the names of its packages tell.
+#[must_use]
+pub fn versions(environment: &Path) -> Versions {
+    let mut versions = Versions::default();
+    for (_, names) in packages(environment) {
+        versions.or(&Versions::installed(&names));
+    }
+    versions
+}
+
+/// Those of the environment that is active here; none where none is.
+#[must_use]
+pub fn active_here() -> Versions {
+    let folder = active(|name| std::env::var(name).ok());
+    folder.map_or_else(Versions::default, |folder| versions(Path::new(&folder)))
 }
 
 fn names(folder: &Path) -> Vec<String> {

@@ -145,6 +145,17 @@ impl Library {
         path.is_file().then_some(path)
     }
 
+    /// What the project itself has on a shelf, by name.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn own_sources(&self, shelf: Shelf) -> Result<Vec<Source>, LibraryError> {
+        let folder = Path::new("presets").join(shelf.folder());
+        let names = self.names(shelf).into_iter();
+        let own = names.filter(|n| self.own(folder.join(format!("{n}.yaml"))).is_some());
+        own.map(|name| self.get(shelf, &name)).collect()
+    }
+
     /// The preset when nothing names one: the first line of `presets/DEFAULT`.
     #[must_use]
     pub fn default_preset(&self) -> &'static str {
@@ -273,6 +284,12 @@ mod tests {
         bugs().packages().iter().flat_map(|p| &p.bugs)
     }
 
+    fn example(bug: &Bug) -> &crate::core::diagnose::Example {
+        bug.example
+            .as_ref()
+            .expect("rows that are shipped have one")
+    }
+
     fn diagnosed(log: &str) -> Incident {
         let mut scanner = Scanner::new(&[]).knowing_bugs(bugs, Versions::default());
         let source = scanner.source("slurm-1.out");
@@ -284,14 +301,14 @@ mod tests {
     #[test]
     fn every_bug_is_named_for_its_version_and_for_no_other() {
         let wrong = |bug: &'static Bug| {
-            let log = |version: &str| bug.example.log.replace("VERSION", version);
+            let log = |version: &str| example(bug).log.replace("VERSION", version);
             let named = |i: &Incident| i.known_bugs.iter().find(|k| k.id == bug.id).cloned();
-            let incident = diagnosed(&log(&bug.example.with));
+            let incident = diagnosed(&log(&example(bug).with));
             let certain = bug.when.is_none() && !bug.ordinary;
             let is_right = named(&incident).is_some_and(|k| {
-                k.certain == certain && k.version.as_deref() == Some(&bug.example.with)
+                k.certain == certain && k.version.as_deref() == Some(&example(bug).with)
             });
-            let other = diagnosed(&log(&bug.example.without));
+            let other = diagnosed(&log(&example(bug).without));
             let right = is_right && other.fatal && named(&other).is_none();
             let Incident {
                 kind, phase, step, ..
@@ -310,7 +327,7 @@ mod tests {
     #[test]
     fn a_version_that_nobody_tells_makes_no_bug_a_fact() {
         for bug in rows() {
-            let lines = bug.example.log.lines().filter(|l| !l.contains("VERSION"));
+            let lines = example(bug).log.lines().filter(|l| !l.contains("VERSION"));
             let log: String = lines.map(|line| format!("{line}\n")).collect();
             let incident = diagnosed(&log);
             let certain = incident.known_bugs.iter().find(|k| k.certain);
@@ -330,8 +347,8 @@ mod tests {
                 "{id}"
             );
             let version = |text: &str| Version::parse(text).unwrap();
-            assert!(bug.versions.matches(&version(&bug.example.with)), "{id}");
-            let mut others = bug.fixed_in.iter().chain([&bug.example.without]);
+            assert!(bug.versions.matches(&version(&example(bug).with)), "{id}");
+            let mut others = bug.fixed_in.iter().chain([&example(bug).without]);
             assert!(others.all(|v| !bug.versions.matches(&version(v))), "{id}");
             for pattern in bug.seen.frame.iter().chain(&bug.seen.text) {
                 assert!(Regex::new(pattern).is_ok(), "{id}: {pattern}");

@@ -113,6 +113,9 @@ def keys_of(preset: dict, knob: dict, version: Version) -> list[str] | None:
 
 def check(name: str, source: dict, everywhere: set[str], folder: pathlib.Path) -> list[str]:
     preset = yaml.safe_load((ROOT / "presets" / f"{name}.yaml").read_text(encoding="utf-8"))
+    # A set whose knobs are spelled is the framework's own.
+    for name_of_set in preset.get("uses", []):
+        preset["knobs"] += yaml.safe_load((ROOT / "presets/sets" / f"{name_of_set}.yaml").read_text(encoding="utf-8"))["knobs"]
     passed = everywhere | set(source.get("others", [])) | set(source.get("between", []))
     also: set[str] = set()
     for package in source.get("with", []):
@@ -134,7 +137,8 @@ def check(name: str, source: dict, everywhere: set[str], folder: pathlib.Path) -
                 faults.append(f"{name}: {source.get('pip', name)} {version} has none of {', '.join(keys)} ({knob['name']})")
     faults += [f"{name}: {key} occurs in no version" for key, seen in anywhere.items() if not seen]
     versions = ", ".join(map(str, source["versions"]))
-    print(f"{name}: {len(preset['knobs'])} knobs, {checked} keys looked for in {versions}, {len(faults)} not found")
+    spelled_knobs = sum(1 for knob in preset["knobs"] if "spelling" in knob)
+    print(f"{name}: {spelled_knobs} knobs, {checked} keys looked for in {versions}, {len(faults)} not found")
     return faults
 
 

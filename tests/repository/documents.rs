@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::source::{files, root};
-use oomctl::core::config::parse_preset;
+use oomctl::core::config::{parse_knob_set, parse_preset};
 use oomctl::core::job::JobState;
 use oomctl::core::recipe::Role;
 use oomctl::core::supervise::{Budget, Cause, Fact, Outcome};
@@ -447,7 +447,17 @@ fn the_page_of_the_stacks_lists_every_preset_and_its_example_works() {
             let text = f.supported.to_string().replace(">=", "");
             text.replace(", <=", " to ")
         });
-        let counts = [preset.knobs.len(), preset.rules.len(), preset.ladder.len()];
+        // Sets whose knobs are spelled are the framework's own.
+        let sets = preset.uses.iter().map(|set| {
+            let path = format!("presets/sets/{set}.yaml");
+            parse_knob_set(&path, &document(&path)).unwrap()
+        });
+        let own = sets.filter(|set| set.knobs.iter().any(|k| k.spelling.is_some()));
+        let (knobs, rules) = own.fold((0, 0), |(knobs, rules), set| {
+            (knobs + set.knobs.len(), rules + set.rules.len())
+        });
+        let (knobs, rules) = (knobs + preset.knobs.len(), rules + preset.rules.len());
+        let counts = [knobs, rules, preset.ladder.len()];
         let counts = counts.map(|n| n.to_string()).join(" | ");
         let row = page
             .lines()

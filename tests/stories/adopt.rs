@@ -63,7 +63,9 @@ fn sets_of(preset: &PresetFile) -> Vec<KnobSetFile> {
 }
 
 fn stacks() -> Vec<Stack> {
-    presets().iter().map(Stack::of).collect()
+    let presets = presets();
+    let stacks = presets.iter().map(|p| Stack::of(p, &sets_of(p)));
+    stacks.collect()
 }
 
 fn launchers() -> Launchers {

@@ -275,6 +275,100 @@ fn the_environment_of_a_script_says_which_bugs_it_can_have() {
     assert!(!other.told().contains("vllm-n-above-1"), "{}", other.told());
 }
 
+/// `conda activate NAME` is below the conda that the script takes over, and is not the environment of the submission.
+#[test]
+fn an_environment_of_conda_is_found_by_its_name() {
+    let mut place = Place::bare();
+    place.set("CONDA_PREFIX", &place.path("base").display().to_string());
+    let package = |folder: &str, version: &str| {
+        format!("{folder}/lib/python3.12/site-packages/vllm-{version}.dist-info/METADATA")
+    };
+    place.write(&package("base", "0.7.3"), "Name: vllm\n");
+    place.write(&package("conda/envs/old", "0.7.3"), "Name: vllm\n");
+    place.write(&package("conda/envs/new", "0.9.1"), "Name: vllm\n");
+    place.write("conda/etc/profile.d/conda.sh", "conda() { :; }\n");
+    place.write("leak.err", LEAK);
+    let named = |activate: &str| {
+        let run = "python3 -m verl.trainer.main_ppo data.train_batch_size=64 actor_rollout_ref.rollout.n=8";
+        let lines = format!("source conda/etc/profile.d/conda.sh\n{activate}\n{run}\n");
+        place.write(
+            "job.slurm",
+            &format!("#!/bin/bash\n#SBATCH --gres=gpu:1\n{lines}"),
+        );
+        let plan = place.run(&["plan", "--after", "leak.err", "job.slurm"]);
+        plan.told().contains("vllm-n-above-1 (vllm 0.7.3: ")
+    };
+    assert!(named("conda activate old"));
+    assert!(!named("conda activate new"));
+    assert!(!named("conda activate gone"));
+    assert!(named("# that of the submission"));
+}
+
+/// A preset's jobs run in the environment that their setup activates, or else in that of the submission; what a module brings is
+/// not known.
+#[test]
+fn the_environment_of_a_presets_jobs_says_which_bugs_they_can_have() {
+    let job = "preset: verl-grpo\nknobs: { train_batch_size: 256, ppo_mini_batch_size: 256, n_gpus_per_node: 4, train_files: a, val_files: b, model.path: m, rollout.n: 8";
+    for (more, active, expected) in [
+        (", setup: [source env/bin/activate] }", false, true),
+        (
+            ", setup: [source env/bin/activate], modules: [python/3.12] }",
+            false,
+            false,
+        ),
+        (" }", true, true),
+        (" }", false, false),
+    ] {
+        let mut place = Place::with(&format!("{job}{more}\n"));
+        let info = "env/lib/python3.12/site-packages/vllm-0.7.3.dist-info/METADATA";
+        place.write(info, "Name: vllm\n");
+        place.write("leak.err", LEAK);
+        if active {
+            place.set("VIRTUAL_ENV", &place.path("env").display().to_string());
+        }
+        let plan = place.run(&["plan", "--after", "leak.err"]).ends(0);
+        let named = plan.out.contains("vllm-n-above-1 (vllm 0.7.3: ");
+        assert_eq!(named, expected, "{more} {active}: {}", plan.told());
+    }
+}
+
+/// A project's own table is read beside those of the program, by a run as by `diagnose`; a fault in it is told.
+#[test]
+fn a_project_has_tables_of_bugs_of_its_own() {
+    let place = Place::with("preset: verl-grpo\n");
+    let table = "package: vllm
+bugs:
+  - id: our-patch
+    says: our patch keeps the last batch
+    versions: '>=0.8.0, <0.9.0'
+    source: https://example.org/12
+    seen: { class: [gpu_oom], phase: [wake_up] }
+    workaround: use the image of June
+  - id: vllm-wakes-up-at-once
+    says: ours says it otherwise
+    versions: '>=0.8.0, <0.9.0'
+    source: https://example.org/13
+    seen: { class: [gpu_oom], signature: [vllm_cumem_oom] }
+    workaround: wait
+";
+    place.write("job.err", &engine("0.8.2"));
+    place.write("presets/bugs/ours.yaml", table);
+    let told = place.run(&["diagnose", "job.err"]).ends(0);
+    told.says(&[
+        "our-patch (vllm 0.8.2: our patch keeps the last batch; https://example.org/12)",
+        "vllm-wakes-up-at-once (vllm 0.8.2: ours says it otherwise; ",
+    ]);
+    assert!(!told.out.contains("maps the weights"), "{}", told.out);
+    place.write(
+        "presets/bugs/ours.yaml",
+        &table.replace("says: our patch", "say: our patch"),
+    );
+    place
+        .run(&["diagnose", "job.err"])
+        .ends(5)
+        .says(&["presets/bugs/ours.yaml"]);
+}
+
 /// The log says the version, the project's file what else must hold.
 #[test]
 fn no_rung_is_taken_that_cannot_help_against_a_bug_that_is_certain() {

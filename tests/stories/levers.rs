@@ -21,18 +21,26 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The presets, each with its own knobs and those of its sets.
-fn presets() -> Vec<(PresetFile, Vec<Knob>)> {
+/// The presets, their ladders with the rungs of their sets; each with its own knobs and those of its sets, and with these.
+fn presets() -> Vec<(PresetFile, Vec<Knob>, Vec<KnobSetFile>)> {
     let parsed = |path: &PathBuf| {
-        let file = parse_preset(&path.display().to_string(), &text(path)).unwrap();
-        let sets = file.uses.iter().flat_map(|set| {
+        let mut file = parse_preset(&path.display().to_string(), &text(path)).unwrap();
+        let sets = file.uses.iter().map(|set| {
             let path = format!("presets/sets/{set}.yaml");
-            parse_knob_set(&path, &text(Path::new(&path)))
-                .unwrap()
-                .knobs
+            parse_knob_set(&path, &text(Path::new(&path))).unwrap()
         });
-        let knobs = file.knobs.clone().into_iter().chain(sets).collect();
-        (file, knobs)
+        let sets: Vec<KnobSetFile> = sets.collect();
+        for rung in file.ladder.iter_mut().filter(|r| r.moves.is_empty()) {
+            let shared = sets.iter().flat_map(|s| &s.ladder);
+            *rung = shared
+                .clone()
+                .find(|s| s.rung == rung.rung)
+                .unwrap()
+                .clone();
+        }
+        let of_sets = sets.iter().flat_map(|s| s.knobs.clone());
+        let knobs = file.knobs.clone().into_iter().chain(of_sets).collect();
+        (file, knobs, sets)
     };
     files_in("presets").iter().map(parsed).collect()
 }
@@ -58,7 +66,7 @@ fn effect(rung: &RungSpec, knobs: &[Knob]) -> Effect {
 #[test]
 fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
     let mut counted = BTreeMap::new();
-    for (preset, knobs) in presets() {
+    for (preset, knobs, _) in presets() {
         let of_the_allocator = |rung: &RungSpec| {
             let when = rung.when.as_deref().unwrap_or_default();
             when.contains("incident.fragmentation")
@@ -76,6 +84,8 @@ fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
         "nemo-rl",
         "axolotl",
         "llama-factory",
+        "verl-ppo",
+        "verl-megatron",
     ] {
         assert!(counted[name] >= 8, "{name}: {}", counted[name]);
     }
@@ -84,7 +94,7 @@ fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
 /// What makes room for others may free nothing; what is a reason to take a rung does.
 #[test]
 fn knobs_that_a_rung_moves_for_gpu_memory_say_in_which_phases_they_act() {
-    for (preset, knobs) in presets() {
+    for (preset, knobs, _) in presets() {
         let mut faults = Vec::new();
         for rung in preset.ladder.iter().filter(|r| answers_gpu_memory(r)) {
             for step in &rung.moves {
@@ -108,18 +118,11 @@ fn knobs_that_a_rung_moves_for_gpu_memory_say_in_which_phases_they_act() {
 
 #[test]
 fn the_phases_of_knobs_are_those_of_incidents() {
-    for (preset, knobs) in presets() {
-        let set = KnobSetFile {
-            set: "all".to_owned(),
-            summary: String::new(),
-            knobs: knobs[preset.knobs.len()..].to_vec(),
-            derived: Vec::new(),
-            rules: Vec::new(),
-        };
+    for (preset, _, sets) in presets() {
         let name = preset.preset.clone();
         let preset = match preset.files.is_empty() {
-            true => assemble(preset, vec![set], None),
-            false => Preset::assemble(preset, vec![set], None),
+            true => assemble(preset, sets, None),
+            false => Preset::assemble(preset, sets, None),
         };
         let preset = preset.unwrap();
         assert!(
@@ -136,7 +139,7 @@ fn the_levers_that_are_documented_are_rungs_of_the_same_mathematics() {
     let page = text(Path::new("docs/stacks.md"));
     let (_, table) = page.split_once("\n## Levers").unwrap();
     let mut seen = 0;
-    for (preset, knobs) in presets() {
+    for (preset, knobs, _) in presets() {
         let start = format!("| `{}` |", preset.preset);
         let Some(row) = table.lines().find(|l| l.starts_with(&start)) else {
             continue;
@@ -292,4 +295,30 @@ fn log_probabilities_of_slime_that_do_not_fit_get_a_budget_of_their_own() {
         "log_probs_max_tokens_per_gpu  null -> 4096",
     ]);
     assert!(!plan.out.contains(" max_tokens_per_gpu"), "{}", plan.out);
+}
+
+/// Without a failure no phase is known to be the fatal one, so no rung is left out: what it frees is said.
+#[test]
+fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
+    let place = Place::with(
+        "preset: verl-grpo\ncluster: example-h100\nknobs: { train_batch_size: 256, ppo_mini_batch_size: 256, train_files: a, val_files: b, \
+         model.path: Qwen/Qwen2.5-7B-Instruct, rollout.n: 8, max_response_length: 4096, use_remove_padding: false, \
+         enable_gradient_checkpointing: false }\n",
+    );
+    let plan = place.run(&["plan"]).ends(0);
+    plan.says(&[
+        "gpu_memory_utilization  0.5 -> 0.3",
+        "the fullest phase needs no less, by the memory model: it is taken after a failure in rollout alone",
+    ]);
+    let view = place.run(&["plan", "--json"]).ends(0).json();
+    let rungs = view["rungs"].as_array().unwrap();
+    let frees = |name: &str| {
+        let rung = rungs.iter().find(|r| r["rung"] == name);
+        rung.unwrap_or_else(|| panic!("no {name}"))["frees"].clone()
+    };
+    assert_eq!(frees("halve-batches")["fullest"], true);
+    assert_eq!(frees("smaller-rollout-share")["fullest"], false);
+    let rollout = serde_json::json!(["rollout"]);
+    assert_eq!(frees("smaller-rollout-share")["phases"], rollout);
+    assert_eq!(frees("no-padding")["fullest"], true);
 }

@@ -155,7 +155,8 @@ fn knob_names() -> Vec<CompletionCandidate> {
 
 fn rungs() -> Vec<CompletionCandidate> {
     let ladder = preset().map_or_else(Vec::new, |p| p.ladder);
-    let help = |title: String| Some(title.into());
+    // Of a rung of a knob set the preset has the name alone.
+    let help = |title: String| (!title.is_empty()).then(|| title.into());
     ladder
         .into_iter()
         .map(|r| CompletionCandidate::new(r.rung).help(help(r.title)))

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::print::Failure;
-use crate::core::diagnose::{Incident, ProgressPattern, Scanner, UserSignature, Versions};
+use crate::core::diagnose::{Incident, OwnFailures, ProgressPattern, Scanner, Versions};
 use crate::core::job::JobStatus;
 use crate::core::supervise::LogEnd;
 use crate::io::library::bugs;
@@ -56,18 +56,19 @@ impl Group {
     }
 
     /// Reads the files and judges them together.
-    pub fn diagnose(&self, signatures: &[UserSignature]) -> Result<Incident, Failure> {
-        self.diagnose_beside(signatures, &mut |_| {})
+    pub fn diagnose(&self, own: &OwnFailures) -> Result<Incident, Failure> {
+        self.diagnose_beside(own, &mut |_| {})
     }
 
     /// The same while somebody else looks at the lines, for what comes through a pipe is read once.
     pub fn diagnose_beside(
         &self,
-        signatures: &[UserSignature],
+        own: &OwnFailures,
         look: &mut dyn FnMut(&[u8]),
     ) -> Result<Incident, Failure> {
-        let scanner = Scanner::new(&self.progress).knowing(signatures);
-        let mut scanner = scanner.knowing_bugs(bugs, self.installed.clone());
+        let scanner = Scanner::new(&self.progress).knowing(&own.signatures);
+        let scanner = scanner.knowing_bugs(bugs, self.installed.clone());
+        let mut scanner = scanner.knowing_own_bugs(&own.bugs);
         let of_a_job = self.attempt.is_some() || self.status.is_some();
         let mut notes = Vec::new();
         let mut bytes = 0;

@@ -7,7 +7,7 @@ use crate::core::adopt::version::{
 use crate::core::diagnose::Versions;
 use crate::core::patch::Adoption;
 use crate::core::recipe::{Framework, PresetFile};
-use crate::io::installed::packages;
+use crate::io::installed::{packages, versions as installed_in};
 use crate::io::window::part;
 
 /// The variable that names folders of packages.
@@ -57,9 +57,7 @@ pub fn packages_of(
         versions.tell(package, &told.number.to_string());
     }
     for environment in environments(&adoption.reading, &read.submission) {
-        for (_, names) in packages(&read.workdir.join(environment)) {
-            versions.or(&Versions::installed(&names));
-        }
+        versions.or(&installed_in(&read.workdir.join(environment)));
     }
     versions
 }

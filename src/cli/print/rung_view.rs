@@ -9,7 +9,7 @@ use super::{DIM, NAME, Paint};
 use crate::core::ladder::{Expectation, Step, costs};
 use crate::core::memory::Phase;
 use crate::core::recipe::Layer;
-use crate::core::supervise::Request;
+use crate::core::supervise::{Freed, Request};
 use crate::core::units::GIB;
 
 /// A rung with what the memory model expects after it.
@@ -24,6 +24,9 @@ pub struct Rung {
     slower_so_far: f64,
     /// After it and those before it; absent where the model cannot be asked.
     pub memory: Option<Memory>,
+    /// What it frees of the GPU's memory; absent where the model does not see that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frees: Option<Freed>,
 }
 
 /// What the memory model expects of one configuration, on the fullest GPU.
@@ -64,6 +67,7 @@ impl Rung {
             slower: None,
             slower_so_far: 0.0,
             memory: Memory::of(request, taken),
+            frees: request.freed(taken),
         }
     }
 
@@ -77,6 +81,9 @@ impl Rung {
         let mut out = step_text(&self.step);
         if let (Some(before), Some(after)) = (before, &self.memory) {
             let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
+        }
+        if let Some(in_vain) = self.frees.as_ref().and_then(in_vain) {
+            let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
         }
         if let Some(slower) = self.slower {
             let mut speed = format!("speed about {:.0} % less", slower * 100.0);
@@ -107,6 +114,22 @@ impl Memory {
                 .fits_probability
                 .map(|p| (p * 100.0).round() / 100.0),
         })
+    }
+}
+
+/// For which failures a rung is passed over, for it frees no memory of the GPU there; none where that is for no phase.
+fn in_vain(frees: &Freed) -> Option<String> {
+    let names: Vec<&str> = frees.phases.iter().map(|p| p.name()).collect();
+    match (frees.fullest, names.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(
+            "frees no GPU memory, by the memory model: after a failure it is passed over"
+                .to_owned(),
+        ),
+        (false, false) => Some(format!(
+            "the fullest phase needs no less, by the memory model: it is taken after a failure in {} alone",
+            names.join(", ")
+        )),
     }
 }
 

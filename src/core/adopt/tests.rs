@@ -20,7 +20,7 @@ fn with(text: &str, look: impl FnOnce(&Own, &Adoption<'_>)) {
         .collect();
     let launchers: Launchers =
         serde_yaml::from_str(include_str!("../../../presets/launchers/known.yaml")).unwrap();
-    let stacks = [Stack::of(&file)];
+    let stacks = [Stack::of(&file, &sets)];
     let submission = Submission {
         script: "a.sh".to_owned(),
         ..Submission::default()

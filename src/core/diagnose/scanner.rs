@@ -66,6 +66,9 @@ pub struct Scanner {
     /// What is known of bugs; asked for only where an attempt died of memory.
     #[serde(skip)]
     bugs: Option<fn() -> &'static Bugs>,
+    /// Bugs of the project's own tables.
+    #[serde(skip)]
+    own_bugs: Bugs,
     /// Versions of packages in the environment of the job.
     #[serde(skip)]
     installed: Versions,
@@ -115,6 +118,7 @@ impl Scanner {
             ours: Ours::default(),
             table: UserTable::default(),
             bugs: None,
+            own_bugs: Bugs::default(),
             installed: Versions::default(),
             found: Found::default(),
             #[cfg(test)]
@@ -134,6 +138,13 @@ impl Scanner {
     #[must_use]
     pub fn knowing_bugs(mut self, bugs: fn() -> &'static Bugs, installed: Versions) -> Self {
         (self.bugs, self.installed) = (Some(bugs), installed);
+        self
+    }
+
+    /// The same with a project's own tables of bugs.
+    #[must_use]
+    pub fn knowing_own_bugs(mut self, own: &Bugs) -> Self {
+        self.own_bugs = own.clone();
         self
     }
 
@@ -246,7 +257,7 @@ impl Scanner {
             events.find(|e| e.offset == root.offset && self.sources[e.source].name == root.file)
         });
         let trace = event.map_or(&[][..], |event| &event.trace);
-        incident.known_bugs = bugs().of(&incident, trace, &versions);
+        incident.known_bugs = bugs().of(&self.own_bugs, &incident, trace, &versions);
         incident
     }
 

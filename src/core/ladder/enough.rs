@@ -8,7 +8,7 @@ use super::incident::Failure;
 use super::predict::FAIR;
 use super::workshop::Look;
 use crate::core::diagnose::{Class, Incident};
-use crate::core::memory::{Phase, PhaseTerms, phases};
+use crate::core::memory::{Phase, PhaseEstimate, estimate};
 use crate::core::recipe::{Effect, Layer, Refusal};
 use crate::core::units::GIB;
 
@@ -65,13 +65,13 @@ impl View<'_> {
         if before == after || after.gpu_bytes > before.gpu_bytes {
             return None;
         }
-        let [before, after] = [before, after].map(|spec| phases(&spec, profile));
-        let need = |all: &[PhaseTerms], asked: &[Phase]| {
+        // As `estimate` tells it: what is likely to be in a batch counts, too.
+        let [before, after] = [before, after].map(|spec| estimate(&spec, profile).phases);
+        let need = |all: &[PhaseEstimate], asked: &[Phase]| {
             let asked = all
                 .iter()
                 .filter(|p| asked.is_empty() || asked.contains(&p.phase));
-            let sums = asked.map(|p| p.terms.iter().map(|t| t.bytes).sum::<f64>());
-            sums.reduce(f64::max)
+            asked.map(|p| p.bytes).reduce(f64::max)
         };
         let falls = |asked: &[Phase]| {
             let (before, after) = (need(&before, asked), need(&after, asked));

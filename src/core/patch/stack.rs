@@ -6,7 +6,9 @@ use super::configs::stem;
 use super::hydra;
 use super::knobs::setting_names;
 use super::walk::{Call, Reached, Reading, SettingsFile, Target};
-use crate::core::recipe::{Effect, Kind, PresetFile, Reader, Recognise, Role, Spelling};
+use crate::core::recipe::{
+    Effect, Kind, KnobSetFile, PresetFile, Reader, Recognise, Role, Spelling,
+};
 
 /// What a value says that tells a stack from others.
 const VALUE: usize = 300;
@@ -77,10 +79,11 @@ impl StackKnob {
 }
 
 impl Stack {
-    /// The stack of a preset.
+    /// The stack of a preset, with the knobs of its sets.
     #[must_use]
-    pub fn of(file: &PresetFile) -> Self {
-        let knobs = file.knobs.iter().map(|knob| {
+    pub fn of(file: &PresetFile, sets: &[KnobSetFile]) -> Self {
+        let shared = sets.iter().flat_map(|set| &set.knobs);
+        let knobs = shared.chain(&file.knobs).map(|knob| {
             let own = knob.spelling.iter().cloned();
             let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
             let styled = file

@@ -184,6 +184,9 @@ pub struct KnobSetFile {
     /// What must hold between knobs.
     #[serde(default)]
     pub rules: Vec<Rule>,
+    /// Rungs that presets put into their ladders by name.
+    #[serde(default)]
+    pub ladder: Vec<RungSpec>,
 }
 
 /// The framework behind a preset.

@@ -6,13 +6,14 @@ use serde::Deserialize;
 
 use super::knob::{Effect, Knob, Role, Scalar};
 
-/// A rung, as declared.
+/// A rung, as declared. In a preset's ladder its name alone stands for a rung of a knob set.
 #[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RungSpec {
     /// Name (`halve-batches`).
     pub rung: String,
     /// What it does, for people.
+    #[serde(default)]
     pub title: String,
     /// Classes of incident that it answers, by their names (`gpu_oom`, `host_oom`).
     #[serde(default = "gpu_memory_classes")]
@@ -29,6 +30,7 @@ pub struct RungSpec {
     #[serde(default)]
     pub effect: Option<Effect>,
     /// The moves, in the order of importance.
+    #[serde(default)]
     pub moves: Vec<Move>,
     /// Roles whose knobs may be lowered further to keep the configuration legal, the last one first; with more GPUs they may
     /// also be raised by as much.
@@ -147,7 +149,18 @@ impl RungSpec {
     pub fn faults(&self) -> impl Iterator<Item = &'static str> {
         let slower = self.slower.filter(|s| !(0.0..1.0).contains(s));
         let moves = self.moves.iter().filter_map(Move::fault);
-        moves.chain(slower.map(|_| "slower is a share, at least 0 and below 1"))
+        let nothing = self.moves.is_empty() || self.title.is_empty();
+        let nothing =
+            nothing.then_some("it lacks moves or a title, and no knob set has a rung of this name");
+        let slower = slower.map(|_| "slower is a share, at least 0 and below 1");
+        moves.chain(slower).chain(nothing)
+    }
+
+    /// The rung of a knob set that its name alone stands for; else itself.
+    pub(super) fn or_of(self, shared: &[Self]) -> Self {
+        let mut same = shared.iter().filter(|rung| rung.rung == self.rung);
+        let same = same.next().filter(|_| self.moves.is_empty());
+        same.cloned().unwrap_or(self)
     }
 }
 

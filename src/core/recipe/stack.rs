@@ -80,9 +80,10 @@ impl Preset {
         version: Option<&str>,
     ) -> Result<Self, Refusal> {
         let version = pick_version(&file, version)?;
-        let (mut knobs, mut absent) = (Vec::new(), BTreeMap::new());
+        let (mut knobs, mut shared, mut absent) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (mut declared, mut derived, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         for set in sets {
+            shared.extend(set.ladder);
             declared.extend(set.knobs);
             derived.extend(set.derived);
             rules.extend(set.rules);
@@ -109,10 +110,12 @@ impl Preset {
         let mut seen = BTreeSet::new();
         derived.retain(|d| seen.insert(d.name.clone()));
         rules.retain(|r| here(r.versions.as_ref()));
-        let mut ladder = file.ladder;
-        for rung in &mut ladder {
+        let ladder = file.ladder.into_iter().map(|rung| {
+            let mut rung = rung.or_of(&shared);
             rung.useless.retain(|u| here(u.versions.as_ref()));
-        }
+            rung
+        });
+        let ladder = ladder.collect();
         let env = expr::environment(version.as_ref());
         let mut preset = Self {
             name: file.preset,

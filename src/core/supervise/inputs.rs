@@ -10,7 +10,7 @@ use super::news::Notices;
 use super::probe::ProbeOf;
 use super::request::{Limits, Supervision};
 use crate::core::adopt::Scripts;
-use crate::core::diagnose::{UserSignature, Versions};
+use crate::core::diagnose::{Bugs, UserSignature, Versions};
 use crate::core::job::JobRef;
 use crate::core::ladder::Policy;
 use crate::core::patch::Original;
@@ -109,6 +109,9 @@ pub struct Inputs {
     /// Messages that only its program prints, and what they mean.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<UserSignature>,
+    /// Bugs of the project's own tables.
+    #[serde(default, skip_serializing_if = "Bugs::is_empty")]
+    pub bugs: Bugs,
     /// Versions of packages that are installed where its jobs run, as far as they could be read.
     #[serde(default, skip_serializing_if = "Versions::is_empty")]
     pub installed: Versions,

@@ -8,7 +8,7 @@ use super::checkpoint::{Listing, Resumption, Shelf};
 use super::news::Notices;
 use super::ready::{Request, Resources};
 use super::request::{Limits, Supervision};
-use crate::core::diagnose::{Incident, Pool, ProgressPattern, UserSignature, Versions};
+use crate::core::diagnose::{Bugs, Incident, Pool, ProgressPattern, UserSignature, Versions};
 use crate::core::ladder::{Decision, Past, settle};
 use crate::core::learn::{Entry, Job, Memory, Rung};
 use crate::core::measure::FigurePattern;
@@ -85,6 +85,11 @@ pub trait Intent {
     /// Messages that only its program prints.
     fn signatures(&self) -> &[UserSignature] {
         &[]
+    }
+
+    /// Bugs of the project's own tables.
+    fn own_bugs(&self) -> Bugs {
+        Bugs::default()
     }
 
     /// Versions of packages that are installed where its jobs run, as far as they could be read.
@@ -235,6 +240,10 @@ impl Intent for Request {
 
     fn signatures(&self) -> &[UserSignature] {
         &self.inputs().signatures
+    }
+
+    fn own_bugs(&self) -> Bugs {
+        self.inputs().bugs.clone()
     }
 
     fn settle(&self, rungs: &[Layer], incident: &mut Incident) {

@@ -6,12 +6,13 @@ use jiff::Timestamp;
 
 use super::place::{Held, Machine};
 use super::{Job, LaunchError, Listener, News, Tried};
-use crate::core::diagnose::{Class, Incident, ProgressPattern, Scanner, SourceId, Versions};
+use crate::core::diagnose::{Class, Incident, ProgressPattern, Scanner, SourceId};
 use crate::core::job::{ExitStatus, JobId, JobState, JobStatus};
 use crate::core::launch::{Attempt, Ended};
 use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
 use crate::io::cards::Cards;
 use crate::io::files::{Access, io_error, make_private_dir, write_atomic};
+use crate::io::installed::active_here;
 use crate::io::library::bugs;
 use crate::io::program::{Ears, Ending, Event, Inbox, Program};
 use crate::io::scheduler::local::process::is_below;
@@ -246,7 +247,7 @@ impl Reader {
             .collect();
         let figures = preset.measures.iter();
         let figures = figures.filter_map(|m| FigurePattern::new(m).ok());
-        let mut scanner = Scanner::new(&progress).knowing_bugs(bugs, Versions::default());
+        let mut scanner = Scanner::new(&progress).knowing_bugs(bugs, active_here());
         let sources = [scanner.source("stdout"), scanner.source("stderr")];
         Self {
             scanner,

@@ -11,7 +11,7 @@ use std::fmt;
 use crate::core::diagnose::Number;
 use crate::core::recipe::PresetFile;
 
-pub use named::{MAX_LOG, environments, in_log, in_scripts, installed};
+pub use named::{MAX_LOG, activated, active, environments, in_log, in_scripts, installed};
 pub use tree::{Tree, files, in_tree, trees};
 
 /// How near what tells a version is to what the job imports, the nearest first.

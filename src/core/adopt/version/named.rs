@@ -20,6 +20,8 @@ const COMMANDS: [&str; 10] = [
     "mamba",
     "micromamba",
 ];
+/// Those of them that activate an environment by its name.
+const CONDAS: [&str; 3] = ["conda", "mamba", "micromamba"];
 /// Bytes of a log that are looked at.
 pub const MAX_LOG: u64 = 256 << 10;
 /// Variables that name the environment which is active, the innermost first.
@@ -98,7 +100,7 @@ pub fn installed(framework: &Framework, names: &[String], folder: &str) -> Vec<T
 pub fn environments(reading: &Reading, submission: &Submission) -> BTreeSet<String> {
     let named = reading.named.iter().map(|n| &reading.sources[n.file].path);
     let paths = named.chain(&reading.wanted);
-    let activated = paths.filter_map(|path| path.strip_suffix(ACTIVATE));
+    let sourced = paths.filter_map(|path| activated(path));
     let words = reading.calls.iter().flat_map(|call| &call.words);
     let texts = words.filter(|w| w.text.place().is_some_and(|p| p.file != COMMAND_LINE));
     let texts: Vec<String> = texts.filter_map(|w| w.text.known()).collect();
@@ -106,15 +108,81 @@ pub fn environments(reading: &Reading, submission: &Submission) -> BTreeSet<Stri
         let (folder, program) = text.rsplit_once("/bin/")?;
         (!program.contains('/') && !text.contains([':', '='])).then_some(folder)
     });
-    let all: BTreeSet<String> = activated.chain(run).map(str::to_owned).collect();
-    if !all.is_empty() {
+    // One that is activated by its name is another than that of conda itself, and, found or not, than the one in which it is submitted.
+    let (any, found) = by_name(reading, submission);
+    let of_conda = |root: &&str| {
+        found
+            .iter()
+            .any(|f| f.starts_with(&format!("{root}/envs/")))
+    };
+    let sourced = sourced.filter(|root| !of_conda(root));
+    let mut all: BTreeSet<String> = sourced.chain(run).map(str::to_owned).collect();
+    all.extend(found);
+    if any || !all.is_empty() {
         return all;
     }
-    let inherited = ACTIVE
+    let inherited = |name: &str| {
+        let value = submission.variables.get(name);
+        value.filter(|_| reading.passed.inherits(name)).cloned()
+    };
+    active(inherited).into_iter().collect()
+}
+
+/// The folder of the environment that a file activates which a script takes over.
+#[must_use]
+pub fn activated(path: &str) -> Option<&str> {
+    path.strip_suffix(ACTIVATE)
+}
+
+/// The folder of the environment that is active by these variables, the innermost first.
+#[must_use]
+pub fn active(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut folders = ACTIVE.iter().filter_map(|name| variable(name));
+    folders.find(|folder| !folder.is_empty())
+}
+
+/// Whether scripts activate an environment of conda by its name or path (`conda activate NAME`), and where that may lie: below what
+/// conda itself is sourced from, or below the conda of the submission.
+///
+/// Source: conda/conda docs/source/user-guide/tasks/manage-environments.rst: `conda activate` takes a name or a path; what has a name
+/// lies in `envs`.
+fn by_name(reading: &Reading, submission: &Submission) -> (bool, Vec<String>) {
+    let named = reading.named.iter().map(|n| &reading.sources[n.file].path);
+    let sourced = named.chain(&reading.wanted).filter_map(|path| {
+        let root = path.strip_suffix("/etc/profile.d/conda.sh");
+        root.or_else(|| path.strip_suffix(ACTIVATE))
+    });
+    let of_submission = ["CONDA_EXE", "CONDA_PREFIX"].iter().filter_map(|name| {
+        let value = submission.variables.get(*name)?;
+        let root = value.strip_suffix("/bin/conda").unwrap_or(value);
+        Some(root.split("/envs/").next().unwrap_or(root))
+    });
+    let roots: BTreeSet<&str> = sourced.chain(of_submission).collect();
+    let (mut any, mut found) = (false, Vec::new());
+    for line in reading
+        .sources
         .iter()
-        .filter(|name| reading.passed.inherits(name))
-        .filter_map(|name| submission.variables.get(*name));
-    inherited.take(1).cloned().collect()
+        .skip(SCRIPT)
+        .flat_map(|s| s.text.lines())
+    {
+        let mut words = line.split_whitespace();
+        let activates =
+            words.next().is_some_and(|w| CONDAS.contains(&w)) && words.next() == Some("activate");
+        let Some(name) = words.next().filter(|_| activates) else {
+            continue;
+        };
+        any = true;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        match name.starts_with('/') || name.starts_with("./") {
+            true => found.push(name.to_owned()),
+            false if name == "base" => found.extend(roots.iter().map(|r| (*r).to_owned())),
+            false if name.chars().all(plain) => {
+                found.extend(roots.iter().map(|root| format!("{root}/envs/{name}")));
+            }
+            false => {}
+        }
+    }
+    (any, found)
 }
 
 /// The version behind a package's name and one of these marks.

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use semver::VersionReq;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::known::{KnownBug, Setting};
 use super::versions::{Telling, Versions};
@@ -12,7 +12,7 @@ use crate::core::diagnose::incident::{Class, Incident};
 const MOST: usize = 3;
 
 /// The bugs of one package: a file of `presets/bugs`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
     /// The package, as it is installed.
@@ -22,11 +22,12 @@ pub struct Package {
 }
 
 /// All tables.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Bugs(Vec<Package>);
 
 /// A failure of memory that is a bug of some versions.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bug {
     /// Name.
@@ -59,12 +60,13 @@ pub struct Bug {
     /// Roles, knobs or rungs that cannot help.
     #[serde(default)]
     pub useless: Vec<String>,
-    /// A log that shows it.
-    pub example: Example,
+    /// A log that shows it; a project's own row may lack one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example: Option<Example>,
 }
 
 /// A log that shows a bug.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
     /// A version that has the bug.
@@ -76,7 +78,7 @@ pub struct Example {
 }
 
 /// What must be seen in an incident. All that is given must be there.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {
     /// One of these classes.
@@ -114,20 +116,39 @@ impl Bugs {
         &self.0
     }
 
-    /// The bugs that an incident may be, those that are certain first. `trace` holds the frames of its traceback, as
-    /// `path/file.py:function`.
+    /// No tables.
     #[must_use]
-    pub fn of(&self, incident: &Incident, trace: &[String], versions: &Versions) -> Vec<KnownBug> {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bugs that an incident may be, those that are certain first; a row of `own` stands for one of the same name.
+    /// `trace` holds the frames of its traceback, as `path/file.py:function`.
+    #[must_use]
+    pub fn of(
+        &self,
+        own: &Self,
+        incident: &Incident,
+        trace: &[String],
+        versions: &Versions,
+    ) -> Vec<KnownBug> {
         if !incident.fatal || incident.class == Class::NotOom {
             return Vec::new();
         }
         let mut known: Vec<KnownBug> = Vec::new();
-        for package in &self.0 {
+        for (shipped, package) in [(false, own), (true, self)]
+            .into_iter()
+            .flat_map(|(shipped, tables)| tables.0.iter().map(move |package| (shipped, package)))
+        {
             let telling = match versions.of(&package.package) {
                 Telling::Nothing if is_in(trace, &package.package) => Telling::Seen,
                 telling => telling,
             };
-            let bugs = package.bugs.iter();
+            let replaced = |bug: &&Bug| {
+                let mut rows = own.0.iter().flat_map(|package| &package.bugs);
+                shipped && rows.any(|row| row.id == bug.id)
+            };
+            let bugs = package.bugs.iter().filter(|bug| !replaced(bug));
             known.extend(
                 bugs.filter_map(|bug| bug.named(&package.package, &telling, incident, trace)),
             );
@@ -135,6 +156,27 @@ impl Bugs {
         known.sort_by_key(|bug| (!bug.certain, bug.version.is_none()));
         known.truncate(MOST);
         known
+    }
+}
+
+impl Package {
+    /// What is wrong with a table: a pattern that is none, a name that stands there twice.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        let patterns = self.bugs.iter().flat_map(|bug| {
+            let texts = bug.seen.frame.iter().chain(&bug.seen.text);
+            texts.map(move |text| (bug, text))
+        });
+        let bad = patterns.filter_map(|(bug, text)| {
+            let error = Regex::new(text).err()?;
+            Some(format!("the pattern of {}: {error}", bug.id))
+        });
+        let twice = self.bugs.iter().enumerate().filter_map(|(at, bug)| {
+            let mut before = self.bugs[..at].iter();
+            let known = before.any(|other| other.id == bug.id);
+            known.then(|| format!("the bug `{}` is there twice", bug.id))
+        });
+        bad.chain(twice).next()
     }
 }
 

@@ -373,9 +373,9 @@ mod outlook {
     fn an_engine_that_wants_a_larger_share_says_nothing_of_the_gpu() {
         let profile = Profile::default();
         let refused = incident(Class::EngineMemory, "kv_cache");
-        let fits = |f: &Forecast| f.fits(&spec(4), &profile).unwrap();
-        let before = fits(&Forecast::new(&spec(32), &profile));
-        assert!((fits(&after(&refused)) - before).abs() < 1e-9);
+        let needs = |f: &Forecast| f.expected(&spec(4), &profile).unwrap().1;
+        let before = needs(&Forecast::new(&spec(32), &profile));
+        assert!((needs(&after(&refused)) / before - 1.0).abs() < 1e-9);
     }
 
     #[test]

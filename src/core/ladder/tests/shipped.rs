@@ -11,10 +11,11 @@ use crate::core::recipe::{
 
 const PRESET: &str = include_str!("../../../../presets/verl-grpo.yaml");
 const PROFILE: &str = include_str!("../../../../presets/memory/verl.yaml");
-const SETS: [&str; 3] = [
+const SETS: [&str; 4] = [
     include_str!("../../../../presets/sets/slurm.yaml"),
     include_str!("../../../../presets/sets/model.yaml"),
     include_str!("../../../../presets/sets/ray.yaml"),
+    include_str!("../../../../presets/sets/verl-rungs.yaml"),
 ];
 
 /// A job of the preset.

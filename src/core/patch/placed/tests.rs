@@ -20,7 +20,7 @@ fn copied(
     let file: PresetFile = serde_yaml::from_str(preset).unwrap();
     let launchers: Launchers =
         serde_yaml::from_str(include_str!("../../../../presets/launchers/known.yaml")).unwrap();
-    let stacks = [Stack::of(&file)];
+    let stacks = [Stack::of(&file, &[])];
     let submission = Submission {
         script: "job.sh".to_owned(),
         ..Submission::default()

@@ -94,6 +94,7 @@ pub(crate) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
         notices: None,
         probe: None,
         signatures: Vec::new(),
+        bugs: crate::core::diagnose::Bugs::default(),
         installed: Versions::default(),
     };
     Request::new(inputs).unwrap()
