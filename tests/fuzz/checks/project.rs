@@ -7,6 +7,7 @@ use oomctl::core::config::{
     ConfigError, Document, MAX_FILE, from_environment, from_flags, merge_ladder, parse_knob_set,
     parse_preset, variable,
 };
+use oomctl::core::diagnose::Bugs;
 use oomctl::core::diagnose::{Scanner, UserSignature};
 use oomctl::core::ladder::{Decision, Policy};
 use oomctl::core::recipe::{
@@ -213,6 +214,7 @@ fn project(framework: &Framework, document: &Document) {
         project: "/w".to_owned(),
         sbatch: Vec::new(),
         signatures: Vec::new(),
+        bugs: Bugs::default(),
         installed: oomctl::core::diagnose::Versions::default(),
         command: Vec::new(),
         notices: None,
