@@ -387,10 +387,9 @@ fn died(attempt: u32, incident: &Incident) -> String {
     for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
         text.push_str(&format!("\n           {}", evidence(line)));
     }
-    for (_, line) in incident.snapshot.iter().flat_map(snapshot_view::lines) {
-        text.push_str(&format!("\n           {}", Paint(DIM, &line)));
-    }
-    for line in course(incident).into_iter().chain(bugs(incident)) {
+    let held = incident.snapshot.iter().flat_map(snapshot_view::lines);
+    let held = held.map(|(_, line)| Paint(DIM, &line).to_string());
+    for line in held.chain(course(incident)).chain(bugs(incident)) {
         text.push_str(&format!("\n           {line}"));
     }
     for line in &incident.last_lines {
