@@ -2,7 +2,7 @@
 
 use oomctl::core::diagnose::Incident;
 use oomctl::core::ladder::{
-    self, Decision, Footing, Outlook, Past, Peak, Tried, ascend, climb, predict,
+    self, ClimbContext, Decision, Outlook, Past, Peak, Tried, ascend, climb, predict,
 };
 use oomctl::core::memory;
 use oomctl::core::recipe::{ClusterFacts, Layer, Refusal, RungSpec};
@@ -85,7 +85,7 @@ impl Policy for Climb {
         };
         let rungs = case.stack.ladder.iter().filter(|r| (self.uses)(r));
         let ladder: Vec<RungSpec> = rungs.cloned().collect();
-        let footing = Footing {
+        let context = ClimbContext {
             preset: &case.stack.preset,
             ladder: &ladder,
             policy: self.policy,
@@ -97,7 +97,7 @@ impl Policy for Climb {
             rungs: &last.rungs,
             attempt: u32::try_from(case.attempts.len()).unwrap_or(u32::MAX),
         };
-        match self.decide(&footing, case) {
+        match self.decide(&context, case) {
             Ok(Decision::Climb { steps, expects, .. }) => {
                 let mut rungs = last.rungs.clone();
                 rungs.extend(steps.into_iter().map(|s| s.layer));
@@ -109,11 +109,11 @@ impl Policy for Climb {
 }
 
 impl Climb {
-    fn decide(&self, footing: &Footing<'_>, case: &View<'_>) -> Result<Decision, Refusal> {
+    fn decide(&self, context: &ClimbContext<'_>, case: &View<'_>) -> Result<Decision, Refusal> {
         let (last, before) = case.attempts.split_last().expect("an attempt has failed");
         let incident = last.incident.as_ref();
         let Some(profile) = case.stack.profile.as_ref().filter(|_| !self.singly) else {
-            return climb(footing, incident);
+            return climb(context, incident);
         };
         let tried = |a: &Attempt| {
             let incident = a.incident.clone()?;
@@ -131,11 +131,11 @@ impl Climb {
             past,
         };
         if self.policy == ladder::Policy::Predict
-            && let Some(decision) = predict(footing, &outlook, incident)?
+            && let Some(decision) = predict(context, &outlook, incident)?
         {
             return Ok(decision);
         }
-        ascend(footing, &outlook, incident)
+        ascend(context, &outlook, incident)
     }
 
     fn peaks(&self, attempt: &Attempt) -> Vec<Peak> {

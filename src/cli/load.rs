@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::args::{Backend, Configuration};
 use super::print::Failure;
-use super::{climbing, copied, known, misread, packages, sections, signatures};
+use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
@@ -239,7 +239,7 @@ fn layers<'a>(
         layers.push(layer(file, kind, preset)?);
     }
     let variables = variables();
-    misread::variables(preset, variables.keys().map(String::as_str));
+    yaml_lint::variables(preset, variables.keys().map(String::as_str));
     let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     layers.push(from_environment(preset, pairs)?);
     layers.push(from_flags(preset, &flags.set, &flags.overrides)?);

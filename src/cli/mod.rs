@@ -32,7 +32,6 @@ mod learned;
 mod load;
 mod logs;
 mod man;
-mod misread;
 mod new_run;
 mod overview;
 mod own;
@@ -43,7 +42,6 @@ mod plan_after;
 mod presets;
 mod print;
 mod probe;
-mod relay;
 #[cfg(test)]
 #[path = "tests/remedies.rs"]
 mod remedies;
@@ -63,6 +61,8 @@ mod sweep_source;
 mod sweeps;
 mod tune;
 mod watch;
+mod watch_chain;
+mod yaml_lint;
 
 use std::path::Path;
 use std::process::ExitCode;

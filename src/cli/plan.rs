@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::args::Configuration;
 use super::plan_after;
 use super::print::{self, Failure, plan_view};
-use super::{learned, load, misread, own};
+use super::{learned, load, own, yaml_lint};
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let (request, start) = learned::request(&args.configuration, "plan")?;
-    misread::tell(&request);
+    yaml_lint::tell(&request);
     let view = plan_view::view(&request, start)?;
     if args.json {
         print::json(&view)?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::args::Configuration;
 use super::print::{self, Failure};
-use super::{learned, misread};
+use super::{learned, yaml_lint};
 use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::core::supervise::Request;
@@ -44,7 +44,7 @@ struct FileView {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (request, start) = learned::request(&args.configuration, "render")?;
     learned::tell(start.as_ref());
-    misread::tell(&request);
+    yaml_lint::tell(&request);
     let files = first(&request)?;
     match &args.to {
         Some(folder) => write(folder, &files)?,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::print::Failure;
 use crate::core::recipe::meant;
 use crate::core::supervise::{History, Inputs, Request, Stacks};
-use crate::drive::{RunFolder, Supervisor, history, steady};
+use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
 use crate::io::files::io_error;
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
@@ -141,5 +141,5 @@ pub fn supervisor(backend: &str, project: &Path) -> Supervisor {
     // Processes of one user differ in their ids, those of hosts in when they began.
     let began = u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(0);
     let seed = began ^ u64::from(std::process::id()).rotate_left(32);
-    Supervisor::new(scheduler(backend, project), steady()).paced(seed)
+    Supervisor::new(scheduler(backend, project), monotonic_clock()).paced(seed)
 }

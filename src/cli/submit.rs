@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use super::args::{Configuration, sbatch_option};
 use super::pipeline::{Flags, Pipeline};
 use super::print::{self, Failure};
-use super::relay::{self, Supervise};
 use super::showing::Showing;
-use super::{checkpoint, learned, load, misread, new_run, own, render, runs, watch};
+use super::watch_chain::{self, Supervise};
+use super::{checkpoint, learned, load, new_run, own, render, runs, watch, yaml_lint};
 use crate::core::supervise::{Limits, Request};
 use crate::drive::{RunFolder, Until};
 
@@ -84,13 +84,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         supervise.check(&request)?;
     }
     checkpoint::tell(&request);
-    misread::tell(&request);
+    yaml_lint::tell(&request);
     let backend = request.inputs().backend.clone();
     let handle = new_run::create(&project.folder, &name, request.clone())?;
     let watched = match args.supervise {
         Some(Supervise::Job | Supervise::Script) => {
             let config = args.configuration.config.as_deref();
-            relay::begin(&request, &folder, config)?
+            watch_chain::begin(&request, &folder, config)?
         }
         _ => None,
     };

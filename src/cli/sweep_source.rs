@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::args::Configuration;
 use super::print::Failure;
-use super::{load, misread};
+use super::{load, yaml_lint};
 use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Value, resolve};
 use crate::core::supervise::Request;
-use crate::core::sweep::{self, Change, Footing, Sweep};
+use crate::core::sweep::{self, Change, ClimbContext, Sweep};
 use crate::io::files::read_text;
 
 /// Largest sweep file that is read, in bytes.
@@ -46,8 +46,8 @@ impl Loaded {
     }
 
     /// What lies below the sweep.
-    pub fn footing(&self) -> Footing<'_> {
-        Footing {
+    pub fn footing(&self) -> ClimbContext<'_> {
+        ClimbContext {
             preset: self.request.preset(),
             recipe: &self.recipe,
             cluster: &self.request.inputs().cluster_facts,
@@ -64,7 +64,7 @@ pub fn load(source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
             let text = read_text(Path::new(file), MOST_BYTES)
                 .map_err(|e| Failure::from(e).with_code(2))?;
             let sweep = sweep::parse(file, &text)?;
-            misread::of(file, &text);
+            yaml_lint::of(file, &text);
             (file.clone(), Some(text), sweep)
         }
         overrides => (

@@ -20,7 +20,7 @@ pub fn expand(
     let jobs = LazyCell::new(|| jobs(project));
     for name in wanted {
         if let Some(record) = SweepRecord::read(project, name)? {
-            names.extend(record.flock.runs.iter().cloned());
+            names.extend(record.sweep_group.runs.iter().cloned());
             sweeps.push(record);
             continue;
         }

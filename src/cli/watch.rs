@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::pipeline::{Flags, Pipeline};
 use super::print::{self, Failure};
 use super::showing::Showing;
-use super::{ended, load, own, relay, runs, sweeps};
+use super::{ended, load, own, runs, sweeps, watch_chain};
 use crate::core::supervise::Stacks;
 use crate::drive::{Silent, Supervisor, Until};
 use crate::io::files::allow_open;
@@ -35,7 +35,7 @@ pub struct Args {
     #[command(flatten)]
     showing: Showing,
     #[command(flatten)]
-    turns: relay::Turns,
+    turns: watch_chain::Turns,
     #[command(flatten)]
     pipeline: Flags,
 }
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     for sweep in &sweeps {
         supervisor.gather(&project.folder, sweep);
     }
-    let patience_s = relay::PATIENCE_S;
+    let patience_s = watch_chain::PATIENCE_S;
     let reached = match args.once {
         true => Until::Settled { patience_s },
         false => Until::Finished,

@@ -1,8 +1,8 @@
 //! Jobs of the user's that waited for an attempt that another one replaced.
 
 use super::handle::Handle;
+use super::monotonic_clock::Clock;
 use super::notice::{Notice, Observer};
-use super::steady::Clock;
 use crate::core::supervise::Event;
 use crate::io::scheduler::Scheduler;
 

@@ -13,7 +13,7 @@ use crate::core::diagnose::Incident;
 use crate::core::job::{JobId, Token};
 use crate::core::measure::Measured;
 use crate::core::supervise::{
-    Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide, lesson,
+    Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide, observation,
 };
 use crate::io::files::{Access, io_error, link, write_atomic};
 use crate::io::fits;
@@ -345,7 +345,8 @@ impl Handle {
 
     /// Writes down what an attempt taught, for later runs of the project.
     fn learn(&self, attempt: u32) -> Result<(), DriveError> {
-        let (Some(path), Some(entry)) = (self.folder.fits(), lesson(&self.run, attempt)) else {
+        let (Some(path), Some(entry)) = (self.folder.fits(), observation(&self.run, attempt))
+        else {
             return Ok(());
         };
         Ok(fits::append(&path, &entry)?)

@@ -65,7 +65,7 @@ impl Handle {
             return Ok(());
         };
         if self.logs.is_none() {
-            self.take_up(attempt, followers, now, observer);
+            self.resume(attempt, followers, now, observer);
         }
         let logs = self.logs(followers);
         let before = logs.last_look().clone();
@@ -108,7 +108,7 @@ impl Handle {
     }
 
     /// Opens the logs, and says where an earlier watch stood: known by now, and no news.
-    fn take_up(
+    fn resume(
         &mut self,
         attempt: u32,
         followers: &mut Followers,
@@ -154,7 +154,7 @@ impl Handle {
     }
 
     /// Writes down where we stand if that is not what was written last: this process goes away.
-    pub(super) fn put_down(
+    pub(super) fn save(
         &mut self,
         followers: &Followers,
         now: Timestamp,

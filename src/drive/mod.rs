@@ -9,25 +9,25 @@
 
 mod arrays;
 mod cancel;
-mod courier;
 mod dependents;
 mod explain;
-mod flock;
 mod folder;
 pub mod gpus;
 mod handle;
 pub mod launch;
 mod logs;
 mod look;
+mod monotonic_clock;
 mod news;
 mod notice;
+mod notifier;
 mod perform;
 mod prepare;
 mod record;
 mod sources;
-mod steady;
 mod steer;
 mod supervisor;
+mod sweep_group;
 mod turn;
 
 use std::path::PathBuf;
@@ -43,10 +43,10 @@ pub use cancel::end_jobs;
 pub use explain::explained;
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
+pub use monotonic_clock::{Clock, monotonic_clock};
 pub use notice::{Notice, Observer, Silent};
 pub use record::{ArrayRecord, SweepRecord};
 pub use sources::{Asker, Sources, Wake};
-pub use steady::{Clock, steady};
 pub use steer::Asked;
 pub use supervisor::Supervisor;
 
@@ -178,7 +178,7 @@ pub fn drive(
     observer: &mut dyn Observer,
 ) -> End {
     let end = turns(supervisor, until, sources, observer);
-    supervisor.put_down(observer);
+    supervisor.save(observer);
     // After a signal there are seconds to live; what was not told is told by whoever takes the runs up.
     if !matches!(
         (end, until),
@@ -190,7 +190,7 @@ pub fn drive(
 }
 
 /// Ends the runs as well as can be in so many seconds, after a signal at which their end was asked for on disk.
-pub fn let_go(
+pub fn cancel_all(
     supervisor: &mut Supervisor,
     signal: i32,
     patience_s: u64,

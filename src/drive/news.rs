@@ -9,14 +9,14 @@ use jiff::Timestamp;
 use super::handle::Handle;
 use super::notice::Observer;
 use super::supervisor::{Supervisor, set_aside};
-use crate::core::supervise::{Fact, Notices, Told, letter, mask, split};
+use crate::core::supervise::{Fact, Notices, Told, mask, notification, split};
 use crate::io::environment::variables;
 
 impl Supervisor {
     /// Gives a notice of what happened since the one before, when it is time for one.
     pub(super) fn tell_news(&mut self, observer: &mut dyn Observer) {
         let now = self.now();
-        if self.courier.is_free(false, observer) && self.courier.pause.is_over(now) {
+        if self.notifier.is_free(false, observer) && self.notifier.pause.is_over(now) {
             self.tell_some(now, observer);
         }
     }
@@ -26,7 +26,7 @@ impl Supervisor {
         let now = self.now();
         // Runs may differ in whom to tell; there are as many rounds as there are such differences.
         for _ in 0..=self.runs.len() {
-            if !self.courier.is_free(true, observer) || !self.tell_some(now, observer) {
+            if !self.notifier.is_free(true, observer) || !self.tell_some(now, observer) {
                 return;
             }
         }
@@ -49,12 +49,12 @@ impl Supervisor {
         if told.is_empty() {
             return false;
         }
-        let Ok(mut document) = serde_json::to_value(letter(&project, told)) else {
+        let Ok(mut document) = serde_json::to_value(notification(&project, told)) else {
             return false;
         };
         mask(&mut document, &secrets());
-        self.courier.pause.told(now, notices.pause_s);
-        self.courier.give(notices, document, project);
+        self.notifier.pause.told(now, notices.pause_s);
+        self.notifier.give(notices, document, project);
         true
     }
 }

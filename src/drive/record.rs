@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::DriveError;
 use super::prepare::new_token;
 use crate::core::job::Token;
-use crate::core::supervise::Flock;
+use crate::core::supervise::SweepGroup;
 use crate::io::files::{Access, check_run_name, make_private_dir, read_text, write_atomic};
 
 /// The format of a sweep's record that this version writes.
@@ -22,7 +22,7 @@ pub struct SweepRecord {
     /// Its name.
     pub sweep: String,
     /// Its runs.
-    pub flock: Flock,
+    pub sweep_group: SweepGroup,
     /// Its job arrays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<ArrayRecord>,
@@ -57,11 +57,11 @@ impl ArrayRecord {
 impl SweepRecord {
     /// The record of a new sweep.
     #[must_use]
-    pub fn new(sweep: &str, flock: Flock, arrays: Vec<ArrayRecord>) -> Self {
+    pub fn new(sweep: &str, sweep_group: SweepGroup, arrays: Vec<ArrayRecord>) -> Self {
         Self {
             schema_version: RECORD_VERSION,
             sweep: sweep.to_owned(),
-            flock,
+            sweep_group,
             arrays,
         }
     }

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::DriveError;
-use super::courier::Courier;
 use super::handle::Handle;
+use super::monotonic_clock::Clock;
 use super::notice::{Notice, Observer};
+use super::notifier::Notifier;
 use super::record::Array;
-use super::steady::Clock;
 use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
-use crate::core::supervise::{Action, Event, Flock, Pace, Phase, Sighting, due, next_due, poll_at};
+use crate::core::supervise::{
+    Action, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
+};
 use crate::io::follow::{Followers, Look, Waiter};
 use crate::io::scheduler::{Found, NoAnswer, Scheduler};
 
@@ -26,11 +28,11 @@ pub struct Supervisor {
     silent: bool,
     /// When it may be asked about the jobs.
     pace: Pace,
-    pub(super) flocks: Vec<Flock>,
+    pub(super) flocks: Vec<SweepGroup>,
     pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
     pub(super) decided: usize,
-    pub(super) courier: Courier,
+    pub(super) notifier: Notifier,
 }
 
 /// A job to be asked about, or a token to be looked for.
@@ -59,7 +61,7 @@ impl Supervisor {
             flocks: Vec::new(),
             arrays: Vec::new(),
             decided: 0,
-            courier: Courier::default(),
+            notifier: Notifier::default(),
         }
     }
 
@@ -94,10 +96,10 @@ impl Supervisor {
     }
 
     /// Writes down where the logs were read to, so that the next process need not read them again.
-    pub(super) fn put_down(&mut self, observer: &mut dyn Observer) {
+    pub(super) fn save(&mut self, observer: &mut dyn Observer) {
         let now = self.now();
         for handle in self.runs.values_mut() {
-            handle.put_down(&self.hands.followers, now, observer);
+            handle.save(&self.hands.followers, now, observer);
         }
     }
 

@@ -8,7 +8,7 @@ mod simulation;
 use super::*;
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::supervise::tests::double::{Double, at};
-use crate::core::supervise::{Fact, Flock, Outcome};
+use crate::core::supervise::{Fact, Outcome, SweepGroup};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::scheduler::ending::Ending;
@@ -313,11 +313,11 @@ fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
     let runs: Vec<String> = names.map(str::to_owned).into();
     let array = ArrayRecord::new("s", runs.clone(), Some(2)).unwrap();
     let token = array.token.clone();
-    let flock = Flock {
+    let sweep_group = SweepGroup {
         runs,
         at_once: None,
     };
-    let record = SweepRecord::new("s", flock, vec![array]);
+    let record = SweepRecord::new("s", sweep_group, vec![array]);
     record.write(project.root.path()).unwrap();
     let read = SweepRecord::read(project.root.path(), "s").unwrap();
     assert_eq!(read.as_ref(), Some(&record));
@@ -1189,7 +1189,7 @@ fn what_an_attempt_taught_is_there_for_later_runs_also_after_a_kill() {
     assert_eq!(known().len(), 1);
     assert!(!known()[0].fitted());
     drop(supervisor);
-    // Killed between the decision and the lesson.
+    // Killed between the decision and the observation.
     fs::remove_file(&path).unwrap();
     let handle = project.open(project.double());
     assert_eq!(known().len(), 1);

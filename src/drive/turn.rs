@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::DriveError;
 use super::handle::Handle;
+use super::monotonic_clock::Clock;
 use super::notice::Observer;
-use super::steady::Clock;
 use super::{dependents, perform, prepare};
 use crate::core::diagnose::{Course, Incident, Progress, of_samples};
 use crate::core::job::JobRef;

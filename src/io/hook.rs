@@ -23,7 +23,7 @@ const ADDRESS_MAX: u64 = 4_096;
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
 /// What is run for one of those to be told.
-struct Errand {
+struct Delivery {
     /// Who, in a word.
     to: &'static str,
     program: PathBuf,
@@ -36,7 +36,7 @@ struct Errand {
 pub fn tell(notices: &Notices, document: &Value, project: &Path) -> Vec<String> {
     let done = errands(notices, document, project)
         .into_iter()
-        .map(|errand| errand.and_then(|errand| go(&errand, project, notices.time_limit_s)));
+        .map(|delivery| delivery.and_then(|delivery| go(&delivery, project, notices.time_limit_s)));
     done.filter_map(Result::err).collect()
 }
 
@@ -44,20 +44,20 @@ pub fn tell(notices: &Notices, document: &Value, project: &Path) -> Vec<String> 
 #[must_use]
 pub fn faults(notices: &Notices, project: &Path) -> Vec<String> {
     let all = errands(notices, &Value::Null, project).into_iter();
-    let runs = |errand: Errand| match access(&errand.program, Access::EXEC_OK) {
-        Ok(()) if errand.program.is_file() => Ok(()),
+    let runs = |delivery: Delivery| match access(&delivery.program, Access::EXEC_OK) {
+        Ok(()) if delivery.program.is_file() => Ok(()),
         _ => Err(format!(
             "notice by {}: {} cannot be run",
-            errand.to,
-            errand.program.display()
+            delivery.to,
+            delivery.program.display()
         )),
     };
-    all.filter_map(|errand| errand.and_then(runs).err())
+    all.filter_map(|delivery| delivery.and_then(runs).err())
         .collect()
 }
 
 /// One for everybody, or why there is none.
-fn errands(notices: &Notices, document: &Value, project: &Path) -> Vec<Result<Errand, String>> {
+fn errands(notices: &Notices, document: &Value, project: &Path) -> Vec<Result<Delivery, String>> {
     let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
     let (title, text) = (text("title"), text("text"));
     let limit_s = notices.time_limit_s;
@@ -75,14 +75,14 @@ fn errands(notices: &Notices, document: &Value, project: &Path) -> Vec<Result<Er
     [command, slack, ntfy, mail].into_iter().flatten().collect()
 }
 
-fn go(errand: &Errand, project: &Path, limit_s: u64) -> Result<(), String> {
-    let failed = |e: std::io::Error| format!("notice by {}: {e}", errand.to);
+fn go(delivery: &Delivery, project: &Path, limit_s: u64) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("notice by {}: {e}", delivery.to);
     let mut input = tempfile::tempfile().map_err(failed)?;
-    input.write_all(errand.input.as_bytes()).map_err(failed)?;
+    input.write_all(delivery.input.as_bytes()).map_err(failed)?;
     input.rewind().map_err(failed)?;
     let call = Call {
-        program: errand.program.clone(),
-        arguments: errand.arguments.clone(),
+        program: delivery.program.clone(),
+        arguments: delivery.arguments.clone(),
         environment: std::env::vars_os().collect(),
         folder: Some(project.to_owned()),
         deadline: Duration::from_secs(limit_s),
@@ -90,17 +90,17 @@ fn go(errand: &Errand, project: &Path, limit_s: u64) -> Result<(), String> {
     let answer = run_with(&call, Stdio::from(input));
     match answer.end {
         End::Exited(0) => Ok(()),
-        _ => Err(format!("notice by {}: {}", errand.to, answer.describe())),
+        _ => Err(format!("notice by {}: {}", delivery.to, answer.describe())),
     }
 }
 
 /// A program of the user's own, found as a shell in the project's folder finds it.
-fn own(first: &str, rest: &[String], document: &Value, project: &Path) -> Result<Errand, String> {
+fn own(first: &str, rest: &[String], document: &Value, project: &Path) -> Result<Delivery, String> {
     let program = match first.contains('/') {
         true => project.join(first),
         false => located(first).ok_or_else(|| format!("notice by command: there is no {first}"))?,
     };
-    Ok(Errand {
+    Ok(Delivery {
         to: "command",
         program,
         arguments: rest.iter().map(OsString::from).collect(),
@@ -108,7 +108,7 @@ fn own(first: &str, rest: &[String], document: &Value, project: &Path) -> Result
     })
 }
 
-fn slack(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<Errand, String> {
+fn slack(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<Delivery, String> {
     // Of Slack's own marks only these three mean anything outside of words.
     let plain = |t: &str| {
         t.replace('&', "&amp;")
@@ -129,7 +129,7 @@ fn slack(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<Err
     )
 }
 
-fn ntfy(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<Errand, String> {
+fn ntfy(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<Delivery, String> {
     curl("ntfy", address, &[("Title", &ascii(title))], text, limit_s)
 }
 
@@ -140,7 +140,7 @@ fn curl(
     headers: &[(&str, &str)],
     body: &str,
     limit_s: u64,
-) -> Result<Errand, String> {
+) -> Result<Delivery, String> {
     let program = located("curl").ok_or_else(|| format!("notice by {to}: there is no curl"))?;
     let url = url(address).map_err(|e| format!("notice by {to}: {e}"))?;
     let mut input = format!("url = {}\n", quoted(&url));
@@ -169,7 +169,7 @@ fn curl(
         "--config",
         "-",
     ];
-    Ok(Errand {
+    Ok(Delivery {
         to,
         program,
         arguments: options
@@ -181,7 +181,7 @@ fn curl(
     })
 }
 
-fn mail(to: &str, title: &str, text: &str) -> Result<Errand, String> {
+fn mail(to: &str, title: &str, text: &str) -> Result<Delivery, String> {
     let known = || {
         SENDMAIL
             .iter()
@@ -195,7 +195,7 @@ fn mail(to: &str, title: &str, text: &str) -> Result<Errand, String> {
          charset=utf-8\n\n{text}\n",
         ascii(title)
     );
-    Ok(Errand {
+    Ok(Delivery {
         to: "mail",
         program,
         arguments: ["-i", "-t"].map(OsString::from).to_vec(),

@@ -7,7 +7,6 @@
     reason = "this is the room that touches files, processes, clock and environment"
 )]
 
-pub mod cards;
 pub mod checkpoints;
 pub mod checkup;
 pub mod claims;
@@ -18,8 +17,9 @@ pub mod finding;
 pub mod fits;
 pub mod follow;
 pub mod gpu;
+pub mod gpu_pool;
+pub mod hf_cache;
 pub mod hook;
-pub mod hub;
 pub mod index;
 pub mod installed;
 pub mod kernel_log;

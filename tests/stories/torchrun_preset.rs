@@ -6,7 +6,7 @@
 )]
 
 use crate::harness::{files, preset, set, shape, templates};
-use oomctl::core::ladder::{Decision, Footing, Policy, climb};
+use oomctl::core::ladder::{ClimbContext, Decision, Policy, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer};
 use oomctl::core::render::RenderedFile;
 
@@ -17,7 +17,7 @@ fn rungs(assignments: &[&str]) -> Vec<String> {
     let mut rungs: Vec<Layer> = Vec::new();
     let mut taken = Vec::new();
     for attempt in 1..30 {
-        let footing = Footing {
+        let footing = ClimbContext {
             preset: &preset,
             ladder: &preset.ladder,
             policy: Policy::default(),

@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use crate::harness::{VERSIONS, files, preset, profile, set, shape, templates};
 use crate::walk::{cluster, incident, verl, walk};
 use oomctl::core::diagnose::{Class, Incident};
-use oomctl::core::ladder::{Decision, Footing, Policy, climb};
+use oomctl::core::ladder::{ClimbContext, Decision, Policy, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
 
@@ -709,7 +709,7 @@ fn reason(assignments: &[&str], facts: &ClusterFacts, incident: &Incident, rung:
         .filter(|r| r.rung == rung)
         .cloned()
         .collect();
-    let footing = Footing {
+    let footing = ClimbContext {
         preset: &preset,
         ladder: &only,
         policy: Policy::default(),

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use oomctl::core::diagnose::{Class, Incident};
-use oomctl::core::ladder::{Decision, Footing, Policy, Step, climb};
+use oomctl::core::ladder::{ClimbContext, Decision, Policy, Step, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer, Preset, Shape};
 use oomctl::core::render::words;
 
@@ -160,7 +160,7 @@ pub fn walk(preset: &Preset, layers: &[Layer], incident: Option<&Incident>) -> V
     let mut rungs: Vec<Layer> = Vec::new();
     let mut stands = vec![stand(preset, layers, &rungs, &cluster, None)];
     for attempt in 1..MOST_RUNGS {
-        let footing = Footing {
+        let footing = ClimbContext {
             preset,
             ladder: &preset.ladder,
             policy: Policy::default(),

@@ -10,9 +10,9 @@ use super::super::print::{self, Failure};
 use super::signalled;
 use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, Patience, Waited, wait_for};
-use crate::io::cards::Cards;
 use crate::io::claims::Claims;
 use crate::io::gpu::GpuError;
+use crate::io::gpu_pool::Cards;
 
 /// Exit code where no GPU that may be used is large enough.
 const NONE: u8 = 20;

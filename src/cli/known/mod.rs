@@ -20,7 +20,7 @@ use crate::core::memory::{
 };
 use crate::core::recipe::{Origin, Problem, Setting, Value};
 use crate::core::supervise::Source;
-use crate::io::hub;
+use crate::io::hf_cache;
 use crate::io::library::{Library, Shelf};
 
 pub use bare::filled;
@@ -85,7 +85,7 @@ impl<'a> Known<'a> {
         Self {
             library,
             workdir,
-            cache: hub::cache(|name| std::env::var_os(name)),
+            cache: hf_cache::cache(|name| std::env::var_os(name)),
             gpus: OnceCell::new(),
         }
     }
@@ -93,7 +93,7 @@ impl<'a> Known<'a> {
     /// The same for a job with these variables: its program looks for models where they say.
     pub fn of_job(mut self, environment: &Value) -> Self {
         if let Value::Map(variables) = environment {
-            self.cache = hub::cache(|name| {
+            self.cache = hf_cache::cache(|name| {
                 let own = variables.get(name).map(OsString::from);
                 own.or_else(|| std::env::var_os(name))
             });
@@ -104,7 +104,7 @@ impl<'a> Known<'a> {
     /// The model of this name: its `config.json` in a folder or in the hub's cache, else the tables; `None` where neither
     /// has it.
     pub fn model(&self, name: &str) -> Result<Option<Model>, Failure> {
-        let Some(file) = hub::find(name, self.workdir, self.cache.as_deref())? else {
+        let Some(file) = hf_cache::find(name, self.workdir, self.cache.as_deref())? else {
             return self.of_tables(name);
         };
         let path = file.path.display().to_string();
@@ -171,7 +171,9 @@ impl<'a> Known<'a> {
     /// Where a model was looked for that is not known.
     pub fn where_looked(&self, name: &str) -> String {
         let cache = match &self.cache {
-            Some(cache) if hub::is_name(name) => format!("it is not in {}, and ", cache.display()),
+            Some(cache) if hf_cache::is_name(name) => {
+                format!("it is not in {}, and ", cache.display())
+            }
             _ => String::new(),
         };
         let folder = self.workdir.join(name);

@@ -13,7 +13,7 @@ use super::report;
 use super::runs;
 use super::showing::Showing;
 use crate::core::units::parse_duration_s;
-use crate::drive::{End, RunFolder, Sources, Supervisor, Until, drive, let_go};
+use crate::drive::{End, RunFolder, Sources, Supervisor, Until, cancel_all, drive};
 use crate::io::files::{Access, FileError, append, write_to};
 pub use place::Ci;
 use place::{logs_of, size_of};
@@ -21,7 +21,7 @@ use place::{logs_of, size_of};
 /// The heading under which help lists all of it.
 const HEADING: &str = "In pipelines";
 /// Seconds to end jobs in, once a signal came. GitHub sends a second signal after 7.5 s, and kills 2.5 s after that.
-const LET_GO_S: u64 = 5;
+const CANCEL_ALL_S: u64 = 5;
 
 /// What pipelines may ask for.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -105,7 +105,7 @@ impl Pipeline<'_> {
                 on_interrupt,
             ) {
                 (End::Detached { signal }, OnInterrupt::Cancel) => {
-                    let_go(supervisor, signal, LET_GO_S, &sources, observer)
+                    cancel_all(supervisor, signal, CANCEL_ALL_S, &sources, observer)
                 }
                 (end, _) => end,
             },

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::super::pipeline::Pipeline;
 use super::super::print::story::Story;
 use super::super::print::{self, Failure};
-use super::super::relay::{self, Supervise};
+use super::super::watch_chain::{self, Supervise};
 use super::super::{ended, interrupt};
 use super::{Args, PATIENCE_S};
 use crate::core::job::JobId;
@@ -39,7 +39,7 @@ pub fn submit_once(
     let handle = supervisor.runs().next().filter(lives);
     match (end, watched.zip(handle)) {
         (_, Some((job, handle))) => {
-            relay::aim(job, handle.history());
+            watch_chain::aim(job, handle.history());
             let how = match args.supervise {
                 Some(Supervise::Script) => "each job takes a turn of the watch at its end, else ",
                 _ => "",

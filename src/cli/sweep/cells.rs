@@ -8,7 +8,7 @@ use super::super::sweep_source::Loaded;
 use super::super::{new_run, render, runs, sweeps};
 use crate::core::learn::Memory;
 use crate::core::render::{RenderedFile, directives, dispatcher};
-use crate::core::supervise::{Flock, Limits, Request};
+use crate::core::supervise::{Limits, Request, SweepGroup};
 use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
 use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 use crate::io::files::{allow_open, runs_open};
@@ -227,7 +227,7 @@ impl Plan {
             let at_once = self.at_once.map(|n| share(n, self.arrays.len()));
             records.push(ArrayRecord::new(&self.name, runs, at_once)?);
         }
-        let flock = Flock {
+        let sweep_group = SweepGroup {
             runs: names,
             // Slurm itself holds the tasks of an array back.
             at_once: self.at_once.filter(|_| records.is_empty()),
@@ -237,7 +237,7 @@ impl Plan {
             let name = request.inputs().run.clone();
             supervisor.add(new_run::create(project, &name, request)?);
         }
-        let record = SweepRecord::new(&self.name, flock, records);
+        let record = SweepRecord::new(&self.name, sweep_group, records);
         record.write(project)?;
         supervisor.gather(project, &record);
         Ok((supervisor, record))

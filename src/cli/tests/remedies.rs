@@ -3,7 +3,7 @@
 use super::own::Shelves;
 use crate::core::adopt::{assemble, template};
 use crate::core::diagnose::{Class, Incident, Remedy, examples, remedies};
-use crate::core::ladder::{Decision, Footing, Policy, Skipped, climb, leads_to};
+use crate::core::ladder::{ClimbContext, Decision, Policy, Skipped, climb, leads_to};
 use crate::core::recipe::{
     ClusterFacts, Kind, Layer, LayerKind, Move, Origin, Preset, Role, RungSpec, Scalar, Value,
 };
@@ -58,7 +58,7 @@ fn decided(
         gpus_per_node: Some(8),
         ..ClusterFacts::default()
     };
-    let footing = Footing {
+    let footing = ClimbContext {
         preset,
         ladder: &preset.ladder,
         policy: Policy::Ladder,

@@ -15,7 +15,7 @@ pub mod version;
 
 use std::collections::BTreeMap;
 
-use crate::core::ladder::{Decision, Footing, Policy, Step, climb};
+use crate::core::ladder::{ClimbContext, Decision, Policy, Step, climb};
 use crate::core::patch::{
     Adoption, Ask, Found, Patch, Refused, Source, Span, StackKnob, State, Way,
 };
@@ -88,7 +88,7 @@ impl Own {
     /// # Errors
     /// The values of the scripts break a rule of the preset.
     pub fn next(&self, rungs: &[Layer]) -> Result<Decision, Refusal> {
-        let footing = Footing {
+        let footing = ClimbContext {
             preset: &self.preset,
             ladder: &self.ladder,
             policy: Policy::Ladder,

@@ -2,7 +2,7 @@
 //!
 //! Rule: bytes in, bounded memory; a log is hostile data.
 //!
-//! The way of a byte: `lines` (pieces to blocks of lines) → `sieve` (most bytes end here) → `pass` →
+//! The way of a byte: `lines` (pieces to blocks of lines) → `prefilter` (most bytes end here) → `pass` →
 //! `prefix` (who printed it) → `progress`, `context` (tracebacks, phase), `signatures` and `exceptions`
 //! (what it means) → `events` (what followed, what was survived, by `progress` and `rising`) and `course` (what memory did over the steps) →
 //! `verdict` (the root, joined with what the scheduler says) → [`Incident`].
@@ -29,6 +29,7 @@ mod own;
 mod particulars;
 mod pass;
 mod phase;
+mod prefilter;
 mod prefix;
 mod progress;
 mod reader;
@@ -36,7 +37,6 @@ mod replicas;
 mod rising;
 mod scanner;
 mod scheduler;
-mod sieve;
 mod signatures;
 mod snapshot;
 mod tail;

@@ -1,17 +1,17 @@
 //! One pass over what a splitter hands out: which lines are read, and what is put off.
 //!
-//! Most places that the sieve finds are announcements of which only the latest counts: a redrawn bar, a
+//! Most places that the prefilter finds are announcements of which only the latest counts: a redrawn bar, a
 //! notice that rollout has begun. They are noted, and looked at when a line is read or the block ends.
 //! What is read, and what is known afterwards, does not depend on how the bytes were cut.
 
 use super::events::Events;
 use super::incident::Progress;
 use super::lines::{Block, Piece, Sink, WINDOW, each_line};
+use super::prefilter::{Bar, Found, Hit, SIEVE, Shown, What};
 use super::prefix::Line;
 use super::progress::{self, Patterns};
 use super::reader::{Reader, SourceText};
 use super::rising;
-use super::sieve::{Bar, Found, Hit, SIEVE, Shown, What};
 use super::signatures::UserTable;
 use super::tenants::Ours;
 
@@ -224,7 +224,7 @@ impl Pass<'_> {
     }
 
     /// Adds the lines in which a project's own signatures and patterns could matter. These have their
-    /// regular expressions only, so this is slower than the sieve.
+    /// regular expressions only, so this is slower than the prefilter.
     fn ask_others(&self, block: &[u8], hits: &mut Vec<Hit>) {
         let known = hits.len();
         if let Some(filter) = self.table.filter() {
@@ -415,7 +415,7 @@ impl Pass<'_> {
     }
 
     fn naive_piece(&mut self, piece: Piece<'_>) {
-        use super::sieve::naive;
+        use super::prefilter::naive;
         let markers = naive::ambient(piece.bytes);
         let seen = Seen {
             read: naive::is_read(piece.bytes)

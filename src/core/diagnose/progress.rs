@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ascii::ascii;
 use super::course::{self, Records};
 use super::incident::Progress;
-use super::sieve::{self, Hit, What};
+use super::prefilter::{self, Hit, What};
 
 /// A line that shows progress: a regular expression with the named group `step` (finished steps) and
 /// optionally `total`.
@@ -72,8 +72,8 @@ impl ProgressPattern {
     pub fn built_in() -> Vec<Self> {
         static BUILT_IN: LazyLock<Vec<ProgressPattern>> = LazyLock::new(|| {
             const BAR: &str = r"\s*\d+%\|[^|]*\|\s*(?P<step>\d+)/(?P<total>\d+) \[";
-            // The order is that of `sieve::bars`, which tells these lines apart without the patterns.
-            let table: [String; sieve::BUILT_IN] = [
+            // The order is that of `prefilter::bars`, which tells these lines apart without the patterns.
+            let table: [String; prefilter::BUILT_IN] = [
                 r"\bstep:(?P<step>\d+) - ".into(),
                 format!(r"Training Progress:{BAR}"),
                 r"\biteration\s+(?P<step>\d+)/\s*(?P<total>\d+) \|".into(),
@@ -128,8 +128,8 @@ pub(super) struct Patterns {
     /// The more trusted ones first.
     pub list: Vec<ProgressPattern>,
     /// Where the built-in ones stand in the list.
-    pub(super) built_in: [usize; sieve::BUILT_IN],
-    /// Those of others, which the sieve does not know.
+    pub(super) built_in: [usize; prefilter::BUILT_IN],
+    /// Those of others, which the prefilter does not know.
     pub(super) others: Vec<usize>,
 }
 

@@ -14,9 +14,9 @@ use super::exceptions;
 use super::frame::{Frame, Shape};
 use super::lines::windows;
 use super::phase::{self, Found};
+use super::prefilter::Held;
 use super::prefix::{Level, Line, Stamp, level_of, rank_in, summary_rank};
 use super::progress::{ProgressPattern, Shown, Track, shown};
-use super::sieve::Held;
 use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
 use super::tenants::Ours;
 

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::climb::Footing;
-use super::gauge::{Gauge, Gauged};
+use super::bounds;
+use super::climb::ClimbContext;
+use super::evaluations::EvaluationCache;
 use super::incident::Failure;
-use super::reach;
-use super::workshop::Workshop;
+use super::model_cache::{ModelCache, ModelledJob};
 use crate::core::diagnose::Class;
 use crate::core::memory::{Phase, Profile, phases};
 use crate::core::recipe::{Shape, UnderTrial, Value, Values};
@@ -18,10 +18,10 @@ const COUNTS: f64 = 0.005;
 
 /// The memory model at one configuration.
 pub(super) struct Acts<'a> {
-    gauge: RefCell<Gauge<'a>>,
+    model_cache: RefCell<ModelCache<'a>>,
     profile: &'a Profile,
     values: Values,
-    present: Rc<Gauged>,
+    present: Rc<ModelledJob>,
     /// Phases of which one must need less; empty for any.
     asked: &'static [Phase],
 }
@@ -29,25 +29,25 @@ pub(super) struct Acts<'a> {
 impl<'a> Acts<'a> {
     /// At `shape`, after a failure; `None` where the model cannot be asked, or memory of the GPU is not what ran out.
     pub fn new(
-        workshop: &Workshop<'a>,
-        footing: &Footing<'_>,
+        evaluations: &EvaluationCache<'a>,
+        context: &ClimbContext<'_>,
         shape: &Shape,
         failure: &Failure,
     ) -> Option<Self> {
-        let profile = workshop
+        let profile = evaluations
             .profile
             .filter(|_| failure.class == Class::GpuOom)?;
-        let tried = reach::tried(footing);
+        let tried = bounds::tried(context);
         let (recipe, scope) = (shape.recipe(), shape.scope());
-        let trial = UnderTrial::new(&workshop.shaper, recipe, scope, &tried);
-        let mut gauge = Gauge::new(workshop.preset(), &trial, profile)?;
+        let trial = UnderTrial::new(&evaluations.shaper, recipe, scope, &tried);
+        let mut model_cache = ModelCache::new(evaluations.preset(), &trial, profile)?;
         let all = tried.iter().map(|knob| (knob.clone(), Value::Null));
         let values = all
             .collect::<Values>()
             .with(|knob| recipe.value(knob).clone());
         Some(Self {
-            present: gauge.job(&values)?,
-            gauge: RefCell::new(gauge),
+            present: model_cache.job(&values)?,
+            model_cache: RefCell::new(model_cache),
             profile,
             values,
             asked: failure.fatal,
@@ -58,11 +58,11 @@ impl<'a> Acts<'a> {
     pub fn frees(&self, knob: &str, to: &Value) -> Option<bool> {
         let mut values = self.values.clone();
         values.set(knob, to.clone());
-        let after = self.gauge.borrow_mut().job(&values)?;
+        let after = self.model_cache.borrow_mut().job(&values)?;
         if after.spec == self.present.spec {
             return None;
         }
-        let needs = |job: &Gauged| {
+        let needs = |job: &ModelledJob| {
             let all = phases(&job.spec, self.profile).into_iter();
             let asked = all.filter(|p| self.asked.is_empty() || self.asked.contains(&p.phase));
             asked

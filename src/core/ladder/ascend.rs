@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use super::climb::{Footing, Policy, climb_in};
+use super::climb::{ClimbContext, Policy, climb_in};
 use super::cost::costs;
 use super::decision::{Decision, Expectation, Skipped, Step};
 use super::enough::Remedy;
-use super::forecast::{Forecast, Peak};
+use super::evaluations::{EvaluationCache, Look};
 use super::host::{HostNeed, Node};
-use super::workshop::{Look, Workshop};
+use super::posterior::{Peak, Posterior};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::{Profile, Spec};
 use crate::core::recipe::{Layer, Refusal};
@@ -68,17 +68,17 @@ pub struct Outlook<'a> {
 /// # Errors
 /// As `climb`.
 pub fn ascend(
-    footing: &Footing<'_>,
+    context: &ClimbContext<'_>,
     outlook: &Outlook<'_>,
     failure: Option<&Incident>,
 ) -> Result<Decision, Refusal> {
-    let view = View::new(footing, outlook);
+    let view = View::new(context, outlook);
     let told = view.told(failure);
-    let Some(forecast) = view.forecast(&told) else {
-        return climb_in(&view.workshop, footing, failure);
+    let Some(posterior) = view.posterior(&told) else {
+        return climb_in(&view.evaluations, context, failure);
     };
     let first = view.first(failure, &told)?;
-    view.ascended(first, &forecast, failure, &told)
+    view.ascended(first, &posterior, failure, &told)
 }
 
 /// An attempt that died, as the memory model sees it.
@@ -105,20 +105,20 @@ pub(super) fn host_factor(told: &[Told<'_>]) -> f64 {
 /// Ladder and memory model together.
 pub(super) struct View<'a> {
     /// What a climb starts from.
-    pub footing: &'a Footing<'a>,
+    pub context: &'a ClimbContext<'a>,
     /// What is known for looking ahead.
     pub outlook: &'a Outlook<'a>,
     /// What makes shapes and files of the preset.
-    pub workshop: Workshop<'a>,
+    pub evaluations: EvaluationCache<'a>,
 }
 
 impl<'a> View<'a> {
     /// Of a climb, with what is known.
-    pub(super) fn new(footing: &'a Footing<'a>, outlook: &'a Outlook<'a>) -> Self {
+    pub(super) fn new(context: &'a ClimbContext<'a>, outlook: &'a Outlook<'a>) -> Self {
         Self {
-            footing,
+            context,
             outlook,
-            workshop: Workshop::new(footing, Some(outlook.profile)),
+            evaluations: EvaluationCache::new(context, Some(outlook.profile)),
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a> View<'a> {
     pub(super) fn ascended(
         &self,
         first: Decision,
-        forecast: &Forecast,
+        posterior: &Posterior,
         failure: Option<&Incident>,
         told: &[Told<'_>],
     ) -> Result<Decision, Refusal> {
@@ -139,16 +139,16 @@ impl<'a> View<'a> {
             return Ok(first);
         };
         let of_host = failure.is_some_and(|f| f.class == Class::HostOom);
-        let whole = of_host && !self.footing.whole_rungs;
+        let whole = of_host && !self.context.whole_rungs;
         if !whole && self.remedy(failure, &steps[0], told) != Remedy::Ample {
-            let enough = self.enough(steps, forecast, failure, told)?;
+            let enough = self.enough(steps, posterior, failure, told)?;
             steps = enough.steps;
             if let Some(p) = enough.probability {
                 let wanted = p.min(self.outlook.risk);
-                steps = self.fewest(steps, wanted, forecast, failure, &mut skipped)?;
+                steps = self.fewest(steps, wanted, posterior, failure, &mut skipped)?;
             }
         }
-        let expects = self.expectation(&steps, forecast);
+        let expects = self.expectation(&steps, posterior);
         Ok(Decision::Climb {
             steps,
             skipped,
@@ -161,7 +161,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// Where it is not legal.
     pub(super) fn look(&self, rungs: &[Layer]) -> Result<Rc<Look>, Refusal> {
-        self.workshop.look(&rungs.iter().collect::<Vec<_>>())
+        self.evaluations.look(&rungs.iter().collect::<Vec<_>>())
     }
 
     pub(super) fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
 
     /// The job that a configuration describes.
     fn spec_of<'l>(&self, look: &'l Look) -> Option<&'l Spec> {
-        self.workshop.spec(look)
+        self.evaluations.spec(look)
     }
 
     /// The attempts so far, the last one included, as the memory model sees them.
@@ -179,8 +179,8 @@ impl<'a> View<'a> {
         let past = &self.outlook.past;
         let before = past.earlier.iter();
         let before = before.map(|t| (t.rungs.as_slice(), &t.incident, t.peaks.as_slice()));
-        let last = failure.map(|i| (self.footing.rungs, i, past.peaks));
-        let node = Node::new(self.footing.preset, self.footing.cluster);
+        let last = failure.map(|i| (self.context.rungs, i, past.peaks));
+        let node = Node::new(self.context.preset, self.context.cluster);
         let told = |(rungs, incident, peaks): (&'a [Layer], &'a Incident, &'a [Peak])| {
             let look = self.look(rungs).ok()?;
             let value = |name: &str| look.shape.recipe().value(name);
@@ -207,16 +207,16 @@ impl<'a> View<'a> {
         told: &[Told<'_>],
         policy: Policy,
     ) -> Result<Decision, Refusal> {
-        let mut ladder = self.footing.ladder.to_vec();
+        let mut ladder = self.context.ladder.to_vec();
         let mut refused = Vec::new();
         loop {
-            let footing = Footing {
+            let context = ClimbContext {
                 ladder: &ladder,
                 rungs,
                 policy,
-                ..*self.footing
+                ..*self.context
             };
-            let mut decision = climb_in(&self.workshop, &footing, failure)?;
+            let mut decision = climb_in(&self.evaluations, &context, failure)?;
             let step = match &decision {
                 Decision::Climb { steps, .. } => steps.first(),
                 Decision::Exhausted { .. } => None,
@@ -238,7 +238,7 @@ impl<'a> View<'a> {
 
     /// Why a rung cannot be taken: what it moves to the host has no room there.
     fn short_of_host(&self, rungs: &[Layer], step: &Step, told: &[Told<'_>]) -> Option<Skipped> {
-        let node = Node::new(self.footing.preset, self.footing.cluster);
+        let node = Node::new(self.context.preset, self.context.cluster);
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
         let (before, _) = self.host(rungs)?;
         let (after, limit) = self.host(&then)?;
@@ -256,7 +256,7 @@ impl<'a> View<'a> {
 
     /// Host memory that a node is expected to need, and what it has, in bytes.
     fn host(&self, rungs: &[Layer]) -> Option<(f64, Option<f64>)> {
-        let node = Node::new(self.footing.preset, self.footing.cluster);
+        let node = Node::new(self.context.preset, self.context.cluster);
         let look = self.look(rungs).ok()?;
         let value = |name: &str| look.shape.recipe().value(name);
         let need = HostNeed::of(self.spec_of(&look)?, node.gpus(value), self.outlook.profile);
@@ -271,40 +271,40 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn with(&self, steps: &[Step]) -> Vec<Layer> {
-        let taken = self.footing.rungs.iter().cloned();
+        let taken = self.context.rungs.iter().cloned();
         taken.chain(steps.iter().map(|s| s.layer.clone())).collect()
     }
 
-    /// The forecast after all attempts so far; `None` where the model cannot be asked.
-    pub(super) fn forecast(&self, told: &[Told<'_>]) -> Option<Forecast> {
+    /// The posterior after all attempts so far; `None` where the model cannot be asked.
+    pub(super) fn posterior(&self, told: &[Told<'_>]) -> Option<Posterior> {
         let profile = self.outlook.profile;
-        let last = told.last().filter(|t| t.rungs == self.footing.rungs);
+        let last = told.last().filter(|t| t.rungs == self.context.rungs);
         let present = match last {
             Some(last) => last.spec.clone(),
-            None => self.spec(self.footing.rungs)?,
+            None => self.spec(self.context.rungs)?,
         };
         present.gpu_bytes?;
-        let mut forecast = Forecast::new(&present, profile);
+        let mut posterior = Posterior::new(&present, profile);
         for attempt in told {
-            forecast.learn(&attempt.spec, attempt.incident, attempt.peaks, profile);
+            posterior.learn(&attempt.spec, attempt.incident, attempt.peaks, profile);
         }
-        Some(forecast.condensed())
+        Some(posterior.resampled())
     }
 
-    pub(super) fn fits(&self, steps: &[Step], forecast: &Forecast) -> Option<f64> {
+    pub(super) fn fits(&self, steps: &[Step], posterior: &Posterior) -> Option<f64> {
         let spec = self.spec(&self.with(steps))?;
-        forecast.fits(&spec, self.outlook.profile)
+        posterior.fits(&spec, self.outlook.profile)
     }
 
-    pub(super) fn expectation(&self, steps: &[Step], forecast: &Forecast) -> Option<Expectation> {
+    pub(super) fn expectation(&self, steps: &[Step], posterior: &Posterior) -> Option<Expectation> {
         let profile = self.outlook.profile;
         let spec = self.spec(&self.with(steps))?;
-        let fits = forecast.fits(&spec, profile)?;
+        let fits = posterior.fits(&spec, profile)?;
         let steps: Vec<&Step> = steps.iter().collect();
-        let costs = costs(self.footing.preset, self.footing.ladder, &steps);
+        let costs = costs(self.context.preset, self.context.ladder, &steps);
         // Nothing is said where a rung does not say it.
         let left = costs.into_iter().map(|cost| Some(1.0 - cost?));
         let left: Option<f64> = left.product();
-        forecast.expectation(&spec, profile, fits, left.map(|left| 1.0 - left))
+        posterior.expectation(&spec, profile, fits, left.map(|left| 1.0 - left))
     }
 }

@@ -2,24 +2,24 @@
 //!
 //! Rule: only a bug that is certain says anything.
 
-use super::climb::Footing;
+use super::climb::ClimbContext;
 use crate::core::diagnose::{Incident, KnownBug};
 use crate::core::recipe::expr::{Scope, holds, names};
 use crate::core::recipe::{Move, Preset, RungSpec, Shaper};
 
 /// Asks the configuration that an attempt had whether it meets what its bugs ask for; those that it does not meet go.
-pub fn settle(footing: &Footing<'_>, incident: &mut Incident) {
+pub fn settle(context: &ClimbContext<'_>, incident: &mut Incident) {
     if incident.known_bugs.iter().all(|bug| bug.when.is_none()) {
         return;
     }
-    let shaper = Shaper::new(footing.preset, footing.cluster, footing.cluster_name);
-    let layers = footing.layers.iter().chain(footing.rungs);
+    let shaper = Shaper::new(context.preset, context.cluster, context.cluster_name);
+    let layers = context.layers.iter().chain(context.rungs);
     let Ok((shape, _)) = shaper.judged(layers) else {
         return;
     };
     let holds = |asked: &str| {
         let unknown = shaper.unknown_in(shape.recipe(), &[asked]);
-        let known = unknown.is_none() && names_are_known(footing.preset, asked, shape.scope());
+        let known = unknown.is_none() && names_are_known(context.preset, asked, shape.scope());
         let told = shaper.expressions.holds(asked, shape.scope()).ok();
         told.filter(|_| known)
     };

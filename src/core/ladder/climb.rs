@@ -6,10 +6,10 @@ use minijinja::Value as Jinja;
 
 use super::acts::Acts;
 use super::bug;
+use super::checkpoint_notes;
 use super::decision::{Change, Decision, Skipped, Step};
+use super::evaluations::{EvaluationCache, Look};
 use super::incident::{self, Failure};
-use super::kept;
-use super::workshop::{Look, Workshop};
 use crate::core::diagnose::Incident;
 use crate::core::recipe::{
     ClusterFacts, Effect, Layer, Preset, Refusal, RungSpec, Shape, expr::Scope, strongest_effect,
@@ -30,7 +30,7 @@ pub enum Policy {
 
 /// What a climb starts from.
 #[derive(Clone, Copy)]
-pub struct Footing<'a> {
+pub struct ClimbContext<'a> {
     /// The preset.
     pub preset: &'a Preset,
     /// The ladder, which a project may have changed.
@@ -59,34 +59,34 @@ pub struct Footing<'a> {
 ///
 /// # Errors
 /// The present configuration is itself not legal.
-pub fn climb(footing: &Footing<'_>, failure: Option<&Incident>) -> Result<Decision, Refusal> {
-    climb_in(&Workshop::new(footing, None), footing, failure)
+pub fn climb(context: &ClimbContext<'_>, failure: Option<&Incident>) -> Result<Decision, Refusal> {
+    climb_in(&EvaluationCache::new(context, None), context, failure)
 }
 
-/// The same in a workshop for the footing's preset.
+/// The same in a evaluations for the context's preset.
 pub(super) fn climb_in(
-    workshop: &Workshop<'_>,
-    footing: &Footing<'_>,
+    evaluations: &EvaluationCache<'_>,
+    context: &ClimbContext<'_>,
     failure: Option<&Incident>,
 ) -> Result<Decision, Refusal> {
-    let look = workshop.look(&footing.rungs.iter().collect::<Vec<_>>())?;
+    let look = evaluations.look(&context.rungs.iter().collect::<Vec<_>>())?;
     // That they can be rendered is asked for even where no rung is tried.
-    workshop.files(&look)?;
+    evaluations.files(&look)?;
     let failure = &Failure::of(failure);
-    let scope = scope(footing, &look.shape, failure);
-    let acts = Acts::new(workshop, footing, &look.shape, failure);
-    let (remedies, preset) = (&failure.remedies, footing.preset);
-    let (rungs, mut skipped) = match footing.whole_rungs {
-        true => (footing.ladder.iter().collect(), Vec::new()),
+    let scope = scope(context, &look.shape, failure);
+    let acts = Acts::new(evaluations, context, &look.shape, failure);
+    let (remedies, preset) = (&failure.remedies, context.preset);
+    let (rungs, mut skipped) = match context.whole_rungs {
+        true => (context.ladder.iter().collect(), Vec::new()),
         false => (
-            remedies.order(preset, footing.ladder),
-            remedies.without_rung(preset, footing.ladder),
+            remedies.order(preset, context.ladder),
+            remedies.without_rung(preset, context.ladder),
         ),
     };
-    for rung in bug::first(footing.preset, rungs, &failure.bugs) {
+    for rung in bug::first(context.preset, rungs, &failure.bugs) {
         let seen = View {
-            footing,
-            workshop,
+            context,
+            evaluations,
             shape: &look.shape,
             scope: &scope,
             failure,
@@ -116,16 +116,16 @@ pub(super) fn climb_in(
 
 /// What one rung gives from `shape`, or why it is not taken. Nothing is rendered.
 pub(super) fn lap(
-    workshop: &Workshop<'_>,
-    footing: &Footing<'_>,
+    evaluations: &EvaluationCache<'_>,
+    context: &ClimbContext<'_>,
     shape: &Shape,
     failure: &Failure,
     rung: &RungSpec,
 ) -> Result<(Step, Shape), String> {
-    let scope = scope(footing, shape, failure);
+    let scope = scope(context, shape, failure);
     let seen = View {
-        footing,
-        workshop,
+        context,
+        evaluations,
         shape,
         scope: &scope,
         failure,
@@ -136,24 +136,24 @@ pub(super) fn lap(
         return Err(why);
     }
     let (layer, notes) = seen.take()?;
-    let next = workshop.shape(&seen.with(&layer));
+    let next = evaluations.shape(&seen.with(&layer));
     let next = next.map_err(|e| e.to_string())?;
     Ok((seen.step(layer, notes, &next)?, next))
 }
 
 /// Names for the expressions of a ladder.
-fn scope(footing: &Footing<'_>, shape: &Shape, failure: &Failure) -> Scope {
+fn scope(context: &ClimbContext<'_>, shape: &Shape, failure: &Failure) -> Scope {
     let mut scope = failure.within(shape.scope());
-    scope.set("attempt", Jinja::from(footing.attempt));
+    scope.set("attempt", Jinja::from(context.attempt));
     scope
 }
 
 /// One rung, seen from the present configuration.
 pub(super) struct View<'a, 'p> {
     /// What the climb starts from.
-    pub footing: &'a Footing<'a>,
+    pub context: &'a ClimbContext<'a>,
     /// What makes shapes and files.
-    pub workshop: &'a Workshop<'p>,
+    pub evaluations: &'a EvaluationCache<'p>,
     /// The present configuration.
     pub shape: &'a Shape,
     /// Names for the expressions of the rung.
@@ -173,21 +173,21 @@ impl View<'_, '_> {
         if !incident::answers(rung, failure.class) {
             return Some("answers another kind of failure".to_owned());
         }
-        let (shaper, recipe) = (&self.workshop.shaper, self.shape.recipe());
+        let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
         incident::objection_anyway(shaper, recipe, self.scope, rung, failure)
     }
 
     /// The rungs with one more.
     fn with<'l>(&'l self, layer: &'l Layer) -> Vec<&'l Layer> {
-        self.footing.rungs.iter().chain([layer]).collect()
+        self.context.rungs.iter().chain([layer]).collect()
     }
 
     /// Takes the rung, where it renders to other files than what it is climbed from.
     fn climb(&self, from: &Look) -> Result<Step, String> {
         let (layer, notes) = self.take()?;
-        let next = self.workshop.look(&self.with(&layer));
+        let next = self.evaluations.look(&self.with(&layer));
         let next = next.map_err(|e| e.to_string())?;
-        let files = |look| self.workshop.files(look).map_err(|e| e.to_string());
+        let files = |look| self.evaluations.files(look).map_err(|e| e.to_string());
         if files(&next)? == files(from)? {
             return Err("changes nothing in the rendered files".to_owned());
         }
@@ -200,14 +200,14 @@ impl View<'_, '_> {
         let whole = notes.is_empty() || self.rung.effect.is_none();
         let declared = self.rung.effect.filter(|_| whole);
         let changes = self.changes(&layer, declared);
-        if let Some(why) = self.failure.remedies.worse(self.footing.preset, &changes) {
+        if let Some(why) = self.failure.remedies.worse(self.context.preset, &changes) {
             return Err(why);
         }
         let effect = self.effect(&layer, declared);
-        if self.footing.policy == Policy::SameMath && effect == Effect::ChangesTraining {
+        if self.context.policy == Policy::SameMath && effect == Effect::ChangesTraining {
             return Err("changes training, which the policy same-math forbids".to_owned());
         }
-        let env = self.footing.preset.env();
+        let env = self.context.preset.env();
         // A remark about something that is not known is none.
         let known = |note: &&String| {
             let template = env.template_from_str(note).ok();
@@ -215,15 +215,15 @@ impl View<'_, '_> {
             let names = names.unwrap_or_default();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let recipe = next.recipe();
-            self.workshop.shaper.unknown_in(recipe, &names).is_none()
+            self.evaluations.shaper.unknown_in(recipe, &names).is_none()
         };
         let of_rung = self.rung.notes.iter().filter(|_| whole);
         for note in of_rung.filter(known) {
             let text = env.render_str(note, next.scope().context());
             notes.extend(text.ok().filter(|t| !t.trim().is_empty()));
         }
-        let (shaper, reshards) = (&self.workshop.shaper, self.rung.reshards);
-        notes.extend(kept::notes(shaper, reshards, &changes, next));
+        let (shaper, reshards) = (&self.evaluations.shaper, self.rung.reshards);
+        notes.extend(checkpoint_notes::notes(shaper, reshards, &changes, next));
         Ok(Step {
             rung: self.rung.rung.clone(),
             title: self.rung.title.clone(),
@@ -237,7 +237,7 @@ impl View<'_, '_> {
 
     /// Changes in the order of the preset's knobs.
     fn changes(&self, layer: &Layer, declared: Option<Effect>) -> Vec<Change> {
-        let knobs = self.footing.preset.knobs.iter();
+        let knobs = self.context.preset.knobs.iter();
         knobs
             .filter_map(|k| {
                 let setting = layer.settings.get(&k.name)?;
@@ -255,7 +255,7 @@ impl View<'_, '_> {
         if let Some(effect) = declared {
             return effect;
         }
-        let knobs = self.footing.preset.knobs.iter();
+        let knobs = self.context.preset.knobs.iter();
         strongest_effect(knobs.filter(|k| layer.settings.contains_key(&k.name)))
     }
 }

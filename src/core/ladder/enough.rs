@@ -3,10 +3,10 @@
 use super::ascend::{Told, View};
 use super::climb::Policy;
 use super::decision::{Decision, Skipped, Step};
-use super::forecast::Forecast;
+use super::evaluations::Look;
 use super::incident::Failure;
+use super::posterior::Posterior;
 use super::predict::FAIR;
-use super::workshop::Look;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::{Phase, PhaseEstimate, estimate};
 use crate::core::recipe::{Effect, Layer, Refusal};
@@ -95,7 +95,7 @@ impl View<'_> {
 
     /// Whether the failure names what a step does as its remedy.
     fn named(&self, failure: &Failure, step: &Step) -> bool {
-        let preset = self.footing.preset;
+        let preset = self.context.preset;
         failure.remedies.name(preset, &step.changes)
     }
 
@@ -106,10 +106,10 @@ impl View<'_> {
         step: &Step,
         told: &[Told<'_>],
     ) -> Remedy {
-        let rungs = self.footing.rungs;
+        let rungs = self.context.rungs;
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
         let failure = Failure::of(failure);
-        match self.named(&failure, step) && !self.footing.whole_rungs {
+        match self.named(&failure, step) && !self.context.whole_rungs {
             false => Remedy::None,
             true if self.spec(rungs) != self.spec(&then) => Remedy::Seen,
             true if failure.spare.is_some_and(|spare| spare < AMPLE) => Remedy::Thin,
@@ -125,26 +125,26 @@ impl View<'_> {
     pub(super) fn enough(
         &self,
         first: Vec<Step>,
-        forecast: &Forecast,
+        posterior: &Posterior,
         failure: Option<&Incident>,
         told: &[Told<'_>],
     ) -> Result<Enough, Refusal> {
         // What the failure names is not made another experiment of.
         let policy = match self.remedy(failure, &first[0], told) {
-            Remedy::None => self.footing.policy,
+            Remedy::None => self.context.policy,
             _ => Policy::SameMath,
         };
         let mut steps = first;
         let mut best = (0.0, steps.len());
         while steps.len() <= MOST_RUNGS {
-            let fits = self.fits(&steps, forecast).unwrap_or(0.0);
+            let fits = self.fits(&steps, posterior).unwrap_or(0.0);
             if fits > best.0 {
                 best = (fits, steps.len());
             }
             if fits >= self.outlook.risk {
                 break;
             }
-            let next = failure.and_then(|failure| self.foreseen(failure, &steps, forecast));
+            let next = failure.and_then(|failure| self.foreseen(failure, &steps, posterior));
             let next = next.as_ref().or(failure);
             match self.next_or_any(&self.with(&steps), next, told, policy)? {
                 Decision::Climb { steps: more, .. } => steps.extend(more),
@@ -166,9 +166,9 @@ impl View<'_> {
         failure: Option<&Incident>,
         told: &[Told<'_>],
     ) -> Result<Decision, Refusal> {
-        let footing = self.footing;
-        let mut first = self.next_or_any(footing.rungs, failure, told, footing.policy)?;
-        let of_host = failure.is_some_and(|f| f.class == Class::HostOom) && !footing.whole_rungs;
+        let context = self.context;
+        let mut first = self.next_or_any(context.rungs, failure, told, context.policy)?;
+        let of_host = failure.is_some_and(|f| f.class == Class::HostOom) && !context.whole_rungs;
         let Decision::Climb { steps, .. } = &mut first else {
             return Ok(first);
         };
@@ -199,7 +199,7 @@ impl View<'_> {
         let elsewhere = failure.is_some_and(|f| {
             f.class == Class::GpuOom && Failure::of(Some(f)).fatal != [Phase::Load]
         });
-        if !elsewhere || self.footing.whole_rungs || matches!(first, Decision::Climb { .. }) {
+        if !elsewhere || self.context.whole_rungs || matches!(first, Decision::Climb { .. }) {
             return Ok(first);
         }
         let anywhere = Incident::bare("cuda_oom", Class::GpuOom);
@@ -214,13 +214,13 @@ impl View<'_> {
         &self,
         failure: &Incident,
         steps: &[Step],
-        forecast: &Forecast,
+        posterior: &Posterior,
     ) -> Option<Incident> {
         let spec = self.spec(&self.with(steps))?;
-        let (phase, bytes) = forecast.expected(&spec, self.outlook.profile)?;
+        let (phase, bytes) = posterior.expected(&spec, self.outlook.profile)?;
         let of_gpu = matches!(failure.class, Class::GpuOom | Class::EngineMemory);
         let (phase, expected) =
-            match bytes <= spec.gpu_bytes? && forecast.engine.fits(&spec) < self.outlook.risk {
+            match bytes <= spec.gpu_bytes? && posterior.engine.fits(&spec) < self.outlook.risk {
                 true => (
                     "kv_cache".to_owned(),
                     Incident::bare("vllm_kv_cache", Class::EngineMemory),
@@ -236,13 +236,13 @@ impl View<'_> {
         &self,
         mut steps: Vec<Step>,
         probability: f64,
-        forecast: &Forecast,
+        posterior: &Posterior,
         failure: Option<&Incident>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<Step>, Refusal> {
         let of_failure = Failure::of(failure);
         let named = |at: &usize| self.named(&of_failure, &steps[*at]);
-        let free = |at: &usize| !named(at) && !self.footing.whole_rungs;
+        let free = |at: &usize| !named(at) && !self.context.whole_rungs;
         let mut order: Vec<usize> = (0..steps.len()).filter(free).collect();
         order.sort_by_key(|at| steps[*at].effect != Effect::ChangesTraining);
         let mut left_out: Vec<usize> = Vec::new();
@@ -256,7 +256,7 @@ impl View<'_> {
             if after.is_empty() || !self.differ(&before, &after, &steps[at]) {
                 continue;
             }
-            let fits = self.fits(&after, forecast);
+            let fits = self.fits(&after, posterior);
             if let Some(fits) = fits.filter(|fits| *fits >= probability) {
                 let without =
                     format!("without it the next attempt fits with probability {fits:.2}");

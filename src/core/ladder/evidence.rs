@@ -1,9 +1,9 @@
 //! What one attempt tells of the hidden factors of a job: where it died, what passed before, and what the
 //! message says.
 
-use super::forecast::Peak;
-use super::guess::Guess;
 use super::need::Need;
+use super::particle::Particle;
+use super::posterior::Peak;
 use super::request::{Request, bytes, for_embeddings};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::logistic::{bell, curve};
@@ -14,7 +14,7 @@ use crate::core::units::GIB;
 const DOUBT: f64 = 0.5 * GIB;
 /// Likelihood that is left where the formulas of a phase do not hold.
 const MISFIT: f64 = 0.02;
-/// Probability of something that no formula has, where what a guess has does not explain the failure.
+/// Probability of something that no formula has, where what a particle has does not explain the failure.
 const UNKNOWN: f64 = 0.01;
 /// Share of a GPU that what ran out of memory needs beyond the least that is known of it, in the mean.
 const BEYOND: f64 = 0.03;
@@ -112,9 +112,13 @@ impl Evidence {
         }
     }
 
-    /// The guess as it is, and with micro batches that are as full as a request for logits says; each with something on
+    /// The particle as it is, and with micro batches that are as full as a request for logits says; each with something on
     /// top where the job would have fitted.
-    pub fn ways(&self, guess: &Guess, full: impl Fn(&Guess) -> f64) -> impl Iterator<Item = Guess> {
+    pub fn ways(
+        &self,
+        particle: &Particle,
+        full: impl Fn(&Particle) -> f64,
+    ) -> impl Iterator<Item = Particle> {
         let need = self.fatal.first().filter(|_| self.told);
         let ways = match (need, self.request.as_ref()) {
             (
@@ -122,83 +126,84 @@ impl Evidence {
                     mixed: Some(mixed), ..
                 }),
                 Some(request),
-            ) => request.ways(guess, *mixed, full),
-            _ => [Some(*guess), None, None],
+            ) => request.ways(particle, *mixed, full),
+            _ => [Some(*particle), None, None],
         };
         ways.into_iter().flatten().map(|way| self.enough(way))
     }
 
-    /// How well a guess explains it, as a likelihood.
-    pub fn explained(&self, guess: &Guess) -> f64 {
+    /// How well a particle explains it, as a likelihood.
+    pub fn explained(&self, particle: &Particle) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {
-            let need = need.bytes(guess);
+            let need = need.bytes(particle);
             let seen = seen.map_or(1.0, |seen| bell((need - seen) / DOUBT));
             mixed(seen * curve((self.most - need) / DOUBT))
         });
         let whole = || {
-            self.died(guess)
+            self.died(particle)
                 .map(|need| curve((need - self.least) / DOUBT))
         };
-        let died = self.in_pieces(guess).or_else(whole).unwrap_or(1.0);
-        passed.product::<f64>() * self.figures(guess) * died
+        let died = self.in_pieces(particle).or_else(whole).unwrap_or(1.0);
+        passed.product::<f64>() * self.figures(particle) * died
     }
 
-    /// What cannot be otherwise: what ran out of memory needs more than there is. Where a guess says less, something is
+    /// What cannot be otherwise: what ran out of memory needs more than there is. Where a particle says less, something is
     /// there that no formula has.
-    fn enough(&self, guess: Guess) -> Guess {
-        match self.died(&guess) {
-            Some(need) if need <= self.total => Guess {
-                unknown: guess.unknown + self.least.max(self.total) + self.beyond(&guess) - need,
-                weight: guess.weight * UNKNOWN,
-                ..guess
+    fn enough(&self, particle: Particle) -> Particle {
+        match self.died(&particle) {
+            Some(need) if need <= self.total => Particle {
+                unknown: particle.unknown + self.least.max(self.total) + self.beyond(&particle)
+                    - need,
+                weight: particle.weight * UNKNOWN,
+                ..particle
             },
-            _ => guess,
+            _ => particle,
         }
     }
 
     /// How likely as much was in pieces, beside what was not; `None` where no phase has any.
-    fn in_pieces(&self, guess: &Guess) -> Option<f64> {
+    fn in_pieces(&self, particle: &Particle) -> Option<f64> {
         let seen = self.pieces?;
         let of = |need: &Need| {
-            let whole = curve((need.whole(guess) - (self.least - seen)) / DOUBT);
-            Some(whole * curve((need.pieces(guess)? - seen) / DOUBT))
+            let whole = curve((need.whole(particle) - (self.least - seen)) / DOUBT);
+            Some(whole * curve((need.pieces(particle)? - seen) / DOUBT))
         };
         self.fatal.iter().filter_map(of).reduce(f64::max)
     }
 
-    /// What a guess needs beyond the least that is known, in bytes: the request that failed need not have been the last. Its
+    /// What a particle needs beyond the least that is known, in bytes: the request that failed need not have been the last. Its
     /// distribution is exponential.
-    fn beyond(&self, guess: &Guess) -> f64 {
-        let place = (f64::from(guess.number) * 0.754_877_7).fract();
+    fn beyond(&self, particle: &Particle) -> f64 {
+        let place = (f64::from(particle.number) * 0.754_877_7).fract();
         -place.max(1e-4).ln() * BEYOND * self.total
     }
 
     /// Bytes of the fullest of the phases in which it died.
-    fn died(&self, guess: &Guess) -> Option<f64> {
+    fn died(&self, particle: &Particle) -> Option<f64> {
         let needs = self.fatal.iter().map(|need| match self.other {
-            true => need.whole(guess),
-            false => need.bytes(guess),
+            true => need.whole(particle),
+            false => need.bytes(particle),
         });
         needs.reduce(f64::max)
     }
 
-    /// How well a guess explains the message's figures, as a likelihood.
-    fn figures(&self, guess: &Guess) -> f64 {
+    /// How well a particle explains the message's figures, as a likelihood.
+    fn figures(&self, particle: &Particle) -> f64 {
         let Some(need) = self.fatal.first().filter(|_| self.told) else {
             return 1.0;
         };
         let outside = self.outside.map_or(1.0, |seen| {
-            let part = |kind: Kind| need.sums[kind as usize] * guess.kinds[kind as usize];
-            let expected = part(Kind::Outside) + part(Kind::Engine) + guess.constant;
+            let part = |kind: Kind| need.sums[kind as usize] * particle.kinds[kind as usize];
+            let expected = part(Kind::Outside) + part(Kind::Engine) + particle.constant;
             mixed(bell((expected - seen) / OUTSIDE_DOUBT))
         });
-        let request = self.request.as_ref().filter(|_| guess.told);
-        let request = request.map_or(1.0, |r| r.explained(guess, need.filled(guess)));
+        let request = self.request.as_ref().filter(|_| particle.told);
+        let request = request.map_or(1.0, |r| r.explained(particle, need.filled(particle)));
         outside * request
     }
 }
 
-/// A likelihood that leaves room for what no guess has.
+/// A likelihood that leaves room for what no particle has.
 fn mixed(likelihood: f64) -> f64 {
     MISFIT + (1.0 - MISFIT) * likelihood
 }

@@ -19,7 +19,7 @@ impl View<'_, '_> {
         else {
             return;
         };
-        let Some(knob) = self.footing.preset.knob(knob) else {
+        let Some(knob) = self.context.preset.knob(knob) else {
             return;
         };
         let number = |value: &Value| value.number(knob.kind);
@@ -75,16 +75,19 @@ impl View<'_, '_> {
     /// The share whose cache holds one sequence.
     fn cache_share(&self, now: f64) -> Option<f64> {
         let look = self
-            .workshop
-            .look(&self.footing.rungs.iter().collect::<Vec<_>>());
+            .evaluations
+            .look(&self.context.rungs.iter().collect::<Vec<_>>());
         let look = look.ok()?;
-        let spec = self.workshop.spec(&look);
+        let spec = self.evaluations.spec(&look);
         self.failure.share_for_one(now, self.gpu_bytes(), spec)
     }
 
     /// What a GPU has, where the configuration says it; the rest of the memory model need not be known.
     fn gpu_bytes(&self) -> Option<f64> {
-        let (shaper, memory) = (&self.workshop.shaper, self.footing.preset.memory.as_ref()?);
+        let (shaper, memory) = (
+            &self.evaluations.shaper,
+            self.context.preset.memory.as_ref()?,
+        );
         let text = memory.fields.get("gpu_total_gib")?;
         if shaper
             .unknown_in(self.shape.recipe(), &[text.as_str()])

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::ascend::View;
-use super::climb::{Footing, lap};
+use super::bounds;
+use super::climb::{ClimbContext, lap};
 use super::decision::{Skipped, Step};
 use super::host::Node;
 use super::incident::{self, Failure};
-use super::reach;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{Effect, Knob, Layer, Role, RungSpec, Shape};
 
@@ -117,15 +117,15 @@ impl<'a> Laps<'a> {
     }
 
     /// The rungs that may be used, and the others with reasons. What is known to be useless for the phase that failed may
-    /// be needed for the next one; the forecast sees for itself what helps.
+    /// be needed for the next one; the posterior sees for itself what helps.
     pub fn usable(&self, shape: &Shape) -> Usable<'a> {
-        let footing = self.view.footing;
+        let context = self.view.context;
         let mut usable = Usable {
             rungs: Vec::new(),
             all: Vec::new(),
             skipped: Vec::new(),
         };
-        for rung in footing.ladder {
+        for rung in context.ladder {
             let Some(reason) = self.objection(shape, rung) else {
                 usable.rungs.push(rung);
                 usable.all.push(rung);
@@ -134,13 +134,14 @@ impl<'a> Laps<'a> {
             let answers = |next: &Failure| {
                 let scope = shape.scope();
                 incident::answers(rung, next.class)
-                    && incident::objection(&self.view.workshop.shaper, scope, rung, next, next)
+                    && incident::objection(&self.view.evaluations.shaper, scope, rung, next, next)
                         .is_none()
             };
             // An engine's share is a number within reach already, and more of it takes from the trainer.
             let share = |knob: &Knob| knob.role == Some(Role::RolloutMemoryFraction);
-            let others = !reach::whole(footing, rung) && !reach::leading(footing, rung).any(share);
-            let worse = self.failure.remedies.worsened_by(footing.preset, rung);
+            let others =
+                !bounds::whole(context, rung) && !bounds::leading(context, rung).any(share);
+            let worse = self.failure.remedies.worsened_by(context.preset, rung);
             if others && !worse && self.further.iter().any(answers) {
                 usable.all.push(rung);
             }
@@ -158,7 +159,7 @@ impl<'a> Laps<'a> {
             return Some("answers another kind of failure".to_owned());
         }
         incident::objection(
-            &self.view.workshop.shaper,
+            &self.view.evaluations.shaper,
             shape.scope(),
             rung,
             &self.failure,
@@ -168,12 +169,12 @@ impl<'a> Laps<'a> {
 
     /// The state after one more lap of a rung, with what that costs.
     pub fn lap(&self, from: &State, rung: &RungSpec) -> Result<State, String> {
-        let footing = Footing {
+        let context = ClimbContext {
             rungs: &from.rungs,
-            ..*self.view.footing
+            ..*self.view.context
         };
         // A rung that does not answer this failure may answer the next one.
-        let take = |failure| lap(&self.view.workshop, &footing, &from.shape, failure, rung);
+        let take = |failure| lap(&self.view.evaluations, &context, &from.shape, failure, rung);
         let (step, shape) = take(&self.failure).or_else(|why| match &self.foreseen {
             Some(foreseen) => take(foreseen),
             None => Err(why),
@@ -181,7 +182,7 @@ impl<'a> Laps<'a> {
         let mut rungs = from.rungs.clone();
         rungs.push(step.layer.clone());
         let laps = from.after(rung);
-        let loss = reach::loss(rung);
+        let loss = bounds::loss(rung);
         let cost = from.cost + loss + self.price(&step, &from.shape, &shape);
         let mut steps = from.steps.clone();
         steps.push(step);
@@ -197,12 +198,12 @@ impl<'a> Laps<'a> {
 
     /// The least that a lap of a rung costs.
     pub fn least(&self, from: &Shape, rung: &RungSpec) -> f64 {
-        let footing = self.view.footing;
-        let loss = match reach::thins(footing, rung) {
+        let context = self.view.context;
+        let loss = match bounds::thins(context, rung) {
             true => 0.0,
-            false => reach::loss(rung),
+            false => bounds::loss(rung),
         };
-        loss + match reach::effect(footing, rung) {
+        loss + match bounds::effect(context, rung) {
             Effect::ChangesTraining => EXPERIMENT,
             Effect::Resources => self.least_hardware(from, rung),
             Effect::SameMath => 0.0,
@@ -211,7 +212,7 @@ impl<'a> Laps<'a> {
 
     /// The least that a lap costs besides speed which asks for more: of host memory alone, of GPUs one.
     fn least_hardware(&self, from: &Shape, rung: &RungSpec) -> f64 {
-        let leading: Vec<&Knob> = reach::leading(self.view.footing, rung).collect();
+        let leading: Vec<&Knob> = bounds::leading(self.view.context, rung).collect();
         let counts = |k: &&Knob| k.role.is_some_and(Role::counts_gpus);
         let memory = |k: &&Knob| Some(k.name.as_str()) == self.node.knob();
         if leading.iter().any(counts) {
@@ -242,7 +243,7 @@ impl<'a> Laps<'a> {
 
     /// GPUs of the whole job.
     pub fn gpus(&self, shape: &Shape) -> f64 {
-        let preset = self.view.footing.preset;
+        let preset = self.view.context.preset;
         let roles = [Role::GpusPerNode, Role::Nodes].into_iter();
         let knobs = roles.filter_map(|role| preset.with_role(role).next());
         let counts = knobs.filter_map(|k| shape.recipe().value(&k.name).number(k.kind));

@@ -3,8 +3,8 @@
 use super::ascend::{Told, View};
 use super::decision::{Decision, Step};
 use super::enough::Remedy;
-use super::forecast::Forecast;
 use super::incident::Failure;
+use super::posterior::Posterior;
 use super::predict::FAIR;
 use super::remedies::Remedies;
 use crate::core::diagnose::{Class, Incident};
@@ -30,7 +30,7 @@ impl Named {
         failure: Option<&Incident>,
         first: Decision,
         told: &[Told<'_>],
-        forecast: &Forecast,
+        posterior: &Posterior,
     ) -> Result<Option<Self>, Refusal> {
         let remedy = first
             .first()
@@ -42,7 +42,7 @@ impl Named {
             remedy,
             remedies: Failure::of(failure).remedies,
             of_gpu: failure.is_none_or(|f| f.class != Class::HostOom),
-            climb: view.ascended(first, forecast, failure, told)?,
+            climb: view.ascended(first, posterior, failure, told)?,
         }))
     }
 
@@ -65,7 +65,7 @@ impl Named {
         let Decision::Climb { steps, .. } = decision else {
             return false;
         };
-        let preset = view.footing.preset;
+        let preset = view.context.preset;
         steps
             .iter()
             .any(|step| self.remedies.name(preset, &step.changes))

@@ -1,9 +1,9 @@
-//! What the phases of a job need under a guess at its hidden factors.
+//! What the phases of a job need under a particle at its hidden factors.
 
 use std::sync::Arc;
 
-use super::guess::Guess;
-use super::pieces::Pieces;
+use super::fragmentation::Fragmentation;
+use super::particle::Particle;
 use crate::core::memory::{KINDS, Kind, PIECES, Phase, PhaseTerms, Spec};
 
 /// Sequences of a micro batch that is as full as is expected.
@@ -28,7 +28,7 @@ pub(super) struct Need {
     /// What the optimizer copies for its step, in bytes.
     temporaries: f64,
     /// What is free but in pieces.
-    pieces: Pieces,
+    pieces: Fragmentation,
     /// It is the forward or the backward pass of the update.
     pub updates: bool,
 }
@@ -59,7 +59,7 @@ impl Need {
             mixed: sequences(spec, phase.phase).map(mixed),
             paths: Arc::clone(&spec.loss_of(phase.phase).by_path),
             temporaries,
-            pieces: Pieces::new(spec, pieces),
+            pieces: Fragmentation::new(spec, pieces),
             updates: matches!(phase.phase, Phase::Forward | Phase::Backward),
         }
     }
@@ -74,14 +74,14 @@ impl Need {
         need
     }
 
-    /// Bytes under a guess.
-    pub fn bytes(&self, guess: &Guess) -> f64 {
-        self.whole(guess) + self.in_pieces(guess.number)
+    /// Bytes under a particle.
+    pub fn bytes(&self, particle: &Particle) -> f64 {
+        self.whole(particle) + self.in_pieces(particle.number)
     }
 
-    /// Bytes in pieces under a guess; `None` where there are none.
-    pub fn pieces(&self, guess: &Guess) -> Option<f64> {
-        self.has_pieces().then(|| self.in_pieces(guess.number))
+    /// Bytes in pieces under a particle; `None` where there are none.
+    pub fn pieces(&self, particle: &Particle) -> Option<f64> {
+        self.has_pieces().then(|| self.in_pieces(particle.number))
     }
 
     /// Whether anything is in pieces.
@@ -89,7 +89,7 @@ impl Need {
         self.pieces.bytes > 0.0
     }
 
-    /// Bytes in pieces under the guess with this number.
+    /// Bytes in pieces under the particle with this number.
     pub fn in_pieces(&self, number: u32) -> f64 {
         self.pieces.under(number)
     }
@@ -99,20 +99,20 @@ impl Need {
         self.pieces.most()
     }
 
-    /// Bytes under a guess without what is in pieces.
-    pub fn whole(&self, guess: &Guess) -> f64 {
+    /// Bytes under a particle without what is in pieces.
+    pub fn whole(&self, particle: &Particle) -> f64 {
         let parts = Parts {
-            path: self.path(guess.path),
-            filled: self.filled(guess),
-            temporaries: guess.temporaries,
-            constant: guess.constant,
-            unknown: guess.unknown,
-            update: if self.updates { guess.update } else { 1.0 },
+            path: self.path(particle.path),
+            filled: self.filled(particle),
+            temporaries: particle.temporaries,
+            constant: particle.constant,
+            unknown: particle.unknown,
+            update: if self.updates { particle.update } else { 1.0 },
         };
-        self.sum(|kind| guess.kinds[kind as usize], &parts)
+        self.sum(|kind| particle.kinds[kind as usize], &parts)
     }
 
-    /// The same from the factors of a guess on each kind of term, and what it makes of its other parts.
+    /// The same from the factors of a particle on each kind of term, and what it makes of its other parts.
     #[inline]
     pub fn sum(&self, factor: impl Fn(Kind) -> f64, parts: &Parts) -> f64 {
         let part = |kind: Kind| self.sums[kind as usize] * factor(kind);
@@ -137,13 +137,13 @@ impl Need {
         self.paths.iter().copied().reduce(f64::max).unwrap_or(1.0)
     }
 
-    /// Share of its limit that is filled under a guess.
-    pub fn filled(&self, guess: &Guess) -> f64 {
-        self.mixed.map_or(1.0, |mixed| guess.filled(mixed))
+    /// Share of its limit that is filled under a particle.
+    pub fn filled(&self, particle: &Particle) -> f64 {
+        self.mixed.map_or(1.0, |mixed| particle.filled(mixed))
     }
 }
 
-/// What a guess makes of the parts of a need, beside its factors.
+/// What a particle makes of the parts of a need, beside its factors.
 pub(super) struct Parts {
     /// What its way to a loss takes of the logits.
     pub path: f64,

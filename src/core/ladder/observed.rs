@@ -3,9 +3,9 @@
 //! The change of each phase is added to what was seen, or to what an attempt needed at least that died in it;
 //! only the change carries the model's doubt.
 //!
-//! `Forecast` answers another question: how much a job takes of which it is only known how it died. It weighs guesses at
+//! `Posterior` answers another question: how much a job takes of which it is only known how it died. It weighs particles at
 //! all that is hidden, and of a few thousand a handful would be left by a peak that is known to some percent. Two
-//! configurations of which one was measured need no guesses: what is hidden is the same in both.
+//! configurations of which one was measured need no particles: what is hidden is the same in both.
 
 use super::evidence::{fatal_phases, least_need};
 use super::tune::Judgement;

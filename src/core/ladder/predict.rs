@@ -9,27 +9,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::ascend::{Outlook, Told, View};
-use super::climb::Footing;
+use super::bounds::{self, SearchBounds};
+use super::climb::ClimbContext;
 use super::decision::{Change, Decision, Expectation, Shortfall, Skipped, Step};
 use super::enough::Remedy;
-use super::fill::{Filled, Filler};
-use super::forecast::Forecast;
-use super::gauge::Gauge;
+use super::evaluations::Look;
 use super::host::Node;
 use super::incident::{self, Failure};
 use super::laps::{Laps, State, Usable};
-use super::looked::{Candidate, Looked, Unsure};
+use super::model_cache::ModelCache;
 use super::named::Named;
-use super::reach::{self, Reach};
+use super::optimiser::{Filled, Optimiser};
+use super::posterior::Posterior;
+use super::search_node::{Candidate, SearchNode, Unsure};
 use super::shortfall;
-use super::workshop::Look;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{
     Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
     strongest_effect,
 };
 
-/// Configurations of experiment and hardware that are looked at for one decision.
+/// Configurations of experiment and hardware that are search_node at for one decision.
 const MOST_STATES: usize = 20;
 /// Where nothing reaches the probability that is asked for, this much is still worth an attempt.
 pub(super) const FAIR: f64 = 0.2;
@@ -41,35 +41,35 @@ const STEP: &str = "predict";
 /// # Errors
 /// As `climb`.
 pub fn predict(
-    footing: &Footing<'_>,
+    context: &ClimbContext<'_>,
     outlook: &Outlook<'_>,
     failure: Option<&Incident>,
 ) -> Result<Option<Decision>, Refusal> {
-    let view = View::new(footing, outlook);
-    let start = view.look(footing.rungs)?;
+    let view = View::new(context, outlook);
+    let start = view.look(context.rungs)?;
     let told = view.told(failure);
-    let Some(forecast) = view.forecast(&told) else {
+    let Some(posterior) = view.posterior(&told) else {
         return Ok(None);
     };
     let first = view.first(failure, &told)?;
-    let named = Named::of(&view, failure, first, &told, &forecast)?;
+    let named = Named::of(&view, failure, first, &told, &posterior)?;
     if let Some(named) = named.as_ref().filter(|n| n.remedy == Remedy::Ample) {
         return Ok(Some(named.climb.clone()));
     }
-    let tried = reach::tried(footing);
+    let tried = bounds::tried(context);
     let (recipe, scope) = (start.shape.recipe(), start.shape.scope());
-    let trial = UnderTrial::new(&view.workshop.shaper, recipe, scope, &tried);
-    let Some(gauge) = Gauge::new(footing.preset, &trial, outlook.profile) else {
+    let trial = UnderTrial::new(&view.evaluations.shaper, recipe, scope, &tried);
+    let Some(model_cache) = ModelCache::new(context.preset, &trial, outlook.profile) else {
         return Ok(None);
     };
-    let node = Node::new(footing.preset, footing.cluster);
+    let node = Node::new(context.preset, context.cluster);
     let checker = Checker::new(&trial);
     let search = Search {
         view: &view,
         laps: Laps::new(&view, failure, &node),
         failure,
         told: &told,
-        forecast: &forecast,
+        posterior: &posterior,
         own: view.look(&[]).ok(),
         tried: tried
             .iter()
@@ -77,18 +77,18 @@ pub fn predict(
             .collect(),
     };
     let died = search.died(&told);
-    let filler = Filler::new(&view, &forecast, gauge, checker, &node, &told, died);
-    let decision = search.decide(&start, filler)?;
+    let optimiser = Optimiser::new(&view, &posterior, model_cache, checker, &node, &told, died);
+    let decision = search.decide(&start, optimiser)?;
     Ok(Some(match named {
         Some(named) => named.or(decision, &view),
         None => decision,
     }))
 }
 
-/// What is still to be looked at, with the least that it costs.
+/// What is still to be search_node at, with the least that it costs.
 enum Open<'a> {
     State(Box<State>),
-    /// One more lap of a rung from a state that was looked at.
+    /// One more lap of a rung from a state that was search_node at.
     Lap(usize, &'a RungSpec, f64),
 }
 
@@ -106,7 +106,7 @@ struct Search<'a> {
     laps: Laps<'a>,
     failure: Option<&'a Incident>,
     told: &'a [Told<'a>],
-    forecast: &'a Forecast,
+    posterior: &'a Posterior,
     /// The user's own configuration, before any rung; `None` where it is not legal any more.
     own: Option<Rc<Look>>,
     /// The knobs under trial.
@@ -115,11 +115,11 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Looks at states in the order of what they cost, until the next one costs more than what was found.
-    fn decide(&self, start: &Look, mut filler: Filler<'_>) -> Result<Decision, Refusal> {
-        let footing = self.view.footing;
+    fn decide(&self, start: &Look, mut optimiser: Optimiser<'_>) -> Result<Decision, Refusal> {
+        let context = self.view.context;
         let mut usable = self.laps.usable(&start.shape);
         let mut open = vec![Open::State(Box::new(State {
-            rungs: footing.rungs.to_vec(),
+            rungs: context.rungs.to_vec(),
             steps: Vec::new(),
             shape: start.shape.clone(),
             laps: BTreeMap::new(),
@@ -127,7 +127,7 @@ impl Search<'_> {
             loss: 0.0,
         }))];
         let mut seen: BTreeSet<BTreeMap<String, u32>> = BTreeSet::new();
-        let mut done: Vec<Looked> = Vec::new();
+        let mut done: Vec<SearchNode> = Vec::new();
         let mut found: Vec<Candidate<'_>> = Vec::new();
         while done.len() < MOST_STATES {
             let next = (0..open.len()).min_by(|a, b| open[*a].cost().total_cmp(&open[*b].cost()));
@@ -150,7 +150,7 @@ impl Search<'_> {
                     match self.laps.lap(&before.state, rung) {
                         Ok(state) => {
                             seen.insert(laps);
-                            let state = self.thinned(state, before, rung, &mut filler);
+                            let state = self.thinned(state, before, rung, &mut optimiser);
                             open.push(Open::State(Box::new(state)));
                         }
                         Err(reason) if from == 0 => usable.skipped.push(Skipped {
@@ -162,42 +162,42 @@ impl Search<'_> {
                     continue;
                 }
             };
-            let looked = self.look(state, &usable, &mut filler);
-            let state = &looked.state;
-            let filled = self.fill(&looked, &mut filler, best - state.cost);
-            found.extend(filled.map(|filled| Candidate::of(filled, &looked, done.len())));
-            let whole = usable.rungs.iter().filter(|r| reach::whole(footing, r));
+            let search_node = self.look(state, &usable, &mut optimiser);
+            let state = &search_node.state;
+            let filled = self.fill(&search_node, &mut optimiser, best - state.cost);
+            found.extend(filled.map(|filled| Candidate::of(filled, &search_node, done.len())));
+            let whole = usable.rungs.iter().filter(|r| bounds::whole(context, r));
             let least = |rung| state.cost + self.laps.least(&state.shape, rung);
             open.extend(whole.map(|rung| Open::Lap(done.len(), rung, least(rung))));
-            done.push(looked);
+            done.push(search_node);
         }
         found.sort_by(|a, b| a.cost.total_cmp(&b.cost));
         for candidate in &found {
-            let decision = self.take(start, &done, candidate, &usable.skipped, &mut filler)?;
+            let decision = self.take(start, &done, candidate, &usable.skipped, &mut optimiser)?;
             if let Some(decision) = decision {
                 return Ok(decision);
             }
         }
-        let unsure = Unsure::new(found, &done, &mut filler, self.view.outlook.risk);
-        self.choose(start, &done, unsure, usable.skipped, &mut filler)
+        let unsure = Unsure::new(found, &done, &mut optimiser, self.view.outlook.risk);
+        self.choose(start, &done, unsure, usable.skipped, &mut optimiser)
     }
 
     /// What can be moved from a state, with what that costs there, and what it can come to at best.
-    fn look(&self, state: State, usable: &Usable<'_>, filler: &mut Filler<'_>) -> Looked {
+    fn look(&self, state: State, usable: &Usable<'_>, optimiser: &mut Optimiser<'_>) -> SearchNode {
         let values = self.values(&state.shape);
         let own = self.own.as_ref().map_or(&state.shape, |look| &look.shape);
         let reach = |rungs| {
-            let mut reach = Reach::new(self.view, own, &state.shape, rungs);
+            let mut reach = SearchBounds::new(self.view, own, &state.shape, rungs);
             // After a failure of the GPU nothing goes back to it.
             if self.failure.is_none_or(|f| f.class == Class::HostOom) {
                 reach.keep_on_gpu(self.view, &state.shape);
             }
-            filler.price_switches(&mut reach, &values);
+            optimiser.price_switches(&mut reach, &values);
             reach
         };
-        let reaches: Vec<Reach> = usable.ways().map(reach).collect();
-        let best = reaches.last().map(|reach| filler.best(&values, reach));
-        Looked {
+        let reaches: Vec<SearchBounds> = usable.ways().map(reach).collect();
+        let best = reaches.last().map(|reach| optimiser.best(&values, reach));
+        SearchNode {
             best: best.into_iter().flatten().collect(),
             state,
             values,
@@ -206,27 +206,32 @@ impl Search<'_> {
     }
 
     /// Fills a state by what answers this failure; where that is not enough, by what answers the next one too.
-    fn fill(&self, looked: &Looked, filler: &mut Filler<'_>, most: f64) -> Option<Filled> {
+    fn fill(
+        &self,
+        search_node: &SearchNode,
+        optimiser: &mut Optimiser<'_>,
+        most: f64,
+    ) -> Option<Filled> {
         let risk = self.view.outlook.risk;
-        if !filler.reaches_at_best(&looked.best, risk) {
+        if !optimiser.reaches_at_best(&search_node.best, risk) {
             return None;
         }
-        let mut reaches = looked.reaches.iter();
-        reaches.find_map(|reach| filler.cheapest(&looked.values, reach, risk, most))
+        let mut reaches = search_node.reaches.iter();
+        reaches.find_map(|reach| optimiser.cheapest(&search_node.values, reach, risk, most))
     }
 
     /// A state after a lap that made a batch smaller, with what that costs such a batch.
     fn thinned(
         &self,
         mut state: State,
-        before: &Looked,
+        before: &SearchNode,
         rung: &RungSpec,
-        filler: &mut Filler<'_>,
+        optimiser: &mut Optimiser<'_>,
     ) -> State {
-        if reach::thins(self.view.footing, rung) {
+        if bounds::thins(self.view.context, rung) {
             let values = self.values(&state.shape);
-            let usual = reach::loss(rung);
-            let loss = filler.thinned(&before.values, &values).unwrap_or(usual);
+            let usual = bounds::loss(rung);
+            let loss = optimiser.thinned(&before.values, &values).unwrap_or(usual);
             state.cost += loss - usual;
             state.loss += loss - usual;
         }
@@ -251,28 +256,28 @@ impl Search<'_> {
     fn choose(
         &self,
         start: &Look,
-        done: &[Looked],
+        done: &[SearchNode],
         mut unsure: Unsure<'_>,
         skipped: Vec<Skipped>,
-        filler: &mut Filler<'_>,
+        optimiser: &mut Optimiser<'_>,
     ) -> Result<Decision, Refusal> {
-        while let Some(next) = unsure.next(FAIR, filler) {
-            if let Some(decision) = self.take(start, done, next, &skipped, filler)? {
+        while let Some(next) = unsure.next(FAIR, optimiser) {
+            if let Some(decision) = self.take(start, done, next, &skipped, optimiser)? {
                 return Ok(decision);
             }
         }
         let shortfall = unsure.surest().and_then(|best| {
             let gpus = self.laps.gpus(&done[best.state].state.shape);
-            shortfall::of(filler, self.forecast, &best.filled, self.view, gpus)
+            shortfall::of(optimiser, self.posterior, &best.filled, self.view, gpus)
         });
         // Where the model is unsure, or finds another phase too large than the one that died, a small step teaches more.
         let fatal = Failure::of(self.failure).fatal;
         let agrees = |s: &Shortfall| fatal.is_empty() || fatal.iter().any(|p| p.word() == s.phase);
-        let might = unsure.last(filler);
-        let might = might.is_some_and(|c| filler.might(&c.filled.values));
+        let might = unsure.last(optimiser);
+        let might = might.is_some_and(|c| optimiser.might(&c.filled.values));
         if might || !shortfall.as_ref().is_some_and(agrees) {
-            let rungs = self.view.footing.rungs;
-            let policy = self.view.footing.policy;
+            let rungs = self.view.context.rungs;
+            let policy = self.view.context.policy;
             let step = self.view.next(rungs, self.failure, self.told, policy)?;
             if matches!(step, Decision::Climb { .. }) {
                 return Ok(step);
@@ -285,20 +290,20 @@ impl Search<'_> {
     fn take(
         &self,
         start: &Look,
-        done: &[Looked],
+        done: &[SearchNode],
         candidate: &Candidate<'_>,
         skipped: &[Skipped],
-        filler: &mut Filler<'_>,
+        optimiser: &mut Optimiser<'_>,
     ) -> Result<Option<Decision>, Refusal> {
         let state = &done[candidate.state].state;
-        if filler.died(&candidate.filled.values) {
+        if optimiser.died(&candidate.filled.values) {
             return Ok(None);
         }
         let steps = self.steps(start, state, &candidate.filled)?;
         Ok(steps.map(|steps| Decision::Climb {
             steps,
             skipped: skipped.to_vec(),
-            expects: self.expectation(candidate, state, filler),
+            expects: self.expectation(candidate, state, optimiser),
         }))
     }
 
@@ -309,8 +314,8 @@ impl Search<'_> {
         state: &State,
         filled: &Filled,
     ) -> Result<Option<Vec<Step>>, Refusal> {
-        let footing = self.view.footing;
-        let knobs = footing.preset.knobs.iter();
+        let context = self.view.context;
+        let knobs = context.preset.knobs.iter();
         let recipe = state.shape.recipe();
         let changed = |name: &str| {
             let value = filled.values.get(name)?;
@@ -322,7 +327,7 @@ impl Search<'_> {
             let mut layer = Layer::new(LayerKind::Rung);
             let origin = Origin::Rung {
                 rung: STEP.to_owned(),
-                attempt: footing.attempt + 1,
+                attempt: context.attempt + 1,
             };
             let changes = moved.iter().map(|(knob, to)| Change {
                 knob: knob.name.clone(),
@@ -344,12 +349,12 @@ impl Search<'_> {
                 layer,
             });
         }
-        let rungs = footing.rungs.iter().chain(steps.iter().map(|s| &s.layer));
-        let workshop = &self.view.workshop;
-        let Ok(next) = workshop.look(&rungs.collect::<Vec<_>>()) else {
+        let rungs = context.rungs.iter().chain(steps.iter().map(|s| &s.layer));
+        let evaluations = &self.view.evaluations;
+        let Ok(next) = evaluations.look(&rungs.collect::<Vec<_>>()) else {
             return Ok(None);
         };
-        let same = steps.is_empty() || workshop.files(&next)? == workshop.files(start)?;
+        let same = steps.is_empty() || evaluations.files(&next)? == evaluations.files(start)?;
         Ok((!same).then_some(steps))
     }
 
@@ -357,13 +362,13 @@ impl Search<'_> {
         &self,
         candidate: &Candidate<'_>,
         state: &State,
-        filler: &mut Filler<'_>,
+        optimiser: &mut Optimiser<'_>,
     ) -> Option<Expectation> {
         let filled = &candidate.filled;
-        let spec = filler.spec(&filled.values)?;
+        let spec = optimiser.spec(&filled.values)?;
         let slower = 1.0 - (-state.loss - filled.loss).exp();
         let (profile, fits) = (self.view.outlook.profile, filled.fits);
-        self.forecast
+        self.posterior
             .expectation(&spec, profile, fits, Some(slower.max(0.0)))
     }
 }

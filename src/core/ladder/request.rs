@@ -1,7 +1,7 @@
 //! What a request for logits tells that failed: its size how many tokens there were, and what was allocated by then
 //! how many copies of the logits there were already, beside states and activations.
 
-use super::guess::Guess;
+use super::particle::Particle;
 use crate::core::diagnose::Incident;
 use crate::core::memory::logistic::bell;
 use crate::core::memory::{Kind, Phase, PhaseTerms, Spec};
@@ -51,27 +51,27 @@ impl Request {
         })
     }
 
-    /// The guess as it is, where the request was for something else, and with micro batches that are as full as it says.
+    /// The particle as it is, where the request was for something else, and with micro batches that are as full as it says.
     /// `full` is how likely a share is before that, per logarithm of it.
     pub fn ways(
         &self,
-        guess: &Guess,
+        particle: &Particle,
         mixed: f64,
-        full: impl Fn(&Guess) -> f64,
-    ) -> [Option<Guess>; 3] {
-        if guess.told {
-            return [Some(*guess), None, None];
+        full: impl Fn(&Particle) -> f64,
+    ) -> [Option<Particle>; 3] {
+        if particle.told {
+            return [Some(*particle), None, None];
         }
-        let other = Guess {
-            weight: guess.weight * OTHER * ANYTHING,
-            ..*guess
+        let other = Particle {
+            weight: particle.weight * OTHER * ANYTHING,
+            ..*particle
         };
         let told = |share: Option<f64>| {
             let share = share?;
-            let told = guess.filling(share.min(1.0), mixed)?;
+            let told = particle.filling(share.min(1.0), mixed)?;
             let steep = share / (mixed * told.fill).max(1e-9);
-            Some(Guess {
-                weight: guess.weight * (1.0 - OTHER) * full(&told) * steep,
+            Some(Particle {
+                weight: particle.weight * (1.0 - OTHER) * full(&told) * steep,
                 ..told
             })
         };
@@ -79,34 +79,34 @@ impl Request {
         [
             Some(other),
             told(half),
-            told(single.filter(|_| guess.upcast)),
+            told(single.filter(|_| particle.upcast)),
         ]
     }
 
-    /// Likelihood under a guess whose micro batches are so full.
-    pub fn explained(&self, guess: &Guess, filled: f64) -> f64 {
+    /// Likelihood under a particle whose micro batches are so full.
+    pub fn explained(&self, particle: &Particle, filled: f64) -> f64 {
         let [half, single] = self.shares;
         // In 16 bits all copies are as large. Of a loss in fp32 only the first is in 16 bits, half as large as the others.
-        let ways = match guess.upcast {
+        let ways = match particle.upcast {
             false => [(half, 0.0, f64::INFINITY), (None, 0.0, 0.0)],
             true => [(half, 0.0, 0.0), (single, 0.5, f64::INFINITY)],
         };
         let explained = ways.into_iter().filter_map(|(share, first, most)| {
             let tokens = bell((share? / filled - 1.0) / TOKENS_DOUBT);
-            Some(tokens * self.copies(guess, filled, first, most))
+            Some(tokens * self.copies(particle, filled, first, most))
         });
         explained.fold(FLOOR, f64::max)
     }
 
     /// Likelihood of what was allocated, where so much of a copy was there before whole ones, and so many of those at
     /// most.
-    fn copies(&self, guess: &Guess, filled: f64, first: f64, most: f64) -> f64 {
+    fn copies(&self, particle: &Particle, filled: f64, first: f64, most: f64) -> f64 {
         let Some(allocated) = self.allocated else {
             return 1.0;
         };
-        let moving = self.activations * guess.kinds[Kind::Activations as usize] * filled;
+        let moving = self.activations * particle.kinds[Kind::Activations as usize] * filled;
         let likelihood = |states: &f64| {
-            let beside = states * guess.kinds[Kind::States as usize] + moving;
+            let beside = states * particle.kinds[Kind::States as usize] + moving;
             let copies = (allocated - beside) / self.bytes - first;
             bell((copies - copies.round().clamp(0.0, most)) / COPIES_DOUBT)
         };
@@ -173,7 +173,7 @@ pub(super) fn bytes(of: Bytes) -> f64 {
 mod tests {
     use super::*;
     use crate::core::diagnose::Class;
-    use crate::core::ladder::forecast::Forecast;
+    use crate::core::ladder::posterior::Posterior;
     use crate::core::memory::{Profile, Row, phases};
     use crate::core::units::GIB;
 
@@ -212,12 +212,12 @@ mod tests {
         let (spec, profile) = (spec(), Profile::default());
         let phases = phases(&spec, &profile);
         let forward = phases.iter().find(|p| p.phase == Phase::Forward).unwrap();
-        let guesses = Forecast::new(&spec, &profile).guesses;
+        let particles = Posterior::new(&spec, &profile).particles;
         [true, false].map(|upcast| {
-            let likely = |guess: &Guess| {
+            let likely = |particle: &Particle| {
                 let filled = 0.3;
                 let requested = filled * 32.0 * 2048.0 * 152_064.0 * width;
-                let kinds = |kind: Kind| guess.kinds[kind as usize];
+                let kinds = |kind: Kind| particle.kinds[kind as usize];
                 let beside = states(forward)[0] * kinds(Kind::States)
                     + activations(forward) * kinds(Kind::Activations) * filled;
                 let gib = |bytes: f64| Some(Bytes::from_gib(bytes / GIB));
@@ -228,9 +228,9 @@ mod tests {
                 };
                 Request::new(&spec, &died, forward)
                     .unwrap()
-                    .explained(guess, filled)
+                    .explained(particle, filled)
             };
-            let all = guesses.iter().filter(|g| g.upcast == upcast);
+            let all = particles.iter().filter(|g| g.upcast == upcast);
             all.map(likely).fold(0.0, f64::max)
         })
     }
@@ -258,8 +258,8 @@ mod tests {
         };
         let request = Request::new(&spec, &died, forward).unwrap();
         let (mut told, mut other) = (0.0, 0.0);
-        for guess in Forecast::new(&spec, &profile).guesses {
-            for way in request.ways(&guess, 0.9, |_| 1.0).into_iter().flatten() {
+        for particle in Posterior::new(&spec, &profile).particles {
+            for way in request.ways(&particle, 0.9, |_| 1.0).into_iter().flatten() {
                 let share = way.filled(0.9);
                 let explains = [0.6, 0.3].iter().any(|s| (share / s - 1.0).abs() < 0.02);
                 assert!(explains || !way.told, "{share}");

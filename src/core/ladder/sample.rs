@@ -3,8 +3,8 @@
 
 use std::array::from_fn;
 
-use super::guess::{Guess, filled};
 use super::need::{Job, Need, Parts};
+use super::particle::{Particle, filled};
 use crate::core::memory::KINDS;
 
 /// Guesses of a block.
@@ -12,21 +12,21 @@ const MANY: usize = 32;
 /// More than the relative error of a sum of a few parts.
 const ROUNDING: f64 = 1e-12;
 
-/// A number for each guess of a block.
+/// A number for each particle of a block.
 type Each = [f64; MANY];
 
-/// Weighted guesses in blocks.
+/// Weighted particles in blocks.
 pub(super) struct Sample {
-    /// The last one is filled up with guesses that have no weight.
+    /// The last one is filled up with particles that have no weight.
     pub blocks: Vec<Block>,
     /// Weight of all of them.
     pub weight: f64,
 }
 
 impl Sample {
-    /// Of these guesses, in their order.
-    pub fn new(guesses: &[Guess]) -> Self {
-        let blocks: Vec<Block> = guesses.chunks(MANY).filter_map(Block::new).collect();
+    /// Of these particles, in their order.
+    pub fn new(particles: &[Particle]) -> Self {
+        let blocks: Vec<Block> = particles.chunks(MANY).filter_map(Block::new).collect();
         Self {
             weight: blocks.iter().map(|block| block.total).sum(),
             blocks,
@@ -34,7 +34,7 @@ impl Sample {
     }
 }
 
-/// Guesses by their parts, which are those of [`Guess`].
+/// Guesses by their parts, which are those of [`Particle`].
 pub(super) struct Block {
     number: [u32; MANY],
     kinds: [Each; KINDS],
@@ -49,19 +49,19 @@ pub(super) struct Block {
     /// Of all of them.
     pub total: f64,
     /// The largest of each part.
-    most: Guess,
+    most: Particle,
 }
 
 impl Block {
-    /// Of at most `MANY` guesses; `None` of none.
-    fn new(guesses: &[Guess]) -> Option<Self> {
-        let last = guesses.last()?;
-        let nothing = Guess {
+    /// Of at most `MANY` particles; `None` of none.
+    fn new(particles: &[Particle]) -> Option<Self> {
+        let last = particles.last()?;
+        let nothing = Particle {
             weight: 0.0,
             ..*last
         };
-        let all: [&Guess; MANY] = from_fn(|at| guesses.get(at).unwrap_or(&nothing));
-        let each = |part: fn(&Guess) -> f64| all.map(part);
+        let all: [&Particle; MANY] = from_fn(|at| particles.get(at).unwrap_or(&nothing));
+        let each = |part: fn(&Particle) -> f64| all.map(part);
         let weight = each(|g| g.weight);
         Some(Self {
             most: all.into_iter().copied().reduce(larger)?,
@@ -79,7 +79,7 @@ impl Block {
         })
     }
 
-    /// Weight of those of its guesses under which a job fits.
+    /// Weight of those of its particles under which a job fits.
     pub fn fits(&self, job: &Job) -> f64 {
         let total = job.capacity();
         let mut weight = self.weight;
@@ -91,7 +91,7 @@ impl Block {
         sum(&weight)
     }
 
-    /// Each guess's weight, with the bytes that all phases of a job lack together.
+    /// Each particle's weight, with the bytes that all phases of a job lack together.
     pub fn missing(&self, job: &Job) -> impl Iterator<Item = (f64, f64)> {
         let total = job.capacity();
         let mut missing = [0.0; MANY];
@@ -103,7 +103,7 @@ impl Block {
         self.weight.into_iter().zip(missing)
     }
 
-    /// Bytes of each of a job's needs that may exceed its capacity; the others fit under every guess.
+    /// Bytes of each of a job's needs that may exceed its capacity; the others fit under every particle.
     fn may_exceed(&self, job: &Job) -> impl Iterator<Item = Each> {
         let total = job.capacity();
         let needs = job.needs.iter();
@@ -111,7 +111,7 @@ impl Block {
         needs.map(|need| self.bytes(need))
     }
 
-    /// No guess says more bytes of a need.
+    /// No particle says more bytes of a need.
     fn most(&self, need: &Need) -> f64 {
         let parts = Parts {
             path: need.most_on_a_path(),
@@ -125,7 +125,7 @@ impl Block {
         (whole + need.most_in_pieces()) * (1.0 + ROUNDING)
     }
 
-    /// Bytes of a need under each guess.
+    /// Bytes of a need under each particle.
     fn bytes(&self, need: &Need) -> Each {
         let (mut path, mut filling, mut pieces) = ([1.0; MANY], [1.0; MANY], [0.0; MANY]);
         if need.has_logits() {
@@ -168,9 +168,9 @@ fn sum(weights: &Each) -> f64 {
     lanes.iter().sum()
 }
 
-/// A guess with the larger part of either.
-fn larger(one: Guess, other: Guess) -> Guess {
-    Guess {
+/// A particle with the larger part of either.
+fn larger(one: Particle, other: Particle) -> Particle {
+    Particle {
         kinds: from_fn(|kind| one.kinds[kind].max(other.kinds[kind])),
         constant: one.constant.max(other.constant),
         unknown: one.unknown.max(other.unknown),
@@ -185,7 +185,7 @@ fn larger(one: Guess, other: Guess) -> Guess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ladder::forecast::Forecast;
+    use crate::core::ladder::posterior::Posterior;
     use crate::core::memory::{Profile, Row, phases};
     use crate::core::units::GIB;
 
@@ -200,16 +200,16 @@ mod tests {
             });
             let row: Row = serde_json::from_value(row).unwrap();
             let spec = row.spec(&profile).unwrap();
-            let mut guesses = Forecast::new(&spec, &profile).guesses;
-            guesses.truncate(3 * MANY + 5);
-            guesses[1].unknown = 9.0 * GIB;
-            let sample = Sample::new(&guesses);
+            let mut particles = Posterior::new(&spec, &profile).particles;
+            particles.truncate(3 * MANY + 5);
+            particles[1].unknown = 9.0 * GIB;
+            let sample = Sample::new(&particles);
             assert_eq!(sample.blocks.len(), 4);
             for need in phases(&spec, &profile).iter().map(|p| Need::of(&spec, p)) {
                 let blocks = sample.blocks.iter();
                 let said: Vec<f64> = blocks.clone().flat_map(|b| b.bytes(&need)).collect();
-                for (guess, said) in guesses.iter().zip(said) {
-                    assert_eq!(need.bytes(guess).to_bits(), said.to_bits());
+                for (particle, said) in particles.iter().zip(said) {
+                    assert_eq!(need.bytes(particle).to_bits(), said.to_bits());
                 }
                 for block in blocks {
                     let most = block.most(&need);

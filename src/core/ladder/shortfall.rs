@@ -2,31 +2,31 @@
 
 use super::ascend::View;
 use super::decision::Shortfall;
-use super::fill::{Filled, Filler};
-use super::forecast::Forecast;
+use super::optimiser::{Filled, Optimiser};
+use super::posterior::Posterior;
 use crate::core::memory::{Rollout, Spec};
 use crate::core::units::{Bytes, GIB};
 
-/// Doublings of the number of GPUs that are looked at.
+/// Doublings of the number of GPUs that are search_node at.
 const MOST_DOUBLINGS: u32 = 6;
-/// Memory of a GPU in GiB up to which a larger one is looked for.
+/// Memory of a GPU in GiB up to which a larger one is search_node for.
 const LARGEST_GPU_GIB: u32 = 512;
-/// Steps in which it is looked for at first.
+/// Steps in which it is search_node for at first.
 const STEP_GIB: u32 = 16;
 
 /// What is missing where `best` is the best within reach, on so many GPUs.
 pub(super) fn of(
-    filler: &mut Filler<'_>,
-    forecast: &Forecast,
+    optimiser: &mut Optimiser<'_>,
+    posterior: &Posterior,
     best: &Filled,
     view: &View<'_>,
     gpus: f64,
 ) -> Option<Shortfall> {
     let (profile, risk) = (view.outlook.profile, view.outlook.risk);
-    let spec = filler.spec(&best.values)?;
+    let spec = optimiser.spec(&best.values)?;
     let gpu_bytes = spec.gpu_bytes?;
-    let (phase, least) = forecast.expected(&spec, profile)?;
-    let fits = |spec: &Spec| forecast.fits(spec, profile).unwrap_or(0.0) >= risk;
+    let (phase, least) = posterior.expected(&spec, profile)?;
+    let fits = |spec: &Spec| posterior.fits(spec, profile).unwrap_or(0.0) >= risk;
     let short_of_host = fits(&spec);
     let more = (1..=MOST_DOUBLINGS).map(|k| f64::from(1_u32 << k));
     let enough = more
@@ -41,7 +41,7 @@ pub(super) fn of(
     let coarse = coarse.find(|gib| !short_of_host && larger(gib));
     let larger = coarse.and_then(|most| (most - STEP_GIB + 1..=most).find(larger));
     let larger = larger.map(|gib| f64::from(gib) * GIB);
-    let host = filler.host(&best.values).filter(|_| short_of_host);
+    let host = optimiser.host(&best.values).filter(|_| short_of_host);
     Some(Shortfall {
         least_bytes: whole(least),
         phase: phase.word(),

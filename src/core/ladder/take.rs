@@ -13,7 +13,7 @@ impl View<'_, '_> {
         let mut notes = Vec::new();
         let mut aims = self.aims(&mut notes)?;
         self.keep_what_has_laps_left(&mut aims)?;
-        if !self.footing.whole_rungs {
+        if !self.context.whole_rungs {
             self.keep_what_acts(&mut aims, &mut notes)?;
         }
         let (chosen, checker_notes) = self.choose(&aims)?;
@@ -60,7 +60,7 @@ impl View<'_, '_> {
 
     /// How often the rung moved a knob in this run, and before it where the run started from what was learned.
     fn laps(&self, knob: &str) -> u32 {
-        let layers = self.footing.layers.iter().chain(self.footing.rungs);
+        let layers = self.context.layers.iter().chain(self.context.rungs);
         let moved = layers.filter(|layer| {
             let setting = layer.settings.get(knob);
             setting.is_some_and(|s| s.origin.rung() == Some(&self.rung.rung))
@@ -113,7 +113,7 @@ impl View<'_, '_> {
         else {
             return true;
         };
-        let declared = self.footing.preset.knob(knob);
+        let declared = self.context.preset.knob(knob);
         let declared = declared.and_then(|k| self.failure.acts(k));
         let model = || self.acts.and_then(|acts| acts.frees(knob, target));
         // What a preset states it states from failures that were mended so; the formulas may miss what lies beside.
@@ -124,7 +124,7 @@ impl View<'_, '_> {
         let mut all = Vec::new();
         for step in &self.rung.moves {
             let recipe = self.shape.recipe();
-            for mut aim in aims(&self.workshop.shaper, recipe, self.scope, step)? {
+            for mut aim in aims(&self.evaluations.shaper, recipe, self.scope, step)? {
                 self.by_figures(&mut aim);
                 match &aim {
                     Aim::Nothing { reason } if !reason.is_empty() => notes.push(reason.clone()),
@@ -142,7 +142,7 @@ impl View<'_, '_> {
         trials.extend(self.adjustable(&search::knobs(&trials)));
         let names = search::knobs(&trials);
         let (recipe, scope) = (self.shape.recipe(), self.shape.scope());
-        let trial = UnderTrial::new(&self.workshop.shaper, recipe, scope, &names);
+        let trial = UnderTrial::new(&self.evaluations.shaper, recipe, scope, &names);
         let checker = Checker::new(&trial);
         let chosen = search::nearest_legal(&checker, &trials)
             .ok_or_else(|| "no legal combination of values was found".to_owned())?;
@@ -160,7 +160,7 @@ impl View<'_, '_> {
         let more = self.more_gpus();
         let knobs = self.rung.adjust.iter();
         knobs
-            .flat_map(|role| self.footing.preset.with_role(*role))
+            .flat_map(|role| self.context.preset.with_role(*role))
             .filter(|k| !moved.contains(&k.name) && !recipe.pins.contains_key(&k.name))
             .filter_map(|k| {
                 let present = recipe.value(&k.name);
@@ -212,7 +212,7 @@ impl View<'_, '_> {
         let rule = search::objection(checker, chosen, knob, target);
         let why = rule.map_or_else(String::new, |rule| {
             let texts = rule.when.iter().chain([&rule.must]).map(String::as_str);
-            let (shaper, recipe) = (&self.workshop.shaper, self.shape.recipe());
+            let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
             let open = shaper.unknown_in(recipe, &texts.collect::<Vec<_>>());
             let open = open.map(|name| format!(", and {name} is not known"));
             format!(" (rule {}{})", rule.name, open.unwrap_or_default())
@@ -230,7 +230,7 @@ impl View<'_, '_> {
             if self.shape.recipe().value(knob) != value {
                 let origin = Origin::Rung {
                     rung: self.rung.rung.clone(),
-                    attempt: self.footing.attempt + 1,
+                    attempt: self.context.attempt + 1,
                 };
                 layer.set(knob, value.clone(), origin);
             }

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::climb::{Footing, climb};
+use super::climb::{ClimbContext, climb};
 use super::decision::{Decision, Step};
 use crate::core::recipe::{Layer, Refusal, RungSpec, Tuning};
 
-/// Configurations that are looked at, at most, and those that are kept for what fits on top of the best.
+/// Configurations that are search_node at, at most, and those that are kept for what fits on top of the best.
 const LOOKS_MAX: u32 = 1_024;
 const LOOKS_ON_TOP: u32 = 64;
 
@@ -82,22 +82,22 @@ pub struct Tuned {
 }
 
 /// The combination of steps that saves most of the time and fits with a probability of at least `risk`.
-/// Nothing is judged twice as large: where a step does not fit, nothing on top of it is looked at, for every
+/// Nothing is judged twice as large: where a step does not fit, nothing on top of it is search_node at, for every
 /// step takes more memory. `judge` gives no answer where nothing is known; such a step is not taken.
 ///
 /// # Errors
 /// The configuration that is started from is itself not legal.
 pub fn tune(
-    footing: &Footing<'_>,
+    context: &ClimbContext<'_>,
     tunings: &[Tuning],
     risk: f64,
     judge: &dyn Fn(&[Layer]) -> Option<Judgement>,
 ) -> Result<Tuned, Refusal> {
-    let mut search = Search::new(footing, risk, judge);
+    let mut search = Search::new(context, risk, judge);
     search.descend(tunings, &mut Vec::new(), 1.0)?;
     let mut best = std::mem::take(&mut search.best);
     search.complete(tunings, &mut best)?;
-    let layers = with(footing, &best.steps);
+    let layers = with(context, &best.steps);
     let taken = |t: &Tuning| {
         best.steps
             .iter()
@@ -123,14 +123,14 @@ pub fn tune(
 /// # Errors
 /// As `tune`.
 pub fn candidates(
-    footing: &Footing<'_>,
+    context: &ClimbContext<'_>,
     tunings: &[Tuning],
     odds: f64,
     judge: &dyn Fn(&[Layer]) -> Option<Judgement>,
 ) -> Result<Vec<Candidate>, Refusal> {
     let mut search = Search {
         blind: true,
-        ..Search::new(footing, odds, judge)
+        ..Search::new(context, odds, judge)
     };
     search.descend(tunings, &mut Vec::new(), 1.0)?;
     let mut best = std::mem::take(&mut search.best);
@@ -138,16 +138,16 @@ pub fn candidates(
     Ok(search.all)
 }
 
-fn with(footing: &Footing<'_>, steps: &[Faster]) -> Vec<Layer> {
+fn with(context: &ClimbContext<'_>, steps: &[Faster]) -> Vec<Layer> {
     let taken = steps.iter().map(|s| s.step.layer.clone());
-    footing.rungs.iter().cloned().chain(taken).collect()
+    context.rungs.iter().cloned().chain(taken).collect()
 }
 
 struct Search<'a> {
-    footing: &'a Footing<'a>,
+    context: &'a ClimbContext<'a>,
     risk: f64,
     judge: &'a dyn Fn(&[Layer]) -> Option<Judgement>,
-    /// Steps of which nothing is known are looked at too.
+    /// Steps of which nothing is known are search_node at too.
     blind: bool,
     looks: u32,
     best: Tuned,
@@ -156,12 +156,12 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(
-        footing: &'a Footing<'a>,
+        context: &'a ClimbContext<'a>,
         risk: f64,
         judge: &'a dyn Fn(&[Layer]) -> Option<Judgement>,
     ) -> Self {
         Self {
-            footing,
+            context,
             risk,
             judge,
             blind: false,
@@ -193,7 +193,7 @@ impl<'a> Search<'a> {
         let (mut time, mut gain) = (time, tuning.gain.clamp(0.0, 0.99));
         loop {
             self.descend(others, taken, time)?;
-            let layers = with(self.footing, taken);
+            let layers = with(self.context, taken);
             let Ok((step, then)) = self.attempt(&tuning.step, &layers)? else {
                 break;
             };
@@ -222,12 +222,12 @@ impl<'a> Search<'a> {
     }
 
     /// Puts on top what fits there all the same: what is known of a larger configuration can allow a step that
-    /// looked too large alone, and there can be too many combinations to look at all.
+    /// search_node too large alone, and there can be too many combinations to look at all.
     fn complete(&mut self, tunings: &[Tuning], best: &mut Tuned) -> Result<(), Refusal> {
         self.looks = self.looks.max(LOOKS_ON_TOP);
         for tuning in tunings {
             loop {
-                let layers = with(self.footing, &best.steps);
+                let layers = with(self.context, &best.steps);
                 let Ok((step, then)) = self.attempt(&tuning.step, &layers)? else {
                     break;
                 };
@@ -256,10 +256,10 @@ impl<'a> Search<'a> {
             return Ok(Err("too many combinations to look at".to_owned()));
         }
         self.looks -= 1;
-        let only = Footing {
+        let only = ClimbContext {
             ladder: std::slice::from_ref(spec),
             rungs: layers,
-            ..*self.footing
+            ..*self.context
         };
         let step = match climb(&only, None)? {
             Decision::Climb { mut steps, .. } => steps.pop(),

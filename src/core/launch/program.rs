@@ -6,7 +6,7 @@ use super::copied::{Copied, Copy};
 use super::spelled::{in_files, placeholders, said, spell};
 use super::words;
 use crate::core::diagnose::Incident;
-use crate::core::ladder::{Decision, Footing, Policy, climb};
+use crate::core::ladder::{ClimbContext, Decision, Policy, climb};
 use crate::core::patch::copies;
 use crate::core::recipe::{
     ClusterFacts, FileSpec, Knob, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
@@ -338,7 +338,7 @@ impl Launch {
         };
         let mut layers = self.layers.clone();
         layers.extend(gpu.map(chosen));
-        let footing = Footing {
+        let footing = ClimbContext {
             preset: &self.preset,
             ladder,
             policy: Policy::Ladder,

@@ -3,12 +3,12 @@
 //!
 //! Rule: nothing is measured here. Readings and bytes of logs are handed in; lines and peaks come out.
 
-mod crowded;
+mod data_parallel;
 mod figures;
 mod peaks;
 mod recorder;
 
-pub use crowded::Crowded;
+pub use data_parallel::Crowded;
 pub use figures::{Figure, FigurePattern, FigureSpec, Figures, Overlap, Quantity};
 pub use peaks::{GpuPeak, Measured};
 pub use recorder::{FILE_MAX, GpuSample, LINE_MAX, Reading, Recorder, Sample, last_sample};

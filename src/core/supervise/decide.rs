@@ -61,10 +61,12 @@ pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
             vec![Fact::CancelRequested { by: by.clone() }]
         }
         Event::ResumeAsked { by } => refused::resume(run, by),
-        Event::Doomed { by, reason } if run.history.is_unstarted() => vec![Fact::Pruned {
-            by: by.clone(),
-            reason: reason.clone(),
-        }],
+        Event::ProvenInfeasible { by, reason } if run.history.is_unstarted() => {
+            vec![Fact::Pruned {
+                by: by.clone(),
+                reason: reason.clone(),
+            }]
+        }
         event => match run.history.attempt() {
             Some(attempt) if about(event) == Some(attempt.number) => {
                 on_attempt(run, attempt, event, now)

@@ -194,7 +194,7 @@ pub enum Event {
         by: String,
     },
     /// Another run of the sweep shows that this one would fail.
-    Doomed {
+    ProvenInfeasible {
         /// The run that failed.
         by: String,
         /// Why that says it, in one line.

@@ -11,8 +11,8 @@ use super::stacks::Made;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{
-    Decision, Footing, Outlook, Past, Policy, Skipped, ascend, check_answers, check_phases, climb,
-    predict,
+    ClimbContext, Decision, Outlook, Past, Policy, Skipped, ascend, check_answers, check_phases,
+    climb, predict,
 };
 use crate::core::memory::{Estimate, Profile, Spec, Unknown, estimate, spec_of};
 use crate::core::patch::copies;
@@ -209,18 +209,18 @@ impl Request {
         &self,
         rungs: &[Layer],
         attempt: u32,
-        decide: impl Fn(&Footing<'_>) -> Result<Decision, Refusal>,
+        decide: impl Fn(&ClimbContext<'_>) -> Result<Decision, Refusal>,
     ) -> Result<Decision, Refusal> {
         self.reachable(rungs, |layers| {
-            decide(&Footing {
+            decide(&ClimbContext {
                 layers,
                 ..self.footing(rungs, attempt)
             })
         })
     }
 
-    pub(super) fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> Footing<'a> {
-        Footing {
+    pub(super) fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> ClimbContext<'a> {
+        ClimbContext {
             preset: &self.made.preset,
             ladder: &self.inputs.ladder,
             policy: self.inputs.policy,
@@ -250,7 +250,7 @@ impl Request {
         let kept = self.inputs.ladder.iter().filter(|r| !is_left_out(r));
         let ladder: Vec<RungSpec> = kept.cloned().collect();
         let mut decision = self.decided(rungs, attempt, |footing| {
-            let footing = Footing {
+            let footing = ClimbContext {
                 ladder: &ladder,
                 ..*footing
             };
@@ -266,7 +266,7 @@ impl Request {
 
     fn answer(
         &self,
-        footing: &Footing<'_>,
+        footing: &ClimbContext<'_>,
         past: Past<'_>,
         incident: Option<&Incident>,
     ) -> Result<Decision, Refusal> {

@@ -2,7 +2,7 @@
 
 use super::probe::{Trial, TrialEnd};
 use super::ready::Request;
-use crate::core::ladder::{Footing, Judgement, Observed, Policy, Tried, Tuned, tune};
+use crate::core::ladder::{ClimbContext, Judgement, Observed, Policy, Tried, Tuned, tune};
 use crate::core::learn::{Elsewhere, Job, Memory};
 use crate::core::measure::Measured;
 use crate::core::recipe::{Layer, LayerKind, Origin, Refusal, Value};
@@ -76,8 +76,8 @@ impl Request {
         &'a self,
         basis: &'a Basis,
         changes_training: bool,
-    ) -> Footing<'a> {
-        Footing {
+    ) -> ClimbContext<'a> {
+        ClimbContext {
             policy: match changes_training {
                 true => Policy::Ladder,
                 false => Policy::SameMath,

@@ -28,7 +28,7 @@ pub use cells::{Cells, MOST_CELLS};
 pub use draw::Draw;
 pub use edit::apply;
 pub use judge::{Brief, Detail, Judge, Verdict};
-pub use repair::{Change, Footing, Repair, repair};
+pub use repair::{Change, ClimbContext, Repair, repair};
 pub use select::{Choice, Chosen, Order, Selection, Selector, cell_layer, select};
 
 use crate::core::config::{Content, Node};

@@ -16,7 +16,7 @@ const EVAL_BATCH: i64 = 256;
 
 /// What lies below a sweep.
 #[derive(Clone, Copy)]
-pub struct Footing<'a> {
+pub struct ClimbContext<'a> {
     /// The preset whose knobs the sweep sets.
     pub preset: &'a Preset,
     /// Values of the knobs below the sweep.
@@ -79,7 +79,11 @@ pub struct Repair {
 ///
 /// # Errors
 /// As `Judge::new`.
-pub fn repair(footing: &Footing<'_>, sweep: &Sweep, given: Vec<Change>) -> Result<Repair, Refusal> {
+pub fn repair(
+    footing: &ClimbContext<'_>,
+    sweep: &Sweep,
+    given: Vec<Change>,
+) -> Result<Repair, Refusal> {
     let mut state = Repair {
         sweep: sweep.clone(),
         touched: !given.is_empty(),
@@ -106,7 +110,7 @@ enum Step {
     Stuck(String),
 }
 
-fn step(footing: &Footing<'_>, state: &mut Repair) -> Result<Step, Refusal> {
+fn step(footing: &ClimbContext<'_>, state: &mut Repair) -> Result<Step, Refusal> {
     let sweep = state.sweep.clone();
     let mut judge = Judge::new(
         footing.preset,
@@ -152,7 +156,7 @@ fn step(footing: &Footing<'_>, state: &mut Repair) -> Result<Step, Refusal> {
 }
 
 /// A sweep that was changed anyway gets batches where evaluation is still its peak.
-fn finish(footing: &Footing<'_>, state: &mut Repair, judge: &mut Judge<'_>) -> Step {
+fn finish(footing: &ClimbContext<'_>, state: &mut Repair, judge: &mut Judge<'_>) -> Step {
     let mut largest: Option<(f64, Cell)> = None;
     for cell in Cells::new(&state.sweep, judge).cells {
         let bytes = judge.brief(&cell).bytes.unwrap_or(0.0);
@@ -189,7 +193,7 @@ fn worst(sweep: &Sweep, judge: &mut Judge<'_>) -> Option<(Cell, Brief)> {
 
 /// Adds a batch size for evaluation where nobody gave one and that is what frees memory.
 fn in_batches(
-    footing: &Footing<'_>,
+    footing: &ClimbContext<'_>,
     state: &mut Repair,
     judge: &mut Judge<'_>,
     cell: &Cell,

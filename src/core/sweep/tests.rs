@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::repair::Footing;
+use super::repair::ClimbContext;
 use super::*;
 use crate::core::config::{parse_knob_set, parse_preset};
 use crate::core::recipe::{
@@ -65,7 +65,7 @@ fn fixed(text: &str, given: Vec<Change>, sweep: &Sweep) -> (Repair, Result<Strin
     let preset = preset();
     let (_, recipe) = below(&preset);
     let cluster = ClusterFacts::default();
-    let footing = Footing {
+    let footing = ClimbContext {
         preset: &preset,
         recipe: &recipe,
         cluster: &cluster,

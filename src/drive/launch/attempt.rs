@@ -10,8 +10,8 @@ use crate::core::diagnose::{Class, Incident, ProgressPattern, Scanner, SourceId}
 use crate::core::job::{ExitStatus, JobId, JobState, JobStatus};
 use crate::core::launch::{Attempt, Ended};
 use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
-use crate::io::cards::Cards;
 use crate::io::files::{Access, io_error, make_private_dir, write_atomic};
+use crate::io::gpu_pool::Cards;
 use crate::io::installed::active_here;
 use crate::io::library::bugs;
 use crate::io::program::{Ears, Ending, Event, Inbox, Program};

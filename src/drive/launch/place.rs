@@ -6,9 +6,9 @@ use super::{GpuUsed, LaunchError, Listener, News};
 use crate::core::device::{Card, Choice, Visible, choose};
 use crate::core::launch::Attempt;
 use crate::core::units::Bytes;
-use crate::io::cards::{Cards, Wanted};
 use crate::io::claims::{Claim, Claims};
 use crate::io::gpu::{Driver, GpuError};
+use crate::io::gpu_pool::{Cards, Wanted};
 use crate::io::program::{Ears, Event, Inbox};
 
 /// Longest time that the memory of a dead program is waited for: the driver frees it within seconds.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ratatui::layout::Rect;
 
-use super::pen::{Ink, Pen};
+use super::painter::{Ink, Pen};
 use super::screen::Scene;
 use super::state::Mode;
 

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::pen::{Ink, Pen};
+use super::painter::{Ink, Pen};
 
 /// Keys, and what they do.
 pub const LINES: [(&str, &str); 16] = [

@@ -2,8 +2,8 @@
 
 use ratatui::layout::Rect;
 
-use super::board::Card;
-use super::pen::{Ink, Pen};
+use super::model::Card;
+use super::painter::{Ink, Pen};
 use super::screen::Scene;
 use super::state::evidence;
 use super::text::{Line, Place};

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::super::bars::sparkline;
-use super::pen::{Ink, Pen};
+use super::painter::{Ink, Pen};
 use crate::core::report::Track;
 
 /// Above this share of its memory a GPU is nearly full.

@@ -8,13 +8,13 @@
 //! there is time to draw.
 
 mod attempts;
-mod board;
 mod footer;
 mod help;
 mod keys;
 mod log;
 mod memory;
-mod pen;
+mod model;
+mod painter;
 mod reader;
 mod runs;
 mod screen;

@@ -37,7 +37,7 @@ pub struct Wanted {
 }
 
 /// Something to be done.
-pub enum Errand {
+pub enum Delivery {
     /// Look at this from now on.
     Look(Wanted),
     /// Look for words in the log that is shown.
@@ -70,7 +70,7 @@ pub enum Answer {
 
 /// The reader, as the screen sees it.
 pub struct Reader {
-    errands: Sender<Errand>,
+    errands: Sender<Delivery>,
     answers: Receiver<Answer>,
 }
 
@@ -89,8 +89,8 @@ impl Reader {
     }
 
     /// Gives it something to do.
-    pub fn ask(&self, errand: Errand) {
-        drop(self.errands.send(errand));
+    pub fn ask(&self, delivery: Delivery) {
+        drop(self.errands.send(delivery));
     }
 
     /// What it has found.
@@ -109,17 +109,17 @@ struct Reading {
 }
 
 impl Reading {
-    fn serve(&mut self, todo: &Receiver<Errand>, tell: &SyncSender<Answer>) {
+    fn serve(&mut self, todo: &Receiver<Delivery>, tell: &SyncSender<Answer>) {
         loop {
             let answer = match todo.recv_timeout(LOG_EVERY) {
-                Ok(Errand::Look(wanted)) => {
+                Ok(Delivery::Look(wanted)) => {
                     self.wanted = Some(wanted);
                     None
                 }
-                Ok(Errand::Find { words, from, back }) => {
+                Ok(Delivery::Find { words, from, back }) => {
                     Some(Answer::Found(self.find(&words, from, back)))
                 }
-                Ok(Errand::Report { run, project }) => Some(Answer::Told(report(&run, &project))),
+                Ok(Delivery::Report { run, project }) => Some(Answer::Told(report(&run, &project))),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };

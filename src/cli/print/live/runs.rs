@@ -6,8 +6,8 @@ use ratatui::layout::Rect;
 
 use super::super::run_view::duration;
 use super::attempts;
-use super::board::Card;
-use super::pen::{Ink, Pen};
+use super::model::Card;
+use super::painter::{Ink, Pen};
 use super::screen::Scene;
 
 /// What all are doing, and what does not work.

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::board::{Board, Card};
-use super::pen::{Look, Pen};
+use super::model::{Board, Card};
+use super::painter::{Look, Pen};
 use super::state::{Mode, Rows, Shown, State};
 use super::{attempts, footer, help, log, memory, runs};
 
@@ -41,7 +41,7 @@ pub fn draw(buffer: &mut Buffer, look: Look, scene: Scene<'_>) -> Rows {
     let mut pen = Pen::new(buffer, look);
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let text = format!("at least {} x {} are needed", LEAST.0, LEAST.1);
-        pen.row(area, 0, &[(&text, super::pen::Ink::Plain)]);
+        pen.row(area, 0, &[(&text, super::painter::Ink::Plain)]);
         return Rows::default();
     }
     let card = scene.state.card(scene.board);

@@ -11,10 +11,10 @@ use ratatui::buffer::Buffer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::super::story::Story;
-use super::board::Board;
 use super::keys::{Key, Keys};
-use super::pen::Look;
-use super::reader::{Answer, Errand, Reader, Wanted};
+use super::model::Board;
+use super::painter::Look;
+use super::reader::{Answer, Delivery, Reader, Wanted};
 use super::screen::{Scene, draw};
 use super::state::{Rows, Shown, State, Wish, evidence};
 use super::terminal::{Input, Terminal};
@@ -223,7 +223,7 @@ impl Screen {
                 let folder = locked(&self.board).card(&run).map(|c| c.folder.clone());
                 if let Some(project) = folder.and_then(|f| f.project().map(ToOwned::to_owned)) {
                     self.state.told = Some("making the report".to_owned());
-                    self.reader.ask(Errand::Report { run, project });
+                    self.reader.ask(Delivery::Report { run, project });
                 }
             }
             Wish::Find { back } => {
@@ -232,7 +232,7 @@ impl Screen {
                 let top = top.map_or(0, |line| line.offset);
                 let from = if back { top } else { top + 1 };
                 self.state.told = Some("searching".to_owned());
-                self.reader.ask(Errand::Find {
+                self.reader.ask(Delivery::Find {
                     words: self.state.search.clone(),
                     from,
                     back,
@@ -299,7 +299,7 @@ impl Screen {
         drop(board);
         if self.wanted.as_ref() != Some(&wanted) {
             self.wanted = Some(wanted.clone());
-            self.reader.ask(Errand::Look(wanted));
+            self.reader.ask(Delivery::Look(wanted));
         }
     }
 }

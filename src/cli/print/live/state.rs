@@ -1,8 +1,8 @@
 //! What a person chose: which run, which attempt, which log, and where in it. Keys change it, and may give a wish that
 //! somebody else must fulfil.
 
-use super::board::{Board, Card};
 use super::keys::Key;
+use super::model::{Board, Card};
 use super::steer::{Ahead, Outlook, Question};
 use super::text::{Place, Text};
 use crate::core::supervise::Attempt;

@@ -1,7 +1,7 @@
 //! What a person at the keys can do to a run, and what is asked before it is done.
 
 use super::super::somebody;
-use super::board::Card;
+use super::model::Card;
 use crate::core::ladder::Step;
 use crate::drive::Asked;
 

@@ -5,9 +5,9 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::board::{Board, Card};
 use super::keys::Key;
-use super::pen::Look;
+use super::model::{Board, Card};
+use super::painter::Look;
 use super::screen::{Scene, draw};
 use super::state::{Mode, Rows, Shown, State, Wish};
 use super::text::{Place, Text};

@@ -32,7 +32,7 @@ const METERS: usize = 5;
 
 /// A figure by its name in the log.
 pub(crate) struct Named {
-    /// What the sieve looks for.
+    /// What the prefilter looks for.
     pub name: &'static str,
     pub meter: Meter,
     /// What one of its unit is.

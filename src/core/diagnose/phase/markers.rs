@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::frames::{FRAMES, Row};
-use crate::core::diagnose::sieve::rarest_quad;
+use crate::core::diagnose::prefilter::rarest_quad;
 
 /// Bytes of a needle by which it is looked for.
 const GRAM: usize = 5;

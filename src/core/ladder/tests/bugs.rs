@@ -99,7 +99,7 @@ fn the_configuration_settles_whether_it_can_be_the_bug() {
     let settled = |asked: &str| {
         let toy = toy().set("prompts", Value::Int(96));
         let mut incident = with(bug(Some(asked)));
-        settle(&toy.footing(), &mut incident);
+        settle(&toy.context(), &mut incident);
         incident.known_bugs.first().map(|bug| bug.certain)
     };
     assert_eq!(settled("prompts > 64"), Some(true));
@@ -132,7 +132,7 @@ fn the_shipped_ladder_wakes_a_smaller_engine_and_leaves_the_batches_alone() {
     };
     let mut died = with(wakes);
     died.phase = "wake_up".to_owned();
-    let Decision::Climb { steps, .. } = climb(&stack.footing(), Some(&died)).unwrap() else {
+    let Decision::Climb { steps, .. } = climb(&stack.context(), Some(&died)).unwrap() else {
         panic!("no rung");
     };
     assert_eq!(steps[0].rung, "smaller-rollout-share");

@@ -29,7 +29,7 @@ fn first(set: &[&str], incident: &Incident) -> (Step, Vec<String>) {
     ];
     let all: Vec<String> = all.iter().chain(set).map(|s| (*s).to_owned()).collect();
     let job = grpo(&all);
-    let decision = climb(&job.footing(), Some(incident)).unwrap();
+    let decision = climb(&job.context(), Some(incident)).unwrap();
     let Decision::Climb {
         mut steps, skipped, ..
     } = decision

@@ -8,7 +8,7 @@ mod shipped;
 
 use std::collections::BTreeMap;
 
-use super::{Decision, Footing, Policy, Step, climb};
+use super::{ClimbContext, Decision, Policy, Step, climb};
 use crate::core::config::parse_preset;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Setting, Value};
@@ -99,8 +99,8 @@ impl Toy {
         self
     }
 
-    fn footing(&self) -> Footing<'_> {
-        Footing {
+    fn context(&self) -> ClimbContext<'_> {
+        ClimbContext {
             preset: &self.preset,
             ladder: &self.preset.ladder,
             policy: self.policy,
@@ -115,7 +115,7 @@ impl Toy {
     }
 
     fn ask(&self, incident: Option<&Incident>) -> Decision {
-        climb(&self.footing(), incident).unwrap()
+        climb(&self.context(), incident).unwrap()
     }
 
     fn take(&mut self, incident: Option<&Incident>) -> Step {
@@ -294,7 +294,7 @@ fn a_batch_that_more_gpus_cannot_share_grows_where_no_smaller_one_is_legal() {
 
 mod outlook {
     use super::*;
-    use crate::core::ladder::{Forecast, Outlook, Past, ascend};
+    use crate::core::ladder::{Outlook, Past, Posterior, ascend};
     use crate::core::memory::{Profile, Row, Spec};
     use crate::core::units::Bytes;
 
@@ -319,24 +319,24 @@ mod outlook {
         }
     }
 
-    fn after(incident: &Incident) -> Forecast {
+    fn after(incident: &Incident) -> Posterior {
         let profile = Profile::default();
         let present = spec(32);
-        let mut forecast = Forecast::new(&present, &profile);
-        forecast.learn(&present, incident, &[], &profile);
-        forecast
+        let mut posterior = Posterior::new(&present, &profile);
+        posterior.learn(&present, incident, &[], &profile);
+        posterior
     }
 
     #[test]
     fn a_smaller_micro_batch_is_never_less_likely_to_fit() {
         let profile = Profile::default();
-        for forecast in [
-            Forecast::new(&spec(32), &profile),
+        for posterior in [
+            Posterior::new(&spec(32), &profile),
             after(&died("actor_update", 18.0, 10.0)),
             after(&died("actor_update", 70.0, 1.0)),
             after(&incident(Class::GpuOom, "unknown")),
         ] {
-            let fits = [32, 16, 8, 4, 2].map(|n| forecast.fits(&spec(n), &profile).unwrap());
+            let fits = [32, 16, 8, 4, 2].map(|n| posterior.fits(&spec(n), &profile).unwrap());
             assert!(fits.is_sorted(), "{fits:?}");
         }
     }
@@ -348,7 +348,7 @@ mod outlook {
         let much = after(&died("actor_update", 70.0, 1.0));
         assert!(little.fits(&spec(32), &profile).unwrap() < 0.35);
         assert!(much.fits(&spec(32), &profile).unwrap() < 0.05);
-        let need = |f: &Forecast| f.expected(&spec(32), &profile).unwrap().1;
+        let need = |f: &Posterior| f.expected(&spec(32), &profile).unwrap().1;
         assert!(need(&much) > need(&little));
     }
 
@@ -361,9 +361,9 @@ mod outlook {
             ..spec(micro)
         };
         let fits = |phase: &str| {
-            let mut forecast = Forecast::new(&wide(32), &profile);
-            forecast.learn(&wide(32), &died(phase, 2.0, 1.0), &[], &profile);
-            forecast.fits(&wide(4), &profile).unwrap()
+            let mut posterior = Posterior::new(&wide(32), &profile);
+            posterior.learn(&wide(32), &died(phase, 2.0, 1.0), &[], &profile);
+            posterior.fits(&wide(4), &profile).unwrap()
         };
         let (backward, forward) = (fits("backward"), fits("forward"));
         assert!(backward > 0.9, "{backward}, in the forward pass {forward}");
@@ -373,8 +373,8 @@ mod outlook {
     fn an_engine_that_wants_a_larger_share_says_nothing_of_the_gpu() {
         let profile = Profile::default();
         let refused = incident(Class::EngineMemory, "kv_cache");
-        let needs = |f: &Forecast| f.expected(&spec(4), &profile).unwrap().1;
-        let before = needs(&Forecast::new(&spec(32), &profile));
+        let needs = |f: &Posterior| f.expected(&spec(4), &profile).unwrap().1;
+        let before = needs(&Posterior::new(&spec(32), &profile));
         assert!((needs(&after(&refused)) / before - 1.0).abs() < 1e-9);
     }
 
@@ -402,9 +402,9 @@ mod outlook {
         let failure = incident(Class::GpuOom, "load");
         let first = toy.take(Some(&failure));
         let fresh = super::toy();
-        let footing = fresh.footing();
+        let context = fresh.context();
         let Decision::Climb { steps, expects, .. } =
-            ascend(&footing, &outlook, Some(&failure)).unwrap()
+            ascend(&context, &outlook, Some(&failure)).unwrap()
         else {
             panic!()
         };

@@ -4,7 +4,7 @@ use super::shipped::{Stack, grpo};
 use super::{incident, values};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::ladder::{
-    Decision, Forecast, Outlook, Past, Shortfall, Step, Tried, ascend, predict,
+    Decision, Outlook, Past, Posterior, Shortfall, Step, Tried, ascend, predict,
 };
 use crate::core::memory::{Spec, spec_of};
 use crate::core::recipe::{Effect, Knob, Layer, LayerKind, Origin, Value};
@@ -62,7 +62,7 @@ fn ask_after(stack: &Stack, earlier: &[Tried], failure: &Incident, risk: f64) ->
             ..Past::default()
         },
     };
-    let decision = predict(&stack.footing(), &outlook, Some(failure)).unwrap();
+    let decision = predict(&stack.context(), &outlook, Some(failure)).unwrap();
     decision.expect("the model knows the job")
 }
 
@@ -74,10 +74,10 @@ fn spec(stack: &Stack, rungs: &[Layer]) -> Spec {
 
 /// What is expected of a job before and after its failure is known.
 fn around(stack: &Stack, spec: &Spec, failure: &Incident) -> [f64; 2] {
-    let mut forecast = Forecast::new(spec, &stack.profile);
-    let before = forecast.fits(spec, &stack.profile).unwrap();
-    forecast.learn(spec, failure, &[], &stack.profile);
-    [before, forecast.fits(spec, &stack.profile).unwrap()]
+    let mut posterior = Posterior::new(spec, &stack.profile);
+    let before = posterior.fits(spec, &stack.profile).unwrap();
+    posterior.learn(spec, failure, &[], &stack.profile);
+    [before, posterior.fits(spec, &stack.profile).unwrap()]
 }
 
 fn climb(decision: Decision) -> (Vec<Step>, f64) {
@@ -226,11 +226,11 @@ fn a_node_without_the_memory_for_it_refuses_offload_with_the_figures() {
     };
     let only: Vec<_> = stack.preset.ladder.clone();
     let only: Vec<_> = only.into_iter().filter(|r| r.rung == "offload").collect();
-    let footing = crate::core::ladder::Footing {
+    let context = crate::core::ladder::ClimbContext {
         ladder: &only,
-        ..stack.footing()
+        ..stack.context()
     };
-    let decision = ascend(&footing, &outlook, Some(&failure)).unwrap();
+    let decision = ascend(&context, &outlook, Some(&failure)).unwrap();
     let Decision::Exhausted { skipped, .. } = decision else {
         panic!("{decision:?}")
     };
@@ -239,11 +239,11 @@ fn a_node_without_the_memory_for_it_refuses_offload_with_the_figures() {
     assert!(reason.contains("GiB of host memory"), "{reason}");
     // With a larger node the same rung is taken.
     stack.cluster.node_memory = Some("1900G".to_owned());
-    let footing = crate::core::ladder::Footing {
+    let context = crate::core::ladder::ClimbContext {
         ladder: &only,
-        ..stack.footing()
+        ..stack.context()
     };
-    let (steps, _) = climb(ascend(&footing, &outlook, Some(&failure)).unwrap());
+    let (steps, _) = climb(ascend(&context, &outlook, Some(&failure)).unwrap());
     assert_eq!(steps[0].rung, "offload");
 }
 
@@ -442,9 +442,9 @@ fn what_was_in_pieces_for_the_last_gradient_says_little_of_other_lengths() {
     };
     let fits = |requested: f64| {
         let failure = in_pieces(&spec, requested);
-        let mut forecast = Forecast::new(&spec, &stack.profile);
-        forecast.learn(&spec, &failure, &[], &stack.profile);
-        [&spec, &longer].map(|spec| forecast.fits(spec, &stack.profile).unwrap())
+        let mut posterior = Posterior::new(&spec, &stack.profile);
+        posterior.learn(&spec, &failure, &[], &stack.profile);
+        [&spec, &longer].map(|spec| posterior.fits(spec, &stack.profile).unwrap())
     };
     let (pieces, other) = (fits(1.0), fits(1.02));
     assert!(pieces[0] < 0.1, "{pieces:?}");

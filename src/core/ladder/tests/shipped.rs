@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
-use crate::core::ladder::{Footing, Policy};
+use crate::core::ladder::{ClimbContext, Policy};
 use crate::core::memory::Profile;
 use crate::core::recipe::{
     ClusterFacts, Layer, LayerKind, Origin, Preset, Recipe, Setting, Shape, resolve,
@@ -65,8 +65,8 @@ pub fn grpo(set: &[String]) -> Stack {
 }
 
 impl Stack {
-    pub fn footing(&self) -> Footing<'_> {
-        Footing {
+    pub fn context(&self) -> ClimbContext<'_> {
+        ClimbContext {
             preset: &self.preset,
             ladder: &self.preset.ladder,
             policy: self.policy,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::core::config::parse_preset;
-use crate::core::ladder::{Footing, Judgement, Policy, Tuned, tune};
+use crate::core::ladder::{ClimbContext, Judgement, Policy, Tuned, tune};
 use crate::core::recipe::{
     ClusterFacts, Layer, LayerKind, Origin, Preset, Setting, Value, resolve,
 };
@@ -52,7 +52,7 @@ fn tuned(gpu: f64, policy: Policy, layers: &[Layer]) -> Tuned {
         "job.sh.j2".to_owned(),
         "run{% for w in flags %} {{ w }}{% endfor %}\n".to_owned(),
     )]);
-    let footing = Footing {
+    let context = ClimbContext {
         preset: &preset,
         ladder: &preset.ladder,
         policy,
@@ -74,7 +74,7 @@ fn tuned(gpu: f64, policy: Policy, layers: &[Layer]) -> Tuned {
             ground: "a formula",
         })
     };
-    tune(&footing, &preset.tune, 0.9, &judge).unwrap()
+    tune(&context, &preset.tune, 0.9, &judge).unwrap()
 }
 
 fn names(tuned: &Tuned) -> Vec<&str> {
@@ -132,7 +132,7 @@ fn where_nothing_is_known_nothing_is_proposed() {
     let preset = preset();
     let templates =
         BTreeMap::from([("job.sh.j2".to_owned(), "{{ micro }}{{ mini }}\n".to_owned())]);
-    let footing = Footing {
+    let context = ClimbContext {
         preset: &preset,
         ladder: &[],
         policy: Policy::Ladder,
@@ -144,7 +144,7 @@ fn where_nothing_is_known_nothing_is_proposed() {
         rungs: &[],
         attempt: 0,
     };
-    let tuned = tune(&footing, &preset.tune, 0.9, &|_| None).unwrap();
+    let tuned = tune(&context, &preset.tune, 0.9, &|_| None).unwrap();
     assert_eq!((tuned.steps.len(), tuned.time), (0, 1.0));
     assert!(reason(&tuned, "thicker").contains("nothing is known"));
 }

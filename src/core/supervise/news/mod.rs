@@ -3,7 +3,7 @@
 //! Rule: what was told is a fact, written before it is told. A notice may be lost with the process that was about to
 //! give it; none is given twice.
 
-mod letter;
+mod notification;
 mod pause;
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fact::{Fact, Record};
 use super::outcome::{Outcome, Verdict};
-pub use letter::{Letter, Told, letter, mask};
+pub use notification::{Notification, Told, mask, notification};
 pub use pause::Pause;
 
 /// What happened.

@@ -126,7 +126,7 @@ fn one_thing_is_told_by_itself_and_many_as_numbers_with_the_last_twenty() {
         };
         Told::new(&history, &news(seq, kind))
     };
-    let one = letter(Path::new("/p"), vec![told("a", 1, NewsKind::Succeeded)]);
+    let one = notification(Path::new("/p"), vec![told("a", 1, NewsKind::Succeeded)]);
     assert_eq!(one.title, "a: succeeded after 0 attempts");
     let many = (0..1_000_u64).map(|n| {
         let kind = if n % 2 == 0 {
@@ -136,7 +136,7 @@ fn one_thing_is_told_by_itself_and_many_as_numbers_with_the_last_twenty() {
         };
         told(&format!("s.{n}"), n, kind)
     });
-    let many = letter(Path::new("/p"), many.collect());
+    let many = notification(Path::new("/p"), many.collect());
     assert_eq!(many.title, "1000 runs: 500 gave up, 500 succeeded");
     assert_eq!((many.events.len(), many.more), (20, 980));
     assert_eq!(many.events[19].run, "s.999");

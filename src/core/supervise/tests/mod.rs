@@ -1,12 +1,12 @@
 //! Tests of the supervisor: tables of single decisions.
 
 pub(crate) mod double;
-mod flock;
 mod over_time;
 mod probe;
 mod refused;
 pub(crate) mod start;
 mod steer;
 mod stop;
+mod sweep_group;
 mod table;
 mod tune;

@@ -4,7 +4,7 @@ use super::double::{Double, at, incident, nothing};
 use super::table::{Bench, status};
 use crate::core::diagnose::Class;
 use crate::core::job::JobState;
-use crate::core::supervise::{Action, Event, Fact, Verdict, due, lesson, outlook};
+use crate::core::supervise::{Action, Event, Fact, Verdict, due, observation, outlook};
 
 fn escalate(bench: &mut Bench) -> Vec<Fact> {
     let event = Event::EscalationAsked {
@@ -43,7 +43,7 @@ fn a_healthy_job_is_ended_for_the_next_rung_and_no_sooner_resubmitted_than_it_is
     assert!(cancels(&bench));
     let verdict = bench.end(status(JobState::Cancelled), nothing());
     assert_eq!(rungs(&verdict), ["rung-1"]);
-    assert_eq!(lesson(&bench.run, 1), None, "a wish teaches nothing");
+    assert_eq!(observation(&bench.run, 1), None, "a wish teaches nothing");
 }
 
 #[test]

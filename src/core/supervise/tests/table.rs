@@ -9,7 +9,7 @@ use crate::core::learn::End;
 use crate::core::measure::{Figure, Measured, Quantity};
 use crate::core::supervise::{
     Action, Budget, Event, Fact, LogEnd, LogLook, Outcome, Pace, Phase, Record, Run, Sighting,
-    Verdict, decide, due, lesson, next_due,
+    Verdict, decide, due, next_due, observation,
 };
 use crate::core::units::Bytes;
 
@@ -927,7 +927,7 @@ fn taught(state: JobState, incident: Incident, steps: u64, seconds: i64) -> Opti
         measured: Measured::default(),
     };
     bench.feed(&event, 210);
-    lesson(&bench.run, 1).map(|entry| entry.end)
+    observation(&bench.run, 1).map(|entry| entry.end)
 }
 
 #[test]
@@ -1017,13 +1017,13 @@ fn a_lesson_names_the_rungs_that_led_there() {
     };
     bench.feed(&completed, 310);
     bench.drained(nothing());
-    let lessons = [1, 2].map(|n| lesson(&bench.run, n).unwrap());
-    let micro = lessons.each_ref().map(|l| l.job.sizes["micro"]);
+    let observations = [1, 2].map(|n| observation(&bench.run, n).unwrap());
+    let micro = observations.each_ref().map(|l| l.job.sizes["micro"]);
     assert_eq!(micro, [32.0, 16.0]);
-    let rungs = lessons.each_ref().map(|l| l.rungs.len());
+    let rungs = observations.each_ref().map(|l| l.rungs.len());
     assert_eq!(rungs, [0, 1]);
     assert_eq!(
-        (lessons[1].id.as_str(), lessons[1].run.as_str()),
+        (observations[1].id.as_str(), observations[1].run.as_str()),
         ("oomctl-r1-2-0badcafe", "r1")
     );
 }

@@ -1,7 +1,7 @@
 //! Thousands of bad days. The real loop, ledger, ownership, followers, diagnosis and Slurm client live in
 //! a simulated world: the calls of `io::disk` and Slurm's commands are answered by an adversary that
 //! draws from a seed. What must hold is asserted where it can be broken: at sbatch (`commands`), after a
-//! turn (`seat`) and at the end (`story`). In some stories a supervisor stays, in others small jobs or the job's own script
+//! turn (`simulated_supervisor`) and at the end (`story`). In some stories a supervisor stays, in others small jobs or the job's own script
 //! take turns (`relay`).
 //!
 //! The world keeps to what is promised of it: sbatch's message is dealt with within 20 s of a lost answer
@@ -11,15 +11,15 @@
 //! the start of sbatch or scancel; the job's own node has the cluster's clock, because Slurm's authentication refuses another
 //! (munged(8): a credential lives for 300 s).
 
+mod choices;
 mod cluster;
 mod commands;
 mod disk;
 mod job;
 mod planted;
-mod relay;
-mod seat;
+mod simulated_supervisor;
 mod story;
-mod tape;
+mod watch_chain;
 mod world;
 
 use std::collections::BTreeMap;
@@ -27,9 +27,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use choices::{Choices, shrink};
 use planted::Bug;
 use story::{Told, tell};
-use tape::{Tape, shrink};
 
 /// Stories of every test run.
 const SEEDS: u64 = 2_000;
@@ -81,7 +81,7 @@ fn live(
                     if seed >= seeds.end || broken.lock().unwrap().len() >= most {
                         return;
                     }
-                    let told = tell(base.path(), Tape::new(seed), bug, false);
+                    let told = tell(base.path(), Choices::new(seed), bug, false);
                     match (&told.broken, &told.outcome) {
                         (None, Some(outcome)) => {
                             *ends
@@ -113,15 +113,20 @@ fn shortest(told: &Told, bug: Option<Bug>) -> Told {
         })
     };
     let wanted = kind(told);
-    let short = shrink(told.tape.clone(), SHRINK_TRIES, |tape| {
-        kind(&tell(base.path(), Tape::again(tape.to_vec()), bug, false)) == wanted
+    let short = shrink(told.choices.clone(), SHRINK_TRIES, |choices| {
+        kind(&tell(
+            base.path(),
+            Choices::again(choices.to_vec()),
+            bug,
+            false,
+        )) == wanted
     });
-    tell(base.path(), Tape::again(short), bug, true)
+    tell(base.path(), Choices::again(short), bug, true)
 }
 
 fn report(seed: u64, told: &Told) -> String {
     let short = shortest(told, None);
-    let choices = short.tape.iter().filter(|v| **v != 0).count();
+    let choices = short.choices.iter().filter(|v| **v != 0).count();
     format!(
         "seed {seed}: {}\nOOMCTL_SIM_SEED={seed} tells this story again. The shortest of its kind has {choices} bad choices:\n{}\n",
         told.broken.as_deref().unwrap_or(""),
@@ -132,7 +137,7 @@ fn report(seed: u64, told: &Told) -> String {
 #[test]
 fn nothing_is_lost_or_doubled_in_thousands_of_bad_days() {
     if let Some(seed) = number("OOMCTL_SIM_SEED") {
-        let told = tell(base().path(), Tape::new(seed), None, true);
+        let told = tell(base().path(), Choices::new(seed), None, true);
         println!("{}", told.lines.join("\n"));
         assert_eq!(told.broken, None, "{}", report(seed, &told));
         return;
@@ -185,8 +190,13 @@ fn every_planted_mistake_is_found() {
 fn the_same_seed_is_the_same_story() {
     let base = base();
     for seed in 0..20 {
-        let first = tell(base.path(), Tape::new(seed), None, true);
-        let again = tell(base.path(), Tape::again(first.tape.clone()), None, true);
+        let first = tell(base.path(), Choices::new(seed), None, true);
+        let again = tell(
+            base.path(),
+            Choices::again(first.choices.clone()),
+            None,
+            true,
+        );
         assert_eq!(first.lines, again.lines, "seed {seed}");
     }
 }

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use super::choices::Choices;
 use super::commands::{accept, known_ids, plan, print};
 use super::job::Fate;
 use super::planted::Bug;
-use super::relay::Duty;
-use super::tape::Tape;
+use super::watch_chain::Duty;
 use super::world::{Fault, World};
 use crate::core::job::JobState;
 use crate::core::supervise::{Cause, History, Outcome};
@@ -28,23 +28,23 @@ pub struct Told {
     /// How the run ended.
     pub outcome: Option<Outcome>,
     /// The choices of the adversary.
-    pub tape: Vec<u32>,
+    pub choices: Vec<u32>,
     /// What happened, where it was asked for.
     pub lines: Vec<String>,
 }
 
 /// Lives through a story. `base` holds a folder `bin` with Slurm's commands.
-pub fn tell(base: &Path, tape: Tape, bug: Option<Bug>, lines: bool) -> Told {
+pub fn tell(base: &Path, choices: Choices, bug: Option<Bug>, lines: bool) -> Told {
     let (root, heard) = (base.join("project"), base.join("heard"));
     std::fs::create_dir(&root).unwrap();
     make_private_dir(&heard).unwrap();
-    let world = World::new(tape, root.clone(), bug, lines);
+    let world = World::new(choices, root.clone(), bug, lines);
     trial::set(Some(Rc::<World>::clone(&world)));
     let outcome = world.live();
     for host in 0..2 {
-        let seat = world.seats.borrow_mut()[host].take();
-        if let Some(seat) = seat {
-            world.end(seat, true);
+        let simulated_supervisor = world.seats.borrow_mut()[host].take();
+        if let Some(simulated_supervisor) = simulated_supervisor {
+            world.end(simulated_supervisor, true);
         }
     }
     trial::set(None);
@@ -53,7 +53,7 @@ pub fn tell(base: &Path, tape: Tape, bug: Option<Bug>, lines: bool) -> Told {
     Told {
         broken: world.broken.borrow().clone(),
         outcome,
-        tape: world.tape.borrow().values.clone(),
+        choices: world.choices.borrow().values.clone(),
         lines: world
             .told
             .as_ref()
@@ -100,8 +100,8 @@ impl World {
         self.disk.borrow_mut().full = 0;
         let mut cluster = self.cluster.borrow_mut();
         (cluster.silent, cluster.lies) = (self.now.get(), 0);
-        for seat in self.seats.borrow_mut().iter_mut().flatten() {
-            seat.paused = 0;
+        for simulated_supervisor in self.seats.borrow_mut().iter_mut().flatten() {
+            simulated_supervisor.paused = 0;
         }
     }
 
@@ -122,8 +122,9 @@ impl World {
         }
         if self.strikes(Fault::Pause, 20) {
             let until = self.now.get() + 60 + self.seconds(600);
-            if let Some(seat) = &mut self.seats.borrow_mut()[self.below(2) as usize] {
-                seat.paused = until;
+            if let Some(simulated_supervisor) = &mut self.seats.borrow_mut()[self.below(2) as usize]
+            {
+                simulated_supervisor.paused = until;
             }
         }
     }
@@ -217,9 +218,9 @@ impl World {
             return;
         }
         self.crash(host);
-        let seat = self.seats.borrow_mut()[host].take();
-        if let Some(seat) = seat {
-            self.end(seat, true);
+        let simulated_supervisor = self.seats.borrow_mut()[host].take();
+        if let Some(simulated_supervisor) = simulated_supervisor {
+            self.end(simulated_supervisor, true);
         }
     }
 

@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
+use super::choices::Choices;
 use super::cluster::Cluster;
 use super::disk::Disk;
 use super::planted::Bug;
-use super::relay::{Ready, Watch};
-use super::seat::Seat;
-use super::tape::Tape;
+use super::simulated_supervisor::SimulatedSupervisor;
+use super::watch_chain::{Ready, Watch};
 use crate::core::supervise::tests::double::{Double, at};
 use crate::drive::RunFolder;
 use crate::io::disk::Change;
@@ -81,7 +81,7 @@ pub struct Host {
 
 /// The world of one story.
 pub struct World {
-    pub tape: RefCell<Tape>,
+    pub choices: RefCell<Choices>,
     pub now: Cell<i64>,
     faults: u32,
     /// The adversary has stopped.
@@ -91,7 +91,7 @@ pub struct World {
     pub hosts: RefCell<[Host; 2]>,
     /// The processes that run now, one inside the pause of another.
     pub running: RefCell<Vec<Process>>,
-    pub seats: RefCell<[Option<Seat>; 2]>,
+    pub seats: RefCell<[Option<SimulatedSupervisor>; 2]>,
     pub pids: Cell<u32>,
     pub watch: Cell<Watch>,
     /// Watch jobs that wait, and scripts that have come to their end, with their exit codes.
@@ -121,10 +121,10 @@ pub struct Checked {
 }
 
 impl World {
-    pub fn new(tape: Tape, root: PathBuf, bug: Option<Bug>, told: bool) -> Rc<Self> {
-        let mut tape = tape;
-        let faults = tape.below(1 << FAULTS) & tape.below(1 << FAULTS)
-            | tape.below(1 << FAULTS) & tape.below(1 << FAULTS);
+    pub fn new(choices: Choices, root: PathBuf, bug: Option<Bug>, told: bool) -> Rc<Self> {
+        let mut choices = choices;
+        let faults = choices.below(1 << FAULTS) & choices.below(1 << FAULTS)
+            | choices.below(1 << FAULTS) & choices.below(1 << FAULTS);
         Rc::new_cyclic(|me| {
             let world = Self {
                 me: me.clone(),
@@ -140,13 +140,17 @@ impl World {
                 watch: Cell::new(Watch::Here),
                 relay: RefCell::default(),
                 ends: RefCell::default(),
-                double: double(&mut tape, faults & 1 << Fault::Budgets as u32 != 0, &root),
+                double: double(
+                    &mut choices,
+                    faults & 1 << Fault::Budgets as u32 != 0,
+                    &root,
+                ),
                 bug,
                 root,
                 broken: RefCell::default(),
                 told: told.then(RefCell::default),
                 facts: Checked::default(),
-                tape: RefCell::new(tape),
+                choices: RefCell::new(choices),
             };
             world.facts.needs.set(world.below(5));
             if world.has(Fault::Turns) {
@@ -161,7 +165,7 @@ impl World {
     }
 
     pub fn below(&self, n: u32) -> u32 {
-        self.tape.borrow_mut().below(n)
+        self.choices.borrow_mut().below(n)
     }
 
     pub fn seconds(&self, n: u32) -> i64 {
@@ -257,20 +261,21 @@ impl World {
     }
 }
 
-fn double(tape: &mut Tape, budgets: bool, root: &Path) -> Double {
+fn double(choices: &mut Choices, budgets: bool, root: &Path) -> Double {
     let mut double = Double {
         workdir: root.to_owned(),
-        ..Double::new(tape.below(4) as usize)
+        ..Double::new(choices.below(4) as usize)
     };
     if budgets {
-        double.limits.attempts = 12 - tape.below(11);
+        double.limits.attempts = 12 - choices.below(11);
         double.limits.wall_time_s =
-            (tape.below(3) == 2).then(|| 1_800 + u64::from(tape.below(7_200)));
-        double.limits.gpu_hours = (tape.below(3) == 2).then(|| f64::from(1 + tape.below(8)) / 10.0);
+            (choices.below(3) == 2).then(|| 1_800 + u64::from(choices.below(7_200)));
+        double.limits.gpu_hours =
+            (choices.below(3) == 2).then(|| f64::from(1 + choices.below(8)) / 10.0);
     }
-    double.supervision.time_limit_retries = tape.below(2);
-    double.resumes = tape.below(2) == 1;
-    if tape.below(2) == 1 {
+    double.supervision.time_limit_retries = choices.below(2);
+    double.resumes = choices.below(2) == 1;
+    if choices.below(2) == 1 {
         double.supervision.stall_s = 120;
     }
     double

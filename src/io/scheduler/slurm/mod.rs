@@ -17,12 +17,12 @@ pub mod parse;
 mod queue;
 mod record;
 pub mod refusal;
-mod relay;
 mod shared;
 pub mod states;
 mod step;
 mod submit;
 mod view;
+mod watch_chain;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -40,10 +40,10 @@ use clients::{Clients, no_answer, on_cluster, says_unknown_id};
 pub use foreign::Foreign;
 pub(super) use ids::Named;
 use queue::Memory;
-pub use relay::{Start, WatchJob};
 use shared::Shared;
 pub use step::OnNodes;
 pub use submit::bad_option;
+pub use watch_chain::{Start, WatchJob};
 
 /// True when Slurm's commands are on this machine.
 #[must_use]

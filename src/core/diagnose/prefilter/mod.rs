@@ -1,0 +1,237 @@
+//! The prefilter: which places of a block of text could matter at all, at a few cycles per 64 bytes.
+//!
+//! Rule: a place that the tables, the frames of a traceback or a progress pattern could have something to
+//! say about is never missed; one that is found in vain costs time only.
+//!
+//! What is looked for are *needles*, all from tables: the literals of the signatures, what announces a
+//! phase, what begins a traceback, and a few bytes that every progress line holds. Long ones are found by
+//! `ngrams`, short ones by `short`. Bytes that [`unescaped`] takes out can split a needle; where they
+//! stand between two bytes that are neighbours in some needle, the line is looked at without them.
+
+mod bars;
+mod bloom;
+mod joints;
+mod marks;
+mod needles;
+mod ngrams;
+mod ordinary;
+mod short;
+mod wide;
+
+use std::sync::LazyLock;
+
+pub(crate) use bars::{BUILT_IN, Bar, Shown};
+pub(crate) use ordinary::rarest_quad;
+
+use super::clean::unescaped;
+use joints::{Joints, gap_end};
+use needles::{Needle, looked_for};
+use ngrams::Grams;
+use short::{Short, Wanted};
+
+/// What a place means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// The line is to be read.
+    Read,
+    /// It announces a phase: an index into [`super::phase::AMBIENT`].
+    Ambient(u8),
+    /// It may show progress.
+    Progress(Bar),
+    /// The name of a figure: an index into [`super::course::NAMED`].
+    Figure(u8),
+}
+
+/// A place that could matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hit {
+    /// A byte of the line that could matter.
+    pub at: usize,
+    pub what: What,
+}
+
+/// What a search found in a text. It is used again for the next, for its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The places that could matter, in order.
+    pub hits: Vec<Hit>,
+    /// How many newlines there are.
+    pub newlines: usize,
+    /// How many there are before every [`bloom::STRETCH`] bytes.
+    before: Vec<usize>,
+}
+
+impl Found {
+    /// The places from one byte to another.
+    pub(crate) fn between(&self, from: usize, to: usize) -> &[Hit] {
+        let first = self.hits.partition_point(|hit| hit.at < from);
+        let end = self.hits.partition_point(|hit| hit.at < to);
+        &self.hits[first..end.max(first)]
+    }
+
+    /// Newlines before a place of the text, counted from the place nearest before it of which they are
+    /// known: `counted` is one, with how many there are.
+    pub(crate) fn newlines_before(&self, text: &[u8], at: usize, counted: (usize, usize)) -> usize {
+        let stretch = (at / bloom::STRETCH).min(self.before.len().saturating_sub(1));
+        let known = self.before.get(stretch).copied().unwrap_or(0);
+        let noted = (stretch * bloom::STRETCH, known);
+        let counted = Some(counted).filter(|(from, _)| *from <= at);
+        let (from, known) = counted.map_or(noted, |counted| counted.max(noted));
+        known + memchr::memchr_iter(b'\n', &text[from..at]).count()
+    }
+}
+
+/// What stands in a line, in the order of the tables.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// The signatures of which it has a literal, each with the first place of one.
+    pub entries: Vec<(usize, usize)>,
+    /// The phases that it announces: indices into [`super::phase::AMBIENT`].
+    pub markers: Vec<u8>,
+    /// It may show progress.
+    pub bar: bool,
+}
+
+/// All needles, ready to be looked for.
+pub(crate) struct Prefilter {
+    long: Vec<Needle>,
+    ngrams: Grams,
+    short: Short,
+    joints: Joints,
+}
+
+/// The needles of the built-in tables.
+pub(crate) static SIEVE: LazyLock<Prefilter> = LazyLock::new(|| Prefilter::new(looked_for()));
+
+impl Prefilter {
+    fn new(needles: Vec<Needle>) -> Self {
+        let joints = Joints::new(needles.iter().map(|n| n.text));
+        let (long, short): (Vec<Needle>, Vec<Needle>) = needles
+            .into_iter()
+            .partition(|n| n.text.len() >= ngrams::LONG);
+        Self {
+            ngrams: Grams::new(long.iter().map(|n| n.text).collect()),
+            long,
+            short: Short::new(short),
+            joints,
+        }
+    }
+
+    /// Fills `found` with the places of a text that could matter, those of bars only as far as they are
+    /// wanted. The text begins at the beginning of a line or of a window of one.
+    pub(crate) fn search(&self, text: &[u8], wants: impl Fn(Bar) -> bool, found: &mut Found) {
+        let Found { hits, before, .. } = found;
+        let wanted = Wanted::bars(wants);
+        hits.clear();
+        before.clear();
+        self.ngrams.find(text, &mut |needle, at| {
+            let what = self.long[usize::from(needle)].what;
+            hits.push(Hit { at, what });
+        });
+        let from_grams = hits.len();
+        let newlines = self.short.find(text, before, wanted, |at| {
+            for (needle, from) in self.short.at(text, at) {
+                if wanted.has(needle.what) {
+                    hits.push(Hit {
+                        at: from,
+                        what: needle.what,
+                    });
+                }
+            }
+            let gap = match (text[at], text.get(at + 1)) {
+                (0 | bloom::ESCAPE, _) => at,
+                (_, Some(&bloom::ESCAPE)) => at + 1,
+                (b'^', _) => at,
+                _ => return at + 1,
+            };
+            let Some(end) = gap_end(text, gap) else {
+                return at + 1;
+            };
+            if self.joints.may_join(text, gap, end) && self.joined(text, gap) {
+                hits.push(Hit {
+                    at,
+                    what: What::Read,
+                });
+            }
+            // The last bytes of a gap may begin a needle: an escape takes the letter behind it with it.
+            end.saturating_sub(3).max(gap + 1)
+        });
+        if from_grams > 0 && from_grams < hits.len() {
+            // Two runs in order, which this sort merges.
+            hits.sort_by_key(|hit| hit.at);
+        }
+        found.newlines = newlines;
+    }
+
+    /// Does a needle stand across a gap when it is closed?
+    fn joined(&self, text: &[u8], at: usize) -> bool {
+        /// How much is looked at on each side: more than a needle and the gaps in it.
+        const SIDE: usize = 512;
+        let (before, behind) = text.split_at(at);
+        let before = &before[before.len().saturating_sub(SIDE)..];
+        let from = memchr::memrchr2(b'\n', b'\r', before).map_or(0, |end| end + 1);
+        let behind = &behind[..behind.len().min(SIDE)];
+        let to = memchr::memchr2(b'\n', b'\r', behind).unwrap_or(behind.len());
+        let mut closed = unescaped(&before[from..]);
+        let gap = closed.len();
+        closed.extend(unescaped(&behind[..to]));
+        let mut joined = false;
+        let mut across = |needle: &Needle, from: usize| {
+            joined |= from < gap && gap < from + needle.text.len();
+        };
+        self.ngrams.find(&closed, &mut |needle, from| {
+            across(&self.long[usize::from(needle)], from)
+        });
+        self.short
+            .find(&closed, &mut Vec::new(), Wanted::all(), |at| {
+                self.short
+                    .at(&closed, at)
+                    .for_each(|(needle, from)| across(needle, from));
+                at + 1
+            });
+        joined
+    }
+
+    /// What a text that is read holds, as it stands.
+    pub(crate) fn held(&self, text: &str) -> Held {
+        let text = text.as_bytes();
+        let mut held = Held::default();
+        let mut note_one = |needle: &Needle, at: usize| {
+            let entries = needle.entries.iter();
+            held.entries
+                .extend(entries.map(|entry| (usize::from(*entry), at)));
+            held.markers.extend(needle.marker);
+            held.bar |= matches!(needle.what, What::Progress(_));
+        };
+        let mut note = |needle: &Needle, at: usize| {
+            note_one(needle, at);
+            for outer in &needle.around {
+                if let Some(from) = outer.begins(text, at) {
+                    note_one(&outer.needle, from);
+                }
+            }
+        };
+        self.ngrams.find(text, &mut |needle, at| {
+            note(&self.long[usize::from(needle)], at)
+        });
+        self.short.find(text, &mut Vec::new(), Wanted::all(), |at| {
+            for (needle, from) in self.short.at(text, at) {
+                note(needle, from);
+            }
+            at + 1
+        });
+        held.entries.sort_unstable();
+        held.entries.dedup_by_key(|(entry, _)| *entry);
+        held.markers.sort_unstable();
+        held
+    }
+}
+
+fn is_end(byte: u8) -> bool {
+    byte == b'\n' || byte == b'\r'
+}
+
+#[cfg(test)]
+pub(crate) mod naive;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! What shapes and files of a preset are made with, for all that one decision looks at.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::climb::ClimbContext;
+use crate::core::memory::{Profile, Spec, spec_by};
+use crate::core::patch::edits;
+use crate::core::recipe::{Layer, Preset, Problem, Refusal, Shape, Shaper};
+use crate::core::render::{AttemptPlace, Renderer, TemplateError};
+
+/// A preset, its templates and the layers below the rungs, each expression and each template read once.
+pub(super) struct EvaluationCache<'a> {
+    /// What makes shapes of the preset.
+    pub shaper: Shaper<'a>,
+    /// Constants of the training stack, where the memory model may be asked.
+    pub profile: Option<&'a Profile>,
+    layers: &'a [Layer],
+    templates: &'a BTreeMap<String, String>,
+    renderer: OnceCell<Result<Renderer<'a>, TemplateError>>,
+    known: RefCell<Vec<Rc<Look>>>,
+}
+
+/// A configuration that is search_node at, with what was found out about it.
+pub(super) struct Look {
+    /// The configuration.
+    pub shape: Shape,
+    /// Layers of its rungs.
+    rungs: Vec<Layer>,
+    files: OnceCell<Vec<String>>,
+    spec: OnceCell<Option<Spec>>,
+}
+
+impl<'a> EvaluationCache<'a> {
+    /// For the context's preset on its cluster.
+    pub fn new(context: &ClimbContext<'a>, profile: Option<&'a Profile>) -> Self {
+        Self {
+            profile,
+            shaper: Shaper::new(context.preset, context.cluster, context.cluster_name),
+            layers: context.layers,
+            templates: context.templates,
+            renderer: OnceCell::new(),
+            known: RefCell::default(),
+        }
+    }
+
+    /// The preset.
+    pub fn preset(&self) -> &'a Preset {
+        self.shaper.preset()
+    }
+
+    /// The configuration with these rungs.
+    ///
+    /// # Errors
+    /// Where it is not legal.
+    pub fn shape(&self, rungs: &[&Layer]) -> Result<Shape, Refusal> {
+        let rungs = rungs.iter().copied();
+        self.shaper.shape(self.layers.iter().chain(rungs))
+    }
+
+    /// The same, remembered for the next time that it is asked for.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn look(&self, rungs: &[&Layer]) -> Result<Rc<Look>, Refusal> {
+        let same = |look: &&Rc<Look>| look.rungs.iter().eq(rungs.iter().copied());
+        if let Some(look) = self.known.borrow().iter().find(same) {
+            return Ok(Rc::clone(look));
+        }
+        let look = Rc::new(Look {
+            shape: self.shape(rungs)?,
+            rungs: rungs.iter().copied().cloned().collect(),
+            files: OnceCell::new(),
+            spec: OnceCell::new(),
+        });
+        self.known.borrow_mut().push(Rc::clone(&look));
+        Ok(look)
+    }
+
+    /// The job that a configuration describes to the memory model; `None` where that cannot be asked.
+    pub fn spec<'l>(&self, look: &'l Look) -> Option<&'l Spec> {
+        let (expressions, profile) = (&self.shaper.expressions, self.profile?);
+        let read = || spec_by(expressions, self.preset(), &look.shape, profile)?.ok();
+        look.spec.get_or_init(read).as_ref()
+    }
+
+    /// The texts of the files, for a place that is the same for every attempt; of a copy only what is written into it.
+    ///
+    /// # Errors
+    /// The first template that cannot be rendered.
+    pub fn files<'l>(&self, look: &'l Look) -> Result<&'l [String], Refusal> {
+        if look.files.get().is_none() {
+            let files = self.rendered(&look.shape)?;
+            look.files.get_or_init(|| files);
+        }
+        Ok(look.files.get().map_or(&[], Vec::as_slice))
+    }
+
+    fn rendered(&self, shape: &Shape) -> Result<Vec<String>, Refusal> {
+        let place = AttemptPlace {
+            run: "run".to_owned(),
+            number: 1,
+            token: "token".to_owned(),
+            dir: "/run/attempt-1".to_owned(),
+            workdir: "/work".to_owned(),
+            backend: "slurm".to_owned(),
+            program: None,
+        };
+        let read = || Renderer::new(self.preset(), self.templates);
+        let renderer = self.renderer.get_or_init(read).as_ref();
+        let rendered = renderer
+            .map_err(Clone::clone)
+            .and_then(|renderer| renderer.render(shape, &place))
+            .map_err(|e| Problem::new(e.to_string()))?;
+        let copied = edits(self.preset(), shape).into_iter();
+        let copied = copied.map(|e| format!("{} {}: {}", e.place.file, e.place.path, e.value));
+        Ok(rendered.into_iter().map(|f| f.text).chain(copied).collect())
+    }
+}

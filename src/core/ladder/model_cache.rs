@@ -1,0 +1,154 @@
+//! What the memory model says of values under trial, asked hundreds of times for one decision.
+
+use std::cell::{Cell, OnceCell};
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use super::need::Job;
+use super::particle::{self, Odds};
+use super::sample::Sample;
+use crate::core::memory::{Profile, Spec, phases, spec_from};
+use crate::core::recipe::{Formula, Key, Places, Preset, UnderTrial, Value, Values, key};
+
+/// The bridge of a preset to the memory model, compiled for some knobs under trial.
+pub(super) struct ModelCache<'a> {
+    preset: &'a str,
+    profile: &'a Profile,
+    fields: Vec<Field<'a>>,
+    /// Knobs under trial that the fields look at, in the order of their names.
+    knobs: Vec<String>,
+    places: Places,
+    /// Jobs search_node at so far, by the values of these.
+    known: HashMap<Key, Option<Rc<ModelledJob>>>,
+}
+
+/// A job as the memory model sees it.
+pub(super) struct ModelledJob {
+    /// What it is.
+    pub spec: Spec,
+    /// What its phases need.
+    job: Job,
+    /// How surely they fit the GPU and how near they come, once it was asked for.
+    odds: Cell<Odds>,
+    near: OnceCell<f64>,
+    /// Memory of the host per GPU, in bytes.
+    pub host_bytes: f64,
+}
+
+/// A field of the memory model's specification.
+struct Field<'a> {
+    name: &'a str,
+    formula: Formula<'a>,
+    /// Places among the model_cache's knobs of those that it looks at.
+    knobs: Vec<usize>,
+    /// Values found so far, by those of the knobs.
+    known: HashMap<Key, serde_json::Value>,
+    /// The one asked for last, with the values that the knobs had; most jobs differ from the one before in a single knob.
+    last: Option<(Vec<Value>, serde_json::Value)>,
+}
+
+impl<'a> ModelCache<'a> {
+    /// Compiles the bridge of a preset; `None` where it has none.
+    pub fn new(
+        preset: &'a Preset,
+        trial: &UnderTrial<'_, 'a>,
+        profile: &'a Profile,
+    ) -> Option<Self> {
+        let fields = preset.memory.as_ref()?.fields.iter();
+        let formulas = fields.filter_map(|(name, text)| Some((name, Formula::new(trial, text)?)));
+        let formulas: Vec<(&String, Formula<'a>)> = formulas.collect();
+        let knobs = formulas.iter().flat_map(|(_, formula)| formula.knobs());
+        let knobs: BTreeSet<String> = knobs.cloned().collect();
+        let place = |knob: &String| knobs.iter().position(|k| k == knob);
+        let field = |(name, formula): (&'a String, Formula<'a>)| Field {
+            name,
+            knobs: formula.knobs().iter().filter_map(place).collect(),
+            formula,
+            known: HashMap::new(),
+            last: None,
+        };
+        Some(Self {
+            preset: &preset.name,
+            profile,
+            fields: formulas.into_iter().map(field).collect(),
+            knobs: knobs.into_iter().collect(),
+            places: Places::default(),
+            known: HashMap::new(),
+        })
+    }
+
+    /// The job with these values; `None` where the model cannot be asked about it.
+    pub fn job(&mut self, values: &Values) -> Option<Rc<ModelledJob>> {
+        let seen = values.of(&self.knobs, &mut self.places);
+        let key = key(seen.iter().copied());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let job = self.gauged(&seen).map(Rc::new);
+        self.known.insert(key, job.clone());
+        job
+    }
+
+    /// The job whose knobs have these values.
+    fn gauged(&mut self, seen: &[&Value]) -> Option<ModelledJob> {
+        let fields = self.fields.iter_mut();
+        let fields = fields.map(|field| (field.name, field.value(seen)));
+        let spec = spec_from(self.preset, fields, self.profile).ok()?;
+        let phases = phases(&spec, self.profile);
+        Some(ModelledJob {
+            job: Job::new(&spec, &phases),
+            odds: Cell::new(Odds::unknown()),
+            near: OnceCell::new(),
+            host_bytes: phases.first().map_or(0.0, |p| p.host_bytes),
+            spec,
+        })
+    }
+}
+
+impl ModelledJob {
+    /// Probability that its phases fit the GPU under these particles, which is asked once.
+    pub fn fits(&self, sample: &Sample) -> f64 {
+        let mut odds = self.odds.get();
+        let fits = odds.value(&self.job, sample);
+        self.odds.set(odds);
+        fits
+    }
+
+    /// Whether that is enough, as `Odds::reach`.
+    pub fn reaches(&self, sample: &Sample, enough: impl Fn(f64) -> bool) -> bool {
+        let mut odds = self.odds.get();
+        let reached = odds.reach(&self.job, sample, enough);
+        self.odds.set(odds);
+        reached
+    }
+
+    /// How near they come to that, asked once too; the probability is known with it.
+    pub fn near(&self, sample: &Sample) -> f64 {
+        let ask = || {
+            let (near, fits) = particle::near(&self.job, sample);
+            self.odds.set(Odds::known(fits));
+            near
+        };
+        *self.near.get_or_init(ask)
+    }
+}
+
+impl Field<'_> {
+    /// Its value for a job whose knobs have these.
+    fn value(&mut self, seen: &[&Value]) -> &serde_json::Value {
+        let values = self.knobs.iter().map(|at| seen[*at]);
+        let last = self.last.take();
+        let last = last.filter(|(of, _)| of.iter().eq(values.clone()));
+        let now = last.unwrap_or_else(|| {
+            let known = self.known.entry(key(values.clone()));
+            let value = known.or_insert_with(|| {
+                let names = self.formula.knobs().iter().map(String::as_str);
+                let value = self.formula.value(names.zip(values.clone()));
+                let value = value.and_then(|v| serde_json::to_value(v).ok());
+                value.unwrap_or_default()
+            });
+            (values.cloned().collect(), value.clone())
+        });
+        &self.last.insert(now).1
+    }
+}
