@@ -38,14 +38,14 @@ const SIBLINGS: [(&str, &str); 1] = [("job", "units")];
 
 /// One reference from a file to a module of this crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Import {
-    from: Vec<String>,
-    to: Vec<String>,
+pub struct Import {
+    pub from: Vec<String>,
+    pub to: Vec<String>,
     place: String,
 }
 
 /// Every `crate::`, `self::`, `super::` and `oomctl::` path in the code of `source`, resolved.
-fn imports(source: &Source) -> Vec<Import> {
+pub fn imports(source: &Source) -> Vec<Import> {
     let tokens = code_tokens(source);
     let mut found = Vec::new();
     let mut inside = vec![(source.module(), 0_usize)];
