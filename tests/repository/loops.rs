@@ -14,7 +14,7 @@ const KNOWN: [(&str, usize); 18] = [
     ("cli::print::live", 2),
     ("cli::print::live", 5),
     ("core::diagnose", 15),
-    ("core::diagnose::sieve", 2),
+    ("core::diagnose::prefilter", 2),
     ("core::ladder", 2),
     ("core::ladder", 3),
     ("core::ladder", 14),
