@@ -5,9 +5,6 @@
 
 pub mod adopt;
 pub mod config;
-pub mod device;
-pub mod diagnose;
-pub mod job;
 pub mod ladder;
 pub mod launch;
 pub mod learn;
@@ -19,4 +16,6 @@ pub mod render;
 pub mod report;
 pub mod supervise;
 pub mod sweep;
-pub mod units;
+
+pub use oomctl_base::{job, units};
+pub use {oomctl_diagnose as diagnose, oomctl_gpu as device};
