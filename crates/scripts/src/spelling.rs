@@ -1,12 +1,10 @@
 //! How a knob is handed over, and who reads it.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
-
-use super::placed::YamlPlace;
+use serde::{Deserialize, Serialize};
 
 /// Who reads a file of settings or an option: what one of them is told is nothing that another one knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, serde::Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reader {
     /// Nobody else has one of that name: it counts wherever it stands. An option does not stand in a library's file.
@@ -44,7 +42,7 @@ impl Reader {
 
 /// How a knob is spelled when it is handed to the program. At most one is given; a knob without a
 /// spelling is used by templates only.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Spelling {
     /// A Hydra override path: `a.b.c=value`.
@@ -96,5 +94,51 @@ impl Spelling {
             | Self::Key(n) => n,
             Self::Yaml(place) => &place.path,
         }
+    }
+}
+
+/// Where in a YAML file a value stands.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct YamlPlace {
+    /// Name of one of the preset's files that are copies.
+    pub file: String,
+    /// Keys from the top, with dots between; items of lists by their number, from 0; a key with a dot in it in
+    /// double quotes: `trainer.models.0."a.b"`.
+    pub path: String,
+    /// What becomes of a value for which the file has no key.
+    #[serde(default)]
+    pub missing: Missing,
+}
+
+/// What becomes of a value for which the file has no key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// The key is added to its mapping: the program knows it and has a default.
+    #[default]
+    Add,
+    /// It is refused: the program knows the key only where the file has it.
+    Refuse,
+}
+
+impl YamlPlace {
+    /// The keys of the path.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = vec![String::new()];
+        let mut quoted = false;
+        for c in self.path.chars() {
+            match c {
+                '"' => quoted = !quoted,
+                '.' if !quoted => keys.push(String::new()),
+                c => keys
+                    .iter_mut()
+                    .next_back()
+                    .into_iter()
+                    .for_each(|k| k.push(c)),
+            }
+        }
+        keys
     }
 }

@@ -1,6 +1,6 @@
 //! What is wrong with a configuration: what, where, why, and what to do next.
 
-use super::layer::Origin;
+use crate::origin::Origin;
 
 /// One thing that is wrong with a configuration.
 #[derive(Debug, Clone, PartialEq)]

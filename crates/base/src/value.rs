@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::units::{Bytes, parse_duration_s, slurm_mem, slurm_time, with_mib};
+use crate::units::{Bytes, parse_duration_s, slurm_mem, slurm_time, with_mib};
 
 /// A value. Its kind is fixed by the knob's declaration, never guessed from the text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
