@@ -10,7 +10,6 @@ pub mod launch;
 pub mod learn;
 pub mod measure;
 pub mod memory;
-pub mod patch;
 pub mod recipe;
 pub mod render;
 pub mod report;
@@ -18,4 +17,4 @@ pub mod supervise;
 pub mod sweep;
 
 pub use oomctl_base::{job, units};
-pub use {oomctl_diagnose as diagnose, oomctl_gpu as device};
+pub use {oomctl_diagnose as diagnose, oomctl_gpu as device, oomctl_scripts as patch};

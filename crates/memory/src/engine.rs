@@ -7,7 +7,7 @@ use super::profile::Profile;
 use super::spec::{Rollout, Spec};
 use super::states::gathered;
 use super::terms::Kind;
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
 
 /// Buffers through which new weights go to the engine: one that is sent, and its copy on the other side (verl 0.9.1,
 /// `bucketed_weight_transfer.py`).

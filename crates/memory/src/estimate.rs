@@ -8,7 +8,7 @@ use super::phases::{Phase, PhaseTerms, phases};
 use super::profile::Profile;
 use super::spec::Spec;
 use super::terms::{KINDS, Kind, Term};
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
 
 /// Share of a GPU that the cache of the allocator fills at most: the driver keeps a few pages.
 const FULL: f64 = 0.995;

@@ -4,7 +4,6 @@
 //! ([`Profile`]). What is unknown stays unknown: nothing here makes up a dimension.
 
 mod activations;
-mod bridge;
 mod dimensions;
 mod engine;
 mod estimate;
@@ -24,10 +23,9 @@ mod terms;
 mod tests;
 mod words;
 
-pub use bridge::{spec_by, spec_from, spec_of};
 pub use dimensions::{
-    Capacity, Dimensions, GPU_MEMORY, GpuTable, MODEL_KNOBS, ModelEntry, ModelTable, Naming,
-    capacity, follow, gpu_of_cluster, naming, of_another, place_of, read_dimensions,
+    Capacity, Dimensions, GPU_MEMORY, GpuTable, MODEL_KNOBS, ModelEntry, ModelTable, capacity,
+    place_of, read_dimensions,
 };
 pub use estimate::{Estimate, PhaseEstimate, estimate, spreads};
 pub use loss::{Loss, LossPath, Path};

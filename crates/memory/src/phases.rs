@@ -8,7 +8,7 @@ use super::profile::Profile;
 use super::spec::{Metric, Sharding, Spec, Task};
 use super::states::{Gathered, PIECES, States, gathered, states};
 use super::terms::{Kind, Term};
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
 
 /// A part of a job with its own peak of memory, in the words of a diagnosis where there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use super::profile::{Profile, Profiles};
 use super::sizes::{Split, heads_agree, or, or_none, params_agree, size};
 use super::spec::{Lora, Model, Rollout, Spec, Task};
 use super::words;
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
 
 /// A job in the fields that tables of measurements have. Fields that are not named here are ignored;
 /// every field may be missing or null where a default is stated.

@@ -199,7 +199,7 @@ pub(super) fn params_agree(params: f64, counted: f64) -> Result<(), Unknown> {
 
 #[cfg(test)]
 mod tests {
-    use crate::core::memory::{Profile, Profiles, Row, Unknown};
+    use crate::{Profile, Profiles, Row, Unknown};
     use serde_json::{Value, json};
 
     /// A job with these fields changed, as it is read from a file.

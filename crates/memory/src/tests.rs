@@ -1,7 +1,7 @@
 //! What an estimate must get right whatever its constants.
 
 use super::*;
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
 
 /// A 7B model that trains in bf16 on one GPU of 80 GB.
 const ROW: &str = r#"{

@@ -11,7 +11,8 @@ use super::patched::{Patch, applied};
 use super::resources::{Ask, ask};
 use super::stack::{Stack, StackKnob, recognise};
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, follow};
-use crate::core::recipe::{Spelling, Value};
+use crate::Spelling;
+use oomctl_base::Value;
 
 /// Likeness from which a call surely starts the program of a stack, so that options can be added to it which it
 /// does not have yet.

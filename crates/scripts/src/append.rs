@@ -9,7 +9,8 @@ use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
 use super::walk::{Call, End, Reached, Reading, SettingsFile};
 use super::written::{quoted, written};
-use crate::core::recipe::{Role, Spelling, Value};
+use crate::Spelling;
+use oomctl_base::{Role, Value};
 
 /// Gives a value where it wins; None where the program does it without being told.
 pub(super) fn append(

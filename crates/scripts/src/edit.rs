@@ -9,7 +9,7 @@ use super::stack::{Stack, StackKnob};
 use super::traced::Span;
 use super::walk::{Call, Reading, Source};
 use super::written::{quoted, written};
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 /// Other bytes at a place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

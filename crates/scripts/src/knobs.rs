@@ -10,7 +10,8 @@ use super::settings::Format;
 use super::stack::{Stack, StackKnob, same_flag};
 use super::traced::{From, Span, Traced, Why};
 use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, Source};
-use crate::core::recipe::{Kind, Role, Spelling, Value};
+use crate::Spelling;
+use oomctl_base::{Kind, Role, Value};
 
 /// In which form a value is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

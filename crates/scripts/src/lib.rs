@@ -7,7 +7,6 @@
 mod adopt;
 mod append;
 mod configs;
-mod copies;
 mod devices;
 mod edit;
 pub mod hydra;
@@ -18,12 +17,14 @@ mod placed;
 mod preface;
 mod proposal;
 mod python;
+mod recognise;
 mod requested;
 mod resources;
 mod sbatch;
 mod selves;
 pub mod settings;
 pub mod shell;
+mod spelling;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,6 @@ mod written;
 pub mod yaml;
 
 pub use adopt::{Adoption, Given};
-pub use copies::{Original, asked_variables, copies, edits, layer};
 pub use devices::{DataParallel, Literal, Script};
 pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
@@ -41,12 +41,14 @@ pub use launchers::{Launcher, Launchers, Starts};
 pub use patched::Patch;
 pub use placed::{FileCopy, INTERPRETER, Place, Placed, is_shell};
 pub use proposal::{Proposal, propose};
+pub use recognise::{Recognise, is_key_of};
 pub use resources::{Ask, asked, asked_in_all, gpu_type};
 pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};
+pub use spelling::{Missing, Reader, Spelling, YamlPlace};
 pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
 pub use walk::{
     Arg, COMMAND_LINE, Call, ENVIRONMENT, End, FileRole, Named, Reading, SCRIPT, SettingsFile,
     Source, Submission, Target, follow,
 };
-pub(crate) use walk::{folder_of_file, joined};
+pub use walk::{folder_of_file, joined};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::resources::{GPU_OPTIONS, asked};
 use super::sbatch::{directives, long_option, wins};
 use super::walk::{Arg, Reading};
-use crate::core::recipe::Role;
+use oomctl_base::Role;
 
 /// Options whose number Slurm hands on in a variable, and which it sets only where they are given.
 const OPTION_VARIABLES: [(&str, &str); 7] = [

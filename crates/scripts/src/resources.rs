@@ -6,7 +6,7 @@ use super::edit::{Edit, Refused};
 use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
 use super::walk::{Reading, SCRIPT};
-use crate::core::recipe::{Role, Value};
+use oomctl_base::{Role, Value};
 
 /// Options of which the last one counts for GPUs; each with what its number counts.
 pub(super) const GPU_OPTIONS: [&str; 4] = ["gres", "gpus-per-node", "gpus-per-task", "gpus"];

@@ -6,9 +6,8 @@ use super::configs::stem;
 use super::hydra;
 use super::knobs::setting_names;
 use super::walk::{Call, Reached, Reading, SettingsFile, Target};
-use crate::core::recipe::{
-    Effect, Kind, KnobSetFile, PresetFile, Reader, Recognise, Role, Spelling,
-};
+use crate::{Reader, Recognise, Spelling};
+use oomctl_base::{Effect, Kind, Role};
 
 /// What a value says that tells a stack from others.
 const VALUE: usize = 300;
@@ -79,45 +78,6 @@ impl StackKnob {
 }
 
 impl Stack {
-    /// The stack of a preset, with the knobs of its sets.
-    #[must_use]
-    pub fn of(file: &PresetFile, sets: &[KnobSetFile]) -> Self {
-        let shared = sets.iter().flat_map(|set| &set.knobs);
-        let knobs = shared.chain(&file.knobs).map(|knob| {
-            let own = knob.spelling.iter().cloned();
-            let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
-            let styled = file
-                .spellings
-                .iter()
-                .zip(1..)
-                .filter_map(|(style, number)| {
-                    let spelled = style.get(&knob.name)?;
-                    Some((Spelling::read(spelled), number))
-                });
-            let (mut spellings, mut styles) = (Vec::new(), Vec::new());
-            for (spelling, style) in own.chain(versions).map(|s| (s, 0)).chain(styled) {
-                if !spellings.contains(&spelling) {
-                    spellings.push(spelling);
-                    styles.push(style);
-                }
-            }
-            StackKnob {
-                name: knob.name.clone(),
-                role: knob.role,
-                kind: knob.kind,
-                effect: knob.effect,
-                reader: knob.reader,
-                spellings,
-                styles,
-            }
-        });
-        Self {
-            name: file.preset.clone(),
-            recognise: file.recognise.clone(),
-            knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
-        }
-    }
-
     /// The knob of this name.
     #[must_use]
     pub fn knob(&self, name: &str) -> Option<&StackKnob> {

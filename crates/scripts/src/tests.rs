@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::{Adoption, Given, Launchers, Stack, StackKnob, State, Submission};
-use crate::core::recipe::{Effect, Kind, Reader, Recognise, Spelling, Value};
+use crate::{Reader, Recognise, Spelling};
+use oomctl_base::{Effect, Kind, Value};
 
 static LAUNCHERS: LazyLock<Launchers> = LazyLock::new(|| {
     let text = include_str!("../../../presets/launchers/known.yaml");

@@ -4,7 +4,7 @@ use super::knobs::Way;
 use super::settings::Format;
 use super::traced::Quote;
 use super::yaml;
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 /// A value as the program wants it in place of `old`; None for lists, maps, and what no line can hold.
 pub(super) fn written(value: &Value, way: Way, old: &str) -> Option<String> {

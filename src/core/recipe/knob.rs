@@ -1,11 +1,12 @@
 //! A knob: one named parameter of a training stack, as its preset declares it.
 
+use oomctl_base::{Effect, Role};
 use schemars::JsonSchema;
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
-use super::spelling::{Reader, Spelling};
-use super::value::{Kind, Value};
+use oomctl_base::{Kind, Value};
+use oomctl_scripts::{Reader, Spelling};
 
 /// A scalar as written in a preset: parsed later as the knob's kind.
 #[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]

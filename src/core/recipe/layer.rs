@@ -1,10 +1,11 @@
 //! A layer: values with one kind of origin. Layers lie on one stack; a rung is a layer too.
 
+use oomctl_base::Origin;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::value::Value;
+use oomctl_base::Value;
 
 /// Which layer of the stack; the order is the order of precedence, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

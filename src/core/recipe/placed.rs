@@ -1,12 +1,9 @@
 //! Knobs that stand in a YAML file: which file, where in it, and what a preset may say about that.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::knob::Knob;
 use super::preset::FileSpec;
-use super::spelling::Spelling;
-use super::value::Kind;
+use oomctl_base::Kind;
+use oomctl_scripts::Spelling;
 
 /// What is wrong with a preset's files, and with knobs that stand in one.
 pub(super) fn faults(files: &[FileSpec], knobs: &[Knob]) -> Vec<String> {

@@ -8,7 +8,7 @@
 use super::decoder::{Decoder, Latent};
 use super::families::{Bias, HeadNorms};
 use super::fields::Fields;
-use crate::core::memory::Unknown;
+use crate::Unknown;
 
 /// Parameters of a decoder, embeddings included.
 pub(super) fn decoder(d: &Decoder) -> f64 {

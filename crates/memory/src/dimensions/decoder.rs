@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::families::{Bias, Family};
 use super::fields::Fields;
-use crate::core::memory::Unknown;
-use crate::core::memory::sizes::{MOST_EXPERTS, MOST_HEADS, MOST_LAYERS, MOST_WIDTH, MOST_WORDS};
+use crate::Unknown;
+use crate::sizes::{MOST_EXPERTS, MOST_HEADS, MOST_LAYERS, MOST_WIDTH, MOST_WORDS};
 
 const LAYERS: [&str; 4] = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 const HIDDEN: [&str; 3] = ["hidden_size", "n_embd", "d_model"];

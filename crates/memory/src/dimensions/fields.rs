@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::core::memory::Unknown;
+use crate::Unknown;
 
 /// Keys under which a model of several parts keeps the configuration of its decoder.
 const SECTIONS: [&str; 3] = ["text_config", "llm_config", "language_config"];

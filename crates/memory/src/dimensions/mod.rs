@@ -7,7 +7,6 @@ mod count;
 mod decoder;
 mod families;
 mod fields;
-mod follow;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -15,13 +14,12 @@ mod tests;
 use serde_json::{Map, Value as Json};
 
 use super::Unknown;
-use crate::core::recipe::{Kind, Value};
 use decoder::Decoder;
 use families::Family;
 use fields::Fields;
+use oomctl_base::{Kind, Value};
 
 pub use fields::place_of;
-pub use follow::{Naming, follow, gpu_of_cluster, naming, of_another};
 pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity};
 
 /// The knob for the memory of one GPU.

@@ -5,8 +5,8 @@ use serde_json::{Map, Value as Json};
 use serde_yaml::Spanned;
 
 use super::Dimensions;
-use crate::core::memory::Unknown;
-use crate::core::units::Bytes;
+use crate::Unknown;
+use oomctl_base::units::Bytes;
 
 /// A file of `presets/models/`.
 #[derive(Debug, Clone, Deserialize)]

@@ -4,7 +4,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::core::config::parse_data;
 
 /// Every table that is shipped.
 fn tables() -> Vec<ModelTable> {
@@ -18,9 +17,7 @@ fn tables() -> Vec<ModelTable> {
         include_str!("../../../../presets/models/phi.yaml"),
         include_str!("../../../../presets/models/qwen.yaml"),
     ];
-    texts
-        .map(|text| parse_data("models.yaml", text).unwrap())
-        .into()
+    texts.map(|text| serde_yaml::from_str(text).unwrap()).into()
 }
 
 fn gpus() -> Vec<GpuTable> {
@@ -28,9 +25,7 @@ fn gpus() -> Vec<GpuTable> {
         include_str!("../../../../presets/gpus/amd.yaml"),
         include_str!("../../../../presets/gpus/nvidia.yaml"),
     ];
-    texts
-        .map(|text| parse_data("gpus.yaml", text).unwrap())
-        .into()
+    texts.map(|text| serde_yaml::from_str(text).unwrap()).into()
 }
 
 /// Llama-3.1-8B.
@@ -137,8 +132,9 @@ fn a_config_gives_its_dimensions() {
 #[test]
 fn the_knobs_are_those_of_the_set() {
     let set = include_str!("../../../../presets/sets/model.yaml");
-    let set = crate::core::config::parse_knob_set("model.yaml", set).unwrap();
-    let mut declared: Vec<&str> = set.knobs.iter().map(|k| k.name.as_str()).collect();
+    let set: serde_json::Value = serde_yaml::from_str(set).unwrap();
+    let knobs = set["knobs"].as_array().unwrap().iter();
+    let mut declared: Vec<&str> = knobs.map(|k| k["name"].as_str().unwrap()).collect();
     let mut named = MODEL_KNOBS.to_vec();
     let mut given: Vec<&str> = with(json!({}))
         .unwrap()
@@ -468,7 +464,7 @@ fn a_gpu_is_known_by_its_gres_type_and_by_its_product_name() {
 fn every_capacity_can_be_read_and_every_name_is_in_the_tables_spelling() {
     for gpu in gpus().iter().flat_map(|t| &t.gpus) {
         assert!(
-            crate::core::units::Bytes::parse(&gpu.memory.value).is_ok(),
+            oomctl_base::units::Bytes::parse(&gpu.memory.value).is_ok(),
             "{:?}",
             gpu.names
         );

@@ -3,8 +3,8 @@
 //! Source: "The Defaults List" of Hydra 1.3's documentation, and `hydra/_internal/defaults_list.py` of hydra-core 1.3.
 
 use super::packages::names_itself;
-use crate::core::patch::hydra;
-use crate::core::patch::yaml::Item;
+use crate::hydra;
+use crate::yaml::Item;
 
 /// The entry that stands for the file itself.
 const SELF: &str = "_self_";

@@ -10,18 +10,16 @@ use super::choices::{Choice, Chosen};
 use super::entry_point::{EntryPoint, Said, entry_point};
 use super::packages::{GROUP, dotted, from_root, header, in_package, names_itself, stem};
 use super::{MAX_DEPTH, MAX_PARTS, Part, Shelf, beside, joined, settled};
-use crate::core::patch::hydra;
-use crate::core::patch::settings::Format;
-use crate::core::patch::walk::{
-    Call, Folder, Reached, Reading, SettingsFile, Target, folder_of_file,
-};
-use crate::core::patch::yaml;
+use crate::hydra;
+use crate::settings::Format;
+use crate::walk::{Call, Folder, Reached, Reading, SettingsFile, Target, folder_of_file};
+use crate::yaml;
 
 /// The key of the folders that a configuration adds.
 const SEARCH_PATH: &str = "hydra.searchpath";
 
 /// Adds the files of the configuration that each call composes.
-pub(in crate::core::patch) fn compose(reading: &mut Reading, files: &BTreeMap<String, String>) {
+pub(crate) fn compose(reading: &mut Reading, files: &BTreeMap<String, String>) {
     let mut shelf = Shelf::new(reading, files);
     for at in 0..shelf.reading.calls.len() {
         let call = shelf.reading.calls[at].clone();
@@ -384,7 +382,7 @@ fn choices(file: &SettingsFile) -> Vec<Choice> {
 }
 
 /// Whether a word takes a key away that the configuration gives, or gives all that stands around it.
-pub(in crate::core::patch) fn replaces(word: &str, name: &str) -> bool {
+pub(crate) fn replaces(word: &str, name: &str) -> bool {
     let Some(read) = hydra::read(word) else {
         return false;
     };

@@ -2,7 +2,7 @@
 //!
 //! Source: `hydra.main(config_path, config_name, version_base)` of hydra-core 1.3.
 
-use crate::core::patch::python::{Kind, Token, tokens};
+use crate::python::{Kind, Token, tokens};
 
 /// The arguments of `hydra.main`, in their order.
 const ARGUMENTS: [&str; 3] = ["config_path", "config_name", "version_base"];

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::{MAX_DEPTH, Part, Shelf, beside, joined, settled};
-use crate::core::patch::settings::{Entry, Format};
-use crate::core::patch::traced::Traced;
-use crate::core::patch::walk::{Call, FileRole, Reached, Reading, SettingsFile};
-use crate::core::patch::yaml;
-use crate::core::recipe::{Reader, Recognise};
+use crate::settings::{Entry, Format};
+use crate::traced::Traced;
+use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile};
+use crate::yaml;
+use crate::{Reader, Recognise};
 
 /// The mark by which a file leaves out what the file below it says of a section.
 const REPLACES: &str = "_override_";
 
 /// Adds the files that those of a call name, by the keys that the program and its launchers look at.
-pub(in crate::core::patch) fn add_inner(
+pub(crate) fn add_inner(
     reading: &mut Reading,
     at: usize,
     files: &BTreeMap<String, String>,

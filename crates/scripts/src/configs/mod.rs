@@ -17,7 +17,7 @@ use std::rc::Rc;
 use super::settings::Format;
 use super::traced::Traced;
 use super::walk::{Reached, Reading, SettingsFile, folder_of_file, joined};
-use crate::core::recipe::Reader;
+use crate::Reader;
 
 pub(super) use composed::{compose, replaces};
 pub(super) use inner::add_inner;

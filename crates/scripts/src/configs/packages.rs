@@ -54,6 +54,6 @@ pub(super) fn dotted(group: &str) -> String {
 }
 
 /// The name of a configuration without its ending.
-pub(in crate::core::patch) fn stem(name: &str) -> &str {
+pub(crate) fn stem(name: &str) -> &str {
     name.strip_suffix(".yaml").unwrap_or(name)
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compose;
-use crate::core::patch::walk::{Reading, Submission, follow};
-use crate::core::patch::{Launchers, Traced};
+use crate::walk::{Reading, Submission, follow};
+use crate::{Launchers, Traced};
 
 /// A program with a decorator.
 const PROGRAM: &str = "@hydra.main(version_base=None, config_path=\"conf\", config_name=\"config\")\ndef main(c): pass\n";

@@ -3,8 +3,28 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::core::patch::{Given, Launchers, Stack};
-use crate::core::recipe::{PresetFile, Value};
+use crate::{Given, Launchers, Reader, Recognise, Spelling, Stack, StackKnob};
+use oomctl_base::{Effect, Kind, Role, Value};
+
+/// Any program that torchrun starts, and its batch.
+fn stack() -> Stack {
+    Stack {
+        name: "any".to_owned(),
+        recognise: Recognise {
+            launchers: vec!["torchrun".to_owned()],
+            ..Recognise::default()
+        },
+        knobs: vec![StackKnob {
+            name: "batch_size".to_owned(),
+            role: Some(Role::MicroBatch),
+            kind: Kind::Int,
+            effect: Effect::ChangesTraining,
+            reader: Reader::Any,
+            spellings: vec![Spelling::Flag("--batch_size".to_owned())],
+            styles: vec![0],
+        }],
+    }
+}
 
 /// The copies with a batch of half the size, by name; or why there are none.
 fn placed(files: &[(&str, &str)], folder: &str) -> Result<BTreeMap<String, String>, String> {
@@ -16,11 +36,9 @@ fn copied(
     folder: &str,
     halved: bool,
 ) -> Result<BTreeMap<String, String>, String> {
-    let preset = include_str!("../../../../presets/torchrun.yaml");
-    let file: PresetFile = serde_yaml::from_str(preset).unwrap();
     let launchers: Launchers =
         serde_yaml::from_str(include_str!("../../../../presets/launchers/known.yaml")).unwrap();
-    let stacks = [Stack::of(&file, &[])];
+    let stacks = [stack()];
     let submission = Submission {
         script: "job.sh".to_owned(),
         ..Submission::default()

@@ -3,7 +3,7 @@
 use super::in_name;
 use super::lexer::{Lexer, Token};
 use super::word::{Piece, Word};
-use crate::core::patch::traced::Quote;
+use crate::traced::Quote;
 
 /// A simple command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::MAX_DEPTH;
 use super::word::{Piece, Word};
-use crate::core::patch::traced::Quote;
+use crate::traced::Quote;
 
 /// Operators, longest first.
 const OPERATORS: [&str; 25] = [

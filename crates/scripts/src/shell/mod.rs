@@ -17,7 +17,7 @@ pub use commands::{Assignment, Command, Redirect, Target};
 pub use word::{Index, Operation, Piece, Variable, Word};
 
 /// Can a character stand in the name of a variable?
-pub(in crate::core::patch) fn in_name(c: char) -> bool {
+pub(crate) fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 

@@ -3,7 +3,7 @@
 use super::lexer::Lexer;
 use super::word::{Index, Operation, Piece, Variable};
 use super::{MAX_DEPTH, in_name};
-use crate::core::patch::traced::Quote;
+use crate::traced::Quote;
 
 impl Lexer<'_> {
     /// One piece outside quotes, or all that one pair of quotes holds. `stops` are the bytes before which text

@@ -1,6 +1,6 @@
 //! What a word consists of.
 
-use crate::core::patch::traced::Quote;
+use crate::traced::Quote;
 
 /// A word: pieces that touch each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Calculations of the shell with whole numbers (`$((A * 2))`).
 
-use crate::core::patch::shell::in_name;
+use crate::shell::in_name;
 
 /// Parentheses within parentheses.
 const MAX_DEPTH: usize = 32;

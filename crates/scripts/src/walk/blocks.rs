@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::scope::{Arg, Function, Scope, Variable};
 use super::{Doc, MAX_STEPS, Walker, arithmetic};
-use crate::core::patch::shell::{Block, Word};
-use crate::core::patch::traced::Why;
+use crate::shell::{Block, Word};
+use crate::traced::Why;
 
 /// Times that a loop over a script's own arguments is followed.
 const MAX_TURNS: usize = 256;

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::scope::{Arg, Variable};
 use super::{Doc, FileRole, Walker};
-use crate::core::patch::shell::{Assignment, Command, Target};
-use crate::core::patch::traced::{Quote, Traced};
+use crate::shell::{Assignment, Command, Target};
+use crate::traced::{Quote, Traced};
 
 /// Text that files made by scripts may have, all together, in bytes.
 const MAX_CREATED: usize = 4 << 20;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::scope::{Arg, Variable};
 use super::{Doc, Walker, arithmetic};
-use crate::core::patch::requested;
-use crate::core::patch::shell::{self, Index, Operation, Piece, Word, in_name};
-use crate::core::patch::traced::{From, Quote, Span, Traced, Why};
+use crate::requested;
+use crate::shell::{self, Index, Operation, Piece, Word, in_name};
+use crate::traced::{From, Quote, Span, Traced, Why};
 
 /// Uses of variables that are remembered.
 const MAX_USES: usize = 100_000;

@@ -7,9 +7,9 @@ use super::paths::folder_of_file;
 use super::scope::{Arg, Scope, Variable};
 use super::settings::{ConfigOptions, SettingsFile};
 use super::{Doc, FileRole, MAX_CALLS, Walker};
-use crate::core::patch::launchers::{Follows, Launcher, Starts};
-use crate::core::patch::shell::Command;
-use crate::core::patch::traced::{Quote, Span, Traced, Use};
+use crate::launchers::{Follows, Launcher, Starts};
+use crate::shell::Command;
+use crate::traced::{Quote, Span, Traced, Use};
 
 /// Bytes that a word takes which is looked at, roughly.
 const WORK_OF_WORD: usize = 32;

@@ -28,7 +28,7 @@ use scope::{Scope, Variable};
 
 pub use launch::{Call, End, Target};
 pub use passed::Passed;
-pub(crate) use paths::{folder_of_file, joined};
+pub use paths::{folder_of_file, joined};
 pub use scope::Arg;
 pub use settings::{Folder, Reached, SettingsFile};
 
@@ -46,7 +46,7 @@ const MAX_NAMED: usize = 256;
 const MAX_SCRIPT: usize = 1 << 20;
 
 /// The variable that stands in a copy of a script for the name of the original.
-pub(in crate::core::patch) const SELF: &str = "oomctl_self";
+pub(crate) const SELF: &str = "oomctl_self";
 
 /// How a job was submitted, or is to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -128,7 +128,7 @@ pub struct Reading {
 
 impl Reading {
     /// The number of a file, which is remembered.
-    pub(in crate::core::patch) fn add_source(&mut self, path: &str, text: &str) -> usize {
+    pub(crate) fn add_source(&mut self, path: &str, text: &str) -> usize {
         let given = self.sources.iter().skip(SCRIPT);
         if let Some(at) = given.into_iter().position(|s| s.path == path) {
             return at + SCRIPT;
@@ -141,12 +141,7 @@ impl Reading {
     }
 
     /// Remembers a word that names a file which is known, and gives the file's number.
-    pub(in crate::core::patch) fn add_named(
-        &mut self,
-        path: &str,
-        word: &Traced,
-        role: FileRole,
-    ) -> Option<usize> {
+    pub(crate) fn add_named(&mut self, path: &str, word: &Traced, role: FileRole) -> Option<usize> {
         let mut given = self.sources.iter().skip(SCRIPT);
         let file = given.position(|s| s.path == path)? + SCRIPT;
         let named = Named {
@@ -166,7 +161,7 @@ impl Reading {
 
 /// A script or a string of commands that is being followed.
 #[derive(Debug, Default)]
-pub(in crate::core::patch) struct Doc {
+pub(crate) struct Doc {
     pub traced: Traced,
     pub text: String,
     pub script: Script,

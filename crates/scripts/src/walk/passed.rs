@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::patch::sbatch::{directives, wins};
-use crate::core::patch::traced::Traced;
+use crate::sbatch::{directives, wins};
+use crate::traced::Traced;
 
 use super::Reading;
 

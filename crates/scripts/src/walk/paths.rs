@@ -2,7 +2,7 @@
 
 use super::scope::Variable;
 use super::{Doc, SELF, Walker};
-use crate::core::patch::traced::{From, Traced};
+use crate::traced::{From, Traced};
 
 /// The ways to name the id of the job, which stands for itself in the name of a file that a script writes and reads.
 const JOB_IDS: [&str; 4] = [
@@ -98,7 +98,7 @@ fn or_here(folder: String) -> String {
 }
 
 /// A path in a folder; an absolute one stays.
-pub(crate) fn joined(folder: &str, name: &str) -> String {
+pub fn joined(folder: &str, name: &str) -> String {
     match name.starts_with('/') || folder.is_empty() {
         true => normal(name),
         false => normal(&format!("{folder}/{name}")),
@@ -106,7 +106,7 @@ pub(crate) fn joined(folder: &str, name: &str) -> String {
 }
 
 /// The folder of a file.
-pub(crate) fn folder_of_file(path: &str) -> &str {
+pub fn folder_of_file(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::Doc;
-use crate::core::patch::shell::Block;
-use crate::core::patch::traced::{Span, Traced, Why};
+use crate::shell::Block;
+use crate::traced::{Span, Traced, Why};
 
 /// Elements of a list, words of a command.
 const MAX_WORDS: usize = 8_192;

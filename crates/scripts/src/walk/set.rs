@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::scope::{Arg, Variable};
 use super::{Doc, Walker, arithmetic};
-use crate::core::patch::shell::{Assignment, Word, in_name};
-use crate::core::patch::traced::{Quote, Span, Traced, Why};
+use crate::shell::{Assignment, Word, in_name};
+use crate::traced::{Quote, Span, Traced, Why};
 
 /// What code has in it that changes a shell's paths and functions, and no variable of a training.
 const HOOKS: [&str; 4] = ["hook", "activate", "ssh-agent", "modulecmd"];

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use super::scope::Arg;
 use super::{Doc, FileRole, Walker};
-use crate::core::patch::settings::{Entry, Format, Settings};
-use crate::core::patch::traced::Traced;
-use crate::core::recipe::Reader;
+use crate::Reader;
+use crate::settings::{Entry, Format, Settings};
+use crate::traced::Traced;
 
 /// Files of settings that one command names.
 const MAX_SETTINGS: usize = 32;

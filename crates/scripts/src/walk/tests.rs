@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Reading, Submission, Target, follow};
-use crate::core::patch::{Directive, Launchers, directives, wins};
+use crate::{Directive, Launchers, directives, wins};
 
 fn launchers() -> Launchers {
     let text = include_str!("../../../../presets/launchers/known.yaml");

@@ -18,7 +18,7 @@ pub(super) use settings::{Item, list, room, settings};
 use spot::{locate, position};
 use tree::{Content, Fault, Node};
 
-use crate::core::recipe::{Origin, Problem, Value};
+use oomctl_base::{Origin, Problem, Value};
 
 /// Largest file that is edited, in bytes.
 const MAX_FILE: usize = 1 << 20;

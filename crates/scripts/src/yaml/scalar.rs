@@ -3,7 +3,7 @@
 
 use serde_yaml::granit_parser::ScalarStyle;
 
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 /// A scalar to be written.
 pub(super) struct Scalar {

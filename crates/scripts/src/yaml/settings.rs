@@ -6,8 +6,8 @@ use serde_yaml::granit_parser::ScalarStyle;
 
 use super::Yaml;
 use super::tree::{self, Content, Node as Tree};
-use crate::core::patch::settings::{Entry, Node};
-use crate::core::recipe::Value;
+use crate::settings::{Entry, Node};
+use oomctl_base::Value;
 
 /// Values that are read, with what aliases and merges bring in.
 const MOST_NODES: usize = 200_000;
@@ -25,7 +25,7 @@ struct Reader<'a> {
 }
 
 /// What a text says; None where it is no YAML, has several documents, or more than is read.
-pub(in crate::core::patch) fn settings(text: &str) -> Option<Node> {
+pub(crate) fn settings(text: &str) -> Option<Node> {
     let root = tree::parse(text).ok()??;
     let all = root.all();
     let anchored = all.iter().filter(|n| n.anchor != 0);
@@ -39,7 +39,7 @@ pub(in crate::core::patch) fn settings(text: &str) -> Option<Node> {
 
 /// An item of a list: a single value, or a mapping with one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::core::patch) struct Item {
+pub(crate) struct Item {
     /// The key of the mapping; None where it is none.
     pub key: Option<String>,
     /// The value, or those of a list under the key; None for null.
@@ -49,7 +49,7 @@ pub(in crate::core::patch) struct Item {
 }
 
 /// The items of a list, or of a single value as one; None where there is no such key.
-pub(in crate::core::patch) fn list(text: &str, path: &[&str]) -> Option<Vec<Item>> {
+pub(crate) fn list(text: &str, path: &[&str]) -> Option<Vec<Item>> {
     let root = tree::parse(text).ok()??;
     let mut node = &root;
     for key in path {
@@ -92,7 +92,7 @@ fn item(node: &Tree) -> Item {
 }
 
 /// Where a key more is put, and with which bytes.
-pub(in crate::core::patch) fn room(text: &str, key: &str, value: &str) -> Option<(usize, String)> {
+pub(crate) fn room(text: &str, key: &str, value: &str) -> Option<(usize, String)> {
     let path: Vec<String> = key.split('.').map(str::to_owned).collect();
     let stand_in = Value::Text(STAND_IN.to_owned());
     let with = Yaml::parse("", text).ok()?.set(&path, &stand_in).ok()?;

@@ -7,7 +7,7 @@ use serde_yaml::granit_parser::ScalarStyle;
 
 use super::scalar::Scalar;
 use super::tree::{Content, Fault, Node};
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 /// Where a value is to be written.
 pub(super) struct Spot<'a> {

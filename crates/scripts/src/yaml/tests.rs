@@ -5,7 +5,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 
 use super::Yaml;
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 const FILE: &str = "\
 # A trainer's file.

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::yaml::Yaml;
-use crate::core::recipe::{
-    Knob, Layer, LayerKind, Missing, Origin, Preset, Problem, Refusal, Shape, Spelling, Value,
-    YamlPlace, expr,
-};
+use oomctl_base::{Origin, Problem, Refusal, Value};
+use oomctl_scripts::yaml::Yaml;
+use oomctl_scripts::{Missing, Spelling, YamlPlace};
+
+use super::expr;
+use super::knob::Knob;
+use super::layer::{Layer, LayerKind};
+use super::shape::Shape;
+use super::stack::Preset;
 
 /// A file of the user's, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
