@@ -63,3 +63,8 @@ pub use scanner::{Digest, Scanner, SourceId};
 pub use signatures::{SignatureError, UserSignature};
 pub use signatures::{examples as signature_examples, patterns as signature_patterns};
 pub use snapshot::{Held, Owner, PickleError, Share, Snapshot, named as snapshots_named};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

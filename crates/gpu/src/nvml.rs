@@ -205,7 +205,7 @@ impl Driver {
     }
 
     /// The GPUs of this machine. A GPU that cannot be looked at is listed with the reason, and costs the others
-    /// nothing. Of processes only what NVML tells is there (see [`super::owners`]).
+    /// nothing. Of processes only what NVML tells is there.
     ///
     /// # Errors
     /// When NVML does not even count them.

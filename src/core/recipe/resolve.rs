@@ -78,7 +78,7 @@ pub struct Resolver<'a> {
     patterns: BTreeMap<&'a str, OnceCell<Option<Regex>>>,
 }
 
-/// Resolves `layers` over the preset's defaults, as [`Resolver::resolve`] does.
+/// Resolves `layers` over the preset's defaults, as `Resolver::resolve` does.
 ///
 /// # Errors
 /// As there.

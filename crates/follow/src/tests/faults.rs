@@ -797,7 +797,7 @@ fn one_file_is_a_small_record() {
 fn two_hundred_files_are_followed_with_48_descriptors() {
     const CHILD: &str = "OOMCTL_TEST_FEW_DESCRIPTORS";
     if std::env::var_os(CHILD).is_none() {
-        let test = "io::follow::tests::faults::two_hundred_files_are_followed_with_48_descriptors";
+        let test = "tests::faults::two_hundred_files_are_followed_with_48_descriptors";
         let done = std::process::Command::new("sh")
             .args([
                 "-c",
