@@ -1,5 +1,10 @@
 //! Reads amounts as Slurm and PyTorch write them: `cargo run -p oomctl-base --example units -- 40G "79.15 GiB" 80GB`.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example reads its words and files"
+)]
+
 use oomctl_base::units::Bytes;
 
 fn main() {

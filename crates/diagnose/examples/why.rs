@@ -1,5 +1,10 @@
 //! Says why a job died: `cargo run -p oomctl-diagnose --example why -- slurm.err [MORE LOGS]`.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example reads its words and files"
+)]
+
 use oomctl_diagnose::{Scanner, remedies};
 
 fn main() -> std::io::Result<()> {

@@ -1,5 +1,10 @@
 //! Follows files as `tail -F` does, through rotation and truncation: `cargo run -p oomctl-follow --example tail -- slurm-*.out`.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example reads its words and files"
+)]
+
 use std::io::{self, Write};
 use std::time::Duration;
 

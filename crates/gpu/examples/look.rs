@@ -1,5 +1,10 @@
 //! Looks at the GPUs of this machine and says what is wrong with them: `cargo run -p oomctl-gpu --example look`.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example reads its words and files"
+)]
+
 use oomctl_gpu::advise;
 use oomctl_gpu::nvml::Driver;
 

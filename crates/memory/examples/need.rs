@@ -2,6 +2,11 @@
 //! `cargo run -p oomctl-memory --example need -- '{"layers": 32, "hidden": 4096, "heads": 32, "ffn": 14336,
 //! "vocab": 128256, "gpus": 8, "gpu_total_gib": 80, "sharding": "fsdp", "micro_batch": 1, "seq_len": 4096}'`.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example reads its words and files"
+)]
+
 use oomctl_memory::{Profile, Profiles, Row, estimate};
 
 fn main() {

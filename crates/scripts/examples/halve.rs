@@ -1,6 +1,11 @@
 //! Halves `--batch_size` of what a script starts, and shows the change:
 //! `cargo run -p oomctl-scripts --example halve -- train.sbatch`.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example reads its words and files"
+)]
+
 use std::collections::BTreeMap;
 
 use oomctl_base::{Effect, Kind, Role, Value};
