@@ -8,10 +8,7 @@
 //! The way of a look: `followers` (which file) → `entry` (when) → `record` (is it the same file, what is new) →
 //! `position` (fingerprints) and `calls` (the system). `hints` is inotify.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "this library touches files"
-)]
+#![allow(clippy::disallowed_methods, reason = "this library touches files")]
 
 mod calls;
 mod entry;
