@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::ascend::View;
+use super::ascent::Ascent;
 use super::bounds;
-use super::climb::{ClimbContext, lap};
+use super::climb::lap;
+use super::context::ClimbContext;
 use super::decision::{Skipped, Step};
 use super::host::Node;
 use super::incident::{self, Failure};
@@ -64,8 +65,8 @@ impl<'a> Usable<'a> {
 }
 
 /// Takes rungs, and says what they cost.
-pub(super) struct Laps<'a> {
-    view: &'a View<'a>,
+pub(super) struct Successors<'a> {
+    view: &'a Ascent<'a>,
     failure: Failure,
     /// The same as a failure of the GPU in a phase that nothing is known of.
     foreseen: Option<Failure>,
@@ -101,9 +102,9 @@ fn further(failure: &Incident) -> [Incident; 3] {
     ]
 }
 
-impl<'a> Laps<'a> {
+impl<'a> Successors<'a> {
     /// After a failure.
-    pub fn new(view: &'a View<'a>, failure: Option<&'a Incident>, node: &'a Node<'a>) -> Self {
+    pub fn new(view: &'a Ascent<'a>, failure: Option<&'a Incident>, node: &'a Node<'a>) -> Self {
         let foreseen = failure.and_then(foresee);
         let of = |incident: &Incident| Failure::of(Some(incident));
         let further = foreseen.iter().flat_map(further);
