@@ -219,7 +219,10 @@ fn turns(
     loop {
         let next = supervisor.cycle(observer);
         supervisor.tell_news(observer);
-        observer.turn(supervisor);
+        observer.turn(
+            supervisor.now(),
+            &mut supervisor.runs().map(Handle::history),
+        );
         let (Some(next), false) = (next, reached(supervisor, until)) else {
             return End::Reached;
         };

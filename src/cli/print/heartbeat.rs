@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use super::run_view::{self, RunView, run_view};
 use super::story::Story;
 use crate::core::diagnose::Progress;
-use crate::drive::{Handle, Notice, Observer, Supervisor};
+use crate::core::supervise::History;
+use crate::drive::{Notice, Observer};
 
 /// How often something was said on standard error.
 static SAID: AtomicU64 = AtomicU64::new(0);
@@ -76,12 +77,10 @@ impl Observer for Attended<'_> {
         self.story.notice(notice);
     }
 
-    fn turn(&mut self, supervisor: &Supervisor) {
-        let now = supervisor.now();
+    fn turn(&mut self, now: Timestamp, runs: &mut dyn Iterator<Item = &History>) {
         let is_due = |h: &mut Heartbeat| h.is_due(SAID.load(Ordering::Relaxed), now);
         if self.heartbeat.as_mut().is_some_and(is_due) {
-            let histories = supervisor.runs().map(Handle::history);
-            let views: Vec<RunView> = histories.map(|h| run_view(h, now)).collect();
+            let views: Vec<RunView> = runs.map(|history| run_view(history, now)).collect();
             super::talk(&line(&views, &self.progress, now));
         }
     }
