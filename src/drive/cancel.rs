@@ -3,8 +3,8 @@
 use super::notice::{Notice, Observer};
 use super::supervisor::{Supervisor, set_aside};
 use super::turn::Ending;
+use crate::core::engine::{Event, History};
 use crate::core::job::JobRef;
-use crate::core::supervise::{Event, History};
 use crate::io::scheduler::Scheduler;
 
 /// Ends the living jobs of several runs whose end was asked for, which is on disk: so nobody who takes one of them up takes

@@ -7,7 +7,7 @@ use super::handle::{Handle, log_paths};
 use super::logs::{AttemptLogs, Part, bookmark};
 use super::notice::{Notice, Observer};
 use crate::core::diagnose::{Incident, Scanner};
-use crate::core::supervise::{Attempt, Event, LogLook};
+use crate::core::engine::{Attempt, Event, LogLook};
 use crate::io::disk::remove_file;
 use crate::io::files::make_private_dir;
 use crate::io::follow::{Followers, Look};
@@ -22,11 +22,12 @@ impl Handle {
             run, folder, group, ..
         } = self;
         self.logs.get_or_insert_with(|| {
-            let intent = &run.intent;
+            let request = &run.request;
             let scanner = || {
-                let scanner = Scanner::new(&intent.progress()).knowing(intent.signatures());
-                let scanner = scanner.knowing_bugs(bugs, intent.installed());
-                scanner.knowing_own_bugs(&intent.own_bugs())
+                let scanner =
+                    Scanner::new(request.progress()).knowing(&request.inputs().signatures);
+                let scanner = scanner.knowing_bugs(bugs, request.inputs().installed.clone());
+                scanner.knowing_own_bugs(&request.inputs().bugs)
             };
             let Some(attempt) = run.history.attempt() else {
                 return AttemptLogs::open(&[], &[], scanner(), followers, *group);
@@ -38,7 +39,7 @@ impl Handle {
                 .unwrap_or_else(|| {
                     AttemptLogs::open(&paths, &part.starts, scanner(), followers, *group)
                 })
-                .measuring(intent.measures())
+                .measuring(request.measures().to_vec())
         })
     }
 
@@ -49,7 +50,7 @@ impl Handle {
         };
         let logs = log_paths(&self.folder, attempt);
         let own = self.folder.attempt(attempt.number);
-        let folders = [self.run.intent.workdir(), own.as_path()];
+        let folders = [self.run.request.workdir(), own.as_path()];
         snapshots::look(incident, &logs, &folders, Some(&own));
     }
 

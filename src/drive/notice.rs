@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::{DriveError, Supervisor};
 use crate::core::diagnose::{Class, Progress};
+use crate::core::engine::{Attempt, LogLook, Record};
 use crate::core::job::{JobId, JobStatus};
 use crate::core::ladder::Step;
-use crate::core::supervise::{Attempt, Explanation, LogLook, Record};
+use crate::core::request::Explanation;
 use crate::io::scheduler::Dependent;
 
 /// Something to tell.

@@ -7,8 +7,8 @@ use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
 use super::prepare::sha256;
+use crate::core::engine::{Attempt, Event, Run};
 use crate::core::job::Token;
-use crate::core::supervise::{Attempt, Event, Run};
 use crate::io::files::{Access, read_bounded, write_atomic};
 use crate::io::ledger::Ledger;
 use crate::io::scheduler::{Scheduler, Submission, SubmitAnswer};
@@ -105,9 +105,9 @@ pub(super) fn submission(
         }
     }
     let rungs = run.history.rungs();
-    let limit = run.intent.resources(&rungs);
+    let limit = run.request.resources(&rungs);
     let handed = run
-        .intent
+        .request
         .handed(&rungs)
         .map_err(|refusal| DriveError::Unreadable {
             path: script.clone(),
@@ -120,7 +120,7 @@ pub(super) fn submission(
     Ok(Submission {
         script,
         token,
-        workdir: run.intent.workdir().to_owned(),
+        workdir: run.request.workdir().to_owned(),
         stdout: folder.stdout(attempt.number),
         stderr: match handed.one_log {
             true => folder.stdout(attempt.number),

@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
+use crate::core::engine::{Event, Run};
 use crate::core::job::Token;
 use crate::core::recipe::{Layer, Refusal};
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
-use crate::core::supervise::{Event, Run};
 use crate::io::checkpoints;
 use crate::io::files::{Access, io_error, make_private_dir, read_text, write_atomic};
 use crate::io::sampler::program;
@@ -43,7 +43,7 @@ pub fn prepare(
             None => new_token(&run.history.run, attempt)?.0,
         },
         dir: text_of(&dir)?,
-        workdir: text_of(run.intent.workdir())?,
+        workdir: text_of(run.request.workdir())?,
         backend: backend.to_owned(),
         program: program(),
     };
@@ -67,7 +67,7 @@ struct Rendered {
 /// The rungs of an attempt, and above them what makes it go on from a checkpoint that it can load.
 fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> {
     let mut rungs = run.history.rungs();
-    let shelf = run.intent.shelf(&rungs);
+    let shelf = run.request.shelf(&rungs);
     let mut tell = |text: &str| {
         observer.notice(&Notice::Checkpoint {
             run: &run.history.run,
@@ -76,13 +76,13 @@ fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> 
         });
     };
     let listing = shelf.and_then(|shelf| {
-        let listed = checkpoints::list(run.intent.workdir(), &shelf);
+        let listed = checkpoints::list(run.request.workdir(), &shelf);
         listed.unwrap_or_else(|unlisted| {
             tell(&unlisted.to_string());
             None
         })
     });
-    let found = run.intent.resumption(&rungs, listing.as_ref(), attempt);
+    let found = run.request.resumption(&rungs, listing.as_ref(), attempt);
     if let Some(found) = found {
         tell(&found.text);
         rungs.extend(found.layer);
@@ -92,9 +92,9 @@ fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> 
 
 fn render(run: &Run, rungs: &[Layer], place: &AttemptPlace) -> Result<Rendered, Refusal> {
     Ok(Rendered {
-        recipe: run.intent.recipe(rungs)?,
-        gpus: run.intent.resources(rungs)?.gpus,
-        files: run.intent.render(rungs, place)?,
+        recipe: run.request.stored_recipe(rungs)?,
+        gpus: run.request.resources(rungs)?.gpus,
+        files: run.request.render(rungs, place)?,
     })
 }
 

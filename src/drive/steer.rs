@@ -2,7 +2,7 @@
 
 use super::notice::{Notice, Observer};
 use super::supervisor::{Supervisor, set_aside};
-use crate::core::supervise::{Event, outlook};
+use crate::core::engine::{Event, outlook};
 
 /// Something that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

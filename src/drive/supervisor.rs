@@ -11,10 +11,10 @@ use super::notice::{Notice, Observer};
 use super::notifier::Notifier;
 use super::record::Array;
 use super::turn::{Hands, housekeeping, one_by_one};
-use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
-use crate::core::supervise::{
+use crate::core::engine::{
     Action, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
 };
+use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
 use crate::io::follow::{Followers, Look, Waiter};
 use crate::io::scheduler::{Found, NoAnswer, Scheduler};
 
@@ -264,7 +264,7 @@ impl Supervisor {
                 continue;
             };
             is_due |= poll_at(&handle.run).is_some_and(|at| self.pace.hold(at) <= asked);
-            every_s = every_s.min(handle.run.intent.supervision().poll_s);
+            every_s = every_s.min(handle.run.request.supervision().poll_s);
             jobs.push(Wanted {
                 run: name.clone(),
                 attempt: attempt.number,

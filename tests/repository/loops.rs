@@ -9,7 +9,7 @@ use crate::architecture::imports;
 use crate::source::{Source, in_sources};
 
 /// The folder that the files of a loop have in common, and their number.
-const KNOWN: [(&str, usize); 18] = [
+const KNOWN: [(&str, usize); 17] = [
     ("cli::print", 2),
     ("cli::print::live", 2),
     ("cli::print::live", 5),
@@ -25,7 +25,6 @@ const KNOWN: [(&str, usize); 18] = [
     ("core::patch", 20),
     ("core::recipe", 5),
     ("core::recipe", 8),
-    ("core::supervise", 21),
     ("drive", 9),
     ("io::follow", 2),
 ];

@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn many_runs_are_counted_and_one_is_told() {
-        let history = crate::core::supervise::History::default();
+        let history = crate::core::engine::History::default();
         let view = || run_view(&history, at(0));
         let none = BTreeMap::new();
         assert_eq!(line(&[view()], &none, at(9)).trim(), "waiting");
