@@ -10,7 +10,7 @@ use super::notice::{Notice, Observer};
 use super::perform::{SCRIPT_MAX, submission};
 use super::record::{Array, SweepRecord};
 use super::supervisor::Supervisor;
-use crate::core::engine::{Action, Event, Phase, due};
+use crate::core::engine::{Action, AttemptEvent, Event, Phase, due};
 use crate::core::job::{JobId, Token};
 use crate::core::render::{directives, dispatcher};
 use crate::core::sweep::indices;
@@ -163,22 +163,28 @@ fn of_task(handle: &Handle, token: Token) -> Result<Submission, DriveError> {
 fn answered(task: &Task, answer: &SubmitAnswer) -> Event {
     let attempt = task.attempt;
     match answer.clone() {
-        SubmitAnswer::Accepted { id, cluster } => Event::Accepted {
+        SubmitAnswer::Accepted { id, cluster } => Event::Attempt(
             attempt,
-            id: JobId(format!("{id}_{}", task.index)),
-            cluster,
-        },
+            AttemptEvent::Accepted {
+                id: JobId(format!("{id}_{}", task.index)),
+                cluster,
+            },
+        ),
         SubmitAnswer::Refused {
             reason,
             hint,
             passing,
-        } => Event::Refused {
+        } => Event::Attempt(
             attempt,
-            reason,
-            hint,
-            passing,
-        },
-        SubmitAnswer::Unclear { detail } => Event::Unclear { attempt, detail },
+            AttemptEvent::Refused {
+                reason,
+                hint,
+                passing,
+            },
+        ),
+        SubmitAnswer::Unclear { detail } => {
+            Event::Attempt(attempt, AttemptEvent::Unclear { detail })
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::notice::{Notice, Observer};
 use super::supervisor::{Supervisor, set_aside};
 use super::turn::Ending;
-use crate::core::engine::{Event, History};
+use crate::core::engine::{AttemptEvent, Event, History};
 use crate::core::job::JobRef;
 use crate::io::scheduler::Scheduler;
 
@@ -41,7 +41,12 @@ impl Supervisor {
         let (told, ending): (Vec<Ending>, Vec<Ending>) = ending.into_iter().partition(told);
         for Ending { run, attempt, job } in told {
             self.hands.ended.retain(|ended| *ended != job);
-            self.hand_in(&run, &Event::CancelTaken { attempt, job }, asked, observer);
+            self.hand_in(
+                &run,
+                &Event::Attempt(attempt, AttemptEvent::CancelTaken { job }),
+                asked,
+                observer,
+            );
         }
         if ending.is_empty() {
             return;
@@ -50,13 +55,13 @@ impl Supervisor {
         let answers = self.hands.scheduler.cancel_all(&jobs);
         for (Ending { run, attempt, job }, answer) in ending.into_iter().zip(answers) {
             let event = match answer {
-                Ok(()) => Event::CancelTaken { attempt, job },
+                Ok(()) => Event::Attempt(attempt, AttemptEvent::CancelTaken { job }),
                 Err(failure) => {
                     observer.notice(&Notice::Trouble {
                         run: Some(&run),
                         what: &failure.to_string(),
                     });
-                    Event::CancelUnanswered { attempt }
+                    Event::Attempt(attempt, AttemptEvent::CancelUnanswered)
                 }
             };
             self.hand_in(&run, &event, asked, observer);

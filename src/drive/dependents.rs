@@ -3,7 +3,7 @@
 use super::handle::Handle;
 use super::monotonic_clock::Clock;
 use super::notice::{Notice, Observer};
-use crate::core::engine::Event;
+use crate::core::engine::{AttemptEvent, Event};
 use crate::io::scheduler::Scheduler;
 
 /// Jobs that are told of at most.
@@ -23,7 +23,8 @@ pub(super) fn tell(
 ) {
     let history = handle.history();
     let mut latest = history.attempts.iter().rev();
-    let (Event::Accepted { .. }, Some(new), Some(old)) = (event, latest.next(), latest.next())
+    let (Event::Attempt(_, AttemptEvent::Accepted { .. }), Some(new), Some(old)) =
+        (event, latest.next(), latest.next())
     else {
         return;
     };

@@ -7,7 +7,7 @@ use super::handle::{Handle, log_paths};
 use super::logs::{AttemptLogs, Part, bookmark};
 use super::notice::{Notice, Observer};
 use crate::core::diagnose::{Incident, Scanner};
-use crate::core::engine::{Attempt, Event, LogLook};
+use crate::core::engine::{Attempt, AttemptEvent, Event, LogLook};
 use crate::io::disk::remove_file;
 use crate::io::files::make_private_dir;
 use crate::io::follow::{Followers, Look};
@@ -77,7 +77,11 @@ impl Handle {
         let mark = logs.is_worth_a_mark(now);
         // Before where we stand is written down, behind the links; the ledger knows which it has.
         for link in links {
-            self.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
+            self.feed(
+                &Event::Attempt(attempt, AttemptEvent::LinkSeen { link }),
+                now,
+                observer,
+            )?;
         }
         // Before it is told: whoever is killed in between has told nothing twice.
         if mark {
@@ -105,7 +109,11 @@ impl Handle {
                 class,
             });
         }
-        self.feed(&Event::LogsRead { attempt, look }, now, observer)
+        self.feed(
+            &Event::Attempt(attempt, AttemptEvent::LogsRead { look }),
+            now,
+            observer,
+        )
     }
 
     /// Opens the logs, and says where an earlier watch stood: known by now, and no news.
@@ -125,7 +133,10 @@ impl Handle {
             run: self.name(),
             look: &look,
         });
-        self.run.observe(&Event::LogsKnown { attempt, ends }, now);
+        self.run.observe(
+            &Event::Attempt(attempt, AttemptEvent::LogsKnown { ends }),
+            now,
+        );
     }
 
     /// Writes down where we stand. A failure is told once; the next watch then reads more than it must.

@@ -7,7 +7,7 @@ use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
 use super::prepare::sha256;
-use crate::core::engine::{Attempt, Event, Run};
+use crate::core::engine::{Attempt, AttemptEvent, Event, Run};
 use crate::core::job::Token;
 use crate::io::files::{Access, read_bounded, write_atomic};
 use crate::io::ledger::Ledger;
@@ -51,25 +51,24 @@ pub fn submit(
     ledger.still_ours()?;
     let number = attempt.number;
     Ok(match scheduler.submit(&submission, now) {
-        SubmitAnswer::Accepted { id, cluster } => Event::Accepted {
-            attempt: number,
-            id,
-            cluster,
-        },
+        SubmitAnswer::Accepted { id, cluster } => {
+            Event::Attempt(number, AttemptEvent::Accepted { id, cluster })
+        }
         SubmitAnswer::Refused {
             reason,
             hint,
             passing,
-        } => Event::Refused {
-            attempt: number,
-            reason,
-            hint,
-            passing,
-        },
-        SubmitAnswer::Unclear { detail } => Event::Unclear {
-            attempt: number,
-            detail,
-        },
+        } => Event::Attempt(
+            number,
+            AttemptEvent::Refused {
+                reason,
+                hint,
+                passing,
+            },
+        ),
+        SubmitAnswer::Unclear { detail } => {
+            Event::Attempt(number, AttemptEvent::Unclear { detail })
+        }
     })
 }
 

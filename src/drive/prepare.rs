@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
-use crate::core::engine::{Event, Run};
+use crate::core::engine::{AttemptEvent, Event, Run};
 use crate::core::job::Token;
 use crate::core::recipe::{Layer, Refusal};
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
@@ -50,10 +50,12 @@ pub fn prepare(
     let rungs = resuming(run, attempt, observer);
     match render(run, &rungs, &place) {
         Ok(rendered) => write(folder, &place, &rendered),
-        Err(refusal) => Ok(Event::PrepareRefused {
+        Err(refusal) => Ok(Event::Attempt(
             attempt,
-            reason: refusal.to_string(),
-        }),
+            AttemptEvent::PrepareRefused {
+                reason: refusal.to_string(),
+            },
+        )),
     }
 }
 
@@ -105,21 +107,25 @@ fn write(
 ) -> Result<Event, DriveError> {
     let attempt = place.number;
     let Some(entry) = rendered.files.iter().find(|f| f.entry) else {
-        return Ok(Event::PrepareRefused {
+        return Ok(Event::Attempt(
             attempt,
-            reason: "no rendered file is the script to submit".to_owned(),
-        });
+            AttemptEvent::PrepareRefused {
+                reason: "no rendered file is the script to submit".to_owned(),
+            },
+        ));
     };
     let dir = folder.attempt(attempt);
     for file in &rendered.files {
         if !is_plain_name(&file.name) {
-            return Ok(Event::PrepareRefused {
+            return Ok(Event::Attempt(
                 attempt,
-                reason: format!(
-                    "`{}` cannot be the name of a file",
-                    file.name.escape_debug()
-                ),
-            });
+                AttemptEvent::PrepareRefused {
+                    reason: format!(
+                        "`{}` cannot be the name of a file",
+                        file.name.escape_debug()
+                    ),
+                },
+            ));
         }
         let text = file.text.as_bytes();
         write_atomic(&dir.join(&file.name), text, Access::PrivateScript)?;
@@ -138,13 +144,15 @@ fn write(
         changes.as_bytes(),
         Access::Private,
     )?;
-    Ok(Event::Prepared {
+    Ok(Event::Attempt(
         attempt,
-        token: Token(place.token.clone()),
-        script: entry.name.clone(),
-        script_sha256: sha256(entry.text.as_bytes()),
-        gpus: rendered.gpus,
-    })
+        AttemptEvent::Prepared {
+            token: Token(place.token.clone()),
+            script: entry.name.clone(),
+            script_sha256: sha256(entry.text.as_bytes()),
+            gpus: rendered.gpus,
+        },
+    ))
 }
 
 /// A name that stays in its folder.

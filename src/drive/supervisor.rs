@@ -12,7 +12,7 @@ use super::notifier::Notifier;
 use super::record::Array;
 use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::engine::{
-    Action, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
+    Action, AttemptEvent, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
 };
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
 use crate::io::follow::{Followers, Look, Waiter};
@@ -225,11 +225,13 @@ impl Supervisor {
         self.answered(answer.as_ref().err(), observer);
         for Wanted { run, attempt, of } in wanted {
             let event = match &answer {
-                Ok(found) => Event::Found {
+                Ok(found) => Event::Attempt(
                     attempt,
-                    jobs: self.sightings(&run, attempt, found, &of.0),
-                },
-                Err(_) => Event::FindUnanswered { attempt },
+                    AttemptEvent::Found {
+                        jobs: self.sightings(&run, attempt, found, &of.0),
+                    },
+                ),
+                Err(_) => Event::Attempt(attempt, AttemptEvent::FindUnanswered),
             };
             self.hand_in(&run, &event, asked, observer);
         }
@@ -305,16 +307,18 @@ impl Supervisor {
         let attempt = wanted.attempt;
         match (gone, told) {
             // Whatever else is said of it: a job that nobody knows any more will not be known again.
-            (true, _) => Event::Vanished { attempt },
+            (true, _) => Event::Attempt(attempt, AttemptEvent::Vanished),
             (_, Some((status, age))) => {
                 self.before_status(&wanted.run, status, observer);
-                Event::Polled {
+                Event::Attempt(
                     attempt,
-                    status: status.clone(),
-                    age,
-                }
+                    AttemptEvent::Polled {
+                        status: status.clone(),
+                        age,
+                    },
+                )
             }
-            _ => Event::PollUnanswered { attempt },
+            _ => Event::Attempt(attempt, AttemptEvent::PollUnanswered),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::event::{Event, Sighting};
+use super::event::{AttemptEvent, Event, Sighting};
 use super::fact::{Fact, LogEnd};
 use super::follow_up::{ended, follow_up, last_end};
 use super::outcome::Outcome;
@@ -13,8 +13,9 @@ use super::refused;
 use super::state::{Attempt, Phase, Run, part, uncounted};
 use super::steer;
 use super::time::{seconds, signed};
-use crate::core::diagnose::Incident;
+use crate::core::diagnose::{Incident, Progress};
 use crate::core::job::{JobRef, JobStatus, Stage};
+use crate::core::measure::Measured;
 
 /// Seconds for which a change of nothing but the pending reason is not worth another fact.
 const REASON_REST_S: i64 = 60;
@@ -25,27 +26,6 @@ const REASON_REST_S: i64 = 60;
 pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
     match event {
         Event::Tick => follow_up(run, now).into_iter().collect(),
-        Event::Prepared {
-            attempt,
-            token,
-            script,
-            script_sha256,
-            gpus,
-        } if run.phase() == Phase::Preparing(*attempt) => vec![Fact::Intended {
-            attempt: *attempt,
-            token: token.clone(),
-            script: script.clone(),
-            script_sha256: script_sha256.clone(),
-            gpus: *gpus,
-            rungs: run.history.steps().map(|s| s.rung.clone()).collect(),
-        }],
-        Event::PrepareRefused { attempt, reason } if run.phase() == Phase::Preparing(*attempt) => {
-            vec![Fact::Finished {
-                outcome: Outcome::Configuration {
-                    reason: reason.clone(),
-                },
-            }]
-        }
         Event::Attach { job, gpus, logs } if run.history.attempts.is_empty() => {
             vec![Fact::Attached {
                 attempt: 1,
@@ -66,41 +46,50 @@ pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
                 reason: reason.clone(),
             }]
         }
-        event => match run.history.attempt() {
-            Some(attempt) if about(event) == Some(attempt.number) => {
-                on_attempt(run, attempt, event, now)
-            }
+        Event::Attempt(number, event) if run.phase() == Phase::Preparing(*number) => {
+            prepared(run, *number, event).into_iter().collect()
+        }
+        Event::Attempt(number, event) => match run.history.attempt() {
+            Some(attempt) if attempt.number == *number => on_attempt(run, attempt, event, now),
             _ => Vec::new(),
         },
+        _ => Vec::new(),
     }
 }
 
-/// The attempt that an event is about.
-fn about(event: &Event) -> Option<u32> {
+/// The files of the next attempt are there, or cannot be made.
+fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
     match event {
-        Event::Accepted { attempt, .. }
-        | Event::Refused { attempt, .. }
-        | Event::Unclear { attempt, .. }
-        | Event::Found { attempt, .. }
-        | Event::Polled { attempt, .. }
-        | Event::Vanished { attempt }
-        | Event::Drained { attempt, .. }
-        | Event::EscalationAsked { attempt, .. }
-        | Event::LeaveOutAsked { attempt, .. }
-        | Event::LinkSeen { attempt, .. }
-        | Event::CancelTaken { attempt, .. } => Some(*attempt),
+        AttemptEvent::Prepared {
+            token,
+            script,
+            script_sha256,
+            gpus,
+        } => Some(Fact::Intended {
+            attempt,
+            token: token.clone(),
+            script: script.clone(),
+            script_sha256: script_sha256.clone(),
+            gpus: *gpus,
+            rungs: run.history.steps().map(|s| s.rung.clone()).collect(),
+        }),
+        AttemptEvent::PrepareRefused { reason } => Some(Fact::Finished {
+            outcome: Outcome::Configuration {
+                reason: reason.clone(),
+            },
+        }),
         _ => None,
     }
 }
 
-fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Vec<Fact> {
+fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp) -> Vec<Fact> {
     let number = attempt.number;
     match (run.phase(), event) {
-        (_, Event::LinkSeen { link, .. }) if attempt.is_news(link) => vec![Fact::Linked {
+        (_, AttemptEvent::LinkSeen { link }) if attempt.is_news(link) => vec![Fact::Linked {
             attempt: number,
             link: link.clone(),
         }],
-        (Phase::Submitting, Event::Accepted { id, cluster, .. }) => vec![Fact::Submitted {
+        (Phase::Submitting, AttemptEvent::Accepted { id, cluster }) => vec![Fact::Submitted {
             attempt: number,
             job: JobRef {
                 id: id.clone(),
@@ -110,49 +99,71 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Ve
             },
             adopted: false,
         }],
-        (Phase::Submitting, Event::Refused { .. }) => refused::refuse(run, attempt, event, now),
-        (Phase::Submitting, Event::Unclear { detail, .. }) => vec![Fact::SubmitUnclear {
+        (
+            Phase::Submitting,
+            AttemptEvent::Refused {
+                reason,
+                hint,
+                passing,
+            },
+        ) => vec![Fact::SubmitRefused {
+            attempt: number,
+            reason: reason.clone(),
+            hint: hint.clone(),
+            passing: *passing,
+            again_s: refused::pause_s(run, attempt, now).filter(|_| *passing),
+        }],
+        (Phase::Submitting, AttemptEvent::Unclear { detail }) => vec![Fact::SubmitUnclear {
             attempt: number,
             detail: detail.clone(),
         }],
-        (Phase::Searching, Event::Found { jobs, .. }) => searched(run, attempt, jobs, now),
-        (Phase::Live, Event::Polled { status, .. }) => polled(run, attempt, status, now),
-        (Phase::Live, Event::Vanished { .. }) => {
+        (Phase::Searching, AttemptEvent::Found { jobs }) => searched(run, attempt, jobs, now),
+        (Phase::Live, AttemptEvent::Polled { status, .. }) => polled(run, attempt, status, now),
+        (Phase::Live, AttemptEvent::Vanished) => {
             // It ended at some time after it was last seen. Who did not look meanwhile knows no more.
             let seen = run.watch.answered.unwrap_or(attempt.status_at);
             vec![ended(attempt, last_end(attempt), seen.min(now))]
         }
         (
             Phase::Draining,
-            Event::Drained {
+            AttemptEvent::Drained {
                 complete,
                 incident,
                 progress,
                 measured,
-                ..
             },
-        ) => {
-            if !complete && !in_the_text(incident) {
-                return Vec::new();
-            }
-            let peaks = (!measured.is_empty()).then(|| Fact::Measured {
-                attempt: number,
-                measured: Box::new(measured.clone()),
-            });
-            let mut incident = incident.clone();
-            run.request.settle(&run.history.rungs(), &mut incident);
-            let diagnosed = Fact::Diagnosed {
-                attempt: number,
-                incident,
-                progress: progress.clone(),
-            };
-            peaks.into_iter().chain([diagnosed]).collect()
+        ) if *complete || in_the_text(incident) => {
+            drained(run, number, incident, progress.as_ref(), measured)
         }
-        (_, Event::CancelTaken { job, .. }) => cancel_taken(attempt, job),
-        (_, Event::EscalationAsked { by, .. }) => steer::escalate(run, attempt, by, now),
-        (_, Event::LeaveOutAsked { rung, by, .. }) => steer::leave_out(run, attempt, rung, by, now),
+        (_, AttemptEvent::CancelTaken { job }) => cancel_taken(attempt, job),
+        (_, AttemptEvent::EscalationAsked { by }) => steer::escalate(run, attempt, by, now),
+        (_, AttemptEvent::LeaveOutAsked { rung, by }) => {
+            steer::leave_out(run, attempt, rung, by, now)
+        }
         _ => Vec::new(),
     }
+}
+
+/// The logs of the ended job were read: what it took, and why it ended.
+fn drained(
+    run: &Run,
+    attempt: u32,
+    incident: &Incident,
+    progress: Option<&Progress>,
+    measured: &Measured,
+) -> Vec<Fact> {
+    let peaks = (!measured.is_empty()).then(|| Fact::Measured {
+        attempt,
+        measured: Box::new(measured.clone()),
+    });
+    let mut incident = Box::new(incident.clone());
+    run.request.settle(&run.history.rungs(), &mut incident);
+    let diagnosed = Fact::Diagnosed {
+        attempt,
+        incident,
+        progress: progress.cloned(),
+    };
+    peaks.into_iter().chain([diagnosed]).collect()
 }
 
 /// Is there a line in the logs that says why the job failed? One that nobody knows may be the first of a

@@ -39,144 +39,13 @@ pub struct LogLook {
     pub anew: Vec<PathBuf>,
 }
 
-/// Something that a supervisor was told. Each names the attempt it is about, so that a late word on
-/// an earlier attempt changes nothing.
+/// Something that a supervisor was told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// Time passed, or a fact was written: see what follows by itself.
     Tick,
-    /// The files of an attempt are on disk.
-    Prepared {
-        /// Number of the attempt.
-        attempt: u32,
-        /// Its token.
-        token: Token,
-        /// Name of the entry script in the attempt's folder.
-        script: String,
-        /// SHA-256 of the entry script, in hex.
-        script_sha256: String,
-        /// GPUs of the whole job.
-        gpus: u64,
-    },
-    /// A log names a page of a tracker.
-    LinkSeen {
-        /// Number of the attempt.
-        attempt: u32,
-        /// The page.
-        link: Link,
-    },
-    /// The files of an attempt cannot be made.
-    PrepareRefused {
-        /// Number of the attempt.
-        attempt: u32,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The scheduler accepted.
-    Accepted {
-        /// Number of the attempt.
-        attempt: u32,
-        /// The job's id.
-        id: JobId,
-        /// Its cluster, where named.
-        cluster: Option<String>,
-    },
-    /// The scheduler surely refused.
-    Refused {
-        /// Number of the attempt.
-        attempt: u32,
-        /// Its words.
-        reason: String,
-        /// What the user can do.
-        hint: Option<String>,
-        /// Is it a refusal for now, whose cause passes by itself?
-        passing: bool,
-    },
-    /// The submission may or may not have been accepted.
-    Unclear {
-        /// Number of the attempt.
-        attempt: u32,
-        /// What was seen.
-        detail: String,
-    },
-    /// A clean answer to the search for a token.
-    Found {
-        /// Number of the attempt.
-        attempt: u32,
-        /// The jobs that carry it; empty when there is none.
-        jobs: Vec<Sighting>,
-    },
-    /// The search got no usable answer.
-    FindUnanswered {
-        /// Number of the attempt.
-        attempt: u32,
-    },
-    /// The scheduler's word on the job.
-    Polled {
-        /// Number of the attempt.
-        attempt: u32,
-        /// What it said.
-        status: JobStatus,
-        /// How long before this was asked somebody else had asked whose answer it is; zero where it was asked now.
-        age: SignedDuration,
-    },
-    /// The scheduler answered and surely knows the job no more.
-    Vanished {
-        /// Number of the attempt.
-        attempt: u32,
-    },
-    /// The scheduler did not answer, or said nothing of this job.
-    PollUnanswered {
-        /// Number of the attempt.
-        attempt: u32,
-    },
-    /// The logs were read.
-    LogsRead {
-        /// Number of the attempt.
-        attempt: u32,
-        /// What they show.
-        look: LogLook,
-    },
-    /// An earlier process had read the logs up to here when it heard for the last time that the job had been restarted as
-    /// often as the facts say.
-    LogsKnown {
-        /// Number of the attempt.
-        attempt: u32,
-        /// How far it had read by then.
-        ends: Vec<LogEnd>,
-    },
-    /// The logs of an ended job were read to their end and explained.
-    Drained {
-        /// Number of the attempt.
-        attempt: u32,
-        /// True when nothing more can come, or is waited for: where another node writes over a network,
-        /// the last lines can show a minute and more after the end.
-        complete: bool,
-        /// Why it ended.
-        incident: Box<Incident>,
-        /// How far training had come.
-        progress: Option<Progress>,
-        /// What it was measured to need.
-        measured: Measured,
-    },
     /// Somebody wants the run to end.
     CancelAsked {
-        /// Who.
-        by: String,
-    },
-    /// Somebody wants the next rung now, and does not wait for a failure.
-    EscalationAsked {
-        /// Number of the attempt that is ended for it.
-        attempt: u32,
-        /// Who.
-        by: String,
-    },
-    /// Somebody wants the next escalation to leave a rung out.
-    LeaveOutAsked {
-        /// Number of the attempt that it follows.
-        attempt: u32,
-        /// The rung.
-        rung: String,
         /// Who.
         by: String,
     },
@@ -192,18 +61,6 @@ pub enum Event {
         /// Why that says it, in one line.
         reason: String,
     },
-    /// The scheduler took a cancellation.
-    CancelTaken {
-        /// Number of the attempt.
-        attempt: u32,
-        /// The job.
-        job: JobRef,
-    },
-    /// A cancellation got no answer.
-    CancelUnanswered {
-        /// Number of the attempt.
-        attempt: u32,
-    },
     /// A job of somebody else is to be watched as the first attempt.
     Attach {
         /// The job.
@@ -213,4 +70,113 @@ pub enum Event {
         /// Its logs.
         logs: Vec<PathBuf>,
     },
+    /// Something about the attempt with this number: a late word on an earlier one changes nothing.
+    Attempt(u32, AttemptEvent),
+}
+
+/// Something that a supervisor was told of one attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttemptEvent {
+    /// The files of an attempt are on disk.
+    Prepared {
+        /// Its token.
+        token: Token,
+        /// Name of the entry script in the attempt's folder.
+        script: String,
+        /// SHA-256 of the entry script, in hex.
+        script_sha256: String,
+        /// GPUs of the whole job.
+        gpus: u64,
+    },
+    /// A log names a page of a tracker.
+    LinkSeen {
+        /// The page.
+        link: Link,
+    },
+    /// The files of an attempt cannot be made.
+    PrepareRefused {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The scheduler accepted.
+    Accepted {
+        /// The job's id.
+        id: JobId,
+        /// Its cluster, where named.
+        cluster: Option<String>,
+    },
+    /// The scheduler surely refused.
+    Refused {
+        /// Its words.
+        reason: String,
+        /// What the user can do.
+        hint: Option<String>,
+        /// Is it a refusal for now, whose cause passes by itself?
+        passing: bool,
+    },
+    /// The submission may or may not have been accepted.
+    Unclear {
+        /// What was seen.
+        detail: String,
+    },
+    /// A clean answer to the search for a token.
+    Found {
+        /// The jobs that carry it; empty when there is none.
+        jobs: Vec<Sighting>,
+    },
+    /// The search got no usable answer.
+    FindUnanswered,
+    /// The scheduler's word on the job.
+    Polled {
+        /// What it said.
+        status: JobStatus,
+        /// How long before this was asked somebody else had asked whose answer it is; zero where it was asked now.
+        age: SignedDuration,
+    },
+    /// The scheduler answered and surely knows the job no more.
+    Vanished,
+    /// The scheduler did not answer, or said nothing of this job.
+    PollUnanswered,
+    /// The logs were read.
+    LogsRead {
+        /// What they show.
+        look: LogLook,
+    },
+    /// An earlier process had read the logs up to here when it heard for the last time that the job had been restarted as
+    /// often as the facts say.
+    LogsKnown {
+        /// How far it had read by then.
+        ends: Vec<LogEnd>,
+    },
+    /// The logs of an ended job were read to their end and explained.
+    Drained {
+        /// True when nothing more can come, or is waited for: where another node writes over a network,
+        /// the last lines can show a minute and more after the end.
+        complete: bool,
+        /// Why it ended.
+        incident: Box<Incident>,
+        /// How far training had come.
+        progress: Option<Progress>,
+        /// What it was measured to need.
+        measured: Measured,
+    },
+    /// Somebody wants the next rung now, and does not wait for a failure.
+    EscalationAsked {
+        /// Who.
+        by: String,
+    },
+    /// Somebody wants the next escalation to leave a rung out.
+    LeaveOutAsked {
+        /// The rung.
+        rung: String,
+        /// Who.
+        by: String,
+    },
+    /// The scheduler took a cancellation.
+    CancelTaken {
+        /// The job.
+        job: JobRef,
+    },
+    /// A cancellation got no answer.
+    CancelUnanswered,
 }

@@ -72,7 +72,7 @@ mod watch_chain;
 pub use action::Action;
 pub use decide::decide;
 pub use due::{due, next_due, poll_at};
-pub use event::{Event, LogLook, Sighting};
+pub use event::{AttemptEvent, Event, LogLook, Sighting};
 pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
 pub use foreseen::{Foreseen, Rising};
 pub use news::{Notification, Pause, Told, mask, notification};

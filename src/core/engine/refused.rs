@@ -6,36 +6,15 @@
 use jiff::Timestamp;
 
 use super::budget::spent;
-use super::event::Event;
 use super::fact::Fact;
 use super::outcome::{Cause, Outcome};
 use super::retry::again;
 use super::state::{Attempt, Phase, Run};
 use super::time::{seconds, signed};
 
-/// What a refusal is for an attempt.
-pub(super) fn refuse(run: &Run, attempt: &Attempt, event: &Event, now: Timestamp) -> Vec<Fact> {
-    let Event::Refused {
-        reason,
-        hint,
-        passing,
-        ..
-    } = event
-    else {
-        return Vec::new();
-    };
-    vec![Fact::SubmitRefused {
-        attempt: attempt.number,
-        reason: reason.clone(),
-        hint: hint.clone(),
-        passing: *passing,
-        again_s: pause_s(run, attempt, now).filter(|_| *passing),
-    }]
-}
-
 /// Seconds until an attempt that is refused for now is submitted again: doubled with every refusal. `None` when that
 /// would be later than it is tried for.
-fn pause_s(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<u64> {
+pub(super) fn pause_s(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<u64> {
     let supervision = run.request.supervision();
     let earlier = attempt.refused.as_ref().filter(|e| e.times > 0);
     let (first, times) = earlier.map_or((now, 0), |e| (e.first, e.times));

@@ -228,6 +228,19 @@ pub(in crate::core::engine) fn part(attempt: &Attempt, now: Timestamp) -> f64 {
     (end.duration_since(started).as_secs_f64() * gpus).max(0.0)
 }
 
+/// The scheduler began the job anew: what was seen of the part before counts no more.
+fn restart(attempt: &mut Attempt, restarts: u32, gpu_seconds: f64, logs: &[LogEnd]) {
+    attempt.restarts = restarts;
+    attempt.gpu_seconds += gpu_seconds;
+    attempt.log_starts = logs.to_vec();
+    attempt.stalled = false;
+    attempt.saved_gpu_seconds = None;
+    attempt.idle_s = None;
+    attempt.foreseen = None;
+    attempt.never_starts = None;
+    attempt.cancel_sent = false;
+}
+
 /// Takes in a fact about the attempt that counts now.
 pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
     match fact {
@@ -264,17 +277,7 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             gpu_seconds,
             logs,
             ..
-        } => {
-            attempt.restarts = *restarts;
-            attempt.gpu_seconds += gpu_seconds;
-            attempt.log_starts.clone_from(logs);
-            attempt.stalled = false;
-            attempt.saved_gpu_seconds = None;
-            attempt.idle_s = None;
-            attempt.foreseen = None;
-            attempt.never_starts = None;
-            attempt.cancel_sent = false;
-        }
+        } => restart(attempt, *restarts, *gpu_seconds, logs),
         Fact::Stalled {
             saved_gpu_seconds, ..
         } => {

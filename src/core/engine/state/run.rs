@@ -42,7 +42,9 @@ impl Run {
 
     /// Takes note of an event for the timers, before it is decided upon.
     pub fn observe(&mut self, event: &Event, now: Timestamp) {
-        self.watch.event(event, now);
+        if let Event::Attempt(_, event) = event {
+            self.watch.event(event, now);
+        }
     }
 
     /// Where the run stands.

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use crate::core::diagnose::{Class, Progress};
-use crate::core::engine::event::{Event, LogLook};
+use crate::core::engine::event::{AttemptEvent, LogLook};
 use crate::core::engine::fact::{Fact, LogEnd};
 use crate::core::engine::foreseen::Rising;
 use crate::core::job::JobStatus;
@@ -87,21 +87,21 @@ impl Watch {
     }
 
     /// Takes note of an answer, or of its absence.
-    pub fn event(&mut self, event: &Event, now: Timestamp) {
+    pub fn event(&mut self, event: &AttemptEvent, now: Timestamp) {
         match event {
-            Event::Found { jobs, .. } => {
+            AttemptEvent::Found { jobs } => {
                 self.find.answered(now);
                 if jobs.iter().all(|job| job.refused_trace) {
                     self.clean_since.get_or_insert(now);
                     self.clean_answers = self.clean_answers.saturating_add(1);
                 }
             }
-            Event::FindUnanswered { .. } => {
+            AttemptEvent::FindUnanswered => {
                 self.find.failed(now);
                 self.clean_since = None;
                 self.clean_answers = 0;
             }
-            Event::Polled { status, age, .. } => {
+            AttemptEvent::Polled { status, age } => {
                 let seen = now.checked_sub(*age).unwrap_or(now);
                 self.poll.answered(now);
                 self.answered = Some(seen);
@@ -114,16 +114,16 @@ impl Watch {
                 self.ends_before_poll = std::mem::take(&mut self.ends_at_poll);
                 self.ends_at_poll.clone_from(&self.log_ends);
             }
-            Event::Vanished { .. } => self.poll.answered(now),
-            Event::PollUnanswered { .. } => self.poll.failed(now),
-            Event::Drained { .. } => {
+            AttemptEvent::Vanished => self.poll.answered(now),
+            AttemptEvent::PollUnanswered => self.poll.failed(now),
+            AttemptEvent::Drained { .. } => {
                 let first = self.drained.map_or(now, |(first, _)| first);
                 self.drained = Some((first, now));
             }
-            Event::CancelTaken { .. } => self.cancel.answered(now),
-            Event::CancelUnanswered { .. } => self.cancel.failed(now),
-            Event::LogsKnown { ends, .. } => self.ends_at_poll.clone_from(ends),
-            Event::LogsRead { look, .. } => self.look(look, now),
+            AttemptEvent::CancelTaken { .. } => self.cancel.answered(now),
+            AttemptEvent::CancelUnanswered => self.cancel.failed(now),
+            AttemptEvent::LogsKnown { ends } => self.ends_at_poll.clone_from(ends),
+            AttemptEvent::LogsRead { look } => self.look(look, now),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::table::{Bench, accepted, polled, status};
 use super::{Toy, incident};
 use crate::core::diagnose::{Class, Course, Pattern, Pool, Progress, Span};
-use crate::core::engine::{Cause, Event, Fact, LogLook, Rising, Verdict};
+use crate::core::engine::{AttemptEvent, Cause, Event, Fact, LogLook, Rising, Verdict};
 use crate::core::job::JobState;
 use crate::core::measure::Measured;
 use crate::core::units::Bytes;
@@ -41,24 +41,28 @@ fn died(bench: &mut Bench, number: u32, course: &Course, step: u64) -> Verdict {
     let second = i64::from(number) * 1_000;
     bench.prepared(number, second);
     bench.feed(&accepted(number), second + 1);
-    let polled = Event::Polled {
-        attempt: number,
-        status: status(JobState::Failed),
-        age: SignedDuration::ZERO,
-    };
+    let polled = Event::Attempt(
+        number,
+        AttemptEvent::Polled {
+            status: status(JobState::Failed),
+            age: SignedDuration::ZERO,
+        },
+    );
     bench.feed(&polled, second + 10);
     let mut incident = match course.memory {
         Pool::Gpu => incident("cuda_oom", Class::GpuOom),
         Pool::Host => incident("host_oom", Class::HostOom),
     };
     incident.course = Some(course.clone());
-    let event = Event::Drained {
-        attempt: number,
-        complete: true,
-        incident: Box::new(incident),
-        progress: Some(progress(step, Some(500))),
-        measured: Measured::default(),
-    };
+    let event = Event::Attempt(
+        number,
+        AttemptEvent::Drained {
+            complete: true,
+            incident: Box::new(incident),
+            progress: Some(progress(step, Some(500))),
+            measured: Measured::default(),
+        },
+    );
     let facts = bench.feed(&event, second + 20);
     let verdict = facts.into_iter().find_map(|fact| match fact {
         Fact::Decided { verdict, .. } => Some(*verdict),
@@ -131,7 +135,7 @@ fn told(total: u64, memory: Option<Bytes>) -> Vec<Fact> {
         },
         ..LogLook::default()
     };
-    let event = Event::LogsRead { attempt: 1, look };
+    let event = Event::Attempt(1, AttemptEvent::LogsRead { look });
     let mut facts = bench.feed(&event, 20);
     facts.extend(bench.feed(&event, 50));
     facts.extend(bench.feed(&polled(status(JobState::Running)), 60));

@@ -6,18 +6,21 @@ use super::table::{Bench, accepted, status};
 use super::{Toy, at, incident, nothing};
 use crate::core::diagnose::Class;
 use crate::core::engine::{
-    Action, Event, Fact, NextLook, Outcome, Pace, Phase, Sighting, due, next_due, next_look,
+    Action, AttemptEvent, Event, Fact, NextLook, Outcome, Pace, Phase, Sighting, due, next_due,
+    next_look,
 };
 use crate::core::job::{JobId, JobState, JobStatus};
 use crate::core::measure::Measured;
 
 fn refused(passing: bool) -> Event {
-    Event::Refused {
-        attempt: 1,
-        reason: "QOSMaxSubmitJobPerUserLimit".to_owned(),
-        hint: None,
-        passing,
-    }
+    Event::Attempt(
+        1,
+        AttemptEvent::Refused {
+            reason: "QOSMaxSubmitJobPerUserLimit".to_owned(),
+            hint: None,
+            passing,
+        },
+    )
 }
 
 fn submits(bench: &Bench, second: i64) -> bool {
@@ -125,11 +128,11 @@ fn another_process_waits_for_the_same_moment_and_looks_for_what_it_did_not_submi
     };
     for second in [70, 80, 90] {
         let jobs = vec![trace.clone()];
-        bench.feed(&Event::Found { attempt: 1, jobs }, second);
+        bench.feed(&Event::Attempt(1, AttemptEvent::Found { jobs }), second);
         assert!(!submits(&bench, second));
     }
     let jobs = vec![trace];
-    bench.feed(&Event::Found { attempt: 1, jobs }, 101);
+    bench.feed(&Event::Attempt(1, AttemptEvent::Found { jobs }), 101);
     assert!(submits(&bench, 101));
     bench.feed(&accepted(1), 102);
     assert_eq!(bench.run.phase(), Phase::Live);
@@ -194,13 +197,17 @@ fn a_run_that_a_full_disk_ended_goes_on_when_somebody_wants_it_and_one_with_a_bu
 
 #[test]
 fn a_job_that_waits_for_what_no_waiting_brings_is_ended_and_counts_as_refused() {
-    let pending = |reason: &str| Event::Polled {
-        attempt: 1,
-        status: JobStatus {
-            reason: Some(reason.to_owned()),
-            ..status(JobState::Pending)
-        },
-        age: SignedDuration::ZERO,
+    let pending = |reason: &str| {
+        Event::Attempt(
+            1,
+            AttemptEvent::Polled {
+                status: JobStatus {
+                    reason: Some(reason.to_owned()),
+                    ..status(JobState::Pending)
+                },
+                age: SignedDuration::ZERO,
+            },
+        )
     };
     let mut bench = Bench::new(Toy::new(1));
     bench.prepared(1, 0);
@@ -216,19 +223,23 @@ fn a_job_that_waits_for_what_no_waiting_brings_is_ended_and_counts_as_refused() 
         cancels.iter().any(|a| matches!(a, Action::Cancel { .. })),
         "{cancels:?}"
     );
-    let gone = Event::Polled {
-        attempt: 1,
-        status: status(JobState::Cancelled),
-        age: SignedDuration::ZERO,
-    };
+    let gone = Event::Attempt(
+        1,
+        AttemptEvent::Polled {
+            status: status(JobState::Cancelled),
+            age: SignedDuration::ZERO,
+        },
+    );
     bench.feed(&gone, 10_620);
-    let drained = Event::Drained {
-        attempt: 1,
-        complete: true,
-        incident: Box::new(nothing()),
-        progress: None,
-        measured: Measured::default(),
-    };
+    let drained = Event::Attempt(
+        1,
+        AttemptEvent::Drained {
+            complete: true,
+            incident: Box::new(nothing()),
+            progress: None,
+            measured: Measured::default(),
+        },
+    );
     bench.feed(&drained, 10_630);
     let Some(Outcome::Refused { reason, .. }) = bench.run.history.outcome.clone() else {
         panic!("{:?}", bench.run.history.outcome);

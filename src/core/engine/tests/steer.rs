@@ -3,23 +3,27 @@
 use super::table::{Bench, status};
 use super::{Toy, at, incident, nothing};
 use crate::core::diagnose::Class;
-use crate::core::engine::{Action, Event, Fact, Verdict, due, observation, outlook};
+use crate::core::engine::{Action, AttemptEvent, Event, Fact, Verdict, due, observation, outlook};
 use crate::core::job::JobState;
 
 fn escalate(bench: &mut Bench) -> Vec<Fact> {
-    let event = Event::EscalationAsked {
-        attempt: 1,
-        by: "me".to_owned(),
-    };
+    let event = Event::Attempt(
+        1,
+        AttemptEvent::EscalationAsked {
+            by: "me".to_owned(),
+        },
+    );
     bench.feed(&event, 20)
 }
 
 fn leave_out(bench: &mut Bench, rung: &str) -> Vec<Fact> {
-    let event = Event::LeaveOutAsked {
-        attempt: 1,
-        rung: rung.to_owned(),
-        by: "me".to_owned(),
-    };
+    let event = Event::Attempt(
+        1,
+        AttemptEvent::LeaveOutAsked {
+            rung: rung.to_owned(),
+            by: "me".to_owned(),
+        },
+    );
     bench.feed(&event, 15)
 }
 

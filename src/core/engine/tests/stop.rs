@@ -6,7 +6,7 @@ use super::table::{Bench, accepted, polled, status};
 use super::{Toy, at, incident, nothing};
 use crate::core::diagnose::{Class, Progress};
 use crate::core::engine::{
-    Action, Cause, Event, Fact, LogEnd, LogLook, Outcome, Phase, Verdict, due,
+    Action, AttemptEvent, Cause, Event, Fact, LogEnd, LogLook, Outcome, Phase, Verdict, due,
 };
 use crate::core::job::{JobId, JobState};
 use crate::core::measure::Measured;
@@ -37,11 +37,13 @@ fn came_to(
     status.id = JobId("17".to_owned());
     status.nodes = nodes.iter().map(|n| (*n).to_owned()).collect();
     for later in [10, 100] {
-        let event = Event::Polled {
-            attempt: number,
-            status: status.clone(),
-            age: SignedDuration::ZERO,
-        };
+        let event = Event::Attempt(
+            number,
+            AttemptEvent::Polled {
+                status: status.clone(),
+                age: SignedDuration::ZERO,
+            },
+        );
         bench.feed(&event, second + later);
     }
     drained(bench, number, second + 200, progress)
@@ -49,13 +51,15 @@ fn came_to(
 
 fn drained(bench: &mut Bench, number: u32, second: i64, progress: Option<Progress>) -> Verdict {
     let oom = bench.oom.then(|| incident("cuda_oom", Class::GpuOom));
-    let event = Event::Drained {
-        attempt: number,
-        complete: true,
-        incident: Box::new(oom.unwrap_or_else(nothing)),
-        progress,
-        measured: Measured::default(),
-    };
+    let event = Event::Attempt(
+        number,
+        AttemptEvent::Drained {
+            complete: true,
+            incident: Box::new(oom.unwrap_or_else(nothing)),
+            progress,
+            measured: Measured::default(),
+        },
+    );
     let facts = bench.feed(&event, second);
     let verdict = facts.into_iter().find_map(|fact| match fact {
         Fact::Decided { verdict, .. } => Some(*verdict),
@@ -167,14 +171,16 @@ fn look(step: Option<u64>, bytes: u64) -> Event {
         path: "/r/slurm.out".into(),
         offset: bytes,
     };
-    Event::LogsRead {
-        attempt: 1,
-        look: LogLook {
-            progress: step.and_then(progress),
-            ends: vec![end],
-            ..LogLook::default()
+    Event::Attempt(
+        1,
+        AttemptEvent::LogsRead {
+            look: LogLook {
+                progress: step.and_then(progress),
+                ends: vec![end],
+                ..LogLook::default()
+            },
         },
-    }
+    )
 }
 
 #[test]
@@ -250,12 +256,16 @@ fn a_job_without_progress_is_cancelled_where_that_is_asked_for() {
 
 #[test]
 fn a_failure_that_the_logs_do_not_explain_yet_is_waited_for() {
-    let drained = |incident, complete| Event::Drained {
-        attempt: 1,
-        complete,
-        incident: Box::new(incident),
-        progress: None,
-        measured: Measured::default(),
+    let drained = |incident, complete| {
+        Event::Attempt(
+            1,
+            AttemptEvent::Drained {
+                complete,
+                incident: Box::new(incident),
+                progress: None,
+                measured: Measured::default(),
+            },
+        )
     };
     let oom = || incident("cuda_oom", Class::GpuOom);
     let mut bench = Bench::running(Toy::new(3));
@@ -295,13 +305,15 @@ fn a_failure_that_the_logs_do_not_explain_yet_is_waited_for() {
 fn a_job_whose_log_says_that_it_dies_is_asked_about_soon_and_then_ever_less() {
     let mut bench = Bench::running(Toy::new(3));
     bench.feed(&polled(status(JobState::Running)), 500);
-    let fatal = Event::LogsRead {
-        attempt: 1,
-        look: LogLook {
-            fatal: Some(Class::GpuOom),
-            ..LogLook::default()
+    let fatal = Event::Attempt(
+        1,
+        AttemptEvent::LogsRead {
+            look: LogLook {
+                fatal: Some(Class::GpuOom),
+                ..LogLook::default()
+            },
         },
-    };
+    );
     bench.feed(&fatal, 501);
     let asked = |bench: &Bench, from: i64| {
         let poll = |second: &i64| {
@@ -337,11 +349,15 @@ fn an_answer_that_was_asked_for_before_the_grace_time_was_over_proves_no_hang() 
         fatal: Some(Class::GpuOom),
         ..LogLook::default()
     };
-    bench.feed(&Event::LogsRead { attempt: 1, look }, 100);
-    let heard = |age_s| Event::Polled {
-        attempt: 1,
-        status: status(JobState::Running),
-        age: SignedDuration::from_secs(age_s),
+    bench.feed(&Event::Attempt(1, AttemptEvent::LogsRead { look }), 100);
+    let heard = |age_s| {
+        Event::Attempt(
+            1,
+            AttemptEvent::Polled {
+                status: status(JobState::Running),
+                age: SignedDuration::from_secs(age_s),
+            },
+        )
     };
     // Another process asked at 158 and 159: since then a user may have ended the job.
     assert_eq!(bench.feed(&heard(10), 168), []);

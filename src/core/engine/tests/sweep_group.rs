@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Toy, at, nothing};
 use crate::core::engine::{
-    Action, Event, Fact, History, Outcome, Record, Run, SweepGroup, decide, due,
+    Action, AttemptEvent, Event, Fact, History, Outcome, Record, Run, SweepGroup, decide, due,
 };
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::measure::Measured;
@@ -122,14 +122,16 @@ fn a_doomed_cell_that_waits_is_cancelled_and_one_that_runs_is_left_alone() {
 fn a_pruned_task_of_which_no_trace_is_left_was_pruned_and_did_not_fail() {
     let vanishes = |facts: Vec<Fact>| {
         let mut run = run(facts);
-        follow(&mut run, &Event::Vanished { attempt: 1 });
-        let drained = Event::Drained {
-            attempt: 1,
-            incident: Box::new(nothing()),
-            progress: None,
-            measured: Measured::default(),
-            complete: true,
-        };
+        follow(&mut run, &Event::Attempt(1, AttemptEvent::Vanished));
+        let drained = Event::Attempt(
+            1,
+            AttemptEvent::Drained {
+                incident: Box::new(nothing()),
+                progress: None,
+                measured: Measured::default(),
+                complete: true,
+            },
+        );
         follow(&mut run, &drained)
     };
     let pruned_fact = Fact::Pruned {

@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Toy, at, incident, nothing};
 use crate::core::diagnose::{Class, Incident, Progress, Tri};
 use crate::core::engine::{
-    Action, Budget, Event, Fact, LogEnd, LogLook, Outcome, Pace, Phase, Record, Run, Sighting,
-    Verdict, decide, due, next_due, observation,
+    Action, AttemptEvent, Budget, Event, Fact, LogEnd, LogLook, Outcome, Pace, Phase, Record, Run,
+    Sighting, Verdict, decide, due, next_due, observation,
 };
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::learn::End;
@@ -71,13 +71,15 @@ impl Bench {
     }
 
     pub(super) fn prepared(&mut self, attempt: u32, second: i64) -> Vec<Fact> {
-        let event = Event::Prepared {
+        let event = Event::Attempt(
             attempt,
-            token: token(attempt),
-            script: "job.sbatch".to_owned(),
-            script_sha256: "00".repeat(32),
-            gpus: 4,
-        };
+            AttemptEvent::Prepared {
+                token: token(attempt),
+                script: "job.sbatch".to_owned(),
+                script_sha256: "00".repeat(32),
+                gpus: 4,
+            },
+        );
         self.feed(&event, second)
     }
 
@@ -101,13 +103,15 @@ impl Bench {
         assert_eq!(self.run.phase(), Phase::Draining);
         let attempt = self.run.history.attempt().unwrap().number;
         let facts = self.feed(
-            &Event::Drained {
+            &Event::Attempt(
                 attempt,
-                complete: true,
-                incident: Box::new(incident),
-                progress: None,
-                measured: Measured::default(),
-            },
+                AttemptEvent::Drained {
+                    complete: true,
+                    incident: Box::new(incident),
+                    progress: None,
+                    measured: Measured::default(),
+                },
+            ),
             210,
         );
         let decided = facts.into_iter().find_map(|fact| match fact {
@@ -142,11 +146,13 @@ fn token(attempt: u32) -> Token {
 }
 
 pub(super) fn accepted(attempt: u32) -> Event {
-    Event::Accepted {
+    Event::Attempt(
         attempt,
-        id: JobId((16 + attempt).to_string()),
-        cluster: None,
-    }
+        AttemptEvent::Accepted {
+            id: JobId((16 + attempt).to_string()),
+            cluster: None,
+        },
+    )
 }
 
 pub(super) fn status(state: JobState) -> JobStatus {
@@ -158,11 +164,13 @@ pub(super) fn status(state: JobState) -> JobStatus {
 }
 
 pub(super) fn polled(status: JobStatus) -> Event {
-    Event::Polled {
-        attempt: 1,
-        status,
-        age: SignedDuration::ZERO,
-    }
+    Event::Attempt(
+        1,
+        AttemptEvent::Polled {
+            status,
+            age: SignedDuration::ZERO,
+        },
+    )
 }
 
 fn found(ids: &[&str]) -> Event {
@@ -172,10 +180,12 @@ fn found(ids: &[&str]) -> Event {
         submitted: Some(at(3)),
         refused_trace: false,
     };
-    Event::Found {
-        attempt: 1,
-        jobs: ids.iter().map(sighting).collect(),
-    }
+    Event::Attempt(
+        1,
+        AttemptEvent::Found {
+            jobs: ids.iter().map(sighting).collect(),
+        },
+    )
 }
 
 fn outcome(verdict: &Verdict) -> u8 {
@@ -337,11 +347,13 @@ fn retries_are_counted_by_cause_and_end() {
     bench.feed(&accepted(2), 221);
     let mut second = status(JobState::NodeFail);
     second.id = JobId("18".to_owned());
-    let event = Event::Polled {
-        attempt: 2,
-        status: second,
-        age: SignedDuration::ZERO,
-    };
+    let event = Event::Attempt(
+        2,
+        AttemptEvent::Polled {
+            status: second,
+            age: SignedDuration::ZERO,
+        },
+    );
     bench.feed(&event, 300);
     bench.feed(&event, 400);
     let verdict = bench.drained(nothing());
@@ -435,7 +447,7 @@ fn the_intent_of_an_earlier_owner_is_looked_for_before_anything_is_submitted() {
 
 #[test]
 fn absent_is_said_only_after_clean_answers_for_the_whole_settle_time() {
-    let unanswered = || Event::FindUnanswered { attempt: 1 };
+    let unanswered = || Event::Attempt(1, AttemptEvent::FindUnanswered);
     // (second, answer, absent afterwards)
     for (name, script) in [
         (
@@ -461,10 +473,12 @@ fn absent_is_said_only_after_clean_answers_for_the_whole_settle_time() {
         let mut bench = Bench::new(Toy::new(3));
         bench.prepared(1, 1);
         bench.feed(
-            &Event::Unclear {
-                attempt: 1,
-                detail: "Socket timed out".to_owned(),
-            },
+            &Event::Attempt(
+                1,
+                AttemptEvent::Unclear {
+                    detail: "Socket timed out".to_owned(),
+                },
+            ),
             5,
         );
         for (second, event, absent) in script {
@@ -484,10 +498,12 @@ fn absent_is_said_only_after_clean_answers_for_the_whole_settle_time() {
 fn of_two_jobs_with_one_token_the_lower_id_is_kept() {
     let mut bench = Bench::new(Toy::new(3));
     bench.prepared(1, 1);
-    let unclear = Event::Unclear {
-        attempt: 1,
-        detail: String::new(),
-    };
+    let unclear = Event::Attempt(
+        1,
+        AttemptEvent::Unclear {
+            detail: String::new(),
+        },
+    );
     bench.feed(&unclear, 5);
     let facts = bench.feed(&found(&["100", "99"]), 10);
     let ids: Vec<&str> = facts
@@ -504,7 +520,7 @@ fn of_two_jobs_with_one_token_the_lower_id_is_kept() {
     });
     let job = cancel.expect("the other one must go");
     assert_eq!(job.id.0, "100");
-    bench.feed(&Event::CancelTaken { attempt: 1, job }, 11);
+    bench.feed(&Event::Attempt(1, AttemptEvent::CancelTaken { job }), 11);
     let again = due(&bench.run, at(999));
     assert!(
         !again.iter().any(|a| matches!(a, Action::Cancel { .. })),
@@ -518,18 +534,20 @@ fn the_trace_of_a_refusal_is_the_answer_that_was_lost() {
     let mut bench = Bench::new(Toy::new(3));
     bench.prepared(1, 1);
     bench.owner_changed(5);
-    let trace = Event::Found {
-        attempt: 1,
-        jobs: vec![Sighting {
-            status: JobStatus {
-                reason: Some("BadConstraints".to_owned()),
-                ..JobStatus::bare(JobId("5".to_owned()), JobState::Failed)
-            },
-            cluster: None,
-            submitted: None,
-            refused_trace: true,
-        }],
-    };
+    let trace = Event::Attempt(
+        1,
+        AttemptEvent::Found {
+            jobs: vec![Sighting {
+                status: JobStatus {
+                    reason: Some("BadConstraints".to_owned()),
+                    ..JobStatus::bare(JobId("5".to_owned()), JobState::Failed)
+                },
+                cluster: None,
+                submitted: None,
+                refused_trace: true,
+            }],
+        },
+    );
     bench.feed(&trace, 10);
     let outcome = bench.run.history.outcome.clone().unwrap();
     assert!(matches!(&outcome, Outcome::Refused { reason, .. } if reason == "BadConstraints"));
@@ -543,12 +561,14 @@ fn a_refused_rung_ends_the_run_and_is_named() {
         incident("cuda_oom", Class::GpuOom),
     );
     bench.prepared(2, 220);
-    let refused = Event::Refused {
-        attempt: 2,
-        reason: "Requested node configuration is not available".to_owned(),
-        hint: Some("ask for fewer GPUs".to_owned()),
-        passing: false,
-    };
+    let refused = Event::Attempt(
+        2,
+        AttemptEvent::Refused {
+            reason: "Requested node configuration is not available".to_owned(),
+            hint: Some("ask for fewer GPUs".to_owned()),
+            passing: false,
+        },
+    );
     bench.feed(&refused, 221);
     let outcome = bench.run.history.outcome.clone().unwrap();
     assert_eq!(outcome.exit_code(), 4);
@@ -560,16 +580,20 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
     let mut toy = Toy::new(3);
     toy.supervision.hang_grace_s = 120;
     let mut bench = Bench::running(toy);
-    let look = |step| Event::LogsRead {
-        attempt: 1,
-        look: LogLook {
-            fatal: Some(Class::GpuOom),
-            progress: Some(Progress {
-                step,
-                ..Progress::default()
-            }),
-            ..LogLook::default()
-        },
+    let look = |step| {
+        Event::Attempt(
+            1,
+            AttemptEvent::LogsRead {
+                look: LogLook {
+                    fatal: Some(Class::GpuOom),
+                    progress: Some(Progress {
+                        step,
+                        ..Progress::default()
+                    }),
+                    ..LogLook::default()
+                },
+            },
+        )
     };
     bench.feed(&look(1), 20);
     bench.feed(&look(2), 100); // it goes on after all
@@ -706,7 +730,7 @@ fn a_job_that_ended_unwatched_and_was_forgotten_counts_until_it_was_last_seen() 
     let mut bench = Bench::running(Toy::new(3));
     let gpus = u32::try_from(bench.run.history.attempts[0].gpus).unwrap();
     bench.feed(&polled(status(JobState::Running)), 60);
-    bench.feed(&Event::Vanished { attempt: 1 }, 5_000);
+    bench.feed(&Event::Attempt(1, AttemptEvent::Vanished), 5_000);
     let seconds = bench.run.history.gpu_seconds(at(5_000)) / f64::from(gpus);
     assert!((seconds - 50.0).abs() < 1.0, "{seconds}");
 }
@@ -715,7 +739,7 @@ fn a_job_that_ended_unwatched_and_was_forgotten_counts_until_it_was_last_seen() 
 fn a_purged_job_is_judged_by_its_log() {
     for (log, expected) in [(incident("cuda_oom", Class::GpuOom), CLIMB), (nothing(), 1)] {
         let mut bench = Bench::running(Toy::new(3));
-        bench.feed(&Event::Vanished { attempt: 1 }, 100);
+        bench.feed(&Event::Attempt(1, AttemptEvent::Vanished), 100);
         let verdict = bench.drained(log);
         assert_eq!(outcome(&verdict), expected);
         if let Verdict::End {
@@ -738,12 +762,16 @@ fn the_text_before_a_restart_belongs_to_the_earlier_part() {
             offset,
         }]
     };
-    let look = |offset| Event::LogsRead {
-        attempt: 1,
-        look: LogLook {
-            ends: ends(offset),
-            ..LogLook::default()
-        },
+    let look = |offset| {
+        Event::Attempt(
+            1,
+            AttemptEvent::LogsRead {
+                look: LogLook {
+                    ends: ends(offset),
+                    ..LogLook::default()
+                },
+            },
+        )
     };
     let restarted = |state| {
         polled(JobStatus {
@@ -782,10 +810,7 @@ fn where_an_earlier_process_had_read_to_tells_what_belongs_to_a_part_that_nobody
         let mut bench = Bench::running(Toy::new(3));
         let ends_known = ends(known);
         bench.feed(
-            &Event::LogsKnown {
-                attempt: 1,
-                ends: ends_known,
-            },
+            &Event::Attempt(1, AttemptEvent::LogsKnown { ends: ends_known }),
             20,
         );
         let look = LogLook {
@@ -793,7 +818,7 @@ fn where_an_earlier_process_had_read_to_tells_what_belongs_to_a_part_that_nobody
             anew: anew.then(|| ends(0)[0].path.clone()).into_iter().collect(),
             ..LogLook::default()
         };
-        bench.feed(&Event::LogsRead { attempt: 1, look }, 21);
+        bench.feed(&Event::Attempt(1, AttemptEvent::LogsRead { look }), 21);
         let restarted = JobStatus {
             restarts: 1,
             ..status(JobState::Running)
@@ -829,7 +854,7 @@ fn questions_without_an_answer_are_asked_less_and_less_often() {
     let mut now = 10;
     let mut waits = Vec::new();
     for _ in 0..6 {
-        bench.feed(&Event::PollUnanswered { attempt: 1 }, now);
+        bench.feed(&Event::Attempt(1, AttemptEvent::PollUnanswered), now);
         let polls = |second: i64| {
             due(&bench.run, at(second))
                 .iter()
@@ -892,13 +917,15 @@ fn what_was_measured_is_a_fact_before_the_diagnosis_and_nothing_is_no_fact() {
     ] {
         let mut bench = Bench::running(Toy::new(3));
         bench.feed(&polled(status(JobState::Failed)), 100);
-        let drained = Event::Drained {
-            attempt: 1,
-            complete: true,
-            incident: Box::new(incident("cuda_oom", Class::GpuOom)),
-            progress: None,
-            measured: measured.clone(),
-        };
+        let drained = Event::Attempt(
+            1,
+            AttemptEvent::Drained {
+                complete: true,
+                incident: Box::new(incident("cuda_oom", Class::GpuOom)),
+                progress: None,
+                measured: measured.clone(),
+            },
+        );
         let word = |fact: &Fact| serde_json::to_value(fact).unwrap()["fact"].clone();
         let written: Vec<_> = bench.feed(&drained, 210).iter().map(word).collect();
         assert_eq!(written, facts);
@@ -916,16 +943,18 @@ fn taught(state: JobState, incident: Incident, steps: u64, seconds: i64) -> Opti
     };
     bench.feed(&polled(ended.clone()), 100);
     bench.feed(&polled(ended), 200);
-    let event = Event::Drained {
-        attempt: 1,
-        complete: true,
-        incident: Box::new(incident),
-        progress: Some(Progress {
-            step: steps,
-            ..Progress::default()
-        }),
-        measured: Measured::default(),
-    };
+    let event = Event::Attempt(
+        1,
+        AttemptEvent::Drained {
+            complete: true,
+            incident: Box::new(incident),
+            progress: Some(Progress {
+                step: steps,
+                ..Progress::default()
+            }),
+            measured: Measured::default(),
+        },
+    );
     bench.feed(&event, 210);
     observation(&bench.run, 1).map(|entry| entry.end)
 }
@@ -1010,11 +1039,13 @@ fn a_lesson_names_the_rungs_that_led_there() {
     );
     bench.prepared(2, 300);
     bench.feed(&accepted(2), 301);
-    let completed = Event::Polled {
-        attempt: 2,
-        status: status(JobState::Completed),
-        age: SignedDuration::ZERO,
-    };
+    let completed = Event::Attempt(
+        2,
+        AttemptEvent::Polled {
+            status: status(JobState::Completed),
+            age: SignedDuration::ZERO,
+        },
+    );
     bench.feed(&completed, 310);
     bench.drained(nothing());
     let observations = [1, 2].map(|n| observation(&bench.run, n).unwrap());
