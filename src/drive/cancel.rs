@@ -41,12 +41,8 @@ impl Supervisor {
         let (told, ending): (Vec<Ending>, Vec<Ending>) = ending.into_iter().partition(told);
         for Ending { run, attempt, job } in told {
             self.hands.ended.retain(|ended| *ended != job);
-            self.hand_in(
-                &run,
-                &Event::Attempt(attempt, AttemptEvent::CancelTaken { job }),
-                asked,
-                observer,
-            );
+            let event = Event::Attempt(attempt, AttemptEvent::CancelTaken(job));
+            self.hand_in(&run, &event, asked, observer);
         }
         if ending.is_empty() {
             return;
@@ -55,16 +51,16 @@ impl Supervisor {
         let answers = self.hands.scheduler.cancel_all(&jobs);
         for (Ending { run, attempt, job }, answer) in ending.into_iter().zip(answers) {
             let event = match answer {
-                Ok(()) => Event::Attempt(attempt, AttemptEvent::CancelTaken { job }),
+                Ok(()) => AttemptEvent::CancelTaken(job),
                 Err(failure) => {
                     observer.notice(&Notice::Trouble {
                         run: Some(&run),
                         what: &failure.to_string(),
                     });
-                    Event::Attempt(attempt, AttemptEvent::CancelUnanswered)
+                    AttemptEvent::CancelUnanswered
                 }
             };
-            self.hand_in(&run, &event, asked, observer);
+            self.hand_in(&run, &Event::Attempt(attempt, event), asked, observer);
         }
     }
 

@@ -78,7 +78,7 @@ impl Handle {
         // Before where we stand is written down, behind the links; the ledger knows which it has.
         for link in links {
             self.feed(
-                &Event::Attempt(attempt, AttemptEvent::LinkSeen { link }),
+                &Event::Attempt(attempt, AttemptEvent::LinkSeen(link)),
                 now,
                 observer,
             )?;
@@ -110,7 +110,7 @@ impl Handle {
             });
         }
         self.feed(
-            &Event::Attempt(attempt, AttemptEvent::LogsRead { look }),
+            &Event::Attempt(attempt, AttemptEvent::LogsRead(look)),
             now,
             observer,
         )
@@ -133,10 +133,8 @@ impl Handle {
             run: self.name(),
             look: &look,
         });
-        self.run.observe(
-            &Event::Attempt(attempt, AttemptEvent::LogsKnown { ends }),
-            now,
-        );
+        self.run
+            .observe(&Event::Attempt(attempt, AttemptEvent::LogsKnown(ends)), now);
     }
 
     /// Writes down where we stand. A failure is told once; the next watch then reads more than it must.

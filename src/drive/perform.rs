@@ -49,27 +49,25 @@ pub fn submit(
         });
     }
     ledger.still_ours()?;
-    let number = attempt.number;
-    Ok(match scheduler.submit(&submission, now) {
-        SubmitAnswer::Accepted { id, cluster } => {
-            Event::Attempt(number, AttemptEvent::Accepted { id, cluster })
-        }
+    let answer = scheduler.submit(&submission, now);
+    Ok(Event::Attempt(attempt.number, answered(answer)))
+}
+
+/// What the scheduler's answer means for an attempt.
+pub(super) fn answered(answer: SubmitAnswer) -> AttemptEvent {
+    match answer {
+        SubmitAnswer::Accepted { id, cluster } => AttemptEvent::Accepted { id, cluster },
         SubmitAnswer::Refused {
             reason,
             hint,
             passing,
-        } => Event::Attempt(
-            number,
-            AttemptEvent::Refused {
-                reason,
-                hint,
-                passing,
-            },
-        ),
-        SubmitAnswer::Unclear { detail } => {
-            Event::Attempt(number, AttemptEvent::Unclear { detail })
-        }
-    })
+        } => AttemptEvent::Refused {
+            reason,
+            hint,
+            passing,
+        },
+        SubmitAnswer::Unclear { detail } => AttemptEvent::Unclear(detail),
+    }
 }
 
 /// Whether the attempt takes more GPUs than the one before: then it is told when it could start.

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
-use crate::core::engine::{AttemptEvent, Event, Run};
+use crate::core::engine::{AttemptEvent, Run};
 use crate::core::job::Token;
 use crate::core::recipe::{Layer, Refusal};
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
@@ -32,7 +32,7 @@ pub fn prepare(
     attempt: u32,
     task: Option<&Token>,
     observer: &mut dyn Observer,
-) -> Result<Event, DriveError> {
+) -> Result<AttemptEvent, DriveError> {
     let dir = folder.attempt(attempt);
     make_private_dir(&dir)?;
     let place = AttemptPlace {
@@ -50,12 +50,7 @@ pub fn prepare(
     let rungs = resuming(run, attempt, observer);
     match render(run, &rungs, &place) {
         Ok(rendered) => write(folder, &place, &rendered),
-        Err(refusal) => Ok(Event::Attempt(
-            attempt,
-            AttemptEvent::PrepareRefused {
-                reason: refusal.to_string(),
-            },
-        )),
+        Err(refusal) => Ok(AttemptEvent::PrepareRefused(refusal.to_string())),
     }
 }
 
@@ -104,28 +99,18 @@ fn write(
     folder: &RunFolder,
     place: &AttemptPlace,
     rendered: &Rendered,
-) -> Result<Event, DriveError> {
+) -> Result<AttemptEvent, DriveError> {
     let attempt = place.number;
     let Some(entry) = rendered.files.iter().find(|f| f.entry) else {
-        return Ok(Event::Attempt(
-            attempt,
-            AttemptEvent::PrepareRefused {
-                reason: "no rendered file is the script to submit".to_owned(),
-            },
-        ));
+        let why = "no rendered file is the script to submit";
+        return Ok(AttemptEvent::PrepareRefused(why.to_owned()));
     };
     let dir = folder.attempt(attempt);
     for file in &rendered.files {
         if !is_plain_name(&file.name) {
-            return Ok(Event::Attempt(
-                attempt,
-                AttemptEvent::PrepareRefused {
-                    reason: format!(
-                        "`{}` cannot be the name of a file",
-                        file.name.escape_debug()
-                    ),
-                },
-            ));
+            let name = file.name.escape_debug();
+            let why = format!("`{name}` cannot be the name of a file");
+            return Ok(AttemptEvent::PrepareRefused(why));
         }
         let text = file.text.as_bytes();
         write_atomic(&dir.join(&file.name), text, Access::PrivateScript)?;
@@ -144,15 +129,12 @@ fn write(
         changes.as_bytes(),
         Access::Private,
     )?;
-    Ok(Event::Attempt(
-        attempt,
-        AttemptEvent::Prepared {
-            token: Token(place.token.clone()),
-            script: entry.name.clone(),
-            script_sha256: sha256(entry.text.as_bytes()),
-            gpus: rendered.gpus,
-        },
-    ))
+    Ok(AttemptEvent::Prepared {
+        token: Token(place.token.clone()),
+        script: entry.name.clone(),
+        script_sha256: sha256(entry.text.as_bytes()),
+        gpus: rendered.gpus,
+    })
 }
 
 /// A name that stays in its folder.

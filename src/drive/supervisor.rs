@@ -225,15 +225,10 @@ impl Supervisor {
         self.answered(answer.as_ref().err(), observer);
         for Wanted { run, attempt, of } in wanted {
             let event = match &answer {
-                Ok(found) => Event::Attempt(
-                    attempt,
-                    AttemptEvent::Found {
-                        jobs: self.sightings(&run, attempt, found, &of.0),
-                    },
-                ),
-                Err(_) => Event::Attempt(attempt, AttemptEvent::FindUnanswered),
+                Ok(found) => AttemptEvent::Found(self.sightings(&run, attempt, found, &of.0)),
+                Err(_) => AttemptEvent::FindUnanswered,
             };
-            self.hand_in(&run, &event, asked, observer);
+            self.hand_in(&run, &Event::Attempt(attempt, event), asked, observer);
         }
     }
 
@@ -304,22 +299,17 @@ impl Supervisor {
         told: Option<(&JobStatus, SignedDuration)>,
         observer: &mut dyn Observer,
     ) -> Event {
-        let attempt = wanted.attempt;
-        match (gone, told) {
+        let event = match (gone, told) {
             // Whatever else is said of it: a job that nobody knows any more will not be known again.
-            (true, _) => Event::Attempt(attempt, AttemptEvent::Vanished),
+            (true, _) => AttemptEvent::Vanished,
             (_, Some((status, age))) => {
                 self.before_status(&wanted.run, status, observer);
-                Event::Attempt(
-                    attempt,
-                    AttemptEvent::Polled {
-                        status: status.clone(),
-                        age,
-                    },
-                )
+                let status = status.clone();
+                AttemptEvent::Polled { status, age }
             }
-            _ => Event::Attempt(attempt, AttemptEvent::PollUnanswered),
-        }
+            _ => AttemptEvent::PollUnanswered,
+        };
+        Event::Attempt(wanted.attempt, event)
     }
 
     /// Tells the state, and reads the logs once more before a restart or an end is known, so that

@@ -575,7 +575,7 @@ fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
             &mut crate::drive::Silent,
         )
     };
-    let ours = prepare(&handle).unwrap();
+    let ours = Event::Attempt(1, prepare(&handle).unwrap());
     handle
         .feed(&ours, at(0), &mut crate::drive::Silent)
         .unwrap();
@@ -625,6 +625,7 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
 fn intend(handle: &mut Handle) {
     let silent = &mut crate::drive::Silent;
     let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None, silent).unwrap();
+    let event = Event::Attempt(1, event);
     handle.feed(&event, at(0), silent).unwrap();
 }
 

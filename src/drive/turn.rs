@@ -94,14 +94,15 @@ fn perform_one(
         Action::Prepare { attempt } => {
             perform::environment(&handle.folder)?;
             let task = handle.task.as_ref().filter(|_| *attempt == 1);
-            prepare::prepare(
+            let prepared = prepare::prepare(
                 &handle.run,
                 &handle.folder,
                 scheduler.name(),
                 *attempt,
                 task,
                 observer,
-            )?
+            )?;
+            Event::Attempt(*attempt, prepared)
         }
         // Submitted with the others of its array.
         Action::Submit { .. } if handle.is_task() => return Ok(()),
@@ -152,7 +153,7 @@ fn drain(
     let (mut incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
     for link in logs.links() {
         handle.feed(
-            &Event::Attempt(attempt, AttemptEvent::LinkSeen { link }),
+            &Event::Attempt(attempt, AttemptEvent::LinkSeen(link)),
             now,
             observer,
         )?;

@@ -73,7 +73,7 @@ fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
             gpus: *gpus,
             rungs: run.history.steps().map(|s| s.rung.clone()).collect(),
         }),
-        AttemptEvent::PrepareRefused { reason } => Some(Fact::Finished {
+        AttemptEvent::PrepareRefused(reason) => Some(Fact::Finished {
             outcome: Outcome::Configuration {
                 reason: reason.clone(),
             },
@@ -85,7 +85,7 @@ fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
 fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp) -> Vec<Fact> {
     let number = attempt.number;
     match (run.phase(), event) {
-        (_, AttemptEvent::LinkSeen { link }) if attempt.is_news(link) => vec![Fact::Linked {
+        (_, AttemptEvent::LinkSeen(link)) if attempt.is_news(link) => vec![Fact::Linked {
             attempt: number,
             link: link.clone(),
         }],
@@ -113,11 +113,11 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp
             passing: *passing,
             again_s: refused::pause_s(run, attempt, now).filter(|_| *passing),
         }],
-        (Phase::Submitting, AttemptEvent::Unclear { detail }) => vec![Fact::SubmitUnclear {
+        (Phase::Submitting, AttemptEvent::Unclear(detail)) => vec![Fact::SubmitUnclear {
             attempt: number,
             detail: detail.clone(),
         }],
-        (Phase::Searching, AttemptEvent::Found { jobs }) => searched(run, attempt, jobs, now),
+        (Phase::Searching, AttemptEvent::Found(jobs)) => searched(run, attempt, jobs, now),
         (Phase::Live, AttemptEvent::Polled { status, .. }) => polled(run, attempt, status, now),
         (Phase::Live, AttemptEvent::Vanished) => {
             // It ended at some time after it was last seen. Who did not look meanwhile knows no more.
@@ -135,7 +135,7 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp
         ) if *complete || in_the_text(incident) => {
             drained(run, number, incident, progress.as_ref(), measured)
         }
-        (_, AttemptEvent::CancelTaken { job }) => cancel_taken(attempt, job),
+        (_, AttemptEvent::CancelTaken(job)) => cancel_taken(attempt, job),
         (_, AttemptEvent::EscalationAsked { by }) => steer::escalate(run, attempt, by, now),
         (_, AttemptEvent::LeaveOutAsked { rung, by }) => {
             steer::leave_out(run, attempt, rung, by, now)

@@ -88,16 +88,10 @@ pub enum AttemptEvent {
         /// GPUs of the whole job.
         gpus: u64,
     },
-    /// A log names a page of a tracker.
-    LinkSeen {
-        /// The page.
-        link: Link,
-    },
-    /// The files of an attempt cannot be made.
-    PrepareRefused {
-        /// What is wrong.
-        reason: String,
-    },
+    /// A log names this page of a tracker.
+    LinkSeen(Link),
+    /// The files of an attempt cannot be made, and why.
+    PrepareRefused(String),
     /// The scheduler accepted.
     Accepted {
         /// The job's id.
@@ -114,16 +108,10 @@ pub enum AttemptEvent {
         /// Is it a refusal for now, whose cause passes by itself?
         passing: bool,
     },
-    /// The submission may or may not have been accepted.
-    Unclear {
-        /// What was seen.
-        detail: String,
-    },
-    /// A clean answer to the search for a token.
-    Found {
-        /// The jobs that carry it; empty when there is none.
-        jobs: Vec<Sighting>,
-    },
+    /// The submission may or may not have been accepted; what was seen.
+    Unclear(String),
+    /// A clean answer to the search for a token: the jobs that carry it.
+    Found(Vec<Sighting>),
     /// The search got no usable answer.
     FindUnanswered,
     /// The scheduler's word on the job.
@@ -137,17 +125,11 @@ pub enum AttemptEvent {
     Vanished,
     /// The scheduler did not answer, or said nothing of this job.
     PollUnanswered,
-    /// The logs were read.
-    LogsRead {
-        /// What they show.
-        look: LogLook,
-    },
-    /// An earlier process had read the logs up to here when it heard for the last time that the job had been restarted as
+    /// The logs were read, and show this.
+    LogsRead(LogLook),
+    /// An earlier process had read the logs up to these ends when it heard for the last time that the job had been restarted as
     /// often as the facts say.
-    LogsKnown {
-        /// How far it had read by then.
-        ends: Vec<LogEnd>,
-    },
+    LogsKnown(Vec<LogEnd>),
     /// The logs of an ended job were read to their end and explained.
     Drained {
         /// True when nothing more can come, or is waited for: where another node writes over a network,
@@ -172,11 +154,8 @@ pub enum AttemptEvent {
         /// Who.
         by: String,
     },
-    /// The scheduler took a cancellation.
-    CancelTaken {
-        /// The job.
-        job: JobRef,
-    },
+    /// The scheduler took the cancellation of this job.
+    CancelTaken(JobRef),
     /// A cancellation got no answer.
     CancelUnanswered,
 }

@@ -89,7 +89,7 @@ impl Watch {
     /// Takes note of an answer, or of its absence.
     pub fn event(&mut self, event: &AttemptEvent, now: Timestamp) {
         match event {
-            AttemptEvent::Found { jobs } => {
+            AttemptEvent::Found(jobs) => {
                 self.find.answered(now);
                 if jobs.iter().all(|job| job.refused_trace) {
                     self.clean_since.get_or_insert(now);
@@ -120,10 +120,10 @@ impl Watch {
                 let first = self.drained.map_or(now, |(first, _)| first);
                 self.drained = Some((first, now));
             }
-            AttemptEvent::CancelTaken { .. } => self.cancel.answered(now),
+            AttemptEvent::CancelTaken(_) => self.cancel.answered(now),
             AttemptEvent::CancelUnanswered => self.cancel.failed(now),
-            AttemptEvent::LogsKnown { ends } => self.ends_at_poll.clone_from(ends),
-            AttemptEvent::LogsRead { look } => self.look(look, now),
+            AttemptEvent::LogsKnown(ends) => self.ends_at_poll.clone_from(ends),
+            AttemptEvent::LogsRead(look) => self.look(look, now),
             _ => {}
         }
     }

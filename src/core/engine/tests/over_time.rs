@@ -135,7 +135,7 @@ fn told(total: u64, memory: Option<Bytes>) -> Vec<Fact> {
         },
         ..LogLook::default()
     };
-    let event = Event::Attempt(1, AttemptEvent::LogsRead { look });
+    let event = Event::Attempt(1, AttemptEvent::LogsRead(look));
     let mut facts = bench.feed(&event, 20);
     facts.extend(bench.feed(&event, 50));
     facts.extend(bench.feed(&polled(status(JobState::Running)), 60));

@@ -128,11 +128,11 @@ fn another_process_waits_for_the_same_moment_and_looks_for_what_it_did_not_submi
     };
     for second in [70, 80, 90] {
         let jobs = vec![trace.clone()];
-        bench.feed(&Event::Attempt(1, AttemptEvent::Found { jobs }), second);
+        bench.feed(&Event::Attempt(1, AttemptEvent::Found(jobs)), second);
         assert!(!submits(&bench, second));
     }
     let jobs = vec![trace];
-    bench.feed(&Event::Attempt(1, AttemptEvent::Found { jobs }), 101);
+    bench.feed(&Event::Attempt(1, AttemptEvent::Found(jobs)), 101);
     assert!(submits(&bench, 101));
     bench.feed(&accepted(1), 102);
     assert_eq!(bench.run.phase(), Phase::Live);

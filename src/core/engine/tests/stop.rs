@@ -173,13 +173,11 @@ fn look(step: Option<u64>, bytes: u64) -> Event {
     };
     Event::Attempt(
         1,
-        AttemptEvent::LogsRead {
-            look: LogLook {
-                progress: step.and_then(progress),
-                ends: vec![end],
-                ..LogLook::default()
-            },
-        },
+        AttemptEvent::LogsRead(LogLook {
+            progress: step.and_then(progress),
+            ends: vec![end],
+            ..LogLook::default()
+        }),
     )
 }
 
@@ -307,12 +305,10 @@ fn a_job_whose_log_says_that_it_dies_is_asked_about_soon_and_then_ever_less() {
     bench.feed(&polled(status(JobState::Running)), 500);
     let fatal = Event::Attempt(
         1,
-        AttemptEvent::LogsRead {
-            look: LogLook {
-                fatal: Some(Class::GpuOom),
-                ..LogLook::default()
-            },
-        },
+        AttemptEvent::LogsRead(LogLook {
+            fatal: Some(Class::GpuOom),
+            ..LogLook::default()
+        }),
     );
     bench.feed(&fatal, 501);
     let asked = |bench: &Bench, from: i64| {
@@ -349,7 +345,7 @@ fn an_answer_that_was_asked_for_before_the_grace_time_was_over_proves_no_hang() 
         fatal: Some(Class::GpuOom),
         ..LogLook::default()
     };
-    bench.feed(&Event::Attempt(1, AttemptEvent::LogsRead { look }), 100);
+    bench.feed(&Event::Attempt(1, AttemptEvent::LogsRead(look)), 100);
     let heard = |age_s| {
         Event::Attempt(
             1,

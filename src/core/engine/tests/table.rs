@@ -180,12 +180,7 @@ fn found(ids: &[&str]) -> Event {
         submitted: Some(at(3)),
         refused_trace: false,
     };
-    Event::Attempt(
-        1,
-        AttemptEvent::Found {
-            jobs: ids.iter().map(sighting).collect(),
-        },
-    )
+    Event::Attempt(1, AttemptEvent::Found(ids.iter().map(sighting).collect()))
 }
 
 fn outcome(verdict: &Verdict) -> u8 {
@@ -473,12 +468,7 @@ fn absent_is_said_only_after_clean_answers_for_the_whole_settle_time() {
         let mut bench = Bench::new(Toy::new(3));
         bench.prepared(1, 1);
         bench.feed(
-            &Event::Attempt(
-                1,
-                AttemptEvent::Unclear {
-                    detail: "Socket timed out".to_owned(),
-                },
-            ),
+            &Event::Attempt(1, AttemptEvent::Unclear("Socket timed out".to_owned())),
             5,
         );
         for (second, event, absent) in script {
@@ -498,12 +488,7 @@ fn absent_is_said_only_after_clean_answers_for_the_whole_settle_time() {
 fn of_two_jobs_with_one_token_the_lower_id_is_kept() {
     let mut bench = Bench::new(Toy::new(3));
     bench.prepared(1, 1);
-    let unclear = Event::Attempt(
-        1,
-        AttemptEvent::Unclear {
-            detail: String::new(),
-        },
-    );
+    let unclear = Event::Attempt(1, AttemptEvent::Unclear(String::new()));
     bench.feed(&unclear, 5);
     let facts = bench.feed(&found(&["100", "99"]), 10);
     let ids: Vec<&str> = facts
@@ -520,7 +505,7 @@ fn of_two_jobs_with_one_token_the_lower_id_is_kept() {
     });
     let job = cancel.expect("the other one must go");
     assert_eq!(job.id.0, "100");
-    bench.feed(&Event::Attempt(1, AttemptEvent::CancelTaken { job }), 11);
+    bench.feed(&Event::Attempt(1, AttemptEvent::CancelTaken(job)), 11);
     let again = due(&bench.run, at(999));
     assert!(
         !again.iter().any(|a| matches!(a, Action::Cancel { .. })),
@@ -536,17 +521,15 @@ fn the_trace_of_a_refusal_is_the_answer_that_was_lost() {
     bench.owner_changed(5);
     let trace = Event::Attempt(
         1,
-        AttemptEvent::Found {
-            jobs: vec![Sighting {
-                status: JobStatus {
-                    reason: Some("BadConstraints".to_owned()),
-                    ..JobStatus::bare(JobId("5".to_owned()), JobState::Failed)
-                },
-                cluster: None,
-                submitted: None,
-                refused_trace: true,
-            }],
-        },
+        AttemptEvent::Found(vec![Sighting {
+            status: JobStatus {
+                reason: Some("BadConstraints".to_owned()),
+                ..JobStatus::bare(JobId("5".to_owned()), JobState::Failed)
+            },
+            cluster: None,
+            submitted: None,
+            refused_trace: true,
+        }]),
     );
     bench.feed(&trace, 10);
     let outcome = bench.run.history.outcome.clone().unwrap();
@@ -583,16 +566,14 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
     let look = |step| {
         Event::Attempt(
             1,
-            AttemptEvent::LogsRead {
-                look: LogLook {
-                    fatal: Some(Class::GpuOom),
-                    progress: Some(Progress {
-                        step,
-                        ..Progress::default()
-                    }),
-                    ..LogLook::default()
-                },
-            },
+            AttemptEvent::LogsRead(LogLook {
+                fatal: Some(Class::GpuOom),
+                progress: Some(Progress {
+                    step,
+                    ..Progress::default()
+                }),
+                ..LogLook::default()
+            }),
         )
     };
     bench.feed(&look(1), 20);
@@ -765,12 +746,10 @@ fn the_text_before_a_restart_belongs_to_the_earlier_part() {
     let look = |offset| {
         Event::Attempt(
             1,
-            AttemptEvent::LogsRead {
-                look: LogLook {
-                    ends: ends(offset),
-                    ..LogLook::default()
-                },
-            },
+            AttemptEvent::LogsRead(LogLook {
+                ends: ends(offset),
+                ..LogLook::default()
+            }),
         )
     };
     let restarted = |state| {
@@ -809,16 +788,13 @@ fn where_an_earlier_process_had_read_to_tells_what_belongs_to_a_part_that_nobody
     for (known, anew, start) in [(500, false, 500), (500, true, 0)] {
         let mut bench = Bench::running(Toy::new(3));
         let ends_known = ends(known);
-        bench.feed(
-            &Event::Attempt(1, AttemptEvent::LogsKnown { ends: ends_known }),
-            20,
-        );
+        bench.feed(&Event::Attempt(1, AttemptEvent::LogsKnown(ends_known)), 20);
         let look = LogLook {
             ends: ends(900),
             anew: anew.then(|| ends(0)[0].path.clone()).into_iter().collect(),
             ..LogLook::default()
         };
-        bench.feed(&Event::Attempt(1, AttemptEvent::LogsRead { look }), 21);
+        bench.feed(&Event::Attempt(1, AttemptEvent::LogsRead(look)), 21);
         let restarted = JobStatus {
             restarts: 1,
             ..status(JobState::Running)
