@@ -7,7 +7,7 @@ mod simulation;
 
 use super::*;
 use crate::core::engine::tests::{Toy, at};
-use crate::core::engine::{Fact, Outcome, SweepGroup};
+use crate::core::engine::{Event, Fact, Outcome, SweepGroup};
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
