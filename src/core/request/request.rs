@@ -15,7 +15,7 @@ use crate::core::diagnose::ProgressPattern;
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
 use crate::core::memory::Profile;
-use crate::core::patch::copies;
+use crate::core::recipe::copies::copies;
 use crate::core::recipe::{
     Layer, LayerKind, Origin, Preset, Problem, Recipe, Refusal, Role, Shape, Value,
 };
