@@ -1,24 +1,22 @@
 //! The state machine of a run: what happened, what follows, what is due.
 //!
 //! ```text
-//!  Created
-//!     │
-//!     ▼              Intended               SubmitUnclear
-//! Preparing(n) ──────────────▶ Submitting ─────────────────▶ Searching
-//!   ▲     │                     ▲   │  ▲     OwnerChanged      │ │ │
-//!   │     │ Attached            │   │  └───── SubmitAbsent ────┘ │ │
-//!   │     │ (n = 1)  SubmitAgain│   │ SubmitRefused              │ │
-//!   │     │                     │   ├───────────▶ Refused ◀──────┘ │ SubmitRefused
-//!   │     │                     └───┼──────────────┘               │
-//!   │     │                         │ Submitted                    │ Submitted (adopted)
-//!   │     └──────────────────▶ Live ◀──────────────────────────────┘
-//!   │                           │ Ended
-//!   │                           ▼
-//!   │                        Draining
-//!   │                           │ Diagnosed
-//!   │ Decided                   ▼          Decided (End)             Finished
-//!   └─(Climb, Again)──────── Judging ────────────────────▶ Closing ───────────▶ Finished
+//!              Intended              Submitted         Ended            Diagnosed
+//! Preparing(n) ────────▶ Submitting ──────────▶ Live ───────▶ Draining ──────────▶ Judging
+//!      ▲                  ▲ │ │  ▲               ▲                                  │   │
+//!      │      SubmitAgain │ │ │  │ SubmitAbsent  │ Submitted (adopted)              │   │ Decided (End)
+//!      │                  │ │ │  └──────────┐    │                                  │   ▼
+//!      │                  │ │ └──────────▶ Searching                                │ Closing
+//!      │                  │ │ SubmitUnclear    │                                    │   │ Finished
+//!      │                  │ ▼ SubmitRefused    │ SubmitRefused                      │   ▼
+//!      │                 Refused ◀─────────────┘                                    │ Finished
+//!      │                                                                            │
+//!      └────────────────────────────────────────────────────────────────────────────┘
+//!                                   Decided (Climb, Again)
 //! ```
+//!
+//! A run begins as `Preparing(1)`; from there `Attached` leads to `Live`, for a job of somebody else. `OwnerChanged` leads
+//! from `Submitting` to `Searching`: who did not write the intent down looks for the job first.
 //!
 //! `Finished` is written from `Preparing`, `Submitting` and `Refused` too: a run that is cancelled, pruned, out of its
 //! bounds, refused for good, or that cannot be rendered. `SubmitAgain` and `Decided` (`Again`) lead back from there, when
