@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use super::print::story::Story;
 use super::print::{self, Failure};
 use super::{ended, interrupt, load, runs, sweeps};
-use crate::core::supervise::{Outcome, Request, Stacks};
+use crate::core::engine::Outcome;
+use crate::core::request::{Request, Stacks};
 use crate::drive::{CancelAnswer, End, Handle, Until, drive, end_jobs, request_cancel};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
@@ -109,8 +110,8 @@ impl Asking {
         let mut supervisor = runs::supervisor(backend, project);
         supervisor.has_ended(taken);
         for (stored, request) in alone {
-            let (intent, now) = (Box::new(request), Timestamp::now());
-            match Handle::open(stored.folder, intent, Takeover::IfDead, now) {
+            let now = Timestamp::now();
+            match Handle::open(stored.folder, request, Takeover::IfDead, now) {
                 Ok(handle) => supervisor.add(handle),
                 Err(error) => self.fails(error.into()),
             }

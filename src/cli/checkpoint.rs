@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::print::{self, Failure};
 use super::runs;
 use crate::core::recipe::Role;
-use crate::core::supervise::{Intent, Request};
+use crate::core::request::Request;
 use crate::io::checkpoints;
 
 /// The request that begins with a checkpoint: this folder, or the newest one of the run of this name.
@@ -73,7 +73,7 @@ pub fn is_its_own(request: &Request) -> Result<(), Failure> {
 /// Warns where no checkpoint is ever written.
 pub fn tell(request: &Request) {
     let preset = request.preset();
-    if preset.checkpoint.is_none() || request.is_probe() || request.resumes(&[]) {
+    if preset.checkpoint.is_none() || request.inputs().probe.is_some() || request.resumes(&[]) {
         return;
     }
     // What breaks a rule is told by whoever needs the configuration.

@@ -7,7 +7,7 @@ use super::print::Failure;
 use crate::core::config::{Document, Given};
 use crate::core::ladder::Policy;
 use crate::core::recipe::{Kind, Problem, Value};
-use crate::core::supervise::RISK;
+use crate::core::request::RISK;
 
 /// The policy, and whether it climbs one rung at a time. `predict` is bound to no rungs, so the two exclude
 /// each other: a flag beats what the project file says of the other, and in one place they are refused.

@@ -8,7 +8,7 @@ use super::print::Failure;
 use crate::core::memory::naming;
 use crate::core::recipe::copies::{Original, asked_variables, layer};
 use crate::core::recipe::{Layer, Origin, Preset, Scalar, Value};
-use crate::core::supervise::split;
+use crate::core::request::split;
 use crate::io::environment;
 use crate::io::files::read_text;
 

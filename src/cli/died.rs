@@ -8,7 +8,7 @@ use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Past, Peak, Tried};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
-use crate::core::supervise::{Intent, Request};
+use crate::core::request::Request;
 use crate::drive::explained;
 
 /// What died, and what had been tried before.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::print::row::{Row, list};
 use super::print::run_view::{RunView, document, run_view, summary};
 use super::print::{self, Failure};
-use crate::core::supervise::{Outcome, Phase};
+use crate::core::engine::{Outcome, Phase};
 use crate::drive::{End, Handle, Supervisor};
 
 /// The exit code of a submission that was refused.

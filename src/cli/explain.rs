@@ -10,7 +10,7 @@ use super::print::{self, DIM, Failure, NAME, Paint};
 use super::{learned, load, runs};
 use crate::core::config::variable;
 use crate::core::recipe::{Effect, Knob, Layer, Preset, Recipe, Resolved, Role, knobs_of};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use super::args::Configuration;
 use super::load::{self, Project};
 use super::print::{self, Failure, start_view};
 use crate::core::learn::Memory;
-use crate::core::supervise::{Request, Start};
+use crate::core::request::{Request, Start};
 use crate::io::fits;
 
 /// The request for a run of this name, and where it starts.

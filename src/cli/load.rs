@@ -14,7 +14,7 @@ use crate::core::memory::Profiles;
 use crate::core::recipe::{
     ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
 };
-use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source};
+use crate::core::request::{INPUTS_VERSION, Inputs, Request, Source};
 use crate::io::environment::variables;
 use crate::io::files::read_text;
 use crate::io::library::{Library, Shelf};

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::print::Failure;
 use super::{checkpoint, render, runs};
 use crate::core::recipe::Value;
-use crate::core::supervise::{Notices, Request, split};
+use crate::core::request::{Notices, Request, split};
 use crate::drive::{Environment, Handle, RunFolder};
 use crate::io::environment::variables;
 
@@ -19,7 +19,7 @@ pub fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Fa
     // A template that cannot be rendered is told before anything is written.
     render::first(&request)?;
     let now = jiff::Timestamp::now();
-    let handle = Handle::create(folder, Box::new(request), &inputs, &environment, now);
+    let handle = Handle::create(folder, request, &inputs, &environment, now);
     Ok(handle?)
 }
 

@@ -8,7 +8,6 @@ use super::load::{self, Project};
 use super::logs::{self, Group};
 use super::own;
 use super::print::{self, Failure};
-use crate::core::supervise::Intent;
 
 /// Prints what a supervisor would decide after this failure.
 pub fn run(
@@ -64,7 +63,7 @@ pub fn decide(
                     )?
                 }
             };
-            group.installed = request.installed();
+            group.installed = request.inputs().installed.clone();
             Died::at_first(request, group.diagnose(&project.own_failures()?)?)
         }
     };

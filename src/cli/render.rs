@@ -10,7 +10,7 @@ use super::print::{self, Failure};
 use super::{learned, yaml_lint};
 use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::io::files::{Access, make_private_dir, write_to};
 use crate::io::sampler::program;
 

@@ -4,8 +4,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::print::Failure;
+use crate::core::engine::History;
 use crate::core::recipe::meant;
-use crate::core::supervise::{History, Inputs, Request, Stacks};
+use crate::core::request::{Inputs, Request, Stacks};
 use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
 use crate::io::files::io_error;
 use crate::io::scheduler::Scheduler;

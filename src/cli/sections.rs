@@ -3,7 +3,7 @@
 use super::print::Failure;
 use crate::core::config::Document;
 use crate::core::recipe::{ClusterFacts, LayerKind};
-use crate::core::supervise::{Limits, Notices, Supervision};
+use crate::core::request::{Limits, Notices, Supervision};
 
 /// Fields of `limits` that are written as durations.
 pub const LIMIT_DURATIONS: [&str; 1] = ["wall_time"];

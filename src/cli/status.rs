@@ -13,9 +13,9 @@ use super::print::run_view::{RunView, document, run_view};
 use super::print::{self, Failure};
 use super::runs::{self, Stored};
 use super::sweeps;
+use crate::core::engine::Phase;
 use crate::core::job::{JobRef, JobStatus};
 use crate::core::measure::Measured;
-use crate::core::supervise::Phase;
 use crate::io::sampler::peaks;
 
 /// Arguments of `status`.

@@ -11,7 +11,7 @@ use super::print::{self, Failure};
 use super::showing::Showing;
 use super::watch_chain::{self, Supervise};
 use super::{checkpoint, learned, load, new_run, own, render, runs, watch, yaml_lint};
-use crate::core::supervise::{Limits, Request};
+use crate::core::request::{Limits, Request};
 use crate::drive::{RunFolder, Until};
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.

@@ -6,7 +6,7 @@ use super::args::Configuration;
 use super::print::Failure;
 use super::{load, yaml_lint};
 use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Value, resolve};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::core::sweep::{self, Change, ClimbContext, Sweep};
 use crate::io::files::read_text;
 

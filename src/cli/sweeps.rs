@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::print::Failure;
 use super::runs;
+use crate::core::engine::Phase;
 use crate::core::job::JobId;
-use crate::core::supervise::Phase;
 use crate::drive::{Handle, Supervisor, SweepRecord};
 use crate::io::scheduler::tasks_named;
 

@@ -11,7 +11,7 @@ use super::print::tune_view::View;
 use super::print::{self, Failure};
 use super::{climbing, load};
 use crate::core::config::Document;
-use crate::core::supervise::{Basis, Request};
+use crate::core::request::{Basis, Request};
 
 /// Exit code for a preset without steps.
 const CONFIGURATION: u8 = 5;

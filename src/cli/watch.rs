@@ -6,7 +6,7 @@ use super::pipeline::{Flags, Pipeline};
 use super::print::{self, Failure};
 use super::showing::Showing;
 use super::{ended, load, own, runs, sweeps, watch_chain};
-use crate::core::supervise::Stacks;
+use crate::core::request::Stacks;
 use crate::drive::{Silent, Supervisor, Until};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;

@@ -7,7 +7,7 @@ use super::print;
 use crate::core::config::near_misses;
 use crate::core::patch::yaml::Yaml;
 use crate::core::recipe::Preset;
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 
 /// Misreadings of a file that are told; the others are counted.
 const MOST_TOLD: usize = 8;

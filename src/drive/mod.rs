@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::core::supervise::Phase;
+use crate::core::engine::Phase;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, Owner, owner};
 

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 
 use super::DriveError;
 use crate::core::diagnose::{Class, Progress};
+use crate::core::engine::{Attempt, History, LogLook, Record};
 use crate::core::job::{JobId, JobStatus};
 use crate::core::ladder::Step;
-use crate::core::supervise::{Attempt, Explanation, History, LogLook, Record};
+use crate::core::request::Explanation;
 use crate::io::scheduler::Dependent;
 
 /// Something to tell.

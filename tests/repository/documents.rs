@@ -13,9 +13,9 @@ use std::process::{Command, Output};
 
 use crate::source::{files, root};
 use oomctl::core::config::{parse_knob_set, parse_preset};
+use oomctl::core::engine::{Budget, Cause, Fact, Outcome};
 use oomctl::core::job::JobState;
 use oomctl::core::recipe::Role;
-use oomctl::core::supervise::{Budget, Cause, Fact, Outcome};
 
 /// Commands that need no run and no file besides the example's: these are run as they stand.
 const RUN: [&str; 9] = [

@@ -10,7 +10,7 @@ use crate::core::config::parse_preset;
 use crate::core::memory::GPU_MEMORY;
 use crate::core::memory::Unknown;
 use crate::core::recipe::{Knob, PresetFile, Role, Scalar, Value};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::io::gpu::Driver;
 use crate::io::library::{Library, Shelf};
 

@@ -8,7 +8,7 @@ use super::super::print::Failure;
 use crate::core::config::parse_preset;
 use crate::core::patch::yaml::written;
 use crate::core::recipe::{PresetFile, Value};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::io::library::Shelf;
 
 /// Name of the run of a request that is never submitted.

@@ -19,7 +19,7 @@ use crate::core::memory::{
     Capacity, Dimensions, GpuTable, ModelTable, Unknown, capacity, place_of, read_dimensions,
 };
 use crate::core::recipe::{Origin, Problem, Setting, Value};
-use crate::core::supervise::Source;
+use crate::core::request::Source;
 use crate::io::hf_cache;
 use crate::io::library::{Library, Shelf};
 

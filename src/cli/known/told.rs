@@ -6,7 +6,7 @@ use crate::cli::print::sources_view::{Sources, Told};
 use crate::core::memory::GPU_MEMORY;
 use crate::core::memory::{Capacity, Unknown};
 use crate::core::recipe::{Recipe, Role};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 
 /// Where model and GPU are known from.
 pub fn sources(request: &Request, known: &Known<'_>) -> Result<Sources, Failure> {

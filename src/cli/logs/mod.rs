@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::print::Failure;
 use crate::core::diagnose::{Incident, OwnFailures, ProgressPattern, Scanner, Versions};
+use crate::core::engine::LogEnd;
 use crate::core::job::JobStatus;
-use crate::core::supervise::LogEnd;
 use crate::io::library::bugs;
 use crate::io::snapshots;
 

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::{Group, STDIN, Unread, cannot};
 use crate::cli::print::Failure;
 use crate::cli::runs;
+use crate::core::engine::Attempt;
 use crate::core::job::{JobId, JobRef};
-use crate::core::supervise::{Attempt, Intent};
 use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here};
@@ -46,7 +46,7 @@ fn is_job_id(text: &str) -> bool {
 fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
     let history = &stored.history;
     let request = runs::request(&stored.folder);
-    let of_program = request.map(|r| (r.progress(), r.installed()));
+    let of_program = request.map(|r| (r.progress().to_vec(), r.inputs().installed.clone()));
     let (progress, installed) = of_program.unwrap_or_default();
     let whole = history.run == wanted;
     let meant = |a: &&Attempt| whole || a.job.as_ref().is_some_and(|j| j.id.0 == wanted);

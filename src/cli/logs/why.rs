@@ -6,7 +6,7 @@ use super::Group;
 use crate::cli::runs;
 use crate::core::diagnose::Incident;
 use crate::core::recipe::Layer;
-use crate::core::supervise::{Explanation, Intent};
+use crate::core::request::Explanation;
 use crate::drive::explained;
 
 /// Settles which bugs an attempt can have, and explains its incident; `None` for logs that are of no run, and where

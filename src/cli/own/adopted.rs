@@ -16,7 +16,7 @@ use super::submit::{agreed, fits_a_run};
 use crate::core::adopt::{self, JobIds};
 use crate::core::job::{JobId, JobRef};
 use crate::core::patch::{Submission, split_line};
-use crate::core::supervise::{Adopts, Request, Stacks, Supervision};
+use crate::core::request::{Adopts, Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
 use crate::io::environment::variables;
 use crate::io::ledger::Takeover;
@@ -77,7 +77,7 @@ pub fn open(
     let backend = request.inputs().backend.clone();
     let adopts = request.inputs().adopts.clone();
     let now = Timestamp::now();
-    let mut handle = Handle::open(stored.folder, Box::new(request), takeover, now)?;
+    let mut handle = Handle::open(stored.folder, request, takeover, now)?;
     // A take-over that was cut short: the job is the first attempt, and is not submitted a second time.
     if let Some(adopts) = adopts.filter(|_| handle.history().attempts.is_empty()) {
         attach(&mut handle, adopts)?;

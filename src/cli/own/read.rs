@@ -7,7 +7,7 @@ use super::super::print::Failure;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::patch::{Adoption, Given, Launchers, Stack, Submission};
 use crate::core::recipe::{KnobSetFile, PresetFile};
-use crate::core::supervise::split;
+use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
 use crate::io::library::{Library, Shelf};
 

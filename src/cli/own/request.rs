@@ -9,7 +9,7 @@ use super::{described, version};
 use crate::core::adopt::{self, Scripts, UNKNOWN};
 use crate::core::config::merge_ladder;
 use crate::core::recipe::{Layer, LayerKind, Preset};
-use crate::core::supervise::{Inputs, Request, Source};
+use crate::core::request::{Inputs, Request, Source};
 use crate::io::library::Shelf;
 
 /// The request for a run of this name. What the project says of limits, of supervision, and of how to climb counts;

@@ -13,7 +13,7 @@ use super::read::{Read, Shelves, script};
 use super::request::request;
 use crate::core::adopt;
 use crate::core::patch::{Submission, VARIABLES};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::io::environment::variables;
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say

@@ -10,7 +10,7 @@ use super::{DIM, Failure, NAME, Paint};
 use crate::core::ladder::Decision;
 use crate::core::memory::{Estimate, Phase, Profile, Room, SAFE, TERMS, Term};
 use crate::core::recipe::{Layer, Role, Value};
-use crate::core::supervise::{Request, Thumb};
+use crate::core::request::{Request, Thumb};
 use crate::core::units::GIB;
 
 /// Format of the JSON document.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::style::{DIM, Paint};
-use crate::core::supervise::Explanation;
+use crate::core::request::Explanation;
 
 /// Lines of the story: each reason, then where the changes of the script are proposed.
 pub fn explained(explanation: &Explanation, saved: Option<&Path>) -> String {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::run_view::{self, RunView, run_view};
 use super::story::Story;
 use crate::core::diagnose::Progress;
-use crate::core::supervise::History;
+use crate::core::engine::History;
 use crate::drive::{Notice, Observer};
 
 /// How often something was said on standard error.
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn many_runs_are_counted_and_one_is_told() {
-        let history = crate::core::supervise::History::default();
+        let history = crate::core::engine::History::default();
         let view = || run_view(&history, at(0));
         let none = BTreeMap::new();
         assert_eq!(line(&[view()], &none, at(9)).trim(), "waiting");

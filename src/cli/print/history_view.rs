@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::run_view::duration;
 use super::style::{BAD, GOOD, Paint, WARN};
+use crate::core::engine::{Attempt, History, Outcome};
 use crate::core::measure::GpuPeak;
-use crate::core::supervise::{Attempt, History, Outcome};
 use crate::core::units::Bytes;
 
 /// Shares of a GPU's memory below which an attempt held more than it used, and above which it was near its end.

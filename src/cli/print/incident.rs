@@ -14,7 +14,7 @@ use crate::core::diagnose::{
     sanitize,
 };
 use crate::core::job::{ExitStatus, JobStatus};
-use crate::core::supervise::Explanation;
+use crate::core::request::Explanation;
 use crate::core::units::Bytes;
 
 /// Lines of evidence and of consequences that are shown.

@@ -7,9 +7,9 @@ use super::outcome::{hint, reason};
 use super::run_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
 use crate::core::diagnose::{Incident, Link, sanitize};
+use crate::core::engine::{Fact, Foreseen, Phase};
 use crate::core::job::JobId;
 use crate::core::ladder::Step;
-use crate::core::supervise::{Fact, Foreseen, Phase};
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 

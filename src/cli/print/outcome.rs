@@ -1,8 +1,8 @@
 //! How a run ended, in words, and what to do next.
 
 use super::estimate_view::phase_name;
+use crate::core::engine::{Budget, Cause, History, Outcome};
 use crate::core::ladder::{Expectation, Shortfall};
-use crate::core::supervise::{Budget, Cause, History, Outcome};
 
 /// Why the run ended, beyond the word for it.
 pub fn reason(outcome: &Outcome) -> Option<String> {

@@ -13,7 +13,7 @@ use crate::core::memory::GPU_MEMORY;
 use crate::core::patch::{Adoption, State, Way};
 use crate::core::recipe::{Layer, LayerKind, Spelling};
 use crate::core::render::AttemptPlace;
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::io::sampler::program;
 
 /// Rungs that are shown.

@@ -12,7 +12,7 @@ use super::style::{DIM, Paint};
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::recipe::Layer;
-use crate::core::supervise::{Explanation, Request};
+use crate::core::request::{Explanation, Request};
 
 /// A failure, and what a supervisor would decide after it.
 #[derive(Serialize)]

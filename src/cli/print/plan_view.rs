@@ -8,7 +8,7 @@ use super::rung_view::{self, Memory, Row, Rung, price, table};
 use super::{DIM, Failure, Paint, start_view};
 use crate::core::ladder::{Decision, Policy, Skipped};
 use crate::core::recipe::Layer;
-use crate::core::supervise::{Request, Start};
+use crate::core::request::{Request, Start};
 
 /// Rungs that are shown at most.
 const MOST_RUNGS: u32 = 64;

@@ -10,7 +10,7 @@ use crate::core::config::knobs_yaml;
 use crate::core::ladder::probe::{GAIN_MIN, Stop, Tested, fastest, times};
 use crate::core::ladder::{Candidate, Change};
 use crate::core::recipe::Value;
-use crate::core::supervise::{Basis, Request, Short, Trial, TrialEnd};
+use crate::core::request::{Basis, Request, Short, Trial, TrialEnd};
 
 /// What is known so far, and what was asked for.
 pub struct Asked<'a> {

@@ -10,10 +10,10 @@ use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
 use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
+use crate::core::engine::{Attempt, Foreseen, History, Outcome, Phase, Verdict};
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
-use crate::core::supervise::{Attempt, Foreseen, History, Outcome, Phase, Verdict};
 
 /// Characters of a line of evidence that are shown.
 const MOST_EVIDENCE: usize = 200;

@@ -9,7 +9,7 @@ use super::{DIM, NAME, Paint};
 use crate::core::ladder::{Expectation, Step, costs};
 use crate::core::memory::Phase;
 use crate::core::recipe::Layer;
-use crate::core::supervise::{Freed, Request};
+use crate::core::request::{Freed, Request};
 use crate::core::units::GIB;
 
 /// A rung with what the memory model expects after it.

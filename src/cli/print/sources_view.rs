@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{DIM, Failure, Paint};
 use crate::core::recipe::{Origin, Recipe, Resolved, Value};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 
 /// Knobs of the set `model`, without their common beginning.
 const DIMENSIONS: [&str; 11] = [

@@ -3,7 +3,7 @@
 use super::measured;
 use crate::core::ladder::Change;
 use crate::core::learn::{End, Entry};
-use crate::core::supervise::{Ground, Start};
+use crate::core::request::{Ground, Start};
 
 /// The start, and why.
 pub fn text(start: &Start) -> String {

@@ -17,9 +17,9 @@ use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
 use crate::core::diagnose::{Class, Incident, Progress, sanitize};
+use crate::core::engine::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::core::job::{JobState, JobStatus, Stage};
 use crate::core::measure::Measured;
-use crate::core::supervise::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::drive::{Notice, Observer};
 
 /// Lines of evidence shown for an incident; all of them are in `verdict.json`.

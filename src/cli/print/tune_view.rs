@@ -9,7 +9,7 @@ use super::{DIM, Failure, NAME, Paint, measured};
 use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
-use crate::core::supervise::{Basis, Request};
+use crate::core::request::{Basis, Request};
 
 /// The attempt that tuning starts from.
 #[derive(Serialize)]

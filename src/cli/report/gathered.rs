@@ -10,7 +10,7 @@ use super::super::print::row::Row;
 use super::super::print::{self, Failure};
 use super::super::runs::{self, Stored};
 use crate::core::report::Track;
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::io::sampler;
 
 /// A line for each run. Those that cannot be read are left out, and named.

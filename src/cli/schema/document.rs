@@ -17,7 +17,7 @@ use crate::core::config::{
 use crate::core::diagnose::UserSignature;
 use crate::core::memory::Profile;
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
-use crate::core::supervise::{Limits, Notices, Supervision};
+use crate::core::request::{Limits, Notices, Supervision};
 use crate::io::library::{Library, Shelf};
 
 /// What to run, and how far oomctl may go when GPU memory runs out.

@@ -8,8 +8,8 @@ use super::super::print::{self, Failure};
 use super::super::watch_chain::{self, Supervise};
 use super::super::{ended, interrupt};
 use super::{Args, PATIENCE_S};
+use crate::core::engine::{NextLook, next_look};
 use crate::core::job::JobId;
-use crate::core::supervise::{NextLook, next_look};
 use crate::drive::{End, Handle, Supervisor, Until, drive};
 
 /// Submits the first attempt, prints the id of its job, and says what comes next.

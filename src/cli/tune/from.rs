@@ -5,9 +5,10 @@ use super::super::print::Failure;
 use super::super::print::tune_view::From;
 use super::super::{learned, load, runs};
 use super::DOES_NOT_FIT;
+use crate::core::engine::Outcome;
 use crate::core::learn::Memory;
 use crate::core::measure::Measured;
-use crate::core::supervise::{Basis, Ground, Outcome, Request};
+use crate::core::request::{Basis, Ground, Request};
 use crate::io::fits;
 
 /// Where to start: the run that is named, or what would be submitted.

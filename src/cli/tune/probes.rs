@@ -9,10 +9,11 @@ use super::super::print::{self, Failure};
 use super::super::{interrupt, load, new_run, render, runs};
 use super::write;
 use crate::core::config::from_flags;
+use crate::core::engine;
 use crate::core::ladder::Candidate;
 use crate::core::ladder::probe::{Bounds, Next, Stop, next};
 use crate::core::recipe::{Layer, LayerKind};
-use crate::core::supervise::{Basis, Request, Short, Trial, TrialEnd};
+use crate::core::request::{Basis, Request, Short, Trial, TrialEnd};
 use crate::drive::{End, Handle, Until, drive};
 use crate::io::ledger::Takeover;
 
@@ -124,8 +125,8 @@ impl Tuning<'_> {
             let stored = runs::open(folder, &name)?;
             let request = runs::request(&stored.folder)?;
             if self.request.is_probed_by(basis, short, &request) {
-                let trial = Trial::of(request.inputs(), &stored.history);
-                found.extend(trial.map(|t| (number, t)));
+                let of = engine::trial(request.inputs(), &stored.history);
+                found.extend(of.map(|t| (number, t)));
             }
         }
         found.retain(|(_, t)| failed(t).is_none());
@@ -155,7 +156,7 @@ impl Tuning<'_> {
         let request = runs::request(&stored.folder)?;
         let backend = request.inputs().backend.clone();
         let now = jiff::Timestamp::now();
-        let handle = Handle::open(stored.folder, Box::new(request), Takeover::IfDead, now)?;
+        let handle = Handle::open(stored.folder, request, Takeover::IfDead, now)?;
         let mut supervisor = runs::supervisor(&backend, folder);
         supervisor.add(handle);
         let sources = interrupt::listen()?;
@@ -226,7 +227,7 @@ impl Tuning<'_> {
 fn trial(project: &Path, name: &str) -> Result<Trial, Failure> {
     let stored = runs::open(project, name)?;
     let request = runs::request(&stored.folder)?;
-    Trial::of(request.inputs(), &stored.history)
+    engine::trial(request.inputs(), &stored.history)
         .ok_or_else(|| Failure::new(7, format!("{name} is no probe")))
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::print::Failure;
 use super::{turn, turn_at_end};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 
 /// Who looks after a run once it is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -8,8 +8,8 @@ use super::jobs::{aim, begun, dismiss, note, send, watch_job};
 use super::step::step;
 use super::{BREATH_S, CONFIGURATION};
 use crate::core::diagnose::{Class, Scanner, Tri};
+use crate::core::engine::{History, NextLook, Turn, next_look};
 use crate::core::job::JobId;
-use crate::core::supervise::{History, Intent, NextLook, Turn, next_look};
 use crate::drive::attempt_logs;
 use crate::io::files::read_end;
 use crate::io::scheduler::ending::Ending;
@@ -37,7 +37,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     }
     let folder = stored.folder;
     let request = runs::request(&folder)?;
-    let scanner = Scanner::new(&request.progress()).knowing(request.signatures());
+    let scanner = Scanner::new(request.progress()).knowing(&request.inputs().signatures);
     let logs = stored.history.attempt().map(|a| attempt_logs(&folder, a));
     let killed = code != 0 && is_bare_kill(scanner, &logs.unwrap_or_default());
     let unknown = code >= BY_SIGNAL || killed;

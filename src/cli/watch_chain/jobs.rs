@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::super::print::{self, Failure};
+use crate::core::engine::{History, NextLook, Turn, next_look};
 use crate::core::job::{JobId, JobRef};
 use crate::core::recipe::Value;
 use crate::core::render::shell_word;
-use crate::core::supervise::{History, NextLook, Request, Turn, next_look};
+use crate::core::request::Request;
 use crate::drive::{DriveError, RunFolder};
 use crate::io::files::{Access, read_text, write_atomic};
 use crate::io::scheduler::slurm::{Slurm, Start, WatchJob};

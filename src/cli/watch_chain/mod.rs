@@ -10,8 +10,9 @@ use std::path::Path;
 
 use super::print::{self, Failure};
 use super::{load, runs};
+use crate::core::engine::{NextLook, Turn, after_nothing, next_look};
 use crate::core::job::JobId;
-use crate::core::supervise::{NextLook, Request, Turn, after_nothing, next_look};
+use crate::core::request::Request;
 use crate::drive::RunFolder;
 use crate::io::scheduler::SubmitAnswer;
 use crate::io::scheduler::slurm::{Slurm, Start};

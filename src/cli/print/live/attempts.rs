@@ -12,8 +12,8 @@ use super::model::Card;
 use super::painter::{Ink, Pen};
 use super::screen::Scene;
 use crate::core::diagnose::{Class, Incident};
+use crate::core::engine::{Attempt, Outcome, Verdict};
 use crate::core::job::{JobState, Stage};
-use crate::core::supervise::{Attempt, Outcome, Verdict};
 
 /// Cells of the bar of progress.
 const BAR: usize = 20;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::super::run_view::state;
 use super::steer::Outlook;
 use crate::core::diagnose::{Class, Progress};
-use crate::core::supervise::History;
+use crate::core::engine::History;
 use crate::drive::{Notice, RunFolder, Supervisor};
 
 /// Looks at the progress of an attempt from which its speed is told: of the last ones, for it changes.

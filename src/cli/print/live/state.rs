@@ -5,7 +5,7 @@ use super::keys::Key;
 use super::model::{Board, Card};
 use super::steer::{Ahead, Outlook, Question};
 use super::text::{Place, Text};
-use crate::core::supervise::Attempt;
+use crate::core::engine::Attempt;
 
 /// Characters that can be typed.
 const TYPED_MAX: usize = 200;

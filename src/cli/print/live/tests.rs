@@ -12,12 +12,12 @@ use super::screen::{Scene, draw};
 use super::state::{Mode, Rows, Shown, State, Wish};
 use super::text::{Place, Text};
 use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident, Progress};
+use crate::core::engine::{Fact, History, Record, Verdict};
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::ladder::{Change, Step};
 use crate::core::measure::{GpuSample, Reading, Sample};
 use crate::core::recipe::{Effect, Layer, LayerKind, Value};
 use crate::core::report::Tracks;
-use crate::core::supervise::{Fact, History, Record, Verdict};
 use crate::core::units::{Bytes, GIB};
 use crate::drive::{Notice, RunFolder};
 

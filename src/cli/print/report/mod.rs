@@ -16,11 +16,12 @@ use super::row::Row;
 use super::run_view::{RunView, run_view, summary};
 use super::snapshot_view;
 use crate::core::diagnose::{Evidence, Incident, sanitize};
+use crate::core::engine::{Attempt, History, Verdict};
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
 use crate::core::recipe::Layer;
 use crate::core::report::{Cost, Course, Plot, Track, cost, course, plot};
-use crate::core::supervise::{Attempt, History, Request, Verdict};
+use crate::core::request::Request;
 use crate::core::units::{Bytes, GIB};
 
 /// Runs that are told in full beside an overview of all: those of which there is something to tell.

@@ -8,10 +8,10 @@ use super::page::command_line;
 use crate::cli::print::outcome::reason;
 use crate::cli::print::run_view::{RunView, duration};
 use crate::core::diagnose::Class;
+use crate::core::engine::{Attempt, History, Outcome, Verdict};
 use crate::core::ladder::{Change, Step};
 use crate::core::recipe::Effect;
 use crate::core::report::Cost;
-use crate::core::supervise::{Attempt, History, Outcome, Verdict};
 
 /// How it ended, what went wrong, what was changed.
 pub fn story(history: &History, view: &RunView, cost: &Cost) -> Vec<String> {

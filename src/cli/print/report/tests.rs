@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Format, Told, in_full, render, report};
 use crate::cli::print::row::Row;
 use crate::cli::print::run_view::run_view;
-use crate::core::supervise::{History, Record};
+use crate::core::engine::{History, Record};
 
 /// Every kind of fact, and a run from out of memory to its end.
 const LEDGERS: [&str; 2] = [
