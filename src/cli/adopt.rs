@@ -1,12 +1,12 @@
 //! `oomctl adopt`: what is understood of a job script of the user's own, and the patch that a rung would be.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use super::load;
 use super::own::{Read, Shelves, version_of};
 use super::print::{self, Failure, adopt_view};
 use crate::core::adopt::Own;
+use crate::core::exit::Exit;
 use crate::core::patch::{Adoption, Submission};
 use crate::core::recipe::{Problem, meant};
 use crate::io::environment::variables;
@@ -37,10 +37,13 @@ pub struct Args {
 }
 
 /// Runs `oomctl adopt`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let library = load::project(None)?.library;
     let shelves = Shelves::of(&library, args.preset.as_deref())?;
-    let (script, rest) = args.script.split_first().ok_or_else(|| Failure::quiet(2))?;
+    let (script, rest) = args
+        .script
+        .split_first()
+        .ok_or_else(|| Failure::quiet(Exit::Usage))?;
     let submission = Submission {
         options: args.sbatch.clone(),
         script: script.clone(),
@@ -52,12 +55,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     show(args, &library, &read, &shelves)
 }
 
-fn show(
-    args: &Args,
-    library: &Library,
-    read: &Read,
-    shelves: &Shelves,
-) -> Result<ExitCode, Failure> {
+fn show(args: &Args, library: &Library, read: &Read, shelves: &Shelves) -> Result<Exit, Failure> {
     let adoption = &read.adoption(shelves);
     let (own, version) = match shelves.preset(adoption) {
         Some(file) => {
@@ -78,7 +76,7 @@ fn show(
     } else {
         print::data(&view.text())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<adopt_view::Wish<'t>, Failure> {

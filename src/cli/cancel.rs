@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::ExitCode;
 
 use jiff::Timestamp;
 
 use super::print::story::Story;
 use super::print::{self, Failure};
 use super::{ended, interrupt, load, runs, sweeps};
+use crate::core::exit::Exit;
 use crate::core::supervise::{Outcome, Request, Stacks};
 use crate::drive::{CancelAnswer, End, Handle, Until, drive, end_jobs, request_cancel};
 use crate::io::files::allow_open;
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl cancel`. What cannot be cancelled keeps none of the others, and all that nobody supervises ends together.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let (names, _) = sweeps::expand(&project, &args.runs)?;
     allow_open(names.len() as u64);
@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             return Ok(interrupted);
         }
     }
-    asking.failure.map_or(Ok(ExitCode::SUCCESS), Err)
+    asking.failure.map_or(Ok(Exit::Success), Err)
 }
 
 /// Runs whose end is asked for.
@@ -96,7 +96,7 @@ impl Asking {
         project: &Path,
         backend: &str,
         alone: Vec<(runs::Stored, Request)>,
-    ) -> Result<Option<ExitCode>, Failure> {
+    ) -> Result<Option<Exit>, Failure> {
         let what = match alone.as_slice() {
             [(one, _)] => one.history.run.clone(),
             all => format!("{} runs", all.len()),

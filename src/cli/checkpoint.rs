@@ -10,7 +10,7 @@ use crate::io::checkpoints;
 
 /// The request that begins with a checkpoint: this folder, or the newest one of the run of this name.
 pub fn resuming_from(project: &Path, request: Request, wanted: &Path) -> Result<Request, Failure> {
-    let refused = |why: String| Failure::new(5, format!("--resume-from: {why}"));
+    let refused = |why: String| Failure::configuration(format!("--resume-from: {why}"));
     let shown = wanted.display();
     let folder = match (wanted.canonicalize(), wanted.to_str()) {
         (Ok(folder), _) if folder.is_dir() => folder,
@@ -37,11 +37,11 @@ fn newest_of(project: &Path, run: &str) -> Result<PathBuf, Failure> {
     let request = runs::request(&stored.folder)?;
     let listing = request.shelf(&stored.history.rungs()).map(|shelf| {
         checkpoints::list(Path::new(&request.inputs().workdir), &shelf)
-            .map_err(|unlisted| Failure::new(5, unlisted.to_string()))
+            .map_err(|unlisted| Failure::configuration(unlisted.to_string()))
     });
     let listing = listing.transpose()?.flatten();
     let newest = listing.and_then(|l| Some(Path::new(&l.folder).join(request.newest(&l)?)));
-    newest.ok_or_else(|| Failure::new(5, format!("--resume-from: {run} has no checkpoint")))
+    newest.ok_or_else(|| Failure::configuration(format!("--resume-from: {run} has no checkpoint")))
 }
 
 /// A new run has no checkpoints yet: what lies in its folder is another run's, and the program would train on from that.
@@ -54,7 +54,7 @@ pub fn is_its_own(request: &Request) -> Result<(), Failure> {
         return Ok(());
     };
     let listing = checkpoints::list(Path::new(&inputs.workdir), &shelf).map_err(|unlisted| {
-        Failure::new(5, unlisted.to_string())
+        Failure::configuration(unlisted.to_string())
             .hint("they may be another run's, which this one would train on from; give it a folder of its own, or `--resume-from FOLDER`")
     })?;
     let Some(listing) = listing else {
@@ -65,7 +65,7 @@ pub fn is_its_own(request: &Request) -> Result<(), Failure> {
     };
     let folder = listing.folder;
     let what = format!("{folder} holds checkpoints of another run; the newest is {newest}");
-    Err(Failure::new(5, what).hint(format!(
+    Err(Failure::configuration(what).hint(format!(
         "`--resume-from {folder}/{newest}` goes on from it; to begin anew, give this run another folder for checkpoints"
     )))
 }

@@ -5,13 +5,13 @@ mod values;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::{Command, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::env::{self, EnvCompleter, Shells};
 
 use super::print::{self, Failure};
+use crate::core::exit::Exit;
 
 /// Variable by which a shell asks for candidates; its value names the shell.
 const ASKS: &str = "OOMCTL_COMPLETE";
@@ -32,24 +32,24 @@ enum Shell {
 }
 
 /// Runs `oomctl completions`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     print::data(match args.shell {
         Shell::Bash => BASH.script,
         Shell::Zsh => ZSH.script,
         Shell::Fish => FISH.script,
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// The same for a word that names a shell.
-pub fn of(shell: &str) -> Option<Result<ExitCode, Failure>> {
+pub fn of(shell: &str) -> Option<Result<Exit, Failure>> {
     let shell = Shell::from_str(shell, false).ok()?;
     Some(run(&Args { shell }))
 }
 
 /// The answer to a shell that asks for candidates; `None` when none asks. Whatever goes wrong is silent: the
 /// person is in the middle of a line.
-pub fn answer(program: fn() -> Command) -> Option<ExitCode> {
+pub fn answer(program: fn() -> Command) -> Option<Exit> {
     let asked = std::env::var_os(ASKS)?;
     let shells = Shells(&[&BASH, &ZSH, &FISH]);
     shells.completer(&asked.to_string_lossy())?;
@@ -58,8 +58,8 @@ pub fn answer(program: fn() -> Command) -> Option<ExitCode> {
         .shells(shells);
     let here = std::env::current_dir().ok();
     match env.try_complete(std::env::args_os(), here.as_deref()) {
-        Ok(_) => Some(ExitCode::SUCCESS),
-        Err(_) => Some(ExitCode::FAILURE),
+        Ok(_) => Some(Exit::Success),
+        Err(_) => Some(Exit::Failed),
     }
 }
 

@@ -34,7 +34,7 @@ pub fn read(
         };
         let text = read_text(&folder.join(&path), MAX_FILE).map_err(|e| {
             let knob = file.copy.as_deref().unwrap_or_default();
-            let mut failure = Failure::new(5, e.to_string());
+            let mut failure = Failure::configuration(e.to_string());
             if let Some(origin) = &origin {
                 failure = failure.at(origin);
             }

@@ -1,7 +1,6 @@
 //! `oomctl diagnose`: what killed this job, with the line that proves it.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use serde::Serialize;
 
@@ -9,6 +8,7 @@ use super::load;
 use super::logs::{self, Group};
 use super::print::{self, Failure, IncidentView};
 use crate::core::diagnose::{Class, Incident, OwnFailures, Tri};
+use crate::core::exit::Exit;
 
 /// Arguments of `diagnose`.
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ struct View {
 }
 
 /// Runs `oomctl diagnose`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let project = load::project(args.config.as_deref())?;
     let own = project.own_failures()?;
     let mut groups: Vec<Group> = Vec::new();
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(given) = &args.snapshot {
         let [group] = groups.as_mut_slice() else {
             return Err(
-                Failure::new(2, "--snapshot is of one job, and several are named")
+                Failure::usage("--snapshot is of one job, and several are named")
                     .hint("name the logs of one job, with --together where they are several"),
             );
         };
@@ -67,7 +67,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     for group in &groups {
         answers.push(answer(&project.folder, group, &own)?);
     }
-    let code = answers.iter().map(|(i, _)| code(i)).max().unwrap_or(0);
+    let code = answers
+        .iter()
+        .map(|(i, _)| code(i))
+        .max_by_key(|exit| exit.code());
     if args.json {
         print::json(&View {
             schema_version: 1,
@@ -78,7 +81,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             print::data(&view.text(incident, print::unicode()))?;
         }
     }
-    Ok(ExitCode::from(if args.exit_code { code } else { 0 }))
+    Ok(match args.exit_code {
+        true => code.unwrap_or(Exit::Success),
+        false => Exit::Success,
+    })
 }
 
 /// What is said about one group.
@@ -110,11 +116,13 @@ pub fn view(group: &Group, incident: &Incident) -> IncidentView {
 }
 
 /// The exit code of an incident, for `--exit-code`.
-pub fn code(incident: &Incident) -> u8 {
+pub fn code(incident: &Incident) -> Exit {
     match incident.class {
-        Class::GpuOom | Class::EngineMemory if incident.fatal => 10,
-        Class::HostOom if incident.is_host_oom == Tri::True && incident.fatal => 11,
-        _ if incident.kind == "no_failure" || !incident.fatal => 0,
-        _ => 12,
+        Class::GpuOom | Class::EngineMemory if incident.fatal => Exit::GpuOutOfMemory,
+        Class::HostOom if incident.is_host_oom == Tri::True && incident.fatal => {
+            Exit::HostOutOfMemory
+        }
+        _ if incident.kind == "no_failure" || !incident.fatal => Exit::Success,
+        _ => Exit::OtherFailure,
     }
 }

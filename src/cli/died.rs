@@ -52,7 +52,7 @@ impl Died {
         let Some(group) = groups.iter().rev().find(died) else {
             let what = format!("no attempt of {run} died of something that is known");
             return Err(
-                Failure::new(2, what).hint(format!("`oomctl status {run}` shows its attempts"))
+                Failure::usage(what).hint(format!("`oomctl status {run}` shows its attempts"))
             );
         };
         let number = group.attempt.as_ref().map_or(1, |(_, number)| *number);

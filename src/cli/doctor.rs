@@ -1,7 +1,6 @@
 //! `oomctl doctor`: is everything there that oomctl needs, and does it work?
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use super::load;
@@ -9,14 +8,13 @@ use super::print::doctor_view::DoctorView;
 use super::print::{self, Failure};
 use super::runs::runs_dir;
 use super::sections;
+use crate::core::exit::Exit;
 use crate::core::units::parse_duration_s;
 use crate::io::checkup::{driver, folder_within, programs};
 use crate::io::finding::{Finding, Health};
 use crate::io::hook;
 use crate::io::scheduler::slurm::{Deadlines, Slurm};
 
-/// Exit code when something stands in the way.
-const IN_THE_WAY: u8 = 1;
 const NOTICES_ADVICE: &str = "mend it in `notices:`, or nobody is told; `on: []` tells of nothing";
 
 /// Arguments of `doctor`.
@@ -34,7 +32,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl doctor`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let deadline = Duration::from_secs(args.deadline.max(1));
     let mut findings = programs(deadline);
     let folder = match load::project(args.config.as_deref()) {
@@ -70,8 +68,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         print::data(&view.text())?;
     }
     Ok(match view.stands_in_the_way() {
-        true => ExitCode::from(IN_THE_WAY),
-        false => ExitCode::SUCCESS,
+        true => Exit::Failed,
+        false => Exit::Success,
     })
 }
 

@@ -1,15 +1,11 @@
 //! What has become of runs that were watched: what is printed of them, and the exit code.
 
-use std::process::ExitCode;
-
 use super::print::row::{Row, list};
 use super::print::run_view::{RunView, document, run_view, summary};
 use super::print::{self, Failure};
+use crate::core::exit::Exit;
 use crate::core::supervise::{Outcome, Phase};
 use crate::drive::{End, Handle, Supervisor};
-
-/// The exit code of a submission that was refused.
-const REFUSED: u8 = 4;
 
 /// The runs as they stand now.
 pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
@@ -31,7 +27,7 @@ pub fn result(
     end: End,
     json: bool,
     text: &dyn Fn(&RunView) -> Result<(), Failure>,
-) -> Result<ExitCode, Failure> {
+) -> Result<Exit, Failure> {
     let views = views(supervisor);
     if json {
         print::json(&document(&views, Some(exit_code(supervisor, end))))?;
@@ -44,26 +40,26 @@ pub fn result(
 }
 
 /// The exit code: of an error for which a run was set aside, or else that of the run that ended most gravely.
-pub fn exit_code(supervisor: &Supervisor, end: End) -> u8 {
+pub fn exit_code(supervisor: &Supervisor, end: End) -> Exit {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
-        return error.exit_code();
+        return error.exit();
     }
     if let End::Detached { signal } | End::LetGo { signal, .. } = end {
-        return 128 + u8::try_from(signal).unwrap_or(2);
+        return Exit::Signal(signal);
     }
     let outcomes = supervisor.runs();
     let outcomes = outcomes.filter_map(|h| h.history().outcome.as_ref());
-    let code = Outcome::gravest(outcomes).map_or(0, Outcome::exit_code);
+    let code = Outcome::gravest(outcomes).map_or(Exit::Success, Outcome::exit);
     let mut waiting = supervisor.runs().filter(|h| h.is_open());
     match waiting.any(|h| h.history().phase() == Phase::Refused) {
         // Nothing was accepted, and this process does not wait for it.
-        true if code == 0 => REFUSED,
+        true if code == Exit::Success => Exit::Refused,
         _ => code,
     }
 }
 
 /// Ends with that exit code.
-pub fn code(supervisor: &Supervisor, end: End) -> Result<ExitCode, Failure> {
+pub fn code(supervisor: &Supervisor, end: End) -> Result<Exit, Failure> {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
         return Err(error.into());
     }
@@ -80,5 +76,5 @@ pub fn code(supervisor: &Supervisor, end: End) -> Result<ExitCode, Failure> {
         )),
         End::Reached | End::OutOfPatience => {}
     }
-    Ok(ExitCode::from(exit_code(supervisor, end)))
+    Ok(exit_code(supervisor, end))
 }

@@ -1,20 +1,18 @@
 //! `oomctl estimate`: how much GPU memory a job needs, before it runs.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use super::args::Configuration;
 use super::known::{ENVIRONMENT, Known, filled, sources, why_unknown};
 use super::print::estimate_view::{Line, View};
 use super::print::{self, Failure};
 use super::{learned, load};
+use crate::core::exit::Exit;
 use crate::core::memory::{Profiles, Row, estimate};
 use crate::io::files::read_text;
 
 /// Largest file of specifications that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
-/// Exit code for what cannot be estimated.
-const CONFIGURATION: u8 = 5;
 
 /// Arguments of `estimate`.
 #[derive(Debug, clap::Args)]
@@ -34,7 +32,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl estimate`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     match (&args.spec, &args.jsonl) {
         (Some(path), _) => bare(path, &[(1, text_of(path)?.as_str())]),
         (None, Some(path)) => {
@@ -47,7 +45,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
-fn configured(args: &Args) -> Result<ExitCode, Failure> {
+fn configured(args: &Args) -> Result<Exit, Failure> {
     let project = load::project(args.configuration.config.as_deref())?;
     let (request, start) = learned::request_in(&project, &args.configuration, "estimate", &[])?;
     learned::tell(start.as_ref());
@@ -63,12 +61,12 @@ fn configured(args: &Args) -> Result<ExitCode, Failure> {
             if request.preset().formulas.is_some() {
                 let what = format!("preset {preset} gives its memory as formulas, for sweeps");
                 let hint = "`oomctl sweep check KNOB=VALUE` judges a configuration by them";
-                return Err(Failure::new(CONFIGURATION, what).hint(hint));
+                return Err(Failure::configuration(what).hint(hint));
             }
             let what = format!("preset {preset} does not say how its knobs take memory");
             let hint =
                 "a preset does so under `memory:`; `oomctl presets NAME` shows how others do";
-            return Err(Failure::new(CONFIGURATION, what).hint(hint));
+            return Err(Failure::configuration(what).hint(hint));
         }
     };
     let view = View::new(&request, &estimate, sources(&request, &known)?)?;
@@ -77,11 +75,11 @@ fn configured(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         print::data(&view.text(print::unicode()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// One JSON line for each specification; those that cannot be estimated are named on standard error.
-fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<ExitCode, Failure> {
+fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<Exit, Failure> {
     let project = load::project(None)?;
     let profiles = load::profiles(&project.library)?;
     let known = Known::new(&project.library, &project.folder);
@@ -96,8 +94,8 @@ fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<ExitCode, Failure> {
         }
     }
     Ok(match bad {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(CONFIGURATION),
+        0 => Exit::Success,
+        _ => Exit::Configuration,
     })
 }
 
@@ -113,7 +111,7 @@ fn one(text: &str, profiles: &Profiles, known: &Known<'_>) -> Result<String, Str
 fn text_of(path: &Path) -> Result<String, Failure> {
     if path == Path::new("-") {
         let read = std::io::read_to_string(std::io::stdin());
-        return read.map_err(|e| Failure::new(2, format!("standard input: {e}")));
+        return read.map_err(|e| Failure::usage(format!("standard input: {e}")));
     }
-    read_text(path, MOST_BYTES).map_err(|e| Failure::from(e).with_code(2))
+    read_text(path, MOST_BYTES).map_err(|e| Failure::from(e).with_exit(Exit::Usage))
 }

@@ -1,7 +1,6 @@
 //! `oomctl explain KNOB`: where a value came from, and what it beat.
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use serde::Serialize;
 
@@ -9,6 +8,7 @@ use super::args::Configuration;
 use super::print::{self, DIM, Failure, NAME, Paint};
 use super::{learned, load, runs};
 use crate::core::config::variable;
+use crate::core::exit::Exit;
 use crate::core::recipe::{Effect, Knob, Layer, Preset, Recipe, Resolved, Role, knobs_of};
 use crate::core::supervise::Request;
 
@@ -46,7 +46,7 @@ struct View {
 }
 
 /// Runs `oomctl explain`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let (request, rungs) = match &args.run {
         Some(run) => of_run(&args.configuration, run)?,
         None => (
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         print::data(&text(&view))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// What a run was asked to do, and the rungs that it has taken.

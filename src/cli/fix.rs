@@ -1,7 +1,5 @@
 //! `oomctl fix`: what to change after a failure, from a log alone.
 
-use std::process::ExitCode;
-
 use super::args::Configuration;
 use super::load::{self, PROJECT_FILE, Project};
 use super::logs::{self, Group};
@@ -10,6 +8,7 @@ use super::print::{self, Failure, fix_view};
 use super::{diagnose, plan_after};
 use crate::core::adopt::{Likely, Logged, assemble};
 use crate::core::diagnose::Incident;
+use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
 use crate::core::patch::Stack;
 use crate::core::recipe::PresetFile;
@@ -46,7 +45,7 @@ Examples:
 Nothing is written. `oomctl sweep fix` is another command: it changes the values of a sweep.";
 
 /// Runs `oomctl fix`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let flags = &args.configuration;
     let project = load::project(flags.config.as_deref())?;
     let mut groups = logs::paired(logs::meant(&project.folder, &args.log)?);
@@ -69,9 +68,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let code = match args.exit_code {
         true => diagnose::code(&incident),
-        false => 0,
+        false => Exit::Success,
     };
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 /// Whether it is known what died: a run, a script, or a configuration.
@@ -91,7 +90,7 @@ fn decides(args: &Args, project: &Project, groups: &[Group]) -> bool {
 /// Says what helps in the spelling of the framework that the log is of.
 fn advised(args: &Args, project: &Project, groups: &[Group]) -> Result<Incident, Failure> {
     let Some(group) = groups.first() else {
-        return Err(Failure::new(2, format!("{} has no log", args.log)));
+        return Err(Failure::usage(format!("{} has no log", args.log)));
     };
     let given = args.configuration.preset.as_deref();
     let shelves = Shelves::of(&project.library, given)?;

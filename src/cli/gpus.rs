@@ -5,13 +5,13 @@ mod here;
 mod job;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use super::interrupt;
 use super::print::gpus_view::{GpusView, LOOKS, Look};
 use super::print::{self, Failure, Screen};
 use crate::core::device::{Machine, advise};
+use crate::core::exit::Exit;
 use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, watch};
 use crate::io::gpu::GpuError;
@@ -50,7 +50,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs `oomctl gpus`. A machine without a driver has no GPUs, which is an answer.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(job) = &args.job {
         return job::show(job, args.json);
     }
@@ -83,11 +83,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn refused(error: &GpuError) -> Failure {
-    Failure::new(1, error.to_string())
+    Failure::failed(error.to_string())
 }
 
-fn signalled(signal: i32) -> ExitCode {
-    ExitCode::from(128 + u8::try_from(signal).unwrap_or(2))
+fn signalled(signal: i32) -> Exit {
+    Exit::Signal(signal)
 }
 
 fn view(machine: Machine, reason: Option<String>, me: Option<&str>) -> GpusView {
@@ -100,7 +100,7 @@ fn view(machine: Machine, reason: Option<String>, me: Option<&str>) -> GpusView 
     }
 }
 
-fn show(view: &GpusView, json: bool) -> Result<ExitCode, Failure> {
+fn show(view: &GpusView, json: bool) -> Result<Exit, Failure> {
     let look = Look {
         unicode: print::unicode(),
         history: None,
@@ -110,10 +110,10 @@ fn show(view: &GpusView, json: bool) -> Result<ExitCode, Failure> {
     } else {
         print::data(&view.text(look))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
-fn live(looks: &mut Looks, every: Duration, json: bool) -> Result<ExitCode, Failure> {
+fn live(looks: &mut Looks, every: Duration, json: bool) -> Result<Exit, Failure> {
     let sources = interrupt::listen_quietly()?;
     let (me, unicode) = (looks.me(), print::unicode());
     let mut screen = if json { None } else { Screen::open() };
@@ -132,6 +132,6 @@ fn live(looks: &mut Looks, every: Duration, json: bool) -> Result<ExitCode, Fail
     drop(screen);
     match end.map_err(|e| refused(&e))? {
         Some(signal) => Ok(signalled(signal)),
-        None => Ok(ExitCode::SUCCESS),
+        None => Ok(Exit::Success),
     }
 }

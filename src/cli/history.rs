@@ -4,7 +4,6 @@ mod asked;
 mod projects;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use jiff::Timestamp;
 
@@ -12,6 +11,7 @@ use super::load;
 use super::print::history_view::{Column, HistoryView, Row};
 use super::print::{self, Failure};
 use super::runs::{self, Stored};
+use crate::core::exit::Exit;
 use crate::core::units::parse_duration_s;
 
 /// Arguments of `history`.
@@ -68,7 +68,7 @@ fn since(text: &str) -> Result<Since, String> {
 }
 
 /// Runs `oomctl history`. Nothing is asked of a scheduler: states of live jobs are those last seen.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     let folders = match args.folders.is_empty() {
         true => vec![load::project(None)?.folder],
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         print::data(&view.text(&args.columns))?;
     }
-    damaged.map_or(Ok(ExitCode::SUCCESS), Err)
+    damaged.map_or(Ok(Exit::Success), Err)
 }
 
 /// The attempts of a run that are asked for.

@@ -4,11 +4,11 @@ mod asking;
 mod draft;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::load::PROJECT_FILE;
 use super::print::{self, Failure};
 use super::schema;
+use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
 use crate::io::library::Library;
 use draft::Draft;
@@ -37,11 +37,11 @@ pub struct Args {
 }
 
 /// Runs `oomctl init`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let path = args.folder.join(PROJECT_FILE);
     if path.exists() && !args.force && !args.interactive {
         let what = format!("{} exists already", path.display());
-        return Err(Failure::new(5, what).hint("`oomctl init --force` replaces it"));
+        return Err(Failure::configuration(what).hint("`oomctl init --force` replaces it"));
     }
     let text = match &args.preset {
         _ if args.interactive => {
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             let text = asking::answered(&args.folder, args.preset.as_deref(), &args.set)?;
             if !asking::wanted(&path, &text, asks_first)? {
                 print::talk("nothing was written");
-                return Ok(ExitCode::SUCCESS);
+                return Ok(Exit::Success);
             }
             text
         }
@@ -64,5 +64,5 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         true => "next: `oomctl plan` and `oomctl submit`",
         false => "next: edit it, then `oomctl plan` and `oomctl submit`",
     });
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }

@@ -37,5 +37,5 @@ pub fn listen_then(act: impl FnOnce() + Send + 'static) -> Result<Sources, Failu
 }
 
 fn cannot(why: &io::Error) -> Failure {
-    Failure::new(4, format!("cannot listen for signals: {why}"))
+    Failure::refused(format!("cannot listen for signals: {why}"))
 }

@@ -103,7 +103,8 @@ impl Options {
     ) -> Result<Launch, Failure> {
         let composed = own::composed(shelves, &command, &self.spellings);
         let file = shelves.presets.first().cloned();
-        let mut file = file.ok_or_else(|| Failure::new(5, format!("no preset {}", self.preset)))?;
+        let mut file =
+            file.ok_or_else(|| Failure::configuration(format!("no preset {}", self.preset)))?;
         if !file.uses.iter().any(|n| n == SET) {
             file.uses.push(SET.to_owned());
         }
@@ -124,7 +125,7 @@ impl Options {
         let launch = launch.with(layers);
         let absolute = |path: &Path| {
             let path = std::path::absolute(path);
-            path.map_err(|e| Failure::new(2, format!("cannot tell where this is: {e}")))
+            path.map_err(|e| Failure::usage(format!("cannot tell where this is: {e}")))
         };
         let launch = launch.copying(Copied {
             originals,
@@ -144,5 +145,5 @@ pub fn visible() -> Option<String> {
 
 /// What tells of signals; from now on they do not end this process.
 pub fn signals() -> Result<Ears, Failure> {
-    Ears::open().map_err(|e| Failure::new(4, format!("cannot listen for signals: {e}")))
+    Ears::open().map_err(|e| Failure::refused(format!("cannot listen for signals: {e}")))
 }

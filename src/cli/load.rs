@@ -58,7 +58,7 @@ pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
     let names = library.names(Shelf::Memory);
     let profiles = names.iter().map(|name| {
         let source = library.get(Shelf::Memory, name).map_err(Failure::from)?;
-        parse_data(&source.path, &source.text).map_err(|e| Failure::config(vec![e]))
+        parse_data(&source.path, &source.text).map_err(|e| Failure::from(e))
     });
     Ok(Profiles::new(profiles.collect::<Result<_, Failure>>()?))
 }
@@ -66,7 +66,7 @@ pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
 /// Finds the project file: the one given, or the nearest `oomctl.yaml` walking up.
 pub fn project(given: Option<&Path>) -> Result<Project, Failure> {
     let here = std::env::current_dir()
-        .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
+        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
     let path = match given {
         Some(path) => Some(here.join(path)),
         None => here
@@ -93,7 +93,7 @@ pub fn project(given: Option<&Path>) -> Result<Project, Failure> {
 /// A project in `folder` that has no file yet.
 pub fn empty(folder: &Path) -> Result<Project, Failure> {
     let here = std::env::current_dir()
-        .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
+        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
     let folder = here.join(folder);
     Ok(Project {
         library: Library::new(Some(&folder)),
@@ -325,7 +325,7 @@ fn stack(project: &Project, name: &str) -> Result<Stack, Failure> {
 }
 
 fn layer(doc: &Document, kind: LayerKind, preset: &Preset) -> Result<Layer, Failure> {
-    doc.layer(kind, preset).map_err(Failure::config)
+    Ok(doc.layer(kind, preset)?)
 }
 
 /// Site and user files, where they exist.

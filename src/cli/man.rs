@@ -1,13 +1,13 @@
 //! `oomctl man`: manual pages, one for each command.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use super::Cli;
 use super::print::{self, Failure};
+use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
 
 /// Arguments of `man`.
@@ -19,10 +19,10 @@ pub struct Args {
 }
 
 /// Runs `oomctl man`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let cannot = |e| {
         let what = format!("cannot create {}: {e}", args.out.display());
-        Failure::new(5, what)
+        Failure::configuration(what)
             .hint("name a folder that you may write, such as ~/.local/share/man/man1")
     };
     std::fs::create_dir_all(&args.out).map_err(cannot)?;
@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     program.build();
     write(&program, &args.out)?;
     print::data(&args.out.display().to_string())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// The page of a command and those of the commands below it.
@@ -41,7 +41,7 @@ fn write(command: &Command, folder: &Path) -> Result<(), Failure> {
     let page = Man::new(command.clone()).manual("oomctl");
     let mut text = Vec::new();
     page.render(&mut text)
-        .map_err(|e| Failure::new(1, format!("cannot write {}: {e}", page.get_filename())))?;
+        .map_err(|e| Failure::failed(format!("cannot write {}: {e}", page.get_filename())))?;
     write_to(&folder.join(page.get_filename()), &text, Access::Shared)?;
     Ok(())
 }

@@ -65,10 +65,10 @@ mod watch_chain;
 mod yaml_lint;
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::core::exit::Exit;
 use crate::io::scheduler::local;
 use print::Failure;
 pub use print::IncidentView;
@@ -155,32 +155,33 @@ enum Command {
 
 /// Runs the program with the process's arguments.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main() -> std::process::ExitCode {
     if let Some(code) = keep_local_job() {
         return code;
     }
     if let Some(code) = completions::answer(Cli::command) {
-        return code;
+        return code.code().into();
     }
     let done = match answered_at_once() {
         Some(done) => done,
         None => match Cli::try_parse() {
             Ok(cli) => run(cli.command),
-            Err(error) => return print::usage(&error),
+            Err(error) => Ok(print::usage(&error)),
         },
     };
-    done.unwrap_or_else(|failure| failure.report())
+    let exit = done.unwrap_or_else(|failure| failure.report());
+    exit.code().into()
 }
 
 /// What shells and scripts ask for when they start needs none of the tree of commands, which takes longer to build than
 /// the answer.
-fn answered_at_once() -> Option<Result<ExitCode, Failure>> {
+fn answered_at_once() -> Option<Result<Exit, Failure>> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let words: Option<Vec<&str>> = arguments.iter().map(|word| word.to_str()).collect();
     match words?[..] {
         ["--version" | "-V"] => {
             let version = concat!("oomctl ", env!("CARGO_PKG_VERSION"));
-            Some(print::data(version).map(|()| ExitCode::SUCCESS))
+            Some(print::data(version).map(|()| Exit::Success))
         }
         ["completions", shell] => completions::of(shell),
         _ => None,
@@ -188,7 +189,7 @@ fn answered_at_once() -> Option<Result<ExitCode, Failure>> {
 }
 
 /// The local backend runs each job under a keeper, which is this program with a hidden argument.
-fn keep_local_job() -> Option<ExitCode> {
+fn keep_local_job() -> Option<std::process::ExitCode> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let [_, word, folder] = &arguments[..] else {
         return None;
@@ -196,7 +197,7 @@ fn keep_local_job() -> Option<ExitCode> {
     (word == local::KEEP_ARGUMENT).then(|| local::keep(Path::new(folder)))
 }
 
-fn run(command: Command) -> Result<ExitCode, Failure> {
+fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Submit(args) => submit::run(&args),
         Command::Watch(args) => watch::run(&args),

@@ -14,7 +14,7 @@ pub fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Fa
     checkpoint::is_its_own(&request)?;
     let folder = RunFolder::of(&runs::runs_dir(project), name)?;
     let inputs = serde_json::to_string_pretty(request.inputs())
-        .map_err(|e| Failure::new(5, format!("cannot write down the request: {e}")))?;
+        .map_err(|e| Failure::configuration(format!("cannot write down the request: {e}")))?;
     let environment = environment(&request)?;
     // A template that cannot be rendered is told before anything is written.
     render::first(&request)?;
@@ -40,7 +40,7 @@ fn environment(request: &Request) -> Result<Environment, Failure> {
         .collect();
     if !missing.is_empty() {
         let what = format!("the job needs {}, not set here", missing.join(", "));
-        return Err(Failure::new(5, what).hint("set it, or take it out of `secrets`"));
+        return Err(Failure::configuration(what).hint("set it, or take it out of `secrets`"));
     }
     // Addresses of notices are for whoever watches. No job needs them, and they are never written down.
     let notices = request.inputs().notices.iter();

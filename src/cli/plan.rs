@@ -1,11 +1,10 @@
 //! `oomctl plan`: the ladder from here, rung by rung, with what each would change.
 
-use std::process::ExitCode;
-
 use super::args::Configuration;
 use super::plan_after;
 use super::print::{self, Failure, plan_view};
 use super::{learned, load, own, yaml_lint};
+use crate::core::exit::Exit;
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -27,7 +26,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl plan`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(failure) = &args.after {
         return plan_after::run(&args.configuration, &args.script, failure, args.json);
     }
@@ -37,7 +36,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             &own::planned(&project, &args.configuration, &args.script)?,
             args.json,
         )?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Success);
     }
     let (request, start) = learned::request(&args.configuration, "plan")?;
     yaml_lint::tell(&request);
@@ -51,5 +50,5 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         };
         print::data(&view.text(columns))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }

@@ -1,13 +1,12 @@
 //! The decision after a failure, for `oomctl plan --after` and `oomctl fix`.
 
-use std::process::ExitCode;
-
 use super::args::Configuration;
 use super::died::{Decided, Died};
 use super::load::{self, Project};
 use super::logs::{self, Group};
 use super::own;
 use super::print::{self, Failure};
+use crate::core::exit::Exit;
 use crate::core::supervise::Intent;
 
 /// Prints what a supervisor would decide after this failure.
@@ -16,7 +15,7 @@ pub fn run(
     words: &[String],
     failure: &str,
     json: bool,
-) -> Result<ExitCode, Failure> {
+) -> Result<Exit, Failure> {
     let project = load::project(flags.config.as_deref())?;
     let groups = logs::paired(logs::meant(&project.folder, failure)?);
     let view = decide(&project, flags, words, failure, &groups)?.view;
@@ -25,7 +24,7 @@ pub fn run(
     } else {
         print::data(&view.text())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// What a supervisor would decide after the failure of these logs: of a run with all that it has tried, else of the
@@ -38,12 +37,12 @@ pub fn decide(
     groups: &[Group],
 ) -> Result<Decided, Failure> {
     let Some(mut group) = groups.first().cloned() else {
-        return Err(Failure::new(2, format!("{failure} has no log")));
+        return Err(Failure::usage(format!("{failure} has no log")));
     };
     let died = match &group.attempt {
         Some(_) if flags.says_what_to_run() || !words.is_empty() => {
             let what = format!("{failure} is a run, which has its own configuration");
-            return Err(Failure::new(2, what).hint(
+            return Err(Failure::usage(what).hint(
                 "leave the options and the script out, or name the log of its attempt to decide for another configuration",
             ));
         }

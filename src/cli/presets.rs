@@ -1,13 +1,13 @@
 //! `oomctl presets`: what presets and profiles there are, and the text of one.
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::load;
 use super::print::{self, DIM, Failure, NAME, Paint};
 use crate::core::config::Document;
+use crate::core::exit::Exit;
 use crate::core::recipe::meant;
 use crate::io::library::{Library, Shelf};
 
@@ -47,7 +47,7 @@ struct Entry {
 }
 
 /// Runs `oomctl presets`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let library = load::project(None)?.library;
     if let Some(name) = &args.name {
         return show(&library, name);
@@ -67,17 +67,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         print::data(&text(&view))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
-fn show(library: &Library, name: &str) -> Result<ExitCode, Failure> {
+fn show(library: &Library, name: &str) -> Result<Exit, Failure> {
     let holds = |shelf: &Shelf| library.names(*shelf).iter().any(|n| n == name);
     let Some(shelf) = SHELVES.into_iter().find(holds) else {
         return Err(none_of(library, name));
     };
     let source = library.get(shelf, name)?;
     print::data(&source.text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// Nothing on any shelf has that name.
@@ -88,7 +88,7 @@ fn none_of(library: &Library, name: &str) -> Failure {
     let known: Vec<String> = SHELVES.iter().flat_map(|s| library.names(*s)).collect();
     let all = || "`oomctl presets` lists all of them".to_owned();
     let question = meant(name, known.iter().map(String::as_str));
-    Failure::new(5, what).hint(question.unwrap_or_else(all))
+    Failure::configuration(what).hint(question.unwrap_or_else(all))
 }
 
 fn entry(library: &Library, shelf: Shelf, name: String) -> Result<Entry, Failure> {

@@ -1,10 +1,10 @@
 //! `oomctl probe`: the sampler that job scripts start beside the program.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use super::print::{self, Failure};
+use crate::core::exit::Exit;
 use crate::core::units::parse_duration_s;
 use crate::io::sampler::{Watched, sample};
 
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl probe`. It never fails: a job must not end for its sampler.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let watched = Watched {
         dir: args.dir.clone(),
         every: Duration::from_secs(args.every.max(1)),
@@ -32,5 +32,5 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Err(error) = sample(&watched) {
         print::talk(&format!("no samples of this node's GPUs: {error}"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }

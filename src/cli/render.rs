@@ -1,13 +1,13 @@
 //! `oomctl render`: the exact files that would be submitted, and nothing else.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::args::Configuration;
 use super::print::{self, Failure};
 use super::{learned, yaml_lint};
+use crate::core::exit::Exit;
 use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::core::supervise::Request;
@@ -41,7 +41,7 @@ struct FileView {
 }
 
 /// Runs `oomctl render`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let (request, start) = learned::request(&args.configuration, "render")?;
     learned::tell(start.as_ref());
     yaml_lint::tell(&request);
@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         None if args.json => print::json(&view(files))?,
         None => print::data(&text(&files))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// The files of a run's first attempt.

@@ -3,7 +3,6 @@
 mod gathered;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use super::load;
 use super::print::report::{Format, render};
@@ -11,6 +10,7 @@ use super::print::row::Row;
 use super::print::{self, Failure};
 use super::runs;
 use super::sweeps;
+use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
 pub use gathered::markdown;
 use gathered::{gathered, rows};
@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl report`. Of runs that are not over it tells what has happened so far.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let names = names(&project, &args.runs)?;
     let rows = rows(&project, &names);
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let report = gathered(&project, &title(args, &rows, &project), &rows)?;
     if args.json {
         print::json(&report)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Success);
     }
     let format = args
         .format
@@ -57,13 +57,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => print::data(&text)?,
         Some(path) => {
             let is_file = write_to(&path, text.as_bytes(), Access::Shared)
-                .map_err(|e| Failure::from(e).with_code(4))?;
+                .map_err(|e| Failure::from(e).with_exit(Exit::Refused))?;
             if is_file {
                 print::data(&path.display().to_string())?;
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// The names of the runs.
@@ -80,7 +80,7 @@ fn names(project: &Path, wanted: &[String]) -> Result<Vec<String>, Failure> {
     }
     let all = runs::names(project)?;
     match all.is_empty() {
-        true => Err(Failure::new(2, "there are no runs here").hint("`oomctl submit` starts one")),
+        true => Err(Failure::usage("there are no runs here").hint("`oomctl submit` starts one")),
         false => Ok(all),
     }
 }
@@ -108,7 +108,7 @@ fn implied(to: Option<&Path>) -> Result<Format, Failure> {
         Some("svg") => Ok(Format::Svg),
         Some("md") => Ok(Format::Markdown),
         Some("txt") => Ok(Format::Text),
-        Some(other) => Err(Failure::new(2, format!("a report cannot be written as {other}")).hint(
+        Some(other) => Err(Failure::usage(format!("a report cannot be written as {other}")).hint(
             "name a file .html, .svg, .md or .txt, or say which with --format; a browser prints the page as PDF",
         )),
     }

@@ -1,13 +1,13 @@
 //! `oomctl run`: a program on this machine, on a GPU that is free, again and smaller when it runs out of memory.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use super::launching::{Options, signals, visible};
 use super::load;
 use super::print::launch_view::{self, Teller, View};
 use super::print::{self, Failure};
 use super::run_queue;
+use crate::core::exit::Exit;
 use crate::drive::launch::{Job, LaunchError, Machine, launch};
 
 /// Folder, below the working directory, where attempts are recorded.
@@ -44,7 +44,7 @@ The exit code is the program's; 128 and the signal where one ended it. Of oomctl
 5 configuration, 8 no GPU in time, 126 the program cannot be executed, 127 there is none of that name.";
 
 /// Runs `oomctl run`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let project = load::project(None)?;
     if args.after_gpu || args.queue.is_some() {
         let list = match args.command.as_slice() {
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Err(error @ LaunchError::Start { .. }) if json => {
             let why = error.to_string();
             let failure = Failure::from(error);
-            print::json(&View::not_started(why, failure.code()))?;
+            print::json(&View::not_started(why, failure.exit()))?;
             return Err(failure);
         }
         summary => summary?,
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if json {
         print::json(&View::new(summary))?;
     }
-    Ok(ExitCode::from(code))
+    Ok(Exit::Program(code))
 }
 
 /// A folder of this call.

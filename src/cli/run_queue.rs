@@ -3,13 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use super::launching::{Options, signals, visible};
 use super::load::Project;
 use super::print::launch_view::Teller;
 use super::print::queue_view::{Program, View};
 use super::print::{self, Failure};
+use crate::core::exit::Exit;
 use crate::core::launch::{Launch, commands};
 use crate::drive::launch::{Entry, Job, LaunchError, Summary, queue};
 use crate::io::files::{make_private_dir, read_text};
@@ -25,10 +25,10 @@ pub fn list(file: Option<&Path>) -> Result<Vec<Vec<String>>, Failure> {
         _ => {
             let mut text = String::new();
             let read = io::stdin().take(MAX_LIST + 1).read_to_string(&mut text);
-            read.map_err(|e| Failure::new(2, format!("cannot read standard input: {e}")))?;
+            read.map_err(|e| Failure::usage(format!("cannot read standard input: {e}")))?;
             if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_LIST {
                 let what = format!("standard input has more than {MAX_LIST} bytes");
-                return Err(Failure::new(2, what).hint("split the list"));
+                return Err(Failure::usage(what).hint("split the list"));
             }
             text
         }
@@ -36,7 +36,7 @@ pub fn list(file: Option<&Path>) -> Result<Vec<Vec<String>>, Failure> {
     let place = file.map_or("standard input".to_owned(), |f| f.display().to_string());
     commands(&text).map_err(|refusal| {
         let what: Vec<String> = refusal.0.into_iter().map(|p| p.what).collect();
-        Failure::new(2, format!("{place}: {}", what.join("; ")))
+        Failure::usage(format!("{place}: {}", what.join("; ")))
             .hint("one command a line, its words as a shell splits them")
     })
 }
@@ -48,7 +48,7 @@ pub fn run(
     list: &[Vec<String>],
     folder: &Path,
     json: bool,
-) -> Result<ExitCode, Failure> {
+) -> Result<Exit, Failure> {
     let shelves = options.shelves(project)?;
     let launches = list
         .iter()
@@ -81,7 +81,7 @@ pub fn run(
     if json {
         print::json(&view)?;
     }
-    Ok(ExitCode::from(view.exit_code))
+    Ok(view.exit_code)
 }
 
 fn program(
@@ -92,14 +92,14 @@ fn program(
     ears: &Ears,
 ) -> Program {
     let (exit_code, error, summary) = match result {
-        Some(Ok(summary)) => (summary.exit_code, None, Some(summary)),
+        Some(Ok(summary)) => (summary.exit_code.into(), None, Some(summary)),
         Some(Err(error)) => {
             let text = error.to_string();
-            (Failure::from(error).code(), Some(text), None)
+            (Failure::from(error).exit(), Some(text), None)
         }
         None => {
-            let code = ears.ending().and_then(|s| u8::try_from(128 + s).ok());
-            (code.unwrap_or(1), Some("not begun".to_owned()), None)
+            let exit = ears.ending().map_or(Exit::Failed, Exit::Signal);
+            (exit, Some("not begun".to_owned()), None)
         }
     };
     Program {

@@ -65,7 +65,7 @@ pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, 
     (1..MOST_RUNS)
         .map(|n| format!("{stem}-{n}"))
         .find(|name| !is_taken(name))
-        .ok_or_else(|| Failure::new(5, "too many runs of one name; give one with --run"))
+        .ok_or_else(|| Failure::configuration("too many runs of one name; give one with --run"))
 }
 
 /// The run that is meant by its name, or by the id of one of its jobs.
@@ -98,7 +98,7 @@ fn unknown(project: &Path, wanted: &str, known: &[String]) -> Failure {
         "no run and no job of a run in {} is called {wanted:?}",
         runs_dir(project).display()
     );
-    let failure = Failure::new(2, what);
+    let failure = Failure::usage(what);
     match meant(wanted, known.iter().map(String::as_str)) {
         Some(question) => failure.hint(question),
         None if known.is_empty() => failure.hint("`oomctl submit` starts a run"),
@@ -124,7 +124,7 @@ pub fn sharing(folder: &RunFolder, stacks: &mut Stacks) -> Result<Request, Failu
     let text = folder.read_inputs()?;
     let path = folder.inputs();
     let inputs: Inputs = serde_json::from_str(&text)
-        .map_err(|e| Failure::new(7, format!("{}: {e}", path.display())))?;
+        .map_err(|e| Failure::ledger(format!("{}: {e}", path.display())))?;
     Ok(stacks.request(inputs)?)
 }
 

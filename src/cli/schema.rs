@@ -3,12 +3,12 @@
 mod document;
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::ValueEnum;
 
 use super::load;
 use super::print::{self, Failure};
+use crate::core::exit::Exit;
 use crate::io::files::{Access, make_private_dir, write_atomic};
 use crate::io::library::Library;
 
@@ -51,15 +51,15 @@ pub enum Kind {
 }
 
 /// Runs `oomctl schema`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let project = load::project(None)?;
     if !args.write {
         print::json(&document::of(args.kind, &project.library)?)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Success);
     }
     write(&project.folder, &project.library)?;
     print::data(&project.folder.join(FOLDER).display().to_string())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// Writes the schemas of all kinds for the project in `folder`.

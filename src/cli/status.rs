@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 
 use jiff::Timestamp;
 
@@ -13,6 +12,7 @@ use super::print::run_view::{RunView, document, run_view};
 use super::print::{self, Failure};
 use super::runs::{self, Stored};
 use super::sweeps;
+use crate::core::exit::Exit;
 use crate::core::job::{JobRef, JobStatus};
 use crate::core::measure::Measured;
 use crate::core::supervise::Phase;
@@ -34,7 +34,7 @@ pub struct Args {
 
 /// Runs `oomctl status`: what the ledgers say, and for jobs that are not over what the scheduler says
 /// now, in one question a backend. Nothing is written.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let project = load::project(args.config.as_deref())?.folder;
     let now = Timestamp::now();
     let names = match args.runs.is_empty() {
@@ -62,11 +62,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             print::data(&view.text())?;
         }
     }
-    damaged.map_or(Ok(ExitCode::SUCCESS), Err)
+    damaged.map_or(Ok(Exit::Success), Err)
 }
 
 /// A line a run.
-fn glance(project: &Path, names: &[String], now: Timestamp) -> Result<ExitCode, Failure> {
+fn glance(project: &Path, names: &[String], now: Timestamp) -> Result<Exit, Failure> {
     let mut found = overview::of(project, names, now);
     ask(project, &mut found.open, now)?;
     let damaged = found.damaged.pop();
@@ -74,7 +74,7 @@ fn glance(project: &Path, names: &[String], now: Timestamp) -> Result<ExitCode, 
     if !rows.is_empty() || names.is_empty() {
         print::data(&list(&rows))?;
     }
-    damaged.map_or(Ok(ExitCode::SUCCESS), |(_, failure)| Err(failure))
+    damaged.map_or(Ok(Exit::Success), |(_, failure)| Err(failure))
 }
 
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.

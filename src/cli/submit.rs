@@ -3,7 +3,6 @@
 mod once;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::args::{Configuration, sbatch_option};
 use super::pipeline::{Flags, Pipeline};
@@ -11,6 +10,7 @@ use super::print::{self, Failure};
 use super::showing::Showing;
 use super::watch_chain::{self, Supervise};
 use super::{checkpoint, learned, load, new_run, own, render, runs, watch, yaml_lint};
+use crate::core::exit::Exit;
 use crate::core::supervise::{Limits, Request};
 use crate::drive::{RunFolder, Until};
 
@@ -59,7 +59,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl submit`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let stays = args.watch || args.supervise == Some(Supervise::Here);
     if !stays {
         args.pipeline.without_watch()?;
@@ -136,13 +136,13 @@ fn new_name(project: &load::Project, args: &Args) -> Result<String, Failure> {
     runs::new_name(&project.folder, &stem)
 }
 
-fn dry_run(request: &Request, json: bool) -> Result<ExitCode, Failure> {
+fn dry_run(request: &Request, json: bool) -> Result<Exit, Failure> {
     if request.inputs().scripts.is_some() {
         own::plan(request, json)?;
         print::talk("dry run: nothing was submitted");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Success);
     }
     print::data(&render::text(&render::first(request)?))?;
     print::talk("dry run: nothing was submitted");
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }

@@ -4,18 +4,15 @@ mod cells;
 mod submit;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::print::sweep_fix_view::FixView;
 use super::print::sweep_view::View;
 use super::print::{self, Failure};
 use super::sweep_source::{Loaded, Source, load};
+use crate::core::exit::Exit;
 use crate::core::sweep::{self, Judge};
 use crate::core::units::Bytes;
 use crate::io::files::{Access, write_to};
-
-/// Exit code when the sweep cannot be mended.
-const CONFIGURATION: u8 = 5;
 
 /// Arguments of `sweep`.
 #[derive(Debug, clap::Args)]
@@ -56,7 +53,7 @@ struct FixArgs {
 }
 
 /// Runs `oomctl sweep`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.command {
         Command::Check(args) => check(args),
         Command::Fix(args) => fix(args),
@@ -78,10 +75,10 @@ fn judge(loaded: &Loaded) -> Result<Judge<'_>, Failure> {
     )?)
 }
 
-fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     let loaded = load(&args.source, &[])?;
     let requested = args.requested.as_deref().map(Bytes::parse).transpose();
-    let requested = requested.map_err(|what| Failure::new(2, format!("--requested: {what}")))?;
+    let requested = requested.map_err(|what| Failure::usage(format!("--requested: {what}")))?;
     let view = View::new(
         &loaded.path,
         &loaded.sweep,
@@ -94,10 +91,10 @@ fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     } else {
         print::data(&view.text(args.all))?;
     }
-    Ok(ExitCode::from(view.exit_code))
+    Ok(view.exit_code)
 }
 
-fn fix(args: &FixArgs) -> Result<ExitCode, Failure> {
+fn fix(args: &FixArgs) -> Result<Exit, Failure> {
     let loaded = load(&args.source, &[])?;
     if let Some(why) = judge(&loaded)?.unmentioned() {
         print::talk(&format!("note: {why}"));
@@ -109,19 +106,16 @@ fn fix(args: &FixArgs) -> Result<ExitCode, Failure> {
             loaded.path
         );
         let hint = "`oomctl sweep check` shows the cells; set a knob that the sweep does not vary (--set), or take a larger GPU";
-        return Err(Failure::new(CONFIGURATION, what).hint(hint));
+        return Err(Failure::configuration(what).hint(hint));
     }
     let text = match &loaded.text {
         Some(text) => {
             let written = sweep::apply(&loaded.path, text, &loaded.given, &repair);
             let by_hand = |what| {
-                Failure::new(
-                    CONFIGURATION,
-                    format!(
-                        "{}: the file is written in a way that cannot be edited safely",
-                        loaded.path
-                    ),
-                )
+                Failure::configuration(format!(
+                    "{}: the file is written in a way that cannot be edited safely",
+                    loaded.path
+                ))
                 .hint(what)
             };
             Some(written.map_err(by_hand)?)
@@ -137,11 +131,11 @@ fn fix(args: &FixArgs) -> Result<ExitCode, Failure> {
     match (text, &args.output) {
         (Some(text), Some(path)) => {
             write_to(path, text.as_bytes(), Access::Shared)
-                .map_err(|e| Failure::from(e).with_code(2))?;
+                .map_err(|e| Failure::from(e).with_exit(Exit::Usage))?;
             print::talk(&format!("written to {}", path.display()));
         }
         (Some(text), None) if !args.source.json => print::data(&text)?,
         _ => {}
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::args::Configuration;
 use super::print::Failure;
 use super::{load, yaml_lint};
+use crate::core::exit::Exit;
 use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Value, resolve};
 use crate::core::supervise::Request;
 use crate::core::sweep::{self, Change, ClimbContext, Sweep};
@@ -62,7 +63,7 @@ pub fn load(source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
     let (path, text, given) = match source.sweep.as_slice() {
         [file] if !file.contains('=') => {
             let text = read_text(Path::new(file), MOST_BYTES)
-                .map_err(|e| Failure::from(e).with_code(2))?;
+                .map_err(|e| Failure::from(e).with_exit(Exit::Usage))?;
             let sweep = sweep::parse(file, &text)?;
             yaml_lint::of(file, &text);
             (file.clone(), Some(text), sweep)

@@ -4,19 +4,13 @@ mod from;
 mod probes;
 mod write;
 
-use std::process::ExitCode;
-
 use super::args::Configuration;
 use super::print::tune_view::View;
 use super::print::{self, Failure};
 use super::{climbing, load};
 use crate::core::config::Document;
+use crate::core::exit::Exit;
 use crate::core::supervise::{Basis, Request};
-
-/// Exit code for a preset without steps.
-const CONFIGURATION: u8 = 5;
-/// Exit code for a configuration that is not expected to fit.
-const DOES_NOT_FIT: u8 = 3;
 
 /// Arguments of `tune`.
 #[derive(Debug, clap::Args)]
@@ -37,7 +31,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl tune`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     let flags = &args.configuration;
     let project = load::project(flags.config.as_deref())?;
     let (mut request, basis, from) = from::basis(&project, args.from.as_deref(), flags)?;
@@ -50,7 +44,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if preset.tune.is_empty() {
         let what = format!("preset {} has no steps that make a job faster", preset.name);
         let hint = "it names them under `tune:`; a run keeps the preset that it was submitted with";
-        return Err(Failure::new(CONFIGURATION, what).hint(hint));
+        return Err(Failure::configuration(what).hint(hint));
     }
     let before = request.judged(&basis)?;
     if let Some(before) = before.as_ref().filter(|_| !basis.fits) {
@@ -80,7 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         print::data(&view.text())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 /// What is tuned must be expected to fit.
@@ -94,5 +88,5 @@ fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), Fa
     if let Some(elsewhere) = request.elsewhere(basis) {
         hint = format!("{}; {hint}", elsewhere.describe());
     }
-    Err(Failure::new(DOES_NOT_FIT, what).hint(hint))
+    Err(Failure::new(Exit::StillOutOfMemory, what).hint(hint))
 }

@@ -1,11 +1,10 @@
 //! `oomctl watch`: follow, diagnose, escalate, resubmit.
 
-use std::process::ExitCode;
-
 use super::pipeline::{Flags, Pipeline};
 use super::print::{self, Failure};
 use super::showing::Showing;
 use super::{ended, load, own, runs, sweeps, watch_chain};
+use crate::core::exit::Exit;
 use crate::core::supervise::Stacks;
 use crate::drive::{Silent, Supervisor, Until};
 use crate::io::files::allow_open;
@@ -41,9 +40,9 @@ pub struct Args {
 }
 
 /// Runs `oomctl watch`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(taken) = args.turns.take(&args.runs, args.config.as_deref()) {
-        return taken.map(|()| ExitCode::SUCCESS);
+        return taken.map(|()| Exit::Success);
     }
     let project = load::project(args.config.as_deref())?;
     let takeover = match args.take_over {
@@ -59,12 +58,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             .get_or_insert_with(|| (backend.clone(), runs::supervisor(&backend, &project.folder)));
         if *of != backend {
             let what = format!("{wanted} runs on {backend}, the others on {of}");
-            return Err(Failure::new(2, what).hint("watch them in two calls"));
+            return Err(Failure::usage(what).hint("watch them in two calls"));
         }
         all.add(handle);
     }
     let Some((_, mut supervisor)) = supervisor else {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Success);
     };
     for sweep in &sweeps {
         supervisor.gather(&project.folder, sweep);
@@ -100,7 +99,7 @@ pub fn follow(
     until: Until,
     json: bool,
     pipeline: &Pipeline<'_>,
-) -> Result<ExitCode, Failure> {
+) -> Result<Exit, Failure> {
     let end = pipeline.attend(&mut supervisor, until)?;
     let is_sweep = supervisor.is_sweep();
     let code = ended::result(&supervisor, end, json, &|view| match is_sweep {

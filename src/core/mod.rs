@@ -7,6 +7,7 @@ pub mod adopt;
 pub mod config;
 pub mod device;
 pub mod diagnose;
+pub mod exit;
 pub mod job;
 pub mod ladder;
 pub mod launch;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 mod simulation;
 
 use super::*;
+use crate::core::exit::Exit;
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::supervise::tests::double::{Double, at};
 use crate::core::supervise::{Fact, Outcome, SweepGroup};
@@ -1008,7 +1009,7 @@ fn a_run_folder_that_cannot_be_written_is_said_and_nothing_is_submitted() {
     let intent = Box::new(project.double());
     let made = Handle::create(folder, intent, "{}", &Project::environment(), at(0));
     let error = made.err().unwrap();
-    assert_eq!(error.exit_code(), 7);
+    assert_eq!(error.exit(), Exit::Ledger);
     assert!(error.to_string().contains(".oomctl/runs"), "{error}");
 }
 

@@ -18,7 +18,7 @@ const CORE: [&[&str]; 8] = [
     &["memory", "config", "render", "patch"],
     &["recipe", "diagnose", "device"],
     &["measure"],
-    &["job", "units"],
+    &["job", "units", "exit"],
 ];
 
 /// Imports in the right direction that are refused all the same, with the reason.

@@ -17,7 +17,7 @@ pub fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     for folder in folders {
         if !folder.is_dir() {
             let what = format!("{} is no folder", folder.display());
-            return Err(Failure::new(2, what).hint(
+            return Err(Failure::usage(what).hint(
                 "name folders below which there are projects; runs are named to `oomctl status`",
             ));
         }

@@ -23,7 +23,7 @@ pub fn answered(folder: &Path, preset: Option<&str>, set: &[String]) -> Result<S
         let what = "standard input is no terminal, so there is nobody to ask";
         let hint =
             "drop --interactive, or give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
-        return Err(Failure::new(2, what).hint(hint));
+        return Err(Failure::usage(what).hint(hint));
     }
     let memory = show_gpus();
     let preset = match preset {
@@ -67,7 +67,7 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, Failure> {
     until_taken(&question, default, |answer| match answer {
         "y" | "Y" | "yes" => Ok(true),
         "n" | "N" | "no" => Ok(false),
-        _ => Err(Failure::new(2, format!("{answer:?} is neither y nor n"))),
+        _ => Err(Failure::usage(format!("{answer:?} is neither y nor n"))),
     })
 }
 
@@ -87,7 +87,7 @@ fn until_taken<T>(
         if refused.replace(answer.clone()) == Some(answer) {
             let what = "the same answer was refused twice, and nothing was written";
             let hint = "give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
-            return Err(Failure::new(2, what).hint(hint));
+            return Err(Failure::usage(what).hint(hint));
         }
     }
 }
@@ -102,16 +102,14 @@ fn ask(question: &str, default: &str) -> Result<String, Failure> {
     match std::io::stdin().read_line(&mut line) {
         Ok(1..) => {}
         Ok(0) => {
-            return Err(Failure::new(
-                2,
+            return Err(Failure::usage(
                 "no answer was given, and nothing was written",
             ));
         }
         Err(e) => {
-            return Err(Failure::new(
-                2,
-                format!("standard input: {e}; nothing was written"),
-            ));
+            return Err(Failure::usage(format!(
+                "standard input: {e}; nothing was written"
+            )));
         }
     }
     let answer = line.trim();
@@ -166,10 +164,7 @@ fn ask_preset(library: &Library, folder: &Path) -> Result<String, Failure> {
     until_taken("preset", &default, |name| {
         match names.iter().any(|known| known == name) {
             true => Ok(name.to_owned()),
-            false => Err(Failure::new(
-                2,
-                format!("there is no preset named {name:?}"),
-            )),
+            false => Err(Failure::usage(format!("there is no preset named {name:?}"))),
         }
     })
 }
@@ -207,7 +202,7 @@ fn ask_once(draft: &mut Draft, knob: &Knob, question: &str, default: &str) -> Re
     }
     let question = format!("{question}\n{}", knob.name);
     until_taken(&question, default, |answer| match answer {
-        "" if knob.required => Err(Failure::new(2, format!("{} has no default", knob.name))),
+        "" if knob.required => Err(Failure::usage(format!("{} has no default", knob.name))),
         "" => Ok(()),
         _ => draft.set(&knob.name, answer, |_| Ok(())),
     })

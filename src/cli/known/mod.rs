@@ -27,9 +27,6 @@ pub use bare::filled;
 pub use complete::{ENVIRONMENT, complete, model_knob};
 pub use told::{sources, why_unknown};
 
-/// Exit code of a configuration that is at fault.
-const CONFIGURATION: u8 = 5;
-
 /// A model that is known.
 pub struct Model {
     /// Its dimensions.
@@ -130,9 +127,8 @@ impl<'a> Known<'a> {
             let table: ModelTable = parsed(&source)?;
             if let Some(entry) = table.find(name) {
                 let line = entry.line();
-                let fault = |e: Unknown| {
-                    Failure::new(CONFIGURATION, format!("{}:{line}: {e}", source.path))
-                };
+                let fault =
+                    |e: Unknown| Failure::configuration(format!("{}:{line}: {e}", source.path));
                 return Ok(Some(Model {
                     dimensions: entry.dimensions().map_err(fault)?,
                     path: source.path.clone(),
@@ -185,7 +181,7 @@ impl<'a> Known<'a> {
 }
 
 fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, Failure> {
-    parse_data(&source.path, &source.text).map_err(|e| Failure::config(vec![e]))
+    parse_data(&source.path, &source.text).map_err(|e| Failure::from(e))
 }
 
 /// A fault of a `config.json`, with its place.

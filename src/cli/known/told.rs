@@ -1,6 +1,6 @@
 //! What `estimate` says of the model and the GPU: where they are known from, or why they are not.
 
-use super::{CONFIGURATION, Known, model_knob};
+use super::{Known, model_knob};
 use crate::cli::print::Failure;
 use crate::cli::print::sources_view::{Sources, Told};
 use crate::core::memory::GPU_MEMORY;
@@ -53,7 +53,7 @@ pub fn why_unknown(request: &Request, known: &Known<'_>, unknown: &Unknown) -> F
         format!(" (the preset takes it from `{expr}`)")
     });
     let what = format!("the memory of this job cannot be estimated: {unknown}{from}");
-    let failure = Failure::new(CONFIGURATION, what);
+    let failure = Failure::configuration(what);
     let recipe = request.recipe(&[]).ok();
     let named = model_knob(request.preset()).and_then(|knob| recipe?.values.remove(knob));
     let hint = "give the model's dimensions as model.layers, model.hidden, … under `knobs:`, as its config.json names them";
@@ -68,11 +68,7 @@ pub fn why_unknown(request: &Request, known: &Known<'_>, unknown: &Unknown) -> F
                 "the model {name} is not known: {}",
                 known.where_looked(&name)
             );
-            failure.and(
-                Failure::new(CONFIGURATION, what)
-                    .at(&named.origin)
-                    .hint(hint),
-            )
+            failure.and(Failure::configuration(what).at(&named.origin).hint(hint))
         }
         Err(fault) => failure.and(fault),
     }

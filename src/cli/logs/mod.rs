@@ -94,7 +94,7 @@ impl Group {
     fn see_snapshot(&self, incident: &mut Incident) -> Result<(), Failure> {
         if let Some(given) = &self.snapshot {
             return snapshots::show(incident, given)
-                .map_err(|why| Failure::new(2, why.to_string()).hint(SNAPSHOT_HINT));
+                .map_err(|why| Failure::usage(why.to_string()).hint(SNAPSHOT_HINT));
         }
         let mut folders: Vec<&Path> = self.files.iter().filter_map(|f| f.parent()).collect();
         folders.dedup();
@@ -223,9 +223,9 @@ fn packed(beginning: &[u8]) -> Option<&'static str> {
 fn cannot(path: &Path, why: &Unread) -> Failure {
     let path = path.display();
     match why {
-        Unread::Failed(error) => Failure::new(2, format!("cannot read {path}: {error}"))
+        Unread::Failed(error) => Failure::usage(format!("cannot read {path}: {error}"))
             .hint("give the path of a log, - for standard input, a run, or the id of a job"),
-        Unread::Packed(program) => Failure::new(2, format!("cannot read {path}: it is compressed"))
+        Unread::Packed(program) => Failure::usage(format!("cannot read {path}: it is compressed"))
             .hint(format!("{program} {path} | oomctl diagnose -")),
     }
 }

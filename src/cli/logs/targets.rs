@@ -73,10 +73,7 @@ fn of_job(id: &str) -> Result<Group, Failure> {
     };
     let mut slurm = Slurm::new();
     let poll = slurm.poll(std::slice::from_ref(&job), now).map_err(|e| {
-        Failure::new(
-            4,
-            format!("Slurm does not say what became of job {id}: {e}"),
-        )
+        Failure::refused(format!("Slurm does not say what became of job {id}: {e}"))
     })?;
     let status = poll.jobs.into_iter().next();
     let files = match slurm.log_paths(&job) {
@@ -92,7 +89,7 @@ fn of_job(id: &str) -> Result<Group, Failure> {
             ),
             None => format!("Slurm knows no job {id}"),
         };
-        return Err(Failure::new(2, what).hint("give the paths of its logs"));
+        return Err(Failure::usage(what).hint("give the paths of its logs"));
     }
     Ok(Group {
         files,

@@ -115,7 +115,7 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
     };
     let Some(foreign) = told(&slurm, &job)? else {
         let what = format!("no run is called {id}, and Slurm knows no such job (any more)");
-        return Err(Failure::new(2, what).hint("`oomctl diagnose LOG` says what killed it"));
+        return Err(Failure::usage(what).hint("`oomctl diagnose LOG` says what killed it"));
     };
     ours(&foreign)?;
     one_job(&foreign, id)?;
@@ -165,7 +165,7 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
 fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, Failure> {
     let ask = || {
         let told = slurm.foreign(job);
-        told.map_err(|e| Failure::new(4, format!("job {}: {e}", job.id)))
+        told.map_err(|e| Failure::refused(format!("job {}: {e}", job.id)))
     };
     let mut foreign = ask()?;
     for _ in 0..LATE_S {
@@ -187,7 +187,7 @@ fn ours(foreign: &Foreign) -> Result<(), Failure> {
             let id = &foreign.id;
             let what =
                 format!("job {id} is {whose}'s, and only its owner can have it submitted again");
-            Err(Failure::new(2, what).hint(format!(
+            Err(Failure::usage(what).hint(format!(
                 "`oomctl diagnose {id}` says what killed it, where you may read its log"
             )))
         }
@@ -203,13 +203,13 @@ fn one_job(foreign: &Foreign, id: &str) -> Result<(), Failure> {
             foreign.id
         );
         return Err(
-            Failure::new(2, what).hint(format!("name one task: `oomctl watch {}`", foreign.id))
+            Failure::usage(what).hint(format!("name one task: `oomctl watch {}`", foreign.id))
         );
     }
     match &foreign.name {
         Some(name) if name.starts_with("oomctl-") => {
             let what = format!("job {id} ({name}) is an attempt of a run of oomctl");
-            Err(Failure::new(2, what)
+            Err(Failure::usage(what)
                 .hint("watch it in the folder of its project, or name that with --config"))
         }
         _ => Ok(()),

@@ -41,7 +41,7 @@ impl Kept<'_> {
 }
 
 fn refused(what: String) -> Failure {
-    Failure::new(5, what).hint(
+    Failure::configuration(what).hint(
         "`oomctl submit SCRIPT ARGUMENTS` starts a run with the right ones; `--watch-only` follows this job and submits nothing",
     )
 }

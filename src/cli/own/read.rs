@@ -80,7 +80,7 @@ fn launchers(library: &Library) -> Result<Launchers, Failure> {
 /// The text of a script that sbatch would take; what it would refuse is refused here, with a way out.
 pub fn script(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
-    let refused = |what: String, hint: &str| Err(Failure::new(5, what).hint(hint));
+    let refused = |what: String, hint: &str| Err(Failure::configuration(what).hint(hint));
     let real = std::fs::canonicalize(path).and_then(|p| Ok((p.metadata()?, p)));
     let real = match real {
         Ok((meta, real)) if meta.is_file() => real,

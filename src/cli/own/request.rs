@@ -85,7 +85,7 @@ pub fn request(
 /// What the project's file pins.
 fn pins(project: &Project, preset: &Preset) -> Result<Layer, Failure> {
     let layer = project.document.layer(LayerKind::Project, preset);
-    let layer = layer.map_err(Failure::config)?;
+    let layer = layer?;
     Ok(Layer {
         pins: layer.pins,
         ..Layer::new(LayerKind::Project)

@@ -12,6 +12,7 @@ use super::described::DESCRIBING;
 use super::read::{Read, Shelves, script};
 use super::request::request;
 use crate::core::adopt;
+use crate::core::exit::Exit;
 use crate::core::patch::{Submission, VARIABLES};
 use crate::core::supervise::Request;
 use crate::io::environment::variables;
@@ -53,7 +54,7 @@ pub struct Asked<'a> {
 /// The run that a script would be: its name and the request.
 pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request), Failure> {
     let Some((path, args)) = asked.words.split_first() else {
-        return Err(Failure::quiet(2));
+        return Err(Failure::quiet(Exit::Usage));
     };
     only_scripts(asked)?;
     for word in args.iter().filter(|w| OURS.contains(&w.as_str())) {
@@ -63,7 +64,7 @@ pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request),
     }
     let text = script(Path::new(path))?;
     let here = std::env::current_dir()
-        .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
+        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
     let shelves = Shelves::of(&project.library, asked.flags.preset.as_deref())?;
     let mut options = from_environment();
     options.extend(asked.sbatch.iter().cloned());
@@ -120,7 +121,7 @@ pub fn planned(
             Some(_) => Ok(request),
             None => {
                 let what = format!("the run {name} is not one of a script of your own");
-                Err(Failure::new(2, what).hint("`oomctl plan` shows the ladder of templates"))
+                Err(Failure::usage(what).hint("`oomctl plan` shows the ladder of templates"))
             }
         };
     }
@@ -177,9 +178,7 @@ fn only_scripts(asked: &Asked<'_>) -> Result<(), Failure> {
         return Ok(());
     };
     let script = asked.words.first().map_or("", String::as_str);
-    Err(Failure::new(
-        2,
-        format!(
+    Err(Failure::usage(format!(
             "{option} before the script is for templates, and {script} is a script of your own"
         ),
     )
@@ -196,11 +195,11 @@ pub(super) fn fits_a_run(request: &Request) -> Result<(), Failure> {
     };
     if let Some((option, hint)) = adopt::bad_directive(&adoption.reading) {
         let what = format!("the job asks for {option}, and a run cannot be that");
-        return Err(Failure::new(2, what).hint(hint));
+        return Err(Failure::usage(what).hint(hint));
     }
     if request.inputs().backend != "slurm" && adopt::task(&adoption.reading).is_some() {
         let what = "the job is a task of an array, and there is no Slurm here";
-        return Err(Failure::new(2, what).hint("take --array out"));
+        return Err(Failure::usage(what).hint("take --array out"));
     }
     Ok(())
 }
@@ -219,7 +218,7 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Fai
             None => "look at it with --dry-run, then add --yes",
             Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",
         };
-        return Err(Failure::new(2, what).hint(hint));
+        return Err(Failure::usage(what).hint(hint));
     }
     print::prompt(match job {
         None => "submit this, and after a failure of memory what is shown? y or n [n]: ",
@@ -229,7 +228,7 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Fai
     let read = std::io::stdin().read_line(&mut answer);
     match read.map(|_| answer.trim()) {
         Ok("y" | "Y" | "yes") => Ok(()),
-        _ => Err(Failure::new(2, "nothing was submitted")),
+        _ => Err(Failure::usage("nothing was submitted")),
     }
 }
 

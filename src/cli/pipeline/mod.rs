@@ -12,6 +12,7 @@ use super::print::{self, Failure};
 use super::report;
 use super::runs;
 use super::showing::Showing;
+use crate::core::exit::Exit;
 use crate::core::units::parse_duration_s;
 use crate::drive::{End, RunFolder, Sources, Supervisor, Until, cancel_all, drive};
 use crate::io::files::{Access, FileError, append, write_to};
@@ -55,8 +56,7 @@ impl Flags {
             (None, OnInterrupt::Detach) => return Ok(()),
         };
         let what = format!("{flag} is for a process that stays, and this one submits and goes");
-        Err(Failure::new(2, what)
-            .hint("add --watch, or give it to the `oomctl watch` that follows"))
+        Err(Failure::usage(what).hint("add --watch, or give it to the `oomctl watch` that follows"))
     }
 }
 
@@ -137,7 +137,7 @@ impl Pipeline<'_> {
         }
     }
 
-    fn tell_variables(&self, supervisor: &Supervisor, exit_code: Option<u8>) {
+    fn tell_variables(&self, supervisor: &Supervisor, exit_code: Option<Exit>) {
         let outputs = self.flags.ci.file("GITHUB_OUTPUT");
         if self.flags.dotenv.is_none() && outputs.is_none() {
             return;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::ExitCode;
 
 use super::style::{BAD, DIM, Paint, WARN};
 use crate::core::config::ConfigError;
+use crate::core::exit::Exit;
 use crate::core::recipe::{Origin, Place, Problem, Refusal, meant};
 use crate::drive::DriveError;
 use crate::drive::launch::LaunchError;
@@ -15,13 +15,11 @@ use crate::io::library::LibraryError;
 
 /// Problems shown at most; the rest is counted.
 const MOST_SHOWN: usize = 8;
-/// Exit code of a configuration, template or rule error.
-pub const CONFIGURATION: u8 = 5;
 
 /// Why a command ends with an exit code other than 0, and what is said about it.
 #[derive(Debug)]
 pub struct Failure {
-    code: u8,
+    exit: Exit,
     messages: Vec<Message>,
 }
 
@@ -34,10 +32,10 @@ struct Message {
 
 impl Failure {
     /// A failure with one sentence.
-    pub fn new(code: u8, what: impl Into<String>) -> Self {
+    pub fn new(exit: Exit, what: impl Into<String>) -> Self {
         let what = what.into();
         Self {
-            code,
+            exit,
             messages: vec![Message {
                 what,
                 ..Message::default()
@@ -45,22 +43,47 @@ impl Failure {
         }
     }
 
+    /// A job that failed for a reason that no resubmission mends, or this machine refused something.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, what)
+    }
+
+    /// A wrong argument.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what)
+    }
+
+    /// The scheduler refused, or something else outside of the program does not answer.
+    pub fn refused(what: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, what)
+    }
+
+    /// An error of configuration, preset, template or rule.
+    pub fn configuration(what: impl Into<String>) -> Self {
+        Self::new(Exit::Configuration, what)
+    }
+
+    /// A record of a run that cannot be read or written.
+    pub fn ledger(what: impl Into<String>) -> Self {
+        Self::new(Exit::Ledger, what)
+    }
+
     /// An exit code without a word.
-    pub fn quiet(code: u8) -> Self {
+    pub fn quiet(exit: Exit) -> Self {
         Self {
-            code,
+            exit,
             messages: Vec::new(),
         }
     }
 
     /// The same with another exit code.
-    pub fn with_code(self, code: u8) -> Self {
-        Self { code, ..self }
+    pub fn with_exit(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 
     /// Its exit code.
-    pub fn code(&self) -> u8 {
-        self.code
+    pub fn exit(&self) -> Exit {
+        self.exit
     }
 
     /// What went wrong, and where, in one line.
@@ -100,23 +123,15 @@ impl Failure {
         self
     }
 
-    /// Several faults of configuration files at once.
-    pub fn config(errors: Vec<ConfigError>) -> Self {
-        Self {
-            code: CONFIGURATION,
-            messages: errors.into_iter().map(Message::from).collect(),
-        }
-    }
-
     /// Prints the failure and gives the exit code.
-    pub fn report(&self) -> ExitCode {
+    pub fn report(&self) -> Exit {
         for message in self.messages.iter().take(MOST_SHOWN) {
             super::talk(&message.render());
         }
         if self.messages.len() > MOST_SHOWN {
             super::talk(&format!("… and {} more", self.messages.len() - MOST_SHOWN));
         }
-        ExitCode::from(self.code)
+        self.exit
     }
 }
 
@@ -190,14 +205,24 @@ impl From<Problem> for Message {
 
 impl From<ConfigError> for Failure {
     fn from(e: ConfigError) -> Self {
-        Self::config(vec![e])
+        vec![e].into()
+    }
+}
+
+/// Several faults of configuration files at once.
+impl From<Vec<ConfigError>> for Failure {
+    fn from(errors: Vec<ConfigError>) -> Self {
+        Self {
+            exit: Exit::Configuration,
+            messages: errors.into_iter().map(Message::from).collect(),
+        }
     }
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         Self {
-            code: CONFIGURATION,
+            exit: Exit::Configuration,
             messages: refusal.0.into_iter().map(Message::from).collect(),
         }
     }
@@ -211,7 +236,7 @@ impl From<Problem> for Failure {
 
 impl From<LibraryError> for Failure {
     fn from(e: LibraryError) -> Self {
-        let failure = Self::new(CONFIGURATION, e.to_string());
+        let failure = Self::configuration(e.to_string());
         match &e {
             LibraryError::Missing { name, known, .. } => {
                 let question = meant(name, known.iter().map(String::as_str));
@@ -227,7 +252,7 @@ impl From<LibraryError> for Failure {
 
 impl From<FileError> for Failure {
     fn from(e: FileError) -> Self {
-        Self::new(CONFIGURATION, e.to_string()).hint(mend_file(&e))
+        Self::configuration(e.to_string()).hint(mend_file(&e))
     }
 }
 
@@ -309,7 +334,7 @@ impl From<DriveError> for Failure {
 
 impl From<&DriveError> for Failure {
     fn from(e: &DriveError) -> Self {
-        let failure = Self::new(e.exit_code(), e.to_string());
+        let failure = Self::new(e.exit(), e.to_string());
         match e {
             DriveError::MissingSecrets { names } => failure.hint(format!(
                 "export {} in this shell and call again",
@@ -333,16 +358,20 @@ impl From<LaunchError> for Failure {
             LaunchError::Refused(refusal) => refusal.into(),
             LaunchError::Start { ref source, .. } => {
                 let missing = source.kind() == std::io::ErrorKind::NotFound;
-                let hint = match missing {
-                    true => "is it installed here, and its environment active? `type -a` tells",
-                    false => {
-                        "can it be executed? `chmod +x` makes it so, or name its interpreter first"
-                    }
+                let (exit, hint) = match missing {
+                    true => (
+                        Exit::NotFound,
+                        "is it installed here, and its environment active? `type -a` tells",
+                    ),
+                    false => (
+                        Exit::NotExecutable,
+                        "can it be executed? `chmod +x` makes it so, or name its interpreter first",
+                    ),
                 };
-                Self::new(if missing { 127 } else { 126 }, error.to_string()).hint(hint)
+                Self::new(exit, error.to_string()).hint(hint)
             }
-            LaunchError::File(ref file) => Self::new(1, error.to_string()).hint(mend_file(file)),
-            LaunchError::Gpu(_) => Self::new(1, error.to_string())
+            LaunchError::File(ref file) => Self::failed(error.to_string()).hint(mend_file(file)),
+            LaunchError::Gpu(_) => Self::failed(error.to_string())
                 .hint("`nvidia-smi` should say more; `oomctl doctor` asks the driver as well"),
         }
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::lines::{bugs, rung};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
+use crate::core::exit::Exit;
 use crate::core::measure::Quantity;
 use crate::core::render::shell_word;
 use crate::core::units::Bytes;
@@ -201,10 +202,10 @@ pub struct View {
 
 impl View {
     /// The view of a program that could not be started.
-    pub fn not_started(why: String, exit_code: u8) -> Self {
+    pub fn not_started(why: String, exit: Exit) -> Self {
         Self::new(Summary {
             outcome: Outcome::NotStarted { why },
-            exit_code,
+            exit_code: exit.code(),
             attempts: Vec::new(),
         })
     }

@@ -42,11 +42,11 @@ pub mod tune_view;
 mod waiting;
 
 use std::io::Write;
-use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use serde::Serialize;
 
+use crate::core::exit::Exit;
 pub use failure::Failure;
 pub use incident::IncidentView;
 pub use lines::next_step;
@@ -72,25 +72,24 @@ pub fn data(text: &str) -> Result<(), Failure> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{}{end}", stream_safe(text)).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::quiet(0)),
-        Err(e) => Err(Failure::new(
-            4,
-            format!("cannot write to standard output: {e}"),
-        )),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::quiet(Exit::Success)),
+        Err(e) => Err(Failure::refused(format!(
+            "cannot write to standard output: {e}"
+        ))),
     }
 }
 
 /// Prints a document as JSON, indented.
 pub fn json<T: Serialize>(document: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document)
-        .map_err(|e| Failure::new(1, format!("cannot write JSON: {e}")))?;
+        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
     data(&commands::defused_json(&text))
 }
 
 /// Prints a document as JSON in one line.
 pub fn json_line<T: Serialize>(document: &T) -> Result<(), Failure> {
     let text = serde_json::to_string(document)
-        .map_err(|e| Failure::new(1, format!("cannot write JSON: {e}")))?;
+        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
     data(&commands::defused_json(&text))
 }
 
@@ -170,11 +169,11 @@ fn colour_length(text: &str) -> usize {
 }
 
 /// Prints clap's help or error, with its exit code.
-pub fn usage(error: &clap::Error) -> ExitCode {
+pub fn usage(error: &clap::Error) -> Exit {
     drop(error.print());
     match error.exit_code() {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(2),
+        0 => Exit::Success,
+        _ => Exit::Usage,
     }
 }
 

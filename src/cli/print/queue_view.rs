@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::launch_view::lines;
 use super::style::{BAD, GOOD, Paint};
+use crate::core::exit::Exit;
 use crate::drive::launch::Summary;
 
 /// What came of a queue.
@@ -13,7 +14,7 @@ use crate::drive::launch::Summary;
 pub struct View {
     schema_version: u32,
     /// The largest of its programs'.
-    pub exit_code: u8,
+    pub exit_code: Exit,
     programs: Vec<Program>,
 }
 
@@ -27,7 +28,7 @@ pub struct Program {
     /// Its output.
     pub log: PathBuf,
     /// Its exit code.
-    pub exit_code: u8,
+    pub exit_code: Exit,
     /// Why it was not run.
     pub error: Option<String>,
     /// How it went.
@@ -39,14 +40,22 @@ impl View {
     pub fn new(programs: Vec<Program>) -> Self {
         Self {
             schema_version: 1,
-            exit_code: programs.iter().map(|p| p.exit_code).max().unwrap_or(0),
+            exit_code: programs
+                .iter()
+                .map(|p| p.exit_code)
+                .max_by_key(|exit| exit.code())
+                .unwrap_or(Exit::Success),
             programs,
         }
     }
 
     /// Says how many succeeded, and which did not.
     pub fn tell(&self) {
-        let failed: Vec<&Program> = self.programs.iter().filter(|p| p.exit_code != 0).collect();
+        let failed: Vec<&Program> = self
+            .programs
+            .iter()
+            .filter(|p| p.exit_code != Exit::Success)
+            .collect();
         let style = if failed.is_empty() { GOOD } else { BAD };
         let (all, good) = (self.programs.len(), self.programs.len() - failed.len());
         let mut text = Paint(style, &format!("{good} of {all} succeeded")).to_string();

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::run_view::{RunView, duration};
+use crate::core::exit::Exit;
 
 /// What a line says of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub struct Row {
     /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
     pub state: String,
     /// Exit code, when it is over.
-    pub exit_code: Option<u8>,
+    pub exit_code: Option<Exit>,
     /// Seconds from when it was made to its end, or until now.
     pub elapsed_s: i64,
     /// How many attempts there were.
@@ -53,7 +54,7 @@ impl Row {
 
     /// Is it over, and well?
     pub fn good(&self) -> Option<bool> {
-        self.exit_code.map(|code| code == 0)
+        self.exit_code.map(|exit| exit == Exit::Success)
     }
 
     fn last(&self) -> String {

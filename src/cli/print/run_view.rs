@@ -10,6 +10,7 @@ use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
 use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
+use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
@@ -28,7 +29,7 @@ pub struct RunView {
     /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
     pub state: String,
     /// Exit code, when it is over.
-    pub exit_code: Option<u8>,
+    pub exit_code: Option<Exit>,
     /// Why it ended, in one line.
     pub reason: Option<String>,
     /// What to do next.
@@ -98,12 +99,12 @@ pub struct AttemptView {
 pub struct Document<'a> {
     schema_version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    exit_code: Option<u8>,
+    exit_code: Option<Exit>,
     runs: &'a [RunView],
 }
 
 /// The JSON document of some runs, and the exit code of the command that waited for them.
-pub fn document(runs: &[RunView], exit_code: Option<u8>) -> Document<'_> {
+pub fn document(runs: &[RunView], exit_code: Option<Exit>) -> Document<'_> {
     Document {
         schema_version: SCHEMA_VERSION,
         exit_code,
@@ -130,7 +131,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     RunView {
         run: history.run.clone(),
         state: state(history),
-        exit_code: history.outcome.as_ref().map(Outcome::exit_code),
+        exit_code: history.outcome.as_ref().map(Outcome::exit),
         reason: match (&history.outcome, refused) {
             (Some(outcome), _) => reason(outcome),
             (None, refused) => refused.map(|r| r.reason.clone()),
@@ -220,7 +221,7 @@ impl RunView {
             out.push_str(&attempt.text());
         }
         let _ = writeln!(out, "{}", self.last_line());
-        if matches!(self.exit_code, Some(1 | 3)) {
+        if matches!(self.exit_code, Some(Exit::Failed | Exit::StillOutOfMemory)) {
             for skipped in &self.skipped {
                 let _ = writeln!(out, "  not taken: {}: {}", skipped.rung, skipped.reason);
             }
@@ -233,7 +234,7 @@ impl RunView {
 
     fn last_line(&self) -> String {
         let style = match self.exit_code {
-            Some(0) => GOOD,
+            Some(Exit::Success) => GOOD,
             Some(_) => BAD,
             None => WARN,
         };

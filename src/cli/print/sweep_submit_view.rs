@@ -9,6 +9,7 @@ use super::run_view::RunView;
 use super::style::{BAD, GOOD, WARN};
 use super::sweep_view::{gib, word};
 use super::{DIM, Paint};
+use crate::core::exit::Exit;
 use crate::core::recipe::Value;
 use crate::core::sweep::{Chosen, Draw, Judge, Selection, Sweep, Verdict};
 
@@ -64,7 +65,7 @@ pub struct View {
 #[derive(Serialize)]
 struct Document<'a> {
     schema_version: u32,
-    exit_code: u8,
+    exit_code: Exit,
     #[serde(flatten)]
     view: &'a View,
     runs: &'a [RunView],
@@ -146,7 +147,7 @@ impl View {
     }
 
     /// The JSON document, with the runs that were made.
-    pub fn document<'a>(&'a self, exit_code: u8, runs: &'a [RunView]) -> impl Serialize + 'a {
+    pub fn document<'a>(&'a self, exit_code: Exit, runs: &'a [RunView]) -> impl Serialize + 'a {
         Document {
             schema_version: SCHEMA_VERSION,
             exit_code,

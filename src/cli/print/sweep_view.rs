@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::core::exit::Exit;
 use crate::core::recipe::{Preset, Value};
 use crate::core::sweep::{Blame, Bound, Brief, Cells, Culprit, Judge, Method, Sweep, Verdict};
 use crate::core::units::{Bytes, GIB};
@@ -75,7 +76,7 @@ pub(super) struct UnitView {
 pub struct View {
     pub(super) schema_version: u32,
     /// Of `sweep check`.
-    pub exit_code: u8,
+    pub exit_code: Exit,
     pub(super) sweep: String,
     pub(super) method: Method,
     pub(super) preset: String,
@@ -203,17 +204,17 @@ impl View {
 }
 
 /// 3 where a cell does not fit, only just, or is not known to, else 5 where one breaks a rule.
-fn exit_code(verdicts: &BTreeMap<Verdict, u64>) -> u8 {
+fn exit_code(verdicts: &BTreeMap<Verdict, u64>) -> Exit {
     let any = |verdict| verdicts.contains_key(&verdict);
     match (
         any(Verdict::DoesNotFit) || any(Verdict::Tight),
         any(Verdict::BreaksRule),
         any(Verdict::Unknown),
     ) {
-        (true, ..) => 3,
-        (_, true, _) => 5,
-        (.., true) => 3,
-        (.., false) => 0,
+        (true, ..) => Exit::StillOutOfMemory,
+        (_, true, _) => Exit::Configuration,
+        (.., true) => Exit::StillOutOfMemory,
+        (.., false) => Exit::Success,
     }
 }
 

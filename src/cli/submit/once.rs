@@ -1,13 +1,12 @@
 //! Submitting one run and going away.
 
-use std::process::ExitCode;
-
 use super::super::pipeline::Pipeline;
 use super::super::print::story::Story;
 use super::super::print::{self, Failure};
 use super::super::watch_chain::{self, Supervise};
 use super::super::{ended, interrupt};
 use super::{Args, PATIENCE_S};
+use crate::core::exit::Exit;
 use crate::core::job::JobId;
 use crate::core::supervise::{NextLook, next_look};
 use crate::drive::{End, Handle, Supervisor, Until, drive};
@@ -18,7 +17,7 @@ pub fn submit_once(
     pipeline: &Pipeline<'_>,
     args: &Args,
     watched: Option<&JobId>,
-) -> Result<ExitCode, Failure> {
+) -> Result<Exit, Failure> {
     let sources = interrupt::listen()?;
     let until = Until::Submitted {
         patience_s: PATIENCE_S,

@@ -16,9 +16,6 @@ use crate::io::files::{allow_open, runs_open};
 /// Runs that one sweep may have: each is a folder, and an open file and some memory while it is watched.
 pub(super) const MOST_RUNS: usize = 10_000;
 
-/// Exit code when no script can be made.
-const CONFIGURATION: u8 = 5;
-
 /// The runs of a sweep, before there is anything of them on disk.
 pub struct Plan {
     /// Name of the sweep.
@@ -174,7 +171,7 @@ impl Plan {
                 words.join(", ")
             );
             let hint = "give the preset a knob for it, or put `overrides` into its template";
-            return Err(Failure::new(CONFIGURATION, what).hint(hint));
+            return Err(Failure::configuration(what).hint(hint));
         }
         Ok(scripts)
     }
@@ -199,7 +196,7 @@ impl Plan {
             let folder = SweepRecord::folder(project, &self.name)?.join(format!("array-{number}"));
             let folder = folder.display().to_string();
             let script = dispatcher(&self.name, &directives(&entry.text), &folder, &entry.name);
-            let script = script.map_err(|what| Failure::new(CONFIGURATION, what))?;
+            let script = script.map_err(|what| Failure::configuration(what))?;
             let last = array.len().saturating_sub(1);
             text.push_str(&format!(
                 "#### array {number}, tasks 0-{last} (submitted)\n{script}\n"
@@ -218,7 +215,7 @@ impl Plan {
         let mut supervisor = runs::supervisor(&self.backend, project);
         if sweeps::is_taken(project, &self.name) {
             let what = format!("a sweep or run `{}` exists already", self.name);
-            return Err(Failure::new(2, what).hint("name another one with --run"));
+            return Err(Failure::usage(what).hint("name another one with --run"));
         }
         let names = self.names();
         let mut records = Vec::new();
@@ -264,7 +261,7 @@ fn check_count(cells: usize) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!("{cells} cells would run; the limit is {most}{why}");
-    Err(Failure::new(2, what).hint("--limit, --cell or --count choose some of them"))
+    Err(Failure::usage(what).hint("--limit, --cell or --count choose some of them"))
 }
 
 /// A name for a new sweep: that of its file, or `sweep`, with the first number that is free.

@@ -1,7 +1,6 @@
 //! `oomctl sweep submit`: every cell that can fit, each as a run of its own.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use super::super::pipeline::{Flags, Pipeline};
 use super::super::print::story::Story;
@@ -11,13 +10,9 @@ use super::super::showing::Showing;
 use super::super::sweep_source::{Loaded, Source, load};
 use super::super::{ended, interrupt, learned, load as loading, sweeps};
 use super::cells::{self, MOST_RUNS, Plan, Wish};
+use crate::core::exit::Exit;
 use crate::core::sweep::{Choice, Draw, Judge, Method, Order, Selector, Sweep, select};
 use crate::drive::{End, Supervisor, SweepRecord, Until, drive};
-
-/// Exit code when every cell is refused, and one of them for its memory.
-const STILL_OUT_OF_MEMORY: u8 = 3;
-/// Exit code when the sweep cannot be run, or every cell breaks a rule.
-const CONFIGURATION: u8 = 5;
 
 /// Arguments of `sweep submit`.
 #[derive(Debug, clap::Args)]
@@ -76,7 +71,7 @@ enum OrderName {
 }
 
 /// Runs `oomctl sweep submit`.
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<Exit, Failure> {
     if !args.watch {
         args.pipeline.without_watch()?;
     }
@@ -96,7 +91,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     )?;
     let choice = choice(args, &loaded.sweep)?;
     let selection = select(&loaded.sweep, &mut judge, &choice)
-        .map_err(|what| Failure::new(CONFIGURATION, format!("{}: {what}", loaded.path)))?;
+        .map_err(|what| Failure::configuration(format!("{}: {what}", loaded.path)))?;
     let name = match &args.run {
         Some(name) => name.clone(),
         None => cells::new_name(&project.folder, &loaded)?,
@@ -122,21 +117,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     if args.dry_run {
         match args.source.json {
-            true => print::json(&view.document(0, &[]))?,
+            true => print::json(&view.document(Exit::Success, &[]))?,
             false => {
                 let scripts = plan.scripts(&project.folder)?;
                 print::data(&format!("{}\n{scripts}", view.text()))?;
             }
         }
         print::talk("dry run: nothing was submitted");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Success);
     }
     print::talk(view.text().trim_end());
     submit(plan, &project.folder, &view, args)
 }
 
 /// Makes the runs, submits what can be submitted now, and goes or stays.
-fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<ExitCode, Failure> {
+fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<Exit, Failure> {
     let (mut supervisor, record) = plan.create(project)?;
     let pipeline = Pipeline {
         flags: &args.pipeline,
@@ -161,11 +156,11 @@ fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<ExitCo
 }
 
 /// Every cell is refused.
-fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<ExitCode, Failure> {
+fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<Exit, Failure> {
     let code = if view.too_large() {
-        STILL_OUT_OF_MEMORY
+        Exit::StillOutOfMemory
     } else {
-        CONFIGURATION
+        Exit::Configuration
     };
     if json {
         print::json(&view.document(code, &[]))?;
@@ -182,7 +177,7 @@ fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<ExitCode, Failu
 fn choice(args: &Args, sweep: &Sweep) -> Result<Choice, Failure> {
     let selector = |text: &String| {
         let (name, values) = text.split_once('=').ok_or_else(|| {
-            Failure::new(2, format!("--cell {text}: expected NAME=VALUE"))
+            Failure::usage(format!("--cell {text}: expected NAME=VALUE"))
                 .hint("--cell graph_d=250,500")
         })?;
         Ok(Selector {
@@ -194,7 +189,7 @@ fn choice(args: &Args, sweep: &Sweep) -> Result<Choice, Failure> {
     let drawn = cap.filter(|_| sweep.method == Method::Random);
     if let Some(cap) = drawn.filter(|cap| args.count.is_none() && *cap > MOST_RUNS) {
         let what = format!("run_cap is {cap}, and at most {MOST_RUNS} cells are drawn");
-        return Err(Failure::new(5, what).hint("--count N draws fewer"));
+        return Err(Failure::configuration(what).hint("--count N draws fewer"));
     }
     let draw = args.count.or(drawn).map(|count| Draw {
         count,

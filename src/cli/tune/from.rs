@@ -4,7 +4,7 @@ use super::super::args::Configuration;
 use super::super::print::Failure;
 use super::super::print::tune_view::From;
 use super::super::{learned, load, runs};
-use super::DOES_NOT_FIT;
+use crate::core::exit::Exit;
 use crate::core::learn::Memory;
 use crate::core::measure::Measured;
 use crate::core::supervise::{Basis, Ground, Outcome, Request};
@@ -67,7 +67,7 @@ fn of_run(
             "{run} is a short job that tried a configuration of {}",
             probe.of
         );
-        return Err(Failure::new(2, what).hint(format!("`oomctl tune {}`", probe.of)));
+        return Err(Failure::usage(what).hint(format!("`oomctl tune {}`", probe.of)));
     }
     let fitted = |number| {
         let known = memory.entries().iter();
@@ -81,7 +81,7 @@ fn of_run(
     let Some(attempt) = last else {
         let what = format!("the last attempt of {run} is not known to fit");
         let hint = "a run that succeeded, or trained for a while, is what tuning starts from";
-        return Err(Failure::new(DOES_NOT_FIT, what).hint(hint));
+        return Err(Failure::new(Exit::StillOutOfMemory, what).hint(hint));
     };
     let basis = Basis {
         rungs: history.rungs(),

@@ -1,7 +1,6 @@
 //! `oomctl tune --probe-steps`: short jobs that find the fastest configuration that fits.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use super::super::print::probe_view::{Asked, View};
 use super::super::print::story::Story;
@@ -9,6 +8,7 @@ use super::super::print::{self, Failure};
 use super::super::{interrupt, load, new_run, render, runs};
 use super::write;
 use crate::core::config::from_flags;
+use crate::core::exit::Exit;
 use crate::core::ladder::Candidate;
 use crate::core::ladder::probe::{Bounds, Next, Stop, next};
 use crate::core::recipe::{Layer, LayerKind};
@@ -54,7 +54,7 @@ pub struct Tuning<'a> {
 
 impl Tuning<'_> {
     /// Probes until nothing more is worth it, then shows the fastest.
-    pub fn run(&self, mut basis: Basis, steps: u32) -> Result<ExitCode, Failure> {
+    pub fn run(&self, mut basis: Basis, steps: u32) -> Result<Exit, Failure> {
         let set = self.set()?;
         let command: Vec<String> = std::env::args().collect();
         let short = Short {
@@ -75,7 +75,7 @@ impl Tuning<'_> {
                     print::talk(&format!(
                         "probe {run} is not over, and what comes next depends on it"
                     ));
-                    return Ok(ExitCode::SUCCESS);
+                    return Ok(Exit::Success);
                 }
                 let trial = self.finish(&basis.trials[open].run)?;
                 basis.trials[open] = match trial {
@@ -149,7 +149,7 @@ impl Tuning<'_> {
     }
 
     /// Drives a probe to its end. The exit code where a signal came first.
-    fn finish(&self, name: &str) -> Result<Result<Trial, ExitCode>, Failure> {
+    fn finish(&self, name: &str) -> Result<Result<Trial, Exit>, Failure> {
         let folder = &self.project.folder;
         let stored = runs::open(folder, name)?;
         let request = runs::request(&stored.folder)?;
@@ -176,7 +176,7 @@ impl Tuning<'_> {
             print::talk(&format!(
                 "detached; {left}. The same command takes up again, `oomctl cancel {name}` ends it"
             ));
-            return Ok(Err(ExitCode::from(128 + u8::try_from(signal).unwrap_or(2))));
+            return Ok(Err(Exit::Signal(signal)));
         }
         drop(supervisor);
         trial(folder, name).map(Ok)
@@ -188,7 +188,7 @@ impl Tuning<'_> {
         basis: &Basis,
         candidate: &Candidate,
         short: &Short<'_>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<Exit, Failure> {
         let folder = &self.project.folder;
         let name = runs::new_name(folder, &stem(self.of))?;
         let request = self.request.probe(basis, candidate, short, &name)?;
@@ -201,10 +201,10 @@ impl Tuning<'_> {
             print::data(&format!("{}{}", next.text(), render::text(&files)))?;
         }
         print::talk("dry run: nothing was submitted");
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Success)
     }
 
-    fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<ExitCode, Failure> {
+    fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<Exit, Failure> {
         let view = View::new(self.request, &Asked::new(basis, short), stop)?;
         if self.json {
             print::json(&view)?;
@@ -218,7 +218,7 @@ impl Tuning<'_> {
             );
             write::write(&file, self.request.preset(), view.values())?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Success)
     }
 }
 
@@ -227,7 +227,7 @@ fn trial(project: &Path, name: &str) -> Result<Trial, Failure> {
     let stored = runs::open(project, name)?;
     let request = runs::request(&stored.folder)?;
     Trial::of(request.inputs(), &stored.history)
-        .ok_or_else(|| Failure::new(7, format!("{name} is no probe")))
+        .ok_or_else(|| Failure::ledger(format!("{name} is no probe")))
 }
 
 /// What stops the search: a probe that failed for another reason than memory.
@@ -238,7 +238,7 @@ fn failed(trial: &Trial) -> Option<Failure> {
     let run = &trial.run;
     let what = format!("probe {run} says nothing of its configuration: {reason}");
     let hint = format!("`oomctl status {run}` shows more; the same command makes it again");
-    Some(Failure::new(1, what).hint(hint))
+    Some(Failure::failed(what).hint(hint))
 }
 
 /// What the names of the probes of something begin with.

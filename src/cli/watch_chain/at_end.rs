@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use super::super::print::Failure;
 use super::super::runs;
+use super::BREATH_S;
 use super::jobs::{aim, begun, dismiss, note, send, watch_job};
 use super::step::step;
-use super::{BREATH_S, CONFIGURATION};
 use crate::core::diagnose::{Class, Scanner, Tri};
+use crate::core::exit::Exit;
 use crate::core::job::JobId;
 use crate::core::supervise::{History, Intent, NextLook, Turn, next_look};
 use crate::drive::attempt_logs;
@@ -27,10 +28,10 @@ const BY_SIGNAL: i32 = 128;
 pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     let Some(job) = own_job(&|name| std::env::var(name).ok()) else {
         let what = "--ended is for the end of a job's script, and this is no job of Slurm's";
-        return Err(Failure::new(2, what).hint(format!("`oomctl watch {wanted}`")));
+        return Err(Failure::usage(what).hint(format!("`oomctl watch {wanted}`")));
     };
     let here = std::env::current_dir()
-        .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
+        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
     let stored = runs::find(&here, wanted)?;
     if next_look(&stored.history) == NextLook::Never {
         return Ok(());
@@ -54,7 +55,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
         after: Some(job.clone()),
         in_s: if unknown { 0 } else { BREATH_S },
     };
-    let refused = |why: String| Failure::new(4, why);
+    let refused = |why: String| Failure::refused(why);
     let sent = send(&next, &start);
     if unknown {
         return sent.map(drop).map_err(refused);
@@ -76,7 +77,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
         // The next job has somebody behind it from its first second on.
         (Ok(Some(history)), Ok(ready)) if is_seen_to(&history, &me.job) => aim(&ready, &history),
         (Ok(Some(history)), Err(_)) if is_seen_to(&history, &me.job) => {}
-        (Err(failure), Ok(ready)) if failure.code() == CONFIGURATION => {
+        (Err(failure), Ok(ready)) if failure.exit() == Exit::Configuration => {
             dismiss(&ready);
             return Err(failure);
         }

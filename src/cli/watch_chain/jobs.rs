@@ -82,7 +82,7 @@ pub fn begun(folder: &RunFolder) -> Option<Turn> {
 /// Notes that a turn has begun.
 pub fn note(folder: &RunFolder, turn: &Turn) -> Result<(), Failure> {
     let text = serde_json::to_string(turn)
-        .map_err(|e| Failure::new(7, format!("{}: {e}", folder.turn().display())))?;
+        .map_err(|e| Failure::ledger(format!("{}: {e}", folder.turn().display())))?;
     let written = write_atomic(&folder.turn(), text.as_bytes(), Access::Private);
     Ok(written.map_err(DriveError::from)?)
 }
@@ -117,7 +117,7 @@ pub fn watch_job(
 ) -> Result<WatchJob, Failure> {
     let inputs = request.inputs();
     let program = std::env::current_exe()
-        .map_err(|e| Failure::new(5, format!("cannot tell where oomctl itself is: {e}")))?;
+        .map_err(|e| Failure::configuration(format!("cannot tell where oomctl itself is: {e}")))?;
     let mut words = vec![
         program.display().to_string(),
         "watch".into(),
@@ -135,7 +135,7 @@ pub fn watch_job(
         _ => Vec::new(),
     };
     let words: Result<Vec<String>, _> = words.iter().map(|word| shell_word(word)).collect();
-    let words = words.map_err(|e| Failure::new(5, e.to_string()))?;
+    let words = words.map_err(|e| Failure::configuration(e.to_string()))?;
     Ok(WatchJob {
         name: format!("oomctl-watch-{}", inputs.run),
         command: format!("exec {}", words.join(" ")),

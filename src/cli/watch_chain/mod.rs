@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::print::{self, Failure};
 use super::{load, runs};
+use crate::core::exit::Exit;
 use crate::core::job::JobId;
 use crate::core::supervise::{NextLook, Request, Turn, after_nothing, next_look};
 use crate::drive::RunFolder;
@@ -23,8 +24,6 @@ use step::step;
 
 /// Seconds for one turn of a watch job; less than it may run.
 pub const PATIENCE_S: u64 = 1_200;
-/// Exit code of what only a person can mend.
-const CONFIGURATION: u8 = 5;
 /// Seconds that a submission may take before the first watch job looks for itself.
 const FIRST_S: u32 = 900;
 /// Seconds between a turn that did not come to its end and the next.
@@ -38,7 +37,7 @@ pub fn begin(
     config: Option<&Path>,
 ) -> Result<Option<JobId>, Failure> {
     let config = config.map(std::path::absolute).transpose();
-    let config = config.map_err(|e| Failure::new(5, format!("--config: {e}")))?;
+    let config = config.map_err(|e| Failure::configuration(format!("--config: {e}")))?;
     let first = watch_job(request, folder, 1, 0, config.as_deref())?;
     let start = Start {
         after: None,
@@ -61,7 +60,7 @@ pub fn begin(
         }
         SubmitAnswer::Refused { reason, .. } => {
             let what = format!("the watch job of {run} was not accepted: {reason}");
-            Err(Failure::new(4, what).hint(format!(
+            Err(Failure::refused(what).hint(format!(
                 "nothing was submitted. sbatch options for watch jobs are the knob watch_options; `oomctl watch {run}` \
                  submits the run and stays"
             )))
@@ -80,12 +79,12 @@ fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Resul
     let Err(failure) = take(wanted, config, &me, in_vain) else {
         return Ok(());
     };
-    if failure.code() != CONFIGURATION && come_again(&me.job) {
+    if failure.exit() != Exit::Configuration && come_again(&me.job) {
         failure.report();
         return Ok(());
     }
     let last = format!("no further watch job for {wanted}: nobody looks after it now");
-    let last = Failure::new(failure.code(), last);
+    let last = Failure::new(failure.exit(), last);
     Err(failure.and(last.hint(format!("`oomctl watch {wanted}` does"))))
 }
 
@@ -128,9 +127,9 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
         // Somebody ended this job. The next turn waits for its end, as it was told to at first.
         (Ok(None), Ok(_)) => {}
         (Ok(Some(history)), Err(_)) if next_look(&history) == NextLook::Never => {}
-        (Ok(_), Err(why)) => return Err(Failure::new(4, why)),
+        (Ok(_), Err(why)) => return Err(Failure::refused(why)),
         // What waiting cannot cure is not waited for.
-        (Err(failure), Ok(job)) if failure.code() == CONFIGURATION => {
+        (Err(failure), Ok(job)) if failure.exit() == Exit::Configuration => {
             dismiss(&job);
             return Err(failure);
         }
@@ -141,7 +140,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
                 Ok(in_s) => put_off(&job, in_s),
                 Err(why) => {
                     dismiss(&job);
-                    return Err(Failure::new(CONFIGURATION, why.to_string()));
+                    return Err(Failure::configuration(why.to_string()));
                 }
             }
         }

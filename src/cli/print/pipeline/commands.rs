@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::Told;
+use crate::core::exit::Exit;
 
 /// Annotations of one level that a step may make.
 ///
@@ -51,7 +52,7 @@ pub fn annotations(runs: &[Told]) -> Vec<String> {
 /// Why a run failed.
 fn end(told: &Told) -> Option<String> {
     let view = &told.view;
-    view.exit_code.filter(|code| *code != 0)?;
+    view.exit_code.filter(|exit| *exit != Exit::Success)?;
     let title = format!("{} {}", view.run, view.state);
     let lines = [view.reason.as_deref(), view.hint.as_deref()];
     let lines: Vec<&str> = lines.into_iter().flatten().collect();

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::{Finding, Told, is_failure};
 use crate::cli::print::run_view::{AttemptView, RunView};
+use crate::core::exit::Exit;
 
 /// What has come of a case.
 enum Came {
@@ -153,7 +154,7 @@ fn case(attempt: &AttemptView, finding: Option<&Finding<'_>>) -> Case {
 
 fn of_run(view: &RunView) -> Case {
     let came = match view.exit_code {
-        Some(0) => Came::Passed,
+        Some(Exit::Success) => Came::Passed,
         None => Came::Skipped {
             message: format!("not over: {}", view.state),
             text: String::new(),

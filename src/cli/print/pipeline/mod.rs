@@ -10,6 +10,7 @@ pub mod variables;
 
 use super::run_view::{AttemptView, RunView};
 use crate::core::diagnose::{Evidence, sanitize};
+use crate::core::exit::Exit;
 
 /// Lines of evidence that are shown of an attempt.
 const EVIDENCE_MAX: usize = 8;
@@ -37,7 +38,7 @@ pub struct Finding<'a> {
 impl Told {
     /// The attempts that failed, in order.
     pub fn findings(&self) -> impl Iterator<Item = Finding<'_>> {
-        let healed = self.view.exit_code.is_none_or(|code| code == 0);
+        let healed = self.view.exit_code.is_none_or(|exit| exit == Exit::Success);
         let attempts = self.view.attempts.iter().zip(&self.logs);
         let failed = attempts.filter(|(a, _)| is_failure(a));
         failed.map(move |(attempt, log)| Finding {

@@ -8,6 +8,7 @@ use super::summary::within;
 use super::variables::Variables;
 use super::*;
 use crate::core::diagnose::Incident;
+use crate::core::exit::Exit;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -52,7 +53,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
 }
 
 /// A run whose attempts failed with these incidents and that ended with this code; no code where it is not over.
-fn told(exit_code: Option<u8>, incidents: Vec<Option<Incident>>) -> Told {
+fn told(exit_code: Option<Exit>, incidents: Vec<Option<Incident>>) -> Told {
     let logs = incidents.iter().enumerate().map(|(i, incident)| {
         let evidence = incident.as_ref()?.evidence.first()?;
         let file = &evidence.file;
@@ -61,7 +62,7 @@ fn told(exit_code: Option<u8>, incidents: Vec<Option<Incident>>) -> Told {
     let logs = logs.collect();
     let attempts = (1..).zip(incidents).map(|(n, i)| attempt(n, i));
     let state = match exit_code {
-        Some(0) => "succeeded",
+        Some(Exit::Success) => "succeeded",
         Some(_) => "exhausted",
         None => "running",
     };
@@ -70,7 +71,7 @@ fn told(exit_code: Option<u8>, incidents: Vec<Option<Incident>>) -> Told {
         state: state.to_owned(),
         exit_code,
         reason: exit_code
-            .filter(|code| *code != 0)
+            .filter(|exit| *exit != Exit::Success)
             .map(|_| "no rung of the ladder is left".to_owned()),
         hint: None,
         created: Some(at(0)),
@@ -89,7 +90,7 @@ const HOSTILE: &str = "out of memory]]> <&\"'\u{1}\u{fffe} 100%, a:b\n::error::f
 #[test]
 fn annotations_stand_at_the_evidence_and_are_warnings_where_the_run_went_on() {
     let failed = told(
-        Some(3),
+        Some(Exit::StillOutOfMemory),
         vec![Some(incident("slurm.err", "CUDA out of memory, 50%"))],
     );
     assert_eq!(
@@ -100,18 +101,27 @@ fn annotations_stand_at_the_evidence_and_are_warnings_where_the_run_went_on() {
              memory%0Aslurm.err:33: CUDA out of memory, 50%25",
         ]
     );
-    let healed = told(Some(0), vec![Some(incident("slurm.err", "x")), None]);
+    let healed = told(
+        Some(Exit::Success),
+        vec![Some(incident("slurm.err", "x")), None],
+    );
     let lines = annotations(&[healed]);
     assert_eq!(lines.len(), 1);
     assert!(lines[0].starts_with("::warning file="), "{lines:?}");
     // The scheduler's word has no line.
-    let host = told(Some(1), vec![Some(incident("", "job 1: OUT_OF_MEMORY"))]);
+    let host = told(
+        Some(Exit::Failed),
+        vec![Some(incident("", "job 1: OUT_OF_MEMORY"))],
+    );
     assert!(annotations(&[host])[1].starts_with("::error title=r-1 attempt 1::"));
 }
 
 #[test]
 fn what_a_log_says_ends_no_property_and_starts_no_command() {
-    let mut run = told(Some(1), vec![Some(incident("a,b:c%.err", HOSTILE))]);
+    let mut run = told(
+        Some(Exit::Failed),
+        vec![Some(incident("a,b:c%.err", HOSTILE))],
+    );
     run.view.reason = Some("reason\n::error::forged\r\n::add-mask::a".to_owned());
     for line in annotations(&[run]) {
         assert!(!line.contains(['\n', '\r']), "{line}");
@@ -128,7 +138,7 @@ fn what_a_log_says_ends_no_property_and_starts_no_command() {
 #[test]
 fn a_level_has_ten_annotations_and_they_are_of_the_last_attempts() {
     let incidents = (0..30).map(|_| Some(incident("slurm.err", "x"))).collect();
-    let lines = annotations(&[told(Some(3), incidents)]);
+    let lines = annotations(&[told(Some(Exit::StillOutOfMemory), incidents)]);
     assert_eq!(lines.len(), 10);
     assert!(lines[1].contains("title=r-1 attempt 30::"), "{lines:?}");
 }
@@ -157,7 +167,11 @@ fn no_line_of_ours_is_a_command() {
 
 #[test]
 fn a_junit_report_agrees_with_the_exit_code_and_is_read_back_as_it_was_meant() {
-    for (exit_code, failures, skipped) in [(Some(3), 3, 0), (Some(0), 0, 2), (None, 0, 3)] {
+    for (exit_code, failures, skipped) in [
+        (Some(Exit::StillOutOfMemory), 3, 0),
+        (Some(Exit::Success), 0, 2),
+        (None, 0, 3),
+    ] {
         let incident = || Some(incident("slurm.err", HOSTILE));
         let text = junit(&[told(exit_code, vec![incident(), incident(), None])]);
         let document = roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -186,7 +200,7 @@ fn a_junit_report_agrees_with_the_exit_code_and_is_read_back_as_it_was_meant() {
         }
     }
     insta::assert_snapshot!(junit(&[told(
-        Some(3),
+        Some(Exit::StillOutOfMemory),
         vec![Some(incident("slurm.err", "CUDA out of memory"))]
     )]));
 }
@@ -198,7 +212,7 @@ fn a_code_quality_report_has_an_issue_for_each_failure_each_known_by_a_fingerpri
         Some(incident("", "job 2: OUT_OF_MEMORY")),
         None,
     ];
-    let text = quality(&[told(Some(0), incidents)]);
+    let text = quality(&[told(Some(Exit::Success), incidents)]);
     let issues: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(issues.as_array().unwrap().len(), 2);
     assert_ne!(issues[0]["fingerprint"], issues[1]["fingerprint"]);
@@ -229,8 +243,8 @@ fn a_summary_keeps_to_its_size_and_closes_what_it_opened() {
 
 #[test]
 fn variables_are_one_line_each_and_empty_of_what_could_make_another() {
-    let one = [told(Some(0), vec![None]).view];
-    let variables = Variables::new("r-1", &one, Some(0));
+    let one = [told(Some(Exit::Success), vec![None]).view];
+    let variables = Variables::new("r-1", &one, Some(Exit::Success));
     assert_eq!(
         variables.dotenv(),
         "OOMCTL_RUN=r-1\nOOMCTL_JOB=411\nOOMCTL_STATE=succeeded\nOOMCTL_ATTEMPTS=1\nOOMCTL_EXIT_CODE=0\n"

@@ -1,13 +1,14 @@
 //! What the next job of a pipeline needs to know of runs, as variables.
 
 use crate::cli::print::run_view::RunView;
+use crate::core::exit::Exit;
 
 /// Variables by name, in upper case as GitLab has them.
 pub struct Variables(Vec<(&'static str, String)>);
 
 impl Variables {
     /// Of what was asked for by `asked` names: of several runs there is no one job and no one state.
-    pub fn new(asked: &str, runs: &[RunView], exit_code: Option<u8>) -> Self {
+    pub fn new(asked: &str, runs: &[RunView], exit_code: Option<Exit>) -> Self {
         let mut all = vec![("RUN", asked.to_owned())];
         if let [run] = runs {
             let job = run.attempts.iter().rev().find_map(|a| a.job.clone());

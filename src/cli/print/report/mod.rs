@@ -16,6 +16,7 @@ use super::row::Row;
 use super::run_view::{RunView, run_view, summary};
 use super::snapshot_view;
 use crate::core::diagnose::{Evidence, Incident, sanitize};
+use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
 use crate::core::recipe::Layer;
@@ -159,7 +160,7 @@ pub fn report(title: &str, rows: &[Row], told: &[Told<'_>], now: Timestamp) -> R
 
 /// Which runs are told in full: all, or else first those in which something went wrong.
 pub fn in_full(rows: &[Row]) -> Vec<&Row> {
-    let dull = |row: &Row| row.attempts < 2 && matches!(row.exit_code, Some(0) | None);
+    let dull = |row: &Row| row.attempts < 2 && matches!(row.exit_code, Some(Exit::Success) | None);
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|i| dull(&rows[*i]));
     order.truncate(RUNS_MAX);
@@ -185,7 +186,7 @@ fn line(row: &Row, in_full: bool) -> Line {
 }
 
 fn good(view: &RunView) -> Option<bool> {
-    view.exit_code.map(|code| code == 0)
+    view.exit_code.map(|exit| exit == Exit::Success)
 }
 
 fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {

@@ -53,7 +53,7 @@ impl Format {
 pub fn render(report: &Report, format: Format) -> Result<String, Failure> {
     let text = environment()
         .and_then(|env| env.get_template(format.extension())?.render(Serde(report)))
-        .map_err(|e| Failure::new(1, format!("cannot render the report: {e}")))?;
+        .map_err(|e| Failure::failed(format!("cannot render the report: {e}")))?;
     Ok(text)
 }
 
