@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::super::interrupt;
-use super::super::print::{self, Failure};
-use super::signalled;
+use crate::cli::watch::interrupt;
 use crate::core::exit::Exit;
 use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, Patience, Waited, wait_for};
 use crate::io::claims::Claims;
 use crate::io::gpu::GpuError;
 use crate::io::gpu_pool::Cards;
+use crate::view::{Failure, print};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -73,7 +72,7 @@ pub fn wait(looks: &Looks, need: Bytes, timeout_s: u64, json: bool) -> Result<Ex
             Ok(Exit::Success)
         }
         Waited::Free(card) => print::data(&card.uuid).map(|()| Exit::Success),
-        Waited::Signal(signal) => Ok(signalled(signal)),
+        Waited::Signal(signal) => Ok(Exit::Signal(signal)),
         Waited::Never(None) => Err(Failure::new(Exit::NoGpu, "no GPU here may be used")
             .hint("CUDA_VISIBLE_DEVICES, and the device cgroup of a job, leave GPUs out")),
         Waited::Never(Some(largest)) => Err(Failure::new(

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::super::args::Configuration;
-use super::super::load::{self, PROJECT_FILE, Project};
-use super::super::print;
-use super::super::runs;
+use crate::cli::args::Configuration;
+use crate::cli::request::load::{self, PROJECT_FILE, Project};
+use crate::cli::runs;
 use crate::core::device::{Advice, Machine, fragmented, too_small};
 use crate::core::units::{Bytes, GIB};
+use crate::view::print;
 
 /// Advice for who stands in a project. A project that cannot be read, or whose memory is not known, has none: the
 /// GPUs are shown all the same.

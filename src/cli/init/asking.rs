@@ -3,9 +3,8 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use super::super::load;
-use super::super::print::{self, Failure};
-use super::draft::Draft;
+use crate::cli::init::draft::Draft;
+use crate::cli::request::load;
 use crate::core::config::parse_preset;
 use crate::core::memory::GPU_MEMORY;
 use crate::core::memory::Unknown;
@@ -13,6 +12,7 @@ use crate::core::recipe::{Knob, PresetFile, Role, Scalar, Value};
 use crate::core::supervise::Request;
 use crate::io::gpu::Driver;
 use crate::io::library::{Library, Shelf};
+use crate::view::{Failure, print};
 
 /// Batches below the computed one that are tried for a legal one.
 const MOST_TRIED: i64 = 4_096;

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::args::Configuration;
-use super::super::load::{self, Project};
-use super::super::print::Failure;
+use crate::cli::args::Configuration;
+use crate::cli::request::load::{self, Project};
 use crate::core::config::parse_preset;
 use crate::core::patch::yaml::written;
 use crate::core::recipe::{PresetFile, Value};
 use crate::core::supervise::Request;
 use crate::io::library::Shelf;
+use crate::view::Failure;
 
 /// Name of the run of a request that is never submitted.
 const RUN: &str = "init";

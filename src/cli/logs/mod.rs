@@ -1,18 +1,20 @@
 //! Logs that are judged together, and which are meant by an argument.
 
 mod around;
+pub mod died;
+pub mod plan_after;
 mod targets;
 mod why;
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::print::Failure;
 use crate::core::diagnose::{Incident, OwnFailures, ProgressPattern, Scanner, Versions};
 use crate::core::job::JobStatus;
 use crate::core::supervise::LogEnd;
 use crate::io::library::bugs;
 use crate::io::snapshots;
+use crate::view::Failure;
 
 pub use around::around;
 pub use targets::{meant, paired};

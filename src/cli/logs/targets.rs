@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::{Group, STDIN, Unread, cannot};
-use crate::cli::print::Failure;
 use crate::cli::runs;
 use crate::core::job::{JobId, JobRef};
 use crate::core::supervise::{Attempt, Intent};
 use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here};
+use crate::view::Failure;
 
 /// What an argument means. Files go before runs and jobs of the same name.
 pub fn meant(project: &Path, argument: &str) -> Result<Vec<Group>, Failure> {

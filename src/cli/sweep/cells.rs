@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
-use super::super::print::Failure;
-use super::super::print::sweep_submit_view::Planned;
-use super::super::sweep_source::Loaded;
-use super::super::{new_run, render, runs, sweeps};
+use crate::cli::commands::render;
+use crate::cli::runs::{self, new_run, sweeps};
+use crate::cli::sweep::sweep_source::Loaded;
 use crate::core::learn::Memory;
 use crate::core::render::{RenderedFile, directives, dispatcher};
 use crate::core::supervise::{Limits, Request, SweepGroup};
 use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
 use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 use crate::io::files::{allow_open, runs_open};
+use crate::view::Failure;
+use crate::view::sweep_submit_view::Planned;
 
 /// Runs that one sweep may have: each is a folder, and an open file and some memory while it is watched.
-pub(super) const MOST_RUNS: usize = 10_000;
+pub const MOST_RUNS: usize = 10_000;
 
 /// The runs of a sweep, before there is anything of them on disk.
 pub struct Plan {

@@ -1,14 +1,15 @@
 //! Where tuning starts: a run that fits, or what would be submitted.
 
-use super::super::args::Configuration;
-use super::super::print::Failure;
-use super::super::print::tune_view::From;
-use super::super::{learned, load, runs};
+use crate::cli::args::Configuration;
+use crate::cli::request::{learned, load};
+use crate::cli::runs;
 use crate::core::exit::Exit;
 use crate::core::learn::Memory;
 use crate::core::measure::Measured;
 use crate::core::supervise::{Basis, Ground, Outcome, Request};
 use crate::io::fits;
+use crate::view::Failure;
+use crate::view::tune_view::From;
 
 /// Where to start: the run that is named, or what would be submitted.
 pub fn basis(

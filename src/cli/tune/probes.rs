@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::super::print::probe_view::{Asked, View};
-use super::super::print::story::Story;
-use super::super::print::{self, Failure};
-use super::super::{interrupt, load, new_run, render, runs};
 use super::write;
+use crate::cli::commands::render;
+use crate::cli::request::load;
+use crate::cli::runs::{self, new_run};
+use crate::cli::watch::interrupt;
 use crate::core::config::from_flags;
 use crate::core::exit::Exit;
 use crate::core::ladder::Candidate;
@@ -15,6 +15,9 @@ use crate::core::recipe::{Layer, LayerKind};
 use crate::core::supervise::{Basis, Request, Short, Trial, TrialEnd};
 use crate::drive::{End, Handle, Until, drive};
 use crate::io::ledger::Takeover;
+use crate::view::probe_view::{Asked, View};
+use crate::view::story::Story;
+use crate::view::{Failure, print};
 
 /// Characters of the name of what is tuned in the names of its probes.
 const STEM_MAX: usize = 40;

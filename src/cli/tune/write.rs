@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::super::print::{self, Failure};
 use crate::core::config::set_knobs;
 use crate::core::recipe::{Preset, Value};
 use crate::io::files::{Access, read_text, write_to};
+use crate::view::{Failure, print};
 
 /// Largest project file that is edited, in bytes.
 const FILE_MAX: u64 = 1 << 20;

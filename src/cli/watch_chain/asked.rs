@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::super::print::Failure;
 use super::{turn, turn_at_end};
 use crate::core::supervise::Request;
+use crate::view::Failure;
 
 /// Who looks after a run once it is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::super::print::Failure;
-use super::super::runs;
 use super::BREATH_S;
-use super::jobs::{aim, begun, dismiss, note, send, watch_job};
-use super::step::step;
+use crate::cli::runs;
+use crate::cli::watch_chain::jobs::{aim, begun, dismiss, note, send, watch_job};
+use crate::cli::watch_chain::step::step;
 use crate::core::diagnose::{Class, Scanner, Tri};
 use crate::core::exit::Exit;
 use crate::core::job::JobId;
@@ -15,6 +14,7 @@ use crate::drive::attempt_logs;
 use crate::io::files::read_end;
 use crate::io::scheduler::ending::Ending;
 use crate::io::scheduler::slurm::{Slurm, Start};
+use crate::view::Failure;
 
 /// Seconds for such a turn: its job still holds its GPUs.
 const PATIENCE_S: u64 = 30;

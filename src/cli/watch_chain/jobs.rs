@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::print::{self, Failure};
 use crate::core::job::{JobId, JobRef};
 use crate::core::recipe::Value;
 use crate::core::render::shell_word;
@@ -12,6 +11,7 @@ use crate::drive::{DriveError, RunFolder};
 use crate::io::files::{Access, read_text, write_atomic};
 use crate::io::scheduler::slurm::{Slurm, Start, WatchJob};
 use crate::io::scheduler::{Scheduler, SubmitAnswer};
+use crate::view::{Failure, print};
 
 /// Seconds after which a run is looked at again that waits for no job of its own.
 const LATER_S: u32 = 300;

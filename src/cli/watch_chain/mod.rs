@@ -8,14 +8,15 @@ mod step;
 
 use std::path::Path;
 
-use super::print::{self, Failure};
-use super::{load, runs};
+use crate::cli::request::load;
+use crate::cli::runs;
 use crate::core::exit::Exit;
 use crate::core::job::JobId;
 use crate::core::supervise::{NextLook, Request, Turn, after_nothing, next_look};
 use crate::drive::RunFolder;
 use crate::io::scheduler::SubmitAnswer;
 use crate::io::scheduler::slurm::{Slurm, Start};
+use crate::view::{Failure, print};
 pub use asked::{Supervise, Turns};
 use at_end::turn_at_end;
 pub use jobs::aim;

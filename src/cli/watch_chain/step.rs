@@ -1,12 +1,12 @@
 //! What one turn does for a run.
 
-use super::super::interrupt;
-use super::super::print::story::Story;
-use super::super::print::{self, Failure};
+use crate::cli::watch::interrupt;
 use crate::core::supervise::{History, NextLook, Request, next_look};
 use crate::drive::{DriveError, End, Handle, RunFolder, Supervisor, Until, drive, monotonic_clock};
 use crate::io::ledger::{LedgerError, Takeover};
 use crate::io::scheduler::Scheduler;
+use crate::view::story::Story;
+use crate::view::{Failure, print};
 
 /// Does what is due for a run, unless somebody else is at it. `None` where a signal came in between.
 pub fn step(

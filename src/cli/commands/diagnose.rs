@@ -1,0 +1,128 @@
+//! `oomctl diagnose`: what killed this job, with the line that proves it.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::cli::logs::{self, Group};
+use crate::cli::request::load;
+use crate::core::diagnose::{Class, Incident, OwnFailures, Tri};
+use crate::core::exit::Exit;
+use crate::view::{Failure, IncidentView, print};
+
+/// Arguments of `diagnose`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Log files, - for standard input, a run of this project, or the id of a job
+    #[arg(required = true, value_name = "LOG|JOBID|RUN")]
+    logs: Vec<String>,
+    /// Judge all files as the logs of one job (X.out and X.err always are)
+    #[arg(long)]
+    together: bool,
+    /// A snapshot of PyTorch's allocator, taken when memory ran out; by default one that the log names
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<std::path::PathBuf>,
+    /// Exit with 0 for no failure, 10 for GPU OOM, 11 for host OOM, 12 for another failure
+    #[arg(long)]
+    exit_code: bool,
+    /// Project file, for its signatures and runs; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    files: Vec<IncidentView>,
+}
+
+/// Runs `oomctl diagnose`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let project = load::project(args.config.as_deref())?;
+    let own = project.own_failures()?;
+    let mut groups: Vec<Group> = Vec::new();
+    for argument in &args.logs {
+        groups.extend(logs::meant(&project.folder, argument)?);
+    }
+    let mut groups = if args.together {
+        vec![Group::of_files(
+            groups.into_iter().flat_map(|g| g.files).collect(),
+        )]
+    } else {
+        logs::paired(groups)
+    };
+    if let Some(given) = &args.snapshot {
+        let [group] = groups.as_mut_slice() else {
+            return Err(
+                Failure::usage("--snapshot is of one job, and several are named")
+                    .hint("name the logs of one job, with --together where they are several"),
+            );
+        };
+        group.snapshot = Some(given.clone());
+    }
+    let mut answers = Vec::new();
+    for group in &groups {
+        answers.push(answer(&project.folder, group, &own)?);
+    }
+    let code = answers
+        .iter()
+        .map(|(i, _)| code(i))
+        .max_by_key(|exit| exit.code());
+    if args.json {
+        print::json(&View {
+            schema_version: 1,
+            files: answers.into_iter().map(|(_, view)| view).collect(),
+        })?;
+    } else {
+        for (incident, view) in &answers {
+            print::data(&view.text(incident, print::unicode()))?;
+        }
+    }
+    Ok(match args.exit_code {
+        true => code.unwrap_or(Exit::Success),
+        false => Exit::Success,
+    })
+}
+
+/// What is said about one group.
+fn answer(
+    project: &Path,
+    group: &Group,
+    own: &OwnFailures,
+) -> Result<(Incident, IncidentView), Failure> {
+    let mut incident = group.diagnose(own)?;
+    let explanation = logs::why(project, group, &mut incident);
+    let mut view = view(group, &incident);
+    view.explanation = explanation;
+    Ok((incident, view))
+}
+
+/// What is said of a group that is diagnosed.
+pub fn view(group: &Group, incident: &Incident) -> IncidentView {
+    let files = group.files.iter().map(|f| f.display().to_string());
+    let mut view = IncidentView::new(group.name(), files.collect(), incident);
+    view.job.clone_from(&group.status);
+    if let Some((run, number)) = &group.attempt {
+        view.run = Some(run.clone());
+        view.attempt = Some(*number);
+    }
+    if let Some(root) = incident.evidence.first() {
+        view.context = logs::around(root);
+    }
+    view
+}
+
+/// The exit code of an incident, for `--exit-code`.
+pub fn code(incident: &Incident) -> Exit {
+    match incident.class {
+        Class::GpuOom | Class::EngineMemory if incident.fatal => Exit::GpuOutOfMemory,
+        Class::HostOom if incident.is_host_oom == Tri::True && incident.fatal => {
+            Exit::HostOutOfMemory
+        }
+        _ if incident.kind == "no_failure" || !incident.fatal => Exit::Success,
+        _ => Exit::OtherFailure,
+    }
+}

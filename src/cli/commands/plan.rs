@@ -1,0 +1,55 @@
+//! `oomctl plan`: the ladder from here, rung by rung, with what each would change.
+
+use crate::cli::args::Configuration;
+use crate::cli::logs::plan_after;
+use crate::cli::request::{learned, load, yaml_lint};
+use crate::cli::script;
+use crate::core::exit::Exit;
+use crate::view::{Failure, columns, plan_view, print};
+
+/// Arguments of `plan`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Show the decision after this failure instead: a log file, the id of a job, or a run
+    #[arg(long, value_name = "LOG|JOBID|RUN")]
+    after: Option<String>,
+    /// Also show the memory of every phase, a column each (by itself where the terminal is wide enough)
+    #[arg(long, conflicts_with = "after")]
+    phases: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// A job script of your own, and what stands behind it, or a run of one: each rung as a diff of it
+    #[arg(value_name = "SCRIPT|RUN", trailing_var_arg = true)]
+    script: Vec<String>,
+}
+
+/// Runs `oomctl plan`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(failure) = &args.after {
+        return plan_after::run(&args.configuration, &args.script, failure, args.json);
+    }
+    if !args.script.is_empty() {
+        let project = load::project(args.configuration.config.as_deref())?;
+        script::plan(
+            &script::planned(&project, &args.configuration, &args.script)?,
+            args.json,
+        )?;
+        return Ok(Exit::Success);
+    }
+    let (request, start) = learned::request(&args.configuration, "plan")?;
+    yaml_lint::tell(&request);
+    let view = plan_view::view(&request, start)?;
+    if args.json {
+        print::json(&view)?;
+    } else {
+        let columns = match args.phases {
+            true => usize::MAX,
+            false => columns().unwrap_or(0),
+        };
+        print::data(&view.text(columns))?;
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,90 @@
+//! `oomctl tune`: from a configuration that fits, the fastest that still does.
+
+use crate::cli::tune::{from, probes};
+
+use crate::cli::args::Configuration;
+use crate::cli::request::{climbing, load};
+use crate::core::config::Document;
+use crate::core::exit::Exit;
+use crate::core::supervise::{Basis, Request};
+use crate::view::tune_view::View;
+use crate::view::{Failure, print};
+
+/// Arguments of `tune`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run (or the id of one of its jobs) that fits, or a dataset profile
+    #[arg(value_name = "DATASET|RUN")]
+    from: Option<String>,
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Also take steps that change training
+    #[arg(long)]
+    allow_training_changes: bool,
+    #[command(flatten)]
+    probes: probes::Probing,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `oomctl tune`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let flags = &args.configuration;
+    let project = load::project(flags.config.as_deref())?;
+    let (mut request, basis, from) = from::basis(&project, args.from.as_deref(), flags)?;
+    if flags.risk.is_some() {
+        // Also of a run that was submitted with another one.
+        let none = Document::parse(load::PROJECT_FILE, "")?;
+        request = request.with_risk(climbing::risk(flags, &none)?);
+    }
+    let preset = request.preset();
+    if preset.tune.is_empty() {
+        let what = format!("preset {} has no steps that make a job faster", preset.name);
+        let hint = "it names them under `tune:`; a run keeps the preset that it was submitted with";
+        return Err(Failure::configuration(what).hint(hint));
+    }
+    let before = request.judged(&basis)?;
+    if let Some(before) = before.as_ref().filter(|_| !basis.fits) {
+        must_fit(&request, &basis, before.fits_probability)?;
+    }
+    if let Some(steps) = args.probes.probe_steps {
+        let of = match (&from, &args.from) {
+            (Some(from), _) => from.run.clone(),
+            (None, Some(name)) => name.clone(),
+            (None, None) => load::stem(&project, flags)?,
+        };
+        let tuning = probes::Tuning {
+            args: &args.probes,
+            project: &project,
+            config: flags.config.as_deref(),
+            request: &request,
+            of: &of,
+            changes_training: args.allow_training_changes,
+            json: args.json,
+        };
+        return tuning.run(basis, steps);
+    }
+    let tuned = request.tune(&basis, args.allow_training_changes)?;
+    let view = View::new(&request, &basis, from, before, tuned)?;
+    if args.json {
+        print::json(&view)?;
+    } else {
+        print::data(&view.text())?;
+    }
+    Ok(Exit::Success)
+}
+
+/// What is tuned must be expected to fit.
+fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), Failure> {
+    if probability >= request.inputs().risk {
+        return Ok(());
+    }
+    let what = format!("what is asked for is not expected to fit (probability {probability:.2})");
+    let mut hint =
+        "`oomctl plan` shows what would; `oomctl tune RUN` starts from a run that fits".to_owned();
+    if let Some(elsewhere) = request.elsewhere(basis) {
+        hint = format!("{}; {hint}", elsewhere.describe());
+    }
+    Err(Failure::new(Exit::StillOutOfMemory, what).hint(hint))
+}

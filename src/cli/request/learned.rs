@@ -1,0 +1,54 @@
+//! Requests that start where earlier runs of the project say that they should.
+
+use crate::cli::args::Configuration;
+use crate::cli::request::load::{self, Project};
+use crate::core::learn::Memory;
+use crate::core::supervise::{Request, Start};
+use crate::io::fits;
+use crate::view::{Failure, print, start_view};
+
+/// The request for a run of this name, and where it starts.
+pub fn request(flags: &Configuration, run: &str) -> Result<(Request, Option<Start>), Failure> {
+    let project = load::project(flags.config.as_deref())?;
+    request_in(&project, flags, run, &[])
+}
+
+/// As `request`, in a project that is loaded already.
+pub fn request_in(
+    project: &Project,
+    flags: &Configuration,
+    run: &str,
+    sbatch: &[String],
+) -> Result<(Request, Option<Start>), Failure> {
+    let request = load::request_in(project, flags, run, sbatch)?;
+    let Some(memory) = memory(project, flags) else {
+        return Ok((request, None));
+    };
+    // What breaks a rule is told by whoever needs the configuration.
+    let start = request.start(&memory).ok().flatten();
+    Ok(match start {
+        Some(start) => (request.starting(&start), Some(start)),
+        None => (request, None),
+    })
+}
+
+/// What the project learned; none where it is not asked for, or cannot be read, which is told.
+pub fn memory(project: &Project, flags: &Configuration) -> Option<Memory> {
+    if flags.fresh {
+        return None;
+    }
+    match fits::read(&fits::file_of(&project.folder)) {
+        Ok(memory) => Some(memory),
+        Err(error) => {
+            print::talk(&format!("{error}; starting as if nothing was learned"));
+            None
+        }
+    }
+}
+
+/// Says where a run starts, if anything is known about it.
+pub fn tell(start: Option<&Start>) {
+    if let Some(start) = start {
+        print::talk(start_view::text(start).trim_end());
+    }
+}

@@ -1,0 +1,13 @@
+//! From flags, files and environment to what a run is asked to do.
+
+pub mod checkpoint;
+pub mod climbing;
+pub mod copied;
+pub mod document;
+pub mod known;
+pub mod learned;
+pub mod load;
+pub mod packages;
+pub mod sections;
+pub mod signatures;
+pub mod yaml_lint;

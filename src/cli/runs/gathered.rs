@@ -1,0 +1,65 @@
+//! What a report shows, gathered from the folders of runs.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::overview;
+use crate::cli::runs::{self, Stored};
+use crate::core::report::Track;
+use crate::core::supervise::Request;
+use crate::io::sampler;
+use crate::view::report::{Format, Report, Told, in_full, render, report};
+use crate::view::row::Row;
+use crate::view::{Failure, print};
+
+/// A line for each run. Those that cannot be read are left out, and named.
+pub fn rows(project: &Path, names: &[String]) -> Vec<Row> {
+    let now = Timestamp::now();
+    let found = overview::of(project, names, now);
+    for (name, _) in &found.damaged {
+        print::talk(&format!(
+            "{name} cannot be read and is left out; `oomctl status {name}` says why"
+        ));
+    }
+    found.rows(names, now)
+}
+
+/// All that a report shows of these runs.
+pub fn gathered(project: &Path, title: &str, rows: &[Row]) -> Result<Report, Failure> {
+    let full = in_full(rows).into_iter();
+    let stored: Vec<Stored> = full
+        .map(|row| runs::open(project, &row.run))
+        .collect::<Result<_, _>>()?;
+    let readers: Vec<_> = stored
+        .iter()
+        .map(|run| (request(run), tracks(run)))
+        .collect();
+    let told = stored.iter().zip(&readers);
+    let told: Vec<Told<'_>> = told
+        .map(|(run, (request, tracks))| Told {
+            history: &run.history,
+            request,
+            tracks,
+        })
+        .collect();
+    Ok(report(title, rows, &told, Timestamp::now()))
+}
+
+/// The report of runs as Markdown.
+pub fn markdown(project: &Path, title: &str, names: &[String]) -> Result<String, Failure> {
+    let report = gathered(project, title, &rows(project, names))?;
+    render(&report, Format::Markdown)
+}
+
+/// What a run was asked to do.
+fn request(run: &Stored) -> impl Fn() -> Option<Request> + use<> {
+    let folder = run.folder.clone();
+    move || runs::request(&folder).ok()
+}
+
+/// What the samplers of an attempt saw.
+fn tracks(run: &Stored) -> impl Fn(u32) -> Vec<Track> + use<> {
+    let folder = run.folder.clone();
+    move |attempt| sampler::tracks(&folder.attempt(attempt))
+}

@@ -1,0 +1,4 @@
+//! Sweeps: reading one, and its cells as runs.
+
+pub mod cells;
+pub mod sweep_source;
