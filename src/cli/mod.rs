@@ -20,6 +20,7 @@ mod remedies;
 mod request;
 mod runs;
 mod script;
+mod session;
 mod sweep;
 mod tune;
 mod values;

@@ -4,7 +4,7 @@
 //! the shell here, so that a new argument has its candidates by its placeholder alone.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Arg, Command};
 use clap_complete::engine::{
@@ -12,11 +12,21 @@ use clap_complete::engine::{
 };
 
 use crate::cli::launch::launching;
-use crate::cli::request::load;
-use crate::cli::runs;
+use crate::cli::runs::Runs;
+use crate::cli::session::PROJECT_FILE;
 use crate::core::config::{Document, parse_knob_set, parse_preset};
 use crate::core::recipe::{Kind, Knob, PresetFile};
 use crate::io::library::{Library, Shelf};
+
+/// Where a thing is looked for, in this order.
+pub const SHELVES: [Shelf; 6] = [
+    Shelf::Presets,
+    Shelf::Datasets,
+    Shelf::Clusters,
+    Shelf::Sets,
+    Shelf::Models,
+    Shelf::Gpus,
+];
 
 /// Newest runs whose job ids are looked up: each is a ledger to be read between two keystrokes.
 const MOST_LEDGERS: usize = 30;
@@ -35,7 +45,7 @@ fn with_values(arg: Arg) -> Arg {
         "preset" => arg.add(names_on(&[Shelf::Presets])),
         "dataset" => arg.add(names_on(&[Shelf::Datasets])),
         "cluster" => arg.add(names_on(&[Shelf::Clusters])),
-        "name" if arg.is_positional() => arg.add(names_on(&crate::cli::commands::presets::SHELVES)),
+        "name" if arg.is_positional() => arg.add(names_on(&SHELVES)),
         "knob" if arg.is_positional() => arg.add(ArgValueCandidates::new(knob_names)),
         _ if has("RUNG") => arg.add(ArgValueCandidates::new(rungs)),
         _ if has("KNOB=VALUE") => arg.add(ArgValueCompleter::new(assignments)),
@@ -53,9 +63,7 @@ fn with_values(arg: Arg) -> Arg {
 
 fn folder() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
-    let project = here
-        .ancestors()
-        .find(|d| d.join(load::PROJECT_FILE).is_file());
+    let project = here.ancestors().find(|d| d.join(PROJECT_FILE).is_file());
     Some(project.unwrap_or(&here).to_owned())
 }
 
@@ -82,9 +90,9 @@ fn runs_and(typed: &OsStr, files: bool, datasets: bool) -> Vec<CompletionCandida
     let start = typed.to_string_lossy();
     let mut all = Vec::new();
     if let Some(folder) = folder() {
-        let mut names = runs::names(&folder).unwrap_or_default();
+        let mut names = Runs::of(&folder).names().unwrap_or_default();
         if start.starts_with(|c: char| c.is_ascii_digit()) {
-            all.extend(job_ids(&folder, names.clone()));
+            all.extend(job_ids(&Runs::of(&folder), names.clone()));
         }
         if datasets {
             names.extend(usable(&library(), Shelf::Datasets));
@@ -100,16 +108,14 @@ fn runs_and(typed: &OsStr, files: bool, datasets: bool) -> Vec<CompletionCandida
 }
 
 /// Ids of the jobs of the newest of these runs.
-fn job_ids(folder: &Path, mut names: Vec<String>) -> Vec<String> {
+fn job_ids(runs: &Runs, mut names: Vec<String>) -> Vec<String> {
     let begun = |name: &String| {
-        let inputs = runs::runs_dir(folder).join(name).join("inputs.json");
+        let inputs = runs.dir().join(name).join("inputs.json");
         inputs.metadata().and_then(|m| m.modified()).ok()
     };
     names.sort_by_cached_key(|name| std::cmp::Reverse(begun(name)));
     names.truncate(MOST_LEDGERS);
-    let stored = names
-        .iter()
-        .filter_map(|name| runs::open(folder, name).ok());
+    let stored = names.iter().filter_map(|name| runs.open(name).ok());
     stored
         .flat_map(|run| run.history.attempts)
         .filter_map(|attempt| Some(attempt.job?.id.0))
@@ -184,11 +190,11 @@ fn knobs() -> Vec<Knob> {
 /// The preset of the line: its flag, or else the project's or its dataset's, or the default.
 fn preset() -> Option<PresetFile> {
     let library = library();
-    let project = folder().map(|f| f.join(load::PROJECT_FILE));
+    let project = folder().map(|f| f.join(PROJECT_FILE));
     let text = project
         .and_then(|path| std::fs::read_to_string(path).ok())
         .unwrap_or_default();
-    let document = Document::parse(load::PROJECT_FILE, &text).ok();
+    let document = Document::parse(PROJECT_FILE, &text).ok();
     let written = |key: &str| Some(document.as_ref()?.text(key).ok()??.text);
     let of_dataset = || {
         let dataset = flag("--dataset").or_else(|| written("dataset"))?;

@@ -35,6 +35,18 @@ pub fn data(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Prints a view as JSON, or else as the text for people.
+pub fn show<V: Serialize>(
+    as_json: bool,
+    view: &V,
+    text: impl FnOnce(&V) -> String,
+) -> Result<(), Failure> {
+    match as_json {
+        true => json(view),
+        false => data(&text(view)),
+    }
+}
+
 /// Prints a document as JSON, indented.
 pub fn json<T: Serialize>(document: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document)

@@ -10,9 +10,9 @@ use crate::source::{Source, in_sources};
 
 /// The folder that the files of a loop have in common, and their number.
 const KNOWN: [(&str, usize); 18] = [
-    ("cli::print", 2),
-    ("cli::print::live", 2),
-    ("cli::print::live", 5),
+    ("view", 2),
+    ("view::live", 2),
+    ("view::live", 5),
     ("core::diagnose", 15),
     ("core::diagnose::prefilter", 2),
     ("core::ladder", 2),

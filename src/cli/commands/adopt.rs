@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::request::load;
 use crate::cli::script::{Read, Shelves, version_of};
+use crate::cli::session::Session;
 use crate::core::adopt::Own;
 use crate::core::exit::Exit;
 use crate::core::patch::{Adoption, Submission};
@@ -38,7 +38,7 @@ pub struct Args {
 
 /// Runs `oomctl adopt`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let library = load::project(None)?.library;
+    let library = Session::open(None)?.library;
     let shelves = Shelves::of(&library, args.preset.as_deref())?;
     let (script, rest) = args
         .script
@@ -71,11 +71,7 @@ fn show(args: &Args, library: &Library, read: &Read, shelves: &Shelves) -> Resul
     let wishes = args.set.iter().map(|text| wish(adoption, text));
     let wishes = wishes.collect::<Result<Vec<_>, Failure>>()?;
     let view = adopt_view::view(adoption, (own.as_ref(), version), &wishes);
-    if args.json {
-        print::json(&view)?;
-    } else {
-        print::data(&view.text())?;
-    }
+    print::show(args.json, &view, |view| view.text())?;
     Ok(Exit::Success)
 }
 

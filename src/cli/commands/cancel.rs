@@ -1,12 +1,12 @@
 //! `oomctl cancel`: end runs and their jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use jiff::Timestamp;
 
-use crate::cli::request::load;
-use crate::cli::runs::{self, ended, sweeps};
+use crate::cli::runs::Runs;
+use crate::cli::runs::{self, ended};
+use crate::cli::session::Session;
 use crate::cli::watch::interrupt;
 use crate::core::exit::Exit;
 use crate::core::supervise::{Outcome, Request, Stacks};
@@ -29,17 +29,17 @@ pub struct Args {
 
 /// Runs `oomctl cancel`. What cannot be cancelled keeps none of the others, and all that nobody supervises ends together.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let project = load::project(args.config.as_deref())?.folder;
-    let (names, _) = sweeps::expand(&project, &args.runs)?;
+    let runs = &Session::open(args.config.as_deref())?.runs;
+    let (names, _) = runs.expand(&args.runs)?;
     allow_open(names.len() as u64);
     let mut asking = Asking::default();
     for wanted in &names {
-        if let Err(failure) = asking.ask(&project, wanted) {
+        if let Err(failure) = asking.ask(runs, wanted) {
             asking.fails(failure);
         }
     }
     for (backend, alone) in std::mem::take(&mut asking.alone) {
-        if let Some(interrupted) = asking.end(&project, &backend, alone)? {
+        if let Some(interrupted) = asking.end(runs, &backend, alone)? {
             return Ok(interrupted);
         }
     }
@@ -65,8 +65,8 @@ impl Asking {
         });
     }
 
-    fn ask(&mut self, project: &Path, wanted: &str) -> Result<(), Failure> {
-        let stored = runs::find(project, wanted)?;
+    fn ask(&mut self, runs: &Runs, wanted: &str) -> Result<(), Failure> {
+        let stored = runs.find(wanted)?;
         let name = stored.history.run.clone();
         if !self.met.insert(name.clone()) {
             return Ok(());
@@ -81,7 +81,7 @@ impl Asking {
                 ));
             }
             CancelAnswer::Unattended => {
-                let request = runs::sharing(&stored.folder, &mut self.stacks)?;
+                let request = stored.sharing(&mut self.stacks)?;
                 let backend = request.inputs().backend.clone();
                 self.alone
                     .entry(backend)
@@ -95,7 +95,7 @@ impl Asking {
     /// Drives runs to their end; with an exit code where a signal came first.
     fn end(
         &mut self,
-        project: &Path,
+        runs: &Runs,
         backend: &str,
         alone: Vec<(runs::Stored, Request)>,
     ) -> Result<Option<Exit>, Failure> {
@@ -107,8 +107,8 @@ impl Asking {
         let mut story = Story::quiet();
         // Before any ledger is opened: for many of them that takes long, and their jobs hold GPUs meanwhile.
         let histories = alone.iter().map(|(stored, _)| &stored.history);
-        let taken = end_jobs(runs::scheduler(backend, project).as_mut(), histories);
-        let mut supervisor = runs::supervisor(backend, project);
+        let taken = end_jobs(runs.scheduler(backend).as_mut(), histories);
+        let mut supervisor = runs.supervisor(backend);
         supervisor.has_ended(taken);
         for (stored, request) in alone {
             let (intent, now) = (Box::new(request), Timestamp::now());

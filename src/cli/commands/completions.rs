@@ -1,7 +1,5 @@
 //! `oomctl completions`: the script that a shell reads once, and the answers to what it asks at each Tab.
 
-use crate::cli::values;
-
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,6 +8,7 @@ use clap::{Command, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::env::{self, EnvCompleter, Shells};
 
+use crate::cli::values;
 use crate::core::exit::Exit;
 use crate::view::{Failure, print};
 

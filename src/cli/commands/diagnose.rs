@@ -1,12 +1,11 @@
 //! `oomctl diagnose`: what killed this job, with the line that proves it.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::cli::logs::{self, Group};
-use crate::cli::request::load;
-use crate::core::diagnose::{Class, Incident, OwnFailures, Tri};
+use crate::cli::runs::Runs;
+use crate::cli::session::Session;
+use crate::core::diagnose::{Incident, OwnFailures};
 use crate::core::exit::Exit;
 use crate::view::{Failure, IncidentView, print};
 
@@ -41,11 +40,11 @@ struct View {
 
 /// Runs `oomctl diagnose`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let project = load::project(args.config.as_deref())?;
-    let own = project.own_failures()?;
+    let session = Session::open(args.config.as_deref())?;
+    let own = session.own_failures()?;
     let mut groups: Vec<Group> = Vec::new();
     for argument in &args.logs {
-        groups.extend(logs::meant(&project.folder, argument)?);
+        groups.extend(logs::meant(&session.runs, argument)?);
     }
     let mut groups = if args.together {
         vec![Group::of_files(
@@ -65,11 +64,11 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let mut answers = Vec::new();
     for group in &groups {
-        answers.push(answer(&project.folder, group, &own)?);
+        answers.push(answer(&session.runs, group, &own)?);
     }
     let code = answers
         .iter()
-        .map(|(i, _)| code(i))
+        .map(|(i, _)| logs::exit(i))
         .max_by_key(|exit| exit.code());
     if args.json {
         print::json(&View {
@@ -89,40 +88,13 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 
 /// What is said about one group.
 fn answer(
-    project: &Path,
+    runs: &Runs,
     group: &Group,
     own: &OwnFailures,
 ) -> Result<(Incident, IncidentView), Failure> {
     let mut incident = group.diagnose(own)?;
-    let explanation = logs::why(project, group, &mut incident);
-    let mut view = view(group, &incident);
+    let explanation = logs::why(runs, group, &mut incident);
+    let mut view = logs::view(group, &incident);
     view.explanation = explanation;
     Ok((incident, view))
-}
-
-/// What is said of a group that is diagnosed.
-pub fn view(group: &Group, incident: &Incident) -> IncidentView {
-    let files = group.files.iter().map(|f| f.display().to_string());
-    let mut view = IncidentView::new(group.name(), files.collect(), incident);
-    view.job.clone_from(&group.status);
-    if let Some((run, number)) = &group.attempt {
-        view.run = Some(run.clone());
-        view.attempt = Some(*number);
-    }
-    if let Some(root) = incident.evidence.first() {
-        view.context = logs::around(root);
-    }
-    view
-}
-
-/// The exit code of an incident, for `--exit-code`.
-pub fn code(incident: &Incident) -> Exit {
-    match incident.class {
-        Class::GpuOom | Class::EngineMemory if incident.fatal => Exit::GpuOutOfMemory,
-        Class::HostOom if incident.is_host_oom == Tri::True && incident.fatal => {
-            Exit::HostOutOfMemory
-        }
-        _ if incident.kind == "no_failure" || !incident.fatal => Exit::Success,
-        _ => Exit::OtherFailure,
-    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::cli::request::load;
 use crate::cli::request::sections;
-use crate::cli::runs::runs_dir;
+use crate::cli::runs::Runs;
+use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::exit::Exit;
 use crate::core::units::parse_duration_s;
 use crate::io::checkup::{driver, folder_within, programs};
@@ -35,11 +36,11 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let deadline = Duration::from_secs(args.deadline.max(1));
     let mut findings = programs(deadline);
-    let folder = match load::project(args.config.as_deref()) {
-        Ok(project) => {
-            findings.push(project_file(&project));
-            findings.extend(channels(&project));
-            project.folder
+    let folder = match Session::open(args.config.as_deref()) {
+        Ok(session) => {
+            findings.push(project_file(&session));
+            findings.extend(channels(&session));
+            session.folder
         }
         Err(failure) => {
             let advice = "mend it: every command that reads it says the same";
@@ -58,43 +59,39 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         accounting: deadline,
     });
     findings.extend(slurm.checkup());
-    findings.extend(folder_within(deadline, runs_dir(&folder)));
+    findings.extend(folder_within(deadline, Runs::of(&folder).dir()));
     findings.push(driver());
     findings.push(terminal());
     let view = DoctorView::new(findings);
-    if args.json {
-        print::json(&view)?;
-    } else {
-        print::data(&view.text())?;
-    }
+    print::show(args.json, &view, |view| view.text())?;
     Ok(match view.stands_in_the_way() {
         true => Exit::Failed,
         false => Exit::Success,
     })
 }
 
-fn project_file(project: &load::Project) -> Finding {
-    let path = project.folder.join(load::PROJECT_FILE);
+fn project_file(session: &Session) -> Finding {
+    let path = session.folder.join(PROJECT_FILE);
     match path.is_file() {
         true => Finding::good("project", path.display().to_string()),
         false => Finding::with(
             Health::Absent,
             "project",
-            format!("no {} here or above", load::PROJECT_FILE),
+            format!("no {} here or above", PROJECT_FILE),
             "`oomctl init` writes one; flags and `oomctl adopt SCRIPT` do without",
         ),
     }
 }
 
 /// Those who are told of runs and do not watch. Nothing is sent to them.
-fn channels(project: &load::Project) -> Vec<Finding> {
+fn channels(session: &Session) -> Vec<Finding> {
     let bad = |what| Finding::with(Health::Bad, "notices", what, NOTICES_ADVICE);
     let notices =
-        load::outer_files().and_then(|outer| sections::notices(&project.document, &outer));
+        load::outer_files().and_then(|outer| sections::notices(&session.document, &outer));
     match notices {
         Err(failure) => vec![bad(failure.sentence())],
         Ok(None) => Vec::new(),
-        Ok(Some(notices)) => match hook::faults(&notices, &project.folder) {
+        Ok(Some(notices)) => match hook::faults(&notices, &session.folder) {
             none if none.is_empty() => {
                 vec![Finding::good("notices", "programs and addresses are there")]
             }

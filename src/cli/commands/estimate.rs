@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::Configuration;
 use crate::cli::request::known::{ENVIRONMENT, Known, filled, sources, why_unknown};
 use crate::cli::request::{learned, load};
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::memory::{Profiles, Row, estimate};
 use crate::io::files::read_text;
@@ -46,13 +47,13 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 fn configured(args: &Args) -> Result<Exit, Failure> {
-    let project = load::project(args.configuration.config.as_deref())?;
-    let (request, start) = learned::request_in(&project, &args.configuration, "estimate", &[])?;
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
+    let (request, start) = session.request(&args.configuration, "estimate", &[])?;
     learned::tell(start.as_ref());
     // A configuration that breaks a rule is not estimated.
     let shape = request.shape(&[])?;
     let environment = shape.recipe().value(ENVIRONMENT);
-    let known = Known::new(&project.library, &project.folder).of_job(environment);
+    let known = Known::new(&session.library, &session.folder).of_job(environment);
     let estimate = match request.estimate(&[]) {
         Some(Ok(estimate)) => estimate,
         Some(Err(unknown)) => return Err(why_unknown(&request, &known, &unknown)),
@@ -70,19 +71,15 @@ fn configured(args: &Args) -> Result<Exit, Failure> {
         }
     };
     let view = View::new(&request, &estimate, sources(&request, &known)?)?;
-    if args.json {
-        print::json(&view)?;
-    } else {
-        print::data(&view.text(print::unicode()))?;
-    }
+    session.show(&view, |view| view.text(print::unicode()))?;
     Ok(Exit::Success)
 }
 
 /// One JSON line for each specification; those that cannot be estimated are named on standard error.
 fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<Exit, Failure> {
-    let project = load::project(None)?;
-    let profiles = load::profiles(&project.library)?;
-    let known = Known::new(&project.library, &project.folder);
+    let session = Session::open(None)?;
+    let profiles = load::profiles(&session.library)?;
+    let known = Known::new(&session.library, &session.folder);
     let mut bad = 0;
     for (number, text) in specs {
         match one(text, &profiles, &known) {

@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::cli::args::Configuration;
-use crate::cli::request::{learned, load};
-use crate::cli::runs;
+use crate::cli::session::Session;
 use crate::core::config::variable;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Effect, Knob, Layer, Preset, Recipe, Resolved, Role, knobs_of};
+use crate::core::recipe::{Effect, Knob, Preset, Recipe, Resolved, Role, knobs_of};
 use crate::core::supervise::Request;
-use crate::view::{DIM, Failure, NAME, Paint, print};
+use crate::view::{DIM, Failure, NAME, Paint};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
@@ -48,10 +47,14 @@ struct View {
 
 /// Runs `oomctl explain`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
     let (request, rungs) = match &args.run {
-        Some(run) => of_run(&args.configuration, run)?,
+        Some(run) => {
+            let stored = session.runs.find(run)?;
+            (stored.request()?, stored.history.rungs())
+        }
         None => (
-            learned::request(&args.configuration, "explain")?.0,
+            session.request(&args.configuration, "explain", &[])?.0,
             Vec::new(),
         ),
     };
@@ -60,19 +63,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(preset.unknown_knob(&args.knob).into());
     };
     let view = view(&request, knob, &request.recipe(&rungs)?)?;
-    if args.json {
-        print::json(&view)?;
-    } else {
-        print::data(&text(&view))?;
-    }
+    session.show(&view, text)?;
     Ok(Exit::Success)
-}
-
-/// What a run was asked to do, and the rungs that it has taken.
-fn of_run(flags: &Configuration, run: &str) -> Result<(Request, Vec<Layer>), Failure> {
-    let project = load::project(flags.config.as_deref())?;
-    let stored = runs::find(&project.folder, run)?;
-    Ok((runs::request(&stored.folder)?, stored.history.rungs()))
 }
 
 fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<View, Failure> {

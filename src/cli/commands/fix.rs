@@ -1,18 +1,17 @@
 //! `oomctl fix`: what to change after a failure, from a log alone.
 
-use super::diagnose;
 use crate::cli::args::Configuration;
 use crate::cli::logs::plan_after;
 use crate::cli::logs::{self, Group};
-use crate::cli::request::load::{self, PROJECT_FILE, Project};
 use crate::cli::script::Shelves;
+use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::adopt::{Likely, Logged, assemble};
 use crate::core::diagnose::Incident;
 use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
 use crate::core::patch::Stack;
 use crate::core::recipe::PresetFile;
-use crate::view::{Failure, fix_view, print};
+use crate::view::{Failure, fix_view};
 
 /// Arguments of `fix`.
 #[derive(Debug, clap::Args)]
@@ -48,34 +47,31 @@ Nothing is written. `oomctl sweep fix` is another command: it changes the values
 /// Runs `oomctl fix`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let flags = &args.configuration;
-    let project = load::project(flags.config.as_deref())?;
-    let mut groups = logs::paired(logs::meant(&project.folder, &args.log)?);
+    let session = Session::open(flags.config.as_deref())?.printing(args.json);
+    let mut groups = logs::paired(logs::meant(&session.runs, &args.log)?);
     groups
         .iter_mut()
         .for_each(|g| g.snapshot.clone_from(&args.snapshot));
-    let incident = if decides(args, &project, &groups) {
-        let decided = plan_after::decide(&project, flags, &args.script, &args.log, &groups)?;
+    let incident = if decides(args, &session, &groups) {
+        let decided = plan_after::decide(&session, flags, &args.script, &args.log, &groups)?;
         let view = fix_view::Decided {
             decision: decided.view,
             diff: decided.diff,
         };
-        match args.json {
-            true => print::json(&view)?,
-            false => print::data(&view.text())?,
-        }
+        session.show(&view, |view| view.text())?;
         decided.incident
     } else {
-        advised(args, &project, &groups)?
+        advised(args, &session, &groups)?
     };
     let code = match args.exit_code {
-        true => diagnose::code(&incident),
+        true => logs::exit(&incident),
         false => Exit::Success,
     };
     Ok(code)
 }
 
 /// Whether it is known what died: a run, a script, or a configuration.
-fn decides(args: &Args, project: &Project, groups: &[Group]) -> bool {
+fn decides(args: &Args, session: &Session, groups: &[Group]) -> bool {
     let flags = &args.configuration;
     let rest = Configuration {
         preset: None,
@@ -83,20 +79,20 @@ fn decides(args: &Args, project: &Project, groups: &[Group]) -> bool {
     };
     !args.script.is_empty()
         || rest.says_what_to_run()
-        || project.folder.join(PROJECT_FILE).is_file()
+        || session.folder.join(PROJECT_FILE).is_file()
         || flags.config.is_some()
         || groups.first().is_some_and(|g| g.attempt.is_some())
 }
 
 /// Says what helps in the spelling of the framework that the log is of.
-fn advised(args: &Args, project: &Project, groups: &[Group]) -> Result<Incident, Failure> {
+fn advised(args: &Args, session: &Session, groups: &[Group]) -> Result<Incident, Failure> {
     let Some(group) = groups.first() else {
         return Err(Failure::usage(format!("{} has no log", args.log)));
     };
     let given = args.configuration.preset.as_deref();
-    let shelves = Shelves::of(&project.library, given)?;
+    let shelves = Shelves::of(&session.library, given)?;
     let mut logged = Logged::new(&shelves.presets);
-    let own = project.own_failures()?;
+    let own = session.own_failures()?;
     let incident = group.diagnose_beside(&own, &mut |lines| logged.take(lines))?;
     let likely = match given {
         Some(name) => Some(Likely {
@@ -106,23 +102,20 @@ fn advised(args: &Args, project: &Project, groups: &[Group]) -> Result<Incident,
         None => logged.likely(),
     };
     let presets = likely.as_ref().map_or(&[][..], |l| &l.presets);
-    let mut all = presets.iter().map(|file| advices(project, file, &incident));
+    let mut all = presets.iter().map(|file| advices(session, file, &incident));
     let mut advices = all.next().transpose()?;
     for other in all {
         let other = other?;
         advices.iter_mut().for_each(|a| a.keep_shared(&other));
     }
-    let log = diagnose::view(group, &incident);
+    let log = logs::view(group, &incident);
     let view = fix_view::Advised::new(log, likely.as_ref(), advices);
-    match args.json {
-        true => print::json(&view)?,
-        false => print::data(&view.text(&incident, &args.log))?,
-    }
+    session.show(&view, |view| view.text(&incident, &args.log))?;
     Ok(incident)
 }
 
-fn advices(project: &Project, file: &PresetFile, incident: &Incident) -> Result<Advices, Failure> {
-    let sets = Shelves::sets(&project.library, file)?;
+fn advices(session: &Session, file: &PresetFile, incident: &Incident) -> Result<Advices, Failure> {
+    let sets = Shelves::sets(&session.library, file)?;
     let stack = Stack::of(file, &sets);
     let preset = assemble(file.clone(), sets, None)?;
     Ok(advise(&preset, &stack, incident))

@@ -1,10 +1,9 @@
 //! `oomctl gpus`: what GPUs hold, who holds it, what is wrong, and which is free.
 
-use crate::cli::gpus::{free, here, job};
-
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cli::gpus::{free, here, job};
 use crate::cli::watch::interrupt;
 use crate::core::device::{Machine, advise};
 use crate::core::exit::Exit;
@@ -99,11 +98,7 @@ fn show(view: &GpusView, json: bool) -> Result<Exit, Failure> {
         unicode: print::unicode(),
         history: None,
     };
-    if json {
-        print::json(view)?;
-    } else {
-        print::data(&view.text(look))?;
-    }
+    print::show(json, view, |view| view.text(look))?;
     Ok(Exit::Success)
 }
 

@@ -1,13 +1,13 @@
 //! `oomctl history`: every attempt of every run, here or below a folder, as a table to choose from.
 
-use crate::cli::runs::{asked, projects};
-
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use crate::cli::request::load;
-use crate::cli::runs::{self, Stored};
+use crate::cli::runs::Runs;
+use crate::cli::runs::Stored;
+use crate::cli::runs::{asked, projects};
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::units::parse_duration_s;
 use crate::view::history_view::{Column, HistoryView, Row};
@@ -70,15 +70,16 @@ fn since(text: &str) -> Result<Since, String> {
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     let folders = match args.folders.is_empty() {
-        true => vec![load::project(None)?.folder],
+        true => vec![Session::open(None)?.folder],
         false => projects::below(&args.folders)?,
     };
     let mut rows = Vec::new();
     let mut damaged = None;
     for folder in &folders {
-        let names = runs::names(folder).map_err(|failure| damaged = Some(failure));
+        let runs = Runs::of(folder);
+        let names = runs.names().map_err(|failure| damaged = Some(failure));
         for name in names.unwrap_or_default() {
-            match runs::open(folder, &name) {
+            match runs.open(&name) {
                 Ok(stored) => rows.extend(rows_of(args, folder, &stored, now)),
                 Err(failure) => damaged = Some(failure),
             }

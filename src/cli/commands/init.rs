@@ -1,11 +1,10 @@
 //! `oomctl init`: a project file to begin with, commented, or from answers.
 
-use crate::cli::init::{asking, draft};
-
 use std::path::PathBuf;
 
-use super::schema;
-use crate::cli::request::load::PROJECT_FILE;
+use crate::cli::init::{asking, draft};
+use crate::cli::request::document;
+use crate::cli::session::PROJECT_FILE;
 use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
 use crate::io::library::Library;
@@ -55,8 +54,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         Some(preset) => Draft::new(&args.folder, preset, &args.set)?.checked()?,
         None => STARTER.to_owned(),
     };
-    let text = format!("{}{text}", schema::FIRST_LINE);
-    schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
+    let text = format!("{}{text}", document::FIRST_LINE);
+    document::write(&args.folder, &Library::new(Some(&args.folder)))?;
     write_to(&path, text.as_bytes(), Access::Shared)?;
     print::data(&path.display().to_string())?;
     print::talk(match args.preset.is_some() || args.interactive {

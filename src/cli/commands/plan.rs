@@ -2,10 +2,11 @@
 
 use crate::cli::args::Configuration;
 use crate::cli::logs::plan_after;
-use crate::cli::request::{learned, load, yaml_lint};
+use crate::cli::request::yaml_lint;
 use crate::cli::script;
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::view::{Failure, columns, plan_view, print};
+use crate::view::{Failure, columns, plan_view};
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -28,28 +29,25 @@ pub struct Args {
 
 /// Runs `oomctl plan`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
     if let Some(failure) = &args.after {
-        return plan_after::run(&args.configuration, &args.script, failure, args.json);
+        plan_after::run(&session, &args.configuration, &args.script, failure)?;
+        return Ok(Exit::Success);
     }
     if !args.script.is_empty() {
-        let project = load::project(args.configuration.config.as_deref())?;
         script::plan(
-            &script::planned(&project, &args.configuration, &args.script)?,
-            args.json,
+            &session,
+            &script::planned(&session, &args.configuration, &args.script)?,
         )?;
         return Ok(Exit::Success);
     }
-    let (request, start) = learned::request(&args.configuration, "plan")?;
+    let (request, start) = session.request(&args.configuration, "plan", &[])?;
     yaml_lint::tell(&request);
     let view = plan_view::view(&request, start)?;
-    if args.json {
-        print::json(&view)?;
-    } else {
-        let columns = match args.phases {
-            true => usize::MAX,
-            false => columns().unwrap_or(0),
-        };
-        print::data(&view.text(columns))?;
-    }
+    let columns = match args.phases {
+        true => usize::MAX,
+        false => columns().unwrap_or(0),
+    };
+    session.show(&view, |view| view.text(columns))?;
     Ok(Exit::Success)
 }

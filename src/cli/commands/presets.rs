@@ -4,22 +4,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::cli::request::load;
+use crate::cli::session::Session;
+use crate::cli::values::SHELVES;
 use crate::core::config::Document;
 use crate::core::exit::Exit;
 use crate::core::recipe::meant;
 use crate::io::library::{Library, Shelf};
 use crate::view::{DIM, Failure, NAME, Paint, print};
-
-/// Where a thing is looked for, in this order.
-pub const SHELVES: [Shelf; 6] = [
-    Shelf::Presets,
-    Shelf::Datasets,
-    Shelf::Clusters,
-    Shelf::Sets,
-    Shelf::Models,
-    Shelf::Gpus,
-];
 
 /// Arguments of `presets`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +39,7 @@ struct Entry {
 
 /// Runs `oomctl presets`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let library = load::project(None)?.library;
+    let library = Session::open(None)?.library;
     if let Some(name) = &args.name {
         return show(&library, name);
     }
@@ -62,11 +53,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         schema_version: 1,
         entries,
     };
-    if args.json {
-        print::json(&view)?;
-    } else {
-        print::data(&text(&view))?;
-    }
+    print::show(args.json, &view, text)?;
     Ok(Exit::Success)
 }
 

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::request::load;
-use crate::cli::runs;
+use crate::cli::runs::Runs;
 use crate::cli::runs::gathered::{gathered, rows};
-use crate::cli::runs::sweeps;
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
 use crate::view::report::{Format, render};
@@ -35,13 +34,14 @@ pub struct Args {
 
 /// Runs `oomctl report`. Of runs that are not over it tells what has happened so far.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let project = load::project(args.config.as_deref())?.folder;
-    let names = names(&project, &args.runs)?;
-    let rows = rows(&project, &names);
+    let session = Session::open(args.config.as_deref())?;
+    let (runs, now) = (&session.runs, session.now);
+    let names = names(runs, &args.runs)?;
+    let rows = rows(runs, &names, now);
     if let ([], Some(unread)) = (rows.as_slice(), names.first()) {
-        runs::open(&project, unread)?;
+        runs.open(unread)?;
     }
-    let report = gathered(&project, &title(args, &rows, &project), &rows)?;
+    let report = gathered(runs, &title(args, &rows, runs.project()), &rows, now)?;
     if args.json {
         print::json(&report)?;
         return Ok(Exit::Success);
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         .format
         .map_or_else(|| implied(args.to.as_deref()), Ok)?;
     let text = render(&report, format)?;
-    match place(args, format, &rows, &project) {
+    match place(args, format, &rows, runs) {
         None => print::data(&text)?,
         Some(path) => {
             let is_file = write_to(&path, text.as_bytes(), Access::Shared)
@@ -64,18 +64,18 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// The names of the runs.
-fn names(project: &Path, wanted: &[String]) -> Result<Vec<String>, Failure> {
+fn names(runs: &Runs, wanted: &[String]) -> Result<Vec<String>, Failure> {
     if !wanted.is_empty() {
-        let (names, sweeps) = sweeps::expand(project, wanted)?;
+        let (names, sweeps) = runs.expand(wanted)?;
         return match sweeps.is_empty() {
             true => names
                 .iter()
-                .map(|name| Ok(runs::find(project, name)?.history.run))
+                .map(|name| Ok(runs.find(name)?.history.run))
                 .collect(),
             false => Ok(names),
         };
     }
-    let all = runs::names(project)?;
+    let all = runs.names()?;
     match all.is_empty() {
         true => Err(Failure::usage("there are no runs here").hint("`oomctl submit` starts one")),
         false => Ok(all),
@@ -112,14 +112,14 @@ fn implied(to: Option<&Path>) -> Result<Format, Failure> {
 }
 
 /// The file to write; `None` for standard output.
-fn place(args: &Args, format: Format, rows: &[Row], project: &Path) -> Option<PathBuf> {
+fn place(args: &Args, format: Format, rows: &[Row], runs: &Runs) -> Option<PathBuf> {
     match &args.to {
         Some(path) if path.as_os_str() == "-" => None,
         Some(path) => Some(path.clone()),
         None if format != Format::Html => None,
         None => Some(match rows {
-            [one] => runs::runs_dir(project).join(&one.run).join("report.html"),
-            _ => project.join(".oomctl").join("report.html"),
+            [one] => runs.dir().join(&one.run).join("report.html"),
+            _ => runs.project().join(".oomctl").join("report.html"),
         }),
     }
 }

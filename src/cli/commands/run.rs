@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::launch::launching::{Options, signals, visible};
 use crate::cli::launch::run_queue;
-use crate::cli::request::load;
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::drive::launch::{Job, LaunchError, Machine, launch};
 use crate::view::launch_view::{self, Teller, View};
@@ -45,18 +45,18 @@ The exit code is the program's; 128 and the signal where one ended it. Of oomctl
 
 /// Runs `oomctl run`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let project = load::project(None)?;
+    let session = Session::open(None)?;
     if args.after_gpu || args.queue.is_some() {
         let list = match args.command.as_slice() {
             [] => run_queue::list(args.queue.as_deref())?,
             command => vec![command.to_vec()],
         };
-        return run_queue::run(&args.options, &project, &list, &records(), args.json);
+        return run_queue::run(&args.options, &session, &list, &records(), args.json);
     }
-    let shelves = args.options.shelves(&project)?;
+    let shelves = args.options.shelves(&session)?;
     let program = args
         .options
-        .launch(&project, &shelves, args.command.clone())?;
+        .launch(&session, &shelves, args.command.clone())?;
     let ears = signals()?;
     let mut teller = Teller::new(None).telling(program.remarks());
     let mut machine = Machine::open(visible())?;

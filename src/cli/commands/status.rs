@@ -1,14 +1,12 @@
 //! `oomctl status`: every run and attempt.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use jiff::Timestamp;
 
-use crate::cli::request::load;
-use crate::cli::runs::overview;
-use crate::cli::runs::sweeps;
-use crate::cli::runs::{self, Stored};
+use crate::cli::runs::Runs;
+use crate::cli::runs::Stored;
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::job::{JobRef, JobStatus};
 use crate::core::measure::Measured;
@@ -35,25 +33,25 @@ pub struct Args {
 /// Runs `oomctl status`: what the ledgers say, and for jobs that are not over what the scheduler says
 /// now, in one question a backend. Nothing is written.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let project = load::project(args.config.as_deref())?.folder;
-    let now = Timestamp::now();
+    let session = Session::open(args.config.as_deref())?;
+    let (runs, now) = (&session.runs, session.now);
     let names = match args.runs.is_empty() {
-        true => runs::names(&project)?,
-        false => sweeps::expand(&project, &args.runs)?.0,
+        true => runs.names()?,
+        false => runs.expand(&args.runs)?.0,
     };
     let at_a_glance = args.runs.is_empty() || names.len() > args.runs.len();
     if at_a_glance && !args.json {
-        return glance(&project, &names, now);
+        return glance(runs, &names, now);
     }
     let (mut stored, mut damaged) = (Vec::new(), None);
     for name in &names {
-        match runs::find(&project, name) {
+        match runs.find(name) {
             Ok(run) => stored.push(run),
             Err(failure) if args.runs.is_empty() => damaged = Some(failure),
             Err(failure) => return Err(failure),
         }
     }
-    ask(&project, &mut stored, now)?;
+    ask(runs, &mut stored, now)?;
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
         print::json(&document(&views, None))?;
@@ -66,9 +64,9 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// A line a run.
-fn glance(project: &Path, names: &[String], now: Timestamp) -> Result<Exit, Failure> {
-    let mut found = overview::of(project, names, now);
-    ask(project, &mut found.open, now)?;
+fn glance(runs: &Runs, names: &[String], now: Timestamp) -> Result<Exit, Failure> {
+    let mut found = runs.overview(names, now);
+    ask(runs, &mut found.open, now)?;
     let damaged = found.damaged.pop();
     let rows = found.rows(names, now);
     if !rows.is_empty() || names.is_empty() {
@@ -78,15 +76,15 @@ fn glance(project: &Path, names: &[String], now: Timestamp) -> Result<Exit, Fail
 }
 
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.
-pub fn ask(project: &Path, stored: &mut [Stored], now: Timestamp) -> Result<(), Failure> {
+pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), Failure> {
     let mut by_backend: BTreeMap<String, Vec<JobRef>> = BTreeMap::new();
     for run in stored.iter().filter(|s| s.history.phase() == Phase::Live) {
-        let backend = runs::request(&run.folder)?.inputs().backend.clone();
+        let backend = run.request()?.inputs().backend.clone();
         let job = run.history.attempt().and_then(|a| a.job.clone());
         by_backend.entry(backend).or_default().extend(job);
     }
     for (backend, jobs) in by_backend {
-        match runs::scheduler(&backend, project).poll(&jobs, now) {
+        match runs.scheduler(&backend).poll(&jobs, now) {
             Ok(poll) => poll.jobs.iter().for_each(|status| update(stored, status)),
             Err(e) => print::talk(&format!("no answer from {e}; states are those last seen")),
         }

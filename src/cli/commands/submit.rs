@@ -1,20 +1,18 @@
 //! `oomctl submit`: render, write the intent down, submit.
 
-use crate::cli::watch::once;
-
 use std::path::PathBuf;
 
-use super::{render, watch};
 use crate::cli::args::{Configuration, sbatch_option};
-use crate::cli::request::{checkpoint, learned, load, yaml_lint};
-use crate::cli::runs::{self, new_run};
+use crate::cli::request::{checkpoint, learned, load, preview, yaml_lint};
 use crate::cli::script;
+use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
+use crate::cli::watch::{self, once};
 use crate::cli::watch_chain::{self, Supervise};
 use crate::core::exit::Exit;
 use crate::core::supervise::{Limits, Request};
-use crate::drive::{RunFolder, Until};
+use crate::drive::Until;
 use crate::view::{Failure, print};
 
 /// Arguments of `submit`.
@@ -64,18 +62,18 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     if !stays {
         args.pipeline.without_watch()?;
     }
-    let project = load::project(args.configuration.config.as_deref())?;
-    let (name, mut request) = wanted(&project, args)?;
-    let folder = RunFolder::of(&runs::runs_dir(&project.folder), &name)?;
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
+    let (name, mut request) = wanted(&session, args)?;
+    let folder = session.runs.folder(&name)?;
     if let Some(attempts) = args.attempts {
         let limits = request.inputs().limits.clone();
         request = request.with_limits(Limits { attempts, ..limits });
     }
     if let Some(folder) = &args.resume_from {
-        request = checkpoint::resuming_from(&project.folder, request, folder)?;
+        request = checkpoint::resuming_from(&session.runs, request, folder)?;
     }
     if args.dry_run {
-        return dry_run(&request, args.json);
+        return dry_run(&session, &request);
     }
     if !args.script.is_empty() {
         script::agreed(&request, None, args.yes)?;
@@ -86,7 +84,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     checkpoint::tell(&request);
     yaml_lint::tell(&request);
     let backend = request.inputs().backend.clone();
-    let handle = new_run::create(&project.folder, &name, request.clone())?;
+    let handle = session.runs.create(&name, request.clone())?;
     let watched = match args.supervise {
         Some(Supervise::Job | Supervise::Script) => {
             let config = args.configuration.config.as_deref();
@@ -94,11 +92,11 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         }
         _ => None,
     };
-    let mut supervisor = runs::supervisor(&backend, &project.folder);
+    let mut supervisor = session.runs.supervisor(&backend);
     supervisor.add(handle);
     let pipeline = Pipeline {
         flags: &args.pipeline,
-        project: &project.folder,
+        runs: &session.runs,
         asked: name,
         showing: args.showing.plain_if(args.json),
     };
@@ -114,7 +112,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// The run that is asked for: from templates, or a script of the user's own.
-fn wanted(project: &load::Project, args: &Args) -> Result<(String, Request), Failure> {
+fn wanted(session: &Session, args: &Args) -> Result<(String, Request), Failure> {
     if !args.script.is_empty() {
         let asked = script::Asked {
             flags: &args.configuration,
@@ -122,32 +120,32 @@ fn wanted(project: &load::Project, args: &Args) -> Result<(String, Request), Fai
             sbatch: &args.sbatch,
             words: &args.script,
         };
-        return script::submit(project, &asked);
+        return script::submit(session, &asked);
     }
     let name = match &args.run {
         Some(name) => name.clone(),
-        None => new_name(project, args)?,
+        None => new_name(session, args)?,
     };
     let mut configuration = args.configuration.clone();
     let knobs = args.supervise.and_then(Supervise::knobs);
     configuration.set.extend(knobs.map(str::to_owned));
-    let (request, start) = learned::request_in(project, &configuration, &name, &args.sbatch)?;
+    let (request, start) = session.request(&configuration, &name, &args.sbatch)?;
     learned::tell(start.as_ref());
     Ok((name, request))
 }
 
-fn new_name(project: &load::Project, args: &Args) -> Result<String, Failure> {
-    let stem = load::stem(project, &args.configuration)?;
-    runs::new_name(&project.folder, &stem)
+fn new_name(session: &Session, args: &Args) -> Result<String, Failure> {
+    let stem = load::stem(session, &args.configuration)?;
+    session.runs.new_name(&stem)
 }
 
-fn dry_run(request: &Request, json: bool) -> Result<Exit, Failure> {
+fn dry_run(session: &Session, request: &Request) -> Result<Exit, Failure> {
     if request.inputs().scripts.is_some() {
-        script::plan(request, json)?;
+        script::plan(session, request)?;
         print::talk("dry run: nothing was submitted");
         return Ok(Exit::Success);
     }
-    print::data(&render::text(&render::first(request)?))?;
+    print::data(&preview::text(&preview::first(request)?))?;
     print::talk("dry run: nothing was submitted");
     Ok(Exit::Success)
 }

@@ -1,5 +1,6 @@
 //! `oomctl tune`: from a configuration that fits, the fastest that still does.
 
+use crate::cli::session::{PROJECT_FILE, Session};
 use crate::cli::tune::{from, probes};
 
 use crate::cli::args::Configuration;
@@ -7,8 +8,8 @@ use crate::cli::request::{climbing, load};
 use crate::core::config::Document;
 use crate::core::exit::Exit;
 use crate::core::supervise::{Basis, Request};
+use crate::view::Failure;
 use crate::view::tune_view::View;
-use crate::view::{Failure, print};
 
 /// Arguments of `tune`.
 #[derive(Debug, clap::Args)]
@@ -31,11 +32,11 @@ pub struct Args {
 /// Runs `oomctl tune`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let flags = &args.configuration;
-    let project = load::project(flags.config.as_deref())?;
-    let (mut request, basis, from) = from::basis(&project, args.from.as_deref(), flags)?;
+    let session = Session::open(flags.config.as_deref())?.printing(args.json);
+    let (mut request, basis, from) = from::basis(&session, args.from.as_deref(), flags)?;
     if flags.risk.is_some() {
         // Also of a run that was submitted with another one.
-        let none = Document::parse(load::PROJECT_FILE, "")?;
+        let none = Document::parse(PROJECT_FILE, "")?;
         request = request.with_risk(climbing::risk(flags, &none)?);
     }
     let preset = request.preset();
@@ -52,26 +53,21 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         let of = match (&from, &args.from) {
             (Some(from), _) => from.run.clone(),
             (None, Some(name)) => name.clone(),
-            (None, None) => load::stem(&project, flags)?,
+            (None, None) => load::stem(&session, flags)?,
         };
         let tuning = probes::Tuning {
             args: &args.probes,
-            project: &project,
+            session: &session,
             config: flags.config.as_deref(),
             request: &request,
             of: &of,
             changes_training: args.allow_training_changes,
-            json: args.json,
         };
         return tuning.run(basis, steps);
     }
     let tuned = request.tune(&basis, args.allow_training_changes)?;
     let view = View::new(&request, &basis, from, before, tuned)?;
-    if args.json {
-        print::json(&view)?;
-    } else {
-        print::data(&view.text())?;
-    }
+    session.show(&view, |view| view.text())?;
     Ok(Exit::Success)
 }
 

@@ -1,10 +1,9 @@
 //! `oomctl watch`: follow, diagnose, escalate, resubmit.
 
-use crate::cli::request::load;
-use crate::cli::runs::{self, ended, sweeps};
+use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
-use crate::cli::{script, watch_chain};
+use crate::cli::{script, watch, watch_chain};
 use crate::core::exit::Exit;
 use crate::core::supervise::Stacks;
 use crate::drive::{Silent, Supervisor, Until};
@@ -46,18 +45,18 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(taken) = args.turns.take(&args.runs, args.config.as_deref()) {
         return taken.map(|()| Exit::Success);
     }
-    let project = load::project(args.config.as_deref())?;
+    let session = Session::open(args.config.as_deref())?;
     let takeover = match args.take_over {
         true => Takeover::Forced,
         false => Takeover::IfDead,
     };
     let (mut stacks, mut supervisor) = (Stacks::new(), None::<(String, Supervisor)>);
-    let (names, sweeps) = sweeps::expand(&project.folder, &args.runs)?;
+    let (names, sweeps) = session.runs.expand(&args.runs)?;
     allow_open(names.len() as u64);
     for wanted in &names {
-        let (handle, backend) = script::open(&project, wanted, &args.job, takeover, &mut stacks)?;
-        let (of, all) = supervisor
-            .get_or_insert_with(|| (backend.clone(), runs::supervisor(&backend, &project.folder)));
+        let (handle, backend) = script::open(&session, wanted, &args.job, takeover, &mut stacks)?;
+        let (of, all) =
+            supervisor.get_or_insert_with(|| (backend.clone(), session.runs.supervisor(&backend)));
         if *of != backend {
             let what = format!("{wanted} runs on {backend}, the others on {of}");
             return Err(Failure::usage(what).hint("watch them in two calls"));
@@ -68,7 +67,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     };
     for sweep in &sweeps {
-        supervisor.gather(&project.folder, sweep);
+        supervisor.gather(&session.folder, sweep);
     }
     let patience_s = watch_chain::PATIENCE_S;
     let reached = match args.once {
@@ -85,31 +84,12 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let pipeline = Pipeline {
         flags: &args.pipeline,
-        project: &project.folder,
+        runs: &session.runs,
         asked,
         // Who reads JSON is no person.
         showing: args
             .showing
             .plain_if(args.json || reached != Until::Finished),
     };
-    follow(supervisor, reached, args.json, &pipeline)
-}
-
-/// Drives all runs, telling the story as it goes, and what has become of them.
-pub fn follow(
-    mut supervisor: Supervisor,
-    until: Until,
-    json: bool,
-    pipeline: &Pipeline<'_>,
-) -> Result<Exit, Failure> {
-    let end = pipeline.attend(&mut supervisor, until)?;
-    let is_sweep = supervisor.is_sweep();
-    let code = ended::result(&supervisor, end, json, &|view| match is_sweep {
-        true => Ok(()),
-        false => print::data(&view.text()),
-    });
-    if is_sweep && !json {
-        print::data(&ended::run_list(&supervisor))?;
-    }
-    code
+    watch::follow(supervisor, reached, args.json, &pipeline)
 }

@@ -27,15 +27,11 @@ pub fn show(id: &str, json: bool) -> Result<Exit, Failure> {
         .on_each_node(&job, nodes.len(), &words)
         .map_err(|e| no_answer(id, &e))?;
     let view = merged(id, &nodes, &answer.texts, answer.error);
-    if json {
-        print::json(&view)?;
-    } else {
-        let look = Look {
-            unicode: print::unicode(),
-            history: None,
-        };
-        print::data(&view.text(look))?;
-    }
+    let look = Look {
+        unicode: print::unicode(),
+        history: None,
+    };
+    print::show(json, &view, |view| view.text(look))?;
     match &view.error {
         None => Ok(Exit::Success),
         Some(error) => Err(Failure::refused(error.clone())),

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use crate::cli::init::draft::Draft;
-use crate::cli::request::load;
+use crate::cli::session::Session;
 use crate::core::config::parse_preset;
 use crate::core::memory::GPU_MEMORY;
 use crate::core::memory::Unknown;
@@ -28,7 +28,7 @@ pub fn answered(folder: &Path, preset: Option<&str>, set: &[String]) -> Result<S
     let memory = show_gpus();
     let preset = match preset {
         Some(name) => name.to_owned(),
-        None => ask_preset(&load::empty(folder)?.library, folder)?,
+        None => ask_preset(&Session::empty(folder)?.library, folder)?,
     };
     let mut draft = Draft::new(folder, &preset, set)?;
     let file = draft.preset()?;

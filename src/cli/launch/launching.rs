@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::cli::request::copied;
-use crate::cli::request::load::Project;
 use crate::cli::script::{self, Shelves};
+use crate::cli::session::Session;
 use crate::core::config::{from_environment, from_flags};
 use crate::core::launch::{Copied, Given, Launch};
 use crate::core::units::{Bytes, parse_duration_s};
@@ -90,14 +90,14 @@ impl Options {
     }
 
     /// The preset, and what is known of launchers: the same for all programs of a queue.
-    pub fn shelves(&self, project: &Project) -> Result<Shelves, Failure> {
-        Shelves::of(&project.library, Some(&self.preset))
+    pub fn shelves(&self, session: &Session) -> Result<Shelves, Failure> {
+        Shelves::of(&session.library, Some(&self.preset))
     }
 
     /// A program ready to be run.
     pub fn launch(
         &self,
-        project: &Project,
+        session: &Session,
         shelves: &Shelves,
         command: Vec<String>,
     ) -> Result<Launch, Failure> {
@@ -108,7 +108,7 @@ impl Options {
         if !file.uses.iter().any(|n| n == SET) {
             file.uses.push(SET.to_owned());
         }
-        let sets = Shelves::sets(&project.library, &file)?;
+        let sets = Shelves::sets(&session.library, &file)?;
         let variables = variables();
         let given = Given {
             composed,
@@ -121,7 +121,7 @@ impl Options {
         let environment = from_environment(launch.preset(), pairs)?;
         let flags = from_flags(launch.preset(), &self.assignments(), &[])?;
         let mut layers = vec![environment, flags];
-        let originals = copied::read(&project.folder, launch.preset(), &mut layers)?;
+        let originals = copied::read(&session.folder, launch.preset(), &mut layers)?;
         let launch = launch.with(layers);
         let absolute = |path: &Path| {
             let path = std::path::absolute(path);
@@ -129,7 +129,7 @@ impl Options {
         };
         let launch = launch.copying(Copied {
             originals,
-            project: absolute(&project.folder)?,
+            project: absolute(&session.folder)?,
             workdir: absolute(Path::new("."))?,
         })?;
         // What cannot be run is told before anything is waited for.

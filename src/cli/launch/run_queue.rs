@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cli::launch::launching::{Options, signals, visible};
-use crate::cli::request::load::Project;
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::launch::{Launch, commands};
 use crate::drive::launch::{Entry, Job, LaunchError, Summary, queue};
@@ -44,15 +44,15 @@ pub fn list(file: Option<&Path>) -> Result<Vec<Vec<String>>, Failure> {
 /// Runs the commands; the records and the output of each are below `folder`.
 pub fn run(
     options: &Options,
-    project: &Project,
+    session: &Session,
     list: &[Vec<String>],
     folder: &Path,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let shelves = options.shelves(project)?;
+    let shelves = options.shelves(session)?;
     let launches = list
         .iter()
-        .map(|c| options.launch(project, &shelves, c.clone()));
+        .map(|c| options.launch(session, &shelves, c.clone()));
     let launches: Vec<Launch> = launches.collect::<Result<_, _>>()?;
     let ears = signals()?;
     let folders: Vec<PathBuf> = (1..=list.len())

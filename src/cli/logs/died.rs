@@ -1,8 +1,7 @@
 //! What died, and what is decided about it.
 
 use super::Group;
-use crate::cli::request::load::Project;
-use crate::cli::runs;
+use crate::cli::session::Session;
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Past, Peak, Tried};
 use crate::core::measure::Measured;
@@ -39,8 +38,8 @@ impl Died {
     }
 
     /// The last attempt of a run that died among those whose logs these are, with all that went before it.
-    pub fn of_run(project: &Project, run: &str, groups: &[Group]) -> Result<Self, Failure> {
-        let stored = runs::open(&project.folder, run)?;
+    pub fn of_run(session: &Session, run: &str, groups: &[Group]) -> Result<Self, Failure> {
+        let stored = session.runs.open(run)?;
         let history = &stored.history;
         let died = |group: &&Group| {
             let number = group.attempt.as_ref().map(|(_, number)| *number);
@@ -61,14 +60,14 @@ impl Died {
         Ok(Self {
             name: Some(group.name()),
             number,
-            request: runs::request(&stored.folder)?,
+            request: stored.request()?,
             rungs: past.rungs(),
             earlier: past.tried(),
             measured: past
                 .attempt()
                 .map(|a| a.measured.clone())
                 .unwrap_or_default(),
-            incident: group.diagnose(&project.own_failures()?)?,
+            incident: group.diagnose(&session.own_failures()?)?,
         })
     }
 

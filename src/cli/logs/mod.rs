@@ -3,6 +3,7 @@
 mod around;
 pub mod died;
 pub mod plan_after;
+mod shown;
 mod targets;
 mod why;
 
@@ -16,7 +17,8 @@ use crate::io::library::bugs;
 use crate::io::snapshots;
 use crate::view::Failure;
 
-pub use around::around;
+use around::around;
+pub use shown::{exit, view};
 pub use targets::{meant, paired};
 pub use why::why;
 

@@ -3,34 +3,28 @@
 use crate::cli::args::Configuration;
 use crate::cli::logs::died::{Decided, Died};
 use crate::cli::logs::{self, Group};
-use crate::cli::request::load::{self, Project};
+use crate::cli::request::load;
 use crate::cli::script;
-use crate::core::exit::Exit;
+use crate::cli::session::Session;
 use crate::core::supervise::Intent;
-use crate::view::{Failure, print};
+use crate::view::Failure;
 
 /// Prints what a supervisor would decide after this failure.
 pub fn run(
+    session: &Session,
     flags: &Configuration,
     words: &[String],
     failure: &str,
-    json: bool,
-) -> Result<Exit, Failure> {
-    let project = load::project(flags.config.as_deref())?;
-    let groups = logs::paired(logs::meant(&project.folder, failure)?);
-    let view = decide(&project, flags, words, failure, &groups)?.view;
-    if json {
-        print::json(&view)?;
-    } else {
-        print::data(&view.text())?;
-    }
-    Ok(Exit::Success)
+) -> Result<(), Failure> {
+    let groups = logs::paired(logs::meant(&session.runs, failure)?);
+    let view = decide(session, flags, words, failure, &groups)?.view;
+    session.show(&view, |view| view.text())
 }
 
 /// What a supervisor would decide after the failure of these logs: of a run with all that it has tried, else of the
 /// configuration or the script (`words`) that the log is of.
 pub fn decide(
-    project: &Project,
+    session: &Session,
     flags: &Configuration,
     words: &[String],
     failure: &str,
@@ -46,15 +40,15 @@ pub fn decide(
                 "leave the options and the script out, or name the log of its attempt to decide for another configuration",
             ));
         }
-        Some((run, _)) => Died::of_run(project, run, groups)?,
+        Some((run, _)) => Died::of_run(session, run, groups)?,
         None => {
             let request = match words {
-                [] => load::request(flags, "plan", &[])?,
+                [] => load::request(session, flags, "plan", &[])?,
                 // The log is of the script as it stands, whatever other runs have taught since.
                 words => {
                     let fresh = true;
                     script::planned(
-                        project,
+                        session,
                         &Configuration {
                             fresh,
                             ..flags.clone()
@@ -64,7 +58,7 @@ pub fn decide(
                 }
             };
             group.installed = request.installed();
-            Died::at_first(request, group.diagnose(&project.own_failures()?)?)
+            Died::at_first(request, group.diagnose(&session.own_failures()?)?)
         }
     };
     died.decided()

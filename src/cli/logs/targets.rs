@@ -1,12 +1,13 @@
 //! What an argument means: a file, standard input, a run of this project, or any job of Slurm.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 
 use super::{Group, STDIN, Unread, cannot};
 use crate::cli::runs;
+use crate::cli::runs::Runs;
 use crate::core::job::{JobId, JobRef};
 use crate::core::supervise::{Attempt, Intent};
 use crate::drive::attempt_logs;
@@ -15,7 +16,7 @@ use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::view::Failure;
 
 /// What an argument means. Files go before runs and jobs of the same name.
-pub fn meant(project: &Path, argument: &str) -> Result<Vec<Group>, Failure> {
+pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<Group>, Failure> {
     let path = PathBuf::from(argument);
     if argument == STDIN {
         return Ok(vec![Group::of_files(vec![path])]);
@@ -27,7 +28,7 @@ pub fn meant(project: &Path, argument: &str) -> Result<Vec<Group>, Failure> {
         Err(missing) if is_path => return Err(cannot(&path, &Unread::Failed(missing))),
         Err(_) => {}
     }
-    match runs::find(project, argument) {
+    match runs.find(argument) {
         Ok(stored) => Ok(of_run(&stored, argument)),
         Err(_) if is_job_id(argument) && slurm_is_here() => Ok(vec![of_job(argument)?]),
         Err(failure) => Err(failure),
@@ -45,7 +46,7 @@ fn is_job_id(text: &str) -> bool {
 /// All attempts of a run, or the one with the job.
 fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
     let history = &stored.history;
-    let request = runs::request(&stored.folder);
+    let request = stored.request();
     let of_program = request.map(|r| (r.progress(), r.installed()));
     let (progress, installed) = of_program.unwrap_or_default();
     let whole = history.run == wanted;

@@ -2,21 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::runs;
+use crate::cli::runs::Runs;
 use crate::core::recipe::Role;
 use crate::core::supervise::{Intent, Request};
 use crate::io::checkpoints;
 use crate::view::{Failure, print};
 
 /// The request that begins with a checkpoint: this folder, or the newest one of the run of this name.
-pub fn resuming_from(project: &Path, request: Request, wanted: &Path) -> Result<Request, Failure> {
+pub fn resuming_from(runs: &Runs, request: Request, wanted: &Path) -> Result<Request, Failure> {
     let refused = |why: String| Failure::configuration(format!("--resume-from: {why}"));
     let shown = wanted.display();
     let folder = match (wanted.canonicalize(), wanted.to_str()) {
         (Ok(folder), _) if folder.is_dir() => folder,
         (Ok(_), _) => return Err(refused(format!("{shown} is no folder"))),
-        (Err(_), Some(run)) if runs::names(project)?.iter().any(|name| name == run) => {
-            newest_of(project, run)?
+        (Err(_), Some(run)) if runs.names()?.iter().any(|name| name == run) => {
+            newest_of(runs, run)?
         }
         (Err(error), _) => {
             return Err(refused(format!("{shown}: {error}"))
@@ -32,9 +32,9 @@ pub fn resuming_from(project: &Path, request: Request, wanted: &Path) -> Result<
 }
 
 /// The newest checkpoint of a run, as an absolute folder.
-fn newest_of(project: &Path, run: &str) -> Result<PathBuf, Failure> {
-    let stored = runs::open(project, run)?;
-    let request = runs::request(&stored.folder)?;
+fn newest_of(runs: &Runs, run: &str) -> Result<PathBuf, Failure> {
+    let stored = runs.open(run)?;
+    let request = stored.request()?;
     let listing = request.shelf(&stored.history.rungs()).map(|shelf| {
         checkpoints::list(Path::new(&request.inputs().workdir), &shelf)
             .map_err(|unlisted| Failure::configuration(unlisted.to_string()))

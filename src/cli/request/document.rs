@@ -1,13 +1,13 @@
 //! The schemas, put together from types and from the presets of a library.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args::{Backend, PolicyName};
-use crate::cli::commands::schema::Kind;
 use crate::cli::launch::launching;
 use crate::cli::request::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISION_DURATIONS};
 use crate::core::config::{
@@ -17,8 +17,36 @@ use crate::core::diagnose::UserSignature;
 use crate::core::memory::Profile;
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
 use crate::core::supervise::{Limits, Notices, Supervision};
+use crate::io::files::{Access, make_private_dir, write_atomic};
 use crate::io::library::{Library, Shelf};
 use crate::view::Failure;
+
+/// Where the schemas of a project lie, below its folder.
+pub const FOLDER: &str = ".oomctl/schema";
+
+/// First line of a project file, by which editors find its schema.
+pub const FIRST_LINE: &str = "# yaml-language-server: $schema=.oomctl/schema/project.json\n";
+
+/// The files that have a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// oomctl.yaml
+    Project,
+    /// A preset, presets/NAME.yaml
+    Preset,
+    /// Knobs that presets share, presets/sets/NAME.yaml
+    KnobSet,
+    /// A cluster profile, presets/clusters/NAME.yaml
+    Cluster,
+    /// A dataset profile, presets/datasets/NAME.yaml
+    Dataset,
+    /// Constants of a training stack for the memory model, presets/memory/NAME.yaml
+    Memory,
+    /// The `signatures` of oomctl.yaml
+    Signatures,
+    /// The site's file ($OOMCTL_SITE_CONFIG) and the user's (~/.config/oomctl/config.yaml)
+    Site,
+}
 
 /// What to run, and how far oomctl may go when GPU memory runs out.
 #[derive(JsonSchema)]
@@ -271,4 +299,23 @@ fn datasets_of(library: &Library, preset: &str) -> Vec<String> {
 fn set(library: &Library, name: &str) -> Result<KnobSetFile, Failure> {
     let source = library.get(Shelf::Sets, name)?;
     Ok(parse_knob_set(&source.path, &source.text)?)
+}
+
+/// Writes the schemas of all kinds for the project in `folder`.
+pub fn write(folder: &Path, library: &Library) -> Result<(), Failure> {
+    let to = folder.join(FOLDER);
+    make_private_dir(&to)?;
+    for kind in Kind::value_variants() {
+        let name = kind
+            .to_possible_value()
+            .map_or_else(String::new, |v| v.get_name().to_owned());
+        let document = of(*kind, library)?;
+        let text = format!("{document}\n");
+        write_atomic(
+            &to.join(format!("{name}.json")),
+            text.as_bytes(),
+            Access::Shared,
+        )?;
+    }
+    Ok(())
 }

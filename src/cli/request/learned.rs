@@ -1,43 +1,40 @@
 //! Requests that start where earlier runs of the project say that they should.
 
+use super::load;
 use crate::cli::args::Configuration;
-use crate::cli::request::load::{self, Project};
+use crate::cli::session::Session;
 use crate::core::learn::Memory;
 use crate::core::supervise::{Request, Start};
 use crate::io::fits;
 use crate::view::{Failure, print, start_view};
 
-/// The request for a run of this name, and where it starts.
-pub fn request(flags: &Configuration, run: &str) -> Result<(Request, Option<Start>), Failure> {
-    let project = load::project(flags.config.as_deref())?;
-    request_in(&project, flags, run, &[])
-}
-
-/// As `request`, in a project that is loaded already.
-pub fn request_in(
-    project: &Project,
-    flags: &Configuration,
-    run: &str,
-    sbatch: &[String],
-) -> Result<(Request, Option<Start>), Failure> {
-    let request = load::request_in(project, flags, run, sbatch)?;
-    let Some(memory) = memory(project, flags) else {
-        return Ok((request, None));
-    };
-    // What breaks a rule is told by whoever needs the configuration.
-    let start = request.start(&memory).ok().flatten();
-    Ok(match start {
-        Some(start) => (request.starting(&start), Some(start)),
-        None => (request, None),
-    })
+impl Session {
+    /// The request for a run of this name, and where it starts.
+    pub fn request(
+        &self,
+        flags: &Configuration,
+        run: &str,
+        sbatch: &[String],
+    ) -> Result<(Request, Option<Start>), Failure> {
+        let request = load::request(self, flags, run, sbatch)?;
+        let Some(memory) = memory(self, flags) else {
+            return Ok((request, None));
+        };
+        // What breaks a rule is told by whoever needs the configuration.
+        let start = request.start(&memory).ok().flatten();
+        Ok(match start {
+            Some(start) => (request.starting(&start), Some(start)),
+            None => (request, None),
+        })
+    }
 }
 
 /// What the project learned; none where it is not asked for, or cannot be read, which is told.
-pub fn memory(project: &Project, flags: &Configuration) -> Option<Memory> {
+pub fn memory(session: &Session, flags: &Configuration) -> Option<Memory> {
     if flags.fresh {
         return None;
     }
-    match fits::read(&fits::file_of(&project.folder)) {
+    match fits::read(&fits::file_of(&session.folder)) {
         Ok(memory) => Some(memory),
         Err(error) => {
             print::talk(&format!("{error}; starting as if nothing was learned"));

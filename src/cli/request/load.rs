@@ -1,14 +1,15 @@
 //! From flags, files and environment to the inputs of a run.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
 use crate::cli::args::{Backend, Configuration};
+use crate::cli::session::Session;
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
-use crate::core::diagnose::{OwnFailures, Versions};
+use crate::core::diagnose::Versions;
 use crate::core::memory::Profiles;
 use crate::core::recipe::{
     ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
@@ -20,8 +21,6 @@ use crate::io::library::{Library, Shelf};
 use crate::io::scheduler::slurm_is_here;
 use crate::view::Failure;
 
-/// Name of the project file.
-pub const PROJECT_FILE: &str = "oomctl.yaml";
 const MAX_FILE: u64 = 1 << 20;
 const PROJECT_KEYS: [&str; 16] = [
     "preset",
@@ -44,15 +43,6 @@ const PROJECT_KEYS: [&str; 16] = [
 const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
 const SITE_KEYS: [&str; 5] = ["cluster", "knobs", "pin", "overrides", "notices"];
 
-/// The project that a command works in.
-pub struct Project {
-    /// Its folder, absolute: the project file's, or the working directory.
-    pub folder: PathBuf,
-    /// Its library.
-    pub library: Library,
-    pub document: Document,
-}
-
 /// What is known of training stacks: built in, and the project's own under `presets/memory/`.
 pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
     let names = library.names(Shelf::Memory);
@@ -63,74 +53,22 @@ pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
     Ok(Profiles::new(profiles.collect::<Result<_, Failure>>()?))
 }
 
-/// Finds the project file: the one given, or the nearest `oomctl.yaml` walking up.
-pub fn project(given: Option<&Path>) -> Result<Project, Failure> {
-    let here = std::env::current_dir()
-        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
-    let path = match given {
-        Some(path) => Some(here.join(path)),
-        None => here
-            .ancestors()
-            .map(|d| d.join(PROJECT_FILE))
-            .find(|p| p.is_file()),
-    };
-    let document = match &path {
-        Some(path) => document(path, &here)?,
-        None => Document::parse(PROJECT_FILE, "")?,
-    };
-    let folder = path
-        .as_deref()
-        .and_then(Path::parent)
-        .unwrap_or(&here)
-        .to_owned();
-    Ok(Project {
-        library: Library::new(Some(&folder)),
-        folder,
-        document,
-    })
-}
-
-/// A project in `folder` that has no file yet.
-pub fn empty(folder: &Path) -> Result<Project, Failure> {
-    let here = std::env::current_dir()
-        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
-    let folder = here.join(folder);
-    Ok(Project {
-        library: Library::new(Some(&folder)),
-        folder,
-        document: Document::parse(PROJECT_FILE, "")?,
-    })
-}
-
-impl Project {
-    /// What this project knows of the failures of its own program.
-    pub fn own_failures(&self) -> Result<OwnFailures, Failure> {
-        signatures::own(&self.document, &self.library)
-    }
-}
-
 /// Reads a configuration file; it is shown relative to `here` where it lies below.
-fn document(path: &Path, here: &Path) -> Result<Document, Failure> {
+pub fn document(path: &Path, here: &Path) -> Result<Document, Failure> {
     let text = read_text(path, MAX_FILE)?;
     let shown = path.strip_prefix(here).unwrap_or(path);
     Ok(Document::parse(&shown.display().to_string(), &text)?)
 }
 
 /// Everything that is known before a run has a name: the request, named `run`.
-pub fn request(flags: &Configuration, run: &str, sbatch: &[String]) -> Result<Request, Failure> {
-    let project = project(flags.config.as_deref())?;
-    request_in(&project, flags, run, sbatch)
-}
-
-/// As `request`, in a project that is loaded already.
-pub fn request_in(
-    project: &Project,
+pub fn request(
+    session: &Session,
     flags: &Configuration,
     run: &str,
     sbatch: &[String],
 ) -> Result<Request, Failure> {
-    let doc = &project.document;
-    let named = |key: &str, flag: &Option<String>| named(project, key, flag.as_deref());
+    let doc = &session.document;
+    let named = |key: &str, flag: &Option<String>| named(session, key, flag.as_deref());
     let outer = outer_files()?;
     let dataset = named("dataset", &flags.dataset)?;
     let mut cluster = named("cluster", &flags.cluster)?;
@@ -139,13 +77,13 @@ pub fn request_in(
             cluster = file.text("cluster")?.map(|g| g.text);
         }
     }
-    let dataset_doc = profile(project, Shelf::Datasets, "dataset", dataset.as_deref())?;
-    let cluster_doc = profile(project, Shelf::Clusters, "cluster", cluster.as_deref())?;
+    let dataset_doc = profile(session, Shelf::Datasets, "dataset", dataset.as_deref())?;
+    let cluster_doc = profile(session, Shelf::Clusters, "cluster", cluster.as_deref())?;
     let of_dataset = dataset_doc.as_ref().map(|d| d.text("preset")).transpose()?;
     let preset_name = named("preset", &flags.preset)?
         .or_else(|| of_dataset.flatten().map(|g| g.text))
-        .unwrap_or_else(|| project.library.default_preset().to_owned());
-    let stack = stack(project, &preset_name)?;
+        .unwrap_or_else(|| session.library.default_preset().to_owned());
+    let stack = stack(session, &preset_name)?;
     let preset = &stack.preset;
     let profiles = [
         (LayerKind::Cluster, cluster_doc.as_ref()),
@@ -160,37 +98,37 @@ pub fn request_in(
     let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
     let backend = backend(flags, doc)?;
     let cluster_facts = sections::facts(cluster_doc.as_ref())?;
-    let originals = copied::read(&project.folder, preset, &mut layers)?;
-    let places = (&project.library, project.folder.as_path());
+    let originals = copied::read(&session.folder, preset, &mut layers)?;
+    let places = (&session.library, session.folder.as_path());
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
     let inputs = Inputs {
-        installed: packages::of_jobs(&layers, &project.folder),
+        installed: packages::of_jobs(&layers, &session.folder),
         ladder: ladder.into(),
-        templates: project.library.templates()?.into(),
+        templates: session.library.templates()?.into(),
         originals: originals.into(),
         cluster_facts,
         cluster,
         dataset,
         layers,
         sbatch: sbatch.to_vec(),
-        ..inputs(project, flags, run, stack)?
+        ..inputs(session, flags, run, stack)?
     };
     Ok(Request::new(inputs)?)
 }
 
 /// What is asked for in the same way whatever a run's files are made of. What they are made of is left empty.
 pub fn inputs(
-    project: &Project,
+    session: &Session,
     flags: &Configuration,
     run: &str,
     stack: Stack,
 ) -> Result<Inputs, Failure> {
-    let doc = &project.document;
+    let doc = &session.document;
     let backend = backend(flags, doc)?;
     let (policy, one_rung) = climbing::how(flags, doc)?;
-    let folder = project.folder.display().to_string();
+    let folder = session.folder.display().to_string();
     let memory = stack.preset.memory.as_ref();
-    let memory = memory.map(|m| project.library.get(Shelf::Memory, &m.profile));
+    let memory = memory.map(|m| session.library.get(Shelf::Memory, &m.profile));
     Ok(Inputs {
         schema_version: INPUTS_VERSION,
         run: run.to_owned(),
@@ -219,7 +157,7 @@ pub fn inputs(
         command: std::env::args().collect(),
         probe: None,
         signatures: signatures::of(doc)?,
-        bugs: signatures::bugs(&project.library)?,
+        bugs: signatures::bugs(&session.library)?,
         installed: Versions::default(),
         memory_profile: memory.transpose()?,
         preset: stack.texts.source.into(),
@@ -247,11 +185,11 @@ fn layers<'a>(
 }
 
 /// The name under a key, from its flag or the project file. One that does not exist is refused where it is named.
-pub fn named(project: &Project, key: &str, flag: Option<&str>) -> Result<Option<String>, Failure> {
+pub fn named(session: &Session, key: &str, flag: Option<&str>) -> Result<Option<String>, Failure> {
     if let Some(name) = flag {
         return Ok(Some(name.to_owned()));
     }
-    let Some(given) = project.document.text(key)? else {
+    let Some(given) = session.document.text(key)? else {
         return Ok(None);
     };
     let shelf = match key {
@@ -259,7 +197,7 @@ pub fn named(project: &Project, key: &str, flag: Option<&str>) -> Result<Option<
         "cluster" => Shelf::Clusters,
         _ => Shelf::Presets,
     };
-    match project.library.get(shelf, &given.text) {
+    match session.library.get(shelf, &given.text) {
         Ok(_) => Ok(Some(given.text)),
         Err(e) => Err(Failure::from(e).at(&given.origin)),
     }
@@ -280,13 +218,13 @@ pub struct Texts {
 
 /// Reads a preset, and the knob sets that it uses.
 pub fn texts(
-    project: &Project,
+    session: &Session,
     source: Source,
 ) -> Result<(Texts, PresetFile, Vec<KnobSetFile>), Failure> {
     let file = parse_preset(&source.path, &source.text)?;
     let sets = file.uses.iter();
     let sets: Vec<Source> = sets
-        .map(|s| project.library.get(Shelf::Sets, s))
+        .map(|s| session.library.get(Shelf::Sets, s))
         .collect::<Result<_, _>>()?;
     let parsed = sets
         .iter()
@@ -296,14 +234,14 @@ pub fn texts(
 }
 
 /// The preset and its knob sets; the project file may only have keys that these know.
-fn stack(project: &Project, name: &str) -> Result<Stack, Failure> {
-    let (texts, file, parsed) = texts(project, project.library.get(Shelf::Presets, name)?)?;
+fn stack(session: &Session, name: &str) -> Result<Stack, Failure> {
+    let (texts, file, parsed) = texts(session, session.library.get(Shelf::Presets, name)?)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
     let mut known = PROJECT_KEYS.to_vec();
     known.extend(version_key.as_deref());
-    project.document.check_keys(&known)?;
+    session.document.check_keys(&known)?;
     let version = match version_key {
-        Some(key) => project.document.text(&key)?,
+        Some(key) => session.document.text(&key)?,
         None => None,
     };
     let text = version.as_ref().map(|g| g.text.clone());
@@ -344,7 +282,7 @@ pub fn outer_files() -> Result<Vec<(LayerKind, Document)>, Failure> {
 }
 
 pub fn profile(
-    project: &Project,
+    session: &Session,
     shelf: Shelf,
     key: &str,
     name: Option<&str>,
@@ -352,7 +290,7 @@ pub fn profile(
     let Some(name) = name else {
         return Ok(None);
     };
-    let source = project.library.get(shelf, name)?;
+    let source = session.library.get(shelf, name)?;
     let doc = Document::parse(&source.path, &source.text)?;
     let mut known = PROFILE_KEYS.to_vec();
     known.push(key);
@@ -382,14 +320,14 @@ pub fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, Fa
 }
 
 /// What a run is named after: its dataset, or else its preset.
-pub fn stem(project: &Project, flags: &Configuration) -> Result<String, Failure> {
+pub fn stem(session: &Session, flags: &Configuration) -> Result<String, Failure> {
     for (key, flag) in [("dataset", &flags.dataset), ("preset", &flags.preset)] {
         if let Some(name) = flag {
             return Ok(name.clone());
         }
-        if let Some(given) = project.document.text(key)? {
+        if let Some(given) = session.document.text(key)? {
             return Ok(given.text);
         }
     }
-    Ok(project.library.default_preset().to_owned())
+    Ok(session.library.default_preset().to_owned())
 }

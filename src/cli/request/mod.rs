@@ -8,6 +8,7 @@ pub mod known;
 pub mod learned;
 pub mod load;
 pub mod packages;
+pub mod preview;
 pub mod sections;
 pub mod signatures;
 pub mod yaml_lint;

@@ -1,11 +1,8 @@
 //! What a report shows, gathered from the folders of runs.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 
-use super::overview;
-use crate::cli::runs::{self, Stored};
+use super::{Runs, Stored};
 use crate::core::report::Track;
 use crate::core::supervise::Request;
 use crate::io::sampler;
@@ -14,9 +11,8 @@ use crate::view::row::Row;
 use crate::view::{Failure, print};
 
 /// A line for each run. Those that cannot be read are left out, and named.
-pub fn rows(project: &Path, names: &[String]) -> Vec<Row> {
-    let now = Timestamp::now();
-    let found = overview::of(project, names, now);
+pub fn rows(runs: &Runs, names: &[String], now: Timestamp) -> Vec<Row> {
+    let found = runs.overview(names, now);
     for (name, _) in &found.damaged {
         print::talk(&format!(
             "{name} cannot be read and is left out; `oomctl status {name}` says why"
@@ -26,10 +22,10 @@ pub fn rows(project: &Path, names: &[String]) -> Vec<Row> {
 }
 
 /// All that a report shows of these runs.
-pub fn gathered(project: &Path, title: &str, rows: &[Row]) -> Result<Report, Failure> {
+pub fn gathered(runs: &Runs, title: &str, rows: &[Row], now: Timestamp) -> Result<Report, Failure> {
     let full = in_full(rows).into_iter();
     let stored: Vec<Stored> = full
-        .map(|row| runs::open(project, &row.run))
+        .map(|row| runs.open(&row.run))
         .collect::<Result<_, _>>()?;
     let readers: Vec<_> = stored
         .iter()
@@ -43,19 +39,20 @@ pub fn gathered(project: &Path, title: &str, rows: &[Row]) -> Result<Report, Fai
             tracks,
         })
         .collect();
-    Ok(report(title, rows, &told, Timestamp::now()))
+    Ok(report(title, rows, &told, now))
 }
 
 /// The report of runs as Markdown.
-pub fn markdown(project: &Path, title: &str, names: &[String]) -> Result<String, Failure> {
-    let report = gathered(project, title, &rows(project, names))?;
+pub fn markdown(runs: &Runs, title: &str, names: &[String]) -> Result<String, Failure> {
+    let now = Timestamp::now();
+    let report = gathered(runs, title, &rows(runs, names, now), now)?;
     render(&report, Format::Markdown)
 }
 
 /// What a run was asked to do.
 fn request(run: &Stored) -> impl Fn() -> Option<Request> + use<> {
-    let folder = run.folder.clone();
-    move || runs::request(&folder).ok()
+    let run = run.clone();
+    move || run.request().ok()
 }
 
 /// What the samplers of an attempt saw.

@@ -1,28 +1,28 @@
 //! A new run on disk.
 
-use std::path::Path;
-
-use crate::cli::commands::render;
+use super::Runs;
 use crate::cli::request::checkpoint;
-use crate::cli::runs;
+use crate::cli::request::preview;
 use crate::core::recipe::Value;
 use crate::core::supervise::{Notices, Request, split};
-use crate::drive::{Environment, Handle, RunFolder};
+use crate::drive::{Environment, Handle};
 use crate::io::environment::variables;
 use crate::view::Failure;
 
-/// Makes the run on disk: inputs, environment, first fact.
-pub fn create(project: &Path, name: &str, request: Request) -> Result<Handle, Failure> {
-    checkpoint::is_its_own(&request)?;
-    let folder = RunFolder::of(&runs::runs_dir(project), name)?;
-    let inputs = serde_json::to_string_pretty(request.inputs())
-        .map_err(|e| Failure::configuration(format!("cannot write down the request: {e}")))?;
-    let environment = environment(&request)?;
-    // A template that cannot be rendered is told before anything is written.
-    render::first(&request)?;
-    let now = jiff::Timestamp::now();
-    let handle = Handle::create(folder, Box::new(request), &inputs, &environment, now);
-    Ok(handle?)
+impl Runs {
+    /// Makes the run on disk: inputs, environment, first fact.
+    pub fn create(&self, name: &str, request: Request) -> Result<Handle, Failure> {
+        checkpoint::is_its_own(&request)?;
+        let folder = self.folder(name)?;
+        let inputs = serde_json::to_string_pretty(request.inputs())
+            .map_err(|e| Failure::configuration(format!("cannot write down the request: {e}")))?;
+        let environment = environment(&request)?;
+        // A template that cannot be rendered is told before anything is written.
+        preview::first(&request)?;
+        let now = jiff::Timestamp::now();
+        let handle = Handle::create(folder, Box::new(request), &inputs, &environment, now);
+        Ok(handle?)
+    }
 }
 
 /// The environment of the jobs: ours, without what is secret or belongs to this process.

@@ -1,11 +1,10 @@
 //! Many runs at a glance: rows of those that are over, and in full those that are not.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use jiff::Timestamp;
 
-use crate::cli::runs::{self, Stored};
+use super::{Runs, Stored};
 use crate::drive::RunFolder;
 use crate::io::files::check_ours;
 use crate::io::index::{Index, Stamp};
@@ -23,40 +22,42 @@ pub struct Overview {
     pub damaged: Vec<(String, Failure)>,
 }
 
-/// The runs of these names. Whether one is over is read from its ledger unless that is as it was when it was last
-/// read.
-pub fn of(project: &Path, names: &[String], now: Timestamp) -> Overview {
-    let runs_dir = runs::runs_dir(project);
-    let mut index = Index::<Row>::open(project);
-    let mut found = Overview {
-        over: Vec::new(),
-        open: Vec::new(),
-        damaged: Vec::new(),
-    };
-    for name in names {
-        let folder = RunFolder::of(&runs_dir, name).ok();
-        let stamp = folder.and_then(|folder| Stamp::of(folder.dir()));
-        if let Some(row) = stamp.and_then(|stamp| index.get(name, stamp)) {
-            found.over.push(row.clone());
-            continue;
-        }
-        match runs::open(project, name) {
-            Ok(run) if run.history.outcome.is_some() => {
-                let row = Row::of(&run_view(&run.history, now));
-                if let Some(stamp) = stamp {
-                    index.put(name, stamp, row.clone());
-                }
-                found.over.push(row);
+impl Runs {
+    /// The runs of these names. Whether one is over is read from its ledger unless that is as it was when it was last
+    /// read.
+    pub fn overview(&self, names: &[String], now: Timestamp) -> Overview {
+        let dir = self.dir();
+        let mut index = Index::<Row>::open(self.project());
+        let mut found = Overview {
+            over: Vec::new(),
+            open: Vec::new(),
+            damaged: Vec::new(),
+        };
+        for name in names {
+            let folder = RunFolder::of(&dir, name).ok();
+            let stamp = folder.and_then(|folder| Stamp::of(folder.dir()));
+            if let Some(row) = stamp.and_then(|stamp| index.get(name, stamp)) {
+                found.over.push(row.clone());
+                continue;
             }
-            Ok(run) => found.open.push(run),
-            Err(failure) => found.damaged.push((name.clone(), failure)),
+            match self.open(name) {
+                Ok(run) if run.history.outcome.is_some() => {
+                    let row = Row::of(&run_view(&run.history, now));
+                    if let Some(stamp) = stamp {
+                        index.put(name, stamp, row.clone());
+                    }
+                    found.over.push(row);
+                }
+                Ok(run) => found.open.push(run),
+                Err(failure) => found.damaged.push((name.clone(), failure)),
+            }
         }
+        // Where it cannot be written it is slower next time. Root leaves no file of its own among those of others.
+        if check_ours(&dir).is_ok() {
+            drop(index.store(|run| dir.join(run).exists()));
+        }
+        found
     }
-    // Where it cannot be written it is slower next time. Root leaves no file of its own among those of others.
-    if check_ours(&runs_dir).is_ok() {
-        drop(index.store(|run| runs_dir.join(run).exists()));
-    }
-    found
 }
 
 impl Overview {

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::runs_dir;
+use super::Runs;
 use crate::view::Failure;
 
 /// Folders inside one another that are looked into.
@@ -33,7 +33,7 @@ fn look(start: &Path, found: &mut Vec<PathBuf>) {
     let mut seen = 0;
     while let Some((folder, depth)) = open.pop() {
         seen += 1;
-        let has_runs = match runs_dir(&folder).metadata() {
+        let has_runs = match Runs::of(&folder).dir().metadata() {
             Ok(runs) => runs.is_dir(),
             // Whoever reads it is told.
             Err(e) => e.kind() == ErrorKind::PermissionDenied,

@@ -6,12 +6,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::cli::args::{Backend, Configuration, sbatch_option};
-use crate::cli::request::load::Project;
-use crate::cli::runs::{self, new_run};
+use crate::cli::runs;
 use crate::cli::script::arguments::Kept;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
+use crate::cli::session::Session;
 use crate::core::adopt::{self, JobIds};
 use crate::core::job::{JobId, JobRef};
 use crate::core::patch::{Submission, split_line};
@@ -52,28 +52,28 @@ pub struct JobArgs {
 
 /// A run of the project, or a job that was submitted without oomctl, which becomes one; with its backend.
 pub fn open(
-    project: &Project,
+    session: &Session,
     wanted: &str,
     args: &JobArgs,
     takeover: Takeover,
     stacks: &mut Stacks,
 ) -> Result<(Handle, String), Failure> {
     let slurms = is_job_id(wanted) && slurm_is_here();
-    let stored = match runs::find(&project.folder, wanted) {
+    let stored = match session.runs.find(wanted) {
         Ok(stored) if slurms && is_of_another(&stored, wanted) => {
             print::talk(&format!(
                 "job {wanted} is not the one of the run {}: Slurm has given its id again",
                 stored.history.run
             ));
-            return Ok((adopt_job(project, wanted, args)?, "slurm".to_owned()));
+            return Ok((adopt_job(session, wanted, args)?, "slurm".to_owned()));
         }
         Ok(stored) => stored,
         Err(_) if slurms => {
-            return Ok((adopt_job(project, wanted, args)?, "slurm".to_owned()));
+            return Ok((adopt_job(session, wanted, args)?, "slurm".to_owned()));
         }
         Err(failure) => return Err(failure),
     };
-    let request = runs::sharing(&stored.folder, stacks)?;
+    let request = stored.sharing(stacks)?;
     let backend = request.inputs().backend.clone();
     let adopts = request.inputs().adopts.clone();
     let now = Timestamp::now();
@@ -105,7 +105,7 @@ fn is_job_id(text: &str) -> bool {
 }
 
 /// Takes a job over as the first attempt of a new run.
-fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Failure> {
+fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Failure> {
     let slurm = Slurm::new();
     let mut job = JobRef {
         id: JobId(id.to_owned()),
@@ -124,13 +124,13 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
         backend: Some(Backend::Slurm),
         ..Configuration::default()
     };
-    let shelves = Shelves::of(&project.library, taking.preset.as_deref())?;
+    let shelves = Shelves::of(&session.library, taking.preset.as_deref())?;
     let (read, known) = read(&slurm, &foreign, taking, &shelves)?;
     let mut name = format!("job-{id}");
-    if runs::runs_dir(&project.folder).join(&name).exists() {
-        name = runs::new_name(&project.folder, &name)?;
+    if session.runs.dir().join(&name).exists() {
+        name = session.runs.new_name(&name)?;
     }
-    let request = request(project, &flags, &name, &read, &shelves)?;
+    let request = request(session, &flags, &name, &read, &shelves)?;
     if known {
         fits_a_run(&request)?;
     }
@@ -155,7 +155,7 @@ fn adopt_job(project: &Project, id: &str, taking: &JobArgs) -> Result<Handle, Fa
     };
     let mut inputs = request.inputs().clone();
     inputs.adopts = Some(adopts.clone());
-    let mut handle = new_run::create(&project.folder, &name, Request::new(inputs)?)?;
+    let mut handle = session.runs.create(&name, Request::new(inputs)?)?;
     attach(&mut handle, adopts)?;
     print::talk(&format!("job {id} is attempt 1 of the run {name}"));
     Ok(handle)

@@ -3,7 +3,8 @@
 //! Rule: what is said and does not count is named.
 
 use crate::cli::args::Configuration;
-use crate::cli::request::load::{self, Project};
+use crate::cli::request::load;
+use crate::cli::session::Session;
 use crate::core::config::{Document, from_environment, from_flags};
 use crate::core::memory::GPU_MEMORY;
 use crate::core::recipe::{Layer, LayerKind, Preset, Role};
@@ -17,7 +18,7 @@ pub const DESCRIBING: [&str; 3] = [GPU_MEMORY, GPU_TYPE, "sampler"];
 
 /// The layers of files, variables and flags, with those knobs only. `of_script` is what the script itself says.
 pub fn layers(
-    (project, flags): (&Project, &Configuration),
+    (session, flags): (&Session, &Configuration),
     preset: &Preset,
     cluster: Option<&Document>,
     of_script: &Layer,
@@ -26,7 +27,7 @@ pub fn layers(
     let outer = outer.iter().map(|(kind, file)| (*kind, file));
     let inner = [
         (LayerKind::Cluster, cluster),
-        (LayerKind::Project, Some(&project.document)),
+        (LayerKind::Project, Some(&session.document)),
     ];
     let files = outer.chain(
         inner
@@ -48,7 +49,7 @@ pub fn layers(
         print::talk(&format!(
             "note: {} under `knobs:` of {} {} for templates; the script gives its values itself",
             unused.join(", "),
-            project.document.path(),
+            session.document.path(),
             if unused.len() == 1 { "is" } else { "are" }
         ));
     }

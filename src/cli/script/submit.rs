@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::args::Configuration;
 use crate::cli::request::learned;
-use crate::cli::request::load::Project;
-use crate::cli::runs;
 use crate::cli::script::described::DESCRIBING;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
+use crate::cli::session::Session;
 use crate::core::adopt;
 use crate::core::exit::Exit;
 use crate::core::patch::{Submission, VARIABLES};
@@ -52,7 +51,7 @@ pub struct Asked<'a> {
 }
 
 /// The run that a script would be: its name and the request.
-pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request), Failure> {
+pub fn submit(session: &Session, asked: &Asked<'_>) -> Result<(String, Request), Failure> {
     let Some((path, args)) = asked.words.split_first() else {
         return Err(Failure::quiet(Exit::Usage));
     };
@@ -65,7 +64,7 @@ pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request),
     let text = script(Path::new(path))?;
     let here = std::env::current_dir()
         .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
-    let shelves = Shelves::of(&project.library, asked.flags.preset.as_deref())?;
+    let shelves = Shelves::of(&session.library, asked.flags.preset.as_deref())?;
     let mut options = from_environment();
     options.extend(asked.sbatch.iter().cloned());
     let submission = Submission {
@@ -78,16 +77,16 @@ pub fn submit(project: &Project, asked: &Asked<'_>) -> Result<(String, Request),
     let stem = Path::new(path).file_stem().unwrap_or_default();
     let name = match asked.run {
         Some(name) => name.to_owned(),
-        None => runs::new_name(&project.folder, &stem.to_string_lossy())?,
+        None => session.runs.new_name(&stem.to_string_lossy())?,
     };
-    let request = request(project, asked.flags, &name, &read, &shelves)?;
+    let request = request(session, asked.flags, &name, &read, &shelves)?;
     fits_a_run(&request)?;
-    Ok((name, started(project, asked.flags, request)))
+    Ok((name, started(session, asked.flags, request)))
 }
 
 /// The request as earlier runs of the project say that it should start, which is told.
-fn started(project: &Project, flags: &Configuration, request: Request) -> Request {
-    let memory = learned::memory(project, flags);
+fn started(session: &Session, flags: &Configuration, request: Request) -> Request {
+    let memory = learned::memory(session, flags);
     let start = memory.and_then(|memory| request.start(&memory).ok().flatten());
     let Some(start) = start else {
         return request;
@@ -109,14 +108,14 @@ fn started(project: &Project, flags: &Configuration, request: Request) -> Reques
 
 /// The request that is to be planned: that of a run of a script, or of a script.
 pub fn planned(
-    project: &Project,
+    session: &Session,
     flags: &Configuration,
     words: &[String],
 ) -> Result<Request, Failure> {
     if let [name] = words
-        && runs::names(&project.folder)?.contains(name)
+        && session.runs.names()?.contains(name)
     {
-        let request = runs::request(&runs::open(&project.folder, name)?.folder)?;
+        let request = session.runs.open(name)?.request()?;
         return match request.inputs().scripts {
             Some(_) => Ok(request),
             None => {
@@ -131,7 +130,7 @@ pub fn planned(
         sbatch: &[],
         words,
     };
-    submit(project, &asked).map(|(_, request)| request)
+    submit(session, &asked).map(|(_, request)| request)
 }
 
 /// Reads a script in the folder in which its job runs: the one here, or the one that it asks for.
@@ -233,10 +232,6 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Fai
 }
 
 /// Prints what an attempt and each rung would change.
-pub fn plan(request: &Request, json: bool) -> Result<(), Failure> {
-    let view = own_view::view(request, None);
-    match json {
-        true => print::json(&view),
-        false => print::data(&view.text()),
-    }
+pub fn plan(session: &Session, request: &Request) -> Result<(), Failure> {
+    session.show(&own_view::view(request, None), |view| view.text())
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::cli::args::Configuration;
 use crate::cli::request::{load, yaml_lint};
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Value, resolve};
 use crate::core::supervise::Request;
@@ -25,6 +26,14 @@ pub struct Source {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+impl Source {
+    /// The session in its project.
+    pub fn session(&self) -> Result<Session, Failure> {
+        let session = Session::open(self.configuration.config.as_deref())?;
+        Ok(session.printing(self.json))
+    }
 }
 
 /// A sweep with everything it is judged by.
@@ -58,8 +67,8 @@ impl Loaded {
 }
 
 /// Reads the sweep, and what lies below it. `sbatch` are options for Slurm.
-pub fn load(source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
-    let request = load::request(&source.configuration, "sweep", sbatch)?;
+pub fn load(session: &Session, source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
+    let request = load::request(session, &source.configuration, "sweep", sbatch)?;
     let (path, text, given) = match source.sweep.as_slice() {
         [file] if !file.contains('=') => {
             let text = read_text(Path::new(file), MOST_BYTES)

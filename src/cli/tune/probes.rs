@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::write;
-use crate::cli::commands::render;
-use crate::cli::request::load;
-use crate::cli::runs::{self, new_run};
+use crate::cli::request::preview;
+use crate::cli::runs::Runs;
+use crate::cli::session::{PROJECT_FILE, Session};
 use crate::cli::watch::interrupt;
 use crate::core::config::from_flags;
 use crate::core::exit::Exit;
@@ -45,14 +45,13 @@ pub struct Probing {
 /// What is tuned, and how.
 pub struct Tuning<'a> {
     pub args: &'a Probing,
-    pub project: &'a load::Project,
+    pub session: &'a Session,
     /// The project file, where it is not the nearest one.
     pub config: Option<&'a Path>,
     pub request: &'a Request,
     /// The run, dataset or preset.
     pub of: &'a str,
     pub changes_training: bool,
-    pub json: bool,
 }
 
 impl Tuning<'_> {
@@ -116,16 +115,16 @@ impl Tuning<'_> {
     /// The probes of earlier calls. Those that failed for another reason than memory say nothing and are made
     /// again.
     fn found(&self, basis: &Basis, short: &Short<'_>) -> Result<Vec<Trial>, Failure> {
-        let folder = &self.project.folder;
+        let runs = &self.session.runs;
         let stem = format!("{}-", stem(self.of));
         let numbered = |name: &str| name.strip_prefix(&stem)?.parse::<u32>().ok();
         let mut found = Vec::new();
-        for name in runs::names(folder)? {
+        for name in runs.names()? {
             let Some(number) = numbered(&name) else {
                 continue;
             };
-            let stored = runs::open(folder, &name)?;
-            let request = runs::request(&stored.folder)?;
+            let stored = runs.open(&name)?;
+            let request = stored.request()?;
             if self.request.is_probed_by(basis, short, &request) {
                 let trial = Trial::of(request.inputs(), &stored.history);
                 found.extend(trial.map(|t| (number, t)));
@@ -143,23 +142,23 @@ impl Tuning<'_> {
         candidate: &Candidate,
         short: &Short<'_>,
     ) -> Result<Trial, Failure> {
-        let folder = &self.project.folder;
-        let name = runs::new_name(folder, &stem(self.of))?;
+        let runs = &self.session.runs;
+        let name = runs.new_name(&stem(self.of))?;
         let request = self.request.probe(basis, candidate, short, &name)?;
-        drop(new_run::create(folder, &name, request)?);
+        drop(runs.create(&name, request)?);
         print::talk(&format!("probe {name}: {}", candidate.taken().join(", ")));
-        trial(folder, &name)
+        trial(runs, &name)
     }
 
     /// Drives a probe to its end. The exit code where a signal came first.
     fn finish(&self, name: &str) -> Result<Result<Trial, Exit>, Failure> {
-        let folder = &self.project.folder;
-        let stored = runs::open(folder, name)?;
-        let request = runs::request(&stored.folder)?;
+        let runs = &self.session.runs;
+        let stored = runs.open(name)?;
+        let request = stored.request()?;
         let backend = request.inputs().backend.clone();
         let now = jiff::Timestamp::now();
         let handle = Handle::open(stored.folder, Box::new(request), Takeover::IfDead, now)?;
-        let mut supervisor = runs::supervisor(&backend, folder);
+        let mut supervisor = runs.supervisor(&backend);
         supervisor.add(handle);
         let sources = interrupt::listen()?;
         let mut story = Story::new(false);
@@ -182,7 +181,7 @@ impl Tuning<'_> {
             return Ok(Err(Exit::Signal(signal)));
         }
         drop(supervisor);
-        trial(folder, name).map(Ok)
+        trial(runs, name).map(Ok)
     }
 
     /// The next probe, of which nothing is submitted.
@@ -192,33 +191,29 @@ impl Tuning<'_> {
         candidate: &Candidate,
         short: &Short<'_>,
     ) -> Result<Exit, Failure> {
-        let folder = &self.project.folder;
-        let name = runs::new_name(folder, &stem(self.of))?;
+        let runs = &self.session.runs;
+        let name = runs.new_name(&stem(self.of))?;
         let request = self.request.probe(basis, candidate, short, &name)?;
-        let place = render::preview(&folder.display().to_string(), &request.inputs().backend);
+        let place = preview::place(
+            &runs.project().display().to_string(),
+            &request.inputs().backend,
+        );
         let files = request.render(&[], &place)?;
         let next = Asked::new(basis, short).next(&name, candidate);
-        if self.json {
-            print::json(&next)?;
-        } else {
-            print::data(&format!("{}{}", next.text(), render::text(&files)))?;
-        }
+        self.session.show(&next, |next| {
+            format!("{}{}", next.text(), preview::text(&files))
+        })?;
         print::talk("dry run: nothing was submitted");
         Ok(Exit::Success)
     }
 
     fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<Exit, Failure> {
         let view = View::new(self.request, &Asked::new(basis, short), stop)?;
-        if self.json {
-            print::json(&view)?;
-        } else {
-            print::data(&view.text())?;
-        }
+        self.session.show(&view, |view| view.text())?;
         if self.args.write {
-            let file = self.config.map_or_else(
-                || self.project.folder.join(load::PROJECT_FILE),
-                Path::to_owned,
-            );
+            let file = self
+                .config
+                .map_or_else(|| self.session.folder.join(PROJECT_FILE), Path::to_owned);
             write::write(&file, self.request.preset(), view.values())?;
         }
         Ok(Exit::Success)
@@ -226,9 +221,9 @@ impl Tuning<'_> {
 }
 
 /// A probe that is on disk.
-fn trial(project: &Path, name: &str) -> Result<Trial, Failure> {
-    let stored = runs::open(project, name)?;
-    let request = runs::request(&stored.folder)?;
+fn trial(runs: &Runs, name: &str) -> Result<Trial, Failure> {
+    let stored = runs.open(name)?;
+    let request = stored.request()?;
     Trial::of(request.inputs(), &stored.history)
         .ok_or_else(|| Failure::ledger(format!("{name} is no probe")))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::BREATH_S;
-use crate::cli::runs;
+use crate::cli::runs::Runs;
 use crate::cli::watch_chain::jobs::{aim, begun, dismiss, note, send, watch_job};
 use crate::cli::watch_chain::step::step;
 use crate::core::diagnose::{Class, Scanner, Tri};
@@ -32,12 +32,12 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     };
     let here = std::env::current_dir()
         .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
-    let stored = runs::find(&here, wanted)?;
+    let stored = Runs::of(&here).find(wanted)?;
     if next_look(&stored.history) == NextLook::Never {
         return Ok(());
     }
+    let request = stored.request()?;
     let folder = stored.folder;
-    let request = runs::request(&folder)?;
     let scanner = Scanner::new(&request.progress()).knowing(request.signatures());
     let logs = stored.history.attempt().map(|a| attempt_logs(&folder, a));
     let killed = code != 0 && is_bare_kill(scanner, &logs.unwrap_or_default());

@@ -8,8 +8,7 @@ mod step;
 
 use std::path::Path;
 
-use crate::cli::request::load;
-use crate::cli::runs;
+use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::job::JobId;
 use crate::core::supervise::{NextLook, Request, Turn, after_nothing, next_look};
@@ -91,9 +90,9 @@ fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Resul
 
 /// Sends the next turn, does what is due for the run, and says when the next may start.
 fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(), Failure> {
-    let project = load::project(config)?;
-    let stored = runs::find(&project.folder, wanted)?;
-    let folder = stored.folder;
+    let session = Session::open(config)?;
+    let stored = session.runs.find(wanted)?;
+    let folder = stored.folder.clone();
     let last = begun(&folder);
     if !me.follows(last.as_ref()) {
         print::talk(&format!("turn {} was taken by another job", me.number));
@@ -102,7 +101,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
     if next_look(&stored.history) == NextLook::Never {
         return Ok(());
     }
-    let request = runs::request(&folder)?;
+    let request = stored.request()?;
     let before = me.in_vain(last.as_ref(), sent);
     let (number, in_vain) = (me.number.saturating_add(1), before.saturating_add(1));
     let next = watch_job(&request, &folder, number, in_vain, config)?;
@@ -114,7 +113,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
     // The next turn is in the queue before this one is noted: a turn that is lost in between is taken again.
     let sent = send(&next, &start);
     let history = note(&folder, me).and_then(|()| {
-        let scheduler = runs::scheduler(&request.inputs().backend, &project.folder);
+        let scheduler = session.runs.scheduler(&request.inputs().backend);
         step(request, folder.clone(), scheduler, PATIENCE_S)
     });
     if history.is_ok() {

@@ -256,7 +256,7 @@ fn screen(size: (u16, u16), board: &Board, state: &State, shown: &Shown) -> Stri
 
 #[test]
 fn the_screen_in_the_documentation_is_the_one_that_is_drawn() {
-    let page = include_str!("../../../../docs/watch.md");
+    let page = include_str!("../../../docs/watch.md");
     let screen = screen((80, 24), &third_attempt(), &State::default(), &shown(LOG));
     let block = page
         .split("```text\n")
@@ -271,7 +271,7 @@ fn the_screen_in_the_documentation_is_the_one_that_is_drawn() {
 
 #[test]
 fn the_help_names_the_keys_of_the_page() {
-    let page = include_str!("../../../../docs/watch.md");
+    let page = include_str!("../../../docs/watch.md");
     for (keys, does) in super::help::LINES {
         let row = format!("| {keys} | {does} |");
         assert!(page.contains(&row), "docs/watch.md lacks: {row}");

@@ -75,7 +75,7 @@ fn judge(loaded: &Loaded) -> Result<Judge<'_>, Failure> {
 }
 
 fn check(args: &CheckArgs) -> Result<Exit, Failure> {
-    let loaded = load(&args.source, &[])?;
+    let loaded = load(&args.source.session()?, &args.source, &[])?;
     let requested = args.requested.as_deref().map(Bytes::parse).transpose();
     let requested = requested.map_err(|what| Failure::usage(format!("--requested: {what}")))?;
     let view = View::new(
@@ -85,16 +85,12 @@ fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         loaded.footing().preset,
         requested,
     );
-    if args.source.json {
-        print::json(&view)?;
-    } else {
-        print::data(&view.text(args.all))?;
-    }
+    print::show(args.source.json, &view, |view| view.text(args.all))?;
     Ok(view.exit_code)
 }
 
 fn fix(args: &FixArgs) -> Result<Exit, Failure> {
-    let loaded = load(&args.source, &[])?;
+    let loaded = load(&args.source.session()?, &args.source, &[])?;
     if let Some(why) = judge(&loaded)?.unmentioned() {
         print::talk(&format!("note: {why}"));
     }

@@ -1,16 +1,16 @@
 //! `oomctl sweep submit`: every cell that can fit, each as a run of its own.
 
-use std::path::Path;
-
-use crate::cli::request::{learned, load as loading};
+use crate::cli::request::learned;
+use crate::cli::runs::Runs;
 use crate::cli::runs::{ended, sweeps};
-use crate::cli::sweep::cells::{self, MOST_RUNS, Plan, Wish};
+use crate::cli::sweep::cells::{self, Plan, Wish};
+use crate::cli::sweep::choice::Cells;
 use crate::cli::sweep::sweep_source::{Loaded, Source, load};
 use crate::cli::watch::once;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
 use crate::core::exit::Exit;
-use crate::core::sweep::{Choice, Draw, Judge, Method, Order, Selector, Sweep, select};
+use crate::core::sweep::{Judge, Method, select};
 use crate::drive::{End, SweepRecord, Until};
 use crate::view::sweep_submit_view::View;
 use crate::view::{Failure, print};
@@ -23,21 +23,8 @@ pub struct Args {
     /// Name of the sweep; by default its file's, with a number. Its runs are called NAME.1, NAME.2 and so on
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Only cells with this value, or one of these (repeatable)
-    #[arg(long = "cell", value_name = "NAME=VALUE[,VALUE]")]
-    cells: Vec<String>,
-    /// At most so many cells, the first in order
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
-    /// Draw so many cells at random from the values and distributions, in place of all [default: the sweep's run_cap]
-    #[arg(long, value_name = "N", value_parser = cells::count)]
-    count: Option<usize>,
-    /// The same seed draws the same cells
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
-    /// Which cells begin first
-    #[arg(long, value_enum, default_value = "as-written")]
-    order: OrderName,
+    #[command(flatten)]
+    cells: Cells,
     /// Cells under way at a time [default: 1 on this machine, as many as Slurm starts there]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_running: Option<u32>,
@@ -62,23 +49,14 @@ pub struct Args {
     pipeline: Flags,
 }
 
-/// Which cells begin first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum OrderName {
-    /// As the sweep lists them
-    AsWritten,
-    /// Those that need the least memory
-    SmallestFirst,
-}
-
 /// Runs `oomctl sweep submit`.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     if !args.watch {
         args.pipeline.without_watch()?;
     }
     let configuration = &args.source.configuration;
-    let project = loading::project(configuration.config.as_deref())?;
-    let mut loaded = load(&args.source, &args.sbatch)?;
+    let session = args.source.session()?;
+    let mut loaded = load(&session, &args.source, &args.sbatch)?;
     if loaded.sweep.method == Method::Grid {
         loaded.sweep = loaded.sweep.listed();
     }
@@ -90,22 +68,22 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         footing.profile,
         &loaded.sweep,
     )?;
-    let choice = choice(args, &loaded.sweep)?;
+    let choice = args.cells.choice(&loaded.sweep, args.force)?;
     let selection = select(&loaded.sweep, &mut judge, &choice)
         .map_err(|what| Failure::configuration(format!("{}: {what}", loaded.path)))?;
     let name = match &args.run {
         Some(name) => name.clone(),
-        None => cells::new_name(&project.folder, &loaded)?,
+        None => cells::new_name(&session.runs, &loaded)?,
     };
-    SweepRecord::folder(&project.folder, &name)?;
-    let memory = learned::memory(&project, configuration);
+    SweepRecord::folder(&session.folder, &name)?;
+    let memory = learned::memory(&session, configuration);
     let wish = Wish {
         name: &name,
         max_running: args.max_running,
         attempts: args.attempts,
         memory: memory.as_ref(),
     };
-    let plan = Plan::new(&project.folder, &wish, &loaded, &judge, &selection)?;
+    let plan = Plan::new(&session.runs, &wish, &loaded, &judge, &selection)?;
     let view = View::new(
         plan.planned(),
         &loaded.sweep,
@@ -120,7 +98,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         match args.source.json {
             true => print::json(&view.document(Exit::Success, &[]))?,
             false => {
-                let scripts = plan.scripts(&project.folder)?;
+                let scripts = plan.scripts(&session.runs)?;
                 print::data(&format!("{}\n{scripts}", view.text()))?;
             }
         }
@@ -128,15 +106,15 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     print::talk(view.text().trim_end());
-    submit(plan, &project.folder, &view, args)
+    submit(plan, &session.runs, &view, args)
 }
 
 /// Makes the runs, submits what can be submitted now, and goes or stays.
-fn submit(plan: Plan, project: &Path, view: &View, args: &Args) -> Result<Exit, Failure> {
-    let (mut supervisor, record) = plan.create(project)?;
+fn submit(plan: Plan, runs: &Runs, view: &View, args: &Args) -> Result<Exit, Failure> {
+    let (mut supervisor, record) = plan.create(runs)?;
     let pipeline = Pipeline {
         flags: &args.pipeline,
-        project,
+        runs,
         asked: record.sweep.clone(),
         showing: args.showing.plain_if(args.source.json),
     };
@@ -172,42 +150,4 @@ fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<Exit, Failure> 
     let hint =
         "`oomctl sweep check` says why, `oomctl sweep fix` writes a sweep whose cells all run";
     Err(Failure::new(code, what).hint(hint))
-}
-
-/// Which cells are wanted.
-fn choice(args: &Args, sweep: &Sweep) -> Result<Choice, Failure> {
-    let selector = |text: &String| {
-        let (name, values) = text.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("--cell {text}: expected NAME=VALUE"))
-                .hint("--cell graph_d=250,500")
-        })?;
-        Ok(Selector {
-            name: name.to_owned(),
-            values: values.split(',').map(str::to_owned).collect(),
-        })
-    };
-    let cap = sweep.cap.and_then(|n| usize::try_from(n).ok());
-    let drawn = cap.filter(|_| sweep.method == Method::Random);
-    if let Some(cap) = drawn.filter(|cap| args.count.is_none() && *cap > MOST_RUNS) {
-        let what = format!("run_cap is {cap}, and at most {MOST_RUNS} cells are drawn");
-        return Err(Failure::configuration(what).hint("--count N draws fewer"));
-    }
-    let draw = args.count.or(drawn).map(|count| Draw {
-        count,
-        seed: args.seed,
-    });
-    Ok(Choice {
-        selectors: args
-            .cells
-            .iter()
-            .map(selector)
-            .collect::<Result<_, Failure>>()?,
-        order: match args.order {
-            OrderName::AsWritten => Order::AsWritten,
-            OrderName::SmallestFirst => Order::SmallestFirst,
-        },
-        limit: args.limit.or(cap.filter(|_| draw.is_none())),
-        draw,
-        force: args.force,
-    })
 }

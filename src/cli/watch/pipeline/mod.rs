@@ -6,9 +6,9 @@ mod place;
 use std::path::{Path, PathBuf};
 
 use super::interrupt;
-use crate::cli::runs::gathered;
-use crate::cli::runs;
+use crate::cli::runs::Runs;
 use crate::cli::runs::ended;
+use crate::cli::runs::gathered;
 use crate::cli::watch::showing::Showing;
 use crate::core::exit::Exit;
 use crate::core::units::parse_duration_s;
@@ -74,8 +74,8 @@ enum OnInterrupt {
 pub struct Pipeline<'a> {
     /// What was asked for.
     pub flags: &'a Flags,
-    /// The project.
-    pub project: &'a Path,
+    /// The runs of the project.
+    pub runs: &'a Runs,
     /// The names by which a later call finds the same runs.
     pub asked: String,
     /// How it is shown what happens.
@@ -93,7 +93,7 @@ impl Pipeline<'_> {
 
     fn driven(&self, supervisor: &mut Supervisor, until: Until) -> Result<End, Failure> {
         let on_interrupt = self.flags.on_interrupt;
-        let sources = sources(supervisor, on_interrupt, self.project)?;
+        let sources = sources(supervisor, on_interrupt, self.runs)?;
         let every_s = self.flags.heartbeat;
         let showing = self.showing;
         let end = showing.show(
@@ -122,7 +122,7 @@ impl Pipeline<'_> {
             return;
         }
         let views = ended::views(supervisor).into_iter();
-        let told: Vec<Told> = views.map(|view| logs_of(self.project, view)).collect();
+        let told: Vec<Told> = views.map(|view| logs_of(self.runs, view)).collect();
         if let Some(path) = &flags.junit {
             write(path, &junit::junit(&told));
         }
@@ -158,7 +158,7 @@ impl Pipeline<'_> {
             return;
         };
         let names: Vec<String> = told_runs.iter().map(|t| t.view.run.clone()).collect();
-        match gathered::markdown(self.project, &self.asked, &names) {
+        match gathered::markdown(self.runs, &self.asked, &names) {
             Ok(markdown) => {
                 let left = summary::SUMMARY_MAX.saturating_sub(size_of(&path));
                 let text = summary::within(&markdown, left);
@@ -175,12 +175,12 @@ impl Pipeline<'_> {
 fn sources(
     supervisor: &Supervisor,
     on_interrupt: OnInterrupt,
-    project: &Path,
+    runs: &Runs,
 ) -> Result<Sources, Failure> {
     match on_interrupt {
         OnInterrupt::Detach => interrupt::listen(),
         OnInterrupt::Cancel => {
-            let runs = runs::runs_dir(project);
+            let runs = runs.dir();
             let folders = supervisor.runs().map(|h| RunFolder::of(&runs, h.name()));
             let folders: Vec<RunFolder> = folders.collect::<Result<_, _>>()?;
             interrupt::listen_then(move || {

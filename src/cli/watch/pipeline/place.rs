@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::runs;
+use crate::cli::runs::Runs;
 use crate::drive::attempt_logs;
 use crate::view::pipeline::{Told, commands, logged};
 use crate::view::run_view::RunView;
@@ -37,8 +37,8 @@ impl Ci {
 }
 
 /// A run with the places of its logs.
-pub fn logs_of(project: &Path, view: RunView) -> Told {
-    let stored = runs::open(project, &view.run).ok();
+pub fn logs_of(runs: &Runs, view: RunView) -> Told {
+    let stored = runs.open(&view.run).ok();
     let top = top();
     let log = |number: u32, file: &str| {
         let stored = stored.as_ref()?;
