@@ -1,7 +1,7 @@
-//! The room that talks: arguments in, text or JSON out.
+//! The room that people talk to: what the commands are, and what is asked for.
 //!
-//! Rule: one file per subcommand, one view per command with a text and a JSON rendering; only
-//! `print/` writes to the terminal.
+//! Rule: one file a command in `commands/`; what several commands need hangs on a `Session`, or stands in the room of
+//! its subject. No room but `commands/` knows a command.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,6 +12,7 @@ mod args;
 mod commands;
 mod gpus;
 mod init;
+mod interrupt;
 mod launch;
 mod logs;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod logs;
 mod remedies;
 mod request;
 mod runs;
+mod schema;
 mod script;
 mod session;
 mod sweep;

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::request::{load, signatures};
 use super::runs::Runs;
 use crate::core::config::Document;
-use crate::core::diagnose::OwnFailures;
+use crate::io::files::read_text;
 use crate::io::library::Library;
 use crate::view::{Failure, print};
 
 /// Name of the project file.
 pub const PROJECT_FILE: &str = "oomctl.yaml";
+const MAX_FILE: u64 = 1 << 20;
 
 /// One call of the program, in a project.
 pub struct Session {
@@ -42,7 +42,7 @@ impl Session {
                 .find(|p| p.is_file()),
         };
         let document = match &path {
-            Some(path) => load::document(path, &here)?,
+            Some(path) => document(path, &here)?,
             None => Document::parse(PROJECT_FILE, "")?,
         };
         let folder = path.as_deref().and_then(Path::parent).unwrap_or(&here);
@@ -79,11 +79,13 @@ impl Session {
     ) -> Result<(), Failure> {
         print::show(self.json, view, text)
     }
+}
 
-    /// What this project knows of the failures of its own program.
-    pub fn own_failures(&self) -> Result<OwnFailures, Failure> {
-        signatures::own(&self.document, &self.library)
-    }
+/// Reads a configuration file; it is shown relative to `here` where it lies below.
+pub fn document(path: &Path, here: &Path) -> Result<Document, Failure> {
+    let text = read_text(path, MAX_FILE)?;
+    let shown = path.strip_prefix(here).unwrap_or(path);
+    Ok(Document::parse(&shown.display().to_string(), &text)?)
 }
 
 /// The working directory.

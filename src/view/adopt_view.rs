@@ -5,14 +5,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::run_view::change_lines;
+use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
-use crate::core::adopt::Own;
-use crate::core::ladder::{Decision, Step};
-use crate::core::patch::{Adoption, Patch, Reading, Refused, Span, State, directives};
+use crate::core::adopt::FirstPatch;
+use crate::core::ladder::Step;
+use crate::core::patch::{Adoption, Reading, Span, State, directives};
 use crate::core::recipe::Value;
-
-/// A knob and the value that it is to have.
-pub type Wish<'t> = (&'t str, Value);
 
 /// What is understood of a script.
 #[derive(Serialize)]
@@ -62,11 +60,12 @@ struct Given {
     place: String,
 }
 
-/// The view, with the patch for some values or else for the first rung.
+/// The view, with the patch.
 pub fn view(
     adoption: &Adoption<'_>,
-    (own, version): (Option<&Own>, Option<String>),
-    wishes: &[Wish<'_>],
+    version: Option<String>,
+    doubts: &[String],
+    first: FirstPatch,
 ) -> View {
     let reading = &adoption.reading;
     let options = directives(reading).into_iter().map(|d| Given {
@@ -74,7 +73,10 @@ pub fn view(
         value: d.value.map(|v| v.text()),
         place: place(reading, Some(d.span)),
     });
-    let mut view = View {
+    let (diff, appended) = first.patch.map_or_else(Default::default, |patch| {
+        (Some(patch.diff()), patch.appended.into_iter().collect())
+    });
+    View {
         schema_version: 1,
         preset: adoption.stack.map(|s| s.name.clone()),
         version,
@@ -88,18 +90,12 @@ pub fn view(
             .map(|f| place(reading, Some(*f)))
             .collect(),
         cut: reading.cut,
-        doubts: own.map_or_else(Vec::new, |own| own.doubts().to_vec()),
-        rungs: Vec::new(),
-        appended: Vec::new(),
-        diff: None,
-        problems: Vec::new(),
-    };
-    match own {
-        _ if !wishes.is_empty() => view.take(adoption.change(wishes, &[])),
-        Some(own) => view.climb(adoption, own),
-        None => {}
+        doubts: doubts.to_vec(),
+        rungs: first.rungs,
+        appended,
+        diff,
+        problems: first.problems,
     }
-    view
 }
 
 fn knobs(adoption: &Adoption<'_>) -> Vec<Knob> {
@@ -139,38 +135,6 @@ pub(super) fn place(reading: &Reading, span: Option<Span>) -> String {
 }
 
 impl View {
-    fn climb(&mut self, adoption: &Adoption<'_>, own: &Own) {
-        match own.next(&[]) {
-            Ok(Decision::Climb { steps, .. }) => {
-                self.take(own.patched(adoption, &steps));
-                self.rungs = steps;
-            }
-            Ok(Decision::Exhausted { skipped, .. }) => {
-                let lines = skipped.iter().map(|s| format!("{}: {}", s.rung, s.reason));
-                self.problems.extend(lines);
-            }
-            Err(refusal) => self
-                .problems
-                .extend(refusal.0.iter().map(ToString::to_string)),
-        }
-    }
-
-    fn take(&mut self, patch: Result<Patch, Vec<Refused>>) {
-        match patch {
-            Ok(patch) => {
-                self.diff = Some(patch.diff());
-                self.appended = patch.appended.into_iter().collect();
-            }
-            Err(refused) => {
-                let lines = refused.into_iter().map(|r| match r.knob.is_empty() {
-                    true => r.why,
-                    false => format!("{}: {}", r.knob, r.why),
-                });
-                self.problems.extend(lines);
-            }
-        }
-    }
-
     /// The view for people.
     pub fn text(&self) -> String {
         let mut out = match &self.preset {
@@ -224,9 +188,7 @@ impl View {
     }
 
     fn values(&self, out: &mut String) {
-        let names = self.knobs.iter().map(|k| k.knob.len());
-        let names = names.chain(self.options.iter().map(|o| o.option.len() + 2));
-        let width = names.max().unwrap_or(0);
+        let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
         for knob in &self.knobs {
             let value = match (&knob.value, &knob.unknown) {
                 (Some(value), _) => value.to_string(),
@@ -238,21 +200,14 @@ impl View {
                 ""
             };
             let place = format!("{}{condition}", knob.place);
-            let _ = writeln!(
-                out,
-                "  {:<width$}  {value}  {}",
-                knob.knob,
-                Paint(DIM, &place)
-            );
+            let given = format!("{value}  {}", Paint(DIM, &place));
+            table.row([knob.knob.clone(), given]);
         }
         for given in &self.options {
-            let name = format!("--{}", given.option);
             let value = given.value.as_deref().unwrap_or_default();
-            let _ = writeln!(
-                out,
-                "  {name:<width$}  {value}  {}",
-                Paint(DIM, &given.place)
-            );
+            let name = format!("--{}", given.option);
+            table.row([name, format!("{value}  {}", Paint(DIM, &given.place))]);
         }
+        out.push_str(&table.text("  "));
     }
 }

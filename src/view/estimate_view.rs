@@ -4,30 +4,17 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::figures::{gib, in_gib, rounded};
 use super::sources_view::Sources;
 use super::style::{BAD, GOOD, WARN};
-use super::{DIM, Failure, NAME, Paint};
-use crate::core::ladder::Decision;
-use crate::core::memory::{Estimate, Phase, Profile, Room, SAFE, TERMS, Term};
-use crate::core::recipe::{Layer, Role, Value};
-use crate::core::supervise::{Request, Thumb};
-use crate::core::units::GIB;
+use super::{DIM, NAME, Paint};
+use crate::core::memory::{Estimate, Phase, Profile, Room, TERMS, Term};
+use crate::core::supervise::{Remedy, Resources, Thumb};
 
 /// Format of the JSON document.
 const SCHEMA_VERSION: u32 = 1;
 /// Characters of a bar.
 const WIDTH: usize = 30;
-/// Rungs that are tried for the smallest change that fits.
-const MOST_RUNGS: u32 = 24;
-
-/// GiB with three digits after the point.
-fn gib(bytes: f64) -> f64 {
-    (bytes / GIB * 1000.0).round() / 1000.0
-}
-
-fn rounded(probability: f64) -> f64 {
-    (probability * 1000.0).round() / 1000.0
-}
 
 #[derive(Serialize)]
 struct TermView {
@@ -38,7 +25,7 @@ struct TermView {
 fn terms(terms: &[Term]) -> Vec<TermView> {
     let view = |t: &Term| TermView {
         name: t.name,
-        gib: gib(t.bytes),
+        gib: gib(t.bytes, 3),
     };
     terms.iter().map(view).collect()
 }
@@ -63,13 +50,13 @@ impl Line {
         let fullest = estimate.fullest();
         Self {
             id,
-            predicted_peak_gib: gib(estimate.peak_bytes),
-            low_gib: gib(estimate.low_bytes),
-            high_gib: gib(estimate.high_bytes),
+            predicted_peak_gib: gib(estimate.peak_bytes, 3),
+            low_gib: gib(estimate.low_bytes, 3),
+            high_gib: gib(estimate.high_bytes, 3),
             phase: estimate.phase,
             terms: fullest.map(|p| terms(&p.terms)).unwrap_or_default(),
-            host_gib: gib(fullest.map_or(0.0, |p| p.host_bytes)),
-            fits_probability: estimate.fits_probability.map(rounded),
+            host_gib: gib(fullest.map_or(0.0, |p| p.host_bytes), 3),
+            fits_probability: estimate.fits_probability.map(|p| rounded(p, 3)),
             profile: profile.profile.clone(),
         }
     }
@@ -85,10 +72,20 @@ struct PhaseView {
 }
 
 #[derive(Serialize)]
-struct Remedy {
+struct SmallestChange {
     rungs: Vec<String>,
     peak_gib: f64,
     fits_probability: Option<f64>,
+}
+
+impl SmallestChange {
+    fn of(remedy: Remedy) -> Self {
+        Self {
+            rungs: remedy.rungs,
+            peak_gib: gib(remedy.estimate.peak_bytes, 3),
+            fits_probability: remedy.estimate.fits_probability.map(|p| rounded(p, 3)),
+        }
+    }
 }
 
 /// The estimate of a configured job.
@@ -109,48 +106,62 @@ pub struct View {
     phases: Vec<PhaseView>,
     host_gib_per_node: f64,
     mem: Option<String>,
-    smallest_change: Option<Remedy>,
+    smallest_change: Option<SmallestChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_of_thumb: Option<Thumb>,
 }
 
+/// What is known of a job besides its estimate.
+pub struct Job {
+    /// Its preset.
+    pub preset: String,
+    /// Its dataset profile.
+    pub dataset: Option<String>,
+    /// What it asks the scheduler for.
+    pub resources: Resources,
+    /// The host memory that it asks for.
+    pub host_memory: Option<String>,
+    /// Where model and GPU are known from.
+    pub sources: Sources,
+    /// The first rungs that make it fit.
+    pub remedy: Option<Remedy>,
+    /// A rule of thumb for it.
+    pub thumb: Option<Thumb>,
+}
+
 impl View {
-    /// The view of an estimate, with the first rungs of the ladder that would make it fit.
-    pub fn new(request: &Request, estimate: &Estimate, sources: Sources) -> Result<Self, Failure> {
-        let resources = request.resources(&[])?;
+    /// The view of a job's estimate.
+    pub fn new(job: Job, estimate: &Estimate) -> Self {
         let phases = estimate.phases.iter().map(|p| PhaseView {
             phase: p.phase,
-            gib: gib(p.bytes),
-            low_gib: gib(p.low_bytes),
-            high_gib: gib(p.high_bytes),
+            gib: gib(p.bytes, 3),
+            low_gib: gib(p.low_bytes, 3),
+            high_gib: gib(p.high_bytes, 3),
             terms: terms(&p.terms),
         });
         let per_gpu = estimate.fullest().map_or(0.0, |p| p.host_bytes);
+        let resources = job.resources;
         let gpus_per_node = resources.gpus.checked_div(resources.nodes).unwrap_or(0);
         let fits = estimate.fits_probability;
-        Ok(Self {
+        Self {
             schema_version: SCHEMA_VERSION,
-            preset: request.preset().name.clone(),
-            dataset: request.inputs().dataset.clone(),
+            preset: job.preset,
+            dataset: job.dataset,
             gpus: resources.gpus,
-            gpu_gib: estimate.gpu_bytes.map(gib),
-            sources,
+            gpu_gib: estimate.gpu_bytes.map(|b| gib(b, 3)),
+            sources: job.sources,
             verdict: verdict(fits),
-            fits_probability: fits.map(rounded),
-            predicted_peak_gib: gib(estimate.peak_bytes),
-            low_gib: gib(estimate.low_bytes),
-            high_gib: gib(estimate.high_bytes),
+            fits_probability: fits.map(|p| rounded(p, 3)),
+            predicted_peak_gib: gib(estimate.peak_bytes, 3),
+            low_gib: gib(estimate.low_bytes, 3),
+            high_gib: gib(estimate.high_bytes, 3),
             phase: estimate.phase,
             phases: phases.collect(),
-            host_gib_per_node: gib(per_gpu * count(gpus_per_node)),
-            mem: host_memory(request)?,
-            smallest_change: if fits.is_some_and(|p| p < SAFE) {
-                remedy(request)?
-            } else {
-                None
-            },
-            rule_of_thumb: request.thumb(),
-        })
+            host_gib_per_node: gib(per_gpu * count(gpus_per_node), 3),
+            mem: job.host_memory,
+            smallest_change: job.remedy.map(SmallestChange::of),
+            rule_of_thumb: job.thumb,
+        }
     }
 
     /// The table for people.
@@ -161,7 +172,7 @@ impl View {
             .map_or(String::new(), |d| format!(", {d}"));
         let of = self
             .gpu_gib
-            .map_or(String::new(), |g| format!(" of {g:.1} GiB"));
+            .map_or(String::new(), |g| format!(" of {}", in_gib(g)));
         let mut out = format!(
             "Memory of the fullest GPU by phase ({}{dataset}; {} GPUs{of})\n{}\n",
             self.preset,
@@ -286,37 +297,6 @@ fn verdict(fits: Option<f64>) -> &'static str {
 #[expect(clippy::cast_precision_loss, reason = "GPUs of a node")]
 fn count(n: u64) -> f64 {
     n as f64
-}
-
-fn host_memory(request: &Request) -> Result<Option<String>, Failure> {
-    let shape = request.shape(&[])?;
-    let knob = request.preset().with_role(Role::HostMemory).next();
-    let value = knob.map(|k| shape.recipe().value(&k.name).clone());
-    Ok(value.filter(|v| *v != Value::Null).map(|v| v.to_string()))
-}
-
-/// The first rungs of the ladder after which the job fits.
-fn remedy(request: &Request) -> Result<Option<Remedy>, Failure> {
-    let mut layers: Vec<Layer> = Vec::new();
-    let mut rungs = Vec::new();
-    for attempt in 1..=MOST_RUNGS {
-        let Decision::Climb { steps, .. } = request.climb(&layers, None, attempt)? else {
-            return Ok(None);
-        };
-        rungs.extend(steps.iter().map(|s| s.rung.clone()));
-        layers.extend(steps.into_iter().map(|s| s.layer));
-        let Some(Ok(estimate)) = request.estimate(&layers) else {
-            return Ok(None);
-        };
-        if estimate.fits_probability.is_some_and(|p| p >= SAFE) {
-            return Ok(Some(Remedy {
-                rungs,
-                peak_gib: gib(estimate.peak_bytes),
-                fits_probability: estimate.fits_probability.map(rounded),
-            }));
-        }
-    }
-    Ok(None)
 }
 
 /// A phase in the words of messages, from its word in JSON.

@@ -123,15 +123,11 @@ impl Failure {
         self
     }
 
-    /// Prints the failure and gives the exit code.
-    pub fn report(&self) -> Exit {
-        for message in self.messages.iter().take(MOST_SHOWN) {
-            super::print::talk(&message.render());
-        }
-        if self.messages.len() > MOST_SHOWN {
-            super::print::talk(&format!("… and {} more", self.messages.len() - MOST_SHOWN));
-        }
-        self.exit
+    /// What is said of it.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let more = self.messages.len().saturating_sub(MOST_SHOWN);
+        let shown = self.messages.iter().take(MOST_SHOWN).map(Message::render);
+        shown.chain((more > 0).then(|| format!("… and {more} more")))
     }
 }
 
@@ -200,6 +196,13 @@ impl From<Problem> for Message {
             what: p.what,
             hint: p.hint,
         }
+    }
+}
+
+/// An error that is only told: it has no place, no next step and no exit code of its own.
+impl From<anyhow::Error> for Failure {
+    fn from(e: anyhow::Error) -> Self {
+        Self::failed(format!("{e:#}"))
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bars::{bar, fitted, sparkline};
+use super::figures::{in_gib, of_gib};
 use super::style::{BAD, DIM, NAME, Paint, WARN};
 use crate::core::device::{
     Advice, Gpu, History, Life, Machine, Memory, Origin, Process, Trouble, Unavailable, Xid,
@@ -183,7 +184,7 @@ fn meter(memory: Memory, uuid: &str, look: Look<'_>) -> String {
 }
 
 fn used_of(memory: Memory) -> String {
-    format!("{:.1} of {:.1} GiB", memory.used.gib(), memory.total.gib())
+    of_gib(memory.used.gib(), memory.total.gib())
 }
 
 /// Without the maker, who is known.
@@ -197,7 +198,7 @@ fn process_lines(processes: &[Process], look: Look<'_>, out: &mut Vec<String>) {
     for process in sorted.iter().take(PROCESSES) {
         let used = process
             .used_bytes
-            .map_or_else(|| "?".to_owned(), |b| format!("{:.1} GiB", b.gib()));
+            .map_or_else(|| "?".to_owned(), |b| in_gib(b.gib()));
         let job = process.job.as_ref().map(|job| format!("job {job}"));
         let life = match process.life {
             Life::Runs | Life::Unknown => None,

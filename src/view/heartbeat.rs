@@ -1,22 +1,14 @@
 //! A line now and then while nothing happens: CI systems end jobs that are silent.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 
+use super::figures::duration;
 use super::run_view::{self, RunView, run_view};
 use super::story::Story;
 use crate::core::diagnose::Progress;
 use crate::drive::{Handle, Notice, Observer, Supervisor};
-
-/// How often something was said on standard error.
-static SAID: AtomicU64 = AtomicU64::new(0);
-
-/// Notes that something was said.
-pub(super) fn said() {
-    SAID.fetch_add(1, Ordering::Relaxed);
-}
 
 /// When the next line is due.
 struct Heartbeat {
@@ -78,7 +70,7 @@ impl Observer for Attended<'_> {
 
     fn turn(&mut self, supervisor: &Supervisor) {
         let now = supervisor.now();
-        let is_due = |h: &mut Heartbeat| h.is_due(SAID.load(Ordering::Relaxed), now);
+        let is_due = |h: &mut Heartbeat| h.is_due(super::print::said(), now);
         if self.heartbeat.as_mut().is_some_and(is_due) {
             let histories = supervisor.runs().map(Handle::history);
             let views: Vec<RunView> = histories.map(|h| run_view(h, now)).collect();
@@ -98,7 +90,7 @@ fn line(views: &[RunView], progress: &BTreeMap<String, Progress>, now: Timestamp
     let mut text = format!("           {}", view.state);
     if let Some(attempt) = view.attempts.last() {
         let since = now.duration_since(attempt.intended).as_secs().max(0);
-        let since = run_view::duration(since);
+        let since = duration(since);
         text = format!(
             "attempt {}  {}, {since} so far",
             attempt.attempt, view.state

@@ -7,8 +7,9 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::run_view::duration;
-use super::style::{BAD, GOOD, Paint, WARN};
+use super::figures::{duration, gpu_hours};
+use super::style::{BAD, GOOD, WARN};
+use super::table::{Cell, Side, Table};
 use crate::core::measure::GpuPeak;
 use crate::core::supervise::{Attempt, History, Outcome};
 use crate::core::units::Bytes;
@@ -162,7 +163,7 @@ impl Row {
             headline: incident.map(crate::core::diagnose::Incident::headline),
             elapsed_s: attempt.ran_s(now),
             gpus: attempt.gpus,
-            gpu_hours: (attempt.gpu_seconds_by(now) / 36.0).round() / 100.0,
+            gpu_hours: gpu_hours(attempt.gpu_seconds_by(now)),
             peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
             capacity_bytes: fullest.map(|gpu| gpu.total_bytes.0),
             memory: fullest.and_then(GpuPeak::share),
@@ -282,38 +283,17 @@ impl HistoryView {
         if self.attempts.is_empty() {
             return "no such attempts; `oomctl history` without filters shows all\n".to_owned();
         }
-        let cells: Vec<Vec<String>> = self
-            .attempts
-            .iter()
-            .map(|row| columns.iter().map(|c| row.field(*c)).collect())
-            .collect();
-        let width = |i: usize| {
-            let widest = cells
-                .iter()
-                .filter_map(|row| row.get(i))
-                .map(|c| c.chars().count())
-                .max();
-            widest.unwrap_or(0).max(columns[i].name().len())
+        let side = |c: &Column| match c.is_number() {
+            true => Side::Right,
+            false => Side::Left,
         };
-        let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-        let mut out = String::new();
-        let heads = columns
-            .iter()
-            .zip(&widths)
-            .map(|(c, w)| aligned(*c, &c.name().to_uppercase(), *w));
-        line(&mut out, heads);
-        for (row, cells) in self.attempts.iter().zip(&cells) {
-            let fields = columns
-                .iter()
-                .zip(cells)
-                .zip(&widths)
-                .map(|((column, cell), width)| {
-                    let text = aligned(*column, cell, *width);
-                    row.style(*column)
-                        .map_or_else(|| text.clone(), |style| Paint(style, &text).to_string())
-                });
-            line(&mut out, fields);
+        let mut table = Table::new(columns.iter().map(|c| (side(c), 0)));
+        table.row(columns.iter().map(|c| c.name().to_uppercase()));
+        for row in &self.attempts {
+            let cell = |c: &Column| Cell::from(row.field(*c)).painted(row.style(*c));
+            table.row(columns.iter().map(cell));
         }
+        let mut out = table.text("");
         let _ = writeln!(out, "\n{}", self.sum());
         out
     }
@@ -351,17 +331,4 @@ impl HistoryView {
 
 fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
-fn aligned(column: Column, text: &str, width: usize) -> String {
-    match column.is_number() {
-        true => format!("{text:>width$}"),
-        false => format!("{text:<width$}"),
-    }
-}
-
-fn line(out: &mut String, fields: impl Iterator<Item = String>) {
-    let fields: Vec<String> = fields.collect();
-    out.push_str(fields.join("  ").trim_end());
-    out.push('\n');
 }

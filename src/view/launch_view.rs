@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
+use super::figures::{clock, in_gib, of_gib};
 use super::lines::{bugs, rung};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::exit::Exit;
@@ -162,33 +163,21 @@ fn memory(tried: &Tried) -> String {
     if let Some(gpu) = &tried.gpu
         && let Some(peak) = gpu.peak_bytes
     {
-        let (peak, total) = (peak.gib(), gpu.total_bytes.gib());
-        parts.push(format!("peak {peak:.1} of {total:.1} GiB"));
+        let peak = of_gib(peak.gib(), gpu.total_bytes.gib());
+        parts.push(format!("peak {peak}"));
         if let Some(own) = gpu.own_peak_bytes {
-            parts.push(format!("own {:.1} GiB", own.gib()));
+            parts.push(format!("own {}", in_gib(own.gib())));
         }
     }
     for figure in &tried.figures {
         if figure.measure != Quantity::HostUsed {
             let (bytes, what) = (figure.peak_bytes.gib(), figure.measure.describe());
-            parts.push(format!("{bytes:.1} GiB {what}"));
+            parts.push(format!("{} {what}", in_gib(bytes)));
         }
     }
     match parts.is_empty() {
         true => String::new(),
         false => format!(", {}", parts.join(", ")),
-    }
-}
-
-/// `12 s`, `3 min`, `1 h 5 min`.
-fn clock(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, s) => format!("{s} s"),
-        (0, m, 0) => format!("{m} min"),
-        (0, m, s) => format!("{m} min {s} s"),
-        (h, 0, _) => format!("{h} h"),
-        (h, m, _) => format!("{h} h {m} min"),
     }
 }
 

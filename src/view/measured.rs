@@ -1,20 +1,20 @@
 //! What an attempt was measured to need, in a few words.
 
+use super::figures::{in_gib, of_gib};
 use crate::core::measure::{Measured, Quantity};
 
 /// `61.3 of 79.2 GiB`, of the GPU that was fullest; where no GPU was seen, what the program said of
 /// itself: `61.3 GiB reserved`.
 pub fn peak(measured: &Measured) -> Option<String> {
     if let Some(gpu) = measured.fullest() {
-        let (peak, total) = (gpu.peak_bytes.gib(), gpu.total_bytes.gib());
-        return Some(format!("{peak:.1} of {total:.1} GiB"));
+        return Some(of_gib(gpu.peak_bytes.gib(), gpu.total_bytes.gib()));
     }
     let said = [Quantity::GpuReserved, Quantity::GpuAllocated];
     let figure = said
         .iter()
         .find_map(|wanted| measured.figures.iter().find(|f| f.measure == *wanted))?;
     let (peak, what) = (figure.peak_bytes.gib(), figure.measure.describe());
-    Some(format!("{peak:.1} GiB {what}"))
+    Some(format!("{} {what}", in_gib(peak)))
 }
 
 /// The same in GiB.

@@ -13,6 +13,7 @@ pub mod doctor_view;
 pub mod estimate_view;
 pub mod explanation;
 mod failure;
+mod figures;
 pub mod fix_view;
 pub mod gpus_view;
 pub mod heartbeat;
@@ -46,6 +47,7 @@ pub mod sweep_fix_view;
 pub mod sweep_submit_view;
 mod sweep_text;
 pub mod sweep_view;
+mod table;
 pub mod tune_view;
 mod waiting;
 

@@ -1,6 +1,7 @@
 //! How a run ended, in words, and what to do next.
 
 use super::estimate_view::phase_name;
+use super::figures::percent;
 use crate::core::ladder::{Expectation, Shortfall};
 use crate::core::supervise::{Budget, Cause, History, Outcome};
 
@@ -154,7 +155,7 @@ fn evidence(history: &History) -> String {
 /// What the memory model expects of the next attempt.
 pub fn expectation(expects: &Expectation) -> String {
     let speed = expects.slower.map_or_else(String::new, |slower| {
-        format!(", speed about {:.0} % less", slower * 100.0)
+        format!(", speed about {} less", percent(slower))
     });
     format!(
         "then {:.0} GiB are expected ({}), probability to fit {:.2}{speed}",

@@ -7,19 +7,9 @@ use serde::Serialize;
 use super::adopt_view::place;
 use super::rung_view::step_text;
 use super::{DIM, NAME, Paint};
-use crate::core::adopt::PATCH;
-use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::memory::GPU_MEMORY;
 use crate::core::patch::{Adoption, State, Way};
-use crate::core::recipe::{Layer, LayerKind, Spelling};
-use crate::core::render::AttemptPlace;
-use crate::core::supervise::Request;
-use crate::io::sampler::program;
-
-/// Rungs that are shown.
-const MOST_RUNGS: u32 = 64;
-/// The random part of a token that does not exist yet.
-const NO_TOKEN: &str = "????????";
+use crate::core::recipe::{LayerKind, Resolved, Spelling};
+use crate::core::supervise::{Inputs, ScriptAttempt, ScriptPlan};
 
 /// The attempts that may come.
 #[derive(Serialize)]
@@ -50,10 +40,8 @@ pub struct View {
     computed: Vec<Computed>,
     /// Where the scripts go against the preset, and what their copies need.
     doubts: Vec<String>,
-    attempts: Vec<Attempt>,
-    not_used: Vec<Skipped>,
-    /// Why no rung can be taken.
-    problem: Option<String>,
+    #[serde(flatten)]
+    plan: ScriptPlan,
 }
 
 /// A value that code computes.
@@ -65,76 +53,50 @@ struct Computed {
     wins: Option<String>,
 }
 
-/// An attempt that may come.
-#[derive(Serialize)]
-struct Attempt {
-    attempt: u32,
-    rungs: Vec<Step>,
-    /// Values that are given behind all others, because they are not changed where they stand.
-    appended: Vec<String>,
-    diff: String,
-}
-
-/// Climbs as if every attempt died of a GPU OOM of which nothing is known. `job` is the first attempt, where it was
-/// submitted without us.
-pub fn view(request: &Request, job: Option<&str>) -> View {
-    let adoption = request.adoption();
-    let inputs = request.inputs();
-    let recognised = inputs.scripts.as_ref().is_some_and(|s| s.recognised);
-    let mut view = View {
-        schema_version: 1,
-        run: inputs.run.clone(),
-        preset: recognised.then(|| request.preset().name.clone()),
-        version: inputs.scripts.as_ref().and_then(|s| s.version.clone()),
-        workdir: inputs.workdir.clone(),
-        gpu_memory: gpu_memory(request),
-        job: job.map(str::to_owned),
-        sbatch: inputs.sbatch.clone(),
-        programs: adoption.as_ref().map_or(0, |a| a.calls().count()),
-        computed: adoption.as_ref().map_or_else(Vec::new, computed),
-        unread: adoption
-            .as_ref()
-            .map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
-        missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
-        not_comparable: request.own_facts().err().map(|why| why.to_string()),
-        taught: inputs.layers.iter().any(|l| l.kind == LayerKind::Learned),
-        doubts: request.doubts().to_vec(),
-        attempts: Vec::new(),
-        not_used: Vec::new(),
-        problem: None,
-    };
-    if let Err(problem) = view.climb(request) {
-        view.problem = Some(problem);
-    }
-    view
+/// A script as it was read, and what follows.
+pub struct Told<'a> {
+    /// What is asked for.
+    pub inputs: &'a Inputs,
+    /// The name of the preset that it was assembled from.
+    pub preset: &'a str,
+    /// What is understood of it.
+    pub adoption: Option<&'a Adoption<'a>>,
+    /// Memory of one GPU, where it is known.
+    pub gpu_memory: Option<Resolved>,
+    /// Why later runs learn nothing of this one.
+    pub not_comparable: Option<String>,
+    /// Where the scripts go against the preset.
+    pub doubts: &'a [String],
+    /// The job that is the first attempt, where it was submitted without us.
+    pub job: Option<&'a str>,
+    /// The attempts that may come.
+    pub plan: ScriptPlan,
 }
 
 impl View {
-    fn climb(&mut self, request: &Request) -> Result<(), String> {
-        let mut taken: Vec<Layer> = Vec::new();
-        let mut rungs = Vec::new();
-        for number in 1..=MOST_RUNGS {
-            if number > 1 || self.job.is_none() {
-                self.attempts.push(attempt(request, number, &taken, rungs)?);
-            }
-            let decision = request
-                .climb(&taken, None, number)
-                .map_err(|e| e.to_string())?;
-            match decision {
-                Decision::Climb { steps, .. } => {
-                    taken.extend(steps.iter().map(|s| s.layer.clone()));
-                    rungs = steps;
-                }
-                Decision::Exhausted { skipped, .. } => {
-                    let all = self.attempts.iter().flat_map(|a| &a.rungs);
-                    let used: Vec<&String> = all.map(|s| &s.rung).collect();
-                    let unused = skipped.into_iter().filter(|s| !used.contains(&&s.rung));
-                    self.not_used = unused.collect();
-                    return Ok(());
-                }
-            }
+    /// The view of a script.
+    pub fn new(told: Told<'_>) -> Self {
+        let (inputs, adoption) = (told.inputs, told.adoption);
+        let recognised = inputs.scripts.as_ref().is_some_and(|s| s.recognised);
+        let memory = |known: Resolved| format!("{}, by {}", known.value, known.origin);
+        Self {
+            schema_version: 1,
+            run: inputs.run.clone(),
+            preset: recognised.then(|| told.preset.to_owned()),
+            version: inputs.scripts.as_ref().and_then(|s| s.version.clone()),
+            workdir: inputs.workdir.clone(),
+            gpu_memory: told.gpu_memory.map(memory),
+            job: told.job.map(str::to_owned),
+            sbatch: inputs.sbatch.clone(),
+            programs: adoption.map_or(0, |a| a.calls().count()),
+            computed: adoption.map_or_else(Vec::new, computed),
+            unread: adoption.map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
+            missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
+            not_comparable: told.not_comparable,
+            taught: inputs.layers.iter().any(|l| l.kind == LayerKind::Learned),
+            doubts: told.doubts.to_vec(),
+            plan: told.plan,
         }
-        Ok(())
     }
 
     /// The view for people.
@@ -187,56 +149,47 @@ impl View {
         {
             let _ = writeln!(out, "later runs learn nothing of this one: {why}");
         }
-        for attempt in &self.attempts {
-            attempt.write(&mut out, self.taught);
+        for attempt in &self.plan.attempts {
+            write(attempt, &mut out, self.taught);
         }
-        if let Some(problem) = &self.problem {
+        if let Some(problem) = &self.plan.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
         }
-        if !self.not_used.is_empty() {
+        if !self.plan.not_used.is_empty() {
             out.push_str("\nNot used:\n");
         }
-        for skipped in &self.not_used {
+        for skipped in &self.plan.not_used {
             let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
         }
         out
     }
 }
 
-impl Attempt {
-    fn write(&self, out: &mut String, taught: bool) {
-        let _ = match self.attempt {
-            1 if taught => writeln!(
-                out,
-                "\nattempt 1: as earlier runs taught, behind lines of ours"
-            ),
-            1 => writeln!(
-                out,
-                "\nattempt 1: the script as it is, behind lines of ours"
-            ),
-            n => writeln!(
-                out,
-                "\nattempt {n}, if attempt {} runs out of GPU memory",
-                n - 1
-            ),
-        };
-        for step in &self.rungs {
-            let _ = writeln!(out, "  {}  {}", Paint(NAME, &step.rung), step.title);
-            out.push_str(&step_text(step));
-        }
-        for knob in &self.appended {
-            let note = format!("{knob} is given behind all others, where it wins");
-            let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
-        }
-        let _ = write!(out, "\n{}", self.diff);
+fn write(attempt: &ScriptAttempt, out: &mut String, taught: bool) {
+    let _ = match attempt.attempt {
+        1 if taught => writeln!(
+            out,
+            "\nattempt 1: as earlier runs taught, behind lines of ours"
+        ),
+        1 => writeln!(
+            out,
+            "\nattempt 1: the script as it is, behind lines of ours"
+        ),
+        n => writeln!(
+            out,
+            "\nattempt {n}, if attempt {} runs out of GPU memory",
+            n - 1
+        ),
+    };
+    for step in &attempt.rungs {
+        let _ = writeln!(out, "  {}  {}", Paint(NAME, &step.rung), step.title);
+        out.push_str(&step_text(step));
     }
-}
-
-/// The memory of one GPU of the first attempt, with its origin.
-fn gpu_memory(request: &Request) -> Option<String> {
-    let shape = request.shape(&[]).ok()?;
-    let known = shape.recipe().values.get(GPU_MEMORY)?;
-    (!known.value.is_null()).then(|| format!("{}, by {}", known.value, known.origin))
+    for knob in &attempt.appended {
+        let note = format!("{knob} is given behind all others, where it wins");
+        let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
+    }
+    let _ = write!(out, "\n{}", attempt.diff);
 }
 
 /// The values that the first call of the program does not give as text.
@@ -264,32 +217,4 @@ fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
         })
     });
     computed.collect()
-}
-
-fn attempt(
-    request: &Request,
-    number: u32,
-    taken: &[Layer],
-    rungs: Vec<Step>,
-) -> Result<Attempt, String> {
-    let inputs = request.inputs();
-    let run = &inputs.run;
-    let place = AttemptPlace {
-        run: run.clone(),
-        number,
-        token: format!("oomctl-{run}-{number}-{NO_TOKEN}"),
-        dir: format!("{}/.oomctl/runs/{run}/attempt-{number}", inputs.project),
-        workdir: inputs.workdir.clone(),
-        program: program(),
-        ..AttemptPlace::anywhere(&inputs.project, &inputs.backend)
-    };
-    let files = request.render(taken, &place).map_err(|e| e.to_string())?;
-    let diff = files.into_iter().find(|f| f.name == PATCH);
-    let patch = request.patch(taken).map_err(|e| e.to_string())?;
-    Ok(Attempt {
-        attempt: number,
-        rungs,
-        appended: patch.map_or_else(Vec::new, |p| p.appended.into_iter().collect()),
-        diff: diff.map(|f| f.text).unwrap_or_default(),
-    })
 }

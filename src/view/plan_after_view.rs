@@ -11,8 +11,8 @@ use super::rung_view::{Memory, Row, Rung, before, table};
 use super::style::{DIM, Paint};
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
-use crate::core::recipe::Layer;
-use crate::core::supervise::{Explanation, Request};
+use crate::core::memory::Estimate;
+use crate::core::supervise::{Explanation, PlannedStep};
 
 /// A failure, and what a supervisor would decide after it.
 #[derive(Serialize)]
@@ -36,30 +36,28 @@ pub struct View {
 }
 
 impl View {
-    /// What is decided about a configuration with these rungs that died so; `attempt` names it where it is one of a run.
+    /// What is decided about a configuration that died so, of which the model expects `now`, with what is expected of
+    /// the `steps` of the decision; `attempt` names it where it is one of a run.
     pub fn new(
         attempt: Option<String>,
-        (request, rungs): (&Request, &[Layer]),
+        now: Option<&Estimate>,
         (incident, explanation): (Incident, Option<Explanation>),
         decision: Decision,
+        planned: Vec<PlannedStep>,
     ) -> Self {
-        let (word, steps, skipped, expects, shortfall) = match decision {
+        let (word, skipped, expects, shortfall) = match decision {
             Decision::Climb {
-                steps,
-                skipped,
-                expects,
-            } => ("climb", steps, skipped, expects, None),
-            Decision::Exhausted { skipped, shortfall } => {
-                ("exhausted", Vec::new(), skipped, None, shortfall)
-            }
+                skipped, expects, ..
+            } => ("climb", skipped, expects, None),
+            Decision::Exhausted { skipped, shortfall } => ("exhausted", skipped, None, shortfall),
         };
         Self {
             schema_version: 1,
             attempt,
             incident,
             decision: word,
-            now: Memory::of(request, rungs),
-            steps: Rung::all(request, rungs, steps),
+            now: now.map(Memory::of),
+            steps: Rung::all(planned),
             skipped,
             expects,
             shortfall,

@@ -4,14 +4,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::rung_view::{self, Memory, Row, Rung, price, table};
-use super::{DIM, Failure, Paint, start_view};
-use crate::core::ladder::{Decision, Policy, Skipped};
-use crate::core::recipe::Layer;
-use crate::core::supervise::{Request, Start};
-
-/// Rungs that are shown at most.
-const MOST_RUNGS: u32 = 64;
+use super::rung_view::{self, Memory, Row, Rung, table};
+use super::{DIM, Paint, start_view};
+use crate::core::ladder::{Policy, Skipped};
+use crate::core::recipe::Preset;
+use crate::core::supervise::{Plan, Start};
 
 /// The ladder from here.
 #[derive(Serialize)]
@@ -29,39 +26,22 @@ pub struct View {
     not_used: Vec<Skipped>,
 }
 
-/// Climbs as if every attempt died of a GPU OOM of which nothing is known.
-pub fn view(request: &Request, start: Option<Start>) -> Result<View, Failure> {
-    let mut taken: Vec<Layer> = Vec::new();
-    let mut rungs = Vec::new();
-    let mut not_used = Vec::new();
-    for attempt in 1..=MOST_RUNGS {
-        match request.climb(&taken, None, attempt)? {
-            Decision::Climb { steps, .. } => {
-                let steps = steps.into_iter();
-                rungs.extend(steps.map(|step| Rung::after(request, &mut taken, step)));
-            }
-            Decision::Exhausted { skipped, .. } => {
-                let used = |s: &Skipped| rungs.iter().any(|r: &Rung| r.step.rung == s.rung);
-                not_used = skipped.into_iter().filter(|s| !used(s)).collect();
-                break;
-            }
+impl View {
+    /// The plan of a preset.
+    pub fn new(preset: &Preset, policy: Policy, start: Option<Start>, plan: Plan) -> Self {
+        Self {
+            schema_version: 1,
+            preset: preset.name.clone(),
+            framework_version: preset.version.as_ref().map(ToString::to_string),
+            policy,
+            start,
+            rules: preset.rules.len(),
+            now: plan.now.as_ref().map(Memory::of),
+            rungs: Rung::all(plan.steps),
+            not_used: plan.not_used,
         }
     }
-    price(request, &mut rungs);
-    Ok(View {
-        schema_version: 1,
-        preset: request.preset().name.clone(),
-        framework_version: request.preset().version.as_ref().map(ToString::to_string),
-        policy: request.inputs().policy,
-        start,
-        rules: request.preset().rules.len(),
-        now: Memory::of(request, &[]),
-        rungs,
-        not_used,
-    })
-}
 
-impl View {
     /// The ladder for people; with the table of phases where it is not wider than this.
     pub fn text(&self, columns: usize) -> String {
         let mut out = self.head();

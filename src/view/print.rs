@@ -2,12 +2,14 @@
 
 use std::io::Write;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use anyhow::Context as _;
 use serde::Serialize;
 
+use super::Failure;
 use super::pipeline::commands;
 use super::style::{self, Paint};
-use super::{Failure, heartbeat};
 use crate::core::exit::Exit;
 
 /// Does the terminal's locale show more than ASCII?
@@ -49,21 +51,35 @@ pub fn show<V: Serialize>(
 
 /// Prints a document as JSON, indented.
 pub fn json<T: Serialize>(document: &T) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(document)
-        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
+    let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
     data(&commands::defused_json(&text))
 }
 
 /// Prints a document as JSON in one line.
 pub fn json_line<T: Serialize>(document: &T) -> Result<(), Failure> {
-    let text = serde_json::to_string(document)
-        .map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
+    let text = serde_json::to_string(document).context("cannot write JSON")?;
     data(&commands::defused_json(&text))
+}
+
+/// How often something was said on standard error.
+static SAID: AtomicU64 = AtomicU64::new(0);
+
+/// How often something was said so far.
+pub fn said() -> u64 {
+    SAID.load(Ordering::Relaxed)
+}
+
+impl Failure {
+    /// Prints the failure and gives how the command ends.
+    pub fn report(&self) -> Exit {
+        self.lines().for_each(|line| talk(&line));
+        self.exit()
+    }
 }
 
 /// Says something to the person at the terminal. Nobody listening is no error.
 pub fn talk(text: &str) {
-    heartbeat::said();
+    SAID.fetch_add(1, Ordering::Relaxed);
     drop(writeln!(anstream::stderr().lock(), "{}", stream_safe(text)));
 }
 

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::tune_view::{changes_of, command, quoted};
-use super::{DIM, Failure, NAME, Paint, measured};
+use super::figures::{odds, percent, rounded};
+use super::table::{Side, Table};
+use super::tune_view::{changes_of, quoted};
+use super::{DIM, NAME, Paint, measured};
 use crate::core::config::knobs_yaml;
 use crate::core::ladder::probe::{GAIN_MIN, Stop, Tested, fastest, times};
 use crate::core::ladder::{Candidate, Change};
-use crate::core::recipe::Value;
-use crate::core::supervise::{Basis, Request, Short, Trial, TrialEnd};
+use crate::core::recipe::{Layer, Value};
+use crate::core::supervise::{Basis, Short, Trial, TrialEnd};
 
 /// What is known so far, and what was asked for.
 pub struct Asked<'a> {
@@ -40,6 +42,24 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// The probes that say something, in the order of `tested` behind the start.
+    fn told(&self) -> Vec<&'a Trial> {
+        let trials = self.basis.trials.iter();
+        trials.filter(|t| t.tested().is_some()).collect()
+    }
+
+    fn best(&self) -> usize {
+        fastest(&self.tested).unwrap_or(0)
+    }
+
+    /// The rungs of the fastest, where that is not the configuration that is started from.
+    pub fn proposed(&self) -> Option<Vec<Layer>> {
+        let trial = *self.told().get(self.best().checked_sub(1)?)?;
+        let mut layers = self.basis.rungs.clone();
+        layers.extend(trial.layers.iter().cloned());
+        Some(layers)
+    }
+
     /// The next probe, not submitted.
     pub fn next<'c>(&self, run: &str, candidate: &'c Candidate) -> NextView<'c> {
         NextView {
@@ -48,7 +68,7 @@ impl<'a> Asked<'a> {
             probe_steps: self.steps,
             taken: candidate.taken(),
             changes: changes_of(&candidate.steps),
-            time: rounded(candidate.time),
+            time: rounded(candidate.time, 3),
             fits_probability: candidate.fits_probability,
             probes_so_far: self.tested.len() - 1,
         }
@@ -71,15 +91,13 @@ pub struct NextView<'a> {
 impl NextView<'_> {
     /// The probe for people.
     pub fn text(&self) -> String {
-        let odds = self
-            .fits_probability
-            .map_or_else(|| "unknown".to_owned(), |p| format!("{p:.2}"));
+        let odds = odds(self.fits_probability, "unknown");
         let mut out = format!(
-            "The next probe is {}, {} training steps with {} (probability to fit {odds}, about {:.0} % less time a step):\n",
+            "The next probe is {}, {} training steps with {} (probability to fit {odds}, about {} less time a step):\n",
             self.run,
             self.probe_steps,
             laps(&self.taken),
-            (1.0 - self.time) * 100.0
+            percent(1.0 - self.time)
         );
         for change in &self.changes {
             let _ = writeln!(out, "  {}  {} -> {}", change.knob, change.from, change.to);
@@ -87,6 +105,14 @@ impl NextView<'_> {
         out.push('\n');
         out
     }
+}
+
+/// What is proposed in the end.
+pub struct Proposed {
+    /// The values that lead from the project's files to it.
+    pub values: Vec<(String, Value)>,
+    /// The words that submit it.
+    pub command: Vec<String>,
 }
 
 /// A configuration that was run.
@@ -125,40 +151,30 @@ pub struct View {
 }
 
 impl View {
-    /// The view of a search that is over.
-    pub fn new(request: &Request, asked: &Asked<'_>, stopped: Stop) -> Result<Self, Failure> {
-        let basis = asked.basis;
-        let told: Vec<&Trial> = basis
-            .trials
-            .iter()
-            .filter(|t| t.tested().is_some())
-            .collect();
-        let best = fastest(&asked.tested).unwrap_or(0);
+    /// The view of a search that is over, with the values of the fastest and the command that submits it.
+    pub fn new(asked: &Asked<'_>, stopped: Stop, proposed: Option<Proposed>) -> Self {
+        let (basis, told) = (asked.basis, asked.told());
+        let best = asked.best();
         let shares = times(&asked.tested);
         let mut rows = vec![Row::of_start(basis, asked.of, &asked.tested[0])];
         let with_share = told.iter().zip(&asked.tested[1..]).zip(&shares[1..]);
         rows.extend(with_share.map(|((trial, tested), share)| Row::of(trial, tested, *share)));
-        let mut layers = basis.rungs.clone();
-        let proposed = best.checked_sub(1).and_then(|i| told.get(i));
-        layers.extend(proposed.iter().flat_map(|t| t.layers.iter().cloned()));
-        let values = match proposed {
-            Some(_) => request.settings(&layers)?,
-            None => Vec::new(),
-        };
         let start = asked.tested[0].step_s;
-        Ok(Self {
+        let (values, command) =
+            proposed.map_or_else(Default::default, |p| (p.values, Some(p.command)));
+        Self {
             schema_version: 1,
             of: asked.of.to_owned(),
             probe_steps: asked.steps,
             rows,
             fastest: best,
             stopped,
-            time_saved: rounded(1.0 - shares[best]),
+            time_saved: rounded(1.0 - shares[best], 3),
             measured: start.and(asked.tested[best].step_s).is_some(),
-            yaml: proposed.map(|_| knobs_yaml(&values)),
-            command: proposed.map(|_| command(request, &layers)).transpose()?,
+            yaml: command.as_ref().map(|_| knobs_yaml(&values)),
+            command,
             values,
-        })
+        }
     }
 
     /// The values that lead from the project's files to the fastest.
@@ -177,8 +193,8 @@ impl View {
         );
         let why = match self.stopped {
             Stop::NothingToGain => format!(
-                "nothing else that is not unlikely to fit is expected to save {:.0} %",
-                GAIN_MIN * 100.0
+                "nothing else that is not unlikely to fit is expected to save {}",
+                percent(GAIN_MIN)
             ),
             Stop::ProbesSpent => "as many probes as asked for (`--max-probes`)".to_owned(),
         };
@@ -189,8 +205,8 @@ impl View {
                     true => "measured",
                     false => "expected, for not every log tells",
                 };
-                let saved = self.time_saved * 100.0;
-                let _ = writeln!(out, "fastest: {run}, {saved:.0} % less time a step ({how})");
+                let saved = percent(self.time_saved);
+                let _ = writeln!(out, "fastest: {run}, {saved} less time a step ({how})");
                 let _ = write!(out, "\n{yaml}");
             }
             _ => out.push_str("fastest: the configuration as it is\n"),
@@ -202,22 +218,17 @@ impl View {
     }
 
     fn table(&self) -> String {
-        let head = ["probe", "configuration", "outcome", "peak", "s a step"].map(str::to_owned);
-        let rows = self.rows.iter().map(Row::cells);
-        let all: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
-        let widths: [usize; 5] =
-            std::array::from_fn(|i| all.iter().map(|r| r[i].chars().count()).max().unwrap_or(0));
+        let mut table = Table::new([(Side::Left, 0); 5]);
+        table.row(["probe", "configuration", "outcome", "peak", "s a step"]);
+        self.rows.iter().for_each(|row| table.row(row.cells()));
         let mut out = String::new();
-        for (i, row) in all.iter().enumerate() {
-            let cells = row.iter().zip(widths);
-            let cells: Vec<String> = cells.map(|(c, w)| format!("{c:<w$}")).collect();
-            let line = format!("  {}", cells.join("  ").trim_end());
+        for (i, line) in table.lines().enumerate() {
             let style = match i.checked_sub(1) {
                 Some(row) if row == self.fastest => NAME,
                 Some(row) if self.rows[row].outcome != "fitted" => DIM,
                 _ => anstyle::Style::new(),
             };
-            let _ = writeln!(out, "{}", Paint(style, &line));
+            let _ = writeln!(out, "{}", Paint(style, &format!("  {line}")));
         }
         out
     }
@@ -254,7 +265,7 @@ impl Row {
             peak: measured::peak(&trial.measured),
             peak_gib: measured::peak_gib(&trial.measured),
             step_s: tested.step_s,
-            time: tested.fitted.then(|| rounded(share)),
+            time: tested.fitted.then(|| rounded(share, 3)),
         }
     }
 
@@ -299,10 +310,6 @@ fn laps(taken: &[String]) -> String {
         true => "as it is".to_owned(),
         false => counted.iter().map(word).collect::<Vec<_>>().join(", "),
     }
-}
-
-fn rounded(share: f64) -> f64 {
-    (share * 1_000.0).round() / 1_000.0
 }
 
 fn as_map<S: serde::Serializer>(values: &[(String, Value)], to: S) -> Result<S::Ok, S::Error> {

@@ -1,10 +1,10 @@
 //! A run in one line: of `status`, of the overview of a report.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
-use super::run_view::{RunView, duration};
+use super::figures::duration;
+use super::run_view::RunView;
+use super::table::{Side, Table};
 use crate::core::exit::Exit;
 
 /// What a line says of a run.
@@ -70,21 +70,22 @@ pub fn list(rows: &[Row]) -> String {
     if rows.is_empty() {
         return "no runs here; `oomctl submit` starts one\n".to_owned();
     }
-    let width = rows.iter().map(|r| r.run.len()).max().unwrap_or(3).max(3);
-    let mut out = format!(
-        "{:<width$}  {:<12} {:>8} {:>10}  {}\n",
-        "RUN", "STATE", "ATTEMPTS", "ELAPSED", "LAST"
-    );
+    let mut table = Table::new([
+        (Side::Left, 3),
+        (Side::Left, 12),
+        (Side::Right, 8),
+        (Side::Right, 10),
+        (Side::Left, 0),
+    ]);
+    table.row(["RUN", "STATE", "ATTEMPTS", "ELAPSED", "LAST"]);
     for row in rows {
-        let _ = writeln!(
-            out,
-            "{:<width$}  {:<12} {:>8} {:>10}  {}",
-            row.run,
-            row.state,
-            row.attempts,
+        table.row([
+            row.run.clone(),
+            row.state.clone(),
+            row.attempts.to_string(),
             duration(row.elapsed_s),
             row.last(),
-        );
+        ]);
     }
-    out
+    table.text("")
 }

@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::figures::{duration, gpu_hours};
 use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
+use super::table::{Side, Table};
 use super::{lines, measured};
 use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
 use crate::core::exit::Exit;
@@ -142,7 +144,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         },
         created: history.created,
         elapsed_s: until.duration_since(created).as_secs().max(0),
-        gpu_hours: (gpu_seconds / 36.0).round() / 100.0,
+        gpu_hours: gpu_hours(gpu_seconds),
         gpu_seconds,
         attempts,
         skipped: skipped(history),
@@ -326,18 +328,13 @@ pub fn total(progress: &Progress) -> String {
 
 /// The changes of a rung, one a line, with what each does to the experiment.
 pub fn change_lines(changes: &[Change]) -> Vec<String> {
-    let width = changes.iter().map(|c| c.knob.len()).max().unwrap_or(0);
-    let show = |c: &Change| {
+    let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
+    for c in changes {
         let effect = format!("({})", c.effect.describe());
-        format!(
-            "{:<width$}  {} -> {}  {}",
-            c.knob,
-            c.from,
-            c.to,
-            Paint(DIM, &effect)
-        )
-    };
-    changes.iter().map(show).collect()
+        let change = format!("{} -> {}  {}", c.from, c.to, Paint(DIM, &effect));
+        table.row([c.knob.clone(), change]);
+    }
+    table.lines().collect()
 }
 
 /// Evidence as `file:line: text`.
@@ -369,15 +366,5 @@ pub fn summary<'a>(states: impl Iterator<Item = &'a str>) -> String {
     match all {
         0 => "no runs\n".to_owned(),
         _ => format!("{all} runs: {}\n", counts.join(", ")),
-    }
-}
-
-/// `42s`, `3m 05s`, `2h 04m`, `3d 02h`.
-pub fn duration(seconds: i64) -> String {
-    match seconds {
-        s if s < 60 => format!("{s}s"),
-        s if s < 3_600 => format!("{}m {:02}s", s / 60, s % 60),
-        s if s < 86_400 => format!("{}h {:02}m", s / 3_600, s / 60 % 60),
-        s => format!("{}d {:02}h", s / 86_400, s / 3_600 % 24),
     }
 }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::figures::{gib, odds, percent, rounded};
 use super::run_view::change_lines;
+use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
-use crate::core::ladder::{Expectation, Step, costs};
-use crate::core::memory::Phase;
-use crate::core::recipe::Layer;
-use crate::core::supervise::{Freed, Request};
-use crate::core::units::GIB;
+use crate::core::ladder::{Expectation, Step};
+use crate::core::memory::{Estimate, Phase};
+use crate::core::supervise::{Freed, PlannedStep};
 
 /// A rung with what the memory model expects after it.
 #[derive(Serialize)]
@@ -48,27 +48,20 @@ struct PhaseMemory {
 }
 
 impl Rung {
-    /// Rungs that are taken for one attempt, on top of those before it.
-    pub fn all(request: &Request, before: &[Layer], steps: Vec<Step>) -> Vec<Self> {
-        let mut taken = before.to_vec();
-        let mut rungs: Vec<Self> = steps
-            .into_iter()
-            .map(|step| Self::after(request, &mut taken, step))
-            .collect();
-        price(request, &mut rungs);
-        rungs
-    }
-
-    /// One more rung on top of those that are taken; what it costs is left to [`price`].
-    pub fn after(request: &Request, taken: &mut Vec<Layer>, step: Step) -> Self {
-        taken.push(step.layer.clone());
-        Self {
-            step,
-            slower: None,
-            slower_so_far: 0.0,
-            memory: Memory::of(request, taken),
-            frees: request.freed(taken),
-        }
+    /// Steps with what is expected of each.
+    pub fn all(steps: Vec<PlannedStep>) -> Vec<Self> {
+        let mut speed = 1.0;
+        let rung = |planned: PlannedStep| {
+            speed *= 1.0 - planned.slower.unwrap_or(0.0);
+            Self {
+                step: planned.step,
+                slower: planned.slower.map(|s| rounded(s, 3)),
+                slower_so_far: rounded(1.0 - speed, 3),
+                memory: planned.memory.as_ref().map(Memory::of),
+                frees: planned.frees,
+            }
+        };
+        steps.into_iter().map(rung).collect()
     }
 
     /// Its name, for people.
@@ -86,9 +79,9 @@ impl Rung {
             let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
         }
         if let Some(slower) = self.slower {
-            let mut speed = format!("speed about {:.0} % less", slower * 100.0);
+            let mut speed = format!("speed about {} less", percent(slower));
             if self.slower_so_far > slower {
-                let _ = write!(speed, ", {:.0} % by now", self.slower_so_far * 100.0);
+                let _ = write!(speed, ", {} by now", percent(self.slower_so_far));
             }
             let _ = writeln!(out, "       {}", Paint(DIM, &speed));
         }
@@ -97,23 +90,20 @@ impl Rung {
 }
 
 impl Memory {
-    /// Of the configuration with these rungs, where the model can be asked.
-    pub fn of(request: &Request, rungs: &[Layer]) -> Option<Self> {
-        let estimate = request.estimate(rungs)?.ok()?;
+    /// Of an estimate.
+    pub fn of(estimate: &Estimate) -> Self {
         let phases = estimate.phases.iter().map(|p| PhaseMemory {
             phase: p.phase,
-            gib: gib(p.bytes),
+            gib: gib(p.bytes, 1),
         });
-        Some(Self {
+        Self {
             phases: phases.collect(),
-            peak_gib: gib(estimate.peak_bytes),
-            low_gib: gib(estimate.low_bytes),
-            high_gib: gib(estimate.high_bytes),
+            peak_gib: gib(estimate.peak_bytes, 1),
+            low_gib: gib(estimate.low_bytes, 1),
+            high_gib: gib(estimate.high_bytes, 1),
             phase: estimate.phase,
-            fits_probability: estimate
-                .fits_probability
-                .map(|p| (p * 100.0).round() / 100.0),
-        })
+            fits_probability: estimate.fits_probability.map(|p| rounded(p, 2)),
+        }
     }
 }
 
@@ -131,26 +121,6 @@ fn in_vain(frees: &Freed) -> Option<String> {
             names.join(", ")
         )),
     }
-}
-
-fn gib(bytes: f64) -> f64 {
-    (bytes / GIB * 10.0).round() / 10.0
-}
-
-/// Puts in what each rung costs in speed.
-pub fn price(request: &Request, rungs: &mut [Rung]) {
-    let steps: Vec<&Step> = rungs.iter().map(|r| &r.step).collect();
-    let costs = costs(request.preset(), &request.inputs().ladder, &steps);
-    let mut speed = 1.0;
-    for (rung, slower) in rungs.iter_mut().zip(costs) {
-        speed *= 1.0 - slower.unwrap_or(0.0);
-        rung.slower = slower.map(share);
-        rung.slower_so_far = share(1.0 - speed);
-    }
-}
-
-fn share(share: f64) -> f64 {
-    (share * 1_000.0).round() / 1_000.0
 }
 
 /// The memory before a rung, which is that after the one before it.
@@ -195,27 +165,21 @@ pub fn table(rows: &[Row]) -> String {
     let Some(head) = rows.first().filter(|r| !r.phases.is_empty()) else {
         return String::new();
     };
-    let first = rows.iter().map(|r| r.name.len()).max().unwrap_or(0);
     let heads: Vec<(Phase, &str)> = head.phases.iter().map(|(p, _)| (*p, p.name())).collect();
-    let mut out = format!("{:<first$}", "");
-    for (_, head) in &heads {
-        let _ = write!(out, "  {head}");
-    }
-    out.push_str("  fits\n");
+    let numbers = std::iter::repeat_n((Side::Right, 0), heads.len());
+    let columns = std::iter::once((Side::Left, 0)).chain(numbers);
+    let mut table = Table::new(columns.chain([(Side::Right, 4)]));
+    let names = heads.iter().map(|(_, name)| *name);
+    table.row(std::iter::once("").chain(names).chain(["fits"]));
     for row in rows {
-        let _ = write!(out, "{:<first$}", row.name);
-        for (phase, head) in &heads {
-            let width = head.len();
+        let of = |(phase, _): &(Phase, &str)| {
             let gib = row.phases.iter().find(|(p, _)| p == phase);
-            let gib = gib.map_or_else(|| "-".to_owned(), |(_, gib)| format!("{gib:.1}"));
-            let _ = write!(out, "  {gib:>width$}");
-        }
-        let fits = row
-            .fits
-            .map_or_else(|| "-".to_owned(), |p| format!("{p:.2}"));
-        let _ = writeln!(out, "  {fits:>4}");
+            gib.map_or_else(|| "-".to_owned(), |(_, gib)| format!("{gib:.1}"))
+        };
+        let cells = std::iter::once(row.name.clone()).chain(heads.iter().map(of));
+        table.row(cells.chain([odds(row.fits, "-")]));
     }
-    out
+    table.text("")
 }
 
 /// Expected memory before and after a rung, of the fullest phase.

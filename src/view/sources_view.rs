@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{DIM, Failure, Paint};
+use super::{DIM, Paint};
 use crate::core::recipe::{Origin, Recipe, Resolved, Value};
-use crate::core::supervise::Request;
 
 /// Knobs of the set `model`, without their common beginning.
 const DIMENSIONS: [&str; 11] = [
@@ -65,17 +64,16 @@ fn given<'r>(recipe: &'r Recipe, knob: &str) -> Option<&'r Resolved> {
 
 impl Sources {
     /// Those of a configuration.
-    pub fn new(request: &Request, told: Told<'_>) -> Result<Self, Failure> {
-        let recipe = request.recipe(&[])?;
-        let gpu = given(&recipe, told.gpu_memory).map(|r| GpuSource {
+    pub fn new(recipe: &Recipe, told: Told<'_>) -> Self {
+        let gpu = given(recipe, told.gpu_memory).map(|r| GpuSource {
             memory: r.value.to_string(),
             from: r.origin.to_string(),
         });
-        Ok(Self {
+        Self {
             gpu_unknown: told.gpu_unknown.clone(),
-            model: ModelSource::new(&recipe, told),
+            model: ModelSource::new(recipe, told),
             gpu,
-        })
+        }
     }
 
     /// Two lines for people; none for what is unknown.

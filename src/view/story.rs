@@ -335,7 +335,7 @@ impl Observer for Story {
                 let seconds = status
                     .started
                     .map(|t| jiff::Timestamp::now().duration_since(t).as_secs());
-                let elapsed = seconds.map(|s| format!(" {}", super::run_view::duration(s)));
+                let elapsed = seconds.map(|s| format!(" {}", super::figures::duration(s)));
                 let (word, elapsed) = (status.state.word(), elapsed.unwrap_or_default());
                 self.show(run, format!("attempt {number} {word}{elapsed} {reason}"));
             }

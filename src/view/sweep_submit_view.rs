@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::figures::gib;
 use super::run_view::RunView;
-use super::style::{BAD, GOOD, WARN};
-use super::sweep_view::{gib, word};
+use super::sweep_text::{VERDICT, told};
+use super::table::{Side, Table};
 use super::{DIM, Paint};
 use crate::core::exit::Exit;
 use crate::core::recipe::Value;
@@ -108,7 +109,7 @@ impl View {
             Row {
                 run,
                 values: varies.iter().map(value).collect(),
-                peak_gib: chosen.brief.bytes.map(gib),
+                peak_gib: chosen.brief.bytes.map(|b| gib(b, 2)),
                 verdict: chosen.brief.verdict,
                 rule: rule.map(str::to_owned),
                 why: (chosen.brief.verdict == Verdict::BreaksRule)
@@ -215,49 +216,22 @@ impl View {
             return;
         }
         let named = |row: &Row| row.run.clone().unwrap_or_else(|| "-".to_owned());
-        let run = rows
-            .iter()
-            .map(|r| named(r).len())
-            .max()
-            .unwrap_or(0)
-            .max(3);
-        let value = |row: &Row, name: &String| row.values.get(name).map(ToString::to_string);
-        let width = |name: &String| {
-            let values = rows.iter().filter_map(|r| value(r, name));
-            let widest = values.map(|v| v.chars().count()).max().unwrap_or(0);
-            widest.max(name.chars().count())
-        };
-        let widths: Vec<usize> = self.names.iter().map(width).collect();
-        let _ = write!(out, "{:<run$}  ", "run");
-        for (name, width) in self.names.iter().zip(&widths) {
-            let _ = write!(out, "{name:>width$}  ");
+        let numbers = std::iter::repeat_n((Side::Right, 0), self.names.len());
+        let columns = std::iter::once((Side::Left, 3)).chain(numbers);
+        let mut table = Table::new(columns.chain([(Side::Right, 10), (Side::Left, 0)]));
+        let names = self.names.iter().map(String::as_str);
+        table.row(std::iter::once("run").chain(names).chain(VERDICT));
+        for row in rows {
+            let value = |name: &String| row.values.get(name).map(ToString::to_string);
+            let values = self
+                .names
+                .iter()
+                .map(|name| value(name).unwrap_or_default());
+            let told = told(row.peak_gib, row.verdict, row.rule.as_deref());
+            table.row(std::iter::once(named(row)).chain(values).chain(told));
         }
-        let _ = writeln!(out, "{:>10}  verdict", "peak GiB");
-        for row in rows.iter().take(SHOWN) {
-            let _ = write!(out, "{:<run$}  ", named(row));
-            for (name, width) in self.names.iter().zip(&widths) {
-                let value = value(row, name).unwrap_or_default();
-                let _ = write!(out, "{value:>width$}  ");
-            }
-            let peak = row
-                .peak_gib
-                .map_or_else(|| "?".to_owned(), |b| format!("{b:.2}"));
-            let rule = row
-                .rule
-                .as_ref()
-                .map_or(String::new(), |r| format!(" ({r})"));
-            let style = match row.verdict {
-                Verdict::Fits => GOOD,
-                Verdict::Tight | Verdict::Unknown => WARN,
-                Verdict::DoesNotFit | Verdict::BreaksRule => BAD,
-            };
-            let _ = writeln!(
-                out,
-                "{:>10}  {}{}",
-                peak,
-                Paint(style, word(row.verdict)),
-                rule
-            );
+        for line in table.lines().take(SHOWN + 1) {
+            let _ = writeln!(out, "{line}");
         }
         if rows.len() > SHOWN {
             let more = format!("… and {} more", rows.len() - SHOWN);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, GOOD, WARN};
 use super::sweep_view::{CulpritView, Finding, View, word};
+use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
 use crate::core::sweep::Verdict;
 
@@ -69,47 +70,19 @@ impl View {
                 .any(|c| c.values.get(*name) != first.values.get(*name))
         };
         let names: Vec<&String> = first.values.keys().filter(varies).collect();
-        let width = |name: &str| {
-            let values = self.judged.iter().filter_map(|c| c.values.get(name));
-            values
-                .map(|v| v.to_string().chars().count())
-                .max()
-                .unwrap_or(0)
-                .max(name.chars().count())
-        };
-        let widths: Vec<usize> = names.iter().map(|n| width(n)).collect();
-        out.push('\n');
-        for (name, width) in names.iter().zip(&widths) {
-            let _ = write!(out, "{:>width$}  ", name.as_str());
+        let numbers = std::iter::repeat_n((Side::Right, 0), names.len());
+        let mut table = Table::new(numbers.chain([(Side::Right, 10), (Side::Left, 0)]));
+        table.row(names.iter().map(|n| n.as_str()).chain(VERDICT));
+        for cell in &self.judged {
+            let value = |name: &&String| cell.values.get(*name).map(ToString::to_string);
+            let values = names.iter().map(|name| value(name).unwrap_or_default());
+            let told = told(cell.peak_gib, cell.verdict, cell.rule.as_deref());
+            table.row(values.chain(told));
         }
-        let _ = writeln!(out, "{:>10}  verdict", "peak GiB");
         let most = if all { usize::MAX } else { SHOWN };
-        for cell in self.judged.iter().take(most) {
-            for (name, width) in names.iter().zip(&widths) {
-                let value = cell
-                    .values
-                    .get(*name)
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
-                let _ = write!(out, "{value:>width$}  ");
-            }
-            let peak = cell
-                .peak_gib
-                .map_or_else(|| "?".to_owned(), |p| format!("{p:.2}"));
-            let style = match cell.verdict {
-                Verdict::Fits => GOOD,
-                Verdict::Tight | Verdict::Unknown => WARN,
-                Verdict::DoesNotFit | Verdict::BreaksRule => BAD,
-            };
-            let rule = cell
-                .rule
-                .as_ref()
-                .map_or(String::new(), |r| format!(" ({r})"));
-            let _ = writeln!(
-                out,
-                "{peak:>10}  {}{rule}",
-                Paint(style, word(cell.verdict))
-            );
+        out.push('\n');
+        for line in table.lines().take(most.saturating_add(1)) {
+            let _ = writeln!(out, "{line}");
         }
         if self.judged.len() > most {
             let more = format!("… and {} more (--all)", self.judged.len() - most);
@@ -180,4 +153,19 @@ impl CulpritView {
             ),
         }
     }
+}
+
+/// The last columns of a table of cells.
+pub(super) const VERDICT: [&str; 2] = ["peak GiB", "verdict"];
+
+/// What stands in them for a cell.
+pub(super) fn told(peak_gib: Option<f64>, verdict: Verdict, rule: Option<&str>) -> [String; 2] {
+    let style = match verdict {
+        Verdict::Fits => GOOD,
+        Verdict::Tight | Verdict::Unknown => WARN,
+        Verdict::DoesNotFit | Verdict::BreaksRule => BAD,
+    };
+    let peak = peak_gib.map_or_else(|| "?".to_owned(), |p| format!("{p:.2}"));
+    let rule = rule.map_or(String::new(), |r| format!(" ({r})"));
+    [peak, format!("{}{rule}", Paint(style, word(verdict)))]
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::figures::{gib, rounded};
 use crate::core::exit::Exit;
 use crate::core::recipe::{Preset, Value};
 use crate::core::sweep::{Blame, Bound, Brief, Cells, Culprit, Judge, Method, Sweep, Verdict};
@@ -14,10 +15,6 @@ const SCHEMA_VERSION: u32 = 1;
 /// Findings that are worked out and shown.
 const FINDINGS: usize = 12;
 
-pub(super) fn gib(bytes: f64) -> f64 {
-    (bytes / GIB * 100.0).round() / 100.0
-}
-
 #[derive(Serialize)]
 pub(super) struct TermView {
     pub(super) name: String,
@@ -27,7 +24,7 @@ pub(super) struct TermView {
 fn terms(terms: Vec<(String, f64)>) -> Vec<TermView> {
     let view = |(name, bytes)| TermView {
         name,
-        gib: gib(bytes),
+        gib: gib(bytes, 2),
     };
     terms.into_iter().map(view).collect()
 }
@@ -167,7 +164,7 @@ impl View {
             let view = CellView {
                 values: values(sweep, judge, &matter, cell),
                 verdict: brief.verdict,
-                peak_gib: brief.bytes.map(gib),
+                peak_gib: brief.bytes.map(|b| gib(b, 2)),
                 rule: rule.map(|r| judge.rule(r).name.clone()),
             };
             tally.add(cell, cells.each, brief, view);
@@ -190,7 +187,7 @@ impl View {
             sweep: path.to_owned(),
             method: sweep.method,
             preset: preset.name.clone(),
-            gpu_gib: tally.gpu_bytes.map(gib),
+            gpu_gib: tally.gpu_bytes.map(|b| gib(b, 2)),
             cells: sweep.cells(),
             sampled: cells.sampled || sweep.axes.iter().any(|a| a.sampled),
             without_effect: without.map(|a| sweep.axes[a].name.clone()).collect(),
@@ -238,7 +235,7 @@ fn units(judge: &mut Judge<'_>, cell: &Vec<u32>, requested: Bytes) -> Vec<UnitVi
     let bytes = requested.gib() * GIB;
     let view = |(unit, count): (String, f64)| UnitView {
         unit,
-        count: (count * 10.0).round() / 10.0,
+        count: rounded(count, 1),
     };
     judge.units(cell, bytes).into_iter().map(view).collect()
 }
@@ -264,7 +261,7 @@ fn finding(
             Some(Bound::AtLeast(v)) => Some(v.clone()),
             _ => None,
         },
-        gib_after: c.bytes_after.map(gib),
+        gib_after: c.bytes_after.map(|b| gib(b, 2)),
     };
     let culprits = blame
         .as_ref()
@@ -274,7 +271,7 @@ fn finding(
         verdict: brief.verdict,
         what: detail.why.unwrap_or(detail.phase),
         example,
-        peak_gib: brief.bytes.map(gib),
+        peak_gib: brief.bytes.map(|b| gib(b, 2)),
         terms: terms(detail.terms),
         to_blame: culprits.unwrap_or_default(),
         together: blame.is_some_and(|b| b.together),

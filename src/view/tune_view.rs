@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::estimate_view::phase_name;
-use super::{DIM, Failure, NAME, Paint, measured};
+use super::figures::{in_gib, odds, percent, rounded};
+use super::table::{Side, Table};
+use super::{DIM, NAME, Paint, measured};
 use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
 use crate::core::measure::Measured;
 use crate::core::recipe::Effect;
-use crate::core::supervise::{Basis, Request};
 
 /// The attempt that tuning starts from.
 #[derive(Serialize)]
@@ -46,30 +47,24 @@ pub struct View {
 }
 
 impl View {
-    /// The view of what was found.
+    /// The view of what was found; `not_counted` is a run that fitted elsewhere.
     pub fn new(
-        request: &Request,
-        basis: &Basis,
         from: Option<From>,
+        not_counted: Option<String>,
         before: Option<Judgement>,
         tuned: Tuned,
-    ) -> Result<Self, Failure> {
-        let mut layers = basis.rungs.clone();
-        layers.extend(tuned.steps.iter().map(|s| s.step.layer.clone()));
-        let command = match tuned.steps.is_empty() {
-            true => None,
-            false => Some(command(request, &layers)?),
-        };
-        Ok(Self {
+        command: Option<Vec<String>>,
+    ) -> Self {
+        Self {
             schema_version: 1,
             from,
-            not_counted: request.elsewhere(basis).map(|e| e.describe()),
+            not_counted,
             before,
             steps: tuned.steps,
             not_taken: tuned.skipped,
-            time_saved: ((1.0 - tuned.time) * 1_000.0).round() / 1_000.0,
+            time_saved: rounded(1.0 - tuned.time, 3),
             command,
-        })
+        }
     }
 
     /// The proposal for people.
@@ -92,11 +87,11 @@ impl View {
         if let Some(then) = self.steps.last().and_then(|s| s.then.as_ref()) {
             let _ = writeln!(
                 out,
-                "\n{}expected, probability to fit {:.2} ({}), about {:.0} % less time a step",
+                "\n{}expected, probability to fit {:.2} ({}), about {} less time a step",
                 self.peaks(then),
                 then.fits_probability,
                 then.ground,
-                self.time_saved * 100.0
+                percent(self.time_saved)
             );
         } else {
             out.push_str("no step saves time and is expected to fit\n");
@@ -136,7 +131,7 @@ impl View {
                         String::new()
                     },
                     if first {
-                        odds(faster.then.as_ref())
+                        odds(faster.then.as_ref().map(|j| j.fits_probability), "unknown")
                     } else {
                         String::new()
                     },
@@ -148,18 +143,10 @@ impl View {
         if rows.is_empty() {
             return String::new();
         }
-        let head = ["step", "knob", "from -> to", "peak", "fits", "saves"].map(str::to_owned);
-        let all: Vec<&[String; 6]> = std::iter::once(&head).chain(&rows).collect();
-        let widths: [usize; 6] =
-            std::array::from_fn(|i| all.iter().map(|r| r[i].chars().count()).max().unwrap_or(0));
-        let line = |row: &[String; 6]| {
-            let cells = row
-                .iter()
-                .zip(widths)
-                .map(|(cell, width)| format!("{cell:<width$}"));
-            format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-        };
-        all.into_iter().map(line).collect()
+        let mut table = Table::new([(Side::Left, 0); 6]);
+        table.row(["step", "knob", "from -> to", "peak", "fits", "saves"]);
+        rows.into_iter().for_each(|row| table.row(row));
+        table.text("  ")
     }
 
     /// Peaks before and after.
@@ -168,8 +155,8 @@ impl View {
         let phase = after.phase.as_ref();
         let phase = phase.map_or_else(String::new, |p| format!(" ({})", phase_name(p)));
         match (before, after.peak_gib) {
-            (Some(before), Some(after)) => format!("peak {before:.1} -> {after:.1} GiB{phase} "),
-            (None, Some(after)) => format!("peak {after:.1} GiB{phase} "),
+            (Some(before), Some(after)) => format!("peak {before:.1} -> {}{phase} ", in_gib(after)),
+            (None, Some(after)) => format!("peak {}{phase} ", in_gib(after)),
             _ => String::new(),
         }
     }
@@ -177,14 +164,7 @@ impl View {
 
 fn peak(judgement: Option<&Judgement>) -> String {
     let gib = judgement.and_then(|j| j.peak_gib);
-    gib.map_or_else(|| "unknown".to_owned(), |gib| format!("{gib:.1} GiB"))
-}
-
-fn odds(judgement: Option<&Judgement>) -> String {
-    judgement.map_or_else(
-        || "unknown".to_owned(),
-        |j| format!("{:.2}", j.fits_probability),
-    )
+    gib.map_or_else(|| "unknown".to_owned(), in_gib)
 }
 
 /// `second`, `third`, `4th`; no step has 21 laps.
@@ -209,34 +189,7 @@ pub fn changes_of(steps: &[Faster]) -> Vec<&Change> {
     steps.iter().flat_map(|s| &s.step.changes).collect()
 }
 
-/// The words that submit a configuration.
-pub fn command(
-    request: &Request,
-    layers: &[crate::core::recipe::Layer],
-) -> Result<Vec<String>, Failure> {
-    let inputs = request.inputs();
-    let mut words: Vec<String> = ["oomctl", "submit", "--fresh"].map(str::to_owned).into();
-    let profiles = [
-        ("--preset", Some(&request.preset().name)),
-        ("--dataset", inputs.dataset.as_ref()),
-        ("--cluster", inputs.cluster.as_ref()),
-    ];
-    for (flag, name) in profiles {
-        words.extend(name.iter().flat_map(|n| [flag.to_owned(), (*n).clone()]));
-    }
-    if inputs.backend == "local" {
-        words.extend(["--backend", "local"].map(str::to_owned));
-    }
-    for (knob, value) in request.settings(layers)? {
-        words.extend(["--set".to_owned(), format!("{knob}={value}")]);
-    }
-    for given in request.free_form(layers)? {
-        words.extend(["--override".to_owned(), given]);
-    }
-    Ok(words)
-}
-
-/// The same for a shell.
+/// Words for a shell.
 pub fn quoted(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/+@%".contains(c);
     let quote = |word: &String| match word.chars().all(plain) {

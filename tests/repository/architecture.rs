@@ -33,6 +33,26 @@ const REFUSED: [(&str, &str, &str); 4] = [
     ("patch", "diagnose", "patching knows no log"),
 ];
 
+/// What `view` does not import, for it is there to show what was decided: what climbs the ladder and what asks the
+/// memory model. `view` takes what they give.
+const DECIDES: [(&str, &[&str]); 4] = [
+    (
+        "ladder",
+        &[
+            "advise",
+            "ascend",
+            "climb",
+            "costs",
+            "predict",
+            "tune",
+            "ClimbContext",
+        ],
+    ),
+    ("memory", &["estimate", "spec_of", "Spec"]),
+    ("supervise", &["Request"]),
+    ("adopt", &["Own"]),
+];
+
 /// Imports between siblings that are allowed: a job is described in units.
 const SIBLINGS: [(&str, &str); 1] = [("job", "units")];
 
@@ -150,6 +170,12 @@ fn fault(import: &Import) -> Option<String> {
     if to < from {
         return Some(format!("{from_room} imports from {to_room}, to its left"));
     }
+    if from_room == "view" && decides(&import.to) {
+        return Some(format!(
+            "view imports {}: it shows, and decides nothing",
+            import.to.join("::")
+        ));
+    }
     if from_room != "core" || to_room != "core" {
         return None;
     }
@@ -158,6 +184,15 @@ fn fault(import: &Import) -> Option<String> {
         return Some("core as a whole is imported: name the part".to_owned());
     };
     core_fault(own, other)
+}
+
+/// Does this path name what decides?
+fn decides(path: &[String]) -> bool {
+    let [_, part, .., name] = path else {
+        return false;
+    };
+    let mut of_part = DECIDES.iter().filter(|(known, _)| known == part);
+    of_part.any(|(_, names)| names.contains(&name.as_str()))
 }
 
 fn core_fault(own: &str, other: &str) -> Option<String> {
@@ -310,6 +345,15 @@ fn planted_wrong_imports_are_found() {
             "use crate::core::{job::{Token, JobId}, ladder};",
         ),
         ("src/io/files.rs", "use crate::somewhere::Thing;"),
+        (
+            "src/view/plan_view.rs",
+            "use crate::core::ladder::{Step, climb};",
+        ),
+        (
+            "src/view/rung_view.rs",
+            "fn f() { crate::core::memory::estimate(1) }",
+        ),
+        ("src/view/mod.rs", "use crate::cli::session::Session;"),
     ];
     for (path, text) in planted {
         assert_eq!(

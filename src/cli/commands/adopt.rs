@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::script::{Read, Shelves, version_of};
 use crate::cli::session::Session;
-use crate::core::adopt::Own;
+use crate::core::adopt::{FirstPatch, Own};
 use crate::core::exit::Exit;
 use crate::core::patch::{Adoption, Submission};
-use crate::core::recipe::{Problem, meant};
+use crate::core::recipe::{Problem, Value, meant};
 use crate::io::environment::variables;
 use crate::io::files::read_text;
 use crate::io::library::Library;
@@ -70,12 +70,18 @@ fn show(args: &Args, library: &Library, read: &Read, shelves: &Shelves) -> Resul
     };
     let wishes = args.set.iter().map(|text| wish(adoption, text));
     let wishes = wishes.collect::<Result<Vec<_>, Failure>>()?;
-    let view = adopt_view::view(adoption, (own.as_ref(), version), &wishes);
+    let first = match &own {
+        _ if !wishes.is_empty() => FirstPatch::of_values(adoption, &wishes),
+        Some(own) => FirstPatch::of_rung(own, adoption),
+        None => FirstPatch::default(),
+    };
+    let doubts = own.as_ref().map_or(&[][..], Own::doubts);
+    let view = adopt_view::view(adoption, version, doubts, first);
     print::show(args.json, &view, |view| view.text())?;
     Ok(Exit::Success)
 }
 
-fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<adopt_view::Wish<'t>, Failure> {
+fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<(&'t str, Value), Failure> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         Problem::new(format!("`--set {text}` is no KNOB=VALUE")).hint("write --set NAME=VALUE")
     })?;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use crate::cli::interrupt;
 use crate::cli::runs::Runs;
 use crate::cli::runs::{self, ended};
 use crate::cli::session::Session;
-use crate::cli::watch::interrupt;
 use crate::core::exit::Exit;
 use crate::core::supervise::{Outcome, Request, Stacks};
 use crate::drive::{CancelAnswer, End, Handle, Until, drive, end_jobs, request_cancel};

@@ -9,7 +9,7 @@ use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::memory::{Profiles, Row, estimate};
 use crate::io::files::read_text;
-use crate::view::estimate_view::{Line, View};
+use crate::view::estimate_view::{Job, Line, View};
 use crate::view::{Failure, print};
 
 /// Largest file of specifications that is read, in bytes.
@@ -70,7 +70,16 @@ fn configured(args: &Args) -> Result<Exit, Failure> {
             return Err(Failure::configuration(what).hint(hint));
         }
     };
-    let view = View::new(&request, &estimate, sources(&request, &known)?)?;
+    let job = Job {
+        preset: request.preset().name.clone(),
+        dataset: request.inputs().dataset.clone(),
+        resources: request.resources(&[])?,
+        host_memory: request.host_memory()?,
+        sources: sources(&request, &known)?,
+        remedy: request.remedy()?,
+        thumb: request.thumb(),
+    };
+    let view = View::new(job, &estimate);
     session.show(&view, |view| view.text(print::unicode()))?;
     Ok(Exit::Success)
 }
@@ -96,13 +105,12 @@ fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<Exit, Failure> {
     })
 }
 
-fn one(text: &str, profiles: &Profiles, known: &Known<'_>) -> Result<String, String> {
+fn one(text: &str, profiles: &Profiles, known: &Known<'_>) -> anyhow::Result<String> {
     let text = filled(known, text)?;
-    let (row, profile) = Row::read(&text, profiles).map_err(|e| e.to_string())?;
-    let spec = row.spec(profile).map_err(|e| e.to_string())?;
+    let (row, profile) = Row::read(&text, profiles)?;
+    let spec = row.spec(profile)?;
     let line = Line::new(row.id, &estimate(&spec, profile), profile);
-    let json = serde_json::to_string(&line).map_err(|e| e.to_string())?;
-    Ok(format!("{json}\n"))
+    Ok(serde_json::to_string(&line)? + "\n")
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {

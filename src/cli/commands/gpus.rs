@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::gpus::{free, here, job};
-use crate::cli::watch::interrupt;
+use crate::cli::interrupt;
 use crate::core::device::{Machine, advise};
 use crate::core::exit::Exit;
 use crate::core::units::{Bytes, parse_duration_s};

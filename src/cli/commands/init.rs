@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cli::init::{asking, draft};
-use crate::cli::request::document;
+use crate::cli::schema;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
@@ -54,8 +54,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         Some(preset) => Draft::new(&args.folder, preset, &args.set)?.checked()?,
         None => STARTER.to_owned(),
     };
-    let text = format!("{}{text}", document::FIRST_LINE);
-    document::write(&args.folder, &Library::new(Some(&args.folder)))?;
+    let text = format!("{}{text}", schema::FIRST_LINE);
+    schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
     write_to(&path, text.as_bytes(), Access::Shared)?;
     print::data(&path.display().to_string())?;
     print::talk(match args.preset.is_some() || args.interactive {

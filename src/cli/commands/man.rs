@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
@@ -41,7 +42,7 @@ fn write(command: &Command, folder: &Path) -> Result<(), Failure> {
     let page = Man::new(command.clone()).manual("oomctl");
     let mut text = Vec::new();
     page.render(&mut text)
-        .map_err(|e| Failure::failed(format!("cannot write {}: {e}", page.get_filename())))?;
+        .with_context(|| format!("cannot write {}", page.get_filename()))?;
     write_to(&folder.join(page.get_filename()), &text, Access::Shared)?;
     Ok(())
 }

@@ -6,7 +6,8 @@ use crate::cli::request::yaml_lint;
 use crate::cli::script;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::view::{Failure, columns, plan_view};
+use crate::view::plan_view::View;
+use crate::view::{Failure, columns};
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -43,7 +44,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let (request, start) = session.request(&args.configuration, "plan", &[])?;
     yaml_lint::tell(&request);
-    let view = plan_view::view(&request, start)?;
+    let policy = request.inputs().policy;
+    let view = View::new(request.preset(), policy, start, request.plan()?);
     let columns = match args.phases {
         true => usize::MAX,
         false => columns().unwrap_or(0),

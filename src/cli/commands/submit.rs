@@ -73,7 +73,9 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         request = checkpoint::resuming_from(&session.runs, request, folder)?;
     }
     if args.dry_run {
-        return dry_run(&session, &request);
+        dry_run(&session, &request)?;
+        print::talk("dry run: nothing was submitted");
+        return Ok(Exit::Success);
     }
     if !args.script.is_empty() {
         script::agreed(&request, None, args.yes)?;
@@ -139,13 +141,9 @@ fn new_name(session: &Session, args: &Args) -> Result<String, Failure> {
     session.runs.new_name(&stem)
 }
 
-fn dry_run(session: &Session, request: &Request) -> Result<Exit, Failure> {
-    if request.inputs().scripts.is_some() {
-        script::plan(session, request)?;
-        print::talk("dry run: nothing was submitted");
-        return Ok(Exit::Success);
+fn dry_run(session: &Session, request: &Request) -> Result<(), Failure> {
+    match request.inputs().scripts {
+        Some(_) => script::plan(session, request),
+        None => print::data(&preview::text(&preview::first(request)?)),
     }
-    print::data(&preview::text(&preview::first(request)?))?;
-    print::talk("dry run: nothing was submitted");
-    Ok(Exit::Success)
 }

@@ -1,6 +1,7 @@
 //! `oomctl tune`: from a configuration that fits, the fastest that still does.
 
 use crate::cli::session::{PROJECT_FILE, Session};
+use crate::cli::tune::command::command;
 use crate::cli::tune::{from, probes};
 
 use crate::cli::args::Configuration;
@@ -66,7 +67,14 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         return tuning.run(basis, steps);
     }
     let tuned = request.tune(&basis, args.allow_training_changes)?;
-    let view = View::new(&request, &basis, from, before, tuned)?;
+    let mut layers = basis.rungs.clone();
+    layers.extend(tuned.steps.iter().map(|s| s.step.layer.clone()));
+    let command = match tuned.steps.is_empty() {
+        true => None,
+        false => Some(command(&request, &layers)?),
+    };
+    let not_counted = request.elsewhere(&basis).map(|e| e.describe());
+    let view = View::new(from, not_counted, before, tuned, command);
     session.show(&view, |view| view.text())?;
     Ok(Exit::Success)
 }

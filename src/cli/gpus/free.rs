@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cli::watch::interrupt;
+use crate::cli::interrupt;
 use crate::core::exit::Exit;
 use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, Patience, Waited, wait_for};

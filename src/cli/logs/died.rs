@@ -85,7 +85,12 @@ impl Died {
         let explanation = explained(request, rungs, &incident, &self.measured);
         let died = (incident.clone(), explanation);
         let diff = self.diff(&decision)?;
-        let view = View::new(self.name.clone(), (request, rungs), died, decision);
+        let steps = match &decision {
+            Decision::Climb { steps, .. } => request.planned(rungs, steps.clone()),
+            Decision::Exhausted { .. } => Vec::new(),
+        };
+        let now = request.memory(rungs);
+        let view = View::new(self.name.clone(), now.as_ref(), died, decision, steps);
         Ok(Decided {
             view,
             incident,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
 use crate::cli::args::{Backend, Configuration};
-use crate::cli::session::Session;
+use crate::cli::session::{Session, document};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
@@ -16,12 +16,10 @@ use crate::core::recipe::{
 };
 use crate::core::supervise::{INPUTS_VERSION, Inputs, Request, Source};
 use crate::io::environment::variables;
-use crate::io::files::read_text;
 use crate::io::library::{Library, Shelf};
 use crate::io::scheduler::slurm_is_here;
 use crate::view::Failure;
 
-const MAX_FILE: u64 = 1 << 20;
 const PROJECT_KEYS: [&str; 16] = [
     "preset",
     "dataset",
@@ -51,13 +49,6 @@ pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
         parse_data(&source.path, &source.text).map_err(|e| Failure::from(e))
     });
     Ok(Profiles::new(profiles.collect::<Result<_, Failure>>()?))
-}
-
-/// Reads a configuration file; it is shown relative to `here` where it lies below.
-pub fn document(path: &Path, here: &Path) -> Result<Document, Failure> {
-    let text = read_text(path, MAX_FILE)?;
-    let shown = path.strip_prefix(here).unwrap_or(path);
-    Ok(Document::parse(&shown.display().to_string(), &text)?)
 }
 
 /// Everything that is known before a run has a name: the request, named `run`.

@@ -3,10 +3,10 @@
 pub mod checkpoint;
 pub mod climbing;
 pub mod copied;
-pub mod document;
 pub mod known;
 pub mod learned;
 pub mod load;
+mod new_run;
 pub mod packages;
 pub mod preview;
 pub mod sections;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::cli::session::Session;
 use crate::core::config::{ConfigError, Content, Document, Key, Node, parse_data};
 use crate::core::diagnose::{Bugs, OwnFailures, Package, UserSignature};
 use crate::core::recipe::nearest;
@@ -12,12 +13,14 @@ const TEXTS: [&str; 6] = ["id", "kind", "class", "contains", "pattern", "phase"]
 const SWITCHES: [&str; 2] = ["fatal", "retryable_unchanged"];
 const LISTS: [&str; 2] = ["helps", "worse"];
 
-/// What a project knows of the failures of its own program.
-pub fn own(document: &Document, library: &Library) -> Result<OwnFailures, Failure> {
-    Ok(OwnFailures {
-        signatures: of(document)?,
-        bugs: bugs(library)?,
-    })
+impl Session {
+    /// What this project knows of the failures of its own program.
+    pub fn own_failures(&self) -> Result<OwnFailures, Failure> {
+        Ok(OwnFailures {
+            signatures: of(&self.document)?,
+            bugs: bugs(&self.library)?,
+        })
+    }
 }
 
 /// Reads and checks them; the first fault with its place.

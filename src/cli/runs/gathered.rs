@@ -4,9 +4,8 @@ use jiff::Timestamp;
 
 use super::{Runs, Stored};
 use crate::core::report::Track;
-use crate::core::supervise::Request;
 use crate::io::sampler;
-use crate::view::report::{Format, Report, Told, in_full, render, report};
+use crate::view::report::{Asked, Format, Report, Told, in_full, render, report};
 use crate::view::row::Row;
 use crate::view::{Failure, print};
 
@@ -27,15 +26,12 @@ pub fn gathered(runs: &Runs, title: &str, rows: &[Row], now: Timestamp) -> Resul
     let stored: Vec<Stored> = full
         .map(|row| runs.open(&row.run))
         .collect::<Result<_, _>>()?;
-    let readers: Vec<_> = stored
-        .iter()
-        .map(|run| (request(run), tracks(run)))
-        .collect();
+    let readers: Vec<_> = stored.iter().map(|run| (asked(run), tracks(run))).collect();
     let told = stored.iter().zip(&readers);
     let told: Vec<Told<'_>> = told
-        .map(|(run, (request, tracks))| Told {
+        .map(|(run, (asked, tracks))| Told {
             history: &run.history,
-            request,
+            asked,
             tracks,
         })
         .collect();
@@ -50,9 +46,15 @@ pub fn markdown(runs: &Runs, title: &str, names: &[String]) -> Result<String, Fa
 }
 
 /// What a run was asked to do.
-fn request(run: &Stored) -> impl Fn() -> Option<Request> + use<> {
+fn asked(run: &Stored) -> impl Fn() -> Option<Asked> + use<> {
     let run = run.clone();
-    move || run.request().ok()
+    move || {
+        let request = run.request().ok()?;
+        Some(Asked {
+            command: request.inputs().command.clone(),
+            memory: Box::new(move |rungs| request.memory(rungs)),
+        })
+    }
 }
 
 /// What the samplers of an attempt saw.

@@ -3,7 +3,6 @@
 pub mod asked;
 pub mod ended;
 pub mod gathered;
-pub mod new_run;
 pub mod overview;
 pub mod projects;
 pub mod sweeps;

@@ -14,7 +14,9 @@ use crate::core::exit::Exit;
 use crate::core::patch::{Submission, VARIABLES};
 use crate::core::supervise::Request;
 use crate::io::environment::variables;
-use crate::view::{Failure, own_view, print};
+use crate::io::sampler::program;
+use crate::view::own_view::{Told, View};
+use crate::view::{Failure, print};
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
 /// more than what the job asks for.
@@ -206,7 +208,7 @@ pub fn fits_a_run(request: &Request) -> Result<(), Failure> {
 /// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given. `job` is the
 /// first attempt, where that was submitted without us.
 pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Failure> {
-    let view = own_view::view(request, job);
+    let view = shown(request, job);
     print::talk(view.text().trim_end());
     if yes {
         return Ok(());
@@ -233,5 +235,20 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Fai
 
 /// Prints what an attempt and each rung would change.
 pub fn plan(session: &Session, request: &Request) -> Result<(), Failure> {
-    session.show(&own_view::view(request, None), |view| view.text())
+    session.show(&shown(request, None), |view| view.text())
+}
+
+/// A script as it is shown; `job` is the first attempt, where it was submitted without us.
+fn shown(request: &Request, job: Option<&str>) -> View {
+    let first = if job.is_some() { 2 } else { 1 };
+    View::new(Told {
+        inputs: request.inputs(),
+        preset: &request.preset().name,
+        adoption: request.adoption().as_ref(),
+        gpu_memory: request.gpu_memory(),
+        not_comparable: request.own_facts().err().map(|why| why.to_string()),
+        doubts: request.doubts(),
+        job,
+        plan: request.script_plan(first, program().as_deref()),
+    })
 }

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use super::command::command;
 use super::write;
+use crate::cli::interrupt;
 use crate::cli::request::preview;
 use crate::cli::runs::Runs;
 use crate::cli::session::{PROJECT_FILE, Session};
-use crate::cli::watch::interrupt;
 use crate::core::config::from_flags;
 use crate::core::exit::Exit;
 use crate::core::ladder::Candidate;
@@ -15,7 +16,7 @@ use crate::core::recipe::{Layer, LayerKind};
 use crate::core::supervise::{Basis, Request, Short, Trial, TrialEnd};
 use crate::drive::{End, Handle, Until, drive};
 use crate::io::ledger::Takeover;
-use crate::view::probe_view::{Asked, View};
+use crate::view::probe_view::{Asked, Proposed, View};
 use crate::view::story::Story;
 use crate::view::{Failure, print};
 
@@ -208,7 +209,15 @@ impl Tuning<'_> {
     }
 
     fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<Exit, Failure> {
-        let view = View::new(self.request, &Asked::new(basis, short), stop)?;
+        let asked = Asked::new(basis, short);
+        let proposed = match asked.proposed() {
+            Some(layers) => Some(Proposed {
+                values: self.request.settings(&layers)?,
+                command: command(self.request, &layers)?,
+            }),
+            None => None,
+        };
+        let view = View::new(&asked, stop, proposed);
         self.session.show(&view, |view| view.text())?;
         if self.args.write {
             let file = self

@@ -1,6 +1,6 @@
 //! Submitting one run and going away.
 
-use super::interrupt;
+use crate::cli::interrupt;
 use crate::cli::runs::ended;
 use crate::cli::watch::pipeline::Pipeline;
 use crate::cli::watch_chain::{self, Supervise};

@@ -1,6 +1,6 @@
 //! What one turn does for a run.
 
-use crate::cli::watch::interrupt;
+use crate::cli::interrupt;
 use crate::core::supervise::{History, NextLook, Request, next_look};
 use crate::drive::{DriveError, End, Handle, RunFolder, Supervisor, Until, drive, monotonic_clock};
 use crate::io::ledger::{LedgerError, Takeover};

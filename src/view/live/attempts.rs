@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use ratatui::layout::Rect;
 
 use super::super::bars::bar;
+use super::super::figures::duration;
 use super::super::measured;
 use super::super::outcome::reason;
-use super::super::run_view::{duration, total};
+use super::super::run_view::total;
 use super::super::waiting;
 use super::model::Card;
 use super::painter::{Ink, Pen};

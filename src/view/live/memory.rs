@@ -3,6 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::super::bars::sparkline;
+use super::super::figures::of_gib;
 use super::painter::{Ink, Pen};
 use crate::core::report::Track;
 
@@ -74,8 +75,8 @@ fn line(track: &Track, cells: usize, unicode: bool) -> String {
 
 fn figures(track: &Track) -> String {
     let now = track.points.last().map_or(0.0, |p| p.bytes.gib());
-    let (peak, total) = (track.peak_bytes().gib(), track.total_bytes.gib());
-    format!(" {now:.1}, peak {peak:.1} of {total:.1} GiB")
+    let peak = of_gib(track.peak_bytes().gib(), track.total_bytes.gib());
+    format!(" {now:.1}, peak {peak}")
 }
 
 fn percent(track: &Track, bytes: u64) -> u128 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ratatui::layout::Rect;
 
-use super::super::run_view::duration;
+use super::super::figures::duration;
 use super::attempts;
 use super::model::Card;
 use super::painter::{Ink, Pen};

@@ -216,7 +216,7 @@ mod tests {
         let (mut ours, theirs) = terminal();
         let found = tcgetattr(&theirs).unwrap().local_modes;
         assert!(found.contains(LocalModes::ICANON | LocalModes::ECHO));
-        let name = "cli::print::live::terminal::tests::panicking";
+        let name = "view::live::terminal::tests::panicking";
         let status = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--ignored", "--nocapture"])
             .env("RUST_BACKTRACE", "0")

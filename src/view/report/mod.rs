@@ -19,10 +19,12 @@ use crate::core::diagnose::{Evidence, Incident, sanitize};
 use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
+use crate::core::memory::Estimate;
 use crate::core::recipe::Layer;
 use crate::core::report::{Cost, Course, Plot, Track, cost, course, plot};
-use crate::core::supervise::{Attempt, History, Request, Verdict};
+use crate::core::supervise::{Attempt, History, Verdict};
 use crate::core::units::{Bytes, GIB};
+use crate::view::figures::{gpu_hours as hours, in_gib};
 
 /// Runs that are told in full beside an overview of all: those of which there is something to tell.
 const RUNS_MAX: usize = 24;
@@ -35,13 +37,21 @@ const GPUS_LISTED: usize = 64;
 /// Lines of evidence that are shown of an attempt.
 const EVIDENCE_MAX: usize = 8;
 
+/// What a run was asked to do.
+pub struct Asked {
+    /// The words that it was submitted with.
+    pub command: Vec<String>,
+    /// What the memory model expects of it with these rungs, where it can be asked.
+    pub memory: Box<dyn Fn(&[Layer]) -> Option<Estimate>>,
+}
+
 /// A run as it is read back: what happened, what was asked for, and what the samplers of an attempt saw.
 pub struct Told<'a> {
     /// What happened.
     pub history: &'a History,
     /// What was asked for; `None` where it cannot be read any more. Asked of runs that are told in full only.
-    pub request: &'a dyn Fn() -> Option<Request>,
-    /// The samples of an attempt, by its number; as the request.
+    pub asked: &'a dyn Fn() -> Option<Asked>,
+    /// The samples of an attempt, by its number; as what was asked for.
     pub tracks: &'a dyn Fn(u32) -> Vec<Track>,
 }
 
@@ -175,7 +185,7 @@ fn line(row: &Row, in_full: bool) -> Line {
         good: row.good(),
         attempts: row.attempts,
         elapsed_s: row.elapsed_s,
-        gpu_hours: (row.gpu_seconds / 36.0).round() / 100.0,
+        gpu_hours: hours(row.gpu_seconds),
         why: row
             .reason
             .clone()
@@ -190,14 +200,14 @@ fn good(view: &RunView) -> Option<bool> {
 }
 
 fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
-    let (history, request) = (told.history, (told.request)());
+    let (history, asked) = (told.history, (told.asked)());
     let mut rungs: Vec<Layer> = Vec::new();
     let mut expects: Option<&Expectation> = None;
     let mut details = Vec::new();
     for attempt in &history.attempts {
         let expected = expects
             .map(Expected::of)
-            .or_else(|| expected(request.as_ref()?, &rungs));
+            .or_else(|| expected(&(asked.as_ref()?.memory)(&rungs)?));
         details.push(detail(attempt, expected, told.tracks, curves, now));
         rungs.extend(attempt.layers());
         expects = match &attempt.verdict {
@@ -205,8 +215,7 @@ fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
             _ => None,
         };
     }
-    let command = request.map(|r| r.inputs().command.clone());
-    let command = command.unwrap_or_default();
+    let command = asked.map(|asked| asked.command).unwrap_or_default();
     let cost = cost(history, now);
     Run {
         good: good(&view),
@@ -237,9 +246,8 @@ impl Expected {
     }
 }
 
-/// What the memory model expects of a configuration, where it can be asked.
-fn expected(request: &Request, rungs: &[Layer]) -> Option<Expected> {
-    let estimate = request.estimate(rungs)?.ok()?;
+/// What the memory model expects of a configuration whose GPU it knows.
+fn expected(estimate: &Estimate) -> Option<Expected> {
     let phase = serde_json::to_value(estimate.phase).ok()?;
     Some(Expected {
         fits_probability: estimate.fits_probability?,
@@ -282,8 +290,8 @@ fn detail(
 
 fn in_words(expected: &Expected) -> String {
     format!(
-        "{:.1} GiB ({}), probability to fit {:.2}",
-        expected.peak_bytes.gib(),
+        "{} ({}), probability to fit {:.2}",
+        in_gib(expected.peak_bytes.gib()),
         phase_name(&expected.phase),
         expected.fits_probability
     )

@@ -1,5 +1,6 @@
 //! A report as a page, as a picture, as Markdown, and as plain text: four templates over one view.
 
+use anyhow::Context as _;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
@@ -7,7 +8,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use super::{Report, gpu_hours};
 use crate::core::units::Bytes;
 use crate::view::Failure;
-use crate::view::run_view::duration;
+use crate::view::figures::duration;
 
 /// The pictures of a page, which are also a picture by themselves.
 macro_rules! with_pictures {
@@ -53,7 +54,7 @@ impl Format {
 pub fn render(report: &Report, format: Format) -> Result<String, Failure> {
     let text = environment()
         .and_then(|env| env.get_template(format.extension())?.render(Serde(report)))
-        .map_err(|e| Failure::failed(format!("cannot render the report: {e}")))?;
+        .context("cannot render the report")?;
     Ok(text)
 }
 

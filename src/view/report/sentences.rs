@@ -10,8 +10,9 @@ use crate::core::ladder::{Change, Step};
 use crate::core::recipe::Effect;
 use crate::core::report::Cost;
 use crate::core::supervise::{Attempt, History, Outcome, Verdict};
+use crate::view::figures::duration;
 use crate::view::outcome::reason;
-use crate::view::run_view::{RunView, duration};
+use crate::view::run_view::RunView;
 
 /// How it ended, what went wrong, what was changed.
 pub fn story(history: &History, view: &RunView, cost: &Cost) -> Vec<String> {

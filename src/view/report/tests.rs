@@ -77,7 +77,7 @@ proptest! {
         let all = LEDGERS.iter().zip([one, other]).map(|(l, draws)| History::replay(&records(l, &draws)));
         let all: Vec<History> = all.skip(usize::from(!several)).collect();
         let rows: Vec<Row> = all.iter().map(|h| Row::of(&run_view(h, now))).collect();
-        let told = all.iter().map(|history| Told { history, request: &|| None, tracks: &|_| Vec::new() });
+        let told = all.iter().map(|history| Told { history, asked: &|| None, tracks: &|_| Vec::new() });
         let told: Vec<Told<'_>> = told.collect();
         prop_assert_eq!(in_full(&rows).len(), told.len());
         let report = report("all", &rows, &told, now);

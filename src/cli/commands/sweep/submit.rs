@@ -141,11 +141,7 @@ fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<Exit, Failure> 
     } else {
         Exit::Configuration
     };
-    if json {
-        print::json(&view.document(code, &[]))?;
-    } else {
-        print::data(&view.text())?;
-    }
+    print::show(json, &view.document(code, &[]), |_| view.text())?;
     let what = format!("{}: no cell is left to run", loaded.path);
     let hint =
         "`oomctl sweep check` says why, `oomctl sweep fix` writes a sweep whose cells all run";

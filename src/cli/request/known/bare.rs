@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use anyhow::bail;
 use serde_json::{Map, Value};
 
 use super::Known;
@@ -14,7 +15,7 @@ const DIMENSIONS: [&str; 5] = ["layers", "hidden", "heads", "ffn", "vocab"];
 /// A specification with the dimensions that its `model` stands for, where it gives none, and the capacity of its
 /// `gpu_type`, where it gives none. A type that is not known leaves the capacity unknown; without dimensions a model that
 /// is not known is a fault.
-pub fn filled<'t>(known: &Known<'_>, text: &'t str) -> Result<Cow<'t, str>, String> {
+pub fn filled<'t>(known: &Known<'_>, text: &'t str) -> anyhow::Result<Cow<'t, str>> {
     let Ok(mut fields) = serde_json::from_str::<Map<String, Value>>(text) else {
         return Ok(Cow::Borrowed(text));
     };
@@ -49,17 +50,17 @@ pub fn filled<'t>(known: &Known<'_>, text: &'t str) -> Result<Cow<'t, str>, Stri
 fn of_named(
     known: &Known<'_>,
     fields: &Map<String, Value>,
-) -> Result<Vec<(&'static str, Value)>, String> {
+) -> anyhow::Result<Vec<(&'static str, Value)>> {
     let Some(name) = fields.get("model").and_then(Value::as_str) else {
-        return Err("model: is no name".to_owned());
+        bail!("model: is no name");
     };
     match known.model(name) {
         Ok(Some(model)) => Ok(of_model(&model.dimensions)),
         Ok(None) => {
             let looked = known.where_looked(name);
-            Err(format!("model: {name} is not known: {looked}"))
+            bail!("model: {name} is not known: {looked}")
         }
-        Err(fault) => Err(format!("model: {}", fault.sentence())),
+        Err(fault) => bail!("model: {}", fault.sentence()),
     }
 }
 

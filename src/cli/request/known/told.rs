@@ -20,7 +20,7 @@ pub fn sources(request: &Request, known: &Known<'_>) -> Result<Sources, Failure>
         file: model.map(|m| (m.path.clone(), m.remarks())),
         gpu_unknown: gpu_unknown(request, &recipe, known),
     };
-    Sources::new(request, told)
+    Ok(Sources::new(&recipe, told))
 }
 
 /// Why the memory of a GPU is not known; `None` where it is, or nobody asks for it.

@@ -5,7 +5,7 @@ mod place;
 
 use std::path::{Path, PathBuf};
 
-use super::interrupt;
+use crate::cli::interrupt;
 use crate::cli::runs::Runs;
 use crate::cli::runs::ended;
 use crate::cli::runs::gathered;

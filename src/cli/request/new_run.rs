@@ -1,8 +1,8 @@
 //! A new run on disk.
 
-use super::Runs;
 use crate::cli::request::checkpoint;
 use crate::cli::request::preview;
+use crate::cli::runs::Runs;
 use crate::core::recipe::Value;
 use crate::core::supervise::{Notices, Request, split};
 use crate::drive::{Environment, Handle};
