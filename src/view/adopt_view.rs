@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::run_view::change_lines;
+use super::rung_view::change_lines;
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
 use crate::core::adopt::FirstPatch;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 use super::outcome::{hint, reason};
-use super::run_view::change_lines;
+use super::rung_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
 use crate::core::diagnose::{Incident, Link, sanitize};
 use crate::core::job::JobId;

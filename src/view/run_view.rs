@@ -326,17 +326,6 @@ pub fn total(progress: &Progress) -> String {
         .unwrap_or_default()
 }
 
-/// The changes of a rung, one a line, with what each does to the experiment.
-pub fn change_lines(changes: &[Change]) -> Vec<String> {
-    let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
-    for c in changes {
-        let effect = format!("({})", c.effect.describe());
-        let change = format!("{} -> {}  {}", c.from, c.to, Paint(DIM, &effect));
-        table.row([c.knob.clone(), change]);
-    }
-    table.lines().collect()
-}
-
 /// Evidence as `file:line: text`.
 pub fn evidence(e: &Evidence) -> String {
     let text = sanitize(e.text.as_bytes());

@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::figures::{gib, odds, percent, rounded};
-use super::run_view::change_lines;
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
-use crate::core::ladder::{Expectation, Step};
+use crate::core::ladder::{Change, Expectation, Step};
 use crate::core::memory::{Estimate, Phase};
 use crate::core::supervise::{Freed, PlannedStep};
 
@@ -209,4 +208,15 @@ pub fn step_text(step: &Step) -> String {
         let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
     }
     out
+}
+
+/// The changes of a rung, one a line, with what each does to the experiment.
+pub fn change_lines(changes: &[Change]) -> Vec<String> {
+    let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
+    for c in changes {
+        let effect = format!("({})", c.effect.describe());
+        let change = format!("{} -> {}  {}", c.from, c.to, Paint(DIM, &effect));
+        table.row([c.knob.clone(), change]);
+    }
+    table.lines().collect()
 }

@@ -9,8 +9,7 @@ use crate::architecture::imports;
 use crate::source::{Source, in_sources};
 
 /// The folder that the files of a loop have in common, and their number.
-const KNOWN: [(&str, usize); 18] = [
-    ("view", 2),
+const KNOWN: [(&str, usize); 17] = [
     ("view::live", 2),
     ("view::live", 5),
     ("core::diagnose", 15),
