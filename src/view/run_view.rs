@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::figures::{duration, gpu_hours};
 use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
-use super::table::{Side, Table};
 use super::{lines, measured};
 use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
 use crate::core::exit::Exit;

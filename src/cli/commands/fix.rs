@@ -9,7 +9,6 @@ use crate::core::adopt::{Likely, Logged, assemble};
 use crate::core::diagnose::Incident;
 use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
-use crate::core::patch::Stack;
 use crate::core::recipe::PresetFile;
 use crate::view::{Failure, fix_view};
 
@@ -116,7 +115,7 @@ fn advised(args: &Args, session: &Session, groups: &[Group]) -> Result<Incident,
 
 fn advices(session: &Session, file: &PresetFile, incident: &Incident) -> Result<Advices, Failure> {
     let sets = Shelves::sets(&session.library, file)?;
-    let stack = Stack::of(file, &sets);
+    let stack = file.stack(&sets);
     let preset = assemble(file.clone(), sets, None)?;
     Ok(advise(&preset, &stack, incident))
 }
