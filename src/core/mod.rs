@@ -6,6 +6,7 @@
 pub mod adopt;
 pub mod config;
 pub mod engine;
+pub mod exit;
 pub mod ladder;
 pub mod launch;
 pub mod learn;

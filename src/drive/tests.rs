@@ -8,6 +8,7 @@ mod simulation;
 use super::*;
 use crate::core::engine::tests::{Toy, at};
 use crate::core::engine::{Event, Fact, Outcome, SweepGroup};
+use crate::core::exit::Exit;
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
@@ -1008,7 +1009,7 @@ fn a_run_folder_that_cannot_be_written_is_said_and_nothing_is_submitted() {
     let request = project.toy().request();
     let made = Handle::create(folder, request, "{}", &Project::environment(), at(0));
     let error = made.err().unwrap();
-    assert_eq!(error.exit_code(), 7);
+    assert_eq!(error.exit(), Exit::Ledger);
     assert!(error.to_string().contains(".oomctl/runs"), "{error}");
 }
 

@@ -9,10 +9,9 @@ use crate::architecture::{crate_of, imports};
 use crate::source::{LIBRARY, Source, in_sources};
 
 /// The folder that the files of a loop have in common, and their number.
-const KNOWN: [(&str, usize); 10] = [
-    ("cli::print", 2),
-    ("cli::print::live", 2),
-    ("cli::print::live", 5),
+const KNOWN: [(&str, usize); 9] = [
+    ("view::live", 2),
+    ("view::live", 5),
     ("oomctl_diagnose", 15),
     ("oomctl_diagnose::prefilter", 2),
     ("oomctl_follow", 2),

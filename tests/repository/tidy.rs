@@ -14,11 +14,8 @@ const NINE_IN_TEN_LINES: usize = 35;
 /// Files that hold a table of knobs, roles or signatures and may be longer.
 const TABLES: [&str; 1] = ["crates/diagnose/src/signatures/"];
 
-/// Files directly under `src/cli` that are no subcommand.
-const NOT_SUBCOMMANDS: [&str; 2] = ["src/cli/mod.rs", "src/cli/load.rs"];
-
 /// The only folder that prints.
-const PRINTS: &str = "src/cli/print";
+const PRINTS: &str = "src/view";
 
 /// A framework's words; they belong into presets and templates. Texts of logs are recognised in `diagnose`.
 const FRAMEWORK_WORDS: [&str; 8] = [
@@ -67,12 +64,9 @@ fn long_files(sources: &[Source]) -> Vec<String> {
 }
 
 fn file_limit(path: &str) -> usize {
-    let subcommand = path
-        .strip_prefix("src/cli/")
-        .is_some_and(|rest| !rest.contains('/'));
     if TABLES.iter().any(|table| path.starts_with(table)) {
         TABLE_LINES
-    } else if subcommand && !NOT_SUBCOMMANDS.contains(&path) {
+    } else if path.starts_with("src/cli/commands/") {
         SUBCOMMAND_LINES
     } else {
         FILE_LINES
@@ -419,8 +413,11 @@ mod planted {
         let tested = format!("fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{code}}}\n");
         assert_eq!(long_files(&at("src/core/job.rs", &tested)).len(), 0);
         let short = "const A: u8 = 1;\n".repeat(SUBCOMMAND_LINES + 1);
-        assert_eq!(long_files(&at("src/cli/submit.rs", &short)).len(), 1);
-        assert_eq!(long_files(&at("src/cli/print/text.rs", &short)).len(), 0);
+        assert_eq!(
+            long_files(&at("src/cli/commands/submit.rs", &short)).len(),
+            1
+        );
+        assert_eq!(long_files(&at("src/view/text.rs", &short)).len(), 0);
     }
 
     #[test]
@@ -473,7 +470,7 @@ mod planted {
             );
         }
         assert_eq!(
-            banned_calls(&at("src/cli/print/text.rs", "fn f() { println!(); }")).len(),
+            banned_calls(&at("src/view/text.rs", "fn f() { println!(); }")).len(),
             0
         );
     }

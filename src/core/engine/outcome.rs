@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::exit::Exit;
 use crate::core::job::JobState;
 use crate::core::ladder::{Expectation, Shortfall, Skipped, Step};
 use crate::core::recipe::Layer;
@@ -172,19 +173,25 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The exit code of a command that waited for this end.
+    /// How a command ends that waited for this end.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Succeeded => Exit::Success,
+            Self::Failed { .. } => Exit::Failed,
+            Self::Exhausted { .. } | Self::Pruned { .. } => Exit::StillOutOfMemory,
+            Self::Refused { .. } => Exit::Refused,
+            Self::Configuration { .. } => Exit::Configuration,
+            Self::RetriesSpent { .. } => Exit::RetriesSpent,
+            Self::BudgetSpent { .. } => Exit::BudgetSpent,
+            Self::Cancelled { .. } => Exit::Cancelled,
+        }
+    }
+
+    /// Its exit code.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Succeeded => 0,
-            Self::Failed { .. } => 1,
-            Self::Exhausted { .. } | Self::Pruned { .. } => 3,
-            Self::Refused { .. } => 4,
-            Self::Configuration { .. } => 5,
-            Self::RetriesSpent { .. } => 6,
-            Self::BudgetSpent { .. } => 8,
-            Self::Cancelled { .. } => 9,
-        }
+        self.exit().code()
     }
 
     /// The gravest of several: the one that wants somebody first. What no further attempt can mend stands before

@@ -16,6 +16,7 @@ mod made;
 mod memory;
 mod notices;
 mod own;
+mod plan;
 mod probe;
 #[expect(
     clippy::module_inception,
@@ -23,6 +24,7 @@ mod probe;
 )]
 mod request;
 mod rule_of_thumb;
+mod script_plan;
 mod scripts;
 mod stacks;
 mod start;
@@ -37,9 +39,11 @@ pub use inputs::{Adopts, INPUTS_VERSION, Inputs, ProbeOf, RISK, Source};
 pub use limits::{Limits, Supervision};
 pub use memory::Freed;
 pub use notices::{Address, NewsKind, Notices};
+pub use plan::{Plan, PlannedStep, Remedy};
 pub use probe::Short;
 pub use request::{Request, Resources};
 pub use rule_of_thumb::Thumb;
+pub use script_plan::{ScriptAttempt, ScriptPlan};
 pub use stacks::Stacks;
 pub use start::{Ground, Start};
 pub use trial::{Trial, TrialEnd};
