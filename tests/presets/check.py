@@ -128,12 +128,12 @@ def check(name: str, source: dict, everywhere: set[str], folder: pathlib.Path) -
             known = words(cloned(source["git"], version, folder))
         known |= also
         for knob in preset["knobs"]:
-            keys = keys_of(preset, knob, Version(version.lstrip("v")))
+            keys = keys_of(preset, knob, Version(re.sub(r"^\D+", "", version)))
             keys = [key for key in keys or [] if key not in passed]
             for key in keys:
                 anywhere[key] = anywhere.get(key, False) or has(known, key)
             checked += len(keys)
-            if keys and not any(has(known, key) for key in keys) and len(keys) == len(keys_of(preset, knob, Version(version.lstrip("v"))) or []):
+            if keys and not any(has(known, key) for key in keys) and len(keys) == len(keys_of(preset, knob, Version(re.sub(r"^\D+", "", version))) or []):
                 faults.append(f"{name}: {source.get('pip', name)} {version} has none of {', '.join(keys)} ({knob['name']})")
     faults += [f"{name}: {key} occurs in no version" for key, seen in anywhere.items() if not seen]
     versions = ", ".join(map(str, source["versions"]))
