@@ -6,7 +6,7 @@ use std::path::Path;
 use super::known::ENVIRONMENT;
 use super::print::Failure;
 use crate::core::memory::naming;
-use crate::core::patch::{Original, asked_variables, layer};
+use crate::core::recipe::copies::{Original, asked_variables, layer};
 use crate::core::recipe::{Layer, Origin, Preset, Scalar, Value};
 use crate::core::supervise::split;
 use crate::io::environment;

@@ -11,7 +11,6 @@ use super::{diagnose, plan_after};
 use crate::core::adopt::{Likely, Logged, assemble};
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{Advices, advise};
-use crate::core::patch::Stack;
 use crate::core::recipe::PresetFile;
 
 /// Arguments of `fix`.
@@ -123,7 +122,7 @@ fn advised(args: &Args, project: &Project, groups: &[Group]) -> Result<Incident,
 
 fn advices(project: &Project, file: &PresetFile, incident: &Incident) -> Result<Advices, Failure> {
     let sets = Shelves::sets(&project.library, file)?;
-    let stack = Stack::of(file, &sets);
+    let stack = file.stack(&sets);
     let preset = assemble(file.clone(), sets, None)?;
     Ok(advise(&preset, &stack, incident))
 }

@@ -5,18 +5,16 @@
 
 pub mod adopt;
 pub mod config;
-pub mod device;
-pub mod diagnose;
-pub mod job;
 pub mod ladder;
 pub mod launch;
 pub mod learn;
 pub mod measure;
 pub mod memory;
-pub mod patch;
 pub mod recipe;
 pub mod render;
 pub mod report;
 pub mod supervise;
 pub mod sweep;
-pub mod units;
+
+pub use oomctl_base::{job, units};
+pub use {oomctl_diagnose as diagnose, oomctl_gpu as device, oomctl_scripts as patch};

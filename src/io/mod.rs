@@ -15,8 +15,6 @@ pub mod environment;
 pub mod files;
 pub mod finding;
 pub mod fits;
-pub mod follow;
-pub mod gpu;
 pub mod gpu_pool;
 pub mod hf_cache;
 pub mod hook;
@@ -33,6 +31,8 @@ pub mod snapshots;
 pub mod uptime;
 pub mod window;
 pub mod words;
+
+pub use {oomctl_follow as follow, oomctl_gpu::nvml as gpu};
 
 #[cfg(test)]
 #[path = "tests/trial.rs"]

@@ -351,7 +351,7 @@ fn every_key_is_described() {
 
 /// The kinds of failure.
 fn kinds() -> Vec<String> {
-    let file = document("src/core/diagnose/kind.rs");
+    let file = document("crates/diagnose/src/kind.rs");
     let table = file.split("pub(crate) const KINDS").nth(1).unwrap();
     let row = regex::Regex::new(r#"(?:kind|retried)\(\s*"([a-z_]+)""#).unwrap();
     let named: Vec<String> = row.captures_iter(table).map(|c| c[1].to_owned()).collect();

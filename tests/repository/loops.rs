@@ -5,29 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Item, UseTree, Visibility};
 
-use crate::architecture::imports;
-use crate::source::{Source, in_sources};
+use crate::architecture::{crate_of, imports};
+use crate::source::{LIBRARY, Source, in_sources};
 
 /// The folder that the files of a loop have in common, and their number.
 const KNOWN: [(&str, usize); 18] = [
     ("cli::print", 2),
     ("cli::print::live", 2),
     ("cli::print::live", 5),
-    ("core::diagnose", 15),
-    ("core::diagnose::prefilter", 2),
     ("core::ladder", 2),
     ("core::ladder", 3),
     ("core::ladder", 14),
     ("core::launch", 2),
-    ("core::memory", 2),
-    ("core::memory", 3),
-    ("core::memory", 6),
-    ("core::patch", 20),
     ("core::recipe", 5),
-    ("core::recipe", 8),
+    ("core::recipe", 5),
     ("core::supervise", 21),
     ("drive", 9),
-    ("io::follow", 2),
+    ("oomctl_diagnose", 15),
+    ("oomctl_diagnose::prefilter", 2),
+    ("oomctl_follow", 2),
+    ("oomctl_memory", 2),
+    ("oomctl_memory", 3),
+    ("oomctl_memory", 6),
+    ("oomctl_scripts", 20),
 ];
 
 type Path = Vec<String>;
@@ -122,11 +122,12 @@ fn absolute(module: &[String], path: &[String]) -> Path {
     let mut rest = path;
     loop {
         match rest.first().map(String::as_str) {
-            Some("crate") => at.clear(),
+            Some("crate") => at = crate_of(&at),
             Some("self") => {}
             Some("super") => {
                 at.pop();
             }
+            Some(name) if name.starts_with(LIBRARY) => return rest.to_vec(),
             _ => return [at, rest.to_vec()].concat(),
         }
         rest = &rest[1..];

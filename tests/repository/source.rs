@@ -6,6 +6,9 @@ use std::sync::{LazyLock, Mutex};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
+/// How the names of our libraries begin in code.
+pub const LIBRARY: &str = "oomctl_";
+
 /// One parsed file.
 pub struct Source {
     /// Path from the repository's root, such as `src/core/job.rs`.
@@ -27,13 +30,17 @@ impl Source {
         }
     }
 
-    /// Module path of the file: `src/core/ladder/mod.rs` is `core, ladder`.
+    /// Module path of the file: `src/core/ladder/mod.rs` is `core, ladder`; `crates/base/src/job.rs` is `oomctl_base, job`.
     pub fn module(&self) -> Vec<String> {
-        let inner = self.path.trim_start_matches("src/").trim_end_matches(".rs");
-        inner
-            .split('/')
-            .filter(|part| !matches!(*part, "mod" | "lib"))
-            .map(str::to_owned)
+        let inside = self.path.strip_prefix("crates/");
+        let library = inside.and_then(|rest| rest.split_once("/src/"));
+        let inner = library.map_or(self.path.trim_start_matches("src/"), |(_, inner)| inner);
+        let parts = inner.trim_end_matches(".rs").split('/');
+        let parts = parts.filter(|part| !matches!(*part, "mod" | "lib"));
+        let library = library.map(|(name, _)| format!("{LIBRARY}{name}"));
+        library
+            .into_iter()
+            .chain(parts.map(str::to_owned))
             .collect()
     }
 
@@ -73,7 +80,7 @@ fn walk(folder: &Path, extensions: &[&str], found: &mut Vec<(String, String)>) {
     }
 }
 
-/// What `look` finds in all of `src`. That is parsed once, on a thread of its own: syntax cannot change threads.
+/// What `look` finds in all of `src` and the libraries. That is parsed once, on a thread of its own: syntax cannot change threads.
 pub fn in_sources<R: Send + 'static>(look: impl FnOnce(&[Source]) -> R + Send + 'static) -> R {
     type Look = Box<dyn FnOnce(&[Source]) + Send>;
     static LOOKS: LazyLock<Mutex<Sender<Look>>> = LazyLock::new(|| {
@@ -91,8 +98,10 @@ pub fn in_sources<R: Send + 'static>(look: impl FnOnce(&[Source]) -> R + Send + 
 }
 
 fn sources() -> Vec<Source> {
-    let found: Vec<_> = files("src", &["rs"])
+    let all = [files("src", &["rs"]), files("crates", &["rs"])].concat();
+    let found: Vec<_> = all
         .iter()
+        .filter(|(path, _)| path.contains("src/"))
         .map(|(path, text)| Source::parse(path, text))
         .collect();
     assert!(found.len() > 10, "src was not found");

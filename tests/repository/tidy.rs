@@ -12,7 +12,7 @@ const FUNCTION_LINES: usize = 70;
 const NINE_IN_TEN_LINES: usize = 35;
 
 /// Files that hold a table of knobs, roles or signatures and may be longer.
-const TABLES: [&str; 1] = ["src/core/diagnose/signatures/"];
+const TABLES: [&str; 1] = ["crates/diagnose/src/signatures/"];
 
 /// Files directly under `src/cli` that are no subcommand.
 const NOT_SUBCOMMANDS: [&str; 2] = ["src/cli/mod.rs", "src/cli/load.rs"];
@@ -31,7 +31,7 @@ const FRAMEWORK_WORDS: [&str; 8] = [
     "max_response_length",
     "param_offload",
 ];
-const LOG_TEXTS: &str = "src/core/diagnose/";
+const LOG_TEXTS: &str = "crates/diagnose/";
 
 const PRINTING: [&str; 5] = ["println", "eprintln", "print", "eprint", "dbg"];
 const UNFINISHED: [&str; 2] = ["todo", "unimplemented"];
@@ -206,7 +206,12 @@ impl<'ast> Visit<'ast> for Undocumented<'_> {
 fn undocumented(sources: &[Source]) -> Vec<String> {
     let core = sources
         .iter()
-        .filter(|source| source.path.starts_with("src/core") && !source.is_test());
+        .filter(|source| !source.is_test())
+        .filter(|source| {
+            ["src/core", "crates"]
+                .iter()
+                .any(|at| source.path.starts_with(at))
+        });
     core.flat_map(|source| {
         let mut check = Undocumented {
             path: &source.path,
@@ -383,6 +388,7 @@ fn nothing_is_left_over() {
     let extensions = ["rs", "py", "j2", "yaml", "md", "sh", "toml"];
     let folders = [
         "src",
+        "crates",
         "tests",
         "templates",
         "presets",

@@ -64,7 +64,7 @@ fn sets_of(preset: &PresetFile) -> Vec<KnobSetFile> {
 
 fn stacks() -> Vec<Stack> {
     let presets = presets();
-    let stacks = presets.iter().map(|p| Stack::of(p, &sets_of(p)));
+    let stacks = presets.iter().map(|p| p.stack(&sets_of(p)));
     stacks.collect()
 }
 

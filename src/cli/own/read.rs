@@ -30,7 +30,7 @@ impl Shelves {
     /// All that the library has, or one preset only.
     pub fn of(library: &Library, only: Option<&str>) -> Result<Self, Failure> {
         let presets = presets(library, only)?;
-        let stack = |file: &PresetFile| Ok(Stack::of(file, &Self::sets(library, file)?));
+        let stack = |file: &PresetFile| Ok(file.stack(&Self::sets(library, file)?));
         let stacks: Result<_, Failure> = presets.iter().map(stack).collect();
         Ok(Self {
             stacks: stacks?,

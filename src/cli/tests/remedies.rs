@@ -2,7 +2,7 @@
 
 use super::own::Shelves;
 use crate::core::adopt::{assemble, template};
-use crate::core::diagnose::{Class, Incident, Remedy, examples, remedies};
+use crate::core::diagnose::{Class, Incident, Remedy, Scanner, remedies, signature_examples};
 use crate::core::ladder::{ClimbContext, Decision, Policy, Skipped, climb, leads_to};
 use crate::core::recipe::{
     ClusterFacts, Kind, Layer, LayerKind, Move, Origin, Preset, Role, RungSpec, Scalar, Value,
@@ -117,6 +117,20 @@ fn outcome(preset: &Preset, layers: &[Layer], incident: &Incident) -> Result<Opt
         }
     }
     Ok(Some(false))
+}
+
+/// What each signature's example tells, where it ends a job and the table has a row for it.
+fn examples() -> Vec<(&'static str, Incident)> {
+    let incident = |example: &str| {
+        let mut scanner = Scanner::new(&[]);
+        let source = scanner.source("example.log");
+        scanner.feed(source, 0, format!("{example}\n").as_bytes());
+        scanner.finish_source(source);
+        scanner.verdict(None)
+    };
+    let all = signature_examples().map(|(id, example)| (id, incident(example)));
+    all.filter(|(_, i)| i.fatal && !remedies(i).is_empty())
+        .collect()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Own;
 use crate::core::ladder::Decision;
-use crate::core::patch::{Adoption, Given, Launchers, Stack, Submission};
+use crate::core::patch::{Adoption, Given, Launchers, Submission};
 use crate::core::recipe::{KnobSetFile, PresetFile};
 
 fn with(text: &str, look: impl FnOnce(&Own, &Adoption<'_>)) {
@@ -20,7 +20,7 @@ fn with(text: &str, look: impl FnOnce(&Own, &Adoption<'_>)) {
         .collect();
     let launchers: Launchers =
         serde_yaml::from_str(include_str!("../../../presets/launchers/known.yaml")).unwrap();
-    let stacks = [Stack::of(&file, &sets)];
+    let stacks = [file.stack(&sets)];
     let submission = Submission {
         script: "a.sh".to_owned(),
         ..Submission::default()

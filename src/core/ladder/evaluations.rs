@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::climb::ClimbContext;
 use crate::core::memory::{Profile, Spec, spec_by};
-use crate::core::patch::edits;
+use crate::core::recipe::copies::edits;
 use crate::core::recipe::{Layer, Preset, Problem, Refusal, Shape, Shaper};
 use crate::core::render::{AttemptPlace, Renderer, TemplateError};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::words::{fill, has_placeholder};
-use crate::core::patch::Original;
+use crate::core::recipe::copies::Original;
 use crate::core::recipe::{FileSpec, Problem, Refusal};
 
 /// Flags with which Hydra is told the folder of its configuration.

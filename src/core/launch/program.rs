@@ -7,7 +7,7 @@ use super::spelled::{in_files, placeholders, said, spell};
 use super::words;
 use crate::core::diagnose::Incident;
 use crate::core::ladder::{ClimbContext, Decision, Policy, climb};
-use crate::core::patch::copies;
+use crate::core::recipe::copies::copies;
 use crate::core::recipe::{
     ClusterFacts, FileSpec, Knob, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
     Problem, Recipe, Refusal, Role, RungSpec, Shape, Spelling, Value, expr,

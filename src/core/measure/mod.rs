@@ -6,9 +6,8 @@
 mod data_parallel;
 mod figures;
 mod peaks;
-mod recorder;
 
 pub use data_parallel::Crowded;
 pub use figures::{Figure, FigurePattern, FigureSpec, Figures, Overlap, Quantity};
+pub use oomctl_gpu::{FILE_MAX, GpuSample, LINE_MAX, Reading, Recorder, Sample, last_sample};
 pub use peaks::{GpuPeak, Measured};
-pub use recorder::{FILE_MAX, GpuSample, LINE_MAX, Reading, Recorder, Sample, last_sample};

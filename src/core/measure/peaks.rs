@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figure, Quantity};
-use super::recorder::Sample;
 use crate::core::units::Bytes;
+use oomctl_gpu::Sample;
 
 /// Most GPUs whose peaks are written down: those that were fullest.
 const GPUS_MAX: usize = 512;

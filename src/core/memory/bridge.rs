@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 
-use super::profile::Profile;
-use super::row::{Row, Unknown};
-use super::spec::Spec;
+use oomctl_memory::{Profile, Row, Spec, Unknown};
+
 use crate::core::recipe::expr::Expressions;
 use crate::core::recipe::{Preset, Shape};
 

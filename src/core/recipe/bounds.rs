@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use regex::Regex;
 
 use super::knob::Knob;
-use super::value::Value;
+use oomctl_base::Value;
 
 /// What is wrong with a value by itself, if anything.
 #[must_use]

@@ -7,14 +7,14 @@ use std::rc::Rc;
 use minijinja::{Expression, Value as Jinja};
 
 use super::expr::{Compiled, Scope, to_jinja};
-use super::layer::Origin;
 use super::named::Named;
 use super::preset::Rule;
 use super::resolve::Recipe;
 use super::shape::Shaper;
 use super::unknown::{World, worlds};
-use super::value::{Key, Value, key};
 use super::values::Values;
+use oomctl_base::Origin;
+use oomctl_base::{Key, Value, key};
 
 /// The rules that look at one of some knobs whose values are being tried.
 pub struct Checker<'a> {

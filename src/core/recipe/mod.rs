@@ -7,6 +7,7 @@ mod bounds;
 mod check;
 mod checkpoint;
 mod cluster;
+pub mod copies;
 mod derived;
 pub mod expr;
 mod formulas;
@@ -16,14 +17,11 @@ mod named;
 mod placed;
 mod preset;
 mod probe;
-mod problem;
 mod resolve;
 mod rung;
 mod shape;
-mod spelling;
 mod stack;
 mod unknown;
-mod value;
 mod values;
 
 pub use bounds::bounds;
@@ -31,20 +29,20 @@ pub use check::{Checker, Formula, UnderTrial};
 pub use checkpoint::{Bound, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
-pub use knob::{Effect, Knob, Role, Scalar, VersionedKnob, default_value};
-pub use layer::{Layer, LayerKind, Origin, Override, Setting};
+pub use knob::{Knob, Scalar, VersionedKnob, default_value};
+pub use layer::{Layer, LayerKind, Override, Setting};
 pub use named::Named;
-pub use placed::{Missing, YamlPlace};
+pub use oomctl_base::{
+    Effect, Key, Kind, Origin, Place, Problem, Refusal, Role, Value, key, meant, nearest,
+};
+pub use oomctl_scripts::{Missing, Reader, Recognise, Spelling, YamlPlace, is_key_of};
 pub use preset::{
-    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Recognise, Rule,
-    RuleOfThumb, RuleStage, is_key_of,
+    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule, RuleOfThumb,
+    RuleStage,
 };
 pub use probe::ProbeSpec;
-pub use problem::{Place, Problem, Refusal, meant, nearest};
 pub use resolve::{Recipe, Resolved, add_ambient, resolve};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, Shaper, breaks, knobs_in, knobs_of, scope_of};
-pub use spelling::{Reader, Spelling};
 pub use stack::Preset;
-pub use value::{Key, Kind, Value, key};
 pub use values::{Places, Values};

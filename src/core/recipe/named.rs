@@ -1,9 +1,9 @@
 //! What a name in an expression stands for.
 
-use super::layer::Origin;
 use super::preset::Derived;
 use super::resolve::Recipe;
 use super::stack::Preset;
+use oomctl_base::Origin;
 
 /// What a name stands for in the expressions of a preset, over a recipe.
 #[derive(Debug, Clone)]

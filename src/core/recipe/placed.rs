@@ -1,58 +1,9 @@
 //! Knobs that stand in a YAML file: which file, where in it, and what a preset may say about that.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::knob::Knob;
 use super::preset::FileSpec;
-use super::spelling::Spelling;
-use super::value::Kind;
-
-/// Where in a YAML file a value stands.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct YamlPlace {
-    /// Name of one of the preset's files that are copies.
-    pub file: String,
-    /// Keys from the top, with dots between; items of lists by their number, from 0; a key with a dot in it in
-    /// double quotes: `trainer.models.0."a.b"`.
-    pub path: String,
-    /// What becomes of a value for which the file has no key.
-    #[serde(default)]
-    pub missing: Missing,
-}
-
-/// What becomes of a value for which the file has no key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Missing {
-    /// The key is added to its mapping: the program knows it and has a default.
-    #[default]
-    Add,
-    /// It is refused: the program knows the key only where the file has it.
-    Refuse,
-}
-
-impl YamlPlace {
-    /// The keys of the path.
-    #[must_use]
-    pub fn keys(&self) -> Vec<String> {
-        let mut keys = vec![String::new()];
-        let mut quoted = false;
-        for c in self.path.chars() {
-            match c {
-                '"' => quoted = !quoted,
-                '.' if !quoted => keys.push(String::new()),
-                c => keys
-                    .iter_mut()
-                    .next_back()
-                    .into_iter()
-                    .for_each(|k| k.push(c)),
-            }
-        }
-        keys
-    }
-}
+use oomctl_base::Kind;
+use oomctl_scripts::Spelling;
 
 /// What is wrong with a preset's files, and with knobs that stand in one.
 pub(super) fn faults(files: &[FileSpec], knobs: &[Knob]) -> Vec<String> {

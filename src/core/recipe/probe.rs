@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::knob::{Scalar, default_value};
-use super::layer::{Layer, LayerKind, Origin};
+use super::layer::{Layer, LayerKind};
 use super::stack::Preset;
-use super::value::{Kind, Value};
+use oomctl_base::Origin;
+use oomctl_base::{Kind, Value};
 
 /// How a preset makes a job short, as written.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

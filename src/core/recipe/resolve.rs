@@ -12,11 +12,12 @@ use super::cluster::ClusterFacts;
 use super::derived::DerivedValues;
 use super::expr::{self, Expressions, Prepared, Scope};
 use super::knob::{Knob, default_value};
-use super::layer::{Layer, Origin, Override, Setting};
-use super::problem::{Problem, Refusal};
+use super::layer::{Layer, Override, Setting};
 use super::shape::knobs_in;
 use super::stack::Preset;
-use super::value::{Kind, Value};
+use oomctl_base::Origin;
+use oomctl_base::{Kind, Value};
+use oomctl_base::{Problem, Refusal};
 
 /// A knob's value, its origin, and the values that it beat, nearest first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,7 +78,7 @@ pub struct Resolver<'a> {
     patterns: BTreeMap<&'a str, OnceCell<Option<Regex>>>,
 }
 
-/// Resolves `layers` over the preset's defaults, as [`Resolver::resolve`] does.
+/// Resolves `layers` over the preset's defaults, as `Resolver::resolve` does.
 ///
 /// # Errors
 /// As there.

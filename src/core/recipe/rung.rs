@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use semver::VersionReq;
 use serde::Deserialize;
 
-use super::knob::{Effect, Knob, Role, Scalar};
+use super::knob::{Knob, Scalar};
+use oomctl_base::{Effect, Role};
 
 /// A rung, as declared. In a preset's ladder its name alone stands for a rung of a knob set.
 #[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]

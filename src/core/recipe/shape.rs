@@ -9,11 +9,12 @@ use minijinja::Environment;
 use super::check::Needs;
 use super::cluster::ClusterFacts;
 use super::expr::{self, Expressions, Prepared, Scope};
-use super::layer::{Layer, Origin};
+use super::layer::Layer;
 use super::preset::Rule;
-use super::problem::{Place, Problem, Refusal};
 use super::resolve::{Recipe, Resolver};
 use super::stack::Preset;
+use oomctl_base::Origin;
+use oomctl_base::{Place, Problem, Refusal};
 
 /// A recipe for which every rule holds. Only a shape is estimated, rendered or submitted.
 #[derive(Debug, Clone)]

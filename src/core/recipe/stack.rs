@@ -10,15 +10,15 @@ use semver::Version;
 use super::checkpoint::Checkpoint;
 use super::expr;
 use super::formulas::Formulas;
-use super::knob::{Knob, Role, at_version, default_value};
+use super::knob::{Knob, at_version, default_value};
 use super::placed;
-use super::preset::{
-    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Recognise, Rule,
-};
+use super::preset::{Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule};
 use super::probe::ProbeSpec;
-use super::problem::{Problem, Refusal, meant, nearest};
 use super::rung::{RungSpec, Tuning};
 use crate::core::measure::{FigurePattern, FigureSpec};
+use oomctl_base::Role;
+use oomctl_base::{Problem, Refusal, meant, nearest};
+use oomctl_scripts::Recognise;
 
 /// A preset for one version: knob sets merged in, versions picked, every expression known to
 /// compile and to use only names that exist.

@@ -11,7 +11,7 @@ use super::knob::Knob;
 use super::resolve::Recipe;
 use super::shape::Shaper;
 use super::stack::Preset;
-use super::value::{Kind, Value};
+use oomctl_base::{Kind, Value};
 
 /// Whole numbers that stand for all: small ones, since numbers of GPUs must divide batches, and powers of two.
 const COUNTS: [i64; 20] = [

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::value::Value;
+use oomctl_base::Value;
 
 /// Values of knobs by their names. A decision tries thousands of them beside each other, so the names are one list that
 /// all of them share.

@@ -13,7 +13,7 @@ use crate::core::adopt::Scripts;
 use crate::core::diagnose::{Bugs, UserSignature, Versions};
 use crate::core::job::JobRef;
 use crate::core::ladder::Policy;
-use crate::core::patch::Original;
+use crate::core::recipe::copies::Original;
 use crate::core::recipe::{ClusterFacts, Layer, RungSpec};
 
 /// A text with the name that it was read under.

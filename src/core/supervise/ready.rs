@@ -15,7 +15,7 @@ use crate::core::ladder::{
     climb, predict,
 };
 use crate::core::memory::{Estimate, Profile, Spec, Unknown, estimate, spec_of};
-use crate::core::patch::copies;
+use crate::core::recipe::copies::copies;
 use crate::core::recipe::{
     Layer, LayerKind, Origin, Preset, Problem, Recipe, Refusal, Role, RungSpec, Shape, Value,
 };

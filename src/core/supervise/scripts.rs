@@ -39,7 +39,7 @@ impl Own {
             return Ok((Preset::assemble(file, sets, version)?, None));
         };
         let stacks = match scripts.recognised {
-            true => vec![Stack::of(&file, &sets)],
+            true => vec![file.stack(&sets)],
             false => Vec::new(),
         };
         let mut preset = adopt::assemble(file, sets, version)?;

@@ -25,7 +25,7 @@ static STACKS: LazyLock<Vec<Stack>> = LazyLock::new(|| {
         include_str!("../../../presets/verl-grpo.yaml"),
         include_str!("../../../presets/torchrun.yaml"),
     ];
-    let read = |text: &str| Stack::of(&serde_yaml::from_str::<PresetFile>(text).unwrap(), &[]);
+    let read = |text: &str| serde_yaml::from_str::<PresetFile>(text).unwrap().stack(&[]);
     texts.into_iter().map(read).collect()
 });
 

@@ -1,0 +1,14 @@
+//! What every part of oomctl names: a scheduler's job, bytes and durations, the value of a setting with where it was
+//! given, and what is wrong with one.
+
+pub mod job;
+mod origin;
+mod problem;
+mod role;
+pub mod units;
+mod value;
+
+pub use origin::Origin;
+pub use problem::{Place, Problem, Refusal, meant, nearest};
+pub use role::{Effect, Role};
+pub use value::{Key, Kind, Value, key};

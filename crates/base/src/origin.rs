@@ -1,0 +1,81 @@
+//! Where a value was given.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a value was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The preset's default.
+    Default {
+        /// Preset or knob set.
+        preset: String,
+    },
+    /// Computed from other knobs by the preset.
+    Computed {
+        /// The expression.
+        expr: String,
+    },
+    /// A file.
+    File {
+        /// Path as shown to the user.
+        path: String,
+        /// Line, from 1.
+        line: u32,
+        /// Column, from 1.
+        column: u32,
+    },
+    /// An environment variable.
+    Env {
+        /// Its name.
+        name: String,
+    },
+    /// A command-line option, as typed.
+    Flag {
+        /// `--set ppo_mini_batch_size=64`.
+        text: String,
+    },
+    /// A rung of the ladder.
+    Rung {
+        /// Name of the rung.
+        rung: String,
+        /// The attempt that runs with it.
+        attempt: u32,
+    },
+    /// A rung that an earlier run took.
+    Learned {
+        /// Name of the rung.
+        rung: String,
+        /// The run.
+        run: String,
+        /// The attempt of that run that tells.
+        attempt: u32,
+    },
+}
+
+impl Origin {
+    /// The rung that gave the value, in this run or an earlier one.
+    #[must_use]
+    pub fn rung(&self) -> Option<&str> {
+        match self {
+            Self::Rung { rung, .. } | Self::Learned { rung, .. } => Some(rung),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default { preset } => write!(f, "default of preset {preset}"),
+            Self::Computed { expr } => write!(f, "computed: {expr}"),
+            Self::File { path, line, .. } => write!(f, "{path}:{line}"),
+            Self::Env { name } => write!(f, "${name}"),
+            Self::Flag { text } => f.write_str(text),
+            Self::Rung { rung, attempt } => write!(f, "rung {rung}, attempt {attempt}"),
+            Self::Learned { rung, run, attempt } => {
+                write!(f, "learned from run {run}, attempt {attempt} (rung {rung})")
+            }
+        }
+    }
+}

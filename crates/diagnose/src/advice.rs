@@ -1,0 +1,150 @@
+//! What helps against a failure and what makes it worse: for people in words, for the ladder by the roles of knobs.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::course::{Course, Pattern, Pool};
+use super::incident::{Class, Evidence, EvidenceRole, Incident};
+use super::snapshot::{Owner, Snapshot};
+use super::{kind, replicas, signatures};
+
+const FILE: &str = include_str!("../../../presets/signatures/remedies.yaml");
+
+/// Rows in the order in which they count; the test below reads the file.
+static ROWS: LazyLock<Vec<Advice>> =
+    LazyLock::new(|| serde_yaml::from_str(FILE).unwrap_or_default());
+
+/// The name of the row for memory that is reserved and cannot be used.
+const FRAGMENTATION: &str = "fragmentation";
+
+/// The names of the rows for whom a snapshot of the GPU shows to hold it.
+const HELD: [(Owner, &str); 2] = [
+    (Owner::Logits, "held_by_logits"),
+    (Owner::Optimizer, "held_by_optimizer"),
+];
+
+/// What is known about remedies of a failure.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Advice {
+    /// A signature, or a kind of incident.
+    pub failure: String,
+    /// Phases for which the row holds; empty for all.
+    #[serde(default)]
+    pub phases: Vec<String>,
+    /// What helps, the best first.
+    pub helps: Vec<Remedy>,
+    /// What makes it worse, or changes nothing.
+    #[serde(default)]
+    pub worse: Vec<Remedy>,
+    /// Where this is from.
+    pub source: String,
+}
+
+/// Something that can be done.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remedy {
+    /// For people.
+    pub text: String,
+    /// Roles of knobs that it raises, or turns on.
+    #[serde(default)]
+    pub raises: Vec<String>,
+    /// Roles of knobs that it lowers, or turns off.
+    #[serde(default)]
+    pub lowers: Vec<String>,
+}
+
+/// The rows for an incident: that for what memory did over the steps first, then those for its fragmentation and for who
+/// holds the GPU, where that is known.
+#[must_use]
+pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
+    let root = incident.evidence.first();
+    let root = root.filter(|e| matches!(e.role, EvidenceRole::Root | EvidenceRole::Survived));
+    let signature = match root {
+        Some(_) if incident.data_parallel && incident.class == Class::GpuOom => replicas::ADVICE,
+        Some(root) => root.signature.as_str(),
+        None => "",
+    };
+    let fragmented = incident.fragmentation && incident.class == Class::GpuOom;
+    let pieces = fragmented.then(|| row(FRAGMENTATION, "")).flatten();
+    let phase = &incident.phase;
+    let own = row(signature, phase).or_else(|| row(&incident.kind, phase));
+    // Token budgets are about a GPU.
+    let answers = |c: &&Course| c.pattern == Pattern::Leak || c.memory == Pool::Gpu;
+    let course = incident.course.as_ref().filter(answers);
+    let course = course.and_then(|course| row(course.pattern.word(), phase));
+    let chief = incident.snapshot.as_ref().and_then(Snapshot::chief);
+    let held = HELD.iter().find(|(owner, _)| Some(*owner) == chief);
+    let held = held.filter(|_| incident.class == Class::GpuOom);
+    let held = held.and_then(|(_, name)| row(name, ""));
+    let known = course.into_iter().chain(pieces).chain(held);
+    known.chain(own).collect()
+}
+
+/// The rows for other failures of memory that the same log shows, of another kind than the root.
+#[must_use]
+pub fn others(incident: &Incident) -> Vec<&'static Advice> {
+    let shown = incident.evidence.iter().chain(&incident.consequences);
+    let shown = shown.filter(|e| {
+        matches!(
+            e.role,
+            EvidenceRole::Confirmation | EvidenceRole::Consequence
+        )
+    });
+    let other = |e: &Evidence| {
+        let signature = signatures::all().find(|s| s.id == e.signature)?;
+        let kind = kind::known(signature.kind)?;
+        let differs = kind.name != incident.kind && kind.class != Class::NotOom;
+        let advice = row(signature.id, "").or_else(|| row(kind.name, ""));
+        advice.filter(|_| differs)
+    };
+    shown.filter_map(other).collect()
+}
+
+fn row(name: &str, phase: &str) -> Option<&'static Advice> {
+    let holds = |a: &&Advice| {
+        a.failure == name && (a.phases.is_empty() || a.phases.iter().any(|p| p == phase))
+    };
+    ROWS.iter().find(holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kind::KINDS;
+    use super::*;
+
+    #[test]
+    fn every_row_is_about_something_and_every_lack_of_memory_has_one() {
+        for advice in ROWS.iter() {
+            let name = advice.failure.as_str();
+            let kind = KINDS.iter().any(|k| k.name == name);
+            let signature = signatures::all().any(|s| s.id == name);
+            let course = [Pattern::Leak, Pattern::GrowingResponses, Pattern::Outlier];
+            let course = course.iter().any(|pattern| pattern.word() == name);
+            let shown = name == FRAGMENTATION || HELD.iter().any(|(_, held)| *held == name);
+            assert!(kind || signature || course || shown, "{name}");
+            assert!(!advice.helps.is_empty() && !advice.source.is_empty());
+        }
+        assert!(!ROWS.is_empty());
+        let none = ["code_bug", "other", "no_failure"];
+        for kind in KINDS.iter().filter(|k| !none.contains(&k.name)) {
+            assert!(row(kind.name, "").is_some(), "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn the_engines_share_has_the_sign_of_its_pool() {
+        let share = ["rollout_memory_fraction".to_owned()];
+        let signs = |name: &str| {
+            let helps = || row(name, "").into_iter().flat_map(|a| &a.helps);
+            let any = |of: fn(&Remedy) -> &Vec<String>| helps().any(|r| *of(r) == share);
+            (any(|r| &r.raises), any(|r| &r.lowers))
+        };
+        assert_eq!(signs("vllm_kv_cache"), (true, false));
+        assert_eq!(signs("vllm_cumem_oom"), (false, true));
+        assert_eq!(signs("sglang_memory"), (true, false));
+        assert_eq!(signs("sglang_pass_oom"), (false, true));
+    }
+}

@@ -1,0 +1,70 @@
+//! Text of a log to the reason why the job died. Knows no knob; what helps is said in words only.
+//!
+//! Rule: bytes in, bounded memory; a log is hostile data.
+//!
+//! The way of a byte: `lines` (pieces to blocks of lines) → `prefilter` (most bytes end here) → `pass` →
+//! `prefix` (who printed it) → `progress`, `context` (tracebacks, phase), `signatures` and `exceptions`
+//! (what it means) → `events` (what followed, what was survived, by `progress` and `rising`) and `course` (what memory did over the steps) →
+//! `verdict` (the root, joined with what the scheduler says) → [`Incident`].
+
+mod advice;
+mod ascii;
+mod bugs;
+mod clean;
+mod context;
+mod course;
+mod engine_cache;
+mod event;
+mod events;
+mod exceptions;
+mod figures;
+mod frame;
+mod headline;
+mod incident;
+mod kept;
+mod kind;
+mod lines;
+mod links;
+mod own;
+mod particulars;
+mod pass;
+mod phase;
+mod prefilter;
+mod prefix;
+mod progress;
+mod reader;
+mod replicas;
+mod rising;
+mod scanner;
+mod scheduler;
+mod signatures;
+mod snapshot;
+mod tail;
+mod tenants;
+mod verdict;
+
+#[cfg(test)]
+mod stories;
+
+pub use advice::{Advice, Remedy, others, remedies};
+pub use bugs::{
+    Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
+};
+pub use clean::sanitize;
+pub use course::{Course, Pattern, Pool, Span, of_samples};
+pub use engine_cache::EngineCache;
+pub use frame::Frame;
+pub use incident::{Class, Evidence, EvidenceRole, Incident, Progress, Tri};
+pub use kept::Kept;
+pub use links::{LINKS_MAX, Link, Links, Seam, Tracker};
+pub use own::OwnFailures;
+pub use progress::{PatternError, ProgressPattern};
+pub use scanner::{Digest, Scanner, SourceId};
+pub use signatures::{SignatureError, UserSignature};
+pub use signatures::{examples as signature_examples, patterns as signature_patterns};
+pub use snapshot::{Held, Owner, PickleError, Share, Snapshot, named as snapshots_named};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,146 @@
+//! What an incident tells beyond its kind: the figures, where the program was, what helps.
+
+use super::advice::{Advice, Remedy, remedies};
+use super::clean::clip;
+use super::engine_cache::EngineCache;
+use super::events::Event;
+use super::figures::Figures;
+use super::incident::Incident;
+use super::kind;
+use super::prefix::body_of;
+use super::signatures::UserSignature;
+use super::tenants;
+use super::verdict::{Findings, is_memory};
+use oomctl_base::units::Bytes;
+
+/// Percent of a GPU that must lie idle for fragmentation to be the cause: of eight public logs whose idle memory would have
+/// been enough five had 0.02 to 2.1 % and three 4 to 15 %, and one where defragmenting was the accepted fix 18 %.
+const IDLE: u64 = 3;
+
+/// The figures of a failure of memory that was survived, or belongs to an earlier run in the same file.
+pub(super) fn survived_figures(incident: &mut Incident, findings: &Findings<'_>) {
+    let survived = |e: &&Event| e.is_cause() && is_memory(e) && (e.survived || e.handled);
+    let told = findings.events().filter(survived).find_map(|e| {
+        let figures = e.figures();
+        figures.requested.is_some().then_some(figures)
+    });
+    if let Some(told) = told {
+        put(incident, &told);
+        incident
+            .notes
+            .push("the figures are those of a failure that was survived".to_owned());
+    }
+}
+
+/// What a signature of the project's own adds.
+pub(super) fn as_the_project_says(incident: &mut Incident, user: &UserSignature) {
+    if kind::known(&user.kind).is_none() {
+        user.kind.clone_into(&mut incident.kind);
+        incident.phase = "unknown".to_owned();
+        incident.retryable_unchanged = None;
+    }
+    incident.retryable_unchanged = user.retryable_unchanged.or(incident.retryable_unchanged);
+    incident.helps.clone_from(&user.helps);
+    incident.worse.clone_from(&user.worse);
+}
+
+/// Where the program was when it failed.
+pub(super) fn program(incident: &mut Incident, root: &Event) {
+    if root.in_traceback {
+        let message = root.texts.first().map(|text| body_of(text));
+        incident.exception = message.map(|m| clip(m.trim()));
+    }
+    incident.frame.clone_from(&root.frame);
+}
+
+/// Fills in what helps against the incident's kind, where its signature has not said it.
+pub(super) fn advise(incident: &mut Incident) {
+    if incident.helps.is_empty() && incident.worse.is_empty() {
+        (incident.helps, incident.worse) = advised(incident);
+    }
+}
+
+/// What the rows for an incident say: what helps, and what makes it worse.
+pub(super) fn advised(incident: &Incident) -> (Vec<String>, Vec<String>) {
+    let rows = remedies(incident);
+    let words = |of: fn(&Advice) -> &Vec<Remedy>| {
+        let mut said: Vec<String> = Vec::new();
+        for remedy in rows.iter().flat_map(|row| of(row)) {
+            if !said.contains(&remedy.text) {
+                said.push(remedy.text.clone());
+            }
+        }
+        said
+    };
+    let (mut helps, mut worse) = (words(|row| &row.helps), words(|row| &row.worse));
+    if let Some(held) = incident.co_tenant_bytes {
+        let first = format!("another GPU or node: somebody else holds {held} of this one");
+        helps.insert(0, first);
+        worse.insert(0, "shrinking our own job".to_owned());
+    }
+    (helps, worse)
+}
+
+/// The root's figures, or those of the next message that says the same.
+pub(super) fn figures(
+    incident: &mut Incident,
+    findings: &Findings<'_>,
+    root: &Event,
+    same: &[&Event],
+) {
+    let mut figures = root.figures();
+    if figures.is_empty() || (figures.requested.is_none() && figures.total.is_none()) {
+        let fuller = same
+            .iter()
+            .filter(|e| root.rank.is_none() || e.rank.is_none() || e.rank == root.rank)
+            .map(|e| e.figures())
+            .find(|f| f.requested.is_some());
+        if let Some(fuller) = fuller {
+            incident.notes.push(
+                "the first message has no figures; they are those of the next that says the same"
+                    .to_owned(),
+            );
+            figures = Figures {
+                device: figures.device.or(fuller.device),
+                ..fuller
+            };
+        }
+    }
+    put(incident, &figures);
+    let mut messages = [root].into_iter().chain(same.iter().copied());
+    incident.engine_cache = messages.find_map(|e| EngineCache::read(&e.texts));
+    let unallocated = figures.reserved_unallocated.or_else(|| {
+        Some(Bytes(
+            figures.reserved?.0.checked_sub(figures.allocated?.0)?,
+        ))
+    });
+    incident.fragmentation = unallocated.is_some_and(|idle| is_fragmented(idle, &figures));
+    let (strangers, note) = tenants::co_tenant(&figures, findings.ours);
+    incident.co_tenant_bytes = strangers;
+    if strangers.is_some() {
+        incident.retryable_unchanged = None;
+    }
+    incident.notes.extend(note);
+    incident.notes.extend(figures.notes());
+}
+
+/// What lies idle is at least what was asked for, and too much of the GPU to be the rest that every cache has.
+fn is_fragmented(idle: Bytes, figures: &Figures) -> bool {
+    let wanted = figures.requested.filter(|wanted| wanted.0 > 0);
+    let enough = wanted.is_some_and(|wanted| idle >= wanted);
+    // More than there is proves nothing.
+    let possible = figures.total.is_none_or(|all| idle <= all);
+    let much = figures.total.is_none_or(|all| idle.0 / IDLE >= all.0 / 100);
+    enough && much && possible
+}
+
+/// Figures as printed.
+fn put(incident: &mut Incident, figures: &Figures) {
+    incident.device_index = figures.device;
+    incident.requested_bytes = figures.requested;
+    incident.total_bytes = figures.total;
+    incident.free_bytes = figures.free;
+    incident.allocated_bytes = figures.allocated;
+    incident.reserved_bytes = figures.reserved_total();
+    incident.reserved_unallocated_bytes = figures.reserved_unallocated;
+}

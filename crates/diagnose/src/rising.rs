@@ -1,0 +1,259 @@
+//! Numbers that rise behind a failure: the program trains on, so it survived.
+//!
+//! Trainers count in words of their own (`iter 60: loss`, `Step 60 |`, `Epoch 3, Batch 60`). Such a line does not tell
+//! how far training has come, and a single one proves nothing: other processes finish what they had begun. It is
+//! looked at only while a failure waits for its meaning.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use super::ascii::ascii;
+use super::lines::Piece;
+use super::prefix::{Line, Printer};
+
+/// Bytes at the beginning of a line in which it may count.
+const HEAD: usize = 512;
+
+/// Numbers of a line that are compared.
+const NUMBERS: usize = 4;
+
+/// Parts of one in which numbers are held: epochs are printed as fractions.
+const PARTS: f64 = 10_000.0;
+
+/// What a line counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Count {
+    /// The words before the numbers, as `epoch batch`.
+    words: String,
+    /// The numbers, the slowest first as far as trainers print them so.
+    numbers: Vec<u64>,
+}
+
+/// May a line of these bytes count?
+static HINTS: LazyLock<regex::bytes::Regex> = LazyLock::new(|| {
+    let hints = r"(?i-u)step|iter|batch|epoch|update|\d\|\d+\||\d/\d+ (?:\[|\xe2\x94\x81)";
+    regex::bytes::Regex::new(hints).expect("a constant, compiled by the tests of this file")
+});
+
+/// The first byte at or behind `from` of a line that may count.
+pub(super) fn next_in(block: &[u8], from: usize) -> Option<usize> {
+    HINTS.find_at(block, from).map(|found| found.start())
+}
+
+/// What a line counts, and who printed it.
+pub(super) fn read(line: &[u8]) -> Option<(Count, Printer)> {
+    let head = &line[..line.len().min(HEAD)];
+    if !HINTS.is_match(head) {
+        return None;
+    }
+    let line = Line::read(Piece {
+        bytes: head,
+        offset: 0,
+        line: 0,
+        own: head.len(),
+        starts_line: true,
+    });
+    Some((Count::read(line.body())?, line.printer))
+}
+
+impl Count {
+    fn read(body: &str) -> Option<Self> {
+        /// A number as people write it: `1,200`, `0.35`, `1.2k`.
+        const NUMBER: &str = r"(\d+(?:[,_]\d{3})*(?:\.\d+)?)([kKMB]\b)?";
+        static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
+            compiled(&format!(
+                r#"(?i:(?:^|[^a-z]|global|train|mini|micro)(step|iter|iteration|batch|epoch|update)s?)(?:["']|\(\w+\))?[ :=#\[(|]{{0,8}}{NUMBER}(?:\]? ?\[ *(\d+) ?/)?"#
+            ))
+        });
+        /// A bar with its numbers in front: torchtune's `epoch|step|Loss: …`, and Keras' `step/steps [===>`.
+        static BAR: LazyLock<Regex> =
+            LazyLock::new(|| compiled(r"^ *(?:(\d+)\|(\d+)\||(\d+)/\d+ (?:\[|━))"));
+        let mut count = Self {
+            words: String::new(),
+            numbers: Vec::new(),
+        };
+        for found in COUNTED.captures_iter(body).take(NUMBERS) {
+            count.words.push_str(&found[1].to_ascii_lowercase());
+            count.words.push(' ');
+            let unit = found.get(3).map_or("", |unit| unit.as_str());
+            count.numbers.push(number(&found[2], unit)?);
+            let inner = found.get(4).map(|inner| number(inner.as_str(), ""));
+            count.numbers.extend(inner.flatten());
+        }
+        if count.numbers.is_empty() {
+            let bar = BAR.captures(body)?;
+            let numbers = bar.iter().skip(1).flatten();
+            count.numbers = numbers
+                .filter_map(|text| number(text.as_str(), ""))
+                .collect();
+        }
+        Some(count)
+    }
+
+    /// Is it the next of the same, and by how much, at most 2? `None` where nothing rose.
+    pub(super) fn rose(&self, before: &Self) -> Option<u64> {
+        let pairs = self.numbers.iter().zip(&before.numbers);
+        let (now, before) = pairs.into_iter().find(|(now, before)| now != before)?;
+        let by = now.checked_sub(*before)?;
+        #[allow(clippy::cast_precision_loss, reason = "compared with 2")]
+        Some(if by as f64 >= 2.0 * PARTS { 2 } else { 1 })
+    }
+
+    /// Does it count the same?
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.words == other.words && self.numbers.len() == other.numbers.len()
+    }
+}
+
+/// A number in parts; `None` for one that is too large.
+fn number(digits: &str, unit: &str) -> Option<u64> {
+    let plain: String = digits.chars().filter(|c| !matches!(c, ',' | '_')).collect();
+    let times = match unit {
+        "k" | "K" => 1e3,
+        "m" | "M" => 1e6,
+        "b" | "B" => 1e9,
+        _ => 1.0,
+    };
+    let parts = plain.parse::<f64>().ok()? * times * PARTS;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "no sign was read, and it is below 2^53"
+    )]
+    (parts < 9e15).then_some(parts.round() as u64)
+}
+
+fn compiled(pattern: &str) -> Regex {
+    Regex::new(&ascii(pattern)).expect("a constant, compiled by the tests of this file")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Class, Incident, Scanner};
+
+    const OOM: &str = "CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 23.69 GiB total capacity; 21.40 GiB already allocated; 204.00 MiB free; 22.60 GiB reserved in total by PyTorch)\n";
+    const BUG: &str = "Traceback (most recent call last):\n  File \"/w/train.py\", line 61, in get_batch\n    return record[\"txt\"]\nKeyError: 'txt'\n";
+
+    /// A line as nanoGPT, Keras and people's own loops print it, and torchtune's bar.
+    fn printed(form: usize, prefix: &str, number: u64, unit: &str) -> String {
+        let text = match form {
+            0 => format!("iter {number}: loss 2.1174, time 33.12{unit}, mfu 12.31%"),
+            1 => format!("Step {number} | loss 2.1174 | 1.2 {unit}"),
+            2 => format!("step: {number}, loss: 2.1174, {unit}: 31.2"),
+            3 => format!("step {number}/90000 12.5 {unit}"),
+            4 => format!("Epoch 3, Batch {number}, 3.1 {unit}"),
+            5 => format!("global_step={number} 3.1 {unit}"),
+            _ => format!(
+                "1|{number}|Loss: 2.11:   6%|▌         | {number}/90000 [01:23<22:10,  1.41{unit}]"
+            ),
+        };
+        format!("{prefix}{text}\n")
+    }
+
+    fn judged(log: &str) -> Incident {
+        let mut scanner = Scanner::new(&[]);
+        let source = scanner.source("job.log");
+        scanner.feed(source, 0, log.as_bytes());
+        scanner.finish_source(source);
+        scanner.verdict(None)
+    }
+
+    proptest! {
+        #[test]
+        fn a_failure_behind_which_any_count_rises_was_survived(
+            form in 0_usize..7,
+            prefix in prop::sample::select(vec!["", "[rank0]: ", "(TaskRunner pid=900) ", "2026-03-02 10:13:05,120 INFO "]),
+            unit in prop::sample::select(vec!["s/it", "ms", "tok/s", "it/s", "k samples"]),
+            (first, stride) in (0_u64..80_000, 1_u64..500),
+        ) {
+            let lines = |from: u64, to: u64| -> String {
+                (from..to).map(|i| printed(form, prefix, first + i * stride, unit)).collect()
+            };
+            let log = lines(0, 3) + OOM + &lines(3, 9);
+            prop_assert!(!judged(&log).fatal);
+            let incident = judged(&(log + BUG));
+            prop_assert_eq!((incident.kind.as_str(), incident.class), ("code_bug", Class::NotOom));
+            prop_assert_eq!(incident.headline(), "KeyError: 'txt' at train.py:61");
+        }
+
+        #[test]
+        fn what_stays_or_falls_behind_a_failure_proves_nothing(
+            form in 0_usize..7,
+            first in 10_u64..80_000,
+            down in 0_u64..2,
+        ) {
+            let lines = (0..6).map(|i| printed(form, "", first - i * down, "s/it"));
+            let log = printed(form, "", first - 1, "s/it") + OOM + &lines.collect::<String>();
+            prop_assert_eq!(judged(&(log + BUG)).kind, "cuda_oom");
+        }
+    }
+
+    #[test]
+    fn what_other_ranks_finish_does_not_make_a_dead_one_alive() {
+        let others = |step: u64| printed(2, "[rank1]: ", step, "ms");
+        let died = format!("[rank0]: {OOM}");
+        let log: String = (0..9).map(others).collect();
+        assert_eq!(judged(&(died + &log)).kind, "cuda_oom");
+    }
+
+    fn count(line: &str) -> Option<Count> {
+        read(line.as_bytes()).map(|(count, _)| count)
+    }
+
+    #[test]
+    fn trainers_count_in_words_of_their_own() {
+        for (before, after) in [
+            (
+                "iter 60: loss 2.1, time 33.1ms, mfu 1%",
+                "iter 61: loss 2.0, time 34.0ms, mfu 1%",
+            ),
+            ("Step 60 | loss 2.1", "Step 70 | loss 2.0"),
+            ("step: 60, loss: 2.1", "step: 61, loss: 2.2"),
+            ("[rank1]: step 60/1000", "[rank1]: step 61/1000"),
+            ("Epoch 3, Batch 60", "Epoch 3, Batch 61"),
+            ("Epoch 3, Batch 99", "Epoch 4, Batch 0"),
+            ("global_step=60", "global_step=61"),
+            (
+                "1|60|Loss: 1.18:   6%|▌         | 60/1000 [01:23<22:10, 1.41s/it]",
+                "1|61|Loss: 1.17:   6%|▌         | 61/1000 [01:24<22:10, 1.41s/it]",
+            ),
+            (
+                "Epoch: [0][  60/5005]\tTime  0.31",
+                "Epoch: [0][  70/5005]\tTime  0.31",
+            ),
+            (
+                "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.1",
+                "Train Epoch: 1 [1280/60000 (2%)]\tLoss: 2.0",
+            ),
+            (
+                "{'loss': 2.1, 'epoch': 0.05}",
+                "{'loss': 2.0, 'epoch': 0.06}",
+            ),
+            ("step 1,990 | 1.2 s/it", "step 2,000 | 1.2 s/it"),
+            ("steps: 1.9k", "steps: 2k"),
+        ] {
+            let (before, after) = (count(before).expect(before), count(after).expect(after));
+            assert!(after.is_like(&before), "{before:?} {after:?}");
+            assert!(after.rose(&before).is_some(), "{before:?} {after:?}");
+            assert_eq!(before.rose(&after), None);
+        }
+    }
+
+    #[test]
+    fn settings_and_sentences_count_nothing() {
+        for line in [
+            "train_batch_size=1024 mini_batch_size: 64",
+            "Processed prompts:  30%|███       | 77/256 [01:17<02:59, 1.87s/it]",
+            "the next step is to reduce the batch size",
+            "12.3 steps/s",
+            "iterations per second: 12",
+        ] {
+            assert_eq!(count(line), None, "{line}");
+        }
+    }
+}

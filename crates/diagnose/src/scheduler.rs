@@ -1,0 +1,210 @@
+//! What the scheduler knows about the end of a job, joined with what the text says.
+//!
+//! The text names causes, the scheduler names ends. An OOM on a GPU is a plain `FAILED 1:0` to Slurm;
+//! host memory is `OUT_OF_MEMORY`, signal 125, or a bare kill.
+
+use oomctl_base::job::{ExitStatus, JobState, JobStatus};
+
+use super::events::Event;
+use super::incident::{Class, Evidence, EvidenceRole, Incident, Tri};
+use super::signatures::weight;
+use super::verdict::{CONSEQUENCES, Findings, blank, steps};
+
+/// A scheduler's fact as evidence.
+fn fact(job: &JobStatus, role: EvidenceRole) -> Evidence {
+    let mut text = format!("job {}: {}", job.id, job.state.word());
+    if let Some(exit) = job.exit {
+        text.push_str(&format!(", exit {exit}"));
+    }
+    if let Some(derived) = job.derived_exit.filter(|d| Some(*d) != job.exit) {
+        text.push_str(&format!(", highest step exit {derived}"));
+    }
+    if job.step_out_of_memory {
+        text.push_str(", a step ended in OUT_OF_MEMORY");
+    }
+    if let Some(reason) = &job.reason {
+        text.push_str(&format!(", reason {reason}"));
+    }
+    if let Some(who) = &job.cancelled_by {
+        text.push_str(&format!(", cancelled by {who}"));
+    }
+    Evidence {
+        signature: "scheduler".to_owned(),
+        role,
+        file: String::new(),
+        line: 0,
+        offset: 0,
+        text: super::clean::clip(&super::clean::sanitize(text.as_bytes())),
+    }
+}
+
+/// What the scheduler alone would say.
+enum Says {
+    /// Nothing that explains an end.
+    Nothing,
+    /// The job ended in success.
+    Success,
+    /// This kind, however heavy.
+    Kind(&'static str, u8),
+    /// A kill without a sender.
+    Kill,
+    /// A folder of its logs was missing.
+    NoLogFolder,
+}
+
+fn says(job: &JobStatus) -> Says {
+    let any =
+        |test: fn(ExitStatus) -> bool| [job.exit, job.derived_exit].into_iter().flatten().any(test);
+    if job.state == JobState::OutOfMemory
+        || job.step_out_of_memory
+        || any(|e| e.signal == SLURM_OOM_SIGNAL)
+    {
+        return Says::Kind("host_oom", weight::SPECIFIC);
+    }
+    match job.state {
+        JobState::Completed => Says::Success,
+        JobState::Timeout | JobState::Deadline => Says::Kind("time_limit", weight::SCHEDULER + 1),
+        JobState::NodeFail | JobState::BootFail => Says::Kind("node_failure", weight::SPECIFIC + 1),
+        JobState::Preempted => Says::Kind("preempted", weight::SPECIFIC + 1),
+        JobState::Cancelled => Says::Kind("other", weight::SCHEDULER),
+        JobState::Failed if any(|e| e.signal == SLURM_NO_LOG_SIGNAL) => Says::NoLogFolder,
+        JobState::Failed if any(|e| e.signal == 9 || matches!(e.code, 137 | 9)) => Says::Kill,
+        JobState::Failed => Says::Kind("other", weight::CONSEQUENCE),
+        _ => Says::Nothing,
+    }
+}
+
+/// Slurm's own "signal" for a host OOM (`0:125`).
+const SLURM_OOM_SIGNAL: i32 = 125;
+/// Slurm's own "signal" for a log or working directory that is missing (`0:53`).
+const SLURM_NO_LOG_SIGNAL: i32 = 53;
+
+/// Adds the scheduler's word to an incident, or lets it have the last one.
+pub(super) fn join(
+    incident: &mut Incident,
+    root: Option<&Event>,
+    findings: &Findings<'_>,
+    job: &JobStatus,
+) {
+    let text_weight = root.map_or(0, |e| e.signature.weight);
+    match says(job) {
+        Says::Nothing => {}
+        Says::Success => join_success(incident, root, findings, job),
+        Says::Kill if text_weight < weight::KILLED => {
+            replace(incident, "host_oom", findings, job);
+            incident.is_host_oom = Tri::Ambiguous;
+            incident.notes.push(
+                "killed by SIGKILL, and nothing names the sender: the kernel's OOM killer is the usual one".to_owned(),
+            );
+        }
+        Says::NoLogFolder if text_weight == 0 => {
+            replace(incident, "config", findings, job);
+            incident.notes.push(
+                "Slurm could not open the log files or the working directory (exit 0:53): the folder is missing or cannot be written".to_owned(),
+            );
+        }
+        Says::Kind(name, heavy) if text_weight < heavy => {
+            let same = incident.kind == name;
+            // A plain FAILED confirms what the text says, even where the text thought it survived.
+            if name == "other" && promoted(incident) {
+                incident.fatal = true;
+                incident
+                    .evidence
+                    .push(fact(job, EvidenceRole::Confirmation));
+            } else if same {
+                confirm(incident, name, job);
+            } else {
+                replace(incident, name, findings, job);
+            }
+        }
+        Says::Kind(name, _) => confirm(incident, name, job),
+        Says::Kill | Says::NoLogFolder => {
+            incident
+                .evidence
+                .push(fact(job, EvidenceRole::Confirmation));
+        }
+    }
+}
+
+/// A memory failure that the text took for survived.
+fn promoted(incident: &Incident) -> bool {
+    !incident.fatal && incident.class != Class::NotOom
+}
+
+/// The text's root stands; the scheduler's fact stands beside it.
+fn confirm(incident: &mut Incident, name: &str, job: &JobStatus) {
+    incident
+        .evidence
+        .push(fact(job, EvidenceRole::Confirmation));
+    if name == "host_oom" && incident.class == Class::HostOom {
+        incident.is_host_oom = Tri::True;
+    } else if name == "host_oom" {
+        incident.notes.push(
+            "Slurm reports that host memory ran out as well; the first failure in the log comes before it".to_owned(),
+        );
+    }
+}
+
+/// The scheduler knows better: what the text said becomes a consequence.
+fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &JobStatus) {
+    let mut new = blank(name);
+    let (kept, demoted): (Vec<_>, Vec<_>) = incident
+        .evidence
+        .drain(..)
+        .partition(|e| matches!(e.role, EvidenceRole::Survived | EvidenceRole::Advice));
+    new.evidence.push(fact(job, EvidenceRole::Root));
+    new.evidence.extend(kept);
+    new.consequences = demoted
+        .into_iter()
+        .map(|e| Evidence {
+            role: EvidenceRole::Consequence,
+            ..e
+        })
+        .chain(incident.consequences.drain(..))
+        .take(CONSEQUENCES)
+        .collect();
+    new.notes.append(&mut incident.notes);
+    if job.state == JobState::Cancelled {
+        new.retryable_unchanged = None;
+        new.notes.push("the job was cancelled".to_owned());
+    }
+    steps(&mut new, findings);
+    *incident = new;
+}
+
+/// `COMPLETED 0:0` with a failure in the text: either it was survived, or the script swallowed the exit
+/// code (a pipe into `tee`). Only a failure after which processes ended, or the log, counts.
+fn join_success(
+    incident: &mut Incident,
+    root: Option<&Event>,
+    findings: &Findings<'_>,
+    job: &JobStatus,
+) {
+    const LAST_LINES: u64 = 40;
+    let swallowed = root.filter(|e| {
+        let at_end = findings.lines[e.source].saturating_sub(e.line) <= LAST_LINES;
+        let serious = e.is_cause() && e.signature.weight >= weight::NAMED && !e.rerun;
+        serious && (e.dead || at_end)
+    });
+    if swallowed.is_some() {
+        incident
+            .evidence
+            .push(fact(job, EvidenceRole::Confirmation));
+        incident.notes.push(
+            "the job ended as COMPLETED although a program in it failed: its script did not pass the exit code on".to_owned(),
+        );
+        return;
+    }
+    let survived = incident.evidence.drain(..).map(|e| Evidence {
+        role: match e.role {
+            EvidenceRole::Advice => EvidenceRole::Advice,
+            _ => EvidenceRole::Survived,
+        },
+        ..e
+    });
+    let mut clean = blank("no_failure");
+    clean.fatal = false;
+    clean.evidence = survived.collect();
+    clean.evidence.push(fact(job, EvidenceRole::Confirmation));
+    *incident = clean;
+}

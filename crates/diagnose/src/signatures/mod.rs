@@ -1,0 +1,439 @@
+//! Signatures: which text means what. Tables of data, one entry a message, each with an excerpt in the
+//! real format that is its test.
+//!
+//! Rule: an entry's literals are case-sensitive and stand in every line that it matches, so that a line
+//! without any literal is never looked at twice.
+
+mod engine;
+mod gpu;
+mod host;
+mod infrastructure;
+mod lookalikes;
+mod schedulers;
+mod starting;
+mod transport;
+mod user;
+
+pub(crate) use lookalikes::SAID;
+pub(crate) use user::UserTable;
+pub use user::{SignatureError, UserSignature};
+
+use std::sync::{LazyLock, OnceLock};
+
+use memchr::memmem;
+use regex::Regex;
+
+use super::ascii::ascii;
+use super::incident::Tri;
+
+/// What a matching line is to the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A failure that can be the root; the heaviest that was not survived wins, among equals the first.
+    Cause,
+    /// Follows from another failure; is the root only when nothing heavier is there. The process group
+    /// is dying from here on.
+    Consequence,
+    /// The program says that it goes on after the memory failure before it.
+    Handled,
+    /// The run came to its end: whatever failed before was survived.
+    Success,
+    /// Speaks of memory without a failure.
+    Advice,
+}
+
+/// One message.
+#[derive(Debug)]
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "`pool`, `source` and `example` are for readers and tests of the tables"
+    )
+)]
+pub(crate) struct Signature {
+    /// Name, as evidence shows it.
+    pub id: &'static str,
+    /// Kind of the incident when this is the root.
+    pub kind: &'static str,
+    /// What it is to the run.
+    pub role: Role,
+    /// Which of several candidates is the root; see [`Role::Cause`].
+    pub weight: u8,
+    /// One of these stands in the line.
+    pub literals: &'static [&'static str],
+    /// Must match the message as well. May span the lines that follow when `wraps` is set.
+    pub pattern: Option<&'static str>,
+    /// Must not match the line.
+    pub unless: Option<&'static str>,
+    /// The message is long and often wrapped: the next lines belong to it.
+    pub wraps: bool,
+    /// The program goes on after it unless what follows shows otherwise.
+    pub handled: bool,
+    /// A warning level in the prefix does not make it milder.
+    pub any_level: bool,
+    /// People and samples quote it: it counts only where a program would print it, or with its figures.
+    pub quotable: bool,
+    /// Overrides the kind's answer.
+    pub gpu: Option<Tri>,
+    /// Overrides the kind's answer.
+    pub host: Option<Tri>,
+    /// Overrides the kind's answer.
+    pub retry: Option<bool>,
+    /// Phase when no frame tells it; overrides the kind's.
+    pub phase: Option<&'static str>,
+    /// Which memory it is about, for readers of the table.
+    pub pool: &'static str,
+    /// Program, source file, versions.
+    pub source: &'static str,
+    /// An excerpt in the real format, written for this table.
+    pub example: &'static str,
+}
+
+/// Weights. The order is the argument: what ends a process by itself beats what a scheduler says, that
+/// beats a signal without a sender, that an exception of unknown meaning, that a mere consequence.
+pub(crate) mod weight {
+    pub(crate) const CAUSE: u8 = 40;
+    /// Names a cause without its figures; the message proper is near.
+    pub(crate) const NAMED: u8 = 38;
+    pub(crate) const SPECIFIC: u8 = 35;
+    pub(crate) const SCHEDULER: u8 = 30;
+    pub(crate) const KILLED: u8 = 25;
+    pub(crate) const EXCEPTION: u8 = 20;
+    pub(crate) const NETWORK: u8 = 15;
+    pub(crate) const CONSEQUENCE: u8 = 10;
+}
+
+const CAUSE: Signature = Signature {
+    id: "",
+    kind: "other",
+    role: Role::Cause,
+    weight: weight::CAUSE,
+    literals: &[],
+    pattern: None,
+    unless: None,
+    wraps: false,
+    handled: false,
+    any_level: false,
+    quotable: false,
+    gpu: None,
+    host: None,
+    retry: None,
+    phase: None,
+    pool: "",
+    source: "",
+    example: "",
+};
+
+const SPECIFIC: Signature = Signature {
+    weight: weight::SPECIFIC,
+    pool: "none",
+    ..CAUSE
+};
+
+const CONSEQUENCE: Signature = Signature {
+    role: Role::Consequence,
+    weight: weight::CONSEQUENCE,
+    pool: "none",
+    any_level: true,
+    ..CAUSE
+};
+
+const ADVICE: Signature = Signature {
+    kind: "no_failure",
+    role: Role::Advice,
+    weight: 0,
+    ..CAUSE
+};
+
+/// The tables in the order in which a line is asked: the first [`Role::Cause`] that matches a line
+/// takes it.
+const TABLES: &[&[Signature]] = &[
+    lookalikes::TABLE,
+    engine::TABLE,
+    gpu::TABLE,
+    host::TABLE,
+    schedulers::TABLE,
+    starting::TABLE,
+    transport::TABLE,
+    infrastructure::TABLE,
+];
+
+/// Every signature.
+pub(crate) fn all() -> impl Iterator<Item = &'static Signature> {
+    TABLES.iter().flat_map(|table| table.iter())
+}
+
+/// The signature of an event that was written down: by its name, and of a project's own by its kind.
+pub(crate) fn named(id: &str, kind: &str) -> Option<&'static Signature> {
+    let built_in = all().find(|s| s.id == id);
+    built_in.or_else(|| user::row_named(id, kind))
+}
+
+/// One regular expression a signature: any of its literals. For programs that search as `grep` does; the
+/// engine itself asks more of a line.
+#[must_use]
+pub fn patterns() -> Vec<String> {
+    all()
+        .map(|signature| {
+            let literals: Vec<String> = signature
+                .literals
+                .iter()
+                .map(|l| regex::escape(l))
+                .collect();
+            literals.join("|")
+        })
+        .collect()
+}
+
+/// Each signature's id with a line that it is found in.
+pub fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
+    all().map(|signature| (signature.id, signature.example))
+}
+
+/// A signature with its patterns.
+pub(crate) struct Compiled {
+    pub signature: &'static Signature,
+    pattern: Option<Pattern>,
+    unless: Option<Pattern>,
+}
+
+/// A pattern that is compiled when the first line asks for it: most logs ask for a few of all.
+struct Pattern {
+    text: &'static str,
+    regex: OnceLock<Regex>,
+}
+
+impl Pattern {
+    fn new(text: &'static str) -> Self {
+        Self {
+            text,
+            regex: OnceLock::new(),
+        }
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        let regex = self.regex.get_or_init(|| {
+            Regex::new(&ascii(self.text))
+                .expect("a constant of the tables; every entry is compiled by their test")
+        });
+        regex.is_match(text)
+    }
+}
+
+/// Where in a text a signature matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Match {
+    /// Byte of the literal.
+    pub at: usize,
+}
+
+impl Compiled {
+    /// Matches a text that may hold no literal.
+    pub(crate) fn find_anywhere(&self, text: &str) -> Option<Match> {
+        let place = |literal: &&str| memmem::find(text.as_bytes(), literal.as_bytes());
+        let at = self.signature.literals.iter().filter_map(place).min()?;
+        self.find(text, at, 0, text.len())
+    }
+
+    /// Matches a cleaned line whose first literal stands at `at`. `owned` is the part of it in which a
+    /// match may start.
+    pub(crate) fn find(
+        &self,
+        text: &str,
+        at: usize,
+        body_at: usize,
+        owned: usize,
+    ) -> Option<Match> {
+        if at >= owned || (self.signature.quotable && quoted(text, at)) {
+            return None;
+        }
+        let body = &text[body_at.min(at)..];
+        let fits = self.pattern.as_ref().is_none_or(|p| p.is_match(body));
+        let barred = fits && self.unless.as_ref().is_some_and(|p| p.is_match(body));
+        (fits && !barred).then_some(Match { at })
+    }
+
+    /// A wrapped message whose first line holds a literal, the first at `at`, but not the pattern.
+    pub(crate) fn may_continue(&self, text: &str, at: usize) -> bool {
+        self.signature.wraps
+            && self.pattern.is_some()
+            && !(self.signature.quotable && closed(text, at))
+            && self.unless.as_ref().is_none_or(|p| !p.is_match(text))
+    }
+}
+
+/// Is the message at byte `at` only spoken of: in quotes or within a sentence, and without figures?
+fn quoted(text: &str, at: usize) -> bool {
+    const FIGURES: [&str; 4] = [
+        "total capac",
+        "already allocated",
+        "memory in use",
+        " is free",
+    ];
+    let (head, message) = (head_of(text, at), &text[at..]);
+    let in_quotes = opening(head).is_some();
+    let prose = || {
+        let word = head.trim_end().rsplit(char::is_whitespace).next();
+        let word = word.map_or("", |w| w.strip_suffix(',').unwrap_or(w));
+        head.ends_with(' ') && word.len() > 1 && word.bytes().all(|b| b.is_ascii_lowercase())
+    };
+    (in_quotes || prose()) && !FIGURES.iter().any(|f| message.contains(f))
+}
+
+/// Does the message at byte `at` stand in quotes that end in the same line? Then no other line belongs to it.
+fn closed(text: &str, at: usize) -> bool {
+    let closing = opening(head_of(text, at)).map(|quote| match quote {
+        '“' => '”',
+        '‘' => '’',
+        '«' => '»',
+        same => same,
+    });
+    closing.is_some_and(|quote| text[at..].contains(quote))
+}
+
+/// The quote that opens at the end of a text.
+fn opening(head: &str) -> Option<char> {
+    let last = head.chars().next_back();
+    last.filter(|c| matches!(c, '"' | '\'' | '`' | '“' | '‘' | '«'))
+}
+
+/// What stands before the message at byte `at`, of which the name of the exception in front is a part.
+fn head_of(text: &str, at: usize) -> &str {
+    let mut head = &text[..at];
+    while let Some(shorter) = head
+        .trim_end()
+        .strip_suffix(':')
+        .and_then(|h| Some(&h[..h.len() - exception_name(h)?]))
+    {
+        head = shorter;
+    }
+    head
+}
+
+/// Bytes of the dotted name of an exception at the end of a text.
+fn exception_name(text: &str) -> Option<usize> {
+    let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let length = text.len() - text.trim_end_matches(name).len();
+    let named = &text[text.len() - length..];
+    ["Error", "Exception"]
+        .iter()
+        .any(|e| named.ends_with(e))
+        .then_some(length)
+}
+
+/// All tables, ready to be asked.
+pub(crate) static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
+    all()
+        .map(|signature| Compiled {
+            signature,
+            pattern: signature.pattern.map(Pattern::new),
+            unless: signature.unless.map(Pattern::new),
+        })
+        .collect()
+});
+
+/// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors.
+pub(crate) const ALSO: &[&str] = &[
+    "Traceback (most",
+    "File \"",
+    "File ~/",
+    "File /",
+    "Cell In",
+    ".py in ",
+    "❱ ",
+    "│ /",
+    "│ C:\\",
+    "│ D:\\",
+    "--> ",
+    "ray::",
+    "Error",
+    "Exception",
+    "ERROR",
+    "FATAL",
+    "error:",
+    "fatal:",
+    "above exception",
+    "(local_rank:",
+    "backward(",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::KINDS;
+
+    #[test]
+    fn every_entry_is_complete_and_matches_its_own_example() {
+        let mut ids = std::collections::BTreeSet::new();
+        for entry in COMPILED.iter() {
+            let s = entry.signature;
+            assert!(ids.insert(s.id), "{} twice", s.id);
+            assert!(KINDS.iter().any(|k| k.name == s.kind), "{}", s.id);
+            assert!(!s.pool.is_empty() && !s.source.is_empty(), "{}", s.id);
+            assert!(s.literals.iter().all(|l| l.len() >= 5), "{}", s.id);
+            assert!(s.role != Role::Cause || s.weight > 0, "{}", s.id);
+            let hit = s.example.lines().any(|l| entry.find_anywhere(l).is_some());
+            let joined = s.example.replace('\n', " ");
+            assert!(
+                hit || entry.find_anywhere(&joined).is_some(),
+                "{} does not match its own example",
+                s.id
+            );
+        }
+    }
+
+    #[test]
+    fn a_quotation_that_ends_in_its_line_does_not_go_on_in_the_next() {
+        let entry = COMPILED.iter().find(|e| e.signature.id == "torch_cuda_oom");
+        let entry = entry.expect("the table has it");
+        let goes_on = |text: &str| {
+            let at = text.find("CUDA out").expect("the text quotes it");
+            entry.may_continue(text, at)
+        };
+        let name = "torch.OutOfMemoryError";
+        assert!(!goes_on(&format!(
+            "it said \"{name}: CUDA out of memory. Tried\" and died"
+        )));
+        assert!(!goes_on("it said “CUDA out of memory.” and died"));
+        assert!(goes_on(&format!(
+            "it said \"{name}: CUDA out of memory. Tried"
+        )));
+        assert!(goes_on(&format!("{name}: CUDA out of memory. Tried")));
+    }
+
+    #[test]
+    fn the_limits_of_grid_engine_tell_of_what_they_limit() {
+        for (limit, kind) in [
+            ("h_vmem", "host_oom"),
+            ("h_rss", "host_oom"),
+            ("h_cpu", "time_limit"),
+        ] {
+            let line = format!(
+                "W|job 4711 exceeds job hard limit \"{limit}\" of queue \"all.q@gpu07\" (2.0 > limit:1.0) - sending SIGKILL"
+            );
+            let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
+            assert_eq!(found.map(|e| e.signature.kind), Some(kind), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_xid_is_hardware_where_the_table_of_devices_says_so() {
+        use oomctl_gpu::{Clock, Origin, Xid};
+        let clock = Clock {
+            boot: None,
+            now: jiff::Timestamp::UNIX_EPOCH,
+            zone: jiff::tz::TimeZone::UTC,
+        };
+        for code in 0..300 {
+            let line = format!("NVRM: Xid (PCI:0000:3b:00): {code}, pid=4711, name=python");
+            let expected = match Xid::read(&line, &clock).map(|xid| xid.origin) {
+                Some(Origin::Hardware | Origin::Driver) => Some("hw_error"),
+                Some(Origin::Program) => Some("code_bug"),
+                _ => None,
+            };
+            let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
+            assert_eq!(found.map(|e| e.signature.kind), expected, "{line}");
+        }
+    }
+}

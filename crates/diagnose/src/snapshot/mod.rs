@@ -1,0 +1,144 @@
+//! What filled a GPU, by a snapshot of PyTorch's allocator: whose tensors, by the frames that asked for them, and whether
+//! what lies idle is in pieces.
+//!
+//! Rule: a snapshot that was not taken where memory ran out is shown, and decides nothing.
+//!
+//! Source: PyTorch 2.0 to 2.12 `torch/cuda/memory.py` (`_snapshot`), `torch/csrc/cuda/memory_snapshot.cpp`, `torch/cuda/_memory_viz.py`.
+
+mod count;
+mod names;
+mod owner;
+mod pickle;
+
+use serde::{Deserialize, Serialize};
+
+use super::frame::Frame;
+use super::incident::Incident;
+use super::particulars::advised;
+use oomctl_base::units::Bytes;
+
+pub use names::named;
+pub use owner::Owner;
+pub use pickle::PickleError;
+
+/// The memory of a GPU as PyTorch's allocator saw it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The file.
+    pub file: String,
+    /// GPU, as the process counts.
+    pub device: u64,
+    /// Taken when an allocation had failed and before anything was freed; `None` where no history was recorded.
+    pub at_failure: Option<bool>,
+    /// The allocation that failed, where one is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_bytes: Option<Bytes>,
+    /// Whose it would have been.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<Owner>,
+    /// What PyTorch held of the GPU.
+    pub reserved_bytes: Bytes,
+    /// What of it was in use.
+    pub active_bytes: Bytes,
+    /// What of it was idle and could have been given to what was asked for: of its own pool, on its stream.
+    pub idle_bytes: Bytes,
+    /// The largest piece of that.
+    pub largest_idle_bytes: Bytes,
+    /// Whether what was idle would have been enough in one piece, and was in pieces; `None` where that cannot be told.
+    pub fragmented: Option<bool>,
+    /// What was in use by owner, the largest first.
+    pub owners: Vec<Share>,
+    /// The same by the frame that asked for it, the largest first.
+    pub largest: Vec<Held>,
+}
+
+/// What an owner held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// The owner.
+    pub owner: Owner,
+    /// What it held.
+    pub bytes: Bytes,
+}
+
+/// What one line of the program held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Its owner.
+    pub owner: Owner,
+    /// All of it.
+    pub bytes: Bytes,
+    /// In so many tensors.
+    pub tensors: u64,
+    /// The innermost frame outside of PyTorch, or else the innermost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<Frame>,
+}
+
+impl Snapshot {
+    /// Reads one, for the GPU on which an incident is.
+    ///
+    /// # Errors
+    /// It is none, it is damaged, it would run code, or it holds too much.
+    pub fn read(file: &str, bytes: &[u8], incident: &Incident) -> Result<Self, PickleError> {
+        let pickle = pickle::Pickle::read(bytes)?;
+        count::Counted::of(&pickle, incident)?.snapshot(file)
+    }
+
+    /// Whose memory it is that must become less: what failed to get some of what is the loss's or the optimizer's, or
+    /// who of these holds a third and more than any other. `None` where the snapshot does not say.
+    #[must_use]
+    pub fn chief(&self) -> Option<Owner> {
+        let leads = |owner: &Owner| matches!(owner, Owner::Logits | Owner::Optimizer);
+        if self.at_failure != Some(true) {
+            return None;
+        }
+        let largest = self.owners.first();
+        let largest = largest.filter(|s| s.bytes.0 >= self.active_bytes.0 / 3);
+        let asked = self.requested_by.filter(leads);
+        asked.or_else(|| largest.map(|s| s.owner).filter(leads))
+    }
+}
+
+impl Snapshot {
+    /// Whether so much could be what the message of its failure says is allocated.
+    fn agrees(&self, allocated: Bytes) -> bool {
+        self.active_bytes.0.abs_diff(allocated.0) <= self.reserved_bytes.0 / 20
+    }
+}
+
+impl Incident {
+    /// Takes in what a snapshot of its GPU shows.
+    pub fn see(&mut self, mut snapshot: Snapshot) {
+        if let Some(said) = self.allocated_bytes.filter(|said| !snapshot.agrees(*said)) {
+            self.notes.push(format!(
+                "the snapshot has {} in use where the message says {said}: it is of another moment or process, and decides nothing",
+                snapshot.active_bytes
+            ));
+            (snapshot.at_failure, snapshot.fragmented) = (Some(false), None);
+        }
+        let (helps, worse) = advised(self);
+        let own = [(&helps, &self.helps), (&worse, &self.worse)];
+        let by_rows = own
+            .iter()
+            .all(|(rows, said)| said.is_empty() || rows == said);
+        if let Some(fragmented) = snapshot.fragmented {
+            if fragmented != self.fragmentation {
+                let is = if fragmented { "was" } else { "was not" };
+                self.notes.push(format!(
+                    "the snapshot shows that idle memory {is} in pieces; the message alone says otherwise"
+                ));
+            }
+            self.fragmentation = fragmented;
+        }
+        self.requested_bytes = self.requested_bytes.or(snapshot.requested_bytes);
+        self.snapshot = Some(snapshot);
+        // What a project's own signature says stays.
+        if by_rows {
+            (self.helps, self.worse) = advised(self);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

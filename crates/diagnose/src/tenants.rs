@@ -1,0 +1,132 @@
+//! Whose bytes fill the GPU: ours, or somebody else's.
+
+use serde::{Deserialize, Serialize};
+
+use oomctl_base::units::Bytes;
+
+use super::figures::Figures;
+
+/// What is known about our own processes.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ours {
+    /// Process ids that the log names as ours, at most [`Ours::PIDS`].
+    pids: Vec<u64>,
+    /// An inference engine or Ray runs beside the trainer: processes that the trainer's message counts
+    /// as others, and memory that PyTorch does not count, can be ours.
+    pub engine: bool,
+}
+
+impl Ours {
+    const PIDS: usize = 512;
+
+    /// Remembers a process id printed by a launcher.
+    pub(crate) fn know(&mut self, pid: u64) {
+        if self.pids.len() < Self::PIDS && !self.pids.contains(&pid) {
+            self.pids.push(pid);
+        }
+    }
+}
+
+/// Below this a process holds little more than a CUDA context (which other ranks of ours may have opened
+/// on the same GPU by mistake).
+const CONTEXT: u64 = 768 << 20;
+
+/// What other processes hold, when our own cannot explain the bytes; and a remark where it is not clear.
+pub(crate) fn co_tenant(figures: &Figures, ours: &Ours) -> (Option<Bytes>, Option<String>) {
+    let strangers = strangers(figures, ours);
+    let held = strangers.iter().map(|(_, held)| held.0);
+    let bytes = held.fold(0, u64::saturating_add);
+    if bytes == 0 {
+        return (unexplained(figures, ours), None);
+    }
+    if ours.engine {
+        let list: Vec<String> = strangers
+            .iter()
+            .map(|(pid, held)| format!("{pid} ({held})"))
+            .collect();
+        let note = format!(
+            "other processes hold memory on the GPU: {}; they may be the engine of this job",
+            list.join(", ")
+        );
+        return (None, Some(note));
+    }
+    (Some(Bytes(bytes)), None)
+}
+
+/// Processes that are neither the one that failed nor known as ours.
+fn strangers(figures: &Figures, ours: &Ours) -> Vec<(u64, Bytes)> {
+    let mut listed = figures.processes.clone();
+    if figures.own.is_none() {
+        let reserved = figures.reserved_total().unwrap_or_default().0;
+        let failed = (0..listed.len())
+            .filter(|i| listed[*i].1.0 + (64 << 20) >= reserved)
+            .min_by_key(|i| listed[*i].1);
+        if let Some(failed) = failed {
+            listed.remove(failed);
+        }
+    }
+    listed.retain(|(pid, held)| !ours.pids.contains(pid) && held.0 >= CONTEXT);
+    listed
+}
+
+/// The generations without a list of processes: what is used and not reserved by us.
+fn unexplained(figures: &Figures, ours: &Ours) -> Option<Bytes> {
+    const OUTSIDE_PYTORCH: u64 = 3 << 30;
+    if ours.engine || !figures.processes.is_empty() || figures.own.is_some() {
+        return None;
+    }
+    let (total, free) = (figures.total?.0, figures.free?.0);
+    let gap = total
+        .checked_sub(free)?
+        .checked_sub(figures.reserved_total()?.0)?;
+    (gap > OUTSIDE_PYTORCH.max(total / 7)).then_some(Bytes(gap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(text: &str) -> Figures {
+        Figures::read(&[text])
+    }
+
+    const NEW: &str = "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 0.50 GiB is free. Process 10 has 60.00 GiB memory in use. Process 11 has 18.00 GiB memory in use. Of the allocated memory 16.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.";
+
+    #[test]
+    fn a_stranger_is_named_unless_it_is_ours() {
+        let gib = |n| Some(Bytes::from_gib(n));
+        assert_eq!(co_tenant(&figures(NEW), &Ours::default()).0, gib(60.0));
+        let mut ours = Ours::default();
+        ours.know(10);
+        assert_eq!(co_tenant(&figures(NEW), &ours).0, None);
+        let engine = Ours {
+            engine: true,
+            ..Ours::default()
+        };
+        let (bytes, note) = co_tenant(&figures(NEW), &engine);
+        assert_eq!(bytes, None);
+        assert!(note.unwrap().contains("10 (60.00 GiB)"));
+    }
+
+    #[test]
+    fn strangers_that_hold_more_than_can_be_are_the_most_that_can_be_said() {
+        let text = "this process has 1.00 GiB memory in use. Process 10 has 16000000.00 TiB memory in use. Process 11 has 15000000.00 TiB memory in use.";
+        let held = co_tenant(&figures(text), &Ours::default()).0;
+        assert_eq!(held, Some(Bytes(u64::MAX)));
+    }
+
+    #[test]
+    fn the_failed_process_in_the_list_is_no_stranger() {
+        let text = "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 0.50 GiB is free. Process 10 has 78.00 GiB memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 6.00 GiB is reserved by PyTorch but unallocated.";
+        assert_eq!(co_tenant(&figures(text), &Ours::default()), (None, None));
+    }
+
+    #[test]
+    fn bytes_that_the_old_message_cannot_explain() {
+        let text = "Tried to allocate 20.00 MiB (GPU 0; 31.75 GiB total capacity; 1.50 GiB already allocated; 10.00 MiB free; 2.00 GiB reserved in total by PyTorch)";
+        let held = co_tenant(&figures(text), &Ours::default()).0.unwrap();
+        assert!((held.gib() - 29.74).abs() < 0.01);
+        let full = "Tried to allocate 20.00 MiB (GPU 0; 31.75 GiB total capacity; 28.50 GiB already allocated; 10.00 MiB free; 30.00 GiB reserved in total by PyTorch)";
+        assert_eq!(co_tenant(&figures(full), &Ours::default()).0, None);
+    }
+}

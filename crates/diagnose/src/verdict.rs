@@ -1,0 +1,373 @@
+//! From events to an incident: which failure is the root, what is consequence, what Slurm adds.
+
+use oomctl_base::job::{JobState, JobStatus};
+
+use super::course::{self, Records};
+use super::events::{Event, Events};
+use super::exceptions;
+use super::incident::{Class, Evidence, EvidenceRole, Incident, Progress};
+use super::kind;
+use super::particulars::{advise, as_the_project_says, figures, program, survived_figures};
+use super::phase::{self, Found, LOOP};
+use super::prefix::body_of;
+use super::replicas;
+use super::scheduler;
+use super::signatures::{Role, weight};
+use super::tail::Tail;
+use super::tenants::Ours;
+
+/// Confirmations that an incident carries.
+const CONFIRMATIONS: usize = 3;
+/// Consequences that an incident carries.
+pub(super) const CONSEQUENCES: usize = 8;
+/// Advice and survived lines that an incident carries, each.
+const REMARKS: usize = 2;
+
+/// All that is known from the text.
+pub(crate) struct Findings<'a> {
+    pub events: &'a Events,
+    pub files: Vec<&'a str>,
+    pub ours: &'a Ours,
+    pub progress: Option<Progress>,
+    /// A step was finished in this attempt.
+    pub moved: bool,
+    pub summary_rank: Option<u32>,
+    /// A file holds an earlier run as well.
+    pub earlier: bool,
+    /// Events up to this one belong to an earlier run of the job.
+    pub since: u64,
+    /// The head of a traceback in whose middle a file ends.
+    pub unfinished: Option<&'a Event>,
+    /// Lines of each file.
+    pub lines: Vec<u64>,
+    /// What was going on at the end.
+    pub ambient: Option<Found>,
+    /// The latest line that showed progress.
+    pub progress_line: Option<String>,
+    /// The end of each file.
+    pub tails: Vec<&'a Tail>,
+    /// Figures step by step, of the log that has most of them.
+    pub records: Option<&'a Records>,
+}
+
+impl<'a> Findings<'a> {
+    /// The events of this run of the job.
+    pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> + use<'a> {
+        let since = self.since;
+        self.events.iter().filter(move |e| e.order > since)
+    }
+
+    /// The last lines of the file of an event, or else of one that errors are written to, or of the last.
+    fn last_lines(&self, root: Option<&Event>) -> Vec<String> {
+        let errors = || self.files.iter().rposition(|name| name.ends_with(".err"));
+        let first = root.map(|e| e.source).or_else(errors);
+        let rest = (0..self.tails.len()).rev();
+        let mut lines = first
+            .into_iter()
+            .chain(rest)
+            .map(|at| self.tails[at].lines());
+        lines.find(|lines| !lines.is_empty()).unwrap_or_default()
+    }
+
+    fn evidence(&self, event: &Event, role: EvidenceRole) -> Evidence {
+        event.evidence(
+            role,
+            self.files.get(event.source).copied().unwrap_or_default(),
+        )
+    }
+}
+
+/// The heaviest of some events, among equals the first in time.
+fn first_of<'e>(events: impl Iterator<Item = &'e Event>) -> Option<&'e Event> {
+    events.reduce(|best, event| {
+        let (a, b) = (event.signature.weight, best.signature.weight);
+        if a > b || (a == b && event.before(best)) {
+            event
+        } else {
+            best
+        }
+    })
+}
+
+/// The root while the job still runs: weak signs count only when processes ended after them.
+pub(crate) fn live_root<'a>(findings: &Findings<'a>) -> Option<&'a Event> {
+    let sure = |e: &&Event| e.is_candidate() && (e.signature.weight >= weight::SCHEDULER || e.dead);
+    first_of(findings.events().filter(sure))
+}
+
+/// The root by the text alone. Where everything was handled, what ended in a traceback or with the
+/// death of processes was not handled after all.
+fn text_root<'a>(findings: &Findings<'a>) -> Option<&'a Event> {
+    let events = || findings.events();
+    let open = first_of(events().filter(|e| e.is_candidate()));
+    let heavy = |e: &Event| is_memory(e) || e.signature.weight >= weight::SPECIFIC;
+    let failed_handling =
+        |e: &&Event| e.is_cause() && heavy(e) && e.handled && !e.survived && (e.dead || e.traced);
+    // `Exception: …` only says that somebody gave up: of what, the processes that ended before may have said.
+    let gave_up = |e: &&Event| {
+        let last_words = || e.texts.first().map_or("", |text| body_of(text).trim());
+        e.signature.weight <= weight::EXCEPTION && last_words().starts_with("Exception")
+    };
+    let handled = first_of(events().filter(failed_handling));
+    match open {
+        Some(root) if gave_up(&root) => handled.filter(|e| e.dead && is_memory(e)).or(Some(root)),
+        Some(root) if root.is_cause() => Some(root),
+        other => handled.or(other).or(findings.unfinished),
+    }
+}
+
+/// The end that a requeued job had before it was started again: the scheduler's own message of it stands
+/// in the log, and the job has since ended in another way.
+fn end_before_restart(findings: &Findings<'_>, job: Option<&JobStatus>) -> Option<u64> {
+    let ended_so = |job: &JobStatus| {
+        matches!(
+            job.state,
+            JobState::Preempted | JobState::NodeFail | JobState::BootFail | JobState::Requeued
+        )
+    };
+    let message = |e: &&Event| matches!(e.signature.kind, "preempted" | "node_failure");
+    let last = findings.events().filter(message).last()?;
+    let restarted = match job {
+        Some(job) => job.restarts > 0 && !ended_so(job),
+        None => last.rerun,
+    };
+    restarted.then_some(last.order)
+}
+
+impl Findings<'_> {
+    /// The same without what an earlier part of a requeued job left in the log.
+    pub(crate) fn without_earlier_part(mut self, job: Option<&JobStatus>) -> Self {
+        if let Some(last) = end_before_restart(&self, job) {
+            self.since = last;
+            self.earlier = true;
+        }
+        self
+    }
+}
+
+/// Does it tell of a lack of memory?
+pub(super) fn is_memory(event: &Event) -> bool {
+    kind::row(event.signature.kind).class != Class::NotOom
+}
+
+/// Joins text and scheduler.
+pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident {
+    let findings = &findings.without_earlier_part(job);
+    let root = text_root(findings);
+    let mut incident = match root {
+        Some(event) => describe(findings, event),
+        None => survived_or_nothing(findings, job),
+    };
+    if root.is_some_and(|e| e.rerun) {
+        incident.notes.push(
+            "training begins anew behind it in the same log; if that is another run of the job, judge it by itself".to_owned(),
+        );
+    }
+    if root.is_some_and(|e| e.signature.role == Role::Consequence && e.user.is_none()) {
+        incident.notes.push(
+            "this is what follows from another failure, and that is not in these logs: look at the logs of the other ranks and nodes".to_owned(),
+        );
+    }
+    if let Some(job) = job {
+        scheduler::join(&mut incident, root, findings, job);
+    }
+    let none = Records::default();
+    incident.course = course::judge(findings.records.unwrap_or(&none), &incident);
+    if incident.kind != "no_failure" {
+        advise(&mut incident);
+    }
+    incident.progress_line.clone_from(&findings.progress_line);
+    let told = |job: &JobStatus| matches!(job.state, JobState::Completed | JobState::Cancelled);
+    let explained = !matches!(incident.kind.as_str(), "other" | "no_failure")
+        && !root.is_some_and(|e| exceptions::is_unknown(e.signature));
+    if !explained && !job.is_some_and(told) {
+        incident.exit = job.and_then(|job| job.exit);
+        incident.last_lines = findings.last_lines(root);
+    }
+    if root.is_some_and(|e| e.signature.id == "unfinished_traceback") {
+        incident.notes.push(
+            "the log ends inside a traceback: its last line, which tells the cause, is missing"
+                .to_owned(),
+        );
+    }
+    if findings.earlier {
+        incident
+            .notes
+            .push("the log also holds an earlier run of this job, which was left out".to_owned());
+    }
+    incident
+}
+
+/// No root: a failure that was survived without a sign that training went on, or a clean log.
+fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Incident {
+    let waits = |e: &Event| e.signature.id == "network_retry" && !e.progressed;
+    let memory = |e: &&Event| {
+        e.is_cause()
+            && e.handled
+            && !e.survived
+            && (waits(e) || (e.signature.weight >= weight::NAMED && is_memory(e) && !e.dealt_with))
+    };
+    let ended_well = job.is_some_and(|j| j.state == JobState::Completed);
+    let handled = first_of(findings.events().filter(memory)).filter(|_| !ended_well);
+    if let Some(event) = handled {
+        let mut incident = describe(findings, event);
+        incident.fatal = false;
+        for evidence in &mut incident.evidence {
+            if evidence.role == EvidenceRole::Root {
+                evidence.role = EvidenceRole::Survived;
+            }
+        }
+        return incident;
+    }
+    let mut incident = blank("no_failure");
+    incident.fatal = false;
+    if let Some(found) = findings.ambient {
+        found.phase.clone_into(&mut incident.phase);
+    }
+    steps(&mut incident, findings);
+    incident.first_step = None;
+    incident.evidence = remarks(findings);
+    survived_figures(&mut incident, findings);
+    incident
+}
+
+/// An incident of a kind, with what follows from the kind alone.
+pub(super) fn blank(kind: &str) -> Incident {
+    let row = kind::row(kind);
+    Incident {
+        is_gpu_oom: row.gpu,
+        is_host_oom: row.host,
+        retryable_unchanged: row.retry,
+        phase: row.phase.unwrap_or("unknown").to_owned(),
+        ..Incident::bare(kind, row.class)
+    }
+}
+
+/// The incident whose root is `root`.
+pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
+    let signature = root.signature;
+    let mut incident = blank(signature.kind);
+    incident.is_gpu_oom = signature.gpu.unwrap_or(incident.is_gpu_oom);
+    incident.is_host_oom = signature.host.unwrap_or(incident.is_host_oom);
+    incident.retryable_unchanged = signature.retry.or(incident.retryable_unchanged);
+    if let Some(user) = &root.user {
+        as_the_project_says(&mut incident, user);
+    }
+    let same = confirmations(findings, root);
+    set_phase(&mut incident, root, &same);
+    let alone = || same.iter().filter(|_| incident.class == Class::NotOom);
+    let named = root.rank.or_else(|| alone().find_map(|e| e.rank));
+    incident.rank = named.or_else(|| {
+        (signature.weight <= weight::KILLED)
+            .then_some(findings.summary_rank)
+            .flatten()
+    });
+    if matches!(incident.class, Class::GpuOom | Class::EngineMemory) {
+        figures(&mut incident, findings, root, &same);
+    } else if incident.class == Class::NotOom {
+        incident.device_index = root.figures().device;
+    }
+    steps(&mut incident, findings);
+    program(&mut incident, root);
+    incident.data_parallel = findings.events().any(replicas::tells);
+    incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];
+    for event in same.iter().take(CONFIRMATIONS) {
+        let evidence = findings.evidence(event, EvidenceRole::Confirmation);
+        incident.evidence.push(evidence);
+    }
+    incident.evidence.extend(remarks(findings));
+    incident.consequences = consequences(findings, root, &same);
+    incident
+}
+
+/// Other events that say the same: the same class of memory, or the same kind.
+fn confirmations<'a>(findings: &Findings<'a>, root: &Event) -> Vec<&'a Event> {
+    let class = kind::row(root.signature.kind).class;
+    findings
+        .events()
+        .filter(|e| e.order != root.order && e.is_cause() && !e.survived)
+        .filter(|e| {
+            e.signature.kind == root.signature.kind
+                || (class != Class::NotOom && kind::row(e.signature.kind).class == class)
+        })
+        .collect()
+}
+
+fn set_phase(incident: &mut Incident, root: &Event, same: &[&Event]) {
+    let fixed = matches!(
+        incident.kind.as_str(),
+        "vllm_kv_cache" | "vllm_startup_memory"
+    );
+    if fixed {
+        return;
+    }
+    let loop_phase = |e: &&&Event| e.phase.is_some_and(|p| p.weight >= LOOP);
+    let related = same.iter().take(CONFIRMATIONS).find(loop_phase);
+    let own = root.phase;
+    let found = match (own, related.and_then(|e| e.phase)) {
+        (Some(own), _) if own.weight >= LOOP => Some(own),
+        (_, Some(related)) => Some(related),
+        (own, None) => own,
+    };
+    let frames_speak = found.filter(|f| f.weight > 20 || root.signature.phase.is_none());
+    let texts = || {
+        std::iter::once(root)
+            .chain(same.iter().copied())
+            .flat_map(|e| &e.texts)
+    };
+    let message = || texts().find_map(|t| phase::in_message(t));
+    let phase = frames_speak
+        .map(|f| f.phase)
+        .or_else(|| message().map(|f| f.phase))
+        .or(root.user.as_ref().and_then(|user| user.phase.as_deref()))
+        .or(root.signature.phase)
+        .or(kind::known(&incident.kind).and_then(|row| row.phase))
+        .or(root.ambient.map(|f| f.phase));
+    if let Some(phase) = phase {
+        incident.phase = phase.to_owned();
+    }
+}
+
+pub(super) fn steps(incident: &mut Incident, findings: &Findings<'_>) {
+    if let Some(progress) = &findings.progress {
+        incident.step = progress.step.checked_add(1);
+        incident.first_step = Some(!findings.moved);
+    }
+}
+
+fn remarks(findings: &Findings<'_>) -> Vec<Evidence> {
+    let of = |keep: &dyn Fn(&Event) -> bool, role| {
+        findings
+            .events()
+            .filter(|e| keep(e))
+            .take(REMARKS)
+            .map(|e| findings.evidence(e, role))
+            .collect::<Vec<_>>()
+    };
+    let mut all = of(
+        &|e| e.is_cause() && e.survived && e.signature.weight >= weight::SCHEDULER,
+        EvidenceRole::Survived,
+    );
+    all.extend(of(
+        &|e| e.signature.role == Role::Advice,
+        EvidenceRole::Advice,
+    ));
+    all
+}
+
+/// What is neither the root nor says the same: the processes that were dragged along.
+fn consequences(findings: &Findings<'_>, root: &Event, same: &[&Event]) -> Vec<Evidence> {
+    let mut seen: Vec<&str> = Vec::new();
+    findings
+        .events()
+        .filter(|e| e.is_candidate() && e.order != root.order)
+        .filter(|e| !same.iter().any(|s| s.order == e.order))
+        .filter(|e| {
+            let twice = seen.iter().filter(|id| **id == e.signature.id).count() < 2;
+            seen.push(e.signature.id);
+            twice
+        })
+        .take(CONSEQUENCES)
+        .map(|e| findings.evidence(e, EvidenceRole::Consequence))
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! The rollout engine beside the trainer, and engines alone.
+
+use super::activations::{layer, logits};
+use super::loss::Loss;
+use super::phases::{List, Phase, PhaseTerms, Step, load, save, update};
+use super::profile::Profile;
+use super::spec::{Rollout, Spec};
+use super::states::gathered;
+use super::terms::Kind;
+use oomctl_base::units::GIB;
+
+/// Buffers through which new weights go to the engine: one that is sent, and its copy on the other side (verl 0.9.1,
+/// `bucketed_weight_transfer.py`).
+const SYNC_BUFFERS: f64 = 2.0;
+
+/// Bytes of the KV cache for `tokens`, in 16 bits (Kwon 2023, section 2).
+pub(super) fn cache_bytes(spec: &Spec, tokens: f64) -> f64 {
+    let m = &spec.model;
+    tokens * m.layers * 2.0 * m.kv_heads * m.head_dim * 2.0
+}
+
+/// An engine that has the GPU for itself takes its share whatever the model.
+pub(super) fn serving(spec: &Spec, profile: &Profile) -> PhaseTerms {
+    let share = spec.rollout.as_ref().map_or(0.9, |r| r.memory_fraction);
+    let bytes = spec.gpu_bytes.unwrap_or(0.0) * share;
+    let mut phase = List::new().phase(Phase::Rollout, spec, profile);
+    phase.terms = vec![super::terms::Term {
+        name: "rollout engine",
+        kind: Kind::Engine,
+        bytes,
+    }];
+    phase
+}
+
+/// Reinforcement learning with trainer and engine on the same GPUs, in the order of a step.
+pub(super) fn learning(spec: &Spec, rollout: &Rollout, profile: &Profile) -> Vec<PhaseTerms> {
+    let step = Step::new(spec, profile);
+    let view = View {
+        spec,
+        rollout,
+        profile,
+        step: &step,
+    };
+    let mut phases = vec![
+        load(&step, spec, profile),
+        view.wake_up(),
+        view.rollout(),
+        view.old_logprob(),
+    ];
+    phases.extend(view.ref_logprob());
+    phases.extend(update(&step, || view.beside(), spec, profile));
+    phases.push(save(&step, spec, profile));
+    let host = step.host(spec) + view.reference_host();
+    for phase in &mut phases {
+        phase.host_bytes = host;
+    }
+    phases
+}
+
+struct View<'a> {
+    spec: &'a Spec,
+    rollout: &'a Rollout,
+    profile: &'a Profile,
+    step: &'a Step,
+}
+
+impl View<'_> {
+    fn engine_weights(&self) -> f64 {
+        self.spec.model.params * 2.0 / self.rollout.tensor_parallel
+    }
+
+    fn share(&self) -> f64 {
+        self.spec.gpu_bytes.unwrap_or(0.0) * self.rollout.memory_fraction
+    }
+
+    /// The trainer's states while it does not compute.
+    fn idle(&self, with_optimizer: bool) -> List {
+        let spec = self.spec;
+        let states = &self.step.states;
+        let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
+        let optimizer = if with_optimizer {
+            states.optimizer
+        } else {
+            0.0
+        };
+        List::new()
+            .add(
+                "weights",
+                Kind::States,
+                on(states.weights, spec.offloads_params),
+            )
+            .add("adapter", Kind::States, states.adapter)
+            .add(
+                "optimizer",
+                Kind::States,
+                on(optimizer, spec.offloads_optimizer),
+            )
+    }
+
+    /// The trainer's states while it computes without the optimizer: weights that were offloaded between phases
+    /// are back.
+    fn computing(&self) -> List {
+        let (spec, states) = (self.spec, &self.step.states);
+        let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
+        let away = spec.offloads_params && !spec.offload_returns;
+        List::new()
+            .add("weights", Kind::States, on(states.weights, away))
+            .add("adapter", Kind::States, states.adapter)
+            .add(
+                "optimizer",
+                Kind::States,
+                on(states.optimizer, spec.offloads_optimizer),
+            )
+    }
+
+    /// What the engine holds while the trainer computes.
+    fn beside(&self) -> List {
+        if self.rollout.sleeps {
+            let asleep = self.profile.asleep_gib * GIB + self.graphs();
+            List::new().add("sleeping engine", Kind::Outside, asleep)
+        } else {
+            self.awake()
+        }
+    }
+
+    /// CUDA graphs, which are captured beside the share and never go away.
+    fn graphs(&self) -> f64 {
+        if self.rollout.cuda_graphs { GIB } else { 0.0 }
+    }
+
+    /// An engine that is awake: its share, and what it takes beside it.
+    fn awake(&self) -> List {
+        List::new()
+            .add("rollout engine", Kind::Engine, self.share())
+            .add("constant", Kind::Outside, self.outside())
+    }
+
+    /// What an engine that is awake takes beside its share.
+    fn outside(&self) -> f64 {
+        self.profile.engine_outside_gib * GIB + self.graphs()
+    }
+
+    /// The engine takes its share; the trainer's states that are not offloaded stay.
+    fn rollout(&self) -> PhaseTerms {
+        self.idle(true)
+            .and(self.awake())
+            .phase(Phase::Rollout, self.spec, self.profile)
+    }
+
+    /// Gathered weights go to the engine's copy; its cache is not there yet, or never went away.
+    fn wake_up(&self) -> PhaseTerms {
+        let spec = self.spec;
+        let gathered = gathered(spec, self.profile);
+        let held = if self.rollout.sleeps {
+            self.engine_weights()
+        } else {
+            self.share()
+        };
+        self.computing()
+            .add("engine weights", Kind::Engine, held)
+            .add("constant", Kind::Outside, self.outside())
+            .add(
+                "sync buffers",
+                Kind::Engine,
+                SYNC_BUFFERS * self.rollout.sync_buffer,
+            )
+            .add(
+                "gathered layers",
+                Kind::Activations,
+                gathered.layers + gathered.embeddings,
+            )
+            .phase(Phase::WakeUp, spec, self.profile)
+    }
+
+    fn forward_only(&self, list: List, tokens: f64, loss: &Loss) -> List {
+        let spec = self.spec;
+        let gathered = gathered(spec, self.profile);
+        let share = tokens / spec.tokens().max(1.0);
+        list.add("gathered layers", Kind::Activations, gathered.layers)
+            .add(
+                "gathered embeddings",
+                Kind::Activations,
+                gathered.embeddings,
+            )
+            .add(
+                "working set",
+                Kind::Activations,
+                layer(spec, self.profile).bytes() * share * 0.5,
+            )
+            .add("logits", Kind::Logits, logits(spec, tokens, loss.bytes))
+    }
+
+    fn old_logprob(&self) -> PhaseTerms {
+        let list = self.beside().and(self.computing());
+        let Rollout {
+            logprob_tokens,
+            logprob_loss,
+            ..
+        } = self.rollout;
+        self.forward_only(list, *logprob_tokens, logprob_loss)
+            .phase(Phase::OldLogprob, self.spec, self.profile)
+    }
+
+    fn ref_logprob(&self) -> Option<PhaseTerms> {
+        let tokens = self.rollout.ref_tokens;
+        if tokens <= 0.0 {
+            return None;
+        }
+        let list = self.beside().and(self.idle(true));
+        // Its weights stay in host memory and come layer by layer.
+        Some(
+            self.forward_only(list, tokens, &self.rollout.ref_loss)
+                .phase(Phase::RefLogprob, self.spec, self.profile),
+        )
+    }
+
+    fn reference_host(&self) -> f64 {
+        if self.rollout.ref_tokens > 0.0 {
+            let shards = self.spec.data_parallel.max(1.0);
+            self.spec.model.params * self.rollout.ref_weight / shards
+        } else {
+            0.0
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! From terms to an interval, and to the probability that a job fits.
+
+use serde::Serialize;
+
+use super::factors::Factors;
+use super::logistic::within;
+use super::phases::{Phase, PhaseTerms, phases};
+use super::profile::Profile;
+use super::spec::Spec;
+use super::terms::{KINDS, Kind, Term};
+use oomctl_base::units::GIB;
+
+/// Share of a GPU that the cache of the allocator fills at most: the driver keeps a few pages.
+const FULL: f64 = 0.995;
+/// Standard deviations of a normal distribution on each side of the middle that hold 90 %.
+const Z90: f64 = 1.645;
+/// Halvings of a range in which an end of an interval is looked for.
+const HALVINGS: u32 = 24;
+/// Relative spread of logits on one of the ways from them to a loss.
+const PATH_SPREAD: f64 = 0.12;
+
+/// Memory of one GPU in one phase, with its interval.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseEstimate {
+    /// The phase.
+    pub phase: Phase,
+    /// Middle, in bytes.
+    pub bytes: f64,
+    /// Lower end of the 90 % interval, in bytes.
+    pub low_bytes: f64,
+    /// Upper end of the 90 % interval, in bytes.
+    pub high_bytes: f64,
+    /// What it consists of, the largest first.
+    pub terms: Vec<Term>,
+    /// Memory of the host per GPU, in bytes.
+    pub host_bytes: f64,
+}
+
+/// Memory of a job on its fullest GPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The phases, in the order of time.
+    pub phases: Vec<PhaseEstimate>,
+    /// The phase with the highest middle.
+    pub phase: Phase,
+    /// Its middle, in bytes.
+    pub peak_bytes: f64,
+    /// Lower end of the peak's 90 % interval.
+    pub low_bytes: f64,
+    /// Upper end.
+    pub high_bytes: f64,
+    /// Capacity of the GPU in bytes, where it is known.
+    pub gpu_bytes: Option<f64>,
+    /// Probability that every phase stays within the GPU; `None` without its capacity.
+    pub fits_probability: Option<f64>,
+}
+
+impl Estimate {
+    /// The phase with the highest middle.
+    #[must_use]
+    pub fn fullest(&self) -> Option<&PhaseEstimate> {
+        self.phases.iter().find(|p| p.phase == self.phase)
+    }
+}
+
+/// Bytes of a phase for one job, whose hidden factors are given.
+#[must_use]
+pub fn need(phase: &PhaseTerms, factors: &Factors) -> f64 {
+    let sum: f64 = phase
+        .terms
+        .iter()
+        .map(|t| t.bytes * factors.of(t.kind))
+        .sum();
+    sum + factors.constant
+}
+
+/// Sums of a phase by kind, for many evaluations of the same job.
+#[must_use]
+pub fn sums(phase: &PhaseTerms) -> [f64; KINDS] {
+    let mut sums = [0.0; KINDS];
+    for term in &phase.terms {
+        sums[term.kind as usize] += term.bytes;
+    }
+    sums
+}
+
+/// What a profile's widths lack for rows that nobody here had seen: 80 % of those lay in the interval of 90 % that the
+/// widths alone give, as a factor on the deviation of a normal distribution (1.645 / 1.282).
+const UNSEEN: f64 = 1.28;
+
+/// Standard deviation of a phase in bytes: what moves each kind, and what no factor explains, as
+/// independent of each other. `logits` is a factor on theirs.
+fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile, logits: f64) -> f64 {
+    let spreads = spreads(profile);
+    let mut parts = sums(phase);
+    parts[Kind::Activations as usize] += phase.cache_bytes;
+    parts[Kind::Logits as usize] *= logits;
+    let squares: f64 = parts
+        .iter()
+        .zip(spreads)
+        .map(|(bytes, spread)| (bytes * spread).powi(2))
+        .sum();
+    let doubt = match spec.quantised {
+        Some(quantised) if quantised.keeps_inputs => profile.spread_quantised,
+        _ => 1.0,
+    };
+    UNSEEN * doubt * (squares + (profile.spread_gib * GIB).powi(2)).sqrt()
+}
+
+/// An amount of which one of several ways decides: the probability of each, its middle and its standard deviation.
+struct Amount(Vec<(f64, f64, f64)>);
+
+impl Amount {
+    /// Of a phase that needs so much in the middle, of it so much for logits, by the ways through the stack's code from
+    /// those to a loss.
+    fn of(spec: &Spec, phase: &PhaseTerms, profile: &Profile, needed: f64, logits: f64) -> Self {
+        if profile.loss_paths.is_empty() || logits <= 0.0 {
+            return Self(vec![(1.0, needed, deviation(spec, phase, profile, 1.0))]);
+        }
+        let factors = spec.loss_of(phase.phase).by_path.iter();
+        let ways = profile
+            .paths()
+            .into_iter()
+            .zip(factors)
+            .map(|(path, factor)| {
+                let sigma = deviation(spec, phase, profile, *factor);
+                (path.chance, needed + logits * (factor - 1.0), sigma)
+            });
+        Self(ways.collect())
+    }
+
+    /// Probability that it is at most `total`.
+    fn within(&self, total: f64) -> f64 {
+        let ways = self.0.iter();
+        ways.map(|(chance, bytes, sigma)| chance * within(total, *bytes, *sigma))
+            .sum()
+    }
+
+    /// Lower and upper end of its 90 % interval.
+    fn interval(&self) -> (f64, f64) {
+        let ends = |sign: f64| self.0.iter().map(move |(_, b, s)| b + sign * Z90 * s);
+        let least = ends(-1.0).fold(f64::INFINITY, f64::min);
+        let most = ends(1.0).fold(f64::NEG_INFINITY, f64::max);
+        if self.0.len() == 1 {
+            return (least, most);
+        }
+        (
+            self.quantile(0.05, least, most),
+            self.quantile(0.95, least, most),
+        )
+    }
+
+    /// What it is at most with a probability, between two bounds.
+    fn quantile(&self, probability: f64, mut low: f64, mut high: f64) -> f64 {
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(low, high);
+            match self.within(middle) < probability {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        high
+    }
+}
+
+/// Relative standard deviation of each kind; of logits on a known way, where the profile says which there are.
+#[must_use]
+pub fn spreads(profile: &Profile) -> [f64; KINDS] {
+    let mut spreads = [0.0; KINDS];
+    spreads[Kind::States as usize] = profile.spread_static;
+    spreads[Kind::Activations as usize] = profile.spread_activations;
+    spreads[Kind::Logits as usize] = match profile.loss_paths.is_empty() {
+        true => profile.spread_logits,
+        false => PATH_SPREAD,
+    };
+    spreads[Kind::Engine as usize] = profile.spread_static;
+    spreads[Kind::Outside as usize] = profile.spread_activations;
+    spreads
+}
+
+/// Share of the limit that a micro batch really fills. A single sequence may always be the longest, and a token
+/// budget (one sequence of its size) is filled.
+#[must_use]
+pub fn expected_fill(spec: &Spec, profile: &Profile) -> f64 {
+    if spec.micro_batch > 1.0 {
+        spec.fill.unwrap_or(profile.fill)
+    } else {
+        1.0
+    }
+}
+
+/// The estimate of a job.
+#[must_use]
+pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
+    let middle = Factors {
+        fill: expected_fill(spec, profile),
+        ..Factors::default()
+    };
+    let mut estimates = Vec::new();
+    let mut fits = 1.0_f64;
+    for phase in phases(spec, profile) {
+        let needed = need(&phase, &middle);
+        let logits = sums(&phase)[Kind::Logits as usize] * middle.of(Kind::Logits);
+        let amount = Amount::of(spec, &phase, profile, needed, logits);
+        let mut cache = phase.cache_bytes * middle.of(Kind::Activations);
+        if let Some(total) = spec.gpu_bytes {
+            fits = fits.min(amount.within(total));
+            cache = cache.min((total * FULL - needed).max(0.0));
+        }
+        let bytes = needed + cache;
+        let (low, high) = amount.interval();
+        estimates.push(PhaseEstimate {
+            phase: phase.phase,
+            bytes,
+            low_bytes: (low + cache).max(0.0),
+            high_bytes: high + cache,
+            terms: sorted(phase.terms, &middle, cache),
+            host_bytes: phase.host_bytes,
+        });
+    }
+    let fullest = estimates
+        .iter()
+        .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
+        .cloned();
+    let (phase, peak, low) =
+        fullest.map_or((Phase::Load, 0.0, 0.0), |p| (p.phase, p.bytes, p.low_bytes));
+    let high = estimates.iter().map(|p| p.high_bytes).fold(0.0, f64::max);
+    Estimate {
+        phases: estimates,
+        phase,
+        peak_bytes: peak,
+        low_bytes: low,
+        high_bytes: high,
+        gpu_bytes: spec.gpu_bytes,
+        fits_probability: spec.gpu_bytes.map(|_| fits),
+    }
+}
+
+/// The terms as they are expected for this job, the largest first.
+fn sorted(mut terms: Vec<Term>, factors: &Factors, cache: f64) -> Vec<Term> {
+    for term in &mut terms {
+        term.bytes *= factors.of(term.kind);
+    }
+    if cache > 0.0 {
+        terms.push(Term {
+            name: "allocator cache",
+            kind: Kind::Activations,
+            bytes: cache,
+        });
+    }
+    terms.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+    terms
+}

@@ -1,0 +1,395 @@
+//! A submission as a whole: what it starts, the knobs that it gives, and the same with other values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::configs::{add_inner, compose};
+use super::devices::Script;
+use super::edit::{Means, Refused, edits};
+use super::knobs::{Found, State, Way, all, calculated, find};
+use super::launchers::Launchers;
+use super::patched::{Patch, applied};
+use super::resources::{Ask, ask};
+use super::stack::{Stack, StackKnob, recognise};
+use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, follow};
+use crate::Spelling;
+use oomctl_base::Value;
+
+/// Likeness from which a call surely starts the program of a stack, so that options can be added to it which it
+/// does not have yet.
+const SURE: usize = 100;
+
+/// A submission, the files that its scripts name, and what is known of launchers and stacks.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// How it is submitted.
+    pub submission: &'a Submission,
+    /// Texts by the path that scripts name them with, relative to the folder in which the job runs.
+    pub files: &'a BTreeMap<String, String>,
+    /// Programs that start others.
+    pub launchers: &'a Launchers,
+    /// Stacks that may be recognised.
+    pub stacks: &'a [Stack],
+}
+
+/// What was understood of a submission.
+#[derive(Debug, Clone)]
+pub struct Adoption<'a> {
+    pub(super) given: Given<'a>,
+    /// What was read.
+    pub reading: Reading,
+    /// The stack, where one was recognised.
+    pub stack: Option<&'a Stack>,
+    calls: Vec<usize>,
+    sure: bool,
+}
+
+impl<'a> Adoption<'a> {
+    /// Reads a submission.
+    #[must_use]
+    pub fn read(given: Given<'a>) -> Self {
+        let programs = given.stacks.iter().flat_map(|s| &s.recognise.programs);
+        let first = |p: &String| p.split(' ').next().unwrap_or(p).to_owned();
+        let names: BTreeSet<String> = programs.map(first).collect();
+        let mut reading = follow(given.submission, given.files, given.launchers, &names);
+        compose(&mut reading, given.files);
+        for at in 0..reading.calls.len() {
+            let path = reading.calls[at].program.clone();
+            let program = path.and_then(|path| given.files.get_key_value(&path));
+            if let Some((path, text)) = program.filter(|(_, t)| Script::is_of_one_process(t)) {
+                reading.add_source(path, text);
+                reading.calls[at].one_process = true;
+            }
+        }
+        let recognised = recognise(&reading, given.stacks);
+        let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
+        let calls = recognised.map(|(_, calls)| calls).unwrap_or_default();
+        if let Some(stack) = stack {
+            for at in &calls {
+                look_inside(&mut reading, *at, given, stack);
+            }
+            for spelling in stack.knobs.iter().flat_map(|k| &k.spellings) {
+                if let Spelling::Env(name) = spelling
+                    && !name.starts_with("SLURM_")
+                {
+                    inherit(&mut reading, name, given.submission);
+                }
+            }
+        }
+        let sure = stack.is_some_and(|s| {
+            let mut likeness = calls.iter().map(|at| s.likeness(&reading.calls[*at]));
+            likeness.all(|l| l.weight() >= SURE)
+        });
+        Self {
+            given,
+            reading,
+            stack,
+            calls,
+            sure,
+        }
+    }
+
+    /// The calls that start the stack's program.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().map(|at| &self.reading.calls[*at])
+    }
+
+    /// What may give knobs and is not read, beside the files that are not there.
+    #[must_use]
+    pub fn unread(&self) -> BTreeSet<String> {
+        let all = self
+            .calls()
+            .flat_map(|call| call.unread.iter().chain(&call.unread_beside));
+        let all = all.cloned();
+        all.filter(|name| !self.reading.wanted.contains(name))
+            .collect()
+    }
+
+    /// The value of something that may be no knob of the stack.
+    #[must_use]
+    pub fn given_by(&self, call: &Call, knob: &StackKnob) -> Option<Found> {
+        find(&self.reading, call, knob)
+    }
+
+    /// The knobs that the first of the calls gives, in the preset's order.
+    #[must_use]
+    pub fn knobs(&self) -> Vec<(&'a StackKnob, Found)> {
+        match (self.stack, self.calls().next()) {
+            (Some(stack), Some(call)) => all(&self.reading, call, stack),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Does a call give another value of a knob than the first one? Then there is no one value to start from.
+    fn differs(&self, call: &Call, knob: &StackKnob) -> bool {
+        let state = |call| find(&self.reading, call, knob).map(|found| found.state);
+        let first = self.calls().next();
+        first.is_some_and(|first| state(first) != state(call))
+    }
+
+    /// The submission with other values of knobs and other resources. What was written is read again: a patch
+    /// that does not say exactly what was wished is none.
+    ///
+    /// # Errors
+    /// Every change that cannot be made, and why.
+    pub fn change(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<Refused>> {
+        let refused = |knob: &str, why: &str| Refused {
+            knob: knob.to_owned(),
+            why: why.to_owned(),
+        };
+        let (mut problems, mut made, mut appended) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for call in self.calls() {
+            let (mut known, mut missing) = (Vec::new(), Vec::new());
+            for (name, value) in wishes {
+                match self.stack.and_then(|s| s.knob(name)) {
+                    None => missing.push(refused(name, "the program has no such knob")),
+                    Some(knob) if self.differs(call, knob) => missing.push(refused(
+                        name,
+                        "the script starts the program several times, with different values of it",
+                    )),
+                    Some(knob) => match self.unclear(call, knob) {
+                        Some(why) => missing.push(refused(name, &why)),
+                        None => known.push((knob, value)),
+                    },
+                }
+            }
+            problems.extend(missing);
+            let Some(stack) = self.stack else { continue };
+            match edits(&self.reading, call, stack, &known) {
+                Ok(done) => {
+                    for (name, edit, means) in done {
+                        made.insert(edit);
+                        if means == Means::Appended {
+                            appended.insert(name);
+                        }
+                    }
+                }
+                Err(refused) => problems.push(refused),
+            }
+        }
+        if self.calls.is_empty() {
+            problems.extend(
+                wishes
+                    .iter()
+                    .map(|(n, _)| refused(n, "no program was recognised")),
+            );
+        }
+        for wish in asks {
+            match ask(&self.reading, wish) {
+                Ok(edit) => {
+                    made.extend(edit);
+                }
+                Err(refused) => problems.push(refused),
+            }
+        }
+        if !problems.is_empty() {
+            problems.dedup();
+            return Err(problems);
+        }
+        let after = applied(&self.reading.sources, &made).ok_or_else(|| {
+            vec![refused(
+                "",
+                "two changes meet at one place; make them by hand",
+            )]
+        })?;
+        let patch = Patch {
+            before: self.reading.sources.clone(),
+            after,
+            edits: made,
+            appended,
+        };
+        self.verify(&patch, wishes, asks)?;
+        Ok(patch)
+    }
+
+    /// What is not read and may give a knob that a call does not give.
+    #[must_use]
+    pub fn hidden(&self, knob: &StackKnob) -> Option<String> {
+        let mut calls = self.calls();
+        calls.find_map(|call| self.unread_of(call, knob).cloned())
+    }
+
+    fn unread_of<'c>(&self, call: &'c Call, knob: &StackKnob) -> Option<&'c String> {
+        // A variable that a program does not know does it no harm.
+        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
+        if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
+            return None;
+        }
+        let of_file = |s: &Spelling| matches!(s, Spelling::Key(_));
+        let beside = knob.spellings.iter().any(of_file);
+        let beside = beside.then_some(&call.unread_beside);
+        call.unread
+            .iter()
+            .chain(beside.into_iter().flatten())
+            .next()
+    }
+
+    /// Why a knob that a call does not give cannot be given to it.
+    fn unclear(&self, call: &Call, knob: &StackKnob) -> Option<String> {
+        // A variable that a program does not know does it no harm.
+        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
+        if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
+            return None;
+        }
+        if let Some(path) = self.unread_of(call, knob) {
+            return Some(format!("{path} may give it, which is not read"));
+        }
+        let why = "the script does not give it, and whether the program knows it is not known";
+        (!self.sure).then(|| why.to_owned())
+    }
+
+    /// Reads the patched texts again and compares.
+    fn verify(
+        &self,
+        patch: &Patch,
+        wishes: &[(&str, Value)],
+        asks: &[Ask],
+    ) -> Result<(), Vec<Refused>> {
+        let (submission, files) = self.resubmitted(patch);
+        let again = Adoption::read(Given {
+            submission: &submission,
+            files: &files,
+            ..self.given
+        });
+        let (Some(stack), Some(same)) = (self.stack, again.stack) else {
+            let nothing = self.stack.is_none() && again.stack.is_none();
+            let why = "the program is not recognised any more";
+            let refused = Refused {
+                knob: String::new(),
+                why: why.to_owned(),
+            };
+            return if nothing { Ok(()) } else { Err(vec![refused]) };
+        };
+        let mut problems = Vec::new();
+        if stack.name != same.name || self.calls.len() != again.calls.len() {
+            let why = "another program is recognised".to_owned();
+            problems.push(Refused {
+                knob: String::new(),
+                why,
+            });
+        }
+        for (old, new) in self.calls().zip(again.calls()) {
+            let wished = wishes.iter().filter_map(|(name, _)| stack.knob(name));
+            let wished = wished.filter_map(|knob| find(&self.reading, old, knob));
+            let wished: Vec<Found> = wished.collect();
+            let follows = !asks.is_empty() || wished.iter().any(|w| w.way == Way::Asked);
+            for knob in &stack.knobs {
+                let wish = wishes.iter().find(|(name, _)| *name == knob.name);
+                let was = find(&self.reading, old, knob);
+                // Another name for the same bytes, or for what the job asks for, or calculated of that.
+                let same = |found: &Found| {
+                    found.way == Way::Asked
+                        || wished.iter().any(|w| w.value == found.value)
+                        || follows && calculated(&self.reading, found)
+                };
+                if wish.is_none() && was.as_ref().is_some_and(same) {
+                    continue;
+                }
+                let is = find(&again.reading, new, knob);
+                if let Some(why) = mismatch(wish.map(|(_, v)| v), was.as_ref(), is.as_ref()) {
+                    let knob = knob.name.clone();
+                    problems.push(Refused { knob, why });
+                }
+            }
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// The submission and the files that a patch makes.
+    #[must_use]
+    pub fn resubmitted(&self, patch: &Patch) -> (Submission, BTreeMap<String, String>) {
+        let mut submission = self.given.submission.clone();
+        let mut files = self.given.files.clone();
+        for (number, source) in patch.after.iter().enumerate() {
+            match number {
+                COMMAND_LINE => {
+                    let mut words: Vec<String> = source
+                        .text
+                        .split_terminator('\0')
+                        .map(str::to_owned)
+                        .collect();
+                    let options = submission.options.len().min(words.len());
+                    let args = words.split_off((options + 1).min(words.len()));
+                    words.truncate(options);
+                    (submission.options, submission.args) = (words, args);
+                }
+                ENVIRONMENT => {
+                    let entries = source.text.split_terminator('\0');
+                    for (name, value) in entries.filter_map(|e| e.split_once('=')) {
+                        submission
+                            .variables
+                            .insert(name.to_owned(), value.to_owned());
+                    }
+                }
+                _ => {
+                    files.insert(source.path.clone(), source.text.clone());
+                }
+            }
+        }
+        (submission, files)
+    }
+}
+
+/// Adds the files that a call's files of settings name, and forgets what comes with the program: its values are those
+/// that the knobs have anyway.
+fn look_inside(reading: &mut Reading, at: usize, given: Given<'_>, stack: &Stack) {
+    let launchers = reading.calls[at].launchers.iter();
+    let known = launchers.filter_map(|l| {
+        let words: Vec<String> = l.split(' ').map(str::to_owned).collect();
+        given.launchers.find(&words)
+    });
+    let keys: Vec<String> = known.flat_map(|(l, _)| l.file_keys.clone()).collect();
+    add_inner(reading, at, given.files, &stack.recognise, &keys);
+    let shipped = &stack.recognise.configs;
+    let call = &mut reading.calls[at];
+    call.unread.retain(|name| !shipped.contains(name));
+    let read = call.settings.len() + call.unread.len() + call.unread_beside.len();
+    if read == 0 && stack.is_told_by_files() {
+        let program = call.program.as_deref().unwrap_or("the program");
+        let inside = format!("a file of settings that {program} may name itself");
+        call.unread.push(inside);
+    }
+}
+
+/// Adds a variable of the environment, where there is one.
+fn inherit(reading: &mut Reading, name: &str, submission: &Submission) {
+    let value = submission.variables.get(name);
+    let Some(value) = value.filter(|_| reading.passed.inherits(name)) else {
+        return;
+    };
+    let text = &mut reading.sources[ENVIRONMENT].text;
+    let head = format!("{name}=");
+    if !text.split('\0').any(|entry| entry.starts_with(&head)) {
+        text.push_str(&format!("{head}{value}\0"));
+    }
+}
+
+/// What is wrong with a value after a patch.
+fn mismatch(wish: Option<&Value>, was: Option<&Found>, is: Option<&Found>) -> Option<String> {
+    if let Some(wish) = wish {
+        let off = *wish == Value::Bool(false) && is.is_none();
+        let said = is.is_some_and(|f| f.state == State::Known(wish.clone()) && !f.maybe);
+        return (!off && !said)
+            .then(|| "the new value would not be the one that counts".to_owned());
+    }
+    let said = |found: Option<&Found>| {
+        found.map(|f| {
+            let state = match &f.state {
+                State::Computed(_, why) => Err(*why),
+                other => Ok(other.clone()),
+            };
+            let way = match f.way {
+                Way::Setting { format, .. } => Way::Setting {
+                    format,
+                    shared: false,
+                },
+                other => other,
+            };
+            (state, f.value.text(), way, f.maybe)
+        })
+    };
+    (said(was) != said(is)).then(|| "its value would change, too".to_owned())
+}

@@ -1,0 +1,262 @@
+//! A value that is given where none could be changed: where it wins over the one that is there.
+
+use super::edit::{Edit, Refused, Wish, serves_others};
+use super::hydra;
+use super::knobs::{Found, Way, find, setting_names};
+use super::preface::exported;
+use super::settings::Format;
+use super::stack::{Stack, StackKnob, is_key};
+use super::traced::{Quote, Span};
+use super::walk::{Call, End, Reached, Reading, SettingsFile};
+use super::written::{quoted, written};
+use crate::Spelling;
+use oomctl_base::{Role, Value};
+
+/// Gives a value where it wins; None where the program does it without being told.
+pub(super) fn append(
+    reading: &Reading,
+    call: &Call,
+    stack: &Stack,
+    (knob, value): Wish<'_>,
+    found: Option<&Found>,
+) -> Result<Option<Edit>, Refused> {
+    let refused = |why: &str| Refused {
+        knob: knob.name.clone(),
+        why: why.to_owned(),
+    };
+    let by_hand = || refused("the value would have to be quoted; put it in by hand");
+    let said = Said::of(reading, call, stack);
+    if found.is_none() && said.settings > said.flags.max(said.pairs) {
+        let mut names = knob.spellings.iter().flat_map(setting_names);
+        let edit = names.find_map(|name| in_file(call, stack, &name, value));
+        if edit.is_some() || !stack.recognise.words_win {
+            let why = "the file that gives the others has no place to which it could be added";
+            return edit.map(Some).ok_or_else(|| refused(why));
+        }
+    }
+    let none = match found.map(|f| f.way) {
+        Some(Way::Setting { shared: true, .. }) => {
+            "its bytes in the file say something else, too, or are written in a way of their own"
+        }
+        _ => "the program has no option that would win over the value that it is given",
+    };
+    let spelling = spelling(call, stack, &said, knob, found).ok_or_else(|| refused(none))?;
+    // The options of what starts the processes do not stand behind the program.
+    let counts = knob.role.is_some_and(Role::counts_gpus);
+    let told = matches!(spelling, Spelling::Flag(_) | Spelling::Env(_));
+    if counts && told || found.is_some_and(|f| f.launcher) {
+        return Err(refused(
+            "it is an option of what starts the program; change it by hand",
+        ));
+    }
+    let way = match spelling {
+        Spelling::Flag(_) => Way::Flag,
+        Spelling::Switch(_) => Way::Switch,
+        Spelling::Env(_) => Way::Variable,
+        _ => Way::Override { added: false },
+    };
+    let new = written(value, way, "").ok_or_else(by_hand)?;
+    if let Spelling::Env(name) = spelling {
+        let new = quoted(&new, Quote::Bare).ok_or_else(by_hand)?;
+        let assignment = format!("{name}={new}");
+        // Before the command where that stands in one place, else for all that the script starts.
+        let edit = match call.start {
+            Some(span) => Some(Edit {
+                span: Span {
+                    end: span.start,
+                    ..span
+                },
+                text: format!("{assignment} "),
+            }),
+            None => exported(reading, &assignment),
+        };
+        let why = "the command stands in several places";
+        return edit.map(Some).ok_or_else(|| refused(why));
+    }
+    let words = match words(spelling, value, new, found) {
+        Ok(words) if words.is_empty() => return Ok(None),
+        Ok(words) => words,
+        Err(why) => return Err(refused(why)),
+    };
+    let end = call.end.as_ref().filter(|end| is_of_one(reading, end));
+    let end = end.ok_or_else(|| refused("the command is put together from several places"))?;
+    let words = words.iter().map(|word| quoted(word, end.quote));
+    let words: Option<Vec<String>> = words.collect();
+    let text = format!("{}{}", end.separator, words.ok_or_else(by_hand)?.join(" "));
+    Ok(Some(Edit {
+        span: end.span,
+        text,
+    }))
+}
+
+/// Whether words that are put there go to this command alone.
+fn is_of_one(reading: &Reading, end: &End) -> bool {
+    end.through.as_ref().is_none_or(|(span, known, all)| {
+        let ours = [(*span, all.clone())];
+        !serves_others(reading, *span, known, &ours)
+    })
+}
+
+/// The words that give a value; none where nothing need be said.
+fn words(
+    spelling: &Spelling,
+    value: &Value,
+    new: String,
+    found: Option<&Found>,
+) -> Result<Vec<String>, &'static str> {
+    let added = found.is_some_and(|f| f.way == Way::Override { added: true });
+    Ok(match spelling {
+        Spelling::Hydra(path) if added => vec![format!("++{path}={new}")],
+        Spelling::Hydra(path) => vec![format!("{path}={new}")],
+        Spelling::HydraAdd(path) if found.is_none() => vec![format!("+{path}={new}")],
+        Spelling::HydraAdd(path) | Spelling::HydraForce(path) => vec![format!("++{path}={new}")],
+        Spelling::Flag(flag) if flag.ends_with('=') => vec![format!("{flag}{new}")],
+        Spelling::Flag(flag) => vec![flag.clone(), new],
+        Spelling::Switch(flag) if *value == Value::Bool(true) => vec![flag.clone()],
+        Spelling::Switch(_) if found.is_none() => Vec::new(),
+        Spelling::Switch(_) => return Err("the flag is given under a condition"),
+        Spelling::Env(_) => Vec::new(),
+        Spelling::Yaml(_) | Spelling::Key(_) => {
+            return Err("it is given in a file only, and there its bytes say something else, too");
+        }
+    })
+}
+
+/// A key more in the file that gives most of the stack's knobs, the last one of several.
+fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<Edit> {
+    let gives = |named: &&SettingsFile| {
+        let knobs = stack.knobs.iter();
+        knobs.filter(|knob| given_by(named, knob)).count()
+    };
+    let files = call.settings.iter();
+    let files = files.filter(|file| file.reached != Reached::Place);
+    let named = files.max_by_key(gives)?;
+    let format = named.says.format();
+    let way = Way::Setting {
+        format,
+        shared: false,
+    };
+    let textual = matches!(value, Value::Text(_)) && format == Format::Json;
+    let new = written(value, way, if textual { "\"" } else { "" })?;
+    let (at, text) = named.says.room(&named.content.text(), name, &new)?;
+    let bytes = named.content.slice(at, at);
+    let (span, quote, via) = bytes.stretch()?;
+    let lines = text.replace('\n', "");
+    let fits = via.is_empty() && matches!(quote, Quote::Raw | Quote::Here);
+    (fits && quoted(&lines, quote).as_deref() == Some(&lines)).then_some(Edit { span, text })
+}
+
+/// Whether a file says a knob itself. A key that another program's file may have (`key:`) says less than one of the
+/// stack's own, and `auto` says nothing.
+fn given_by(named: &SettingsFile, knob: &StackKnob) -> bool {
+    let own = knob
+        .spellings
+        .iter()
+        .any(|s| !matches!(s, Spelling::Key(_)));
+    let spellings = knob.spellings.iter();
+    let spellings = spellings.filter(|s| !own || !matches!(s, Spelling::Key(_)));
+    let mut entries = spellings.flat_map(setting_names);
+    entries.any(|name| {
+        let entry = named.find(&name);
+        entry.is_some_and(|e| e.text.as_deref() != Some("auto"))
+    })
+}
+
+/// How many knobs a call gives in each form.
+struct Said {
+    flags: usize,
+    pairs: usize,
+    settings: usize,
+}
+
+impl Said {
+    fn of(reading: &Reading, call: &Call, stack: &Stack) -> Self {
+        let mut said = Self {
+            flags: 0,
+            pairs: 0,
+            settings: 0,
+        };
+        for knob in &stack.knobs {
+            let Some(found) = find(reading, call, knob).filter(|f| !f.launcher) else {
+                continue;
+            };
+            match found.way {
+                Way::Flag | Way::Bare | Way::Switch => said.flags += 1,
+                Way::Override { .. } | Way::Composed => said.pairs += 1,
+                Way::Setting { .. } => {
+                    let mut files = call.settings.iter();
+                    said.settings += usize::from(files.any(|named| given_by(named, knob)));
+                }
+                Way::Variable | Way::Asked => {}
+            }
+        }
+        said
+    }
+}
+
+/// The spelling in which a value is added: the form that it has, else the one that most of the words have.
+fn spelling<'k>(
+    call: &Call,
+    stack: &Stack,
+    said: &Said,
+    knob: &'k StackKnob,
+    found: Option<&Found>,
+) -> Option<&'k Spelling> {
+    let pair = |s: &&Spelling| {
+        matches!(
+            s,
+            Spelling::Hydra(_) | Spelling::HydraAdd(_) | Spelling::HydraForce(_)
+        )
+    };
+    let flag = |s: &&Spelling| matches!(s, Spelling::Flag(_) | Spelling::Switch(_));
+    let variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
+    let words = &call.words[call.args.min(call.words.len())..];
+    let texts: Vec<String> = words.iter().map(|w| w.text.text()).collect();
+    // The one that the words have, or else a file, comes before the others.
+    let in_files = |s: &&Spelling| {
+        let names = setting_names(s);
+        let says = |file: &SettingsFile| names.iter().any(|name| file.find(name).is_some());
+        call.settings.iter().any(says)
+    };
+    let of = |is: &dyn Fn(&&Spelling) -> bool| {
+        let there = |s: &&Spelling| texts.iter().any(|word| is_key(word, s.name()));
+        let mut all = knob.spellings.iter().filter(is);
+        let mut words = all.clone();
+        let mut files = all.clone();
+        let found = words.find(there).or_else(|| files.find(in_files));
+        found.or_else(|| all.next())
+    };
+    if let Some(found) = found {
+        return match found.way {
+            Way::Override { .. } | Way::Composed => of(&pair),
+            Way::Flag | Way::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
+            Way::Switch => of(&flag),
+            Way::Variable => of(&variable),
+            // Words win over a file, in a program that is told by words, too.
+            Way::Setting { .. } if said.pairs > 0 => of(&pair),
+            Way::Setting { .. } if said.flags > 0 => of(&flag),
+            Way::Setting { .. } | Way::Asked => None,
+        };
+    }
+    let (mut flags, mut pairs) = (said.flags, said.pairs);
+    if flags + pairs == 0 {
+        flags = texts.iter().filter(|w| w.starts_with("--")).count();
+        pairs = texts.iter().filter(|w| hydra::read(w).is_some()).count();
+    }
+    // As most of the others are spelled, where the stack has several ways.
+    let style = stack.style(call);
+    let all = knob.spellings.iter().zip(&knob.styles);
+    let (first, rest): (Vec<_>, Vec<_>) = all.partition(|(_, s)| **s == style);
+    let kinds = first.into_iter().chain(rest).map(|(spelling, _)| spelling);
+    let kinds: Vec<&Spelling> = kinds.filter(|s| pair(s) || flag(s)).collect();
+    let by_words = match (flags + pairs, kinds.as_slice()) {
+        (0, [only]) => Some(*only),
+        (0, _) => None,
+        (_, kinds) if flags > pairs => kinds.iter().copied().find(flag),
+        (_, kinds) => kinds.iter().copied().find(pair),
+    };
+    let any = kinds.first().copied().filter(|_| stack.recognise.words_win);
+    by_words
+        .or(any)
+        .or_else(|| knob.spellings.iter().find(variable))
+}

@@ -1,0 +1,162 @@
+//! What a Python file says of the configuration that it is run with.
+//!
+//! Source: `hydra.main(config_path, config_name, version_base)` of hydra-core 1.3.
+
+use crate::python::{Kind, Token, tokens};
+
+/// The arguments of `hydra.main`, in their order.
+const ARGUMENTS: [&str; 3] = ["config_path", "config_name", "version_base"];
+
+/// What the decorator of a program's main function says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct EntryPoint {
+    /// The folder of the configuration, relative to that of the file.
+    pub folder: Said,
+    /// Name of the configuration.
+    pub name: Said,
+    /// Whether it asks for the rules of before version 1.2 (`version_base`), where that is known.
+    pub old: Option<bool>,
+    /// It takes folder and name from options of its own parser.
+    pub by_options: bool,
+}
+
+/// An argument.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Said {
+    /// It is not given, or is `None`.
+    #[default]
+    Nothing,
+    /// A literal.
+    Text(String),
+    /// An expression.
+    Computed,
+}
+
+/// The decorator of a file; None where it has none, or several.
+pub(super) fn entry_point(text: &str) -> Option<EntryPoint> {
+    if !text.contains("hydra.main") {
+        let composes = ["initialize(config_path=args.", "compose(config_name=args."];
+        let by_options = composes.iter().all(|call| text.contains(call));
+        return by_options.then_some(EntryPoint {
+            folder: Said::Computed,
+            name: Said::Computed,
+            old: Some(true),
+            by_options,
+        });
+    }
+    let all = tokens(text);
+    let is_main =
+        |w: &[Token<'_>]| w[0].is("hydra") && w[1].is(".") && w[2].is("main") && w[3].is("(");
+    let mut found = all.windows(4).enumerate().filter(|(_, w)| is_main(w));
+    let (at, _) = found.next()?;
+    if found.next().is_some() {
+        return None;
+    }
+    Some(read(&all[at + 4..]))
+}
+
+/// The arguments up to the closing parenthesis.
+fn read(all: &[Token<'_>]) -> EntryPoint {
+    let mut entry = EntryPoint {
+        old: Some(true),
+        ..EntryPoint::default()
+    };
+    for (number, argument) in arguments(all).into_iter().enumerate() {
+        let (name, value) = match argument {
+            [name, equals, value @ ..] if name.kind == Kind::Name && equals.is("=") => {
+                (name.text, value)
+            }
+            value => (ARGUMENTS.get(number).copied().unwrap_or_default(), value),
+        };
+        let said = match value {
+            [one] if one.kind == Kind::Text && !one.text.contains('\\') => {
+                Said::Text(one.text.to_owned())
+            }
+            [one] if one.is("None") => Said::Nothing,
+            _ => Said::Computed,
+        };
+        match name {
+            "config_path" => entry.folder = said,
+            "config_name" => entry.name = said,
+            "version_base" => {
+                entry.old = match &said {
+                    Said::Nothing => Some(false),
+                    Said::Text(version) => Some(["1.0", "1.1"].contains(&version.as_str())),
+                    Said::Computed => None,
+                }
+            }
+            _ => {}
+        }
+    }
+    // Before version 1.2 the file's own folder was meant.
+    if entry.old != Some(false) && entry.folder == Said::Nothing {
+        entry.folder = Said::Computed;
+    }
+    entry
+}
+
+fn arguments<'a, 't>(all: &'a [Token<'t>]) -> Vec<&'a [Token<'t>]> {
+    let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, token) in all.iter().enumerate() {
+        let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
+        let closes = [")", "]", "}"].iter().any(|b| token.is(b));
+        if depth == 0 && (closes || token.is(",")) {
+            if at > start {
+                found.push(&all[start..at]);
+            }
+            if closes {
+                break;
+            }
+            start = at + 1;
+        }
+        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_of_the_decorator_are_read_and_expressions_are_not() {
+        let text = |s: &str| Said::Text(s.to_owned());
+        let entry = |folder, name, old| {
+            Some(EntryPoint {
+                folder,
+                name,
+                old: Some(old),
+                by_options: false,
+            })
+        };
+        let cases = [
+            (
+                "@hydra.main(version_base=None, config_path=\"conf\", config_name='config')",
+                entry(text("conf"), text("config"), false),
+            ),
+            (
+                "@hydra.main('conf', 'a.yaml', '1.1')\ndef f(c): pass",
+                entry(text("conf"), text("a.yaml"), true),
+            ),
+            (
+                "@hydra.main(config_path=str(Path(__file__).parent), config_name=\"a\", version_base=\"1.3\")",
+                entry(Said::Computed, text("a"), false),
+            ),
+            (
+                "@hydra.main(version_base=None, config_name=\"a\")",
+                entry(Said::Nothing, text("a"), false),
+            ),
+            ("@hydra.main()", entry(Said::Computed, Said::Nothing, true)),
+            ("# @hydra.main(config_name='a')\n'hydra.main('", None),
+            ("hydra.main('a', 'b')\nhydra.main('c', 'd')", None),
+            ("import hydra", None),
+        ];
+        for (source, expected) in cases {
+            assert_eq!(entry_point(source), expected, "{source}");
+        }
+        let own =
+            "initialize(config_path=args.config_path)\ncfg = compose(config_name=args.config_name)";
+        assert!(entry_point(own).unwrap().by_options);
+        assert_eq!(entry_point("compose(config_name=args.name)"), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Files that a key of another file names.
+
+use std::collections::BTreeMap;
+
+use super::{MAX_DEPTH, Part, Shelf, beside, joined, settled};
+use crate::settings::{Entry, Format};
+use crate::traced::Traced;
+use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile};
+use crate::yaml;
+use crate::{Reader, Recognise};
+
+/// The mark by which a file leaves out what the file below it says of a section.
+const REPLACES: &str = "_override_";
+
+/// Adds the files that those of a call name, by the keys that the program and its launchers look at.
+pub(crate) fn add_inner(
+    reading: &mut Reading,
+    at: usize,
+    files: &BTreeMap<String, String>,
+    recognise: &Recognise,
+    launched: &[String],
+) {
+    let call = reading.calls[at].clone();
+    let mut shelf = Shelf::new(reading, files);
+    let mut parts: Vec<Part> = Vec::new();
+    for file in &call.settings {
+        let mut keys = recognise.file_keys.iter().chain(launched);
+        let mut file = file.clone();
+        // What a key of another file would name, an option names as well.
+        if keys.any(|key| key.rsplit('.').next() == Some(&file.option)) {
+            file.reader = Reader::Library;
+        }
+        let keys = recognise.file_keys.iter().chain(launched);
+        parts.extend(keys.filter_map(|key| named(&mut shelf, &call, &file, key)));
+        match recognise.below_key.as_deref() {
+            Some(key) => below(&mut shelf, file, key, 0, &mut parts),
+            None => parts.push(Part::File(file)),
+        }
+    }
+    let keys: Vec<&String> = recognise.file_keys.iter().chain(launched).collect();
+    parts.extend(nameless(&call, &keys).map(Part::Beside));
+    let all = settled(parts);
+    let call = &mut reading.calls[at];
+    call.settings = all.files;
+    call.unread.extend(all.unread);
+    call.unread_beside.extend(all.beside);
+}
+
+/// What options name that stand for such a key, where nothing says that it is a file of settings: a variable that is not
+/// known, a name without an ending.
+fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = String> + 'c {
+    let words: Vec<String> = call.words.iter().map(|word| word.text.text()).collect();
+    (0..words.len()).filter_map(move |at| {
+        let (flag, given) = match words[at].split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (words[at].as_str(), words.get(at + 1).map(String::as_str)),
+        };
+        let name = flag.strip_prefix("--")?.replace('-', "_");
+        let value = given.filter(|value| !value.is_empty() && !value.starts_with('-'))?;
+        let asked = keys.iter().any(|key| key.rsplit('.').next() == Some(&name));
+        (asked && Format::of(value).is_none()).then(|| format!("what {flag} names ({value})"))
+    })
+}
+
+/// The file that a key names, relative to where the program runs. It counts less than the one that names it.
+fn named(shelf: &mut Shelf<'_>, call: &Call, file: &SettingsFile, key: &str) -> Option<Part> {
+    let entry = file.find(key)?;
+    let empty = |text: &&String| matches!(text.as_str(), "" | "null" | "~");
+    let text = entry.text.as_ref().filter(|t| !empty(t))?;
+    let (Some(format), Some(folder)) = (Format::of(text), call.folder.as_deref()) else {
+        return Some(Part::Beside(text.clone()));
+    };
+    let path = joined(folder, text);
+    if call.settings.iter().any(|f| f.path == path) {
+        return None;
+    }
+    let Some(inner) = shelf.settings(&path, format) else {
+        shelf.reading.wanted.insert(path.clone());
+        return Some(Part::Beside(path));
+    };
+    let Some(inner) = inner else {
+        return Some(Part::Beside(path));
+    };
+    let word = unquoted(&file.content, entry, text);
+    let reached = match word.filter(|_| file.reached != Reached::Place) {
+        Some(word) => {
+            shelf.reading.add_named(&path, &word, FileRole::Settings);
+            Reached::Key
+        }
+        None => Reached::Place,
+    };
+    Some(Part::File(SettingsFile {
+        reached,
+        reader: Reader::Library,
+        hidden: file.hidden,
+        ..inner
+    }))
+}
+
+/// The bytes of a value without its quotes; None where they say more than the text, or something else, too.
+fn unquoted(content: &Traced, entry: &Entry, text: &str) -> Option<Traced> {
+    let whole = content.slice(entry.bytes.start, entry.bytes.end);
+    let inner = whole.slice(1, whole.len().saturating_sub(1));
+    let mut both = [whole, inner].into_iter();
+    both.find(|word| word.text() == text)
+        .filter(|_| !entry.shared)
+}
+
+/// A file and those below it, which it names relative to its own folder.
+fn below(
+    shelf: &mut Shelf<'_>,
+    file: SettingsFile,
+    key: &str,
+    depth: usize,
+    parts: &mut Vec<Part>,
+) {
+    let text = file.content.text();
+    let yaml = file.says.format() == Format::Yaml;
+    let Some(items) = yaml::list(&text, &[key]).filter(|_| yaml) else {
+        return parts.push(Part::File(file));
+    };
+    // What a file leaves out of those below it is not followed key by key.
+    let opaque = text.contains(REPLACES) || depth >= MAX_DEPTH || !shelf.spend(&file);
+    for item in items {
+        let name = item.values.into_iter().flatten().next().unwrap_or_default();
+        let path = beside(&file.path, &name);
+        let read = match opaque || name.is_empty() {
+            true => None,
+            false => shelf.settings(&path, Format::Yaml),
+        };
+        match read {
+            Some(Some(inner)) => below(shelf, inner, key, depth + 1, parts),
+            read => {
+                if read.is_none() && !opaque {
+                    shelf.reading.wanted.insert(path.clone());
+                }
+                parts.push(Part::Unread(path));
+            }
+        }
+    }
+    parts.push(Part::File(SettingsFile {
+        reached: Reached::Place,
+        ..file
+    }));
+}

@@ -1,0 +1,176 @@
+//! The smallest changes of texts that give a knob another value.
+
+use std::collections::BTreeMap;
+
+use super::append::append;
+use super::knobs::{Found, State, Way, find, ways};
+use super::resources::{Ask, ask as ask_for};
+use super::stack::{Stack, StackKnob};
+use super::traced::Span;
+use super::walk::{Call, Reading, Source};
+use super::written::{quoted, written};
+use oomctl_base::Value;
+
+/// Other bytes at a place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edit {
+    /// The bytes that go; none where something is added.
+    pub span: Span,
+    /// What stands there instead.
+    pub text: String,
+}
+
+/// How a knob comes to its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// The value was changed where it stands.
+    InPlace,
+    /// The value could not be changed where it stands, or was not given: it is given behind all others, where it
+    /// wins.
+    Appended,
+}
+
+/// A change that cannot be made, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The knob.
+    pub knob: String,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// A knob and the value that it is to have.
+pub(super) type Wish<'a> = (&'a StackKnob, &'a Value);
+
+/// The changes for one call.
+pub(super) fn edits(
+    reading: &Reading,
+    call: &Call,
+    stack: &Stack,
+    wishes: &[Wish<'_>],
+) -> Result<Vec<(String, Edit, Means)>, Refused> {
+    let given: Vec<Option<Found>> = wishes.iter().map(|(k, _)| find(reading, call, k)).collect();
+    // The ways of all values that become the same text: a literal that they share may change for all of them.
+    let mut shared: BTreeMap<String, Vec<(Span, Vec<Span>)>> = BTreeMap::new();
+    for ((_, value), found) in wishes.iter().zip(&given) {
+        if let Some(found) = found {
+            let all = shared.entry(value.to_string()).or_default();
+            all.extend(ways(&found.value));
+        }
+    }
+    let mut done = Vec::new();
+    for ((knob, value), found) in wishes.iter().zip(&given) {
+        let ours = shared
+            .get(&value.to_string())
+            .map_or(&[][..], Vec::as_slice);
+        if found.as_ref().is_some_and(|found| found.way == Way::Asked) {
+            let ask = knob.role.and_then(|role| Ask::of(role, value));
+            let edits = ask.map_or(Ok(Vec::new()), |wish| ask_for(reading, &wish))?;
+            done.extend(
+                edits
+                    .into_iter()
+                    .map(|e| (knob.name.clone(), e, Means::InPlace)),
+            );
+            continue;
+        }
+        let in_place = found
+            .as_ref()
+            .and_then(|found| in_place(reading, found, value, ours));
+        match in_place {
+            Some(edit) => done.push((knob.name.clone(), edit, Means::InPlace)),
+            None => {
+                let added = append(reading, call, stack, (knob, value), found.as_ref())?;
+                done.extend(added.map(|edit| (knob.name.clone(), edit, Means::Appended)));
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Changes a value where it stands; None where nothing there says only this value.
+fn in_place(
+    reading: &Reading,
+    found: &Found,
+    value: &Value,
+    ours: &[(Span, Vec<Span>)],
+) -> Option<Edit> {
+    let known = matches!(found.state, State::Known(_));
+    if !known || found.maybe {
+        return None;
+    }
+    let old = found.value.text();
+    if let Way::Setting { shared: true, .. } | Way::Composed = found.way {
+        return None;
+    }
+    if found.way == Way::Bare {
+        let (span, ..) = found.value.stretch()?;
+        let alone = *value == Value::Bool(false) && !serves_others(reading, span, &[], ours);
+        let span = Span {
+            start: span.end,
+            ..span
+        };
+        let text = "=False".to_owned();
+        return alone.then_some(Edit { span, text });
+    }
+    if found.way == Way::Switch {
+        let gone = *value == Value::Bool(false);
+        let (span, ..) = found.value.stretch()?;
+        let alone = !serves_others(reading, span, &[], ours);
+        return (gone && alone).then(|| Edit {
+            span: with_blanks_before(&reading.sources, span),
+            text: String::new(),
+        });
+    }
+    let new = written(value, found.way, &old)?;
+    let (literal, quote, via) = found.value.stretch()?;
+    let uses: Vec<Span> = via.iter().rev().map(|u| u.span).collect();
+    for level in 0..=uses.len() {
+        if level > 0 && *via[via.len() - level].whole != *old {
+            return None;
+        }
+        if !serves_others(reading, literal, &uses[..level], ours) {
+            let (span, quote) = match level {
+                0 => (literal, quote),
+                _ => (uses[level - 1], via[via.len() - level].quote),
+            };
+            return quoted(&new, quote).map(|text| Edit { span, text });
+        }
+    }
+    None
+}
+
+/// Whether a literal, on the way `uses` so far, goes on to anything but the values that change.
+pub(super) fn serves_others(
+    reading: &Reading,
+    literal: Span,
+    uses: &[Span],
+    ours: &[(Span, Vec<Span>)],
+) -> bool {
+    let here = |span: &Span| {
+        span.file == literal.file
+            && span.start < literal.end.max(literal.start + 1)
+            && literal.start < span.end.max(span.start + 1)
+    };
+    let on_the_way = |way: &[Span]| way.starts_with(uses);
+    let mut others = reading.uses.iter();
+    reading.cut
+        || others.any(|(span, way)| {
+            let known = |(own, all): &(Span, Vec<Span>)| here(own) && all.starts_with(way);
+            here(span) && on_the_way(way) && !ours.iter().any(known)
+        })
+}
+
+/// The bytes of a word, and the blanks and continued lines before it.
+fn with_blanks_before(sources: &[Source], span: Span) -> Span {
+    let text = sources.get(span.file).map_or("", |s| s.text.as_str());
+    let before = text.get(..span.start).unwrap_or_default();
+    let kept = before.trim_end_matches([' ', '\t']);
+    let kept = match kept.strip_suffix("\\\n") {
+        Some(line) => line.trim_end_matches([' ', '\t']),
+        None => kept,
+    };
+    Span {
+        start: kept.len(),
+        ..span
+    }
+}

@@ -1,0 +1,54 @@
+//! Scripts that people already have: what they start, with which values, and how another value is put in.
+//!
+//! Rule: a value is changed where its bytes stand and nowhere else; what is computed is said to be, and never
+//! guessed. Text comes in and text leaves; what was written is read again, and refused where it does not say exactly
+//! what was meant. What would have to change in a user's program is a proposal, a unified diff; nothing writes to it.
+
+mod adopt;
+mod append;
+mod configs;
+mod devices;
+mod edit;
+pub mod hydra;
+mod knobs;
+mod launchers;
+mod patched;
+mod placed;
+mod preface;
+mod proposal;
+mod python;
+mod recognise;
+mod requested;
+mod resources;
+mod sbatch;
+mod selves;
+pub mod settings;
+pub mod shell;
+mod spelling;
+mod stack;
+#[cfg(test)]
+mod tests;
+mod traced;
+mod walk;
+mod written;
+pub mod yaml;
+
+pub use adopt::{Adoption, Given};
+pub use devices::{DataParallel, Literal, Script};
+pub use edit::{Edit, Means, Refused};
+pub use knobs::{Found, State, Way, all, find};
+pub use launchers::{Launcher, Launchers, Starts};
+pub use patched::Patch;
+pub use placed::{FileCopy, INTERPRETER, Place, Placed, is_shell};
+pub use proposal::{Proposal, propose};
+pub use recognise::{Recognise, is_key_of};
+pub use resources::{Ask, asked, asked_in_all, gpu_type};
+pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};
+pub use spelling::{Missing, Reader, Spelling, YamlPlace};
+pub use stack::{Stack, StackKnob, recognise};
+pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
+pub use walk::{
+    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, FileRole, Named, Reading, SCRIPT, SettingsFile,
+    Source, Submission, Target, follow,
+};
+pub use walk::{folder_of_file, joined};

@@ -1,0 +1,236 @@
+//! Copies that call each other, in the ways in which scripts name files.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{Given, Launchers, Reader, Recognise, Spelling, Stack, StackKnob};
+use oomctl_base::{Effect, Kind, Role, Value};
+
+/// Any program that torchrun starts, and its batch.
+fn stack() -> Stack {
+    Stack {
+        name: "any".to_owned(),
+        recognise: Recognise {
+            launchers: vec!["torchrun".to_owned()],
+            ..Recognise::default()
+        },
+        knobs: vec![StackKnob {
+            name: "batch_size".to_owned(),
+            role: Some(Role::MicroBatch),
+            kind: Kind::Int,
+            effect: Effect::ChangesTraining,
+            reader: Reader::Any,
+            spellings: vec![Spelling::Flag("--batch_size".to_owned())],
+            styles: vec![0],
+        }],
+    }
+}
+
+/// The copies with a batch of half the size, by name; or why there are none.
+fn placed(files: &[(&str, &str)], folder: &str) -> Result<BTreeMap<String, String>, String> {
+    copied(files, folder, true)
+}
+
+fn copied(
+    files: &[(&str, &str)],
+    folder: &str,
+    halved: bool,
+) -> Result<BTreeMap<String, String>, String> {
+    let launchers: Launchers =
+        serde_yaml::from_str(include_str!("../../../../presets/launchers/known.yaml")).unwrap();
+    let stacks = [stack()];
+    let submission = Submission {
+        script: "job.sh".to_owned(),
+        ..Submission::default()
+    };
+    let files: BTreeMap<String, String> = files
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+        .collect();
+    let adoption = Adoption::read(Given {
+        submission: &submission,
+        files: &files,
+        launchers: &launchers,
+        stacks: &stacks,
+    });
+    let why = |refused: Vec<Refused>| refused.iter().map(|r| r.why.clone()).collect::<String>();
+    let patch = match halved {
+        true => adoption.change(&[("batch_size", Value::Int(16))], &[]),
+        false => Ok(adoption.unchanged()),
+    };
+    let place = Place {
+        folder,
+        workdir: "/w",
+        taken: &["claim"],
+        head: Some("true # ours"),
+        runs_in_place: false,
+    };
+    let placed = adoption.placed(&patch.map_err(why)?, &place).map_err(why)?;
+    let copies = placed.files.into_iter();
+    Ok(copies.map(|copy| (copy.name, copy.text)).collect())
+}
+
+const RUN: &str = "#!/bin/bash\ntorchrun t.py --batch_size 32 --epochs 1\n";
+
+fn called(by: &str) -> Result<String, String> {
+    let job = format!("#!/bin/bash\n#SBATCH --mem=1G\n{by}\necho end\n");
+    let copies = placed(&[("job.sh", &job), ("sub/run.sh", RUN)], "/a/attempt-2")?;
+    assert_eq!(copies["run.sh"], RUN.replace("32", "16"));
+    let text = &copies["job.sh"];
+    let (head, rest) = text.split_once("true # ours\n").unwrap();
+    assert_eq!(head, "#!/bin/bash\n#SBATCH --mem=1G\n");
+    Ok(rest.strip_suffix("\necho end\n").unwrap().to_owned())
+}
+
+#[test]
+fn a_copy_is_called_however_the_original_was_named() {
+    let cases = [
+        ("bash sub/run.sh a", "bash /a/attempt-2/run.sh a"),
+        ("bash \"sub/run.sh\" a", "bash \"/a/attempt-2/run.sh\" a"),
+        ("D=sub; bash $D/run.sh", "D=sub; bash /a/attempt-2/run.sh"),
+        (
+            "D=sub; bash \"${D}/run.sh\"",
+            "D=sub; bash \"/a/attempt-2/run.sh\"",
+        ),
+        (
+            "D=sub; bash \"$D\"/run.sh",
+            "D=sub; bash /a/attempt-2/run.sh",
+        ),
+        (
+            "S=sub/run.sh; srun bash $S",
+            "S=sub/run.sh; srun bash /a/attempt-2/run.sh",
+        ),
+        ("cd sub; bash run.sh", "cd sub; bash /a/attempt-2/run.sh"),
+        ("source ./sub/run.sh", "source /a/attempt-2/run.sh"),
+        (
+            "bash $SLURM_SUBMIT_DIR/sub/run.sh",
+            "bash /a/attempt-2/run.sh",
+        ),
+    ];
+    for (by, wanted) in cases {
+        assert_eq!(called(by).as_deref(), Ok(wanted), "{by}");
+    }
+}
+
+#[test]
+fn a_call_that_serves_two_files_is_not_turned_to_one_of_them() {
+    let job = "#!/bin/bash\ngo() { bash \"$1\"; }\ngo a.sh\ngo b.sh\n";
+    let other = "#!/bin/bash\ntorchrun t.py --epochs 2\n";
+    let files = [("job.sh", job), ("a.sh", RUN), ("b.sh", other)];
+    match placed(&files, "/a") {
+        Err(why) => assert!(why.contains("by hand"), "{why}"),
+        Ok(copies) => assert!(copies["job.sh"].contains("go b.sh"), "{copies:?}"),
+    }
+}
+
+#[test]
+fn a_chain_of_scripts_is_copied_up_to_the_submitted_one_and_names_do_not_collide() {
+    let job = "#!/bin/bash\nbash claim\nbash x/run.sh\n";
+    let middle = "#!/bin/bash\ncd \"$(dirname \"$0\")\"\nbash ../run.sh\n";
+    let files = [("job.sh", job), ("x/run.sh", middle), ("run.sh", RUN)];
+    let copies = placed(&files, "/a").unwrap();
+    let names: Vec<&String> = copies.keys().collect();
+    assert_eq!(names, ["2-run.sh", "job.sh", "run.sh"]);
+    let (a, b) = (&copies["run.sh"], &copies["2-run.sh"]);
+    let (middle, last) = if a.contains("dirname") {
+        (a, b)
+    } else {
+        (b, a)
+    };
+    assert!(last.contains("--batch_size 16"));
+    assert!(middle.contains("oomctl_self='/w/x/run.sh'"), "{middle}");
+    assert!(
+        middle.contains("cd \"$(dirname \"${oomctl_self}\")\"\n"),
+        "{middle}"
+    );
+}
+
+#[test]
+fn a_folder_that_cannot_be_named_in_a_script_is_refused_or_quoted() {
+    let job = "#!/bin/bash\nbash run.sh\n";
+    let files = [("job.sh", job), ("run.sh", RUN)];
+    let copies = placed(&files, "/my runs/a").unwrap();
+    assert!(
+        copies["job.sh"].contains("bash '/my runs/a/run.sh'\n"),
+        "{copies:?}"
+    );
+    assert!(
+        placed(&files, "/it's/a")
+            .unwrap_err()
+            .contains("cannot be named")
+    );
+}
+
+#[test]
+fn only_scripts_of_a_shell_get_lines_of_a_shell() {
+    for shell in [
+        "#!/bin/bash",
+        "#!/usr/bin/env bash",
+        "#! /bin/sh -e",
+        "#!/usr/bin/env -S zsh -f",
+        "echo",
+    ] {
+        assert!(is_shell(shell), "{shell}");
+    }
+    for other in ["#!/usr/bin/env python3", "#!/bin/tcsh"] {
+        assert!(!is_shell(other), "{other}");
+    }
+}
+
+/// Lines of scripts, good and bad.
+fn line() -> impl proptest::strategy::Strategy<Value = String> {
+    let known = [
+        "#SBATCH --mem=4G",
+        "# a comment",
+        "",
+        "bash run.sh $1",
+        "cd \"$(dirname \"$0\")\"",
+        "source run.sh",
+        "X=\"it's $0\" # '",
+        "cat <<EOF",
+        "EOF",
+        "if [ -n \"$X\" ]; then",
+        "fi",
+        "torchrun t.py --batch_size 32 \\",
+        "  --epochs 3",
+    ];
+    let known = proptest::sample::select(known.map(str::to_owned).to_vec());
+    proptest::prop_oneof![4 => known, 1 => "[ -~é]{0,30}"]
+}
+
+proptest::proptest! {
+    /// Whatever a script holds: its first attempt is the same script with one line, and one that takes that away
+    /// has it back byte for byte.
+    #[test]
+    fn an_unchanged_script_has_one_line_more(lines in proptest::collection::vec(line(), 0..12)) {
+        let job = format!("#!/bin/bash\n{}\n", lines.join("\n"));
+        let files = [("job.sh", job.as_str()), ("run.sh", RUN)];
+        let copies = copied(&files, "/a", false).unwrap();
+        proptest::prop_assert_eq!(copies.len(), 1);
+        proptest::prop_assert_eq!(copies["job.sh"].replacen("true # ours\n", "", 1), job);
+    }
+
+    /// A patched script differs from the user's in what was wished, in calls of copies, and in nothing else.
+    #[test]
+    fn a_patched_script_keeps_every_other_line(lines in proptest::collection::vec(line(), 0..12)) {
+        let job = format!("#!/bin/bash\n{}\nbash run.sh\n", lines.join("\n"));
+        let files = [("job.sh", job.as_str()), ("run.sh", RUN)];
+        if let Ok(copies) = placed(&files, "/a") {
+            let back = copies["job.sh"].replacen("true # ours\n", "", 1).replace("/a/run.sh", "run.sh");
+            proptest::prop_assert_eq!(back.replace("--batch_size 16", "--batch_size 32"), job);
+        }
+    }
+}
+
+#[test]
+fn the_first_command_itself_may_change_behind_the_line_of_ours() {
+    let copies = placed(
+        &[
+            ("job.sh", "#!/bin/bash\n#SBATCH --mem=1G\n./run.sh\n"),
+            ("run.sh", RUN),
+        ],
+        "/a/attempt-2",
+    );
+    let job = "#!/bin/bash\n#SBATCH --mem=1G\ntrue # ours\n/a/attempt-2/run.sh\n";
+    assert_eq!(copies.unwrap()["job.sh"], job);
+}

@@ -1,0 +1,65 @@
+//! Variables that Slurm sets to what a job asks for.
+
+use std::collections::BTreeMap;
+
+use super::resources::{GPU_OPTIONS, asked};
+use super::sbatch::{directives, long_option, wins};
+use super::walk::{Arg, Reading};
+use oomctl_base::Role;
+
+/// Options whose number Slurm hands on in a variable, and which it sets only where they are given.
+const OPTION_VARIABLES: [(&str, &str); 7] = [
+    ("ntasks", "SLURM_NTASKS"),
+    ("ntasks", "SLURM_NPROCS"),
+    ("ntasks-per-node", "SLURM_NTASKS_PER_NODE"),
+    ("cpus-per-task", "SLURM_CPUS_PER_TASK"),
+    ("gpus-per-node", "SLURM_GPUS_PER_NODE"),
+    ("gpus-per-task", "SLURM_GPUS_PER_TASK"),
+    ("gpus", "SLURM_GPUS"),
+];
+/// Options of srun, beside those for GPUs, by which a step may be less than its job.
+const STEP_OPTIONS: [&str; 8] = [
+    "nodes",
+    "ntasks",
+    "ntasks-per-node",
+    "cpus-per-task",
+    "nodelist",
+    "exclude",
+    "relative",
+    "het-group",
+];
+
+/// The variables that Slurm sets in a job to what it asks for (sbatch 25.05, "Output environment variables"), where
+/// that is a number.
+pub(super) fn variables(reading: &Reading) -> BTreeMap<&'static str, String> {
+    let all = directives(reading);
+    let mut found = BTreeMap::new();
+    if let Some((nodes, _)) = asked(reading, Role::Nodes) {
+        found.insert("SLURM_NNODES", nodes.to_string());
+        found.insert("SLURM_JOB_NUM_NODES", nodes.to_string());
+    }
+    // A job that has nodes to itself has all their GPUs.
+    let gpus = asked(reading, Role::GpusPerNode).filter(|_| wins(&all, "exclusive").is_none());
+    if let Some((gpus, _)) = gpus {
+        found.insert("SLURM_GPUS_ON_NODE", gpus.to_string());
+    }
+    for (option, variable) in OPTION_VARIABLES {
+        let value = wins(&all, option).and_then(|d| d.value.as_ref()?.known());
+        let number = value.filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        found.extend(number.map(|number| (variable, number)));
+    }
+    found
+}
+
+/// Whether the launchers of a script give it a step that is less than its job.
+pub(super) fn step_of_its_own(launchers: &[Arg]) -> bool {
+    let words = launchers.iter().map(|w| w.text.text());
+    let words: Vec<String> = words.collect();
+    let names = |word: &String| {
+        let long = long_option(word);
+        let short = word.strip_prefix('-').and_then(|s| s.chars().next());
+        long.is_some_and(|l| GPU_OPTIONS.contains(&l) || STEP_OPTIONS.contains(&l))
+            || long.is_none() && short.is_some_and(|s| "NncwrxG".contains(s))
+    };
+    words.iter().any(|w| w == "srun") && words.iter().any(names)
+}

@@ -1,0 +1,373 @@
+//! Other resources in the form in which a script asks for them.
+
+use std::collections::BTreeMap;
+
+use super::edit::{Edit, Refused};
+use super::sbatch::{Directive, directives, long_option, wins};
+use super::traced::{Quote, Span, Traced};
+use super::walk::{Reading, SCRIPT};
+use oomctl_base::{Role, Value};
+
+/// Options of which the last one counts for GPUs; each with what its number counts.
+pub(super) const GPU_OPTIONS: [&str; 4] = ["gres", "gpus-per-node", "gpus-per-task", "gpus"];
+
+/// A resource and how much of it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// GPUs of each node.
+    GpusPerNode(u32),
+    /// Nodes.
+    Nodes(u32),
+    /// Host memory of each node, as Slurm writes it (`128G`).
+    Memory(String),
+}
+
+impl Ask {
+    /// The resource that a value of this role is.
+    #[must_use]
+    pub fn of(role: Role, value: &Value) -> Option<Self> {
+        let count = match value {
+            Value::Int(count) => u32::try_from(*count).ok(),
+            _ => None,
+        };
+        match (role, value) {
+            (Role::GpusPerNode, _) => count.map(Self::GpusPerNode),
+            (Role::Nodes, _) => count.map(Self::Nodes),
+            (Role::HostMemory, Value::Text(amount)) => Some(Self::Memory(amount.clone())),
+            _ => None,
+        }
+    }
+
+    /// The resource in the words of a message.
+    #[must_use]
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Self::GpusPerNode(_) => "GPUs per node",
+            Self::Nodes(_) => "nodes",
+            Self::Memory(_) => "memory",
+        }
+    }
+}
+
+/// How many GPUs of each node, or nodes, the job asks for, and the bytes that say it. None where it asks for none, or
+/// not in a way that tells.
+#[must_use]
+pub fn asked(reading: &Reading, role: Role) -> Option<(u32, Traced)> {
+    let all = directives(reading);
+    let (count, directive) = match role {
+        Role::Nodes => {
+            let nodes = wins(&all, "nodes")?;
+            (counted(nodes)?, nodes)
+        }
+        Role::GpusPerNode => {
+            let given = gpu_options(&all);
+            let counts: Option<Vec<u32>> = given.iter().map(|d| per_node(&all, d)).collect();
+            let counts = counts?;
+            let count = *counts.first()?;
+            // Several options may say the same.
+            (
+                counts.iter().all(|c| *c == count).then_some(count)?,
+                *given.first()?,
+            )
+        }
+        _ => return None,
+    };
+    Some((count, directive.value.clone()?))
+}
+
+/// How many GPUs the whole job asks for, where nothing tells how many each node has.
+#[must_use]
+pub fn asked_in_all(reading: &Reading) -> Option<u32> {
+    counted(wins(&directives(reading), "gpus")?)
+}
+
+/// The options that count by which GPUs are asked for.
+fn gpu_options(all: &[Directive]) -> Vec<&Directive> {
+    let given = GPU_OPTIONS.iter().filter_map(|option| wins(all, option));
+    given.filter(|d| asks_gpus(d)).collect()
+}
+
+/// The number of an option that is not given stands for `none`.
+fn number(all: &[Directive], option: &str, none: u32) -> Option<u32> {
+    wins(all, option).map_or(Some(none), counted)
+}
+
+/// GPUs of each node that an option asks for.
+fn per_node(all: &[Directive], directive: &Directive) -> Option<u32> {
+    let count = counted(directive)?;
+    match directive.option.as_str() {
+        "gpus" => {
+            let nodes = number(all, "nodes", 1).filter(|n| *n > 0)?;
+            count.is_multiple_of(nodes).then(|| count / nodes)
+        }
+        "gpus-per-task" => count.checked_mul(counted(wins(all, "ntasks-per-node")?)?),
+        _ => Some(count),
+    }
+}
+
+/// The number in `gpu:a100:4`, `a100:4` or `4`; 1 where none is said.
+fn counted(directive: &Directive) -> Option<u32> {
+    let text = directive.value.as_ref()?.known()?;
+    let mut pieces = text.split(',');
+    let mine = match directive.option.as_str() {
+        "gres" => pieces.find(|p| *p == "gpu" || p.starts_with("gpu:"))?,
+        _ => text.as_str(),
+    };
+    let last = mine.rsplit(':').next().unwrap_or(mine);
+    let named = directive.option.starts_with('g') && last.starts_with(char::is_alphabetic);
+    if named { Some(1) } else { last.parse().ok() }
+}
+
+/// The type of the GPUs that the job asks for, with the bytes of the option that says it; None where it names none, or
+/// several.
+#[must_use]
+pub fn gpu_type(reading: &Reading) -> Option<(String, Span)> {
+    let all = directives(reading);
+    let mut types = BTreeMap::new();
+    for directive in GPU_OPTIONS.iter().filter_map(|option| wins(&all, option)) {
+        let text = directive.value.as_ref().and_then(Traced::known);
+        let gres = directive.option == "gres";
+        for piece in text.iter().flat_map(|text| text.split(',')) {
+            let mut words = piece.split(['(', ':']);
+            let mine = !gres || words.next() == Some("gpu");
+            let name = words
+                .next()
+                .filter(|word| mine && word.parse::<u32>().is_err());
+            types.extend(name.map(|name| (name.to_owned(), directive.span)));
+        }
+    }
+    match types.len() {
+        1 => types.pop_first(),
+        _ => None,
+    }
+}
+
+/// The edits that ask for it.
+pub(super) fn ask(reading: &Reading, wish: &Ask) -> Result<Vec<Edit>, Refused> {
+    let all = directives(reading);
+    let edit = match wish {
+        Ask::Memory(amount) => memory(reading, &all, amount),
+        Ask::Nodes(count) => nodes(reading, &all, *count),
+        Ask::GpusPerNode(count) => gpus(reading, &all, *count),
+    };
+    edit.map_err(|why| Refused {
+        knob: wish.noun().to_owned(),
+        why,
+    })
+}
+
+fn memory(reading: &Reading, all: &[Directive], amount: &str) -> Result<Vec<Edit>, String> {
+    for other in ["mem-per-cpu", "mem-per-gpu"] {
+        if wins(all, other).is_some() {
+            return Err(format!(
+                "the job asks for memory with --{other}; change it by hand"
+            ));
+        }
+    }
+    match wins(all, "mem") {
+        Some(directive) => Ok(vec![value(directive, amount)?]),
+        None => added(reading, &format!("--mem={amount}")),
+    }
+}
+
+fn nodes(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, String> {
+    if let Some(tasks) = wins(all, "ntasks") {
+        let text = tasks.value.as_ref().map(Traced::text).unwrap_or_default();
+        return Err(format!(
+            "the job also asks for --ntasks={text}; change both by hand"
+        ));
+    }
+    if wins(all, "gpus").is_some() {
+        return Err(
+            "the job asks for all GPUs together with --gpus; change both by hand".to_owned(),
+        );
+    }
+    match wins(all, "nodes") {
+        Some(directive) => Ok(vec![value(directive, &count.to_string())?]),
+        None => added(reading, &format!("--nodes={count}")),
+    }
+}
+
+fn gpus(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, String> {
+    let given = gpu_options(all);
+    if given.is_empty() {
+        return added(reading, &format!("--gres=gpu:{count}"));
+    }
+    let unclear = |d: &Directive| {
+        let option = &d.option;
+        format!("how many GPUs --{option} means is not known; change it by hand")
+    };
+    let mut before = None;
+    for directive in &given {
+        let here = per_node(all, directive).ok_or_else(|| unclear(directive))?;
+        if before.replace(here).is_some_and(|other| other != here) {
+            let why = "GPUs are asked for with several options, which differ; change them by hand";
+            return Err(why.to_owned());
+        }
+    }
+    steps_fit(reading)?;
+    let (mut edits, tasks) = tasks_along(all, before.unwrap_or(count), count)?;
+    for directive in given {
+        let new = match directive.option.as_str() {
+            "gpus" => number(all, "nodes", 1).and_then(|nodes| count.checked_mul(nodes)),
+            "gpus-per-task" => {
+                let tasks = tasks.filter(|n| *n > 0 && count.is_multiple_of(*n));
+                tasks.map(|n| count / n)
+            }
+            _ => Some(count),
+        };
+        let new = new.ok_or_else(|| unclear(directive))?;
+        if counted(directive) != Some(new) {
+            edits.extend(recounted(directive, new)?);
+        }
+    }
+    Ok(edits)
+}
+
+/// Where each GPU has a task of its own, there are as many tasks as GPUs: the edits, and how many tasks a node then has.
+fn tasks_along(
+    all: &[Directive],
+    before: u32,
+    count: u32,
+) -> Result<(Vec<Edit>, Option<u32>), String> {
+    let in_all = wins(all, "ntasks").map(|d| (d, counted(d)));
+    if let Some((directive, tasks)) = in_all
+        && tasks != number(all, "nodes", 1)
+    {
+        let text = directive
+            .value
+            .as_ref()
+            .map(Traced::text)
+            .unwrap_or_default();
+        return Err(format!(
+            "the job also asks for --ntasks={text}, which may be a task for each GPU; change both by hand"
+        ));
+    }
+    let Some(directive) = wins(all, "ntasks-per-node") else {
+        return Ok((Vec::new(), None));
+    };
+    match counted(directive) {
+        Some(1) if before == 1 && wins(all, "gpus-per-task").is_none() => Ok((Vec::new(), Some(1))),
+        Some(tasks) if tasks == before => {
+            Ok((vec![value(directive, &count.to_string())?], Some(count)))
+        }
+        Some(1) => Ok((Vec::new(), Some(1))),
+        _ => Err(
+            "--ntasks-per-node is neither 1 nor the number of GPUs; change both by hand".to_owned(),
+        ),
+    }
+}
+
+/// A step that asks for GPUs of its own would not get those that the job has more.
+fn steps_fit(reading: &Reading) -> Result<(), String> {
+    for call in &reading.calls {
+        let own = call.words.iter().take(call.args);
+        let launchers: Vec<String> = call
+            .around
+            .iter()
+            .chain(own)
+            .map(|w| w.text.text())
+            .collect();
+        let own = |word: &String| {
+            let counts = |o| GPU_OPTIONS.contains(&o) || o == "ntasks-per-node";
+            long_option(word).is_some_and(counts)
+        };
+        let steps = launchers.iter().any(|l| l == "srun");
+        if let Some(word) = launchers.iter().find(|w| steps && own(w)) {
+            return Err(format!("srun is told {word}, too; change both by hand"));
+        }
+    }
+    Ok(())
+}
+
+fn asks_gpus(directive: &Directive) -> bool {
+    let text = directive
+        .value
+        .as_ref()
+        .map(Traced::text)
+        .unwrap_or_default();
+    directive.option != "gres" || text.split(',').any(|g| g == "gpu" || g.starts_with("gpu:"))
+}
+
+/// The number of GPUs in `gpu:a100:4`, `a100:4` or `4`, changed.
+fn recounted(directive: &Directive, count: u32) -> Result<Vec<Edit>, String> {
+    let by_hand = || {
+        format!(
+            "--{} is written in a way that is not changed here",
+            directive.option
+        )
+    };
+    let whole = directive.value.as_ref().ok_or_else(by_hand)?;
+    let text = whole.text();
+    let gres = directive.option == "gres";
+    let (mut start, mut found) = (0, Vec::new());
+    for piece in text.split(',') {
+        if !gres || piece == "gpu" || piece.starts_with("gpu:") {
+            found.push((start, piece));
+        }
+        start += piece.len() + 1;
+    }
+    let [(start, piece)] = found.as_slice() else {
+        return Err(by_hand());
+    };
+    let last = piece.rsplit(':').next().unwrap_or(piece);
+    let digits = !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit());
+    let end = start + piece.len();
+    let (bytes, new) = match digits {
+        true => (whole.slice(end - last.len(), end), count.to_string()),
+        false
+            if gres
+                && last
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) =>
+        {
+            (whole.slice(end, end), format!(":{count}"))
+        }
+        false => return Err(by_hand()),
+    };
+    let (span, ..) = bytes.stretch().ok_or_else(by_hand)?;
+    Ok(vec![Edit { span, text: new }])
+}
+
+/// The value of an option, changed where it stands.
+fn value(directive: &Directive, new: &str) -> Result<Edit, String> {
+    let old = directive.value.as_ref();
+    let stretch = old.and_then(Traced::stretch);
+    match stretch {
+        Some((span, Quote::Raw | Quote::Bare | Quote::Single | Quote::Double, _)) => Ok(Edit {
+            span,
+            text: new.to_owned(),
+        }),
+        _ => Err(format!(
+            "--{} has no value that could be changed",
+            directive.option
+        )),
+    }
+}
+
+/// A directive behind the last one, or behind the first line.
+fn added(reading: &Reading, option: &str) -> Result<Vec<Edit>, String> {
+    let script = reading
+        .sources
+        .get(SCRIPT)
+        .ok_or("the script is not known")?;
+    let inside = directives(reading).into_iter().map(|d| d.span);
+    let last = inside.filter(|s| s.file == SCRIPT).map(|s| s.end).max();
+    let from = last.unwrap_or(0);
+    let rest = &script.text[from..];
+    let at = match rest.find('\n') {
+        Some(line) => from + line + 1,
+        None => {
+            return Err("the script has no line behind which a directive could stand".to_owned());
+        }
+    };
+    let span = Span {
+        file: SCRIPT,
+        start: at,
+        end: at,
+    };
+    Ok(vec![Edit {
+        span,
+        text: format!("#SBATCH {option}\n"),
+    }])
+}

@@ -1,0 +1,299 @@
+//! Training stacks, as presets describe them: by what they are recognised, and how they spell their knobs.
+
+use std::collections::BTreeMap;
+
+use super::configs::stem;
+use super::hydra;
+use super::knobs::setting_names;
+use super::walk::{Call, Reached, Reading, SettingsFile, Target};
+use crate::{Reader, Recognise, Spelling};
+use oomctl_base::{Effect, Kind, Role};
+
+/// What a value says that tells a stack from others.
+const VALUE: usize = 300;
+
+/// How sure it is that a call starts a stack. What the command says counts; what is composed of files that it does
+/// not name decides between equals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Likeness {
+    words: usize,
+    composed: usize,
+}
+
+impl Likeness {
+    /// What counts of it: 0 where nothing says so.
+    #[must_use]
+    pub fn weight(self) -> usize {
+        match self.words {
+            0 => self.composed,
+            words => words,
+        }
+    }
+}
+
+/// A stack.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stack {
+    /// Name of its preset.
+    pub name: String,
+    /// By what its programs are known.
+    pub recognise: Recognise,
+    /// Its knobs, in the preset's order.
+    pub knobs: Vec<StackKnob>,
+}
+
+/// A knob with all its spellings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StackKnob {
+    /// Its name.
+    pub name: String,
+    /// What it means.
+    pub role: Option<Role>,
+    /// Kind of value.
+    pub kind: Kind,
+    /// What moving it does to the experiment.
+    pub effect: Effect,
+    /// Who reads it.
+    pub reader: Reader,
+    /// How programs of the stack are told, the preset's own way first.
+    pub spellings: Vec<Spelling>,
+    /// For each of them the number of the way of spelling that it belongs to, 0 for the preset's own.
+    pub styles: Vec<usize>,
+}
+
+impl StackKnob {
+    /// A value that no preset has as a knob.
+    #[must_use]
+    pub fn bare(name: &str, kind: Kind, spelling: Spelling) -> Self {
+        Self {
+            name: name.to_owned(),
+            role: None,
+            kind,
+            effect: Effect::Resources,
+            reader: Reader::Any,
+            spellings: vec![spelling],
+            styles: vec![0],
+        }
+    }
+}
+
+impl Stack {
+    /// The knob of this name.
+    #[must_use]
+    pub fn knob(&self, name: &str) -> Option<&StackKnob> {
+        self.knobs.iter().find(|k| k.name == name)
+    }
+
+    /// Whether its programs are the user's own, which no name tells apart.
+    #[must_use]
+    pub fn is_of_any_program(&self) -> bool {
+        let r = &self.recognise;
+        r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
+    }
+
+    /// Whether its programs are told their batches by files of settings only.
+    #[must_use]
+    pub fn is_told_by_files(&self) -> bool {
+        let batch = [Role::TrainBatch, Role::MicroBatch].map(Some);
+        let batches = self.knobs.iter().filter(|knob| batch.contains(&knob.role));
+        let mut spellings = batches.flat_map(|knob| &knob.spellings).peekable();
+        spellings.peek().is_some() && spellings.all(|s| matches!(s, Spelling::Key(_)))
+    }
+
+    /// How sure it is that a call starts this stack.
+    #[must_use]
+    pub fn likeness(&self, call: &Call) -> Likeness {
+        let r = &self.recognise;
+        let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let named = match &call.target {
+            _ if is_called(&r.modules, call) || is_called(&r.programs, call) => 1_000,
+            Target::Program(path) | Target::Script(path) => {
+                usize::from(any(&r.scripts, &file(path))) * 500
+            }
+            Target::Module(_) | Target::Code => 0,
+        };
+        let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
+        let launched = usize::from(call.launchers.iter().any(launched));
+        let named = match (r.one_process, call.one_process) {
+            (true, true) if launched > 0 => named + VALUE,
+            (true, _) => return Likeness::default(),
+            _ => named,
+        };
+        let (Some(by_words), by_files) = (self.told(call, false), self.told(call, true)) else {
+            return Likeness::default();
+        };
+        let config = call.config.name.as_deref().map(stem);
+        let chosen = config.is_some_and(|name| r.configs.iter().any(|known| known == name));
+        // A framework's own program brings a configuration of its own, which nobody here has chosen.
+        let shipped = named > 0 && (config.is_none() || chosen);
+        let (spelled, composed) = (self.spelled(call, false), self.spelled(call, true));
+        let said = named + by_words + usize::from(chosen) * VALUE;
+        // A launcher starts anything: without one knob of the stack nothing speaks for it.
+        let launched = launched * usize::from(said + spelled > 0);
+        Likeness {
+            words: match said + launched {
+                0 => 0,
+                some => some + 2 * spelled,
+            },
+            composed: match by_files.unwrap_or_default() {
+                0 => 0,
+                _ if shipped => 0,
+                some => some + 2 * composed,
+            },
+        }
+    }
+
+    /// Whether a call begins at its start, whatever checkpoints there are.
+    #[must_use]
+    pub fn begins_anew(&self, call: &Call) -> bool {
+        is_called(&self.recognise.begins_anew, call)
+    }
+
+    /// What keys and values say, those of the command or those of a composed configuration; None where a value says
+    /// that it is another stack.
+    fn told(&self, call: &Call, composed: bool) -> Option<usize> {
+        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let given = |key: &&String| {
+            let named = setting_names(&Spelling::read(key));
+            !composed && words.iter().any(|w| is_key(w, key)) || in_settings(call, &named, composed)
+        };
+        let keys = 100 * self.recognise.keys.iter().filter(given).count();
+        let mut all = keys;
+        for (key, values) in &self.recognise.values {
+            let word = call.words.iter().rev().find_map(|word| {
+                let text = word.text.known().filter(|_| !word.maybe && !composed)?;
+                let at = hydra::of(&text, key)?.value?;
+                Some(hydra::meaning(&text[at]))
+            });
+            let of_files = || {
+                let mut files = call
+                    .settings
+                    .iter()
+                    .rev()
+                    .filter(|f| is_composed(f) == composed);
+                files.find_map(|file| file.find(key)?.text.clone())
+            };
+            match word.or_else(of_files) {
+                Some(value) if values.contains(&value) => all += VALUE,
+                Some(_) => return None,
+                None => {}
+            }
+        }
+        Some(all)
+    }
+
+    /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.
+    #[must_use]
+    pub fn style(&self, call: &Call) -> usize {
+        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let given = |s: &Spelling| words.iter().any(|w| is_key(w, s.name()));
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for (spelling, style) in self
+            .knobs
+            .iter()
+            .flat_map(|k| k.spellings.iter().zip(&k.styles))
+        {
+            if given(spelling) {
+                *counts.entry(*style).or_default() += 1;
+            }
+        }
+        let most = counts
+            .into_iter()
+            .max_by_key(|(style, n)| (*n, std::cmp::Reverse(*style)));
+        most.map_or(0, |(style, _)| style)
+    }
+
+    /// How many of its knobs the words of a call spell, and the files that they name; or else what is composed.
+    fn spelled(&self, call: &Call, composed: bool) -> usize {
+        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let says = |knob: &&StackKnob| {
+            let mut all = knob.spellings.iter();
+            all.any(|s| {
+                let spelled = !matches!(s, Spelling::Key(_));
+                spelled && !composed && words.iter().any(|w| is_key(w, s.name()))
+                    || in_settings(call, &setting_names(s), composed)
+            })
+        };
+        self.knobs.iter().filter(says).count()
+    }
+}
+
+/// Whether a call starts one of these modules and programs.
+fn is_called(names: &[String], call: &Call) -> bool {
+    match &call.target {
+        Target::Module(name) => any(names, name),
+        Target::Program(name) => any(names, name) || any(names, &with_command(name, call)),
+        Target::Script(path) => names.iter().any(|name| is_file_of(path, name)),
+        Target::Code => false,
+    }
+}
+
+/// Whether a path is that of a module in its package (`swift/cli/sft.py`). A name of one part may be anybody's.
+fn is_file_of(path: &str, module: &str) -> bool {
+    let path = format!("/{path}");
+    match module.strip_suffix(".*") {
+        Some(package) if package.contains('.') => {
+            path.contains(&format!("/{}/", package.replace('.', "/")))
+        }
+        Some(_) => false,
+        None => {
+            module.contains('.') && path.ends_with(&format!("/{}.py", module.replace('.', "/")))
+        }
+    }
+}
+
+/// A program with the first word behind it (`tune run`).
+fn with_command(name: &str, call: &Call) -> String {
+    let first = call.words.get(call.args);
+    first.map_or_else(String::new, |word| format!("{name} {}", word.text.text()))
+}
+
+/// Whether a file is part of a configuration that the program composes, which no word names.
+fn is_composed(file: &SettingsFile) -> bool {
+    file.reached == Reached::Place
+}
+
+fn in_settings(call: &Call, names: &[String], composed: bool) -> bool {
+    let mut all = call.settings.iter().filter(|f| is_composed(f) == composed);
+    all.any(|named| names.iter().any(|name| named.find(name).is_some()))
+}
+
+/// Whether a word gives the value of a key or flag.
+pub(super) fn is_key(word: &str, key: &str) -> bool {
+    if key.starts_with('-') {
+        let flag = word.split('=').next().unwrap_or(word);
+        return same_flag(flag, key.trim_end_matches('='));
+    }
+    hydra::of(word, key).is_some()
+}
+
+/// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
+pub(super) fn same_flag(word: &str, flag: &str) -> bool {
+    let plain = |c: char| if c == '_' { '-' } else { c };
+    word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
+}
+
+fn any(names: &[String], name: &str) -> bool {
+    names.iter().any(|known| match known.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => known == name,
+    })
+}
+
+/// The stack that a submission most probably starts, and the calls that start it: numbers in the two lists. Where
+/// several calls are as likely, all of them.
+#[must_use]
+pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usize>)> {
+    let best = stacks.iter().enumerate().flat_map(|(at, stack)| {
+        let calls = reading.calls.iter();
+        calls.map(move |call| (stack.likeness(call), at))
+    });
+    // Of stacks that are as likely the first one counts.
+    let (most, stack) = best
+        .filter(|(likeness, _)| likeness.weight() > 0)
+        .max_by_key(|(likeness, at)| (*likeness, std::cmp::Reverse(*at)))?;
+    let calls = reading.calls.iter().enumerate();
+    let sure = |likeness: Likeness| likeness.weight() * 2 >= most.weight();
+    let calls = calls.filter(|(_, call)| sure(stacks[stack].likeness(call)));
+    Some((stack, calls.map(|(at, _)| at).collect()))
+}

@@ -1,0 +1,227 @@
+//! Branches, loops, functions.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::scope::{Arg, Function, Scope, Variable};
+use super::{Doc, MAX_STEPS, Walker, arithmetic};
+use crate::shell::{Block, Word};
+use crate::traced::Why;
+
+/// Times that a loop over a script's own arguments is followed.
+const MAX_TURNS: usize = 256;
+
+impl Walker<'_> {
+    pub(super) fn run_blocks(&mut self, blocks: &[Block], doc: &Rc<Doc>) {
+        for block in blocks {
+            self.steps += 1;
+            if self.steps > MAX_STEPS || !self.spend(0) {
+                self.out.cut = true;
+                return;
+            }
+            if self.scope.ended {
+                return;
+            }
+            self.run_block(block, doc);
+        }
+    }
+
+    fn run_block(&mut self, block: &Block, doc: &Rc<Doc>) {
+        match block {
+            Block::Command(command) => self.run_command(command, doc),
+            Block::Branches {
+                branches,
+                whole,
+                case,
+            } => {
+                let chosen = case.as_ref().and_then(|(subject, patterns)| {
+                    let text = self.text_of(&subject.pieces, doc).known()?;
+                    choose(&text, patterns, doc)
+                });
+                match chosen {
+                    Some(None) => {}
+                    Some(Some(at)) => {
+                        let branch = branches.get(at);
+                        self.run_blocks(branch.map_or(&[], Vec::as_slice), doc);
+                    }
+                    None => self.run_branches(branches, *whole, doc),
+                }
+            }
+            Block::Loop {
+                variable,
+                condition,
+                body,
+                head,
+            } => {
+                let head = doc.text.get(head.0..head.1).unwrap_or_default();
+                match variable {
+                    Some((name, words)) => self.run_for(name, words, body, doc),
+                    None if head.contains("$#") || head.contains("${1") || head.contains("$1") => {
+                        self.run_over_args(condition, body, doc);
+                    }
+                    None => self.run_loop(condition, body, doc),
+                }
+            }
+            Block::Subshell(inner) => {
+                let before = self.copied();
+                self.run_blocks(inner, doc);
+                self.scope = before;
+            }
+            Block::Test { start, end } => {
+                let code = doc.code(*start, *end, Why::Code);
+                self.note_code(&code, doc);
+                let text = code.text();
+                let assigned = arithmetic::inside(&text).map(arithmetic::assigned);
+                let place = doc.place(*start, *end, false).0;
+                self.forget_names(&assigned.unwrap_or_default(), place);
+            }
+            Block::Maybe(inner) => self.run_branches(std::slice::from_ref(inner), false, doc),
+            Block::Function { name, body } => {
+                let function = Function {
+                    doc: Rc::clone(doc),
+                    body: Rc::clone(body),
+                };
+                self.scope.functions.insert(name.clone(), function);
+            }
+        }
+    }
+
+    /// The present scope, to come back to.
+    pub(super) fn copied(&mut self) -> Scope {
+        self.spend(self.scope.cost());
+        self.scope.clone()
+    }
+
+    fn run_branches(&mut self, branches: &[Vec<Block>], whole: bool, doc: &Rc<Doc>) {
+        let before = self.copied();
+        let mut ways = Vec::new();
+        for branch in branches {
+            self.spend(before.cost());
+            self.scope = before.clone();
+            self.run_blocks(branch, doc);
+            ways.push(std::mem::take(&mut self.scope));
+        }
+        if !whole {
+            ways.push(before);
+        }
+        self.scope = Scope::merged(ways);
+    }
+
+    /// A loop that takes the script's arguments one after the other: as many turns as there are any.
+    fn run_over_args(&mut self, condition: &[Block], body: &[Block], doc: &Rc<Doc>) {
+        for _ in 0..MAX_TURNS {
+            if self.scope.args.is_empty() || self.scope.ended {
+                return;
+            }
+            if self.scope.args.iter().any(|arg| arg.maybe) {
+                break;
+            }
+            let before = self.scope.args.len();
+            self.run_blocks(body, doc);
+            if self.scope.args.len() >= before {
+                break;
+            }
+        }
+        self.run_loop(condition, body, doc);
+    }
+
+    fn run_for(&mut self, name: &str, words: &[Word], body: &[Block], doc: &Rc<Doc>) {
+        let items = match words {
+            [] => self.scope.args.clone(),
+            words => self.expand_all(words, doc),
+        };
+        match items.as_slice() {
+            [] => {}
+            [only] if !only.maybe => {
+                let value = Variable::Text(only.text.clone());
+                self.scope.set(name, value, false);
+                self.run_loop(&[], body, doc);
+            }
+            [first, ..] => {
+                let Some(span) = first.text.place() else {
+                    return;
+                };
+                let code = format!("${{{name}}}");
+                let value = super::Traced::computed(&code, span, Why::Loop);
+                self.scope.set(name, Variable::Text(value), false);
+                self.run_loop(&[], body, doc);
+            }
+        }
+    }
+
+    /// A loop whose turns are not counted. What its body does to variables is seen first, so that what it calls
+    /// is handed what holds in any turn.
+    fn run_loop(&mut self, condition: &[Block], body: &[Block], doc: &Rc<Doc>) {
+        let before = self.copied();
+        self.muted += 1;
+        self.run_blocks(condition, doc);
+        self.run_blocks(body, doc);
+        self.muted -= 1;
+        let mut after = std::mem::take(&mut self.scope);
+        after.ended = false;
+        self.scope = Scope::merged(vec![before, after]);
+        let before = self.copied();
+        self.run_blocks(condition, doc);
+        self.run_blocks(body, doc);
+        let mut after = std::mem::take(&mut self.scope);
+        after.ended = false;
+        self.scope = Scope::merged(vec![before, after]);
+    }
+
+    /// Calls a function with these arguments.
+    pub(super) fn call(&mut self, function: &Function, args: Vec<Arg>) {
+        if self.depth >= super::MAX_CALLS_DEEP {
+            self.out.cut = true;
+            return;
+        }
+        let args = std::mem::replace(&mut self.scope.args, args);
+        self.depth += 1;
+        self.locals.push(BTreeMap::new());
+        self.run_blocks(&function.body, &function.doc);
+        for (name, before) in self.locals.pop().unwrap_or_default() {
+            match before {
+                Some(value) => drop(self.scope.variables.insert(name, value)),
+                None => drop(self.scope.variables.remove(&name)),
+            }
+        }
+        self.depth -= 1;
+        self.scope.args = args;
+        self.scope.ended = false;
+    }
+}
+
+/// The branch of a case that a text takes; `None` inside where it takes none. Nothing where a pattern is more than
+/// text and `*`.
+fn choose(text: &str, patterns: &[Vec<Word>], doc: &Doc) -> Option<Option<usize>> {
+    for (at, words) in patterns.iter().enumerate() {
+        for word in words {
+            let pattern = word.plain(&doc.text)?;
+            if pattern.contains(['?', '[', '\\']) {
+                return None;
+            }
+            if matches(&pattern, text) {
+                return Some(Some(at));
+            }
+        }
+    }
+    Some(None)
+}
+
+/// Whether a text is what a pattern with `*` says.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut last = None;
+    for piece in pieces {
+        if let Some(before) = last.replace(piece) {
+            match rest.find(before) {
+                Some(found) => rest = &rest[found + before.len()..],
+                None => return false,
+            }
+        }
+    }
+    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
+}

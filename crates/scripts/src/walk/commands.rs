@@ -1,0 +1,228 @@
+//! The shell's own commands.
+
+use std::rc::Rc;
+
+use super::scope::{Arg, Variable};
+use super::{Doc, FileRole, Walker};
+use crate::shell::{Assignment, Command, Target};
+use crate::traced::{Quote, Traced};
+
+/// Text that files made by scripts may have, all together, in bytes.
+const MAX_CREATED: usize = 4 << 20;
+/// Files made by scripts.
+const MAX_FILES: usize = 64;
+
+impl Walker<'_> {
+    pub(super) fn run_command(&mut self, command: &Command, doc: &Rc<Doc>) {
+        let Some((first, rest)) = command.words.split_first() else {
+            for assignment in &command.assignments {
+                self.assign(assignment, doc);
+            }
+            return;
+        };
+        let name = first.plain(&doc.text).unwrap_or_default();
+        if matches!(
+            name.as_str(),
+            "export" | "declare" | "typeset" | "local" | "readonly"
+        ) {
+            return self.declare(&name, rest, doc);
+        }
+        let before = (!command.assignments.is_empty()).then(|| self.copied());
+        self.quiet = matches!(name.as_str(), "echo" | "printf") && command.redirects.is_empty();
+        let args = self.expand_all(&command.words, doc);
+        self.quiet = false;
+        self.keep_output(command, &args, doc);
+        // The words of the command are put together before.
+        for assignment in &command.assignments {
+            self.assign(assignment, doc);
+            self.scope.exported.insert(assignment.name.clone());
+        }
+        if !self.run_builtin(&name, &args, command, doc) {
+            self.run_program(args, command, doc);
+        }
+        if let Some(before) = before {
+            // Assignments before a command are the command's.
+            self.scope.variables = before.variables;
+            self.scope.exported = before.exported;
+        }
+    }
+
+    pub(super) fn assign(&mut self, assignment: &Assignment, doc: &Rc<Doc>) {
+        let value = match &assignment.value.list {
+            Some(list) => Variable::List(self.expand_all(list, doc)),
+            None => Variable::Text(self.text_of(&assignment.value.pieces, doc)),
+        };
+        let calculates = self.scope.numbers.contains(&assignment.name) && {
+            let is_number = |text: &Traced| text.known().is_some_and(|t| t.parse::<i64>().is_ok());
+            assignment.append || !matches!(&value, Variable::Text(text) if is_number(text))
+        };
+        if assignment.element || calculates {
+            let start = assignment.value.start;
+            return self.forget(&assignment.name, doc.place(start, start, false).0);
+        }
+        self.scope.set(&assignment.name, value, assignment.append);
+    }
+
+    /// Runs a command of the shell; false where it is a program.
+    fn run_builtin(&mut self, name: &str, args: &[Arg], command: &Command, doc: &Rc<Doc>) -> bool {
+        let rest = args.get(1..).unwrap_or_default();
+        match name {
+            "exit" | "return" => self.scope.ended = true,
+            "source" | "." => self.source_file(rest, doc),
+            "cd" | "pushd" => {
+                let folder = rest.iter().find(|a| !a.text.text().starts_with('-'));
+                self.scope.folder = folder.and_then(|f| self.resolved(&f.text, doc));
+            }
+            "unset" => {
+                for arg in rest {
+                    let name = arg.text.text();
+                    self.scope.variables.remove(&name);
+                    self.scope.exported.remove(&name);
+                    if let Some(place) = arg.text.place().filter(|_| self.is_inherited(&name)) {
+                        self.forget(&name, place);
+                    }
+                }
+            }
+            "shift" => self.shift(rest),
+            "set" => self.set_options(rest),
+            "let" => self.forget_assigned(rest),
+            "read" | "mapfile" | "readarray" | "getopts" => self.read_variables(command, rest, doc),
+            "printf" if rest.first().is_some_and(|a| a.text.text() == "-v") => {
+                self.forget_all(rest.get(1..2).unwrap_or_default(), doc);
+            }
+            "eval" => {
+                let mut all = Traced::default();
+                for (at, arg) in rest.iter().enumerate() {
+                    if at > 0 {
+                        all.push(&Traced::literal(0, 0, " ", Quote::Nested));
+                    }
+                    all.push(&arg.text);
+                }
+                self.run_code(all, doc);
+            }
+            ":" | "echo" | "true" | "false" | "test" | "[" | "trap" | "wait" | "ulimit"
+            | "shopt" | "module" | "ml" | "set-e" | "printf" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    /// `read -r -d '' NAME <<EOF` takes all of a here-document; what else is read is not known.
+    fn read_variables(&mut self, command: &Command, args: &[Arg], doc: &Rc<Doc>) {
+        self.forget_all(args, doc);
+        let texts: Vec<String> = args.iter().map(|arg| arg.text.text()).collect();
+        let whole = texts.windows(2).any(|w| w[0] == "-d" && w[1].is_empty());
+        let raw = texts.iter().any(|t| t.starts_with('-') && t.contains('r'));
+        let name = texts
+            .last()
+            .filter(|_| whole && raw && command.words.len() == args.len() + 1);
+        let (Some(name), Some(text)) = (name, self.here_document(command, doc)) else {
+            return;
+        };
+        let length = text.text().trim_end_matches('\n').len();
+        self.scope
+            .set(name, Variable::Text(text.slice(0, length)), false);
+    }
+
+    fn here_document(&mut self, command: &Command, doc: &Rc<Doc>) -> Option<Traced> {
+        command.redirects.iter().find_map(|r| match &r.target {
+            Target::Here(number) => {
+                let pieces = doc.script.heres.get(*number)?;
+                Some(self.text_of(pieces, doc))
+            }
+            _ => None,
+        })
+    }
+
+    fn shift(&mut self, args: &[Arg]) {
+        let by = match args.first() {
+            None => Some(1),
+            Some(arg) => arg.text.known().and_then(|t| t.parse::<usize>().ok()),
+        };
+        match by {
+            Some(by) if by <= self.scope.args.len() => {
+                self.scope.args.drain(..by);
+            }
+            // The shell takes none where there are fewer.
+            Some(_) => {}
+            None => self.scope.args.iter_mut().for_each(|arg| arg.maybe = true),
+        }
+    }
+
+    fn source_file(&mut self, args: &[Arg], doc: &Rc<Doc>) {
+        let Some(word) = args.first().map(|a| a.text.clone()) else {
+            return;
+        };
+        let Some(path) = self.resolved(&word, doc) else {
+            // What a command prints may set any variable.
+            if word.text().starts_with("<(") {
+                self.scope.cloud(&word);
+            }
+            return;
+        };
+        match self.named(&path, &word, FileRole::Sourced) {
+            Some(file) => {
+                let before = self.scope.args.clone();
+                if args.len() > 1 {
+                    self.scope.args = args[1..].to_vec();
+                }
+                self.run_file(file);
+                self.scope.args = before;
+                self.scope.ended = false;
+            }
+            None => {
+                self.out.wanted.insert(path);
+            }
+        }
+    }
+
+    /// Remembers the text of a file that a command makes of a here-document or of its arguments.
+    fn keep_output(&mut self, command: &Command, args: &[Arg], doc: &Rc<Doc>) {
+        let name = args.first().map(|a| a.text.text()).unwrap_or_default();
+        let Some(text) = self.written(command, &name, args, doc) else {
+            return;
+        };
+        let path = match name.as_str() {
+            "tee" => args.iter().skip(1).find_map(|arg| {
+                let option = arg.text.text().starts_with('-');
+                (!option).then(|| self.resolved(&arg.text, doc)).flatten()
+            }),
+            _ => command.redirects.iter().find_map(|r| match &r.target {
+                Target::File(word) if matches!(r.operator, ">" | ">|" | ">>") => {
+                    let path = self.text_of(&word.pieces, doc);
+                    self.resolved(&path, doc)
+                }
+                _ => None,
+            }),
+        };
+        let bytes: usize = self.out.created.values().map(Traced::len).sum();
+        let fits = bytes + text.len() <= MAX_CREATED && self.out.created.len() < MAX_FILES;
+        if let Some(path) = path.filter(|_| fits) {
+            let appends = command.redirects.iter().any(|r| r.operator == ">>");
+            let file = self.out.created.entry(path).or_default();
+            if !appends {
+                *file = Traced::default();
+            }
+            file.push(&text);
+        }
+    }
+
+    fn written(
+        &mut self,
+        command: &Command,
+        name: &str,
+        args: &[Arg],
+        doc: &Rc<Doc>,
+    ) -> Option<Traced> {
+        if name == "echo" {
+            let [_, only] = args else {
+                return None;
+            };
+            return Some(only.text.clone());
+        }
+        if !matches!(name, "cat" | "tee") {
+            return None;
+        }
+        self.here_document(command, doc)
+    }
+}

@@ -1,0 +1,398 @@
+//! Words to the texts that a program is handed.
+
+use std::collections::BTreeSet;
+
+use super::scope::{Arg, Variable};
+use super::{Doc, Walker, arithmetic};
+use crate::requested;
+use crate::shell::{self, Index, Operation, Piece, Word, in_name};
+use crate::traced::{From, Quote, Span, Traced, Why};
+
+/// Uses of variables that are remembered.
+const MAX_USES: usize = 100_000;
+
+/// Bytes of a number that is calculated with.
+const MAX_DIGITS: usize = 20;
+
+/// Words that are being put together.
+#[derive(Default)]
+struct Fields {
+    done: Vec<Arg>,
+    current: Traced,
+    open: bool,
+    maybe: bool,
+}
+
+impl Fields {
+    fn push(&mut self, text: &Traced) {
+        self.current.push(text);
+        self.open = true;
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.done.push(Arg {
+                text: std::mem::take(&mut self.current),
+                maybe: std::mem::take(&mut self.maybe),
+            });
+        }
+    }
+
+    /// Text outside quotes: blanks in it end words.
+    fn split(&mut self, text: &Traced) {
+        let mut start = 0;
+        for part in text.parts() {
+            let end = start + part.text.len();
+            if let From::Computed { .. } = part.from {
+                if part.text.starts_with([' ', '\t', '\n']) {
+                    self.end();
+                }
+                self.push(&text.slice(start, end));
+                // Code outside quotes may be no word or several.
+                self.maybe = true;
+            } else {
+                self.split_literal(text, &part.text, start);
+            }
+            start = end;
+        }
+    }
+
+    fn split_literal(&mut self, whole: &Traced, text: &str, start: usize) {
+        let mut at = 0;
+        for word in text.split_inclusive([' ', '\t', '\n']) {
+            let bare = word.trim_end_matches([' ', '\t', '\n']);
+            if !bare.is_empty() {
+                self.push(&whole.slice(start + at, start + at + bare.len()));
+            }
+            if bare.len() < word.len() {
+                self.end();
+            }
+            at += word.len();
+        }
+    }
+}
+
+impl Walker<'_> {
+    /// The words of a command.
+    pub(super) fn expand_all(&mut self, words: &[Word], doc: &Doc) -> Vec<Arg> {
+        let mut args = Vec::new();
+        // The place of each word is looked for among the parts of the script.
+        self.spend(words.len() * doc.traced.parts().len());
+        for word in words {
+            args.extend(self.expand(word, doc));
+        }
+        args
+    }
+
+    fn expand(&mut self, word: &Word, doc: &Doc) -> Vec<Arg> {
+        let mut fields = Fields::default();
+        for piece in &word.pieces {
+            match piece {
+                Piece::Variable(variable) => self.expand_variable(variable, doc, &mut fields),
+                Piece::Code { quoted: false, .. } => {
+                    let code = self.piece_text(piece, doc);
+                    fields.split(&code);
+                }
+                _ => {
+                    let text = self.piece_text(piece, doc);
+                    fields.push(&text);
+                }
+            }
+        }
+        fields.end();
+        fields.done
+    }
+
+    fn expand_variable(&mut self, variable: &shell::Variable, doc: &Doc, fields: &mut Fields) {
+        let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
+        if variable.index == Index::Each && variable.operation == Operation::Plain {
+            let items = self.items(variable, doc);
+            for (at, item) in items.into_iter().enumerate() {
+                if !self.spend(item.text.cost()) {
+                    break;
+                }
+                if at > 0 {
+                    fields.end();
+                }
+                let name = format!("{}[{at}]", variable.name);
+                let text = item.text.used(&name, span, quote);
+                self.note(&text);
+                match variable.quoted {
+                    true => fields.push(&text),
+                    false => fields.split(&text),
+                }
+                fields.maybe |= item.maybe;
+            }
+            return;
+        }
+        let text = self.variable_text(variable, doc);
+        // Each word is looked for among all the parts.
+        let words = 1 + text.len() / 8;
+        match variable.quoted {
+            true => fields.push(&text),
+            false if self.spend(words * text.parts().len()) => fields.split(&text),
+            false => fields.push(&doc.code(variable.start, variable.end, Why::TooLong)),
+        }
+    }
+
+    /// The elements of a list.
+    fn items(&mut self, variable: &shell::Variable, doc: &Doc) -> Vec<Arg> {
+        if variable.name == "@" {
+            return self.scope.args.clone();
+        }
+        match self.value(&variable.name) {
+            Some(Variable::List(items)) => items,
+            Some(Variable::Text(text)) => vec![Arg::of(text)],
+            None => {
+                let code = doc.code(variable.start, variable.end, Why::Environment);
+                vec![Arg {
+                    text: code,
+                    maybe: true,
+                }]
+            }
+        }
+    }
+
+    /// A word as one text.
+    pub(super) fn text_of(&mut self, pieces: &[Piece], doc: &Doc) -> Traced {
+        let mut all = Traced::default();
+        for piece in pieces {
+            let text = self.piece_text(piece, doc);
+            all.push(&text);
+        }
+        all
+    }
+
+    fn piece_text(&mut self, piece: &Piece, doc: &Doc) -> Traced {
+        match piece {
+            Piece::Text { start, end, quote } => doc.traced.slice(*start, *end).quoted(*quote),
+            Piece::Escape {
+                start,
+                end,
+                text,
+                quote,
+            } => doc.escape(*start, *end, text, *quote),
+            Piece::Variable(variable) => self.variable_text(variable, doc),
+            Piece::Code { start, end, quoted } => {
+                let code = doc.code(*start, *end, Why::Code);
+                self.note_code(&code, doc);
+                match self.calculated(&code) {
+                    Some(result) => doc.escape(*start, *end, &result, quotes(*quoted)),
+                    None => code,
+                }
+            }
+        }
+    }
+
+    /// Remembers by which ways the literals of a text came here.
+    pub(super) fn note(&mut self, text: &Traced) {
+        if self.quiet {
+            return;
+        }
+        for part in text.parts() {
+            if let From::Literal { span, .. } = part.from {
+                let way: Vec<Span> = part.via.iter().rev().map(|u| u.span).collect();
+                match self.out.uses.len() < MAX_USES {
+                    true => self.out.uses.insert((span, way)),
+                    false => std::mem::replace(&mut self.out.cut, true),
+                };
+            }
+        }
+    }
+
+    /// Remembers which variables are used by code that is not run.
+    pub(super) fn note_code(&mut self, code: &Traced, doc: &Doc) {
+        let text = code.text();
+        let place = code.place().unwrap_or(doc.place(0, 0, false).0);
+        let names: BTreeSet<&str> = text.split(|c| !in_name(c)).collect();
+        for name in names {
+            let value = match name.parse::<usize>() {
+                Ok(number) => {
+                    let arg = number.checked_sub(1).and_then(|at| self.scope.args.get(at));
+                    arg.map(|arg| Variable::Text(arg.text.clone()))
+                }
+                Err(_) => self.scope.variables.get(name).cloned(),
+            };
+            let texts = match value {
+                Some(Variable::Text(text)) => vec![text],
+                Some(Variable::List(items)) => items.into_iter().map(|i| i.text).collect(),
+                None => Vec::new(),
+            };
+            for text in texts {
+                if !self.spend(text.cost()) {
+                    return;
+                }
+                self.note(&text.used(name, place, Quote::Nested));
+            }
+        }
+    }
+
+    /// What a variable stands for, as one text.
+    fn variable_text(&mut self, variable: &shell::Variable, doc: &Doc) -> Traced {
+        if !self.spend(0) {
+            return doc.code(variable.start, variable.end, Why::TooLong);
+        }
+        let text = self.with_operation(variable, doc);
+        self.spend(text.cost());
+        self.note(&text);
+        text
+    }
+
+    fn with_operation(&mut self, variable: &shell::Variable, doc: &Doc) -> Traced {
+        let value = self.plain_value(variable, doc);
+        let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
+        let used = |text: Traced| text.used(&variable.name, span, quote);
+        let unset = || doc.code(variable.start, variable.end, Why::Environment);
+        match &variable.operation {
+            Operation::Plain | Operation::Required => value.map_or_else(unset, used),
+            Operation::Other => {
+                let code = doc.code(variable.start, variable.end, Why::Code);
+                self.note_code(&code, doc);
+                code
+            }
+            Operation::Default { colon, other } => match value {
+                Some(text) if !(*colon && text.is_empty()) => used(text),
+                _ => self.text_of(other, doc),
+            },
+            Operation::Assign { colon, other } => match value {
+                Some(text) if !(*colon && text.is_empty()) => used(text),
+                _ => {
+                    let text = self.text_of(other, doc);
+                    let value = Variable::Text(text.clone());
+                    self.scope.set(&variable.name, value, false);
+                    text
+                }
+            },
+            Operation::Alternative { colon, other } => match value {
+                Some(text) if text.unknown().is_some() => {
+                    doc.code(variable.start, variable.end, Why::Condition)
+                }
+                Some(text) if !(*colon && text.is_empty()) => self.text_of(other, doc),
+                _ => Traced::default(),
+            },
+        }
+    }
+
+    /// The value before anything is made of it; None where there is none.
+    fn plain_value(&mut self, variable: &shell::Variable, doc: &Doc) -> Option<Traced> {
+        let code = |why| Some(doc.code(variable.start, variable.end, why));
+        let name = variable.name.as_str();
+        if let Ok(number) = name.parse::<usize>() {
+            return match number.checked_sub(1) {
+                None => code(Why::Code),
+                Some(_) if self.scope.args.iter().any(|arg| arg.maybe) => code(Why::Condition),
+                Some(at) => self.scope.args.get(at).map(|arg| arg.text.clone()),
+            };
+        }
+        if matches!(name, "#" | "?" | "!" | "$" | "-") {
+            return code(Why::Code);
+        }
+        if name.starts_with("SLURM") && !self.scope.variables.contains_key(name) {
+            return match self.requested(name) {
+                Some(asked) => {
+                    let quote = quotes(variable.quoted);
+                    Some(doc.escape(variable.start, variable.end, &asked, quote))
+                }
+                None => code(Why::Environment),
+            };
+        }
+        let list = match name {
+            "@" => Some(Variable::List(self.scope.args.clone())),
+            _ => self.value(name),
+        };
+        match (list?, variable.index) {
+            (Variable::Text(text), Index::First | Index::Each | Index::Joined | Index::At(0)) => {
+                Some(text)
+            }
+            (Variable::Text(_), Index::At(_)) => None,
+            (_, Index::Other) => code(Why::Code),
+            (Variable::List(items), Index::First) => items.first().map(|i| i.text.clone()),
+            (Variable::List(items), Index::At(at)) => items.get(at).map(|i| i.text.clone()),
+            (Variable::List(items), Index::Each | Index::Joined) => {
+                let mut all = Traced::default();
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        all.push(&Traced::literal(0, 0, " ", Quote::Nested));
+                    }
+                    all.push(&item.text);
+                }
+                Some(all)
+            }
+        }
+    }
+
+    /// The value of a variable that the script has, or that it inherits.
+    fn value(&mut self, name: &str) -> Option<Variable> {
+        if let Some(value) = self.scope.variables.get(name) {
+            return Some(value.clone());
+        }
+        if let Some(code) = &self.scope.clouded {
+            return Some(Variable::Text(code.clone()));
+        }
+        let text = self.inherited_text(name)?;
+        Some(Variable::Text(text))
+    }
+
+    /// What a calculation comes to, where all that it takes is known.
+    fn calculated(&mut self, code: &Traced) -> Option<String> {
+        let text = code.text();
+        let inside = arithmetic::inside(&text)?;
+        let assigned = arithmetic::assigned(inside);
+        if !assigned.is_empty() {
+            self.forget_names(&assigned, code.place()?);
+            return None;
+        }
+        let mut number = |name: &str| {
+            let text = match self.requested(name) {
+                Some(asked) => asked,
+                None => match self.value(name)? {
+                    Variable::Text(text) if text.len() <= MAX_DIGITS => text.known()?,
+                    _ => return None,
+                },
+            };
+            text.trim().parse().ok()
+        };
+        Some(arithmetic::result(inside, &mut number)?.to_string())
+    }
+
+    /// What Slurm sets a variable to, because the job asks for it. A script may set it to something else, and a step may have
+    /// less than the job.
+    fn requested(&self, name: &str) -> Option<String> {
+        let text = self.requested.get(name)?;
+        let other = self.scope.variables.contains_key(name);
+        (!other && !requested::step_of_its_own(&self.around)).then(|| text.clone())
+    }
+}
+
+fn quotes(quoted: bool) -> Quote {
+    if quoted { Quote::Double } else { Quote::Bare }
+}
+
+impl Doc {
+    /// Where bytes of the script stand, and in which quotes.
+    pub(super) fn place(&self, start: usize, end: usize, quoted: bool) -> (Span, Quote) {
+        let bytes = self.traced.slice(start, end).quoted(quotes(quoted));
+        if let Some((span, quote, [])) = bytes.stretch() {
+            return (span, quote);
+        }
+        let nowhere = Span {
+            file: 0,
+            start: 0,
+            end: 0,
+        };
+        (bytes.place().unwrap_or(nowhere), Quote::Nested)
+    }
+
+    /// Bytes of the script as something that is not known.
+    pub(super) fn code(&self, start: usize, end: usize, why: Why) -> Traced {
+        let code = self.text.get(start..end).unwrap_or_default();
+        Traced::computed(code, self.place(start, end, false).0, why)
+    }
+
+    fn escape(&self, start: usize, end: usize, text: &str, inner: Quote) -> Traced {
+        let (span, _) = self.place(start, end, false);
+        let bytes = self.traced.slice(start, end).quoted(inner);
+        let quote = bytes.stretch().map_or(Quote::Nested, |(_, quote, _)| quote);
+        Traced::escape(span, text, quote)
+    }
+}

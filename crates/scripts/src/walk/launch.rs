@@ -1,0 +1,336 @@
+//! Programs: through launchers, shells and scripts to what is started in the end.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::paths::folder_of_file;
+use super::scope::{Arg, Scope, Variable};
+use super::settings::{ConfigOptions, SettingsFile};
+use super::{Doc, FileRole, MAX_CALLS, Walker};
+use crate::launchers::{Follows, Launcher, Starts};
+use crate::shell::Command;
+use crate::traced::{Quote, Span, Traced, Use};
+
+/// Bytes that a word takes which is looked at, roughly.
+const WORK_OF_WORD: usize = 32;
+
+/// A program that is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// All words, the launchers' first.
+    pub words: Vec<Arg>,
+    /// What is started.
+    pub target: Target,
+    /// Number of the first word that is handed to it.
+    pub args: usize,
+    /// Names of the launchers, outermost first.
+    pub launchers: Vec<String>,
+    /// Words of the launchers that start the script in which it stands, outermost first.
+    pub around: Vec<Arg>,
+    /// Variables of its environment that scripts set, or that they inherit and use.
+    pub variables: BTreeMap<String, Traced>,
+    /// The folder in which it runs, relative to that of the job.
+    pub folder: Option<String>,
+    /// The script that is started, relative to the folder of the job, where that is known.
+    pub program: Option<String>,
+    /// It drives several GPUs from one process, as its text shows.
+    pub one_process: bool,
+    /// What its words say of a configuration that it composes itself.
+    pub config: ConfigOptions,
+    /// Files of settings, in the order in which they count: those among the words, and those that they name.
+    pub settings: Vec<SettingsFile>,
+    /// Files of settings among the words that were not given, or whose format is not read: what they say is not
+    /// known.
+    pub unread: Vec<String>,
+    /// Files that others name by a key and that are not read: what keys of their own say is not known.
+    pub unread_beside: Vec<String>,
+    /// Where the command begins, for a variable before it; None where it stands in several places.
+    pub start: Option<Span>,
+    /// Where further words are put; None where the command stands in several places.
+    pub end: Option<End>,
+}
+
+/// The end of a command's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Behind the last word.
+    pub span: Span,
+    /// The quotes around the command.
+    pub quote: Quote,
+    /// What stands between two words there.
+    pub separator: String,
+    /// Where the words before it came through variables: the last bytes of them, the uses on the way up to that place, the
+    /// innermost first, and all uses.
+    pub through: Option<(Span, Vec<Span>, Vec<Span>)>,
+}
+
+/// What is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A program, by its name without a path.
+    Program(String),
+    /// A script, by its path.
+    Script(String),
+    /// A module, by its dotted name.
+    Module(String),
+    /// Code among the words.
+    Code,
+}
+
+/// How far the words of a command are understood.
+struct Chain {
+    words: Vec<Arg>,
+    at: usize,
+    launchers: Vec<String>,
+    scope: Option<Scope>,
+}
+
+impl Chain {
+    fn texts(&self) -> Vec<String> {
+        let rest = self.words.get(self.at..).unwrap_or_default();
+        rest.iter().map(|arg| arg.text.text()).collect()
+    }
+}
+
+impl Walker<'_> {
+    /// Follows a command that is none of the shell's own.
+    pub(super) fn run_program(&mut self, args: Vec<Arg>, command: &Command, doc: &Rc<Doc>) {
+        let mut chain = Chain {
+            words: args,
+            at: 0,
+            launchers: Vec::new(),
+            scope: None,
+        };
+        // Each turn takes at least one word.
+        loop {
+            let texts = chain.texts();
+            if !self.spend(WORK_OF_WORD * texts.len()) {
+                return;
+            }
+            let Some(name) = texts.first() else {
+                return;
+            };
+            if let Some(function) = self.scope.functions.get(name).cloned() {
+                let args = chain.words[chain.at + 1..].to_vec();
+                return self.call(&function, args);
+            }
+            let Some((launcher, named)) = self.launchers.find(&texts) else {
+                return self.run_other(chain, command, doc);
+            };
+            let launcher = launcher.clone();
+            chain.launchers.push(texts[..named].join(" "));
+            chain.at += named;
+            match self.options(&launcher, &mut chain) {
+                Follows::Value => return,
+                Follows::Module => {
+                    let module = chain.texts().into_iter().next().unwrap_or_default();
+                    chain.at += 1;
+                    return self.remember(chain, Target::Module(module), command, doc);
+                }
+                Follows::Code if launcher.starts == Starts::Shell => {
+                    return self.run_string(&chain, doc);
+                }
+                Follows::Code => return self.remember(chain, Target::Code, command, doc),
+                Follows::Nothing => {}
+            }
+            chain.at += launcher.words;
+            match launcher.starts {
+                Starts::Program => {}
+                Starts::Shell => return self.run_other(chain, command, doc),
+                Starts::Script => {
+                    let Some(script) = chain.words.get(chain.at).map(|arg| arg.text.text()) else {
+                        return;
+                    };
+                    chain.at += 1;
+                    return self.remember(chain, Target::Script(script), command, doc);
+                }
+            }
+        }
+    }
+
+    /// Goes through the options of a launcher: `Nothing` where what it starts stands next, `Value` where the words
+    /// end before.
+    fn options(&mut self, launcher: &Launcher, chain: &mut Chain) -> Follows {
+        while let Some(word) = chain.words.get(chain.at).map(|arg| arg.text.text()) {
+            let variable = word.split_once('=').filter(|_| launcher.variables);
+            if let Some((name, _)) = variable {
+                let text = &chain.words[chain.at].text;
+                let value = text.slice(name.len() + 1, text.len());
+                let scope = chain.scope.get_or_insert_with(|| self.scope.clone());
+                scope.set(name, Variable::Text(value), false);
+                scope.exported.insert(name.to_owned());
+                chain.at += 1;
+                continue;
+            }
+            if !word.starts_with('-') || word == "-" {
+                return Follows::Nothing;
+            }
+            chain.at += 1;
+            if word == "--" {
+                return Follows::Nothing;
+            }
+            match launcher.follows(&word) {
+                Follows::Nothing => {}
+                Follows::Value => chain.at += 1,
+                other => return other,
+            }
+        }
+        Follows::Value
+    }
+
+    /// A script of the shell, or a program that nothing is known of.
+    fn run_other(&mut self, chain: Chain, command: &Command, doc: &Rc<Doc>) {
+        let Some(first) = chain.words.get(chain.at) else {
+            return;
+        };
+        let name = first.text.text();
+        let shell = chain
+            .launchers
+            .last()
+            .and_then(|l| self.launchers.find(std::slice::from_ref(l)))
+            .is_some_and(|(l, _)| l.starts == Starts::Shell);
+        if let Some(path) = self.resolved(&first.text, doc)
+            && (shell || name.ends_with(".sh") || name.contains('/'))
+        {
+            // What the scripts write themselves is there before what is there now.
+            let made = self.out.created.get(&path).cloned();
+            let file = match made {
+                Some(_) => None,
+                None => self.named(&path, &first.text, FileRole::Run),
+            };
+            if made.is_some() || file.is_some() {
+                let args = chain.words[chain.at + 1..].to_vec();
+                return self.within(&chain, args, |walker| match (made, file) {
+                    (Some(text), _) => walker.run_text(text, folder_of_file(&path).to_owned()),
+                    (None, Some(file)) => walker.run_file(file),
+                    (None, None) => {}
+                });
+            }
+            if shell || name.ends_with(".sh") {
+                self.out.wanted.insert(path);
+                return;
+            }
+        }
+        let base = name.rsplit('/').next().unwrap_or_default().to_owned();
+        if self.names.contains(&base) || !chain.launchers.is_empty() {
+            let mut chain = chain;
+            chain.at += 1;
+            self.remember(chain, Target::Program(base), command, doc);
+        }
+    }
+
+    /// `bash -c 'commands' name args`.
+    fn run_string(&mut self, chain: &Chain, doc: &Rc<Doc>) {
+        let Some(text) = chain.words.get(chain.at).map(|arg| arg.text.clone()) else {
+            return;
+        };
+        let args = chain.words.get(chain.at + 2..).unwrap_or_default().to_vec();
+        let folder = doc.folder.clone();
+        self.within(chain, args, |walker| walker.run_text(text, folder));
+    }
+
+    /// Runs commands in a shell of their own, which the launchers of a chain start.
+    fn within(&mut self, chain: &Chain, args: Vec<Arg>, run: impl FnOnce(&mut Self)) {
+        let scope = chain.scope.as_ref().unwrap_or(&self.scope);
+        let mut scope = scope.inherited();
+        scope.args = args;
+        let before = std::mem::replace(&mut self.scope, scope);
+        let outside = self.around.len();
+        let launchers = chain.words.iter().take(chain.at);
+        self.around.extend(launchers.cloned());
+        run(self);
+        self.around.truncate(outside);
+        self.scope = before;
+    }
+
+    fn remember(&mut self, chain: Chain, target: Target, command: &Command, doc: &Rc<Doc>) {
+        if self.muted > 0 {
+            return;
+        }
+        if self.out.calls.len() >= MAX_CALLS {
+            self.out.cut = true;
+            return;
+        }
+        let scope = chain.scope.as_ref().unwrap_or(&self.scope);
+        let mut variables = BTreeMap::new();
+        for name in &scope.exported {
+            if let Some(Variable::Text(text)) = scope.variables.get(name) {
+                variables.insert(name.clone(), text.clone());
+            }
+        }
+        let (settings, unread) = self.settings(&chain.words, chain.at, doc);
+        let config = self.config_options(&chain.words[chain.at.min(chain.words.len())..], doc);
+        let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
+        let script = script.filter(|_| matches!(target, Target::Script(_)));
+        let program = script.and_then(|word| self.resolved(&word.text, doc));
+        let bytes = doc.traced.slice(command.start, command.start + 1);
+        let start = bytes
+            .stretch()
+            .filter(|(_, quote, via)| *quote == Quote::Raw && via.is_empty());
+        let call = Call {
+            program,
+            one_process: false,
+            config,
+            settings,
+            unread,
+            unread_beside: Vec::new(),
+            start: start.map(|(span, ..)| span),
+            target,
+            args: chain.at,
+            words: chain.words,
+            launchers: chain.launchers,
+            around: self.around.clone(),
+            variables,
+            folder: self.scope.folder.clone(),
+            end: end_of(command, doc),
+        };
+        self.out.calls.push(call);
+    }
+}
+
+/// Where words are put behind the last one of a command.
+fn end_of(command: &Command, doc: &Doc) -> Option<End> {
+    let last = command.words.last()?.end;
+    let before = command.words.len().checked_sub(2);
+    let between = before.and_then(|at| {
+        let from = command.words[at].end;
+        doc.text.get(from..command.words[at + 1].start)
+    });
+    let is_blank = |text: &&str| {
+        let mut rest = text.chars().filter(|c| !matches!(c, '\\' | '\n'));
+        !text.is_empty() && rest.all(|c| c == ' ' || c == '\t')
+    };
+    let separator = between.filter(is_blank).unwrap_or(" ").to_owned();
+    let bytes = doc.traced.slice(last, last).quoted(Quote::Bare);
+    let part = bytes.parts().first()?;
+    let (span, quote, via) = bytes.stretch()?;
+    if via.is_empty() {
+        return Some(End {
+            span,
+            quote,
+            separator,
+            through: None,
+        });
+    }
+    // Behind the outermost variable whose value ends with the last word, or else behind the word itself.
+    let word = doc.text.get(command.words.last()?.start..last)?;
+    let ends = |u: &Use| u.whole.trim_end_matches([' ', '\t']).ends_with(word);
+    let outermost = via.iter().position(ends);
+    let at = match outermost {
+        Some(at) => via[at].span.end,
+        None => span.end,
+    };
+    let file = outermost.map_or(span.file, |at| via[at].span.file);
+    let uses: Vec<Span> = part.via.iter().rev().map(|u| u.span).collect();
+    let known = via.len() - outermost.unwrap_or(via.len());
+    Some(End {
+        span: Span {
+            file,
+            start: at,
+            end: at,
+        },
+        quote: Quote::Nested,
+        separator: " ".to_owned(),
+        through: Some((span, uses[..known].to_vec(), uses)),
+    })
+}

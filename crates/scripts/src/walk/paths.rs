@@ -1,0 +1,130 @@
+//! Paths that scripts name, and the code by which they name their own folder.
+
+use super::scope::Variable;
+use super::{Doc, SELF, Walker};
+use crate::traced::{From, Traced};
+
+/// The ways to name the id of the job, which stands for itself in the name of a file that a script writes and reads.
+const JOB_IDS: [&str; 4] = [
+    "${SLURM_JOB_ID}",
+    "$SLURM_JOB_ID",
+    "${SLURM_JOBID}",
+    "$SLURM_JOBID",
+];
+
+impl Walker<'_> {
+    /// A path that a script names, relative to the folder in which the job runs. None where it is not known.
+    pub(super) fn resolved(&self, path: &Traced, doc: &Doc) -> Option<String> {
+        let mut text = String::new();
+        let mut begins_with_code = false;
+        for part in path.parts() {
+            match part.from {
+                From::Literal { .. } => text.push_str(&part.text),
+                From::Computed { .. } => {
+                    begins_with_code |= text.is_empty();
+                    text.push_str(&self.folder_of(&part.text, doc)?);
+                }
+            }
+        }
+        let folder = self.scope.folder.as_deref()?;
+        // What code names is told from the job's folder already.
+        let from = if begins_with_code { "" } else { folder };
+        Some(joined(from, &text))
+    }
+
+    /// The folder that a piece of code names, in the ways that scripts have of naming their own; or the id of the job.
+    fn folder_of(&self, code: &str, doc: &Doc) -> Option<String> {
+        if code.contains("dirname") && code.contains(SELF) {
+            let Some(Variable::Text(own)) = self.scope.variables.get(SELF) else {
+                return None;
+            };
+            let own = own.known()?;
+            return own.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        }
+        if JOB_IDS.contains(&code) {
+            return Some(JOB_IDS[0].to_owned());
+        }
+        if let Some(path) = made_real(code) {
+            return self.path_in(path, doc).map(or_here);
+        }
+        let own = code.contains("dirname") && (code.contains("$0") || code.contains("BASH_SOURCE"));
+        let submitted = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"].contains(&code);
+        let here = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"].contains(&code);
+        let folder = match (own, submitted, here) {
+            (true, ..) => Some(doc.folder.clone()),
+            (_, true, _) => Some(String::new()),
+            (.., true) => self.scope.folder.clone(),
+            _ => None,
+        };
+        folder.map(or_here)
+    }
+
+    /// A path as a command has it, plain or behind one variable, from the folder in which the job runs.
+    fn path_in(&self, word: &str, doc: &Doc) -> Option<String> {
+        let Some(code) = word.strip_prefix('$') else {
+            return Some(joined(self.scope.folder.as_deref()?, word));
+        };
+        let (name, rest) = match code.strip_prefix('{') {
+            Some(code) => code.split_once('}')?,
+            None => code.split_at(code.find('/').unwrap_or(code.len())),
+        };
+        match self.scope.variables.get(name) {
+            Some(Variable::Text(value)) => {
+                let base = or_here(self.resolved(value, doc)?);
+                Some(normal(&format!("{base}{rest}")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The path of `$(realpath PATH)` and `$(readlink -f PATH)`.
+fn made_real(code: &str) -> Option<&str> {
+    let command = code.strip_prefix("$(")?.strip_suffix(')')?;
+    let mut words = command.split_whitespace();
+    let program = words.next()?;
+    let mut words = words.filter(|w| !w.starts_with('-'));
+    let path = words.next()?.trim_matches('"');
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-/${}".contains(c);
+    let one = words.next().is_none() && path.chars().all(plain);
+    (["realpath", "readlink"].contains(&program) && one).then_some(path)
+}
+
+fn or_here(folder: String) -> String {
+    match folder.is_empty() {
+        true => ".".to_owned(),
+        false => folder,
+    }
+}
+
+/// A path in a folder; an absolute one stays.
+pub fn joined(folder: &str, name: &str) -> String {
+    match name.starts_with('/') || folder.is_empty() {
+        true => normal(name),
+        false => normal(&format!("{folder}/{name}")),
+    }
+}
+
+/// The folder of a file.
+pub fn folder_of_file(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// A path without `.`, `..` and doubled slashes.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|p| *p != "..") => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    let joined = parts.join("/");
+    match path.starts_with('/') {
+        true => format!("/{joined}"),
+        false => joined,
+    }
+}

@@ -1,0 +1,228 @@
+//! Variables, and what becomes of them where a script branches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::Doc;
+use crate::shell::Block;
+use crate::traced::{Span, Traced, Why};
+
+/// Elements of a list, words of a command.
+const MAX_WORDS: usize = 8_192;
+
+/// A word of a command, or an element of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arg {
+    /// Its text.
+    pub text: Traced,
+    /// It is there only under a condition, or may be several words.
+    pub maybe: bool,
+}
+
+impl Arg {
+    pub(super) fn of(text: Traced) -> Self {
+        Self { text, maybe: false }
+    }
+}
+
+/// The value of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Variable {
+    Text(Traced),
+    List(Vec<Arg>),
+}
+
+/// A function of a script.
+#[derive(Debug, Clone)]
+pub(super) struct Function {
+    pub doc: Rc<Doc>,
+    pub body: Rc<Vec<Block>>,
+}
+
+/// What holds at one place of a script.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scope {
+    pub variables: BTreeMap<String, Variable>,
+    pub exported: BTreeSet<String>,
+    pub functions: BTreeMap<String, Function>,
+    pub args: Vec<Arg>,
+    /// The folder in which commands run, relative to that of the job; None where it is not known.
+    pub folder: Option<String>,
+    /// The script has ended here.
+    pub ended: bool,
+    /// Whatever is set is exported (`set -a`).
+    pub exports_all: bool,
+    /// Variables that calculate with what they are given (`declare -i`).
+    pub numbers: BTreeSet<String>,
+    /// Code that may have set any variable.
+    pub clouded: Option<Traced>,
+}
+
+/// Bytes that one name of a scope takes, roughly.
+const COST_OF_NAME: usize = 64;
+
+impl Scope {
+    /// Bytes that a copy takes, roughly; the texts of variables are shared.
+    pub fn cost(&self) -> usize {
+        let lists = self.variables.values().map(|v| match v {
+            Variable::Text(_) => 1,
+            Variable::List(items) => 1 + items.len(),
+        });
+        COST_OF_NAME * (lists.sum::<usize>() + self.functions.len() + self.args.len())
+    }
+
+    /// Gives a variable a value, or more of one.
+    pub fn set(&mut self, name: &str, value: Variable, append: bool) {
+        let old = match append {
+            true => self.variables.remove(name),
+            false => None,
+        };
+        let mut value = match (old, value) {
+            (None, new) => new,
+            (Some(Variable::Text(mut old)), Variable::Text(new)) => {
+                old.push(&new);
+                Variable::Text(old)
+            }
+            (Some(Variable::List(mut old)), Variable::List(new)) => {
+                old.extend(new);
+                Variable::List(old)
+            }
+            (Some(Variable::Text(old)), Variable::List(mut new)) => {
+                new.insert(0, Arg::of(old));
+                Variable::List(new)
+            }
+            (Some(Variable::List(mut old)), Variable::Text(new)) => {
+                match old.first_mut() {
+                    Some(first) => first.text.push(&new),
+                    None => old.push(Arg::of(new)),
+                }
+                Variable::List(old)
+            }
+        };
+        if let Variable::List(items) = &mut value {
+            items.truncate(MAX_WORDS);
+        }
+        self.variables.insert(name.to_owned(), value);
+        if self.exports_all {
+            self.exported.insert(name.to_owned());
+        }
+    }
+
+    /// Code was run that may have set any variable.
+    pub fn cloud(&mut self, code: &Traced) {
+        let texts = self.variables.values_mut();
+        for value in texts.filter(|v| matches!(v, Variable::Text(_))) {
+            *value = Variable::Text(code.clone());
+        }
+        self.clouded = Some(code.clone());
+    }
+
+    /// The variables that a program started here inherits, and nothing else.
+    pub fn inherited(&self) -> Self {
+        let mut scope = Self {
+            exported: self.exported.clone(),
+            folder: self.folder.clone(),
+            clouded: self.clouded.clone(),
+            ..Self::default()
+        };
+        let variables = self.variables.iter();
+        let exported = variables.filter(|(name, _)| self.exported.contains(*name));
+        scope.variables = exported.map(|(n, v)| (n.clone(), v.clone())).collect();
+        scope
+    }
+
+    /// What holds where several ways come together.
+    pub fn merged(mut ways: Vec<Self>) -> Self {
+        if ways.iter().any(|way| !way.ended) {
+            ways.retain(|way| !way.ended);
+        }
+        let mut ways = ways.into_iter();
+        let Some(mut merged) = ways.next() else {
+            return Self::default();
+        };
+        for way in ways {
+            merged.merge(way);
+        }
+        merged
+    }
+
+    fn merge(&mut self, other: Self) {
+        let mut names: BTreeSet<String> = self.variables.keys().cloned().collect();
+        names.extend(other.variables.keys().cloned());
+        let mut theirs = other.variables;
+        for name in names {
+            let (a, b) = (self.variables.remove(&name), theirs.remove(&name));
+            if let Some(value) = either(&name, a, b) {
+                self.variables.insert(name, value);
+            }
+        }
+        self.exported.extend(other.exported);
+        self.exports_all |= other.exports_all;
+        self.numbers.extend(other.numbers);
+        self.clouded = self.clouded.take().or(other.clouded);
+        self.functions.extend(other.functions);
+        if self.args != other.args {
+            self.args = joined(std::mem::take(&mut self.args), other.args);
+        }
+        if self.folder != other.folder {
+            self.folder = None;
+        }
+    }
+}
+
+/// A value that is one of two, or is not there at all.
+fn either(name: &str, a: Option<Variable>, b: Option<Variable>) -> Option<Variable> {
+    match (a, b) {
+        (a, b) if a == b => a,
+        (Some(Variable::List(a)), Some(Variable::List(b))) => Some(Variable::List(joined(a, b))),
+        (Some(Variable::List(list)), None) | (None, Some(Variable::List(list))) => {
+            Some(Variable::List(joined(list, Vec::new())))
+        }
+        (Some(Variable::Text(a)), Some(Variable::Text(b))) => {
+            Some(Variable::Text(one_of(name, a, b)))
+        }
+        (Some(Variable::Text(text)), _) | (_, Some(Variable::Text(text))) => {
+            Some(Variable::Text(unclear(name, text.place())))
+        }
+        (None, None) => None,
+    }
+}
+
+/// The words that two lists begin with alike, and the others of both, which may be there.
+fn joined(a: Vec<Arg>, b: Vec<Arg>) -> Vec<Arg> {
+    let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let mut all = a;
+    all.extend(b.into_iter().skip(same));
+    for arg in all.iter_mut().skip(same) {
+        arg.maybe = true;
+    }
+    all.truncate(MAX_WORDS);
+    all
+}
+
+/// A text that is one of two. Where one goes on from the other, only how is not clear.
+fn one_of(name: &str, a: Traced, b: Traced) -> Traced {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let rest = long.text();
+    match rest.strip_prefix(&short.text()) {
+        Some(rest) if !short.is_empty() && !rest.is_empty() => {
+            let more = long.slice(short.len(), long.len());
+            let mut all = short;
+            if let Some(span) = more.place() {
+                all.push(&Traced::computed(rest, span, Why::Condition));
+            }
+            all
+        }
+        _ => unclear(name, long.place()),
+    }
+}
+
+fn unclear(name: &str, place: Option<Span>) -> Traced {
+    let code = format!("${{{name}}}");
+    let nowhere = Span {
+        file: 0,
+        start: 0,
+        end: 0,
+    };
+    Traced::computed(&code, place.unwrap_or(nowhere), Why::Condition)
+}

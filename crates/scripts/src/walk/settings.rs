@@ -1,0 +1,258 @@
+//! Files of settings that words name.
+
+use std::rc::Rc;
+
+use super::scope::Arg;
+use super::{Doc, FileRole, Walker};
+use crate::Reader;
+use crate::settings::{Entry, Format, Settings};
+use crate::traced::Traced;
+
+/// Files of settings that one command names.
+const MAX_SETTINGS: usize = 32;
+
+#[derive(Debug, Clone, Copy)]
+enum ConfigOption {
+    Name,
+    Folder,
+    More,
+}
+
+/// Options that name a configuration which the program composes (hydra-core 1.3): no file among the words.
+const OPTIONS: [(&str, ConfigOption); 8] = [
+    ("--config-name", ConfigOption::Name),
+    ("--config_name", ConfigOption::Name),
+    ("-cn", ConfigOption::Name),
+    ("--config-path", ConfigOption::Folder),
+    ("--config_path", ConfigOption::Folder),
+    ("-cp", ConfigOption::Folder),
+    ("--config-dir", ConfigOption::More),
+    ("-cd", ConfigOption::More),
+];
+
+/// A file of settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// Its path.
+    pub path: String,
+    /// What is in it.
+    pub content: Traced,
+    /// What that says.
+    pub says: Rc<Settings>,
+    /// The keys under which all of it stands, with dots between them; none for most.
+    pub under: String,
+    /// How it is found.
+    pub reached: Reached,
+    /// Who reads it.
+    pub reader: Reader,
+    /// The option whose value it is, without dashes; empty where it is none's.
+    pub option: String,
+    /// Something that is not read may say otherwise.
+    pub hidden: bool,
+}
+
+impl SettingsFile {
+    /// What it says of a key.
+    #[must_use]
+    pub fn find(&self, key: &str) -> Option<&Entry> {
+        let key = match self.under.as_str() {
+            "" => key,
+            under => key.strip_prefix(under)?.strip_prefix('.')?,
+        };
+        self.says.find(key)
+    }
+}
+
+impl SettingsFile {
+    /// Every single value and every list that it says, by its whole key.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<(String, String)> {
+        let text = self.content.text();
+        let mut all = Vec::new();
+        for (key, entry) in self.says.leaves() {
+            let key = match self.under.as_str() {
+                "" => key,
+                under => format!("{under}.{key}"),
+            };
+            let written = text.get(entry.bytes.clone()).unwrap_or_default();
+            all.push((
+                key,
+                entry.text.clone().unwrap_or_else(|| written.to_owned()),
+            ));
+        }
+        all
+    }
+}
+
+/// How a file of settings is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reached {
+    /// A word names it.
+    Word,
+    /// A key of another file names it, as from the folder in which the program runs.
+    Key,
+    /// By where it lies beside others, so that a copy elsewhere would be another one.
+    Place,
+}
+
+/// What words say of a configuration that the program composes of several files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfigOptions {
+    /// Its name.
+    pub name: Option<String>,
+    /// The folder of it.
+    pub folder: Option<Folder>,
+    /// A further folder, relative to that of the job.
+    pub more: Vec<String>,
+    /// An option whose value is not known.
+    pub unclear: Option<String>,
+}
+
+impl ConfigOptions {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A folder, by what it is relative to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Folder {
+    /// The folder of the job; or an absolute one.
+    OfJob(String),
+    /// The file of the program.
+    OfProgram(String),
+}
+
+impl Walker<'_> {
+    /// The files of settings that words name, in their order; and those of which nothing is known. The first `launchers`
+    /// words are those of what starts the program.
+    pub(super) fn settings(
+        &mut self,
+        words: &[Arg],
+        launchers: usize,
+        doc: &Doc,
+    ) -> (Vec<SettingsFile>, Vec<String>) {
+        let (mut found, mut unread) = (Vec::<SettingsFile>::new(), Vec::new());
+        let mut of_option = false;
+        let mut before = String::new();
+        for (at, word) in words.iter().enumerate() {
+            let text = word.text.text();
+            let name = text.split('=').next().unwrap_or(&text);
+            let last = std::mem::replace(&mut before, name.to_owned());
+            let own = OPTIONS.iter().any(|(option, _)| *option == name);
+            let value_of_one = std::mem::replace(&mut of_option, own && name == text);
+            if own || value_of_one {
+                continue;
+            }
+            let start = text.find('=').map_or(0, |at| at + 1);
+            let value = word.text.slice(start, text.len());
+            let Some(format) = Format::of(&text) else {
+                continue;
+            };
+            let Some(path) = self.resolved(&value, doc) else {
+                unread.push(text);
+                continue;
+            };
+            if found.iter().any(|file| file.path == path) || found.len() >= MAX_SETTINGS {
+                continue;
+            }
+            match self.settings_file(&path, &value, format) {
+                Some(Some(file)) => found.push(SettingsFile {
+                    reader: match at < launchers {
+                        true => Reader::Launcher,
+                        false => Reader::Program,
+                    },
+                    option: option(&text, &last),
+                    ..file
+                }),
+                Some(None) => unread.push(path),
+                None => {
+                    unread.push(path.clone());
+                    self.out.wanted.insert(path);
+                }
+            }
+        }
+        (found, unread)
+    }
+
+    /// What a file of settings says: None where it is not there, `Some(None)` where it is not read.
+    fn settings_file(
+        &mut self,
+        path: &str,
+        word: &Traced,
+        format: Format,
+    ) -> Option<Option<SettingsFile>> {
+        let made = self.out.created.get(path).cloned();
+        let content = match made {
+            Some(content) => content,
+            None => {
+                let file = self.named(path, word, FileRole::Settings)?;
+                if let Some(known) = self.settings.get(path) {
+                    return Some(known.clone());
+                }
+                Traced::file(file, &self.out.sources[file].text)
+            }
+        };
+        let text = content.text();
+        let says = self.spend(text.len()).then(|| format.read(&text)).flatten();
+        let named = says.map(|says| SettingsFile {
+            path: path.to_owned(),
+            content,
+            says: Rc::new(says),
+            under: String::new(),
+            reached: Reached::Word,
+            reader: Reader::Program,
+            option: String::new(),
+            hidden: false,
+        });
+        if !self.out.created.contains_key(path) {
+            self.settings.insert(path.to_owned(), named.clone());
+        }
+        Some(named)
+    }
+
+    /// The options among the words of a program that say which configuration it composes.
+    pub(super) fn config_options(&mut self, words: &[Arg], doc: &Doc) -> ConfigOptions {
+        let mut options = ConfigOptions::default();
+        for (at, word) in words.iter().enumerate() {
+            let text = word.text.text();
+            let name = text.split('=').next().unwrap_or(&text);
+            let Some((_, option)) = OPTIONS.iter().find(|(option, _)| *option == name) else {
+                continue;
+            };
+            let value = match name.len() < text.len() {
+                true => Some(word.text.slice(name.len() + 1, text.len())),
+                false => words.get(at + 1).map(|next| next.text.clone()),
+            };
+            // A word that holds code may be none at all; that of a folder is one.
+            let conditional = word.maybe && word.text.known().is_some();
+            let Some(value) = value.filter(|_| !conditional) else {
+                options.unclear = Some(text);
+                continue;
+            };
+            let known = value.known();
+            let place = self.resolved(&value, doc);
+            match (option, known, place) {
+                (ConfigOption::Name, Some(name), _) => options.name = Some(name),
+                (ConfigOption::More, _, Some(folder)) => options.more = vec![folder],
+                (ConfigOption::Folder, Some(folder), _) if !folder.starts_with('/') => {
+                    options.folder = Some(Folder::OfProgram(folder));
+                }
+                (ConfigOption::Folder, _, Some(folder)) => {
+                    options.folder = Some(Folder::OfJob(folder));
+                }
+                _ => options.unclear = Some(text),
+            }
+        }
+        options
+    }
+}
+
+/// The option whose value a word holds, or is: without dashes, with `_` for `-` as parsers of arguments have it.
+fn option(word: &str, before: &str) -> String {
+    let name = word.split_once('=').map_or(before, |(name, _)| name);
+    let name = name.strip_prefix("--").unwrap_or_default();
+    name.replace('-', "_")
+}

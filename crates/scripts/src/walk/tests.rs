@@ -1,0 +1,284 @@
+//! Submissions and what they start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Reading, Submission, Target, follow};
+use crate::{Directive, Launchers, directives, wins};
+
+fn launchers() -> Launchers {
+    let text = include_str!("../../../../presets/launchers/known.yaml");
+    serde_yaml::from_str(text).unwrap()
+}
+
+fn reading(files: &[(&str, &str)], args: &[&str], variables: &[(&str, &str)]) -> Reading {
+    let submission = Submission {
+        script: files[0].0.to_owned(),
+        args: args.iter().map(|a| (*a).to_owned()).collect(),
+        variables: variables
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+            .collect(),
+        ..Submission::default()
+    };
+    let files: BTreeMap<String, String> = files
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+        .collect();
+    let names = BTreeSet::from(["trainer-cli".to_owned()]);
+    follow(&submission, &files, &launchers(), &names)
+}
+
+/// Each call as its target and its words, `?` behind those that may not be there.
+fn shown(reading: &Reading) -> Vec<String> {
+    let call = |call: &super::Call| {
+        let target = match &call.target {
+            Target::Module(name) => format!("-m {name}"),
+            Target::Script(name) | Target::Program(name) => name.clone(),
+            Target::Code => "code".to_owned(),
+        };
+        let words = call.words[call.args.min(call.words.len())..].iter();
+        let words = words.map(|w| format!(" {}{}", w.text.text(), if w.maybe { "?" } else { "" }));
+        format!("{target}:{}", words.collect::<String>())
+    };
+    reading.calls.iter().map(call).collect()
+}
+
+fn check(text: &str, expected: &[&str]) {
+    let reading = reading(&[("a.slurm", text)], &[], &[]);
+    assert_eq!(shown(&reading), expected, "{text}");
+}
+
+#[test]
+fn launchers_are_gone_through_to_what_is_started() {
+    for line in [
+        "python train.py --x 1",
+        "srun --nodes=2 -n 4 -l python -u train.py --x 1",
+        "time nohup torchrun --standalone --nproc_per_node 8 train.py --x 1 &",
+        "exec accelerate launch --config_file c.yaml --multi_gpu train.py --x 1",
+        "deepspeed --num_gpus=4 train.py --x 1 2>&1 | tee log",
+        "env -u Y A=1 timeout 3h apptainer exec --nv -B /a:/b image.sif python3 train.py --x 1",
+        "srun bash -c 'python train.py --x 1'",
+        "python -m torch.distributed.run --nproc-per-node=8 train.py --x 1",
+        "conda run -n env --no-capture-output python train.py --x 1",
+        "cd x && uv run train.py --x 1",
+    ] {
+        let expected = ["train.py: --x 1"];
+        check(line, &expected);
+    }
+    check("python -m pkg.train a.b=1", &["-m pkg.train: a.b=1"]);
+    check("trainer-cli train c.yaml", &["trainer-cli: train c.yaml"]);
+    check("ls; nvidia-smi", &[]);
+}
+
+#[test]
+fn values_are_followed_through_variables() {
+    check("BS=${BS:-32}\npython t.py --bs $BS", &["t.py: --bs 32"]);
+    check(
+        "A=4; B=\"$A\"\nC=${B}\npython t.py b=${C}x",
+        &["t.py: b=4x"],
+    );
+    check(
+        "ARGS=\"--a 1 \\\n --b 2\"\npython t.py $ARGS \"$ARGS\"",
+        &["t.py: --a 1 --b 2 --a 1  --b 2"],
+    );
+    check(
+        "ARGS=(--a 1)\nARGS+=(--b \"2 3\")\npython t.py \"${ARGS[@]}\"",
+        &["t.py: --a 1 --b 2 3"],
+    );
+    check(
+        "python t.py --n $(nproc) --g $SLURM_GPUS $X",
+        &["t.py: --n $(nproc)? --g $SLURM_GPUS? $X?"],
+    );
+    check(
+        "f() { python t.py \"$@\" --z; }\nf --a 1",
+        &["t.py: --a 1 --z"],
+    );
+    check("eval \"python t.py --a 1\"", &["t.py: --a 1"]);
+}
+
+#[test]
+fn where_ways_part_only_what_is_the_same_is_known() {
+    check(
+        "B=8\nif [ $X = 1 ]; then B=16; C=2; else C=3; fi\npython t.py $B $C",
+        &["t.py: ${B}? ${C}?"],
+    );
+    check(
+        "A=(--a 1)\n[ -n \"$X\" ] && A+=(--fp16)\npython t.py \"${A[@]}\"",
+        &["t.py: --a 1 --fp16?"],
+    );
+    check(
+        "A=\"--a 1\"\nif x; then A=\"$A --b 2\"; fi\npython t.py $A",
+        &["t.py: --a 1  --b 2?"],
+    );
+    check(
+        "for lr in 1 2; do python t.py --lr $lr; done",
+        &["t.py: --lr ${lr}?"],
+    );
+    check(
+        "B=8\nfor i in 1 2; do python t.py $B; B=16; done",
+        &["t.py: ${B}?"],
+    );
+    check("if [ ! -d x ]; then exit 1; fi\npython t.py", &["t.py:"]);
+    check(
+        "case $X in a) B=1;; *) B=2;; esac; python t.py $B",
+        &["t.py: ${B}?"],
+    );
+}
+
+#[test]
+fn arguments_of_the_submission_reach_the_program() {
+    let submit = "#!/bin/bash\nB=8\nwhile [[ $# -gt 0 ]]; do\n  case \"$1\" in\n    --dataset) D=\"$2\"; shift 2 ;;\n    --bs=*) B=\"${1#*=}\"; shift ;;\n    *) REST+=(\"$1\"); shift ;;\n  esac\ndone\nsource common/env.sh\nbash scripts/run.sh --d \"$D\" \"${REST[@]}\"\n";
+    let run = "#!/bin/bash\nexec python -m pkg.main n=$N bs=$B \"$@\"\n";
+    let env = "export N=4\n";
+    let files = [
+        ("submit.slurm", submit),
+        ("scripts/run.sh", run),
+        ("common/env.sh", env),
+    ];
+    let reading_of = reading(&files, &["--dataset", "gems", "x=1"], &[("B", "2")]);
+    // What is not exported is not inherited: the program sees the environment's own.
+    assert_eq!(shown(&reading_of), ["-m pkg.main: n=4 bs=2 --d gems x=1"]);
+    assert!(reading_of.wanted.is_empty());
+    let without = reading(&files[..1], &[], &[]);
+    let wanted: Vec<&str> = without.wanted.iter().map(String::as_str).collect();
+    assert_eq!(wanted, ["common/env.sh", "scripts/run.sh"]);
+}
+
+#[test]
+fn scripts_are_found_from_their_own_folder_too() {
+    let submit = "HERE=\"$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" && pwd)\"\ncd $SLURM_SUBMIT_DIR\n. \"$HERE/env.sh\"\n\"$HERE\"/run.sh\n";
+    let files = [
+        ("jobs/a.slurm", submit),
+        ("jobs/env.sh", "export A=1"),
+        ("jobs/run.sh", "python t.py $A"),
+    ];
+    let read = reading(&files, &[], &[]);
+    assert_eq!(shown(&read), ["t.py: 1"]);
+}
+
+#[test]
+fn a_path_that_code_names_stays_where_it_is_when_the_script_goes_elsewhere() {
+    let own = "DIR=$( cd -- \"$( dirname -- \"${BASH_SOURCE[0]}\" )\" &> /dev/null && pwd)\nROOT=$(realpath $DIR/../..)\ncd $ROOT/runs\n. $DIR/env.sh\n. $(readlink -f ${ROOT}/etc/more.sh)\n. $PWD/here.sh\n. $(realpath ../other.sh)\n$ROOT/go.sh\n";
+    let files = [
+        ("tests/functional/a.sh", own),
+        ("tests/functional/env.sh", "export A=1"),
+        ("etc/more.sh", "export B=2"),
+        ("runs/here.sh", "export C=3"),
+        ("other.sh", "export D=4"),
+        ("go.sh", "python t.py $A $B $C $D"),
+    ];
+    let read = reading(&files, &[], &[]);
+    assert_eq!(shown(&read), ["t.py: 1 2 3 4"], "{:?}", read.wanted);
+}
+
+#[test]
+fn files_that_a_script_writes_are_known() {
+    let text = "M=2\nmkdir -p out\ncat > out/ds.json <<EOF\n{\"micro\": $M}\nEOF\npython t.py --deepspeed out/ds.json";
+    let read = reading(&[("a.slurm", text)], &[], &[]);
+    let made = read.created.get("out/ds.json").unwrap();
+    assert_eq!(made.text(), "{\"micro\": 2}\n");
+}
+
+#[test]
+fn directives_count_up_to_the_first_command_and_the_last_one_most() {
+    let text = "#!/bin/bash\n#SBATCH --mem=64G\n#SBATCH -p gpu --gres gpu:a100:4 # no\n\n# a\n#SBATCH --job-name=\"a b\"\n#SBATCH --mem 128G\n#SBATCH -N2\n#SBATCH --exclusive\nset -e\n#SBATCH --mem=1G\n";
+    let mut read = reading(&[("a.slurm", text)], &[], &[]);
+    let value = |all: &[Directive], option: &str| {
+        let found = wins(all, option).unwrap();
+        let source = &read.sources[found.span.file].text;
+        let value = found.value.as_ref().map(super::Traced::text);
+        (
+            value.unwrap_or_default(),
+            source[found.span.start..found.span.end].to_owned(),
+        )
+    };
+    let all = directives(&read);
+    assert_eq!(value(&all, "mem"), ("128G".into(), "--mem 128G".into()));
+    assert_eq!(value(&all, "partition"), ("gpu".into(), "-p gpu".into()));
+    assert_eq!(
+        value(&all, "gres"),
+        ("gpu:a100:4".into(), "--gres gpu:a100:4".into())
+    );
+    assert_eq!(
+        value(&all, "job-name"),
+        ("a b".into(), "--job-name=\"a b\"".into())
+    );
+    assert_eq!(value(&all, "nodes"), ("2".into(), "-N2".into()));
+    assert_eq!(
+        value(&all, "exclusive"),
+        (String::new(), "--exclusive".into())
+    );
+    let submission = Submission {
+        options: vec!["--mem=32G".into(), "-N".into(), "4".into()],
+        script: "a.slurm".into(),
+        ..Submission::default()
+    };
+    let files = BTreeMap::from([("a.slurm".to_owned(), text.to_owned())]);
+    read = follow(&submission, &files, &launchers(), &BTreeSet::new());
+    let all = directives(&read);
+    assert_eq!(
+        wins(&all, "mem").unwrap().value.as_ref().unwrap().text(),
+        "32G"
+    );
+    assert_eq!(
+        wins(&all, "nodes").unwrap().value.as_ref().unwrap().text(),
+        "4"
+    );
+}
+
+#[test]
+fn hostile_scripts_are_read_to_an_end() {
+    const SIZE: usize = 1 << 17;
+    let double = "A=aaaaaaaaaaaaaaaa\n".to_owned() + &"A=$A$A\n".repeat(16);
+    let whole = [
+        ("${a:-", ""),
+        ("\"${a:-$b", ""),
+        ("$b", "x \"${a:-"),
+        ("$(", ""),
+        ("`", ""),
+        ("<<A\n", ""),
+        ("<<A ", ""),
+        ("if x; then ", ""),
+        ("for i in $@; do for j in a b; do ", ""),
+        ("f() {\nx\n", ""),
+        ("case x in a) ", ""),
+        ("((", ""),
+        ("a=(", ""),
+        ("a+=(x) ", ""),
+        ("srun env ", ""),
+        ("python -m m $A\n", &double),
+        ("B=$A python -m m \"$A\" $A\n", &double),
+        ("echo $((A + A + A))\n", &double),
+        ("cat > $A <<E\n$A\nE\n", &double),
+        ("eval \"$A\"\n", &double),
+        ("bash -c \"$A\"\n", &double),
+        ("source a.sh\n", ""),
+        ("X=1 Y=2 true\n", ""),
+        ("A=\"$A x\"; go $A\n", ""),
+        ("python -m m c.yaml --x c.json\n", ""),
+    ];
+    for (piece, before) in whole {
+        let text = format!(
+            "{before}{}",
+            piece.repeat((SIZE - before.len()) / piece.len())
+        );
+        let files = [
+            ("a.sh", text.as_str()),
+            ("c.yaml", &text),
+            ("c.json", &text),
+        ];
+        let reading = reading(&files, &["--x"], &[]);
+        assert!(reading.calls.len() <= super::MAX_CALLS, "{piece}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_words_behind_a_builtin_make_it_panic(
+        builtin in "set|let|export|declare -i|local|unset|eval|source|shift|read|\\(\\(",
+        words in "[-+$aoXé\u{fffd}=2*(){}'\"\\\\ ]{0,12}",
+    ) {
+        let text = format!("{builtin} {words}\npython t.py $X\n");
+        let _ = reading(&[("a.sh", &text)], &[], &[]);
+    }
+}
