@@ -39,11 +39,23 @@ impl Own {
                 "{name} names no interpreter; our copy of it begins with `{line}`"
             ));
         }
-        let own = Self {
+        let mut own = Self {
             submission: scripts.submission(),
             stacks,
             doubts,
         };
+        own.doubts.extend(own.anew(scripts));
         Ok((preset, Some(own)))
+    }
+
+    /// That an attempt goes on from no checkpoint, where it is known that none of the programs does.
+    fn anew(&self, scripts: &adopt::Scripts) -> Option<String> {
+        let stack = self.stacks.first();
+        let stack = stack.filter(|s| !s.recognise.begins_anew.is_empty())?;
+        let adoption = scripts.read(&self.submission, &self.stacks);
+        let anew = adoption.calls().all(|call| stack.begins_anew(call));
+        anew.then(|| {
+            "the program goes on from no checkpoint: each attempt begins at step 0".to_owned()
+        })
     }
 }
