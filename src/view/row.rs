@@ -72,9 +72,9 @@ pub fn list(rows: &[Row]) -> String {
     }
     let mut table = Table::new([
         (Side::Left, 3),
-        (Side::Left, 12),
+        (Side::Left, 11),
         (Side::Right, 8),
-        (Side::Right, 10),
+        (Side::Right, 9),
         (Side::Left, 0),
     ]);
     table.row(["RUN", "STATE", "ATTEMPTS", "ELAPSED", "LAST"]);
