@@ -9,7 +9,7 @@ use crate::architecture::{crate_of, imports};
 use crate::source::{LIBRARY, Source, in_sources};
 
 /// The folder that the files of a loop have in common, and their number.
-const KNOWN: [(&str, usize); 18] = [
+const KNOWN: [(&str, usize); 12] = [
     ("cli::print", 2),
     ("cli::print::live", 2),
     ("cli::print::live", 5),
@@ -21,12 +21,6 @@ const KNOWN: [(&str, usize); 18] = [
     ("core::recipe", 5),
     ("core::supervise", 21),
     ("drive", 9),
-    ("oomctl_diagnose", 15),
-    ("oomctl_diagnose::prefilter", 2),
-    ("oomctl_follow", 2),
-    ("oomctl_memory", 2),
-    ("oomctl_memory", 3),
-    ("oomctl_memory", 6),
     ("oomctl_scripts", 20),
 ];
 

@@ -4,8 +4,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::class::Class;
 use super::course::{Course, Pattern, Pool};
-use super::incident::{Class, Evidence, EvidenceRole, Incident};
+use super::evidence::{Evidence, EvidenceRole};
+use super::incident::Incident;
 use super::snapshot::{Owner, Snapshot};
 use super::{kind, replicas, signatures};
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::clean::clip;
+use super::evidence::{Evidence, EvidenceRole};
 use super::figures::Figures;
 use super::frame::Frame;
-use super::incident::{Evidence, EvidenceRole};
 use super::phase::Found;
 use super::prefix::{Line, Printer, Stamp};
 use super::rising::Count;
@@ -35,7 +35,7 @@ const COMPLETE: &[&str] = &[
 /// One thing that a log says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Event {
-    #[serde(with = "super::kept::signature")]
+    #[serde(with = "super::serial::signature")]
     pub signature: &'static Signature,
     /// Index of the file.
     pub source: usize,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::class::Class;
 pub(crate) use super::event::Event;
-use super::incident::Class;
 use super::kind;
 use super::phase::{Found, LOOP};
 use super::prefix::{Line, Printer};

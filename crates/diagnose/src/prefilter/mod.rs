@@ -15,6 +15,7 @@ mod marks;
 mod needles;
 mod ngrams;
 mod ordinary;
+mod quad;
 mod short;
 mod wide;
 
@@ -139,8 +140,8 @@ impl Prefilter {
                 }
             }
             let gap = match (text[at], text.get(at + 1)) {
-                (0 | bloom::ESCAPE, _) => at,
-                (_, Some(&bloom::ESCAPE)) => at + 1,
+                (0 | quad::ESCAPE, _) => at,
+                (_, Some(&quad::ESCAPE)) => at + 1,
                 (b'^', _) => at,
                 _ => return at + 1,
             };

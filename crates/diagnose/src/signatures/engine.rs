@@ -1,7 +1,7 @@
 //! Inference engines: their own budget, not only the card. The first group wants a larger share.
 
-use super::{CAUSE, Signature};
-use crate::incident::Tri;
+use super::row::{CAUSE, Signature};
+use crate::class::Tri;
 
 const BUDGET: &str = "KV budget = share x total - weights - activations: wants a LARGER share, a shorter context or eager mode";
 const STATIC_POOL: &str =

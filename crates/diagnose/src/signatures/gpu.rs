@@ -3,8 +3,8 @@
 //! A bare message counts where it stands alone or behind the name of an exception, never inside a
 //! sentence, a script or a configuration.
 
-use super::{ADVICE, CAUSE, Signature, weight};
-use crate::incident::Tri;
+use super::row::{ADVICE, CAUSE, Signature, weight};
+use crate::class::Tri;
 
 const DEVICE: &str = "device, caching allocator";
 

@@ -1,7 +1,7 @@
 //! Host memory and shared memory: Slurm, the kernel, Ray, PyTorch's data loader, Python.
 
-use super::{CAUSE, Signature, weight};
-use crate::incident::Tri;
+use super::row::{CAUSE, Signature, weight};
+use crate::class::Tri;
 
 const CGROUP: &str = "host memory of the job's cgroup";
 const RSS: &str = "host memory";

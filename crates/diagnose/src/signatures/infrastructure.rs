@@ -1,7 +1,7 @@
 //! Ends that are no lack of memory: hardware, disk, configuration, bugs; and what follows from another
 //! failure.
 
-use super::{CONSEQUENCE, SPECIFIC, Signature, weight};
+use super::row::{CONSEQUENCE, SPECIFIC, Signature, weight};
 
 const DISK: Signature = Signature {
     kind: "disk",

@@ -1,6 +1,6 @@
 //! Lines that speak of memory or of failure and are neither: they must not start a ladder.
 
-use super::{ADVICE, Role, Signature};
+use super::row::{ADVICE, Role, Signature};
 
 /// The program says that it goes on. The kind names what it handled: itself only, or every lack of memory.
 const HANDLED: Signature = Signature {

@@ -1,6 +1,6 @@
 //! How batch systems, and what stands in for one, say that a job or a step of it ended.
 
-use super::{CONSEQUENCE, SPECIFIC, Signature, weight};
+use super::row::{CONSEQUENCE, SPECIFIC, Signature, weight};
 
 /// What Slurm says about the end of a job: trusted, yet it comes last.
 const SCHEDULER: Signature = Signature {

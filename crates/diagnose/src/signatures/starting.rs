@@ -1,7 +1,7 @@
 //! What a job dies of before its program begins, or without a word of the program: the node's own files, Python's
 //! search for a module, the shell, containers.
 
-use super::{SPECIFIC, Signature, weight};
+use super::row::{SPECIFIC, Signature, weight};
 
 /// What ends a script at once, unless something heavier is said.
 const START: Signature = Signature {

@@ -1,6 +1,6 @@
 //! What connects processes: collectives, rendezvous, the network.
 
-use super::{CONSEQUENCE, Role, SPECIFIC, Signature, weight};
+use super::row::{CONSEQUENCE, Role, SPECIFIC, Signature, weight};
 
 const NETWORK: Signature = Signature {
     kind: "network",

@@ -6,9 +6,9 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CAUSE, SPECIFIC, Signature};
+use super::row::{CAUSE, SPECIFIC, Signature};
+use crate::class::Class;
 use crate::clean::sanitize;
-use crate::incident::Class;
 use crate::kind::{self, KINDS};
 
 /// Fewest characters of [`UserSignature::contains`]: shorter ones stand in too many lines.
