@@ -9,7 +9,7 @@ use crate::architecture::{crate_of, imports};
 use crate::source::{LIBRARY, Source, in_sources};
 
 /// The folder that the files of a loop have in common, and their number.
-const KNOWN: [(&str, usize); 12] = [
+const KNOWN: [(&str, usize); 11] = [
     ("cli::print", 2),
     ("cli::print::live", 2),
     ("cli::print::live", 5),
@@ -21,7 +21,6 @@ const KNOWN: [(&str, usize); 12] = [
     ("core::recipe", 5),
     ("core::supervise", 21),
     ("drive", 9),
-    ("oomctl_scripts", 20),
 ];
 
 type Path = Vec<String>;
