@@ -119,7 +119,7 @@ impl Event {
             replicas: false,
             user: None,
             step: None,
-            handled: signature.handled,
+            handled: !signature.fatal,
             dealt_with: false,
             dead: false,
             traced: false,
@@ -173,7 +173,7 @@ impl Event {
 
     /// Did processes end before training showed progress?
     fn ended(&self) -> bool {
-        self.dead || matches!(self.signature.kind, "preempted" | "node_failure")
+        self.dead || matches!(self.signature.kind.as_str(), "preempted" | "node_failure")
     }
 
     /// Could it be a failure that the program survives?

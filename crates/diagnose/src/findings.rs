@@ -71,7 +71,7 @@ impl<'a> Findings<'a> {
 
 /// Does it tell of a lack of memory?
 pub(super) fn is_memory(event: &Event) -> bool {
-    kind::row(event.signature.kind).class != Class::NotOom
+    kind::row(&event.signature.kind).class != Class::NotOom
 }
 
 /// An incident of a kind, with what follows from the kind alone.

@@ -228,7 +228,7 @@ impl Reader<'_> {
                         failure = Some((index, found.at));
                     }
                 }
-                Role::Handled => handled = Some(entry.signature.kind),
+                Role::Handled => handled = Some(&entry.signature.kind),
                 Role::Success => {
                     self.text.said = None;
                     self.events.success(self.source, entry.signature);

@@ -15,7 +15,7 @@ pub(super) mod signature {
         signature: &&'static Signature,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        (signature.id, signature.kind).serialize(to)
+        (&signature.id, &signature.kind).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

@@ -70,7 +70,7 @@ fn end_before_restart(findings: &Findings<'_>, job: Option<&JobStatus>) -> Optio
             JobState::Preempted | JobState::NodeFail | JobState::BootFail | JobState::Requeued
         )
     };
-    let message = |e: &&Event| matches!(e.signature.kind, "preempted" | "node_failure");
+    let message = |e: &&Event| matches!(e.signature.kind.as_str(), "preempted" | "node_failure");
     let last = findings.events().filter(message).last()?;
     let restarted = match job {
         Some(job) => job.restarts > 0 && !ended_so(job),
@@ -174,10 +174,12 @@ fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Inci
 /// The incident whose root is `root`.
 pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
     let signature = root.signature;
-    let mut incident = blank(signature.kind);
-    incident.is_gpu_oom = signature.gpu.unwrap_or(incident.is_gpu_oom);
-    incident.is_host_oom = signature.host.unwrap_or(incident.is_host_oom);
-    incident.retryable_unchanged = signature.retry.or(incident.retryable_unchanged);
+    let mut incident = blank(&signature.kind);
+    incident.is_gpu_oom = signature.is_gpu_oom.unwrap_or(incident.is_gpu_oom);
+    incident.is_host_oom = signature.is_host_oom.unwrap_or(incident.is_host_oom);
+    incident.retryable_unchanged = signature
+        .retryable_unchanged
+        .or(incident.retryable_unchanged);
     if let Some(user) = &root.user {
         as_the_project_says(&mut incident, user);
     }
@@ -210,13 +212,13 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
 
 /// Other events that say the same: the same class of memory, or the same kind.
 fn confirmations<'a>(findings: &Findings<'a>, root: &Event) -> Vec<&'a Event> {
-    let class = kind::row(root.signature.kind).class;
+    let class = kind::row(&root.signature.kind).class;
     findings
         .events()
         .filter(|e| e.order != root.order && e.is_cause() && !e.survived)
         .filter(|e| {
             e.signature.kind == root.signature.kind
-                || (class != Class::NotOom && kind::row(e.signature.kind).class == class)
+                || (class != Class::NotOom && kind::row(&e.signature.kind).class == class)
         })
         .collect()
 }
@@ -248,7 +250,7 @@ fn set_phase(incident: &mut Incident, root: &Event, same: &[&Event]) {
         .map(|f| f.phase)
         .or_else(|| message().map(|f| f.phase))
         .or(root.user.as_ref().and_then(|user| user.phase.as_deref()))
-        .or(root.signature.phase)
+        .or(root.signature.phase.as_deref())
         .or(kind::known(&incident.kind).and_then(|row| row.phase))
         .or(root.ambient.map(|f| f.phase));
     if let Some(phase) = phase {
@@ -285,7 +287,7 @@ fn consequences(findings: &Findings<'_>, root: &Event, same: &[&Event]) -> Vec<E
         .filter(|e| !same.iter().any(|s| s.order == e.order))
         .filter(|e| {
             let twice = seen.iter().filter(|id| **id == e.signature.id).count() < 2;
-            seen.push(e.signature.id);
+            seen.push(&e.signature.id);
             twice
         })
         .take(CONSEQUENCES)

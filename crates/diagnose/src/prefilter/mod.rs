@@ -35,7 +35,7 @@ use short::{Short, Wanted};
 pub(crate) enum What {
     /// The line is to be read.
     Read,
-    /// It announces a phase: an index into [`super::phase::AMBIENT`].
+    /// It announces a phase: an index into [`super::phase::Markers::announced`].
     Ambient(u8),
     /// It may show progress.
     Progress(Bar),
@@ -87,7 +87,7 @@ impl Found {
 pub(crate) struct Held {
     /// The signatures of which it has a literal, each with the first place of one.
     pub entries: Vec<(usize, usize)>,
-    /// The phases that it announces: indices into [`super::phase::AMBIENT`].
+    /// The phases that it announces: indices into [`super::phase::Markers::announced`].
     pub markers: Vec<u8>,
     /// It may show progress.
     pub bar: bool,

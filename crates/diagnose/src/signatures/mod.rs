@@ -1,22 +1,13 @@
-//! Signatures: which text means what. Tables of data, one entry a message, each with an excerpt in the
-//! real format that is its test.
+//! Signatures: which text means what. Tables of data in `presets/signatures`, one entry a message, each with an excerpt
+//! in the real format that is its test; they are read when the first log is.
 //!
-//! Rule: an entry's literals are case-sensitive and stand in every line that it matches, so that a line
-//! without any literal is never looked at twice.
+//! Rule: what an entry `contains` is case-sensitive and stands in every line that it matches, so that a line
+//! without any of it is never looked at twice.
 
-mod engine;
-mod gpu;
-mod host;
-mod infrastructure;
-mod lookalikes;
 mod row;
-mod schedulers;
-mod starting;
-mod transport;
 mod user;
 
-pub(crate) use lookalikes::SAID;
-pub(crate) use row::{Role, Signature, weight};
+pub(crate) use row::{Role, Signature, rows, weight};
 pub(crate) use user::UserTable;
 pub use user::{SignatureError, UserSignature};
 
@@ -27,22 +18,38 @@ use regex::Regex;
 
 use super::ascii::ascii;
 
+/// A table of `presets/signatures`.
+macro_rules! table {
+    ($name:literal) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../presets/signatures/",
+            $name,
+            ".yaml"
+        ))
+    };
+}
+pub(crate) use table;
+
 /// The tables in the order in which a line is asked: the first [`Role::Cause`] that matches a line
 /// takes it.
-const TABLES: &[&[Signature]] = &[
-    lookalikes::TABLE,
-    engine::TABLE,
-    gpu::TABLE,
-    host::TABLE,
-    schedulers::TABLE,
-    starting::TABLE,
-    transport::TABLE,
-    infrastructure::TABLE,
+const TABLES: [&str; 8] = [
+    table!("lookalikes"),
+    table!("engine"),
+    table!("gpu"),
+    table!("host"),
+    table!("schedulers"),
+    table!("starting"),
+    table!("transport"),
+    table!("infrastructure"),
 ];
+
+static ROWS: LazyLock<Vec<Signature>> =
+    LazyLock::new(|| TABLES.iter().flat_map(|table| rows(table)).collect());
 
 /// Every signature.
 pub(crate) fn all() -> impl Iterator<Item = &'static Signature> {
-    TABLES.iter().flat_map(|table| table.iter())
+    ROWS.iter()
 }
 
 /// The signature of an event that was written down: by its name, and of a project's own by its kind.
@@ -58,7 +65,7 @@ pub fn patterns() -> Vec<String> {
     all()
         .map(|signature| {
             let literals: Vec<String> = signature
-                .literals
+                .contains
                 .iter()
                 .map(|l| regex::escape(l))
                 .collect();
@@ -69,7 +76,7 @@ pub fn patterns() -> Vec<String> {
 
 /// Each signature's id with a line that it is found in.
 pub fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
-    all().map(|signature| (signature.id, signature.example))
+    all().map(|signature| (signature.id.as_str(), signature.example.as_str()))
 }
 
 /// A signature with its patterns.
@@ -112,8 +119,8 @@ pub(crate) struct Match {
 impl Compiled {
     /// Matches a text that may hold no literal.
     pub(crate) fn find_anywhere(&self, text: &str) -> Option<Match> {
-        let place = |literal: &&str| memmem::find(text.as_bytes(), literal.as_bytes());
-        let at = self.signature.literals.iter().filter_map(place).min()?;
+        let place = |literal: &String| memmem::find(text.as_bytes(), literal.as_bytes());
+        let at = self.signature.contains.iter().filter_map(place).min()?;
         self.find(text, at, 0, text.len())
     }
 
@@ -208,8 +215,8 @@ pub(crate) static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
     all()
         .map(|signature| Compiled {
             signature,
-            pattern: signature.pattern.map(Pattern::new),
-            unless: signature.unless.map(Pattern::new),
+            pattern: signature.pattern.as_deref().map(Pattern::new),
+            unless: signature.unless.as_deref().map(Pattern::new),
         })
         .collect()
 });
@@ -249,10 +256,10 @@ mod tests {
         let mut ids = std::collections::BTreeSet::new();
         for entry in COMPILED.iter() {
             let s = entry.signature;
-            assert!(ids.insert(s.id), "{} twice", s.id);
+            assert!(ids.insert(&s.id), "{} twice", s.id);
             assert!(KINDS.iter().any(|k| k.name == s.kind), "{}", s.id);
-            assert!(!s.pool.is_empty() && !s.source.is_empty(), "{}", s.id);
-            assert!(s.literals.iter().all(|l| l.len() >= 5), "{}", s.id);
+            assert!(!s.source.is_empty(), "{}", s.id);
+            assert!(s.contains.iter().all(|l| l.len() >= 5), "{}", s.id);
             assert!(s.role != Role::Cause || s.weight > 0, "{}", s.id);
             let hit = s.example.lines().any(|l| entry.find_anywhere(l).is_some());
             let joined = s.example.replace('\n', " ");
@@ -261,6 +268,19 @@ mod tests {
                 "{} does not match its own example",
                 s.id
             );
+        }
+    }
+
+    #[test]
+    fn a_cause_is_the_first_that_its_example_matches() {
+        let causes = || COMPILED.iter().filter(|e| e.signature.role == Role::Cause);
+        let first = |line: &str| causes().find(|e| e.find_anywhere(line).is_some());
+        for entry in causes() {
+            let s = entry.signature;
+            let joined = s.example.replace('\n', " ");
+            let mut found = s.example.lines().chain([joined.as_str()]).filter_map(first);
+            let found = found.next().map(|e| e.signature.id.as_str());
+            assert_eq!(found, Some(s.id.as_str()));
         }
     }
 
@@ -294,7 +314,11 @@ mod tests {
                 "W|job 4711 exceeds job hard limit \"{limit}\" of queue \"all.q@gpu07\" (2.0 > limit:1.0) - sending SIGKILL"
             );
             let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
-            assert_eq!(found.map(|e| e.signature.kind), Some(kind), "{line}");
+            assert_eq!(
+                found.map(|e| e.signature.kind.as_str()),
+                Some(kind),
+                "{line}"
+            );
         }
     }
 
@@ -314,7 +338,7 @@ mod tests {
                 _ => None,
             };
             let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
-            assert_eq!(found.map(|e| e.signature.kind), expected, "{line}");
+            assert_eq!(found.map(|e| e.signature.kind.as_str()), expected, "{line}");
         }
     }
 }

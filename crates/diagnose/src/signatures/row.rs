@@ -1,11 +1,17 @@
-//! One row of the tables, and what rows have in common.
+//! One row of the tables, as `presets/signatures` has it (docs/signatures.md).
 
-use crate::class::Tri;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+use crate::class::{Class, Tri};
+use crate::kind;
 
 /// What a matching line is to the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
     /// A failure that can be the root; the heaviest that was not survived wins, among equals the first.
+    #[default]
     Cause,
     /// Follows from another failure; is the root only when nothing heavier is there. The process group
     /// is dying from here on.
@@ -19,56 +25,107 @@ pub(crate) enum Role {
 }
 
 /// One message.
-#[derive(Debug)]
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "`pool`, `source` and `example` are for readers and tests of the tables"
-    )
-)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Signature {
     /// Name, as evidence shows it.
-    pub id: &'static str,
+    pub id: String,
     /// Kind of the incident when this is the root.
-    pub kind: &'static str,
+    pub kind: String,
     /// What it is to the run.
+    #[serde(default)]
     pub role: Role,
-    /// Which of several candidates is the root; see [`Role::Cause`].
+    /// Which of several candidates is the root; see [`Role::Cause`]. Of [`weight`], by role and kind, where it is not given.
+    #[serde(default)]
     pub weight: u8,
     /// One of these stands in the line.
-    pub literals: &'static [&'static str],
+    #[serde(deserialize_with = "one_or_more")]
+    pub contains: Vec<String>,
     /// Must match the message as well. May span the lines that follow when `wraps` is set.
-    pub pattern: Option<&'static str>,
+    #[serde(default)]
+    pub pattern: Option<String>,
     /// Must not match the line.
-    pub unless: Option<&'static str>,
+    #[serde(default)]
+    pub unless: Option<String>,
     /// The message is long and often wrapped: the next lines belong to it.
+    #[serde(default)]
     pub wraps: bool,
-    /// The program goes on after it unless what follows shows otherwise.
-    pub handled: bool,
-    /// A warning level in the prefix does not make it milder.
+    /// When false, the program goes on after it unless what follows shows otherwise.
+    #[serde(default = "yes")]
+    pub fatal: bool,
+    /// A warning level in the prefix does not make it milder, as it never does a consequence.
+    #[serde(default)]
     pub any_level: bool,
     /// People and samples quote it: it counts only where a program would print it, or with its figures.
+    #[serde(default)]
     pub quotable: bool,
     /// Overrides the kind's answer.
-    pub gpu: Option<Tri>,
+    #[serde(default)]
+    pub is_gpu_oom: Option<Tri>,
     /// Overrides the kind's answer.
-    pub host: Option<Tri>,
+    #[serde(default)]
+    pub is_host_oom: Option<Tri>,
     /// Overrides the kind's answer.
-    pub retry: Option<bool>,
+    #[serde(default)]
+    pub retryable_unchanged: Option<bool>,
     /// Phase when no frame tells it; overrides the kind's.
-    pub phase: Option<&'static str>,
+    #[serde(default)]
+    pub phase: Option<String>,
     /// Which memory it is about, for readers of the table.
-    pub pool: &'static str,
+    #[serde(default)]
+    #[expect(dead_code, reason = "for readers of the table")]
+    pub pool: IgnoredAny,
     /// Program, source file, versions.
-    pub source: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for readers of the table"))]
+    pub source: String,
     /// An excerpt in the real format, written for this table.
-    pub example: &'static str,
+    pub example: String,
+}
+
+impl Signature {
+    /// A failure of which only the kind is known.
+    pub(super) fn bare(id: &str, kind: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind: kind.to_owned(),
+            role: Role::Cause,
+            weight: weight::of(Role::Cause, kind),
+            contains: Vec::new(),
+            pattern: None,
+            unless: None,
+            wraps: false,
+            fatal: true,
+            any_level: false,
+            quotable: false,
+            is_gpu_oom: None,
+            is_host_oom: None,
+            retryable_unchanged: None,
+            phase: None,
+            pool: IgnoredAny,
+            source: String::new(),
+            example: String::new(),
+        }
+    }
+}
+
+/// The rows of a table.
+pub(crate) fn rows(table: &str) -> Vec<Signature> {
+    let mut rows: Vec<Signature> =
+        serde_yaml::from_str(table).expect("a table of this program, which its tests read");
+    for row in &mut rows {
+        if row.weight == 0 {
+            row.weight = weight::of(row.role, &row.kind);
+        }
+        row.any_level |= row.role == Role::Consequence;
+    }
+    rows
 }
 
 /// Weights. The order is the argument: what ends a process by itself beats what a scheduler says, that
 /// beats a signal without a sender, that an exception of unknown meaning, that a mere consequence.
 pub(crate) mod weight {
+    use super::{Class, Role, kind};
+
     pub(crate) const CAUSE: u8 = 40;
     /// Names a cause without its figures; the message proper is near.
     pub(crate) const NAMED: u8 = 38;
@@ -76,48 +133,35 @@ pub(crate) mod weight {
     pub(crate) const SCHEDULER: u8 = 30;
     pub(crate) const KILLED: u8 = 25;
     pub(crate) const EXCEPTION: u8 = 20;
-    pub(crate) const NETWORK: u8 = 15;
     pub(crate) const CONSEQUENCE: u8 = 10;
+    /// Of a success that anybody may have said.
+    pub(crate) const SAID: u8 = 1;
+
+    /// The usual weight.
+    pub(super) fn of(role: Role, of_kind: &str) -> u8 {
+        match role {
+            Role::Cause if kind::row(of_kind).class == Class::NotOom => SPECIFIC,
+            Role::Cause => CAUSE,
+            Role::Consequence => CONSEQUENCE,
+            Role::Handled | Role::Success | Role::Advice => 0,
+        }
+    }
 }
 
-pub(super) const CAUSE: Signature = Signature {
-    id: "",
-    kind: "other",
-    role: Role::Cause,
-    weight: weight::CAUSE,
-    literals: &[],
-    pattern: None,
-    unless: None,
-    wraps: false,
-    handled: false,
-    any_level: false,
-    quotable: false,
-    gpu: None,
-    host: None,
-    retry: None,
-    phase: None,
-    pool: "",
-    source: "",
-    example: "",
-};
+fn yes() -> bool {
+    true
+}
 
-pub(super) const SPECIFIC: Signature = Signature {
-    weight: weight::SPECIFIC,
-    pool: "none",
-    ..CAUSE
-};
-
-pub(super) const CONSEQUENCE: Signature = Signature {
-    role: Role::Consequence,
-    weight: weight::CONSEQUENCE,
-    pool: "none",
-    any_level: true,
-    ..CAUSE
-};
-
-pub(super) const ADVICE: Signature = Signature {
-    kind: "no_failure",
-    role: Role::Advice,
-    weight: 0,
-    ..CAUSE
-};
+/// A text, or several.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Texts {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Texts::deserialize(from)? {
+        Texts::One(text) => vec![text],
+        Texts::More(texts) => texts,
+    })
+}

@@ -6,7 +6,7 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::row::{CAUSE, SPECIFIC, Signature};
+use super::row::Signature;
 use crate::class::Class;
 use crate::clean::sanitize;
 use crate::kind::{self, KINDS};
@@ -153,15 +153,9 @@ static ROWS: LazyLock<Vec<Signature>> = LazyLock::new(|| {
     KINDS
         .iter()
         .map(|kind| Signature {
-            id: "user",
-            kind: kind.name,
             any_level: true,
             wraps: kind.class == Class::GpuOom,
-            ..if kind.class == Class::NotOom {
-                SPECIFIC
-            } else {
-                CAUSE
-            }
+            ..Signature::bare("user", kind.name)
         })
         .collect()
 });
