@@ -4,8 +4,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::class::Class;
 use super::course::{Course, Pattern, Pool};
-use super::incident::{Class, Evidence, EvidenceRole, Incident};
+use super::evidence::{Evidence, EvidenceRole};
+use super::incident::Incident;
 use super::snapshot::{Owner, Snapshot};
 use super::{kind, replicas, signatures};
 
@@ -95,9 +97,9 @@ pub fn others(incident: &Incident) -> Vec<&'static Advice> {
     });
     let other = |e: &Evidence| {
         let signature = signatures::all().find(|s| s.id == e.signature)?;
-        let kind = kind::known(signature.kind)?;
+        let kind = kind::known(&signature.kind)?;
         let differs = kind.name != incident.kind && kind.class != Class::NotOom;
-        let advice = row(signature.id, "").or_else(|| row(kind.name, ""));
+        let advice = row(&signature.id, "").or_else(|| row(kind.name, ""));
         advice.filter(|_| differs)
     };
     shown.filter_map(other).collect()

@@ -289,12 +289,12 @@ pub(crate) struct Context {
     /// Most recent last.
     streams: Vec<Stream>,
     ambient: Option<(Found, u64)>,
-    /// Markers of [`phase::AMBIENT`] that were read, one bit each.
+    /// Markers of [`phase::Markers::announced`] that were read, one bit each.
     read: u64,
 }
 
 impl Context {
-    /// Takes a line with the markers of [`phase::AMBIENT`] in it; returns what it is and its printer's
+    /// Takes a line with the markers of [`phase::Markers::announced`] in it; returns what it is and its printer's
     /// traceback.
     pub(crate) fn take(&mut self, line: &Line, markers: &[u8]) -> (Part, &mut Stream) {
         for marker in markers {
@@ -334,7 +334,7 @@ impl Context {
         self.read >> marker & 1 == 0
     }
 
-    /// A line announces a phase: a marker of [`phase::AMBIENT`].
+    /// A line announces a phase: a marker of [`phase::Markers::announced`].
     pub(crate) fn announce(&mut self, marker: u8, number: u64) {
         self.ambient = Some((phase::announced(marker), number));
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::clean::clip;
+use super::evidence::{Evidence, EvidenceRole};
 use super::figures::Figures;
 use super::frame::Frame;
-use super::incident::{Evidence, EvidenceRole};
 use super::phase::Found;
 use super::prefix::{Line, Printer, Stamp};
 use super::rising::Count;
@@ -35,7 +35,7 @@ const COMPLETE: &[&str] = &[
 /// One thing that a log says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Event {
-    #[serde(with = "super::kept::signature")]
+    #[serde(with = "super::serial::signature")]
     pub signature: &'static Signature,
     /// Index of the file.
     pub source: usize,
@@ -119,7 +119,7 @@ impl Event {
             replicas: false,
             user: None,
             step: None,
-            handled: signature.handled,
+            handled: !signature.fatal,
             dealt_with: false,
             dead: false,
             traced: false,
@@ -173,7 +173,7 @@ impl Event {
 
     /// Did processes end before training showed progress?
     fn ended(&self) -> bool {
-        self.dead || matches!(self.signature.kind, "preempted" | "node_failure")
+        self.dead || matches!(self.signature.kind.as_str(), "preempted" | "node_failure")
     }
 
     /// Could it be a failure that the program survives?

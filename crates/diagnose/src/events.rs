@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::class::Class;
 pub(crate) use super::event::Event;
-use super::incident::Class;
 use super::kind;
 use super::phase::{Found, LOOP};
 use super::prefix::{Line, Printer};
 use super::rising::Count;
-use super::signatures::{Role, SAID, Signature};
+use super::signatures::{Role, Signature, weight};
 
 /// Events that are remembered. When there are more, survived ones go first, then the latest but one:
 /// the first failures and the last are what a verdict needs.
@@ -82,7 +82,7 @@ impl Events {
     pub(crate) fn handled(&mut self, source: usize, line: u64, kind: &str) {
         const NEAR: u64 = 80;
         self.mark(source, |e| {
-            let memory = kind::row(e.signature.kind).class != Class::NotOom;
+            let memory = kind::row(&e.signature.kind).class != Class::NotOom;
             let meant = e.signature.kind == kind || (kind == "no_failure" && memory);
             if meant && e.line + NEAR >= line && !e.dead {
                 e.handled = true;
@@ -100,7 +100,7 @@ impl Events {
     /// The run in this file came to its end: nothing before was fatal to it. A script's own word counts
     /// only for failures after which training went on.
     pub(crate) fn success(&mut self, source: usize, signature: &Signature) {
-        let said = signature.weight == SAID;
+        let said = signature.weight == weight::SAID;
         self.mark(source, |e| {
             e.survived |= !said || (e.progressed && !e.dead);
         });

@@ -6,104 +6,37 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::ascii::ascii;
-use super::signatures::{Role, Signature, weight};
+use super::signatures::{Signature, rows, table};
 
-const EXCEPTION: Signature = Signature {
-    id: "python_exception",
-    kind: "code_bug",
-    role: Role::Cause,
-    weight: weight::EXCEPTION,
-    literals: &["Error", "Exception"],
-    pattern: None,
-    unless: None,
-    wraps: false,
-    handled: false,
-    any_level: false,
-    quotable: false,
-    gpu: None,
-    host: None,
-    retry: None,
-    phase: None,
-    pool: "none",
-    source: "CPython, last line of a traceback",
-    example: "ZeroDivisionError: division by zero",
-};
+const BUG: &str = "python_exception";
+const CONFIG: &str = "python_exception_config";
+const NETWORK: &str = "python_exception_network";
+const OTHER: &str = "python_exception_other";
+const UNFINISHED: &str = "unfinished_traceback";
+const SAID: &str = "error_message";
 
-static BUG: Signature = EXCEPTION;
-static CONFIG: Signature = Signature {
-    id: "python_exception_config",
-    kind: "config",
-    ..EXCEPTION
-};
-static NETWORK: Signature = Signature {
-    id: "python_exception_network",
-    kind: "network",
-    weight: weight::NETWORK,
-    ..EXCEPTION
-};
-static OTHER: Signature = Signature {
-    id: "python_exception_other",
-    kind: "other",
-    weight: weight::CONSEQUENCE,
-    ..EXCEPTION
-};
+static ROWS: LazyLock<Vec<Signature>> = LazyLock::new(|| rows(table!("exceptions")));
 
-const UNFINISHED: Signature = Signature {
-    id: "unfinished_traceback",
-    kind: "other",
-    weight: weight::CONSEQUENCE,
-    example: "Traceback (most recent call last):",
-    ..EXCEPTION
-};
+/// The first row of this name of which a text begins as it says.
+fn beginning(id: &str, text: &str) -> Option<&'static Signature> {
+    let mut of_name = ROWS.iter().filter(|row| row.id == id);
+    of_name.find(|row| row.contains.iter().any(|name| text.starts_with(name)))
+}
 
-static UNFINISHED_BARE: Signature = UNFINISHED;
+/// The last row of this name, which is for whatever the others are not.
+fn row(id: &str) -> &'static Signature {
+    let found = ROWS.iter().rfind(|row| row.id == id);
+    found.expect("the table has a row for each of the names above, as its test sees")
+}
 
-/// A notebook names the exception in the head of its traceback.
-static UNFINISHED_NAMED: [(&str, Signature); 4] = [
-    (
-        "OutOfMemoryError",
-        Signature {
-            kind: "cuda_oom",
-            ..UNFINISHED
-        },
-    ),
-    (
-        "ResourceExhaustedError",
-        Signature {
-            kind: "tf_oom",
-            ..UNFINISHED
-        },
-    ),
-    (
-        "MemoryError",
-        Signature {
-            kind: "host_oom",
-            ..UNFINISHED
-        },
-    ),
-    (
-        "ModuleNotFoundError",
-        Signature {
-            kind: "config",
-            ..UNFINISHED
-        },
-    ),
-];
-
-/// The head of a traceback whose end is missing.
+/// The head of a traceback whose end is missing; a notebook names the exception there.
 pub(crate) fn unfinished(head: &str) -> &'static Signature {
-    let named = UNFINISHED_NAMED
-        .iter()
-        .find(|(name, _)| head.trim_start().starts_with(name));
-    named.map_or(&UNFINISHED_BARE, |(_, signature)| signature)
+    beginning(UNFINISHED, head.trim_start()).unwrap_or_else(|| row(UNFINISHED))
 }
 
 /// The signature of this name and kind.
 pub(crate) fn named(id: &str, kind: &str) -> Option<&'static Signature> {
-    let fixed = [&BUG, &CONFIG, &NETWORK, &OTHER, &UNFINISHED_BARE, &SAID];
-    let heads = UNFINISHED_NAMED.iter().map(|(_, signature)| signature);
-    let mut all = fixed.into_iter().chain(heads);
-    all.find(|signature| signature.id == id && signature.kind == kind)
+    ROWS.iter().find(|row| row.id == id && row.kind == kind)
 }
 
 /// An exception's last line: dotted name, then a colon or nothing. People put a quote or words of their
@@ -115,89 +48,6 @@ static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// How the names of exceptions end.
 const ENDINGS: [&str; 4] = ["Error", "Exception", "Interrupt", "Exit"];
-
-/// Beginnings of exception names, with what they mean; the first that fits.
-static MEANING: [(&[&str], &Signature); 3] = [
-    (
-        &[
-            "ConnectionError",
-            "ConnectionReset",
-            "ConnectionRefused",
-            "ConnectionAborted",
-            "BrokenPipe",
-            "EOFError",
-            "DistNetwork",
-            "DistBackend",
-            "DistStore",
-            "Rendezvous",
-            "HTTPError",
-            "HfHubHTTP",
-            "ReadTimeout",
-            "ConnectTimeout",
-            "TimeoutError",
-            "SSLError",
-            "ProxyError",
-            "MaxRetryError",
-            "NewConnection",
-            "URLError",
-            "gaierror",
-            "ManagerConnection",
-            "ServiceStart",
-            "RpcError",
-            "CommError",
-        ],
-        &NETWORK,
-    ),
-    (
-        &[
-            "ModuleNotFound",
-            "ImportError",
-            "FileNotFound",
-            "NotADirectory",
-            "IsADirectory",
-            "PermissionError",
-            "ValidationError",
-            "ConfigError",
-            "ArgumentError",
-            "UsageError",
-            "ScannerError",
-            "ParserError",
-            "TOMLDecode",
-            "Config",
-            "UnsupportedInterpolation",
-            "RepositoryNotFound",
-            "GatedRepo",
-            "HFValidation",
-            "LookupError",
-        ],
-        &CONFIG,
-    ),
-    (
-        &[
-            "RayTaskError",
-            "RayActorError",
-            "ActorDied",
-            "ChildFailed",
-            "CalledProcess",
-            "ProcessRaised",
-            "ProcessExited",
-            "KeyboardInterrupt",
-            "SystemExit",
-            "SignalException",
-            "EngineDead",
-            "LocalRayletDied",
-            "NodeDied",
-            "ObjectLost",
-            "WorkerCrashed",
-            "BrokenProcessPool",
-            "TaskCancelled",
-            "CancelledError",
-            "StopIteration",
-            "Interrupt",
-        ],
-        &OTHER,
-    ),
-];
 
 /// The signature of an exception's last line, if the line is one. `code` is the source line that the
 /// traceback shows last.
@@ -213,24 +63,15 @@ pub(crate) fn find<'c>(
     let found = named.then(|| LAST_LINE.captures(body))??;
     let name = &found[1];
     if name == "AssertionError" && asserts_configuration(&code()) {
-        return Some(&CONFIG);
+        return Some(row(CONFIG));
     }
-    let meaning = MEANING
+    let meaning = [NETWORK, CONFIG, OTHER]
         .iter()
-        .find(|(names, _)| names.iter().any(|n| name.starts_with(n)))
-        .map(|(_, signature)| *signature);
+        .find_map(|id| beginning(id, name));
     // Libraries put their own word in front: `EndpointConnectionError`, `APIConnectionError`.
     let connects = name.contains("ConnectionError");
-    Some(meaning.unwrap_or(if connects { &NETWORK } else { &BUG }))
+    Some(meaning.unwrap_or_else(|| row(if connects { NETWORK } else { BUG })))
 }
-
-static SAID: Signature = Signature {
-    id: "error_message",
-    kind: "other",
-    weight: weight::CONSEQUENCE - 4,
-    example: "ERROR: the run could not be started",
-    ..EXCEPTION
-};
 
 /// Does a program say that something went wrong, in a line that no table knows? The last resort: it is
 /// the root only where nothing else is, at the end of a log.
@@ -262,17 +103,17 @@ pub(crate) fn said(text: &str, body: &str) -> Option<&'static Signature> {
     let begins = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-');
     let may_begin = body.bytes().next().is_some_and(begins);
     let serious = || !HARMLESS.iter().any(|words| text.contains(words));
-    (((may_begin && ERROR.is_match(body)) || level()) && serious()).then_some(&SAID)
+    (((may_begin && ERROR.is_match(body)) || level()) && serious()).then(|| row(SAID))
 }
 
 /// Is it an exception of which only the name is known?
 pub(crate) fn is_unknown(signature: &Signature) -> bool {
-    signature.source == EXCEPTION.source
+    ROWS.iter().any(|row| std::ptr::eq(row, signature))
 }
 
 /// Does this line only carry what failed elsewhere?
 pub(crate) fn carries_another(signature: &Signature) -> bool {
-    std::ptr::eq(signature, &OTHER)
+    signature.id == OTHER
 }
 
 fn asserts_configuration(code: &str) -> bool {
@@ -288,7 +129,23 @@ mod tests {
     use super::*;
 
     fn kind(line: &str) -> Option<&'static str> {
-        find(line, || "".into()).map(|s| s.kind)
+        find(line, || "".into()).map(|s| s.kind.as_str())
+    }
+
+    #[test]
+    fn every_row_is_found_by_its_example() {
+        for row in ROWS.iter() {
+            let line = row.example.as_str();
+            let found = match row.id.as_str() {
+                UNFINISHED => Some(unfinished(line)),
+                SAID => said(line, line),
+                _ => find(line, || "".into()),
+            };
+            assert!(found.is_some_and(|f| std::ptr::eq(f, row)), "{line}");
+        }
+        for id in [BUG, CONFIG, NETWORK, OTHER, UNFINISHED, SAID] {
+            assert_eq!(row(id).id, id);
+        }
     }
 
     #[test]
@@ -348,11 +205,11 @@ mod tests {
     fn an_assertion_about_the_configuration_is_one() {
         let code = "    assert config.data.train_batch_size >= config.actor.ppo_mini_batch_size";
         assert_eq!(
-            find("AssertionError", || code.into()).map(|s| s.kind),
+            find("AssertionError", || code.into()).map(|s| s.kind.as_str()),
             Some("config")
         );
         assert_eq!(
-            find("AssertionError", || "assert x.dim() == 2".into()).map(|s| s.kind),
+            find("AssertionError", || "assert x.dim() == 2".into()).map(|s| s.kind.as_str()),
             Some("code_bug")
         );
     }

@@ -1,7 +1,9 @@
 //! An incident in one line.
 
+use super::class::Class;
+use super::evidence::EvidenceRole;
 use super::frame::Frame;
-use super::incident::{Class, EvidenceRole, Incident};
+use super::incident::Incident;
 use super::kind;
 use super::prefix::body_of;
 

@@ -1,113 +1,16 @@
 //! Why an attempt ended: the incident.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bugs::KnownBug;
+use super::class::{Class, Tri};
 use super::course::Course;
 use super::engine_cache::EngineCache;
+use super::evidence::Evidence;
 use super::frame::Frame;
 use super::snapshot::Snapshot;
 use oomctl_base::job::ExitStatus;
 use oomctl_base::units::Bytes;
-
-/// The class of a failure: which family of remedies applies.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// Device memory of the GPU ran out.
-    GpuOom,
-    /// An inference engine's own memory budget does not fit (vLLM KV cache, start-up check). The
-    /// remedy may have the opposite sign of an allocator's OOM.
-    EngineMemory,
-    /// Host memory ran out.
-    HostOom,
-    /// Shared memory (`/dev/shm`) ran out.
-    Shm,
-    /// Not a memory failure, or no failure at all; `kind` says which.
-    NotOom,
-}
-
-impl Class {
-    /// Its name in files and flags.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::GpuOom => "gpu_oom",
-            Self::EngineMemory => "engine_memory",
-            Self::HostOom => "host_oom",
-            Self::Shm => "shm",
-            Self::NotOom => "not_oom",
-        }
-    }
-}
-
-/// True, false, or cannot be told from what is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tri {
-    /// Yes.
-    True,
-    /// No.
-    #[default]
-    False,
-    /// The text alone cannot tell.
-    Ambiguous,
-}
-
-impl Serialize for Tri {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::True => s.serialize_bool(true),
-            Self::False => s.serialize_bool(false),
-            Self::Ambiguous => s.serialize_str("ambiguous"),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Tri {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        match serde_json::Value::deserialize(d)? {
-            serde_json::Value::Bool(true) => Ok(Self::True),
-            serde_json::Value::Bool(false) => Ok(Self::False),
-            _ => Ok(Self::Ambiguous),
-        }
-    }
-}
-
-/// What a line of evidence is to the failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EvidenceRole {
-    /// The first fatal failure in time: the cause.
-    Root,
-    /// Follows from the root (collective timeout, actor died, SIGTERM).
-    Consequence,
-    /// Says the same again, or completes the root with figures.
-    Confirmation,
-    /// Text that speaks of memory without a failure.
-    Advice,
-    /// A failure that the program survived.
-    Survived,
-}
-
-/// One line that proves something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// Signature that matched (`torch_cuda_oom`), or `scheduler` for a fact that is not in a log.
-    pub signature: String,
-    /// What the line is to the failure.
-    pub role: EvidenceRole,
-    /// File it stands in, as the reader named the source; empty for the scheduler.
-    pub file: String,
-    /// Line number from 1, counting `\n` only.
-    pub line: u64,
-    /// Byte offset of the start of the line.
-    pub offset: u64,
-    /// The text, lossily decoded, without control characters, at most 1,000 characters.
-    pub text: String,
-}
 
 /// Why an attempt ended.
 ///
@@ -257,75 +160,5 @@ impl Incident {
             consequences: Vec::new(),
             notes: Vec::new(),
         }
-    }
-}
-
-/// How far training has come, as the log shows it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    /// Last finished training step, as printed: a bar may begin anew in every epoch, or count what is left
-    /// of a run that was resumed.
-    pub step: u64,
-    /// Steps in all, where the log says it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<u64>,
-    /// Steps that this attempt itself has finished, where these are not `step`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own: Option<u64>,
-}
-
-impl Progress {
-    /// Steps that the attempt itself has finished.
-    #[must_use]
-    pub fn done(&self) -> u64 {
-        self.own.unwrap_or(self.step)
-    }
-
-    /// Did it come further than another attempt of the run did? `None` where the printed steps cannot tell.
-    #[must_use]
-    pub fn is_further_than(&self, before: &Self) -> Option<bool> {
-        if self.done() == 0 {
-            return Some(false);
-        }
-        // A bar that began anew tells no place, and one with another end counts from another beginning.
-        let restarted = |p: &Self| p.done() > p.step;
-        let same_end = self.total.is_none() || before.total.is_none() || self.total == before.total;
-        let told = same_end && !restarted(self) && !restarted(before);
-        told.then_some(self.step > before.step)
-    }
-
-    /// The tenth of the way in which this step is, or its tens where the end is not known: what is worth a
-    /// line, where each step is not.
-    #[must_use]
-    pub fn tenth(&self) -> u64 {
-        match self.total {
-            Some(total) if total > 0 => self.step.saturating_mul(10) / total,
-            _ => self.step / 10,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn progress(step: u64, total: Option<u64>, own: Option<u64>) -> Progress {
-        Progress { step, total, own }
-    }
-
-    #[test]
-    fn how_far_two_attempts_came_is_compared_only_where_their_steps_are_places() {
-        let further = |now: Progress, before: Progress| now.is_further_than(&before);
-        let of = |step| progress(step, Some(100), None);
-        assert_eq!(further(of(40), of(40)), Some(false));
-        assert_eq!(further(of(41), of(40)), Some(true));
-        // Resumed, and nothing came of it.
-        assert_eq!(
-            further(progress(40, Some(100), Some(0)), of(30)),
-            Some(false)
-        );
-        // A bar of what was left, and bars of epochs.
-        assert_eq!(further(progress(40, Some(60), None), of(40)), None);
-        assert_eq!(further(of(10), progress(50, Some(100), Some(150))), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The kinds of failure and what each means: one row a kind.
 
-use super::incident::{Class, Tri};
+use super::class::{Class, Tri};
 
 /// What follows from a kind when nothing else is known.
 pub(crate) struct Kind {

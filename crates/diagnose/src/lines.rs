@@ -114,7 +114,7 @@ pub(crate) trait Sink {
 /// Splits what is fed. Holds at most [`WINDOW`] bytes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Splitter {
-    #[serde(with = "super::kept::bytes")]
+    #[serde(with = "super::serial::bytes")]
     carry: Vec<u8>,
     carry_starts_line: bool,
     /// File offset of the next byte expected.

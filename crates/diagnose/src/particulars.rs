@@ -5,12 +5,12 @@ use super::clean::clip;
 use super::engine_cache::EngineCache;
 use super::events::Event;
 use super::figures::Figures;
+use super::findings::{Findings, is_memory};
 use super::incident::Incident;
 use super::kind;
 use super::prefix::body_of;
 use super::signatures::UserSignature;
 use super::tenants;
-use super::verdict::{Findings, is_memory};
 use oomctl_base::units::Bytes;
 
 /// Percent of a GPU that must lie idle for fragmentation to be the cause: of eight public logs whose idle memory would have

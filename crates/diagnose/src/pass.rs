@@ -5,11 +5,11 @@
 //! What is read, and what is known afterwards, does not depend on how the bytes were cut.
 
 use super::events::Events;
-use super::incident::Progress;
 use super::lines::{Block, Piece, Sink, WINDOW, each_line};
 use super::prefilter::{Bar, Found, Hit, SIEVE, Shown, What};
 use super::prefix::Line;
 use super::progress::{self, Patterns};
+use super::reached::Progress;
 use super::reader::{Reader, SourceText};
 use super::rising;
 use super::signatures::UserTable;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
 use super::course::{self, Records};
-use super::incident::Progress;
 use super::prefilter::{self, Hit, What};
+use super::reached::Progress;
 
 /// A line that shows progress: a regular expression with the named group `step` (finished steps) and
 /// optionally `total`.

@@ -26,15 +26,15 @@ pub(super) struct SourceText {
     pub(super) context: Context,
     pub(super) track: Track,
     /// First bytes of the latest line that is not blank.
-    #[serde(with = "super::kept::bytes")]
+    #[serde(with = "super::serial::bytes")]
     pub(super) last_line: Vec<u8>,
     /// The same of the line before.
-    #[serde(with = "super::kept::bytes")]
+    #[serde(with = "super::serial::bytes")]
     line_before: Vec<u8>,
     /// In boxes, these two: most of thousands of logs have neither.
     pending: Option<Box<Pending>>,
     /// First bytes of the latest line that showed progress.
-    #[serde(with = "super::kept::bytes")]
+    #[serde(with = "super::serial::bytes")]
     pub(super) progress_line: Vec<u8>,
     /// The rank in torchrun's summary.
     pub(super) summary_rank: Option<u32>,
@@ -52,7 +52,7 @@ pub(super) struct SourceText {
 /// A message whose first line holds a literal and whose pattern may match when the next are joined.
 #[derive(Debug, Serialize, Deserialize)]
 struct Pending {
-    #[serde(with = "super::kept::entry")]
+    #[serde(with = "super::serial::entry")]
     signature: usize,
     event: Event,
     lines_left: u8,
@@ -228,7 +228,7 @@ impl Reader<'_> {
                         failure = Some((index, found.at));
                     }
                 }
-                Role::Handled => handled = Some(entry.signature.kind),
+                Role::Handled => handled = Some(&entry.signature.kind),
                 Role::Success => {
                     self.text.said = None;
                     self.events.success(self.source, entry.signature);

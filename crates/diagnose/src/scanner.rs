@@ -10,20 +10,23 @@ use serde::{Deserialize, Serialize};
 use oomctl_base::job::JobStatus;
 
 use super::bugs::{Bugs, Versions};
+use super::class::Class;
 use super::clean::{clip, sanitize};
 use super::course::{self, Course, Records};
 use super::events::{Event, Events};
-use super::incident::{Class, Incident, Progress};
+use super::findings::Findings;
+use super::incident::Incident;
 use super::lines::Splitter;
 use super::pass::Pass;
 use super::prefilter::Found;
 use super::prefix::body_of;
 use super::progress::{Patterns, ProgressPattern, Track};
+use super::reached::Progress;
 use super::reader::{LAST_LINE, SourceText};
 use super::signatures::{UserSignature, UserTable};
 use super::tail::Tail;
 use super::tenants::Ours;
-use super::verdict::{self, Findings};
+use super::verdict;
 
 /// A file that was registered with [`Scanner::source`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

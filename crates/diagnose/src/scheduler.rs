@@ -5,10 +5,12 @@
 
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 
+use super::class::{Class, Tri};
 use super::events::Event;
-use super::incident::{Class, Evidence, EvidenceRole, Incident, Tri};
+use super::evidence::{Evidence, EvidenceRole};
+use super::findings::{CONSEQUENCES, Findings, blank, steps};
+use super::incident::Incident;
 use super::signatures::weight;
-use super::verdict::{CONSEQUENCES, Findings, blank, steps};
 
 /// A scheduler's fact as evidence.
 fn fact(job: &JobStatus, role: EvidenceRole) -> Evidence {

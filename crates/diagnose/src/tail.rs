@@ -15,7 +15,7 @@ const CHARS: usize = 300;
 
 /// The last bytes of a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Tail(#[serde(with = "super::kept::bytes")] Vec<u8>);
+pub(super) struct Tail(#[serde(with = "super::serial::bytes")] Vec<u8>);
 
 impl Tail {
     /// Takes the next bytes of the file.

@@ -2,80 +2,25 @@
 
 use oomctl_base::job::{JobState, JobStatus};
 
+use super::class::Class;
 use super::course::{self, Records};
-use super::events::{Event, Events};
+use super::event::Event;
+use super::evidence::{Evidence, EvidenceRole};
 use super::exceptions;
-use super::incident::{Class, Evidence, EvidenceRole, Incident, Progress};
+use super::findings::{CONSEQUENCES, Findings, blank, is_memory, steps};
+use super::incident::Incident;
 use super::kind;
 use super::particulars::{advise, as_the_project_says, figures, program, survived_figures};
-use super::phase::{self, Found, LOOP};
+use super::phase::{self, LOOP};
 use super::prefix::body_of;
 use super::replicas;
 use super::scheduler;
 use super::signatures::{Role, weight};
-use super::tail::Tail;
-use super::tenants::Ours;
 
 /// Confirmations that an incident carries.
 const CONFIRMATIONS: usize = 3;
-/// Consequences that an incident carries.
-pub(super) const CONSEQUENCES: usize = 8;
 /// Advice and survived lines that an incident carries, each.
 const REMARKS: usize = 2;
-
-/// All that is known from the text.
-pub(crate) struct Findings<'a> {
-    pub events: &'a Events,
-    pub files: Vec<&'a str>,
-    pub ours: &'a Ours,
-    pub progress: Option<Progress>,
-    /// A step was finished in this attempt.
-    pub moved: bool,
-    pub summary_rank: Option<u32>,
-    /// A file holds an earlier run as well.
-    pub earlier: bool,
-    /// Events up to this one belong to an earlier run of the job.
-    pub since: u64,
-    /// The head of a traceback in whose middle a file ends.
-    pub unfinished: Option<&'a Event>,
-    /// Lines of each file.
-    pub lines: Vec<u64>,
-    /// What was going on at the end.
-    pub ambient: Option<Found>,
-    /// The latest line that showed progress.
-    pub progress_line: Option<String>,
-    /// The end of each file.
-    pub tails: Vec<&'a Tail>,
-    /// Figures step by step, of the log that has most of them.
-    pub records: Option<&'a Records>,
-}
-
-impl<'a> Findings<'a> {
-    /// The events of this run of the job.
-    pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> + use<'a> {
-        let since = self.since;
-        self.events.iter().filter(move |e| e.order > since)
-    }
-
-    /// The last lines of the file of an event, or else of one that errors are written to, or of the last.
-    fn last_lines(&self, root: Option<&Event>) -> Vec<String> {
-        let errors = || self.files.iter().rposition(|name| name.ends_with(".err"));
-        let first = root.map(|e| e.source).or_else(errors);
-        let rest = (0..self.tails.len()).rev();
-        let mut lines = first
-            .into_iter()
-            .chain(rest)
-            .map(|at| self.tails[at].lines());
-        lines.find(|lines| !lines.is_empty()).unwrap_or_default()
-    }
-
-    fn evidence(&self, event: &Event, role: EvidenceRole) -> Evidence {
-        event.evidence(
-            role,
-            self.files.get(event.source).copied().unwrap_or_default(),
-        )
-    }
-}
 
 /// The heaviest of some events, among equals the first in time.
 fn first_of<'e>(events: impl Iterator<Item = &'e Event>) -> Option<&'e Event> {
@@ -125,7 +70,7 @@ fn end_before_restart(findings: &Findings<'_>, job: Option<&JobStatus>) -> Optio
             JobState::Preempted | JobState::NodeFail | JobState::BootFail | JobState::Requeued
         )
     };
-    let message = |e: &&Event| matches!(e.signature.kind, "preempted" | "node_failure");
+    let message = |e: &&Event| matches!(e.signature.kind.as_str(), "preempted" | "node_failure");
     let last = findings.events().filter(message).last()?;
     let restarted = match job {
         Some(job) => job.restarts > 0 && !ended_so(job),
@@ -143,11 +88,6 @@ impl Findings<'_> {
         }
         self
     }
-}
-
-/// Does it tell of a lack of memory?
-pub(super) fn is_memory(event: &Event) -> bool {
-    kind::row(event.signature.kind).class != Class::NotOom
 }
 
 /// Joins text and scheduler.
@@ -231,25 +171,15 @@ fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Inci
     incident
 }
 
-/// An incident of a kind, with what follows from the kind alone.
-pub(super) fn blank(kind: &str) -> Incident {
-    let row = kind::row(kind);
-    Incident {
-        is_gpu_oom: row.gpu,
-        is_host_oom: row.host,
-        retryable_unchanged: row.retry,
-        phase: row.phase.unwrap_or("unknown").to_owned(),
-        ..Incident::bare(kind, row.class)
-    }
-}
-
 /// The incident whose root is `root`.
 pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
     let signature = root.signature;
-    let mut incident = blank(signature.kind);
-    incident.is_gpu_oom = signature.gpu.unwrap_or(incident.is_gpu_oom);
-    incident.is_host_oom = signature.host.unwrap_or(incident.is_host_oom);
-    incident.retryable_unchanged = signature.retry.or(incident.retryable_unchanged);
+    let mut incident = blank(&signature.kind);
+    incident.is_gpu_oom = signature.is_gpu_oom.unwrap_or(incident.is_gpu_oom);
+    incident.is_host_oom = signature.is_host_oom.unwrap_or(incident.is_host_oom);
+    incident.retryable_unchanged = signature
+        .retryable_unchanged
+        .or(incident.retryable_unchanged);
     if let Some(user) = &root.user {
         as_the_project_says(&mut incident, user);
     }
@@ -282,13 +212,13 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
 
 /// Other events that say the same: the same class of memory, or the same kind.
 fn confirmations<'a>(findings: &Findings<'a>, root: &Event) -> Vec<&'a Event> {
-    let class = kind::row(root.signature.kind).class;
+    let class = kind::row(&root.signature.kind).class;
     findings
         .events()
         .filter(|e| e.order != root.order && e.is_cause() && !e.survived)
         .filter(|e| {
             e.signature.kind == root.signature.kind
-                || (class != Class::NotOom && kind::row(e.signature.kind).class == class)
+                || (class != Class::NotOom && kind::row(&e.signature.kind).class == class)
         })
         .collect()
 }
@@ -320,18 +250,11 @@ fn set_phase(incident: &mut Incident, root: &Event, same: &[&Event]) {
         .map(|f| f.phase)
         .or_else(|| message().map(|f| f.phase))
         .or(root.user.as_ref().and_then(|user| user.phase.as_deref()))
-        .or(root.signature.phase)
+        .or(root.signature.phase.as_deref())
         .or(kind::known(&incident.kind).and_then(|row| row.phase))
         .or(root.ambient.map(|f| f.phase));
     if let Some(phase) = phase {
         incident.phase = phase.to_owned();
-    }
-}
-
-pub(super) fn steps(incident: &mut Incident, findings: &Findings<'_>) {
-    if let Some(progress) = &findings.progress {
-        incident.step = progress.step.checked_add(1);
-        incident.first_step = Some(!findings.moved);
     }
 }
 
@@ -364,7 +287,7 @@ fn consequences(findings: &Findings<'_>, root: &Event, same: &[&Event]) -> Vec<E
         .filter(|e| !same.iter().any(|s| s.order == e.order))
         .filter(|e| {
             let twice = seen.iter().filter(|id| **id == e.signature.id).count() < 2;
-            seen.push(e.signature.id);
+            seen.push(&e.signature.id);
             twice
         })
         .take(CONSEQUENCES)

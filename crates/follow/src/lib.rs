@@ -14,6 +14,7 @@ mod calls;
 mod entry;
 mod followers;
 mod hints;
+mod look;
 mod position;
 mod record;
 mod rotated;

@@ -1,4 +1,4 @@
-//! One followed file: what a look at it finds.
+//! One followed file: what is known of it, and its new bytes.
 
 use std::fs::{File, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::SeekFrom;
 
-use super::calls::{Calls, is_missing};
+use super::calls::Calls;
 use super::position::{Checkpoint, TAIL};
-use super::rotated::{self, Old};
 
 /// Page size of NFS clients' caches, in bytes.
 const PAGE: u64 = 4_096;
@@ -91,6 +90,22 @@ fn is_older_than_a_tick(metadata: &Metadata, now: i64) -> bool {
     now.saturating_sub(changed) > TICK_MS
 }
 
+/// The log under its new name.
+#[derive(Debug)]
+pub(super) struct Old {
+    pub(super) path: Box<Path>,
+    /// Held open on a local file system, where somebody may remove the name too.
+    pub(super) file: Option<File>,
+    pub(super) since: i64,
+    pub(super) grew: i64,
+    /// Its successor waits no longer.
+    pub(super) done: bool,
+    /// The successors, in order; one may be renamed too before its turn comes.
+    pub(super) next: Vec<Checkpoint>,
+    /// The log is where it was; the link to it leads elsewhere.
+    pub(super) retargeted: bool,
+}
+
 /// One followed file. Small, for there are thousands.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -102,10 +117,10 @@ pub(super) struct Record {
     pub(super) trouble: Option<Box<str>>,
     stamp: Option<Stamp>,
     /// No change can hide behind an unchanged stamp.
-    settled: bool,
+    pub(super) settled: bool,
     pub(super) network: Option<bool>,
-    present: bool,
-    nul_looks: u8,
+    pub(super) present: bool,
+    pub(super) nul_looks: u8,
 }
 
 impl Record {
@@ -124,21 +139,8 @@ impl Record {
         }
     }
 
-    /// Looks once.
-    pub(super) fn look(&mut self, desk: &mut Desk<'_>) -> io::Result<Step> {
-        if self.old.is_some() {
-            return self.drain(desk);
-        }
-        match self.open(desk) {
-            Ok(None) => Ok(Step::Nothing),
-            Ok(Some((file, metadata))) => self.read(desk, &file, &metadata),
-            Err(error) if is_missing(&error) => self.missing(desk),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Opens the file, unless it has surely not changed.
-    fn open(&self, desk: &Desk<'_>) -> io::Result<Option<(File, Metadata)>> {
+    pub(super) fn open(&self, desk: &Desk<'_>) -> io::Result<Option<(File, Metadata)>> {
         if self.settled && !desk.likely && self.network == Some(false) {
             let metadata = (desk.calls.stat)(&self.path)?;
             if self.stamp == Some(Stamp::of(&metadata)) {
@@ -154,36 +156,8 @@ impl Record {
         }
     }
 
-    fn read(&mut self, desk: &mut Desk<'_>, file: &File, metadata: &Metadata) -> io::Result<Step> {
-        self.present = true;
-        if self.network.is_none() {
-            self.arrive(desk.calls);
-        }
-        if !self.position.may_be(metadata) {
-            return self.replaced(desk, metadata);
-        }
-        match self.new_bytes(desk, file, metadata)? {
-            Found::Other => {
-                self.begin(desk.calls, metadata);
-                Ok(Step::NewGeneration)
-            }
-            Found::Nothing => Ok(Step::Nothing),
-            Found::Bytes {
-                offset,
-                start,
-                end,
-                more,
-            } => Ok(Step::Bytes {
-                offset,
-                start,
-                end,
-                more,
-            }),
-        }
-    }
-
     /// Learns where the file is: what its file system is, where a link leads.
-    fn arrive(&mut self, calls: &Calls) {
+    pub(super) fn arrive(&mut self, calls: &Calls) {
         self.network = Some(calls.is_network(&self.path));
         let is_link = std::fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_symlink());
         let real = is_link.then(|| std::fs::canonicalize(&self.path).ok());
@@ -197,41 +171,6 @@ impl Record {
         self.stamp = None;
         self.settled = false;
         self.nul_looks = 0;
-    }
-
-    /// The path leads to another file. Somebody may still write to the old one.
-    fn replaced(&mut self, desk: &mut Desk<'_>, metadata: &Metadata) -> io::Result<Step> {
-        match rotated::find(self, desk) {
-            Some((old, from)) => self.leave(desk, old, from),
-            None => {
-                self.begin(desk.calls, metadata);
-                Ok(Step::NewGeneration)
-            }
-        }
-    }
-
-    /// Reads the file to its end under its new name; from its start if it was truncated before.
-    fn leave(&mut self, desk: &mut Desk<'_>, old: Old, from: Checkpoint) -> io::Result<Step> {
-        self.old = Some(Box::new(old));
-        if from == self.position {
-            return self.drain(desk);
-        }
-        self.position = from;
-        self.nul_looks = 0;
-        Ok(Step::NewGeneration)
-    }
-
-    /// The path leads nowhere (yet, or any more).
-    fn missing(&mut self, desk: &mut Desk<'_>) -> io::Result<Step> {
-        if !self.present {
-            return Ok(Step::Nothing);
-        }
-        self.settled = false;
-        if let Some((old, from)) = rotated::find(self, desk) {
-            return self.leave(desk, old, from);
-        }
-        self.is_gone();
-        Ok(Step::Removed)
     }
 
     /// Nothing is held back and no old file is waited for.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::calls::is_missing;
 use super::position::Checkpoint;
-use super::record::{Desk, Found, Record, Step};
+use super::record::{Desk, Found, Old, Record, Step};
 
 /// Milliseconds without growth after which nobody writes to a renamed log any more.
 pub(super) const QUIET_MS: i64 = 5_000;
@@ -25,22 +25,6 @@ const NAMES_MAX: usize = 65_536;
 
 /// Most old logs that are held open, of all followed files.
 pub(super) const HELD_MAX: usize = 32;
-
-/// The log under its new name.
-#[derive(Debug)]
-pub(super) struct Old {
-    path: Box<Path>,
-    /// Held open on a local file system, where somebody may remove the name too.
-    file: Option<File>,
-    since: i64,
-    grew: i64,
-    /// Its successor waits no longer.
-    done: bool,
-    /// The successors, in order; one may be renamed too before its turn comes.
-    next: Vec<Checkpoint>,
-    /// The log is where it was; the link to it leads elsewhere.
-    retargeted: bool,
-}
 
 /// Finds the log that a record knows under another name, and from where to read on in it.
 pub(super) fn find(record: &Record, desk: &mut Desk<'_>) -> Option<(Old, Checkpoint)> {

@@ -2,10 +2,11 @@
 
 use super::activations::{layer, logits};
 use super::loss::Loss;
-use super::phases::{List, Phase, PhaseTerms, Step, load, save, update};
+use super::phase::Phase;
 use super::profile::Profile;
 use super::spec::{Rollout, Spec};
 use super::states::gathered;
+use super::step::{List, PhaseTerms, Step, load, save, update};
 use super::terms::Kind;
 use oomctl_base::units::GIB;
 

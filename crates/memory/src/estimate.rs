@@ -4,9 +4,11 @@ use serde::Serialize;
 
 use super::factors::Factors;
 use super::logistic::within;
-use super::phases::{Phase, PhaseTerms, phases};
+use super::phase::Phase;
+use super::phases::phases;
 use super::profile::Profile;
 use super::spec::Spec;
+use super::step::PhaseTerms;
 use super::terms::{KINDS, Kind, Term};
 use oomctl_base::units::GIB;
 

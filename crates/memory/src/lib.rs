@@ -10,17 +10,21 @@ mod estimate;
 mod factors;
 pub mod logistic;
 mod loss;
+mod phase;
 mod phases;
 mod profile;
 mod replicas;
 mod room;
 mod row;
+mod row_spec;
 mod sizes;
 mod spec;
 mod states;
+mod step;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod unknown;
 mod words;
 
 pub use dimensions::{
@@ -28,15 +32,17 @@ pub use dimensions::{
     place_of, read_dimensions,
 };
 pub use estimate::{Estimate, PhaseEstimate, estimate, spreads};
-pub use loss::{Loss, LossPath, Path};
-pub use phases::{Phase, PhaseTerms, phases};
-pub use profile::{Profile, Profiles};
+pub use loss::{Loss, Path};
+pub use phase::Phase;
+pub use phases::phases;
+pub use profile::{LossPath, Profile, Profiles};
 pub use replicas::{Replicas, replicas};
 pub use room::{Room, SAFE};
-pub use row::{Row, Unknown};
+pub use row::Row;
 pub use spec::{
     Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,
     Sharding, Spec, Task,
 };
-pub use states::PIECES;
-pub use terms::{About, KINDS, Kind, TERMS, Term};
+pub use step::PhaseTerms;
+pub use terms::{About, KINDS, Kind, PIECES, TERMS, Term};
+pub use unknown::Unknown;

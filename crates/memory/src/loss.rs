@@ -1,27 +1,9 @@
 //! How many copies of the logits a loss keeps. Which kernels and casts a program really uses depends on versions that no
 //! configuration names, so a stack's profile states each way through its code with a probability.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use super::profile::Profile;
-
-/// A way through a stack's code from logits to a loss.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct LossPath {
-    /// How often it is met, against the other ways.
-    pub chance: f64,
-    /// Logits are copied to fp32.
-    pub fp32: bool,
-    /// Bytes per logit at the peak of training, by the name of the loss, as in the profile's `logits`.
-    pub logits: BTreeMap<String, f64>,
-    /// The same of a forward pass alone, as in `logits_forward`.
-    pub logits_forward: BTreeMap<String, f64>,
-}
+use super::profile::{LossPath, Profile};
 
 /// What a loss keeps.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,19 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::loss::LossPath;
+/// A way through a stack's code from logits to a loss.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LossPath {
+    /// How often it is met, against the other ways.
+    pub chance: f64,
+    /// Logits are copied to fp32.
+    pub fp32: bool,
+    /// Bytes per logit at the peak of training, by the name of the loss, as in the profile's `logits`.
+    pub logits: BTreeMap<String, f64>,
+    /// The same of a forward pass alone, as in `logits_forward`.
+    pub logits_forward: BTreeMap<String, f64>,
+}
 
 /// Constants of one training stack. All have a default that suits an unknown one.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

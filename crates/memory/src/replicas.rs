@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::estimate::estimate;
-use super::phases::Phase;
+use super::phase::Phase;
 use super::profile::Profile;
 use super::spec::{Sharding, Spec};
 use super::terms::Term;

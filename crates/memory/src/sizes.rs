@@ -1,7 +1,8 @@
 //! What a size may be, and which sizes contradict each other.
 
-use super::row::{Row, Unknown};
+use super::row::Row;
 use super::spec::Model;
+use super::unknown::Unknown;
 
 /// Most layers, experts, heads and words, and the greatest width; far beyond any model, so that a slip of a
 /// digit is found.

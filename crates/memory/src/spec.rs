@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::loss::Loss;
-use super::phases::Phase;
+use super::phase::Phase;
 
 /// Dimensions of a decoder-only transformer (or one that is counted as such).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

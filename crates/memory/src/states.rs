@@ -132,9 +132,6 @@ pub(super) struct Gathered {
     pub embedding_gradients: f64,
 }
 
-/// Name of the memory that is free at the end of the backward pass, but in pieces.
-pub const PIECES: &str = "pieces between gradients";
-
 /// Of what was gathered for layers, and of activations, what cannot be given back at the end of the backward pass, for
 /// shards of gradients lie between (PyTorch, `release_cached_blocks`, gives back whole segments only; FSDP allocates a
 /// layer's shard while its whole gradient is there).

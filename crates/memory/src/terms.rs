@@ -51,6 +51,9 @@ const fn about(name: &'static str, formula: &'static str, source: &'static str) 
     }
 }
 
+/// Name of the memory that is free at the end of the backward pass, but in pieces.
+pub const PIECES: &str = "pieces between gradients";
+
 /// Every term there is.
 pub const TERMS: &[About] = &[
     about(
@@ -189,7 +192,7 @@ pub const TERMS: &[About] = &[
         "PyTorch CUDACachingAllocator; measured, per stack",
     ),
     about(
-        super::states::PIECES,
+        PIECES,
         "2 x gathered layers + 0.15 x what was kept: free, but too small for the gradient of the embeddings",
         "PyTorch CUDACachingAllocator, release_cached_blocks",
     ),

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::change::{Means, Refused};
 use super::configs::{add_inner, compose};
 use super::devices::Script;
-use super::edit::{Means, Refused, edits};
+use super::edit::edits;
 use super::knobs::{Found, State, Way, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};

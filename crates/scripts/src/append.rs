@@ -1,12 +1,14 @@
 //! A value that is given where none could be changed: where it wins over the one that is there.
 
-use super::edit::{Edit, Refused, Wish, serves_others};
+use super::change::{Edit, Refused, Wish};
 use super::hydra;
-use super::knobs::{Found, Way, find, setting_names};
+use super::knobs::{Found, Way, find};
 use super::preface::exported;
 use super::settings::Format;
+use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
+use super::uses::serves_others;
 use super::walk::{Call, End, Reached, Reading, SettingsFile};
 use super::written::{quoted, written};
 use crate::Spelling;

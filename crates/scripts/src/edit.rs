@@ -3,44 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::append::append;
+use super::change::{Edit, Means, Refused, Wish};
 use super::knobs::{Found, State, Way, find, ways};
 use super::resources::{Ask, ask as ask_for};
-use super::stack::{Stack, StackKnob};
+use super::stack::Stack;
 use super::traced::Span;
+use super::uses::serves_others;
 use super::walk::{Call, Reading, Source};
 use super::written::{quoted, written};
 use oomctl_base::Value;
-
-/// Other bytes at a place.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Edit {
-    /// The bytes that go; none where something is added.
-    pub span: Span,
-    /// What stands there instead.
-    pub text: String,
-}
-
-/// How a knob comes to its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
-    /// The value was changed where it stands.
-    InPlace,
-    /// The value could not be changed where it stands, or was not given: it is given behind all others, where it
-    /// wins.
-    Appended,
-}
-
-/// A change that cannot be made, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The knob.
-    pub knob: String,
-    /// Why, for people.
-    pub why: String,
-}
-
-/// A knob and the value that it is to have.
-pub(super) type Wish<'a> = (&'a StackKnob, &'a Value);
 
 /// The changes for one call.
 pub(super) fn edits(
@@ -137,27 +108,6 @@ fn in_place(
         }
     }
     None
-}
-
-/// Whether a literal, on the way `uses` so far, goes on to anything but the values that change.
-pub(super) fn serves_others(
-    reading: &Reading,
-    literal: Span,
-    uses: &[Span],
-    ours: &[(Span, Vec<Span>)],
-) -> bool {
-    let here = |span: &Span| {
-        span.file == literal.file
-            && span.start < literal.end.max(literal.start + 1)
-            && literal.start < span.end.max(span.start + 1)
-    };
-    let on_the_way = |way: &[Span]| way.starts_with(uses);
-    let mut others = reading.uses.iter();
-    reading.cut
-        || others.any(|(span, way)| {
-            let known = |(own, all): &(Span, Vec<Span>)| here(own) && all.starts_with(way);
-            here(span) && on_the_way(way) && !ours.iter().any(known)
-        })
 }
 
 /// The bytes of a word, and the blanks and continued lines before it.

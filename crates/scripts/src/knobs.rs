@@ -7,6 +7,7 @@ use super::configs::replaces;
 use super::hydra;
 use super::resources;
 use super::settings::Format;
+use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, same_flag};
 use super::traced::{From, Span, Traced, Why};
 use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, Source};
@@ -231,22 +232,6 @@ fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Opti
             launcher: false,
         }),
         _ => None,
-    }
-}
-
-/// The names by which files of settings have a knob of this spelling.
-pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
-    match spelling {
-        Spelling::Hydra(key)
-        | Spelling::HydraAdd(key)
-        | Spelling::HydraForce(key)
-        | Spelling::Key(key) => vec![key.clone()],
-        Spelling::Flag(flag) | Spelling::Switch(flag) => {
-            let name = flag.trim_start_matches('-').trim_end_matches('=');
-            vec![name.replace('-', "_"), name.to_owned()]
-        }
-        Spelling::Yaml(place) => vec![place.path.clone()],
-        Spelling::Env(_) => Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod adopt;
 mod append;
+mod change;
 mod configs;
 mod devices;
 mod edit;
@@ -29,17 +30,19 @@ mod stack;
 #[cfg(test)]
 mod tests;
 mod traced;
+mod uses;
 mod walk;
 mod written;
 pub mod yaml;
 
 pub use adopt::{Adoption, Given};
+pub use change::{Edit, Means, Refused};
 pub use devices::{DataParallel, Literal, Script};
-pub use edit::{Edit, Means, Refused};
 pub use knobs::{Found, State, Way, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
 pub use patched::Patch;
-pub use placed::{FileCopy, INTERPRETER, Place, Placed, is_shell};
+pub use placed::{FileCopy, INTERPRETER, Place, Placed};
+pub use preface::is_shell;
 pub use proposal::{Proposal, propose};
 pub use recognise::{Recognise, is_key_of};
 pub use resources::{Ask, asked, asked_in_all, gpu_type};

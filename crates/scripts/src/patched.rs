@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::edit::Edit;
+use super::change::Edit;
 use super::walk::{ENVIRONMENT, SCRIPT, Source};
 
 /// Lines around a change in a diff.

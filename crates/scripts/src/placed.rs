@@ -3,16 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::adopt::{Adoption, Given};
-use super::edit::{Edit, Refused};
+use super::change::{Edit, Refused};
 use super::knobs::find;
 use super::patched::{Patch, applied};
 use super::preface::prefaced;
 use super::selves::own_names;
 use super::traced::{From, Quote, Span, Traced};
 use super::walk::{COMMAND_LINE, FileRole, SCRIPT, SELF, Submission};
-
-/// Interpreters that understand the lines that are put into a script.
-const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
 /// Where copies lie, and what they must know of the place.
 #[derive(Debug, Clone, Copy)]
@@ -53,23 +50,6 @@ pub struct FileCopy {
 
 /// The first line of a copy whose original names no interpreter: sbatch takes none without, and people start it with bash.
 pub const INTERPRETER: &str = "#!/bin/bash\n";
-
-/// Whether a script is one of a shell, by its first line.
-#[must_use]
-pub fn is_shell(text: &str) -> bool {
-    let first = text.lines().next().unwrap_or_default();
-    let Some(words) = first.strip_prefix("#!") else {
-        return true;
-    };
-    let mut words = words.split_whitespace();
-    let base = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
-    let program = words.next().map(base).unwrap_or_default();
-    let program = match program.as_str() {
-        "env" => words.find(|w| !w.starts_with('-')).map(base),
-        _ => Some(program),
-    };
-    program.is_some_and(|p| SHELLS.contains(&p.as_str()))
-}
 
 impl Adoption<'_> {
     /// The submission without a change of any value.

@@ -2,10 +2,29 @@
 //!
 //! They are put there last, so that a change of the first command itself stays behind them.
 
-use super::edit::Edit;
-use super::placed::is_shell;
+use super::change::Edit;
 use super::traced::Span;
 use super::walk::{Reading, SCRIPT, SELF};
+
+/// Interpreters that understand the lines that are put into a script.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
+
+/// Whether a script is one of a shell, by its first line.
+#[must_use]
+pub fn is_shell(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let Some(words) = first.strip_prefix("#!") else {
+        return true;
+    };
+    let mut words = words.split_whitespace();
+    let base = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let program = words.next().map(base).unwrap_or_default();
+    let program = match program.as_str() {
+        "env" => words.find(|w| !w.starts_with('-')).map(base),
+        _ => Some(program),
+    };
+    program.is_some_and(|p| SHELLS.contains(&p.as_str()))
+}
 
 /// Where the first line begins that is neither blank nor a comment.
 fn first_command(text: &str) -> usize {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::edit::{Edit, Refused};
+use super::change::{Edit, Refused};
 use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
 use super::walk::{Reading, SCRIPT};

@@ -142,3 +142,19 @@ impl YamlPlace {
         keys
     }
 }
+
+/// The names by which files of settings have a knob of this spelling.
+pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
+    match spelling {
+        Spelling::Hydra(key)
+        | Spelling::HydraAdd(key)
+        | Spelling::HydraForce(key)
+        | Spelling::Key(key) => vec![key.clone()],
+        Spelling::Flag(flag) | Spelling::Switch(flag) => {
+            let name = flag.trim_start_matches('-').trim_end_matches('=');
+            vec![name.replace('-', "_"), name.to_owned()]
+        }
+        Spelling::Yaml(place) => vec![place.path.clone()],
+        Spelling::Env(_) => Vec::new(),
+    }
+}

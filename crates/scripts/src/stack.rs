@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::configs::stem;
 use super::hydra;
-use super::knobs::setting_names;
+use super::spelling::setting_names;
 use super::walk::{Call, Reached, Reading, SettingsFile, Target};
 use crate::{Reader, Recognise, Spelling};
 use oomctl_base::{Effect, Kind, Role};

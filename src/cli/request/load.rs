@@ -46,7 +46,7 @@ pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
     let names = library.names(Shelf::Memory);
     let profiles = names.iter().map(|name| {
         let source = library.get(Shelf::Memory, name).map_err(Failure::from)?;
-        parse_data(&source.path, &source.text).map_err(|e| Failure::from(e))
+        parse_data(&source.path, &source.text).map_err(Failure::from)
     });
     Ok(Profiles::new(profiles.collect::<Result<_, Failure>>()?))
 }

@@ -200,7 +200,7 @@ impl Plan {
                 SweepRecord::folder(runs.project(), &self.name)?.join(format!("array-{number}"));
             let folder = folder.display().to_string();
             let script = dispatcher(&self.name, &directives(&entry.text), &folder, &entry.name);
-            let script = script.map_err(|what| Failure::configuration(what))?;
+            let script = script.map_err(Failure::configuration)?;
             let last = array.len().saturating_sub(1);
             text.push_str(&format!(
                 "#### array {number}, tasks 0-{last} (submitted)\n{script}\n"

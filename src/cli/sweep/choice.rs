@@ -68,7 +68,7 @@ impl Cells {
             },
             limit: self.limit.or(cap.filter(|_| draw.is_none())),
             draw,
-            force: force,
+            force,
         })
     }
 }

@@ -9,7 +9,7 @@ use minijinja::{Expression, Value as Jinja};
 use super::expr::Scope;
 use super::needs::{Lens, Needs};
 use super::preset::Rule;
-use super::recipe::{Recipe, computed};
+use super::resolved::{Recipe, computed};
 use super::shape::Shaper;
 use super::values::Values;
 use super::worlds::{World, worlds};

@@ -20,8 +20,9 @@ mod needs;
 mod placed;
 mod preset;
 mod probe;
-mod recipe;
+
 mod resolve;
+mod resolved;
 mod rung;
 mod shape;
 mod stack;
@@ -46,8 +47,8 @@ pub use preset::{
     Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
     RuleOfThumb, RuleStage,
 };
-pub use recipe::{Recipe, Resolved};
 pub use resolve::{add_ambient, resolve};
+pub use resolved::{Recipe, Resolved};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, Shaper, breaks, scope_of};
 pub use stack::Preset;

@@ -7,7 +7,7 @@ use minijinja::{Expression, Value as Jinja};
 
 use super::expr::{Compiled, Expressions, Scope, to_jinja};
 use super::named::Named;
-use super::recipe::Recipe;
+use super::resolved::Recipe;
 use super::stack::Preset;
 use oomctl_base::Value;
 

@@ -13,7 +13,7 @@ use super::derived::DerivedValues;
 use super::expr::{self, Expressions, Prepared, Scope};
 use super::knob::{Knob, default_value};
 use super::layer::{Layer, Override, Setting};
-use super::recipe::{Recipe, Resolved};
+use super::resolved::{Recipe, Resolved};
 use super::stack::Preset;
 use oomctl_base::Origin;
 use oomctl_base::{Kind, Value};

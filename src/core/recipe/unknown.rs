@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::expr::Scope;
 use super::needs::Lens;
-use super::recipe::{Recipe, computed};
+use super::resolved::{Recipe, computed};
 use super::shape::Shaper;
 use super::worlds::{World, worlds};
 

@@ -11,7 +11,7 @@ use super::super::run_view::total;
 use super::super::waiting;
 use super::model::Card;
 use super::painter::{Ink, Pen};
-use super::screen::Scene;
+use super::scene::Scene;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::engine::{Attempt, Outcome, Verdict};
 use crate::core::job::{JobState, Stage};

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ratatui::layout::Rect;
 
 use super::painter::{Ink, Pen};
-use super::screen::Scene;
+use super::scene::Scene;
 use super::state::Mode;
 
 /// The keys that are told where nothing else is.

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use super::model::Card;
 use super::painter::{Ink, Pen};
-use super::screen::Scene;
+use super::scene::Scene;
 use super::state::evidence;
 use super::text::{Line, Place};
 

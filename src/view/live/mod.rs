@@ -17,6 +17,7 @@ mod model;
 mod painter;
 mod reader;
 mod runs;
+mod scene;
 mod screen;
 mod shell;
 mod state;

@@ -8,7 +8,7 @@ use super::super::figures::duration;
 use super::attempts;
 use super::model::Card;
 use super::painter::{Ink, Pen};
-use super::screen::Scene;
+use super::scene::Scene;
 
 /// What all are doing, and what does not work.
 pub fn header(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>) {

@@ -1,27 +1,18 @@
 //! The screen: who gets which rows, and what stands in them.
 
-use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::model::{Board, Card};
+use super::model::Card;
 use super::painter::{Look, Pen};
-use super::state::{Mode, Rows, Shown, State};
+use super::scene::Scene;
+use super::state::{Mode, Rows};
 use super::{attempts, footer, help, log, memory, runs};
 
 /// The smallest screen that anything is drawn on.
 const LEAST: (u16, u16) = (40, 10);
 /// From this width on, memory stands beside the attempts.
 const WIDE: u16 = 140;
-
-/// All that a screen is made of.
-#[derive(Clone, Copy)]
-pub struct Scene<'a> {
-    pub board: &'a Board,
-    pub state: &'a State,
-    pub shown: &'a Shown,
-    pub now: Timestamp,
-}
 
 /// Who gets which rows. Areas without rows are not drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

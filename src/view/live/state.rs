@@ -186,7 +186,7 @@ impl State {
     }
 
     fn ask_to_cancel(&mut self, board: &Board) -> Mode {
-        let question = self.card(board).map(Question::cancel);
+        let question = self.card(board).map(|card| Question::cancel(&card.history));
         match question {
             Some(Ok(question)) => Mode::Asked(question),
             Some(Err(why)) => {

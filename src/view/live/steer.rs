@@ -1,6 +1,6 @@
 //! What a person at the keys can do to a run, and what is asked before it is done.
 
-use super::model::Card;
+use crate::core::engine::History;
 use crate::core::ladder::Step;
 use crate::drive::Asked;
 use crate::view::print::somebody;
@@ -90,17 +90,17 @@ pub enum Question {
 
 impl Question {
     /// About the end of a run; an error where it has ended.
-    pub fn cancel(card: &Card) -> Result<Self, String> {
-        if card.history.outcome.is_some() {
-            return Err(format!("{} is over", card.name()));
+    pub fn cancel(history: &History) -> Result<Self, String> {
+        if history.outcome.is_some() {
+            return Err(format!("{} is over", history.run));
         }
-        if card.history.cancel.is_some() {
-            return Err(format!("{} is being cancelled", card.name()));
+        if history.cancel.is_some() {
+            return Err(format!("{} is being cancelled", history.run));
         }
-        let attempt = card.history.attempt();
+        let attempt = history.attempt();
         let job = attempt.and_then(|a| a.job.as_ref());
         Ok(Self::Cancel {
-            run: card.name().to_owned(),
+            run: history.run.clone(),
             job: job.map(|j| j.id.to_string()),
         })
     }

@@ -37,12 +37,15 @@ const GPUS_LISTED: usize = 64;
 /// Lines of evidence that are shown of an attempt.
 const EVIDENCE_MAX: usize = 8;
 
+/// What the memory model expects of a run with some rungs, where it can be asked.
+type Model = dyn Fn(&[Layer]) -> Option<Estimate>;
+
 /// What a run was asked to do.
 pub struct Asked {
     /// The words that it was submitted with.
     pub command: Vec<String>,
-    /// What the memory model expects of it with these rungs, where it can be asked.
-    pub memory: Box<dyn Fn(&[Layer]) -> Option<Estimate>>,
+    /// What the memory model expects of it.
+    pub memory: Box<Model>,
 }
 
 /// A run as it is read back: what happened, what was asked for, and what the samplers of an attempt saw.

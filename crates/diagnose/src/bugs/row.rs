@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::known::{KnownBug, Setting};
 use super::versions::{Telling, Versions};
-use crate::incident::{Class, Incident};
+use crate::class::Class;
+use crate::incident::Incident;
 
 /// Bugs that are named for one incident at most.
 const MOST: usize = 3;

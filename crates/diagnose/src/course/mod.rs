@@ -2,6 +2,7 @@
 //!
 //! Rule: a pure function of few rows; what is too short or disagrees stays unknown.
 
+mod judge;
 mod records;
 mod sampled;
 #[cfg(test)]
@@ -10,35 +11,12 @@ mod trend;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use judge::{ahead, judge};
 pub(crate) use records::{NAMED, Records, read};
 pub use sampled::of_samples;
 
-use super::incident::{Class, Incident};
 use oomctl_base::units::Bytes;
-use records::Meter;
-use trend::{Point, is_outlier, median, never_falls, partial, rising};
-
-/// An attempt that dies in this step or before died of what every step needs.
-const FIRST_STEPS: u64 = 2;
-/// Least growth over the steps that were seen, as a share of what was there: of memory, and of lengths.
-const GROWTH: f64 = 0.02;
-const GROWTH_OF_LENGTHS: f64 = 0.2;
-/// Partial rank correlation from which on memory goes with the responses.
-const TOGETHER: f64 = 0.25;
-/// How far a batch that is out of line stands above the highest step, as a share of that.
-const ABOVE: f64 = 0.1;
-/// Phases that run in the process whose allocator prints the figures; in the others an engine of its own may have failed.
-const OF_TRAINER: [&str; 9] = [
-    "old_logprob",
-    "ref_logprob",
-    "critic",
-    "actor_update",
-    "optimizer_step",
-    "forward",
-    "backward",
-    "checkpoint",
-    "unknown",
-];
+use trend::{Point, median};
 
 /// Which memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,119 +173,4 @@ impl Span {
     fn grew(&self, share: f64) -> bool {
         self.to as f64 >= self.from as f64 * (1.0 + share)
     }
-}
-
-/// The course of an attempt that died of memory.
-pub(super) fn judge(records: &Records, incident: &Incident) -> Option<Course> {
-    let pool = match incident.class {
-        Class::GpuOom | Class::EngineMemory => Pool::Gpu,
-        Class::HostOom => Pool::Host,
-        Class::Shm | Class::NotOom => return None,
-    };
-    if !incident.fatal {
-        return None;
-    }
-    let early = incident.step.is_some_and(|step| step <= FIRST_STEPS);
-    if incident.first_step == Some(true) || early {
-        return Some(Course::new(Pattern::Lack, pool));
-    }
-    if pool == Pool::Gpu && !is_of_trainer(incident) {
-        return None;
-    }
-    of_rise(records, pool).or_else(|| match pool {
-        Pool::Gpu => of_lengths(records).or_else(|| of_outlier(records, incident)),
-        Pool::Host => None,
-    })
-}
-
-fn is_of_trainer(incident: &Incident) -> bool {
-    incident.class == Class::GpuOom && OF_TRAINER.contains(&incident.phase.as_str())
-}
-
-/// What rises while an attempt is alive.
-pub(super) fn ahead(records: &Records) -> Vec<Course> {
-    let pools = [Pool::Host, Pool::Gpu];
-    pools.iter().filter_map(|p| of_rise(records, *p)).collect()
-}
-
-/// Memory that rises: with the responses, or by itself.
-fn of_rise(records: &Records, pool: Pool) -> Option<Course> {
-    let meters: &[Meter] = match pool {
-        Pool::Gpu => &[Meter::Allocated, Meter::Reserved],
-        Pool::Host => &[Meter::Host],
-    };
-    // Where tensors are counted, what the allocator holds beyond them is fragments.
-    let series = |meter: &Meter| records.series(&[*meter]).remove(0);
-    let mut all = meters.iter().map(|meter| (*meter, series(meter)));
-    let (meter, points) = all.find(|(_, points)| !points.is_empty())?;
-    let slope = rising(&points)?;
-    let span = Span::of(&points).filter(|span| span.grew(GROWTH))?;
-    let lengths = with_responses(records, meter);
-    let pattern = match lengths {
-        Some(_) => Pattern::GrowingResponses,
-        None => Pattern::Leak,
-    };
-    Some(Course {
-        bytes_per_step: Some(whole(slope)),
-        bytes: Some(span),
-        lengths,
-        ..Course::new(pattern, pool)
-    })
-}
-
-/// The lengths of the responses, where they grow and the memory goes with them.
-fn with_responses(records: &Records, meter: Meter) -> Option<Span> {
-    let both = records.series(&[meter, Meter::Length]);
-    let [memory, lengths] = both.as_slice() else {
-        return None;
-    };
-    let grown = grown(lengths)?;
-    // A running maximum follows only the longest, so it says little of the steps between.
-    let together = never_falls(memory) || partial(memory, lengths) >= TOGETHER;
-    together.then_some(grown)
-}
-
-fn grown(lengths: &[Point]) -> Option<Span> {
-    rising(lengths)?;
-    Span::of(lengths).filter(|span| span.grew(GROWTH_OF_LENGTHS))
-}
-
-/// Responses that grow where the log prints no memory.
-fn of_lengths(records: &Records) -> Option<Course> {
-    let silent = |meter| records.series(&[meter]).iter().all(Vec::is_empty);
-    if !silent(Meter::Allocated) || !silent(Meter::Reserved) {
-        return None;
-    }
-    let lengths = grown(&records.series(&[Meter::Length]).remove(0))?;
-    Some(Course {
-        lengths: Some(lengths),
-        ..Course::new(Pattern::GrowingResponses, Pool::Gpu)
-    })
-}
-
-/// One batch that asked for far more than any before it.
-fn of_outlier(records: &Records, incident: &Incident) -> Option<Course> {
-    let needed = incident
-        .allocated_bytes?
-        .0
-        .checked_add(incident.requested_bytes?.0)?;
-    let points = records.series(&[Meter::Allocated]).remove(0);
-    let most = points.iter().map(|p| p.1).fold(0.0, f64::max);
-    #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
-    let value = needed as f64;
-    let out = is_outlier(&points, value) && value > most * (1.0 + ABOVE);
-    out.then(|| Course {
-        bytes: Span::of(&points),
-        needed_bytes: Some(Bytes(needed)),
-        ..Course::new(Pattern::Outlier, Pool::Gpu)
-    })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a slope that is positive, of figures below 10^15"
-)]
-fn whole(bytes: f64) -> Bytes {
-    Bytes(bytes.round() as u64)
 }

@@ -1,8 +1,10 @@
 //! The same from a sampler beside the job, which knows no steps, where the log prints no memory.
 
+use super::Course;
+use super::judge::judge;
 use super::records::{Meter, Records};
-use super::{Course, judge};
-use crate::incident::{Class, Incident};
+use crate::class::Class;
+use crate::incident::Incident;
 use oomctl_base::units::Bytes;
 
 /// The course of a GPU's memory by its samples (seconds, most bytes in use), in the order of time; they are spread over the

@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::judge::ABOVE;
 use super::records::Meter;
 use super::trend::{is_outlier, rising};
 use super::*;
+use crate::{Class, Incident};
 use oomctl_base::units::GIB;
 
 /// Draws without a package: xorshift, and the sum of twelve uniform numbers for a normal one.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::frames::{FRAMES, Row};
+use super::{MARKERS, Marker};
 use crate::prefilter::rarest_quad;
 
 /// Bytes of a needle by which it is looked for.
@@ -24,7 +24,7 @@ struct Gram {
 }
 
 /// All needles, by their grams.
-struct Markers {
+struct Index {
     /// A bit for each value of [`hash`]: most of what stands in a line has none.
     marks: Box<[u64; 1 << 10]>,
     /// By the slot of their bytes.
@@ -36,9 +36,9 @@ struct Markers {
 /// Slots of the index over the grams.
 const SLOTS: usize = 1 << 11;
 
-static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
-    let rows = FRAMES.iter().enumerate();
-    let needles = rows.flat_map(|(row, r)| r.needles.split(" | ").map(move |n| (row, n)));
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let rows = MARKERS.frames.iter().enumerate();
+    let needles = rows.flat_map(|(row, r)| r.contains.iter().map(move |n| (row, n.as_str())));
     let grams = |(row, needle): (usize, &'static str)| {
         let first = parts(needle).0.as_bytes();
         let latest = (first.len() + 1).saturating_sub(GRAM + STRIDE);
@@ -62,7 +62,7 @@ static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
         let hash = hash(gram.bytes);
         marks[hash >> 6] |= 1 << (hash & 63);
     }
-    Markers {
+    Index {
         marks,
         grams,
         starts,
@@ -88,13 +88,13 @@ fn slot(hash: usize) -> usize {
 }
 
 /// The heaviest row of which a needle stands in the line, among equals the last.
-pub(super) fn heaviest(line: &str) -> Option<&'static Row> {
-    let Markers {
+pub(super) fn heaviest(line: &str) -> Option<&'static Marker> {
+    let Index {
         marks,
         grams,
         starts,
-    } = &*MARKERS;
-    let order = |row: usize| (FRAMES[row].weight, row);
+    } = &*INDEX;
+    let order = |row: usize| (MARKERS.frames[row].weight, row);
     let mut heaviest: Option<usize> = None;
     let text = line.as_bytes();
     for at in (0..text.len()).step_by(STRIDE) {
@@ -116,7 +116,7 @@ pub(super) fn heaviest(line: &str) -> Option<&'static Row> {
             }
         }
     }
-    heaviest.map(|row| &FRAMES[row])
+    heaviest.map(|row| &MARKERS.frames[row])
 }
 
 /// What a needle begins with, what follows its `*`, and whether a `$` ends it.
@@ -150,15 +150,15 @@ mod tests {
 
     #[test]
     fn a_needle_is_found_wherever_it_stands() {
-        let rows = FRAMES.iter().enumerate();
-        let needles = rows.flat_map(|(row, r)| r.needles.split(" | ").map(move |n| (row, n)));
+        let rows = MARKERS.frames.iter().enumerate();
+        let needles = rows.flat_map(|(row, r)| r.contains.iter().map(move |n| (row, n.as_str())));
         for (row, needle) in needles {
             assert!(parts(needle).0.len() >= GRAM + STRIDE - 1, "{needle}");
             for before in ["", "x", "xx"] {
                 let text = needle.replace('*', " ");
                 let line = format!("{before}{}", text.trim_end_matches('$'));
                 let found = heaviest(&line).expect(needle);
-                assert!(found.weight >= FRAMES[row].weight, "{needle}");
+                assert!(found.weight >= MARKERS.frames[row].weight, "{needle}");
             }
         }
         assert!(heaviest("a sentence about the weather, and nothing else").is_none());

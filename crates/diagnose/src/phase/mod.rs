@@ -1,26 +1,56 @@
 //! In which phase of training a failure happened, from the frames around it.
 //!
-//! Markers are data. Each has a weight: where a traceback shows several, the heaviest wins, and among
+//! Markers are data (`presets/signatures/phases.yaml`). Each has a weight: where a traceback shows several, the heaviest wins, and among
 //! equals the innermost. A phase of the reinforcement-learning loop is heavier than the forward or
 //! backward pass inside it; the optimizer's step is heavier than the actor's update around it, for the
 //! states that it creates are memory of their own.
 
-mod frames;
 mod markers;
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 use super::frame::Frame;
-use frames::FRAMES;
+use super::signatures::table;
 use markers::fits;
 
 /// Text in a line that tells the phase.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Marker {
     /// Phase, in the words of [`super::Incident::phase`].
-    pub phase: &'static str,
+    pub phase: String,
     /// The heaviest marker of a traceback wins.
     pub weight: u8,
     /// Any of these.
-    pub needles: &'static [&'static str],
+    pub contains: Vec<String>,
 }
+
+impl Marker {
+    fn found(&'static self) -> Found {
+        Found {
+            phase: &self.phase,
+            weight: self.weight,
+        }
+    }
+}
+
+/// What tells a phase, as the table has it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Markers {
+    /// Functions and source text of a traceback.
+    frames: Vec<Marker>,
+    /// Lines that are no frames: progress bars and notices.
+    pub announced: Vec<Marker>,
+    /// What a message is about.
+    messages: Vec<Marker>,
+}
+
+pub(crate) static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
+    serde_yaml::from_str(table!("phases")).expect("a table of this program, which its tests read")
+});
 
 /// Where a phase was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,106 +62,11 @@ pub(crate) struct Found {
 /// From this weight on a phase is one of the training loop itself, and nothing inside it is heavier.
 pub(crate) const LOOP: u8 = 60;
 
-/// Lines that are no frames: progress bars and notices. They count when there are no frames.
-pub(crate) const AMBIENT: &[Marker] = &[
-    ambient(
-        "load",
-        &[
-            "Loading checkpoint shards",
-            "Loading safetensors checkpoint",
-            "Load weight begin",
-            "Loading pipeline components",
-            "Starting to load model",
-        ],
-    ),
-    ambient(
-        "cuda_graph",
-        &[
-            "Capturing CUDA graph",
-            "Capturing cudagraphs",
-            "Capture cuda graph begin",
-            "Capturing batches (",
-            "Capturing the model for CUDA graphs",
-        ],
-    ),
-    ambient(
-        "checkpoint",
-        &[
-            "Saving checkpoint",
-            "Saving model checkpoint",
-            "saving checkpoint",
-            "Saving FSDP model",
-        ],
-    ),
-    ambient(
-        "eval",
-        &[
-            "Running Evaluation",
-            "INFO:tensorflow:Evaluation [",
-            "Sanity Checking",
-            "Validation DataLoader",
-            "Validating: ",
-            "Evaluating: ",
-        ],
-    ),
-    ambient(
-        "rollout",
-        &[
-            "Rollout generation:",
-            "Generating: ",
-            "Processed prompts:",
-            "Decode batch. #running-req",
-            "Decode batch, #running-req",
-            "Prefill batch. #new-seq",
-            "Prefill batch, #new-seq",
-            "preempted by PreemptionMode",
-            "Preempting request",
-        ],
-    ),
-    ambient(
-        "dataloader",
-        &[
-            "Generating train split",
-            "Tokenizing train dataset",
-            "Running tokenizer on",
-            "Map (num_proc=",
-        ],
-    ),
-    ambient(
-        "init",
-        &[
-            "Initializing a V1 LLM engine",
-            "Initializing an LLM engine",
-            "Init torch distributed begin",
-            "by rematerialization",
-            "queued and waiting for resources",
-        ],
-    ),
-    ambient(
-        "optimizer_step",
-        &["allocator cache flushes since last step"],
-    ),
-    ambient("forward", &["Error in replica "]),
-    ambient("actor_update", &["Train epoch ["]),
-    ambient("kv_cache", &["init cache memory allocated"]),
-];
-
-const fn ambient(phase: &'static str, needles: &'static [&'static str]) -> Marker {
-    Marker {
-        phase,
-        weight: 10,
-        needles,
-    }
-}
-
 /// The heaviest marker in one line of a traceback: a frame, or the source line below one.
 pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<Found> {
     let canonical = frame.map(Frame::canonical);
     let line = canonical.as_deref().unwrap_or(line);
-    let marked = markers::heaviest(line).map(|row| Found {
-        phase: row.phase,
-        weight: row.weight,
-    });
+    let marked = markers::heaviest(line).map(Marker::found);
     marked.or_else(|| named_after_a_layer(frame?))
 }
 
@@ -167,57 +102,28 @@ pub(crate) fn leaves_the_optimizer(line: &str) -> bool {
     line.ends_with("in closure") || line.contains("closure()") || line.contains("in _wrap_closure")
 }
 
-/// The phase of a marker of [`AMBIENT`].
+/// The phase of a marker of [`Markers::announced`].
 pub(crate) fn announced(marker: u8) -> Found {
-    let row = &AMBIENT[usize::from(marker).min(AMBIENT.len() - 1)];
-    Found {
-        phase: row.phase,
-        weight: row.weight,
-    }
+    let rows = &MARKERS.announced;
+    rows[usize::from(marker).min(rows.len() - 1)].found()
 }
 
 /// The phase that a message tells by what it is about, for one without frames.
 pub(crate) fn in_message(text: &str) -> Option<Found> {
-    MESSAGES
-        .iter()
-        .find(|(_, needles)| needles.split(" | ").any(|n| fits(n, text)))
-        .map(|(phase, _)| Found { phase, weight: 8 })
+    let about = |row: &&Marker| row.contains.iter().any(|needle| fits(needle, text));
+    MARKERS.messages.iter().find(about).map(Marker::found)
 }
-
-/// What a message is about, when nothing else tells the phase. The first that fits.
-const MESSAGES: [(&str, &str); 7] = [
-    (
-        "backward",
-        "Backward0 | BackpropFilter | BackpropInput | gradient_tape/ | gradients/ | cudnnConvolutionBackward | conv_grad_ | _grad_ops.cc | _grad_op.cc | [Op:*Grad]",
-    ),
-    (
-        "init",
-        "failed initializing StreamExecutor | cuDevicePrimaryCtxRetain | failed call to cuInit | op_kernel.cc*assign_op.h | Variable/Assign | initialization failed | failed to initialize",
-    ),
-    (
-        "load",
-        "/Restore | RestoreV2 | load_state_dict | Error(s) in loading state_dict",
-    ),
-    (
-        "forward",
-        "cannot be multiplied | cudnnConvolutionForward | Caught RuntimeError in replica | out of resource: shared memory | out of resource: triton | indexSelectLargeIndex | indexSelectSmallIndex | must match the size of tensor b | Expected all tensors to be on the same device | Expected input batch_size | cublasGemm | cublasSgemm | cublasLtMatmul",
-    ),
-    ("checkpoint", "PytorchStreamWriter | aving checkpoint"),
-    ("dataloader", "DataLoader worker"),
-    (
-        "nccl",
-        "ncclCommInitRank | ncclInternalError | ncclUnhandledCudaError | ncclSystemError | ProcessGroupNCCL | NCCL WARN | socketStartConnect | socketProgress | socketPoll",
-    ),
-];
 
 /// The phase of this name, if any marker tells it.
 pub(crate) fn named(name: &str) -> Option<&'static str> {
-    let tables = AMBIENT
-        .iter()
-        .map(|row| row.phase)
-        .chain(FRAMES.iter().map(|row| row.phase))
-        .chain(MESSAGES.iter().map(|row| row.0));
-    tables.into_iter().find(|phase| *phase == name)
+    let Markers {
+        frames,
+        announced,
+        messages,
+    } = &*MARKERS;
+    let mut rows = announced.iter().chain(frames).chain(messages);
+    rows.find(|row| row.phase == name)
+        .map(|row| row.phase.as_str())
 }
 
 /// The phase of a traceback: the heaviest, among equals the innermost (last).
@@ -296,7 +202,7 @@ mod tests {
             "eval",
             "nccl",
         ] {
-            assert!(FRAMES.iter().any(|m| m.phase == phase), "{phase}");
+            assert!(MARKERS.frames.iter().any(|m| m.phase == phase), "{phase}");
         }
     }
 }

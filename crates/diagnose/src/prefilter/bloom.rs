@@ -9,6 +9,7 @@
 //! those that follow neither a line end nor a closing parenthesis, as the colours of Ray's prefix do.
 
 use super::ordinary::commonness;
+use super::quad::{Classes, ESCAPE, Halves, Quad, WIDTH};
 use super::wide::{STEP, Tables};
 
 /// Groups of bloom: one bit each.
@@ -17,29 +18,14 @@ const GROUPS: usize = 7;
 /// The bit of what may split a message.
 const SPLITS: u8 = 1 << GROUPS;
 
-/// What begins an escape sequence.
-pub(super) const ESCAPE: u8 = 0x1b;
-
 /// Bytes after which newlines are noted: a multiple of [`STEP`].
 pub(super) const STRETCH: usize = 4096;
-
-/// Bytes of a quad.
-pub(super) const WIDTH: usize = 4;
-
-/// Four neighbouring bytes; `None`: any.
-pub(super) type Quad = [Option<u8>; WIDTH];
-
-/// For each byte value a bit for each group in which it may stand at a place of a quad.
-pub(super) type Classes = [[u8; 256]; WIDTH];
 
 /// A set of bloom.
 pub(super) struct Quads {
     classes: Box<Classes>,
     tables: Tables,
 }
-
-/// Low and high halves of the bytes that stand at each place of some bloom, one bit each.
-pub(super) type Halves = [[u16; 2]; WIDTH];
 
 /// Can an escape sequence behind this byte stand inside a message? Behind a line end there is no message
 /// yet, and behind `)` ends the prefix of Ray's lines.

@@ -15,6 +15,7 @@ mod marks;
 mod needles;
 mod ngrams;
 mod ordinary;
+mod quad;
 mod short;
 mod wide;
 
@@ -34,7 +35,7 @@ use short::{Short, Wanted};
 pub(crate) enum What {
     /// The line is to be read.
     Read,
-    /// It announces a phase: an index into [`super::phase::AMBIENT`].
+    /// It announces a phase: an index into [`super::phase::Markers::announced`].
     Ambient(u8),
     /// It may show progress.
     Progress(Bar),
@@ -86,7 +87,7 @@ impl Found {
 pub(crate) struct Held {
     /// The signatures of which it has a literal, each with the first place of one.
     pub entries: Vec<(usize, usize)>,
-    /// The phases that it announces: indices into [`super::phase::AMBIENT`].
+    /// The phases that it announces: indices into [`super::phase::Markers::announced`].
     pub markers: Vec<u8>,
     /// It may show progress.
     pub bar: bool,
@@ -139,8 +140,8 @@ impl Prefilter {
                 }
             }
             let gap = match (text[at], text.get(at + 1)) {
-                (0 | bloom::ESCAPE, _) => at,
-                (_, Some(&bloom::ESCAPE)) => at + 1,
+                (0 | quad::ESCAPE, _) => at,
+                (_, Some(&quad::ESCAPE)) => at + 1,
                 (b'^', _) => at,
                 _ => return at + 1,
             };

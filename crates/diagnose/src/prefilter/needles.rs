@@ -8,7 +8,7 @@ use super::What;
 use super::bars;
 use super::ngrams::LONG;
 use crate::course::NAMED;
-use crate::phase::AMBIENT;
+use crate::phase::MARKERS;
 use crate::signatures::{self, ALSO};
 
 /// A text that is looked for.
@@ -18,7 +18,7 @@ pub(super) struct Needle {
     pub what: What,
     /// Signatures of which it is a literal.
     pub entries: Vec<u16>,
-    /// The phase that it announces: an index into [`AMBIENT`].
+    /// The phase that it announces: an index into [`MARKERS`].
     pub marker: Option<u8>,
     /// Needles that hold this one: they are not looked for by themselves.
     pub around: Vec<Around>,
@@ -68,7 +68,7 @@ pub(super) fn needles() -> Vec<Needle> {
         needle.entries.extend(entry);
     };
     for (entry, signature) in signatures::all().enumerate() {
-        for literal in signature.literals {
+        for literal in &signature.contains {
             add(literal, What::Read, Some(entry));
         }
     }
@@ -76,8 +76,8 @@ pub(super) fn needles() -> Vec<Needle> {
         add(text, What::Read, None);
     }
     add(PYTEST_FRAME, What::Read, None);
-    for (marker, row) in AMBIENT.iter().enumerate() {
-        for text in row.needles {
+    for (marker, row) in MARKERS.announced.iter().enumerate() {
+        for text in &row.contains {
             add(text, What::Ambient(u8::try_from(marker).unwrap_or(0)), None);
         }
     }

@@ -1,8 +1,9 @@
 //! Needles that are too short for `ngrams`, by the four bytes of each that are the rarest.
 
-use super::bloom::{ESCAPE, Quad, Quads};
+use super::bloom::Quads;
 use super::needles::{Needle, PYTEST_FRAME, pytest_frame};
 use super::ordinary::rarest_quad;
+use super::quad::{ESCAPE, Quad};
 use super::{Bar, What};
 
 /// A set of short needles.

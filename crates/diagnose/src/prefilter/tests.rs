@@ -60,7 +60,7 @@ fn ordinary_lines_hold_nothing() {
 fn a_signature_has_a_long_literal_or_the_short_ones_are_few() {
     assert!(SIEVE.short.needles.len() <= SHORT_NEEDLES);
     for signature in signatures::all() {
-        assert!(!signature.literals.is_empty(), "{}", signature.id);
+        assert!(!signature.contains.is_empty(), "{}", signature.id);
     }
 }
 
@@ -69,7 +69,7 @@ fn the_entries_of_a_line_are_those_whose_literals_it_holds() {
     for signature in signatures::all() {
         let line = signature.example.replace('\n', " ");
         let plain = signatures::all().enumerate().filter_map(|(entry, s)| {
-            let places = s.literals.iter().filter_map(|l| line.find(l));
+            let places = s.contains.iter().filter_map(|l| line.find(l));
             Some((entry, places.min()?))
         });
         assert_eq!(

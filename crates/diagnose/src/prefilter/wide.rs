@@ -1,6 +1,6 @@
 //! The search for bloom, many places at once where the processor can: 64 with AVX-512, 32 with AVX2.
 
-use super::bloom::{Classes, Halves, WIDTH};
+use super::quad::{Classes, Halves, WIDTH};
 
 /// The tables, as the instructions want them.
 #[cfg_attr(
@@ -139,7 +139,7 @@ mod avx2 {
         _mm256_set1_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
     };
 
-    use super::super::bloom::{ESCAPE, WIDTH};
+    use super::super::quad::{ESCAPE, WIDTH};
     use super::{STEP, Seen, with_places};
 
     /// Bytes of a vector.
@@ -207,7 +207,8 @@ mod avx2 {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests {
     use proptest::prelude::*;
 

@@ -1,20 +1,13 @@
-//! Signatures: which text means what. Tables of data, one entry a message, each with an excerpt in the
-//! real format that is its test.
+//! Signatures: which text means what. Tables of data in `presets/signatures`, one entry a message, each with an excerpt
+//! in the real format that is its test; they are read when the first log is.
 //!
-//! Rule: an entry's literals are case-sensitive and stand in every line that it matches, so that a line
-//! without any literal is never looked at twice.
+//! Rule: what an entry `contains` is case-sensitive and stands in every line that it matches, so that a line
+//! without any of it is never looked at twice.
 
-mod engine;
-mod gpu;
-mod host;
-mod infrastructure;
-mod lookalikes;
-mod schedulers;
-mod starting;
-mod transport;
+mod row;
 mod user;
 
-pub(crate) use lookalikes::SAID;
+pub(crate) use row::{Role, Signature, rows, weight};
 pub(crate) use user::UserTable;
 pub use user::{SignatureError, UserSignature};
 
@@ -24,144 +17,39 @@ use memchr::memmem;
 use regex::Regex;
 
 use super::ascii::ascii;
-use super::incident::Tri;
 
-/// What a matching line is to the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// A failure that can be the root; the heaviest that was not survived wins, among equals the first.
-    Cause,
-    /// Follows from another failure; is the root only when nothing heavier is there. The process group
-    /// is dying from here on.
-    Consequence,
-    /// The program says that it goes on after the memory failure before it.
-    Handled,
-    /// The run came to its end: whatever failed before was survived.
-    Success,
-    /// Speaks of memory without a failure.
-    Advice,
+/// A table of `presets/signatures`.
+macro_rules! table {
+    ($name:literal) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../presets/signatures/",
+            $name,
+            ".yaml"
+        ))
+    };
 }
-
-/// One message.
-#[derive(Debug)]
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "`pool`, `source` and `example` are for readers and tests of the tables"
-    )
-)]
-pub(crate) struct Signature {
-    /// Name, as evidence shows it.
-    pub id: &'static str,
-    /// Kind of the incident when this is the root.
-    pub kind: &'static str,
-    /// What it is to the run.
-    pub role: Role,
-    /// Which of several candidates is the root; see [`Role::Cause`].
-    pub weight: u8,
-    /// One of these stands in the line.
-    pub literals: &'static [&'static str],
-    /// Must match the message as well. May span the lines that follow when `wraps` is set.
-    pub pattern: Option<&'static str>,
-    /// Must not match the line.
-    pub unless: Option<&'static str>,
-    /// The message is long and often wrapped: the next lines belong to it.
-    pub wraps: bool,
-    /// The program goes on after it unless what follows shows otherwise.
-    pub handled: bool,
-    /// A warning level in the prefix does not make it milder.
-    pub any_level: bool,
-    /// People and samples quote it: it counts only where a program would print it, or with its figures.
-    pub quotable: bool,
-    /// Overrides the kind's answer.
-    pub gpu: Option<Tri>,
-    /// Overrides the kind's answer.
-    pub host: Option<Tri>,
-    /// Overrides the kind's answer.
-    pub retry: Option<bool>,
-    /// Phase when no frame tells it; overrides the kind's.
-    pub phase: Option<&'static str>,
-    /// Which memory it is about, for readers of the table.
-    pub pool: &'static str,
-    /// Program, source file, versions.
-    pub source: &'static str,
-    /// An excerpt in the real format, written for this table.
-    pub example: &'static str,
-}
-
-/// Weights. The order is the argument: what ends a process by itself beats what a scheduler says, that
-/// beats a signal without a sender, that an exception of unknown meaning, that a mere consequence.
-pub(crate) mod weight {
-    pub(crate) const CAUSE: u8 = 40;
-    /// Names a cause without its figures; the message proper is near.
-    pub(crate) const NAMED: u8 = 38;
-    pub(crate) const SPECIFIC: u8 = 35;
-    pub(crate) const SCHEDULER: u8 = 30;
-    pub(crate) const KILLED: u8 = 25;
-    pub(crate) const EXCEPTION: u8 = 20;
-    pub(crate) const NETWORK: u8 = 15;
-    pub(crate) const CONSEQUENCE: u8 = 10;
-}
-
-const CAUSE: Signature = Signature {
-    id: "",
-    kind: "other",
-    role: Role::Cause,
-    weight: weight::CAUSE,
-    literals: &[],
-    pattern: None,
-    unless: None,
-    wraps: false,
-    handled: false,
-    any_level: false,
-    quotable: false,
-    gpu: None,
-    host: None,
-    retry: None,
-    phase: None,
-    pool: "",
-    source: "",
-    example: "",
-};
-
-const SPECIFIC: Signature = Signature {
-    weight: weight::SPECIFIC,
-    pool: "none",
-    ..CAUSE
-};
-
-const CONSEQUENCE: Signature = Signature {
-    role: Role::Consequence,
-    weight: weight::CONSEQUENCE,
-    pool: "none",
-    any_level: true,
-    ..CAUSE
-};
-
-const ADVICE: Signature = Signature {
-    kind: "no_failure",
-    role: Role::Advice,
-    weight: 0,
-    ..CAUSE
-};
+pub(crate) use table;
 
 /// The tables in the order in which a line is asked: the first [`Role::Cause`] that matches a line
 /// takes it.
-const TABLES: &[&[Signature]] = &[
-    lookalikes::TABLE,
-    engine::TABLE,
-    gpu::TABLE,
-    host::TABLE,
-    schedulers::TABLE,
-    starting::TABLE,
-    transport::TABLE,
-    infrastructure::TABLE,
+const TABLES: [&str; 8] = [
+    table!("lookalikes"),
+    table!("engine"),
+    table!("gpu"),
+    table!("host"),
+    table!("schedulers"),
+    table!("starting"),
+    table!("transport"),
+    table!("infrastructure"),
 ];
+
+static ROWS: LazyLock<Vec<Signature>> =
+    LazyLock::new(|| TABLES.iter().flat_map(|table| rows(table)).collect());
 
 /// Every signature.
 pub(crate) fn all() -> impl Iterator<Item = &'static Signature> {
-    TABLES.iter().flat_map(|table| table.iter())
+    ROWS.iter()
 }
 
 /// The signature of an event that was written down: by its name, and of a project's own by its kind.
@@ -177,7 +65,7 @@ pub fn patterns() -> Vec<String> {
     all()
         .map(|signature| {
             let literals: Vec<String> = signature
-                .literals
+                .contains
                 .iter()
                 .map(|l| regex::escape(l))
                 .collect();
@@ -188,7 +76,7 @@ pub fn patterns() -> Vec<String> {
 
 /// Each signature's id with a line that it is found in.
 pub fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
-    all().map(|signature| (signature.id, signature.example))
+    all().map(|signature| (signature.id.as_str(), signature.example.as_str()))
 }
 
 /// A signature with its patterns.
@@ -231,8 +119,8 @@ pub(crate) struct Match {
 impl Compiled {
     /// Matches a text that may hold no literal.
     pub(crate) fn find_anywhere(&self, text: &str) -> Option<Match> {
-        let place = |literal: &&str| memmem::find(text.as_bytes(), literal.as_bytes());
-        let at = self.signature.literals.iter().filter_map(place).min()?;
+        let place = |literal: &String| memmem::find(text.as_bytes(), literal.as_bytes());
+        let at = self.signature.contains.iter().filter_map(place).min()?;
         self.find(text, at, 0, text.len())
     }
 
@@ -327,8 +215,8 @@ pub(crate) static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
     all()
         .map(|signature| Compiled {
             signature,
-            pattern: signature.pattern.map(Pattern::new),
-            unless: signature.unless.map(Pattern::new),
+            pattern: signature.pattern.as_deref().map(Pattern::new),
+            unless: signature.unless.as_deref().map(Pattern::new),
         })
         .collect()
 });
@@ -368,10 +256,10 @@ mod tests {
         let mut ids = std::collections::BTreeSet::new();
         for entry in COMPILED.iter() {
             let s = entry.signature;
-            assert!(ids.insert(s.id), "{} twice", s.id);
+            assert!(ids.insert(&s.id), "{} twice", s.id);
             assert!(KINDS.iter().any(|k| k.name == s.kind), "{}", s.id);
-            assert!(!s.pool.is_empty() && !s.source.is_empty(), "{}", s.id);
-            assert!(s.literals.iter().all(|l| l.len() >= 5), "{}", s.id);
+            assert!(!s.source.is_empty(), "{}", s.id);
+            assert!(s.contains.iter().all(|l| l.len() >= 5), "{}", s.id);
             assert!(s.role != Role::Cause || s.weight > 0, "{}", s.id);
             let hit = s.example.lines().any(|l| entry.find_anywhere(l).is_some());
             let joined = s.example.replace('\n', " ");
@@ -380,6 +268,19 @@ mod tests {
                 "{} does not match its own example",
                 s.id
             );
+        }
+    }
+
+    #[test]
+    fn a_cause_is_the_first_that_its_example_matches() {
+        let causes = || COMPILED.iter().filter(|e| e.signature.role == Role::Cause);
+        let first = |line: &str| causes().find(|e| e.find_anywhere(line).is_some());
+        for entry in causes() {
+            let s = entry.signature;
+            let joined = s.example.replace('\n', " ");
+            let mut found = s.example.lines().chain([joined.as_str()]).filter_map(first);
+            let found = found.next().map(|e| e.signature.id.as_str());
+            assert_eq!(found, Some(s.id.as_str()));
         }
     }
 
@@ -413,7 +314,11 @@ mod tests {
                 "W|job 4711 exceeds job hard limit \"{limit}\" of queue \"all.q@gpu07\" (2.0 > limit:1.0) - sending SIGKILL"
             );
             let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
-            assert_eq!(found.map(|e| e.signature.kind), Some(kind), "{line}");
+            assert_eq!(
+                found.map(|e| e.signature.kind.as_str()),
+                Some(kind),
+                "{line}"
+            );
         }
     }
 
@@ -433,7 +338,7 @@ mod tests {
                 _ => None,
             };
             let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());
-            assert_eq!(found.map(|e| e.signature.kind), expected, "{line}");
+            assert_eq!(found.map(|e| e.signature.kind.as_str()), expected, "{line}");
         }
     }
 }

@@ -6,9 +6,9 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CAUSE, SPECIFIC, Signature};
+use super::row::Signature;
+use crate::class::Class;
 use crate::clean::sanitize;
-use crate::incident::Class;
 use crate::kind::{self, KINDS};
 
 /// Fewest characters of [`UserSignature::contains`]: shorter ones stand in too many lines.
@@ -153,15 +153,9 @@ static ROWS: LazyLock<Vec<Signature>> = LazyLock::new(|| {
     KINDS
         .iter()
         .map(|kind| Signature {
-            id: "user",
-            kind: kind.name,
             any_level: true,
             wraps: kind.class == Class::GpuOom,
-            ..if kind.class == Class::NotOom {
-                SPECIFIC
-            } else {
-                CAUSE
-            }
+            ..Signature::bare("user", kind.name)
         })
         .collect()
 });

@@ -9,12 +9,11 @@ mod count;
 mod names;
 mod owner;
 mod pickle;
+mod read;
 
 use serde::{Deserialize, Serialize};
 
 use super::frame::Frame;
-use super::incident::Incident;
-use super::particulars::advised;
 use oomctl_base::units::Bytes;
 
 pub use names::named;
@@ -76,15 +75,6 @@ pub struct Held {
 }
 
 impl Snapshot {
-    /// Reads one, for the GPU on which an incident is.
-    ///
-    /// # Errors
-    /// It is none, it is damaged, it would run code, or it holds too much.
-    pub fn read(file: &str, bytes: &[u8], incident: &Incident) -> Result<Self, PickleError> {
-        let pickle = pickle::Pickle::read(bytes)?;
-        count::Counted::of(&pickle, incident)?.snapshot(file)
-    }
-
     /// Whose memory it is that must become less: what failed to get some of what is the loss's or the optimizer's, or
     /// who of these holds a third and more than any other. `None` where the snapshot does not say.
     #[must_use]
@@ -98,45 +88,10 @@ impl Snapshot {
         let asked = self.requested_by.filter(leads);
         asked.or_else(|| largest.map(|s| s.owner).filter(leads))
     }
-}
 
-impl Snapshot {
     /// Whether so much could be what the message of its failure says is allocated.
     fn agrees(&self, allocated: Bytes) -> bool {
         self.active_bytes.0.abs_diff(allocated.0) <= self.reserved_bytes.0 / 20
-    }
-}
-
-impl Incident {
-    /// Takes in what a snapshot of its GPU shows.
-    pub fn see(&mut self, mut snapshot: Snapshot) {
-        if let Some(said) = self.allocated_bytes.filter(|said| !snapshot.agrees(*said)) {
-            self.notes.push(format!(
-                "the snapshot has {} in use where the message says {said}: it is of another moment or process, and decides nothing",
-                snapshot.active_bytes
-            ));
-            (snapshot.at_failure, snapshot.fragmented) = (Some(false), None);
-        }
-        let (helps, worse) = advised(self);
-        let own = [(&helps, &self.helps), (&worse, &self.worse)];
-        let by_rows = own
-            .iter()
-            .all(|(rows, said)| said.is_empty() || rows == said);
-        if let Some(fragmented) = snapshot.fragmented {
-            if fragmented != self.fragmentation {
-                let is = if fragmented { "was" } else { "was not" };
-                self.notes.push(format!(
-                    "the snapshot shows that idle memory {is} in pieces; the message alone says otherwise"
-                ));
-            }
-            self.fragmentation = fragmented;
-        }
-        self.requested_bytes = self.requested_bytes.or(snapshot.requested_bytes);
-        self.snapshot = Some(snapshot);
-        // What a project's own signature says stays.
-        if by_rows {
-            (self.helps, self.worse) = advised(self);
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::Class;
+use crate::Incident;
 
 /// Values as protocol 2 writes them.
 enum Py {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::is_shell;
 use crate::{Given, Launchers, Reader, Recognise, Spelling, Stack, StackKnob};
 use oomctl_base::{Effect, Kind, Role, Value};
 

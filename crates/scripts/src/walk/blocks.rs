@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::scope::{Arg, Function, Scope, Variable};
-use super::{Doc, MAX_STEPS, Walker, arithmetic};
+use super::call::Arg;
+use super::doc::Doc;
+use super::scope::{Function, Scope, Variable};
+use super::{MAX_STEPS, Walker, arithmetic};
 use crate::shell::{Block, Word};
 use crate::traced::Why;
 

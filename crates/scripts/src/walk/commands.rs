@@ -2,8 +2,11 @@
 
 use std::rc::Rc;
 
-use super::scope::{Arg, Variable};
-use super::{Doc, FileRole, Walker};
+use super::Walker;
+use super::call::Arg;
+use super::doc::Doc;
+use super::reading::FileRole;
+use super::scope::Variable;
 use crate::shell::{Assignment, Command, Target};
 use crate::traced::{Quote, Traced};
 

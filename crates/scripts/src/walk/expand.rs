@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::scope::{Arg, Variable};
-use super::{Doc, Walker, arithmetic};
+use super::call::Arg;
+use super::doc::{Doc, quotes};
+use super::scope::Variable;
+use super::{Walker, arithmetic};
 use crate::requested;
 use crate::shell::{self, Index, Operation, Piece, Word, in_name};
 use crate::traced::{From, Quote, Span, Traced, Why};
@@ -361,38 +363,5 @@ impl Walker<'_> {
         let text = self.requested.get(name)?;
         let other = self.scope.variables.contains_key(name);
         (!other && !requested::step_of_its_own(&self.around)).then(|| text.clone())
-    }
-}
-
-fn quotes(quoted: bool) -> Quote {
-    if quoted { Quote::Double } else { Quote::Bare }
-}
-
-impl Doc {
-    /// Where bytes of the script stand, and in which quotes.
-    pub(super) fn place(&self, start: usize, end: usize, quoted: bool) -> (Span, Quote) {
-        let bytes = self.traced.slice(start, end).quoted(quotes(quoted));
-        if let Some((span, quote, [])) = bytes.stretch() {
-            return (span, quote);
-        }
-        let nowhere = Span {
-            file: 0,
-            start: 0,
-            end: 0,
-        };
-        (bytes.place().unwrap_or(nowhere), Quote::Nested)
-    }
-
-    /// Bytes of the script as something that is not known.
-    pub(super) fn code(&self, start: usize, end: usize, why: Why) -> Traced {
-        let code = self.text.get(start..end).unwrap_or_default();
-        Traced::computed(code, self.place(start, end, false).0, why)
-    }
-
-    fn escape(&self, start: usize, end: usize, text: &str, inner: Quote) -> Traced {
-        let (span, _) = self.place(start, end, false);
-        let bytes = self.traced.slice(start, end).quoted(inner);
-        let quote = bytes.stretch().map_or(Quote::Nested, |(_, quote, _)| quote);
-        Traced::escape(span, text, quote)
     }
 }

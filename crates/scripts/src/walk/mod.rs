@@ -5,14 +5,19 @@
 
 mod arithmetic;
 mod blocks;
+mod call;
 mod commands;
+mod doc;
 mod expand;
 mod launch;
 mod passed;
 mod paths;
+mod reading;
+mod relative;
 mod scope;
 mod set;
 mod settings;
+mod settings_file;
 #[cfg(test)]
 mod tests;
 
@@ -21,16 +26,20 @@ use std::rc::Rc;
 
 use super::launchers::Launchers;
 use super::requested;
-use super::sbatch::VARIABLES;
-use super::shell::{self, Script};
+use super::sbatch::{VARIABLES, directives, wins};
+use super::shell;
 use super::traced::{Quote, Span, Traced, Why};
+use doc::Doc;
 use scope::{Scope, Variable};
 
-pub use launch::{Call, End, Target};
+pub use call::{Arg, Call, End, Target};
 pub use passed::Passed;
-pub use paths::{folder_of_file, joined};
-pub use scope::Arg;
-pub use settings::{Folder, Reached, SettingsFile};
+pub(crate) use reading::SELF;
+pub use reading::{
+    COMMAND_LINE, ENVIRONMENT, FileRole, Named, Reading, SCRIPT, Source, Submission,
+};
+pub use relative::{folder_of_file, joined};
+pub use settings_file::{Folder, Reached, SettingsFile};
 
 /// Commands that are followed, of all scripts together.
 const MAX_STEPS: usize = 20_000;
@@ -40,134 +49,8 @@ const MAX_WORK: usize = 64 << 20;
 const MAX_CALLS_DEEP: usize = 12;
 /// Programs that are remembered.
 const MAX_CALLS: usize = 64;
-/// Words that name files.
-const MAX_NAMED: usize = 256;
 /// Largest script, in bytes.
 const MAX_SCRIPT: usize = 1 << 20;
-
-/// The variable that stands in a copy of a script for the name of the original.
-pub(crate) const SELF: &str = "oomctl_self";
-
-/// How a job was submitted, or is to be.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Submission {
-    /// Options of sbatch before the script.
-    pub options: Vec<String>,
-    /// The script, as it was named.
-    pub script: String,
-    /// What stands behind it, which is handed to the script.
-    pub args: Vec<String>,
-    /// Variables of the environment in which it is submitted.
-    pub variables: BTreeMap<String, String>,
-}
-
-/// A text in which values can stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// Its path as the scripts name it.
-    pub path: String,
-    /// What it holds.
-    pub text: String,
-}
-
-/// Number of the text that holds the words of the command line, each ended by a NUL byte.
-pub const COMMAND_LINE: usize = 0;
-/// Number of the text that holds those variables of the environment that scripts use, each ended by a NUL byte.
-pub const ENVIRONMENT: usize = 1;
-/// Number of the submitted script.
-pub const SCRIPT: usize = 2;
-
-/// What a script does with a file that it names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileRole {
-    /// Runs it as a script of its own.
-    Run,
-    /// Takes its commands over.
-    Sourced,
-    /// Hands it to a program, as settings.
-    Settings,
-}
-
-/// A word that names a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    /// Number of the file.
-    pub file: usize,
-    /// The word, or the part of it that is the path.
-    pub word: Traced,
-    /// What becomes of the file.
-    pub role: FileRole,
-}
-
-/// What was understood of a submission.
-#[derive(Debug, Clone, Default)]
-pub struct Reading {
-    /// The texts that a `Span` numbers: the command line, the environment, the script, and the files that it uses.
-    pub sources: Vec<Source>,
-    /// The words of the command line.
-    pub words: Vec<Span>,
-    /// Programs that are started by a known launcher or known by name, in order.
-    pub calls: Vec<Call>,
-    /// Files that were asked for and not given, by the paths that the scripts name.
-    pub wanted: BTreeSet<String>,
-    /// Files that would tell more and were not given, whether they are there or not.
-    pub sought: BTreeSet<String>,
-    /// Files that the scripts write themselves, with what they write.
-    pub created: BTreeMap<String, Traced>,
-    /// Places at which something stands that is no shell as far as is known here.
-    pub faults: Vec<Span>,
-    /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
-    pub uses: BTreeSet<(Span, Vec<Span>)>,
-    /// The words that name files which were given.
-    pub named: Vec<Named>,
-    /// What the job has of the environment of its submission.
-    pub passed: Passed,
-    /// More is called than is followed.
-    pub cut: bool,
-}
-
-impl Reading {
-    /// The number of a file, which is remembered.
-    pub(crate) fn add_source(&mut self, path: &str, text: &str) -> usize {
-        let given = self.sources.iter().skip(SCRIPT);
-        if let Some(at) = given.into_iter().position(|s| s.path == path) {
-            return at + SCRIPT;
-        }
-        self.sources.push(Source {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        });
-        self.sources.len() - 1
-    }
-
-    /// Remembers a word that names a file which is known, and gives the file's number.
-    pub(crate) fn add_named(&mut self, path: &str, word: &Traced, role: FileRole) -> Option<usize> {
-        let mut given = self.sources.iter().skip(SCRIPT);
-        let file = given.position(|s| s.path == path)? + SCRIPT;
-        let named = Named {
-            file,
-            word: word.clone(),
-            role,
-        };
-        if !self.named.contains(&named) {
-            match self.named.len() < MAX_NAMED {
-                true => self.named.push(named),
-                false => self.cut = true,
-            }
-        }
-        Some(file)
-    }
-}
-
-/// A script or a string of commands that is being followed.
-#[derive(Debug, Default)]
-pub(crate) struct Doc {
-    pub traced: Traced,
-    pub text: String,
-    pub script: Script,
-    /// The folder of the script's file.
-    pub folder: String,
-}
 
 /// Follows a submission. `files` are texts by the path that scripts name them with, relative to the folder in
 /// which the job runs; `names` are programs of interest beside those of the launchers.
@@ -266,7 +149,9 @@ impl Walker<'_> {
         for (name, _) in VARIABLES {
             self.inherited_text(name);
         }
-        self.out.passed = Passed::of(&self.out);
+        let options = directives(&self.out);
+        let export = wins(&options, "export").and_then(|d| d.value.as_ref());
+        self.out.passed = export.map(Passed::of).unwrap_or_default();
         self.requested = requested::variables(&self.out);
         for (name, value) in self.out.passed.given.clone() {
             // An option of the submission stays as it is: another value is given where the variable is used.

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::sbatch::{directives, wins};
 use crate::traced::Traced;
-
-use super::Reading;
 
 /// Which variables a job inherits, and which its submission gives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,12 +14,8 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// What the submission says; all variables where it says nothing.
-    pub(super) fn of(reading: &Reading) -> Self {
-        let all = directives(reading);
-        let Some(option) = wins(&all, "export").and_then(|d| d.value.clone()) else {
-            return Self::default();
-        };
+    /// What the option of the submission says.
+    pub(super) fn of(option: &Traced) -> Self {
         let text = option.text();
         let (mut only, mut given, mut at) = (BTreeSet::new(), Vec::new(), 0);
         for word in text.split(',') {

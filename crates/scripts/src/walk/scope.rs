@@ -3,27 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::Doc;
+use super::call::Arg;
+use super::doc::Doc;
 use crate::shell::Block;
 use crate::traced::{Span, Traced, Why};
 
 /// Elements of a list, words of a command.
 const MAX_WORDS: usize = 8_192;
-
-/// A word of a command, or an element of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arg {
-    /// Its text.
-    pub text: Traced,
-    /// It is there only under a condition, or may be several words.
-    pub maybe: bool,
-}
-
-impl Arg {
-    pub(super) fn of(text: Traced) -> Self {
-        Self { text, maybe: false }
-    }
-}
 
 /// The value of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
-use super::scope::{Arg, Variable};
-use super::{Doc, Walker, arithmetic};
+use super::call::Arg;
+use super::doc::Doc;
+use super::scope::Variable;
+use super::{Walker, arithmetic};
 use crate::shell::{Assignment, Word, in_name};
 use crate::traced::{Quote, Span, Traced, Why};
 

@@ -27,7 +27,7 @@ enum Command {
     /// Write a sweep whose cells all run: values dropped or capped, comments kept
     Fix(FixArgs),
     /// Run every cell that can fit, each as a run of its own: as job arrays of Slurm, or on this machine
-    Submit(submit::Args),
+    Submit(Box<submit::Args>),
 }
 
 #[derive(Debug, clap::Args)]

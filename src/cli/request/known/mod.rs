@@ -181,7 +181,7 @@ impl<'a> Known<'a> {
 }
 
 fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, Failure> {
-    parse_data(&source.path, &source.text).map_err(|e| Failure::from(e))
+    parse_data(&source.path, &source.text).map_err(Failure::from)
 }
 
 /// A fault of a `config.json`, with its place.

@@ -1,0 +1,167 @@
+//! One row of the tables, as `presets/signatures` has it (docs/signatures.md).
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+use crate::class::{Class, Tri};
+use crate::kind;
+
+/// What a matching line is to the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// A failure that can be the root; the heaviest that was not survived wins, among equals the first.
+    #[default]
+    Cause,
+    /// Follows from another failure; is the root only when nothing heavier is there. The process group
+    /// is dying from here on.
+    Consequence,
+    /// The program says that it goes on after the memory failure before it.
+    Handled,
+    /// The run came to its end: whatever failed before was survived.
+    Success,
+    /// Speaks of memory without a failure.
+    Advice,
+}
+
+/// One message.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Signature {
+    /// Name, as evidence shows it.
+    pub id: String,
+    /// Kind of the incident when this is the root.
+    pub kind: String,
+    /// What it is to the run.
+    #[serde(default)]
+    pub role: Role,
+    /// Which of several candidates is the root; see [`Role::Cause`]. Of [`weight`], by role and kind, where it is not given.
+    #[serde(default)]
+    pub weight: u8,
+    /// One of these stands in the line.
+    #[serde(deserialize_with = "one_or_more")]
+    pub contains: Vec<String>,
+    /// Must match the message as well. May span the lines that follow when `wraps` is set.
+    #[serde(default)]
+    pub pattern: Option<String>,
+    /// Must not match the line.
+    #[serde(default)]
+    pub unless: Option<String>,
+    /// The message is long and often wrapped: the next lines belong to it.
+    #[serde(default)]
+    pub wraps: bool,
+    /// When false, the program goes on after it unless what follows shows otherwise.
+    #[serde(default = "yes")]
+    pub fatal: bool,
+    /// A warning level in the prefix does not make it milder, as it never does a consequence.
+    #[serde(default)]
+    pub any_level: bool,
+    /// People and samples quote it: it counts only where a program would print it, or with its figures.
+    #[serde(default)]
+    pub quotable: bool,
+    /// Overrides the kind's answer.
+    #[serde(default)]
+    pub is_gpu_oom: Option<Tri>,
+    /// Overrides the kind's answer.
+    #[serde(default)]
+    pub is_host_oom: Option<Tri>,
+    /// Overrides the kind's answer.
+    #[serde(default)]
+    pub retryable_unchanged: Option<bool>,
+    /// Phase when no frame tells it; overrides the kind's.
+    #[serde(default)]
+    pub phase: Option<String>,
+    /// Which memory it is about, for readers of the table.
+    #[serde(default)]
+    #[expect(dead_code, reason = "for readers of the table")]
+    pub pool: IgnoredAny,
+    /// Program, source file, versions.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for readers of the table"))]
+    pub source: String,
+    /// An excerpt in the real format, written for this table.
+    pub example: String,
+}
+
+impl Signature {
+    /// A failure of which only the kind is known.
+    pub(super) fn bare(id: &str, kind: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind: kind.to_owned(),
+            role: Role::Cause,
+            weight: weight::of(Role::Cause, kind),
+            contains: Vec::new(),
+            pattern: None,
+            unless: None,
+            wraps: false,
+            fatal: true,
+            any_level: false,
+            quotable: false,
+            is_gpu_oom: None,
+            is_host_oom: None,
+            retryable_unchanged: None,
+            phase: None,
+            pool: IgnoredAny,
+            source: String::new(),
+            example: String::new(),
+        }
+    }
+}
+
+/// The rows of a table.
+pub(crate) fn rows(table: &str) -> Vec<Signature> {
+    let mut rows: Vec<Signature> =
+        serde_yaml::from_str(table).expect("a table of this program, which its tests read");
+    for row in &mut rows {
+        if row.weight == 0 {
+            row.weight = weight::of(row.role, &row.kind);
+        }
+        row.any_level |= row.role == Role::Consequence;
+    }
+    rows
+}
+
+/// Weights. The order is the argument: what ends a process by itself beats what a scheduler says, that
+/// beats a signal without a sender, that an exception of unknown meaning, that a mere consequence.
+pub(crate) mod weight {
+    use super::{Class, Role, kind};
+
+    pub(crate) const CAUSE: u8 = 40;
+    /// Names a cause without its figures; the message proper is near.
+    pub(crate) const NAMED: u8 = 38;
+    pub(crate) const SPECIFIC: u8 = 35;
+    pub(crate) const SCHEDULER: u8 = 30;
+    pub(crate) const KILLED: u8 = 25;
+    pub(crate) const EXCEPTION: u8 = 20;
+    pub(crate) const CONSEQUENCE: u8 = 10;
+    /// Of a success that anybody may have said.
+    pub(crate) const SAID: u8 = 1;
+
+    /// The usual weight.
+    pub(super) fn of(role: Role, of_kind: &str) -> u8 {
+        match role {
+            Role::Cause if kind::row(of_kind).class == Class::NotOom => SPECIFIC,
+            Role::Cause => CAUSE,
+            Role::Consequence => CONSEQUENCE,
+            Role::Handled | Role::Success | Role::Advice => 0,
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A text, or several.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Texts {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Texts::deserialize(from)? {
+        Texts::One(text) => vec![text],
+        Texts::More(texts) => texts,
+    })
+}

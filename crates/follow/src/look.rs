@@ -1,0 +1,87 @@
+//! One look at a followed file.
+
+use std::fs::{File, Metadata};
+use std::io;
+
+use super::calls::is_missing;
+use super::position::Checkpoint;
+use super::record::{Desk, Found, Old, Record, Step};
+use super::rotated;
+
+impl Record {
+    /// Looks once.
+    pub(super) fn look(&mut self, desk: &mut Desk<'_>) -> io::Result<Step> {
+        if self.old.is_some() {
+            return self.drain(desk);
+        }
+        match self.open(desk) {
+            Ok(None) => Ok(Step::Nothing),
+            Ok(Some((file, metadata))) => self.read(desk, &file, &metadata),
+            Err(error) if is_missing(&error) => self.missing(desk),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(&mut self, desk: &mut Desk<'_>, file: &File, metadata: &Metadata) -> io::Result<Step> {
+        self.present = true;
+        if self.network.is_none() {
+            self.arrive(desk.calls);
+        }
+        if !self.position.may_be(metadata) {
+            return self.replaced(desk, metadata);
+        }
+        match self.new_bytes(desk, file, metadata)? {
+            Found::Other => {
+                self.begin(desk.calls, metadata);
+                Ok(Step::NewGeneration)
+            }
+            Found::Nothing => Ok(Step::Nothing),
+            Found::Bytes {
+                offset,
+                start,
+                end,
+                more,
+            } => Ok(Step::Bytes {
+                offset,
+                start,
+                end,
+                more,
+            }),
+        }
+    }
+
+    /// The path leads to another file. Somebody may still write to the old one.
+    fn replaced(&mut self, desk: &mut Desk<'_>, metadata: &Metadata) -> io::Result<Step> {
+        match rotated::find(self, desk) {
+            Some((old, from)) => self.leave(desk, old, from),
+            None => {
+                self.begin(desk.calls, metadata);
+                Ok(Step::NewGeneration)
+            }
+        }
+    }
+
+    /// Reads the file to its end under its new name; from its start if it was truncated before.
+    fn leave(&mut self, desk: &mut Desk<'_>, old: Old, from: Checkpoint) -> io::Result<Step> {
+        self.old = Some(Box::new(old));
+        if from == self.position {
+            return self.drain(desk);
+        }
+        self.position = from;
+        self.nul_looks = 0;
+        Ok(Step::NewGeneration)
+    }
+
+    /// The path leads nowhere (yet, or any more).
+    fn missing(&mut self, desk: &mut Desk<'_>) -> io::Result<Step> {
+        if !self.present {
+            return Ok(Step::Nothing);
+        }
+        self.settled = false;
+        if let Some((old, from)) = rotated::find(self, desk) {
+            return self.leave(desk, old, from);
+        }
+        self.is_gone();
+        Ok(Step::Removed)
+    }
+}

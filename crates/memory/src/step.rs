@@ -1,0 +1,310 @@
+//! Lists of terms, and those of a training step.
+
+use serde::Serialize;
+
+use super::activations::{Activations, activations, fuller_stage, logits};
+use super::phase::Phase;
+use super::profile::Profile;
+use super::spec::{Metric, Sharding, Spec};
+use super::states::{Gathered, States, gathered, states};
+use super::terms::{Kind, PIECES, Term};
+use oomctl_base::units::GIB;
+
+/// Memory of one GPU in one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseTerms {
+    /// The phase.
+    pub phase: Phase,
+    /// What it consists of.
+    pub terms: Vec<Term>,
+    /// Blocks that the allocator keeps for reuse, in bytes: not part of the need, for it gives them back before a request
+    /// fails (PyTorch, `CUDACachingAllocator`, `release_cached_blocks`).
+    pub cache_bytes: f64,
+    /// Memory of the host per GPU in bytes.
+    pub host_bytes: f64,
+}
+
+/// A list of terms in the making; nothing that is zero gets in.
+pub(super) struct List(Vec<Term>);
+
+impl List {
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(12))
+    }
+
+    pub(super) fn add(mut self, name: &'static str, kind: Kind, bytes: f64) -> Self {
+        if bytes > 0.0 && bytes.is_finite() {
+            self.0.push(Term { name, kind, bytes });
+        }
+        self
+    }
+
+    /// Both lists.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    fn bytes(&self) -> f64 {
+        self.0.iter().map(|t| t.bytes).sum()
+    }
+
+    fn moving(&self) -> f64 {
+        let moves = |t: &&Term| matches!(t.kind, Kind::Activations | Kind::Logits);
+        self.0.iter().filter(moves).map(|t| t.bytes).sum()
+    }
+
+    /// The phase, with what the allocator and the driver add to the live tensors.
+    pub(super) fn phase(self, phase: Phase, spec: &Spec, profile: &Profile) -> PhaseTerms {
+        let slack = self.moving() * (profile.reserved - 1.0);
+        let slack = slack.min(profile.reserved_most_gib * GIB);
+        let mut list = self.add("constant", Kind::Outside, profile.constant_gib * GIB);
+        if spec.metric == Metric::Device {
+            let communication = if spec.gpus <= 1.0 {
+                0.0
+            } else {
+                profile.communication_gib
+            };
+            list = list
+                .add("context", Kind::Outside, profile.context_gib * GIB)
+                .add("communication", Kind::Outside, communication * GIB);
+        }
+        let mut cache_bytes = 0.0;
+        if spec.metric != Metric::Allocated {
+            let fragments = (slack * FRAGMENTS).min(list.moving() * MOST_FRAGMENTS);
+            list = list.add("fragments", Kind::Activations, fragments);
+            cache_bytes = slack - fragments;
+        }
+        PhaseTerms {
+            phase,
+            terms: list.0,
+            cache_bytes,
+            host_bytes: 0.0,
+        }
+    }
+}
+
+/// Share of what the allocator wastes that lies in segments of which a part is in use, so that it cannot be given back,
+/// and the most that this makes of what moves during a step.
+const FRAGMENTS: f64 = 0.65;
+
+const MOST_FRAGMENTS: f64 = 0.12;
+
+/// What the phases of training share.
+pub(super) struct Step {
+    pub states: States,
+    pub gathered: Gathered,
+    pub activations: Activations,
+    pub buckets: f64,
+}
+
+impl Step {
+    pub(super) fn new(spec: &Spec, profile: &Profile) -> Self {
+        Self {
+            states: states(spec, profile),
+            gathered: gathered(spec, profile),
+            activations: activations(spec, profile),
+            buckets: if spec.gpus > 1.0 {
+                profile.buckets
+            } else {
+                0.0
+            },
+        }
+    }
+
+    /// States that are on the GPU while it computes.
+    fn resident(&self, spec: &Spec, with_gradients: bool) -> List {
+        let away = spec.offloads_params && !spec.offload_returns;
+        let optimizer_away = spec.offloads_optimizer && !spec.offload_returns;
+        let optimizer = on(self.states.optimizer, optimizer_away);
+        List::new()
+            .add("weights", Kind::States, on(self.states.weights, away))
+            .add("optimizer", Kind::States, optimizer)
+            .add("adapter", Kind::States, self.states.adapter)
+            .add("cast copy", Kind::States, self.states.cast_copy)
+            .add(
+                "gradients",
+                Kind::States,
+                if with_gradients {
+                    on(self.states.gradients, away)
+                } else {
+                    0.0
+                },
+            )
+            .add("communication buffers", Kind::States, self.buckets)
+    }
+
+    fn forward(&self, spec: &Spec, profile: &Profile) -> List {
+        // Gradients of earlier micro batches wait while the next one is computed.
+        let accumulated = spec.accumulation > 1.0;
+        let a = &self.activations;
+        let all = logits(spec, spec.tokens(), spec.loss.bytes);
+        let (share, logits) = fuller_stage(spec, profile, a.kept + a.checkpoints, all);
+        self.resident(spec, accumulated)
+            .add(
+                "gathered layers",
+                Kind::Activations,
+                self.gathered.layers / 2.0,
+            )
+            .add(
+                "gathered embeddings",
+                Kind::Activations,
+                self.gathered.embeddings,
+            )
+            .add("activations", Kind::Activations, a.kept * share)
+            .add("checkpoints", Kind::Activations, a.checkpoints * share)
+            .add("logits", Kind::Logits, logits)
+    }
+
+    /// Gradients come as checkpoints go: the fuller end of the backward pass, unless those of earlier micro batches are
+    /// there already.
+    fn backward(&self, spec: &Spec) -> List {
+        let a = &self.activations;
+        let accumulated = spec.accumulation > 1.0;
+        let late = accumulated || self.states.gradients > a.checkpoints;
+        let checkpoints = if late && !accumulated {
+            a.checkpoints / spec.model.layers.max(1.0)
+        } else {
+            a.checkpoints
+        };
+        let own = List::new()
+            .add("gathered layers", Kind::Activations, self.gathered.layers)
+            .add(
+                "gathered gradients",
+                Kind::Activations,
+                self.gathered.gradients,
+            )
+            .add("checkpoints", Kind::Activations, checkpoints)
+            .add(
+                "activations",
+                Kind::Activations,
+                a.kept / spec.model.layers.max(1.0),
+            )
+            .add("working set", Kind::Activations, a.working_set)
+            .add("dequantised matrix", Kind::Activations, dequantised(spec));
+        // Of no sequence's length: the last that is reduced, when all layers are through.
+        let last = List::new().add(
+            "gathered gradients",
+            Kind::States,
+            self.gathered.embedding_gradients,
+        );
+        let last = last.add(PIECES, Kind::Activations, self.gathered.pinned(a));
+        let (with, without) = (
+            self.states.gradients,
+            if late { self.states.gradients } else { 0.0 },
+        );
+        let (parts, late) = match last.bytes() + with > own.bytes() + without {
+            true => (last, true),
+            false => (own, late),
+        };
+        self.resident(spec, late)
+            .add(
+                "gathered embeddings",
+                Kind::Activations,
+                self.gathered.embeddings,
+            )
+            .and(parts)
+    }
+
+    fn optimizer_step(&self, spec: &Spec) -> List {
+        let temporary =
+            self.states.trained * spec.optimizer.temporary * spec.precision.moments / 2.0;
+        let temporary = if spec.offloads_optimizer && !spec.offload_returns {
+            0.0
+        } else {
+            temporary
+        };
+        self.resident(spec, true)
+            .add("optimizer temporaries", Kind::States, temporary)
+    }
+
+    /// Memory of the host per GPU: what is offloaded, pinned once.
+    pub(super) fn host(&self, spec: &Spec) -> f64 {
+        let params = if spec.offloads_params {
+            self.states.weights + self.states.gradients
+        } else {
+            0.0
+        };
+        let optimizer = if spec.offloads_optimizer {
+            self.states.optimizer
+        } else {
+            0.0
+        };
+        params + optimizer
+    }
+}
+
+fn on(bytes: f64, away: bool) -> f64 {
+    if away { 0.0 } else { bytes }
+}
+
+/// Forward, backward and step, with what else is on the GPU meanwhile.
+pub(super) fn update(
+    step: &Step,
+    beside: impl Fn() -> List,
+    spec: &Spec,
+    profile: &Profile,
+) -> Vec<PhaseTerms> {
+    let parts = [
+        (Phase::Forward, step.forward(spec, profile)),
+        (Phase::Backward, step.backward(spec)),
+        (Phase::OptimizerStep, step.optimizer_step(spec)),
+    ];
+    let mut phases: Vec<PhaseTerms> = parts
+        .into_iter()
+        .map(|(phase, list)| beside().and(list).phase(phase, spec, profile))
+        .collect();
+    if spec.sharding == Sharding::DataParallel {
+        replica_outputs(&mut phases, spec);
+    }
+    phases
+}
+
+/// `nn.DataParallel` gathers the outputs of all replicas on GPU 0, in fp32, and keeps its loss there.
+fn replica_outputs(phases: &mut [PhaseTerms], spec: &Spec) {
+    let outputs = spec.tokens() * spec.gpus * spec.model.vocab * 4.0;
+    for phase in phases.iter_mut().filter(|p| p.phase == Phase::Forward) {
+        phase.terms.push(Term {
+            name: "replica outputs",
+            kind: Kind::Logits,
+            bytes: outputs,
+        });
+    }
+}
+
+pub(super) fn load(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
+    let copies = if spec.sharding.gathers() {
+        profile.load_copies
+    } else {
+        0.0
+    };
+    let whole = spec.model.params * spec.precision.weight * copies;
+    // What never comes back to the GPU is loaded into host memory.
+    let away = spec.offloads_params && !spec.offload_returns;
+    List::new()
+        .add("weights", Kind::States, on(step.states.weights, away))
+        .add("whole copies", Kind::States, whole)
+        .phase(Phase::Load, spec, profile)
+}
+
+pub(super) fn save(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
+    // An adapter is saved alone.
+    let copies = if spec.sharding.gathers() && spec.lora.is_none() {
+        profile.save_copies
+    } else {
+        0.0
+    };
+    let whole = spec.model.params * spec.precision.weight * copies;
+    step.resident(spec, false)
+        .add("whole copies", Kind::States, whole)
+        .phase(Phase::Checkpoint, spec, profile)
+}
+
+/// A quantised matrix is made whole in the computation's format before each product (bitsandbytes, `MatMul4Bit`): the
+/// largest of a layer, in bytes.
+pub(super) fn dequantised(spec: &Spec) -> f64 {
+    let m = &spec.model;
+    let largest = m.hidden * m.ffn / spec.tensor_parallel;
+    spec.quantised
+        .map_or(0.0, |_| largest * spec.precision.compute)
+}

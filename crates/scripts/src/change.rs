@@ -1,0 +1,36 @@
+//! A change of a text, what is wished for, and why it cannot be.
+
+use super::stack::StackKnob;
+use super::traced::Span;
+use oomctl_base::Value;
+
+/// Other bytes at a place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edit {
+    /// The bytes that go; none where something is added.
+    pub span: Span,
+    /// What stands there instead.
+    pub text: String,
+}
+
+/// How a knob comes to its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// The value was changed where it stands.
+    InPlace,
+    /// The value could not be changed where it stands, or was not given: it is given behind all others, where it
+    /// wins.
+    Appended,
+}
+
+/// A change that cannot be made, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The knob.
+    pub knob: String,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// A knob and the value that it is to have.
+pub(super) type Wish<'a> = (&'a StackKnob, &'a Value);

@@ -1,0 +1,126 @@
+//! What was understood of a submission, and the texts that it consists of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::call::Call;
+use super::passed::Passed;
+use crate::traced::{Span, Traced};
+
+/// Words that name files.
+const MAX_NAMED: usize = 256;
+
+/// The variable that stands in a copy of a script for the name of the original.
+pub(crate) const SELF: &str = "oomctl_self";
+
+/// How a job was submitted, or is to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Submission {
+    /// Options of sbatch before the script.
+    pub options: Vec<String>,
+    /// The script, as it was named.
+    pub script: String,
+    /// What stands behind it, which is handed to the script.
+    pub args: Vec<String>,
+    /// Variables of the environment in which it is submitted.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// A text in which values can stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Its path as the scripts name it.
+    pub path: String,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Number of the text that holds the words of the command line, each ended by a NUL byte.
+pub const COMMAND_LINE: usize = 0;
+
+/// Number of the text that holds those variables of the environment that scripts use, each ended by a NUL byte.
+pub const ENVIRONMENT: usize = 1;
+
+/// Number of the submitted script.
+pub const SCRIPT: usize = 2;
+
+/// What a script does with a file that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileRole {
+    /// Runs it as a script of its own.
+    Run,
+    /// Takes its commands over.
+    Sourced,
+    /// Hands it to a program, as settings.
+    Settings,
+}
+
+/// A word that names a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Number of the file.
+    pub file: usize,
+    /// The word, or the part of it that is the path.
+    pub word: Traced,
+    /// What becomes of the file.
+    pub role: FileRole,
+}
+
+/// What was understood of a submission.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// The texts that a `Span` numbers: the command line, the environment, the script, and the files that it uses.
+    pub sources: Vec<Source>,
+    /// The words of the command line.
+    pub words: Vec<Span>,
+    /// Programs that are started by a known launcher or known by name, in order.
+    pub calls: Vec<Call>,
+    /// Files that were asked for and not given, by the paths that the scripts name.
+    pub wanted: BTreeSet<String>,
+    /// Files that would tell more and were not given, whether they are there or not.
+    pub sought: BTreeSet<String>,
+    /// Files that the scripts write themselves, with what they write.
+    pub created: BTreeMap<String, Traced>,
+    /// Places at which something stands that is no shell as far as is known here.
+    pub faults: Vec<Span>,
+    /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
+    pub uses: BTreeSet<(Span, Vec<Span>)>,
+    /// The words that name files which were given.
+    pub named: Vec<Named>,
+    /// What the job has of the environment of its submission.
+    pub passed: Passed,
+    /// More is called than is followed.
+    pub cut: bool,
+}
+
+impl Reading {
+    /// The number of a file, which is remembered.
+    pub(crate) fn add_source(&mut self, path: &str, text: &str) -> usize {
+        let given = self.sources.iter().skip(SCRIPT);
+        if let Some(at) = given.into_iter().position(|s| s.path == path) {
+            return at + SCRIPT;
+        }
+        self.sources.push(Source {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        });
+        self.sources.len() - 1
+    }
+
+    /// Remembers a word that names a file which is known, and gives the file's number.
+    pub(crate) fn add_named(&mut self, path: &str, word: &Traced, role: FileRole) -> Option<usize> {
+        let mut given = self.sources.iter().skip(SCRIPT);
+        let file = given.position(|s| s.path == path)? + SCRIPT;
+        let named = Named {
+            file,
+            word: word.clone(),
+            role,
+        };
+        if !self.named.contains(&named) {
+            match self.named.len() < MAX_NAMED {
+                true => self.named.push(named),
+                false => self.cut = true,
+            }
+        }
+        Some(file)
+    }
+}

@@ -1,0 +1,100 @@
+//! A file of settings, and how it is found.
+
+use std::rc::Rc;
+
+use crate::Reader;
+use crate::settings::{Entry, Settings};
+use crate::traced::Traced;
+
+/// A file of settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// Its path.
+    pub path: String,
+    /// What is in it.
+    pub content: Traced,
+    /// What that says.
+    pub says: Rc<Settings>,
+    /// The keys under which all of it stands, with dots between them; none for most.
+    pub under: String,
+    /// How it is found.
+    pub reached: Reached,
+    /// Who reads it.
+    pub reader: Reader,
+    /// The option whose value it is, without dashes; empty where it is none's.
+    pub option: String,
+    /// Something that is not read may say otherwise.
+    pub hidden: bool,
+}
+
+impl SettingsFile {
+    /// What it says of a key.
+    #[must_use]
+    pub fn find(&self, key: &str) -> Option<&Entry> {
+        let key = match self.under.as_str() {
+            "" => key,
+            under => key.strip_prefix(under)?.strip_prefix('.')?,
+        };
+        self.says.find(key)
+    }
+
+    /// Every single value and every list that it says, by its whole key.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<(String, String)> {
+        let text = self.content.text();
+        let mut all = Vec::new();
+        for (key, entry) in self.says.leaves() {
+            let key = match self.under.as_str() {
+                "" => key,
+                under => format!("{under}.{key}"),
+            };
+            let written = text.get(entry.bytes.clone()).unwrap_or_default();
+            all.push((
+                key,
+                entry.text.clone().unwrap_or_else(|| written.to_owned()),
+            ));
+        }
+        all
+    }
+}
+
+/// How a file of settings is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reached {
+    /// A word names it.
+    Word,
+    /// A key of another file names it, as from the folder in which the program runs.
+    Key,
+    /// By where it lies beside others, so that a copy elsewhere would be another one.
+    Place,
+}
+
+/// What words say of a configuration that the program composes of several files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfigOptions {
+    /// Its name.
+    pub name: Option<String>,
+    /// The folder of it.
+    pub folder: Option<Folder>,
+    /// A further folder, relative to that of the job.
+    pub more: Vec<String>,
+    /// An option whose value is not known.
+    pub unclear: Option<String>,
+}
+
+impl ConfigOptions {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A folder, by what it is relative to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Folder {
+    /// The folder of the job; or an absolute one.
+    OfJob(String),
+    /// The file of the program.
+    OfProgram(String),
+}
