@@ -6,13 +6,9 @@ use syn::visit::{self, Visit};
 use crate::source::{Source, attributes, code_tokens, files, in_sources, is_test_item};
 
 const FILE_LINES: usize = 400;
-const TABLE_LINES: usize = 500;
 const SUBCOMMAND_LINES: usize = 150;
 const FUNCTION_LINES: usize = 70;
 const NINE_IN_TEN_LINES: usize = 35;
-
-/// Files that hold a table of knobs, roles or signatures and may be longer.
-const TABLES: [&str; 1] = ["crates/diagnose/src/signatures/"];
 
 /// Files directly under `src/cli` that are no subcommand.
 const NOT_SUBCOMMANDS: [&str; 2] = ["src/cli/mod.rs", "src/cli/load.rs"];
@@ -70,9 +66,7 @@ fn file_limit(path: &str) -> usize {
     let subcommand = path
         .strip_prefix("src/cli/")
         .is_some_and(|rest| !rest.contains('/'));
-    if TABLES.iter().any(|table| path.starts_with(table)) {
-        TABLE_LINES
-    } else if subcommand && !NOT_SUBCOMMANDS.contains(&path) {
+    if subcommand && !NOT_SUBCOMMANDS.contains(&path) {
         SUBCOMMAND_LINES
     } else {
         FILE_LINES

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::class::{Class, Tri};
 use crate::kind;
+use crate::tables::read;
 
 /// What a matching line is to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -110,8 +111,7 @@ impl Signature {
 
 /// The rows of a table.
 pub(crate) fn rows(table: &str) -> Vec<Signature> {
-    let mut rows: Vec<Signature> =
-        serde_yaml::from_str(table).expect("a table of this program, which its tests read");
+    let mut rows: Vec<Signature> = read(table);
     for row in &mut rows {
         if row.weight == 0 {
             row.weight = weight::of(row.role, &row.kind);
