@@ -4,8 +4,8 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use super::print::{self, Failure};
 use crate::drive::Sources;
+use crate::view::{Failure, print};
 
 /// A call to the scheduler can take most of a minute, and is not cut short; who has waited so long for an answer
 /// to Ctrl-C wonders whether it was heard.
@@ -37,5 +37,5 @@ pub fn listen_then(act: impl FnOnce() + Send + 'static) -> Result<Sources, Failu
 }
 
 fn cannot(why: &io::Error) -> Failure {
-    Failure::new(4, format!("cannot listen for signals: {why}"))
+    Failure::refused(format!("cannot listen for signals: {why}"))
 }

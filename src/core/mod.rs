@@ -5,6 +5,8 @@
 
 pub mod adopt;
 pub mod config;
+pub mod engine;
+pub mod exit;
 pub mod ladder;
 pub mod launch;
 pub mod learn;
@@ -13,7 +15,7 @@ pub mod memory;
 pub mod recipe;
 pub mod render;
 pub mod report;
-pub mod supervise;
+pub mod request;
 pub mod sweep;
 
 pub use oomctl_base::{job, units};

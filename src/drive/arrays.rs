@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use super::DriveError;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
-use super::perform::{SCRIPT_MAX, submission};
+use super::perform::{SCRIPT_MAX, answered, submission};
 use super::record::{Array, SweepRecord};
 use super::supervisor::Supervisor;
+use crate::core::engine::{Action, Event, Phase, due};
 use crate::core::job::{JobId, Token};
 use crate::core::render::{directives, dispatcher};
-use crate::core::supervise::{Action, Event, Phase, due};
 use crate::core::sweep::indices;
 use crate::io::files::{Access, link, make_private_dir, read_text, write_atomic};
 use crate::io::scheduler::{Submission, SubmitAnswer, Tasks};
@@ -81,7 +81,7 @@ impl Supervisor {
             };
             let now = self.now();
             for task in &tasks {
-                self.hand_in(&task.run, &answered(task, &answer), now, observer);
+                self.hand_in(&task.run, &of_array(task, &answer), now, observer);
             }
         }
         self.arrays = arrays;
@@ -160,26 +160,12 @@ fn of_task(handle: &Handle, token: Token) -> Result<Submission, DriveError> {
 }
 
 /// What the answer to the array means for one task.
-fn answered(task: &Task, answer: &SubmitAnswer) -> Event {
-    let attempt = task.attempt;
-    match answer.clone() {
-        SubmitAnswer::Accepted { id, cluster } => Event::Accepted {
-            attempt,
-            id: JobId(format!("{id}_{}", task.index)),
-            cluster,
-        },
-        SubmitAnswer::Refused {
-            reason,
-            hint,
-            passing,
-        } => Event::Refused {
-            attempt,
-            reason,
-            hint,
-            passing,
-        },
-        SubmitAnswer::Unclear { detail } => Event::Unclear { attempt, detail },
+fn of_array(task: &Task, answer: &SubmitAnswer) -> Event {
+    let mut answer = answer.clone();
+    if let SubmitAnswer::Accepted { id, .. } = &mut answer {
+        *id = JobId(format!("{id}_{}", task.index));
     }
+    Event::Attempt(task.attempt, answered(answer))
 }
 
 impl Array {

@@ -3,8 +3,8 @@
 use super::notice::{Notice, Observer};
 use super::supervisor::{Supervisor, set_aside};
 use super::turn::Ending;
+use crate::core::engine::{AttemptEvent, Event, History};
 use crate::core::job::JobRef;
-use crate::core::supervise::{Event, History};
 use crate::io::scheduler::Scheduler;
 
 /// Ends the living jobs of several runs whose end was asked for, which is on disk: so nobody who takes one of them up takes
@@ -41,7 +41,8 @@ impl Supervisor {
         let (told, ending): (Vec<Ending>, Vec<Ending>) = ending.into_iter().partition(told);
         for Ending { run, attempt, job } in told {
             self.hands.ended.retain(|ended| *ended != job);
-            self.hand_in(&run, &Event::CancelTaken { attempt, job }, asked, observer);
+            let event = Event::Attempt(attempt, AttemptEvent::CancelTaken(job));
+            self.hand_in(&run, &event, asked, observer);
         }
         if ending.is_empty() {
             return;
@@ -50,16 +51,16 @@ impl Supervisor {
         let answers = self.hands.scheduler.cancel_all(&jobs);
         for (Ending { run, attempt, job }, answer) in ending.into_iter().zip(answers) {
             let event = match answer {
-                Ok(()) => Event::CancelTaken { attempt, job },
+                Ok(()) => AttemptEvent::CancelTaken(job),
                 Err(failure) => {
                     observer.notice(&Notice::Trouble {
                         run: Some(&run),
                         what: &failure.to_string(),
                     });
-                    Event::CancelUnanswered { attempt }
+                    AttemptEvent::CancelUnanswered
                 }
             };
-            self.hand_in(&run, &event, asked, observer);
+            self.hand_in(&run, &Event::Attempt(attempt, event), asked, observer);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::handle::Handle;
 use super::monotonic_clock::Clock;
 use super::notice::{Notice, Observer};
-use crate::core::supervise::Event;
+use crate::core::engine::{AttemptEvent, Event};
 use crate::io::scheduler::Scheduler;
 
 /// Jobs that are told of at most.
@@ -23,14 +23,15 @@ pub(super) fn tell(
 ) {
     let history = handle.history();
     let mut latest = history.attempts.iter().rev();
-    let (Event::Accepted { .. }, Some(new), Some(old)) = (event, latest.next(), latest.next())
+    let (Event::Attempt(_, AttemptEvent::Accepted { .. }), Some(new), Some(old)) =
+        (event, latest.next(), latest.next())
     else {
         return;
     };
     let (Some(new), Some(old)) = (&new.job, &old.job) else {
         return;
     };
-    let moves = handle.run.intent.supervision().move_dependents;
+    let moves = handle.run.request.supervision().move_dependents;
     let start = clock();
     for job in scheduler.dependents(old).iter().take(MOST) {
         let in_time = clock().duration_since(start).as_secs() < MOVING_S;

@@ -7,7 +7,7 @@ use super::folder::RunFolder;
 use crate::core::diagnose::Incident;
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
-use crate::core::supervise::{Explanation, Intent, ScriptText, explain};
+use crate::core::request::{Explanation, Request, ScriptText, explain};
 use crate::io::files::{Access, read_text, write_atomic};
 
 /// Largest script that is read, in bytes.
@@ -18,23 +18,23 @@ pub const PROPOSAL: &str = "proposal.diff";
 /// Explains an incident of the configuration with these rungs. A script that cannot be read is left out.
 #[must_use]
 pub fn explained(
-    intent: &dyn Intent,
+    request: &Request,
     rungs: &[Layer],
     incident: &Incident,
     measured: &Measured,
 ) -> Option<Explanation> {
-    let scripts: Vec<ScriptText> = intent
+    let scripts: Vec<ScriptText> = request
         .scripts(rungs)
         .into_iter()
         .filter_map(|path| {
-            let text = script(&intent.workdir().join(&path))?;
+            let text = script(&request.workdir().join(&path))?;
             Some(ScriptText { path, text })
         })
         .collect();
     explain(
         incident,
         measured,
-        intent.replicas(rungs).as_ref(),
+        request.replicas(rungs).as_ref(),
         &scripts,
     )
 }

@@ -10,11 +10,10 @@ use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
 use crate::core::diagnose::Incident;
+use crate::core::engine::{Attempt, Event, Fact, History, Phase, Record, Run, decide, observation};
 use crate::core::job::{JobId, Token};
 use crate::core::measure::Measured;
-use crate::core::supervise::{
-    Attempt, Event, Fact, History, Intent, Phase, Record, Run, decide, observation,
-};
+use crate::core::request::Request;
 use crate::io::files::{Access, io_error, link, write_atomic};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
@@ -52,20 +51,20 @@ impl Handle {
     /// When there is one of that name, or its folder cannot be written.
     pub fn create(
         folder: RunFolder,
-        intent: Box<dyn Intent>,
+        request: Request,
         inputs: &str,
         environment: &Environment,
         now: Timestamp,
     ) -> Result<Self, DriveError> {
         if folder.inputs().exists() {
             return Err(DriveError::RunExists {
-                run: intent.run().to_owned(),
+                run: request.run().to_owned(),
             });
         }
         folder.make()?;
         let ledger = Ledger::create(folder.dir())?;
         folder.fill(inputs, environment)?;
-        let mut handle = Self::new(folder, intent, ledger, &[], now);
+        let mut handle = Self::new(folder, request, ledger, &[], now);
         handle.created(now)?;
         Ok(handle)
     }
@@ -76,13 +75,13 @@ impl Handle {
     /// When another process owns it, or its ledger is damaged, newer, or cannot be written.
     pub fn open(
         folder: RunFolder,
-        intent: Box<dyn Intent>,
+        request: Request,
         takeover: Takeover,
         now: Timestamp,
     ) -> Result<Self, DriveError> {
         folder.check()?;
         let (ledger, records) = Ledger::open(folder.dir(), takeover, now)?;
-        let mut handle = Self::new(folder, intent, ledger, &records, now);
+        let mut handle = Self::new(folder, request, ledger, &records, now);
         handle.created(now)?;
         for record in &records {
             handle.projections(&record.fact).ok();
@@ -93,13 +92,13 @@ impl Handle {
 
     fn new(
         folder: RunFolder,
-        intent: Box<dyn Intent>,
+        request: Request,
         ledger: Ledger,
         records: &[Record],
         now: Timestamp,
     ) -> Self {
         Self {
-            run: Run::new(intent, records),
+            run: Run::new(request, records),
             folder,
             ledger,
             logs: None,
@@ -119,7 +118,7 @@ impl Handle {
             return Ok(());
         }
         let fact = Fact::Created {
-            run: self.run.intent.run().to_owned(),
+            run: self.run.request.run().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let record = self.ledger.append(&fact, now)?;
@@ -279,7 +278,7 @@ impl Handle {
     /// a script of the user's own asks for it.
     fn links(&self, attempt: u32, job: &JobId) -> Vec<(PathBuf, PathBuf)> {
         let (out, err) = (self.folder.stdout(attempt), self.folder.stderr(attempt));
-        let theirs = self.run.intent.log_links(&job.0);
+        let theirs = self.run.request.log_links(&job.0);
         let err = match &theirs {
             Some(theirs) if theirs.one_log => out.clone(),
             _ => err,
@@ -329,9 +328,9 @@ impl Handle {
         incident: &Incident,
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError> {
-        let intent = self.run.intent.as_ref();
+        let request = &self.run.request;
         let rungs = self.run.history.rungs();
-        let Some(explanation) = explained(intent, &rungs, incident, &self.measured()) else {
+        let Some(explanation) = explained(request, &rungs, incident, &self.measured()) else {
             return Ok(());
         };
         let saved = save(&self.folder, attempt, &explanation)?;

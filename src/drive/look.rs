@@ -7,7 +7,7 @@ use super::handle::{Handle, log_paths};
 use super::logs::{AttemptLogs, Part, bookmark};
 use super::notice::{Notice, Observer};
 use crate::core::diagnose::{Incident, Scanner};
-use crate::core::supervise::{Attempt, Event, LogLook};
+use crate::core::engine::{Attempt, AttemptEvent, Event, LogLook};
 use crate::io::disk::remove_file;
 use crate::io::files::make_private_dir;
 use crate::io::follow::{Followers, Look};
@@ -22,11 +22,12 @@ impl Handle {
             run, folder, group, ..
         } = self;
         self.logs.get_or_insert_with(|| {
-            let intent = &run.intent;
+            let request = &run.request;
             let scanner = || {
-                let scanner = Scanner::new(&intent.progress()).knowing(intent.signatures());
-                let scanner = scanner.knowing_bugs(bugs, intent.installed());
-                scanner.knowing_own_bugs(&intent.own_bugs())
+                let scanner =
+                    Scanner::new(request.progress()).knowing(&request.inputs().signatures);
+                let scanner = scanner.knowing_bugs(bugs, request.inputs().installed.clone());
+                scanner.knowing_own_bugs(&request.inputs().bugs)
             };
             let Some(attempt) = run.history.attempt() else {
                 return AttemptLogs::open(&[], &[], scanner(), followers, *group);
@@ -38,7 +39,7 @@ impl Handle {
                 .unwrap_or_else(|| {
                     AttemptLogs::open(&paths, &part.starts, scanner(), followers, *group)
                 })
-                .measuring(intent.measures())
+                .measuring(request.measures().to_vec())
         })
     }
 
@@ -49,7 +50,7 @@ impl Handle {
         };
         let logs = log_paths(&self.folder, attempt);
         let own = self.folder.attempt(attempt.number);
-        let folders = [self.run.intent.workdir(), own.as_path()];
+        let folders = [self.run.request.workdir(), own.as_path()];
         snapshots::look(incident, &logs, &folders, Some(&own));
     }
 
@@ -76,7 +77,11 @@ impl Handle {
         let mark = logs.is_worth_a_mark(now);
         // Before where we stand is written down, behind the links; the ledger knows which it has.
         for link in links {
-            self.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
+            self.feed(
+                &Event::Attempt(attempt, AttemptEvent::LinkSeen(link)),
+                now,
+                observer,
+            )?;
         }
         // Before it is told: whoever is killed in between has told nothing twice.
         if mark {
@@ -104,7 +109,11 @@ impl Handle {
                 class,
             });
         }
-        self.feed(&Event::LogsRead { attempt, look }, now, observer)
+        self.feed(
+            &Event::Attempt(attempt, AttemptEvent::LogsRead(look)),
+            now,
+            observer,
+        )
     }
 
     /// Opens the logs, and says where an earlier watch stood: known by now, and no news.
@@ -124,7 +133,8 @@ impl Handle {
             run: self.name(),
             look: &look,
         });
-        self.run.observe(&Event::LogsKnown { attempt, ends }, now);
+        self.run
+            .observe(&Event::Attempt(attempt, AttemptEvent::LogsKnown(ends)), now);
     }
 
     /// Writes down where we stand. A failure is told once; the next watch then reads more than it must.

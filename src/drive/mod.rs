@@ -35,7 +35,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::core::supervise::Phase;
+use crate::core::engine::Phase;
+use crate::core::exit::Exit;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, Owner, owner};
 
@@ -102,13 +103,15 @@ pub enum DriveError {
 }
 
 impl DriveError {
-    /// The exit code of a command that ends with this.
+    /// How a command ends that ends with this.
     #[must_use]
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit(&self) -> Exit {
         match self {
-            Self::RunExists { .. } | Self::File(FileError::Name { .. }) => 2,
-            Self::Ledger(_) | Self::File(_) => 7,
-            Self::Unreadable { .. } | Self::MissingSecrets { .. } | Self::ScriptChanged { .. } => 5,
+            Self::RunExists { .. } | Self::File(FileError::Name { .. }) => Exit::Usage,
+            Self::Ledger(_) | Self::File(_) => Exit::Ledger,
+            Self::Unreadable { .. } | Self::MissingSecrets { .. } | Self::ScriptChanged { .. } => {
+                Exit::Configuration
+            }
         }
     }
 }
@@ -219,7 +222,10 @@ fn turns(
     loop {
         let next = supervisor.cycle(observer);
         supervisor.tell_news(observer);
-        observer.turn(supervisor);
+        observer.turn(
+            supervisor.now(),
+            &mut supervisor.runs().map(Handle::history),
+        );
         let (Some(next), false) = (next, reached(supervisor, until)) else {
             return End::Reached;
         };

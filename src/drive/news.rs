@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use super::handle::Handle;
 use super::notice::Observer;
 use super::supervisor::{Supervisor, set_aside};
-use crate::core::supervise::{Fact, Notices, Told, mask, notification, split};
+use crate::core::engine::{Fact, Told, mask, notification};
+use crate::core::request::{Notices, split};
 use crate::io::environment::variables;
 
 impl Supervisor {
@@ -35,14 +36,14 @@ impl Supervisor {
     /// Gives a notice of all runs of which the same are to be told, if there is any.
     fn tell_some(&mut self, now: Timestamp, observer: &mut dyn Observer) -> bool {
         let first = self.runs.values().find(|h| is_news(h));
-        let Some(notices) = first.and_then(|h| h.run.intent.notices()).cloned() else {
+        let Some(notices) = first.and_then(|h| h.run.request.notices()).cloned() else {
             return false;
         };
         let project = first.and_then(|h| h.folder.project());
         let project = project.map(Path::to_owned).unwrap_or_default();
         let mut told = Vec::new();
         for handle in self.runs.values_mut().filter(|h| is_news(h)) {
-            if handle.run.intent.notices() == Some(&notices) {
+            if handle.run.request.notices() == Some(&notices) {
                 told.extend(take(handle, &notices, now, observer));
             }
         }
@@ -60,7 +61,7 @@ impl Supervisor {
 }
 
 fn is_news(handle: &Handle) -> bool {
-    let notices = handle.run.intent.notices();
+    let notices = handle.run.request.notices();
     let due = notices.is_some_and(|n| !handle.run.history.news.due(n).is_empty());
     due && handle.error.is_none()
 }

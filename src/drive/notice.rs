@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use super::{DriveError, Supervisor};
+use jiff::Timestamp;
+
+use super::DriveError;
 use crate::core::diagnose::{Class, Progress};
+use crate::core::engine::{Attempt, History, LogLook, Record};
 use crate::core::job::{JobId, JobStatus};
 use crate::core::ladder::Step;
-use crate::core::supervise::{Attempt, Explanation, LogLook, Record};
+use crate::core::request::Explanation;
 use crate::io::scheduler::Dependent;
 
 /// Something to tell.
@@ -121,7 +124,7 @@ pub trait Observer {
     fn notice(&mut self, notice: &Notice<'_>);
 
     /// A turn of the loop is over, whether anything happened in it or not.
-    fn turn(&mut self, _: &Supervisor) {}
+    fn turn(&mut self, _now: Timestamp, _runs: &mut dyn Iterator<Item = &History>) {}
 }
 
 /// Listens to nothing.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::notice::{Notice, Observer};
-use crate::core::supervise::{Notices, Pause};
+use crate::core::engine::Pause;
+use crate::core::request::Notices;
 use crate::io::hook;
 
 /// Seconds beyond their time limits for which notices are waited for at the end: the programs are killed by then.

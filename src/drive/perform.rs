@@ -7,8 +7,8 @@ use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
 use super::prepare::sha256;
+use crate::core::engine::{Attempt, AttemptEvent, Event, Run};
 use crate::core::job::Token;
-use crate::core::supervise::{Attempt, Event, Run};
 use crate::io::files::{Access, read_bounded, write_atomic};
 use crate::io::ledger::Ledger;
 use crate::io::scheduler::{Scheduler, Submission, SubmitAnswer};
@@ -49,28 +49,25 @@ pub fn submit(
         });
     }
     ledger.still_ours()?;
-    let number = attempt.number;
-    Ok(match scheduler.submit(&submission, now) {
-        SubmitAnswer::Accepted { id, cluster } => Event::Accepted {
-            attempt: number,
-            id,
-            cluster,
-        },
+    let answer = scheduler.submit(&submission, now);
+    Ok(Event::Attempt(attempt.number, answered(answer)))
+}
+
+/// What the scheduler's answer means for an attempt.
+pub(super) fn answered(answer: SubmitAnswer) -> AttemptEvent {
+    match answer {
+        SubmitAnswer::Accepted { id, cluster } => AttemptEvent::Accepted { id, cluster },
         SubmitAnswer::Refused {
             reason,
             hint,
             passing,
-        } => Event::Refused {
-            attempt: number,
+        } => AttemptEvent::Refused {
             reason,
             hint,
             passing,
         },
-        SubmitAnswer::Unclear { detail } => Event::Unclear {
-            attempt: number,
-            detail,
-        },
-    })
+        SubmitAnswer::Unclear { detail } => AttemptEvent::Unclear(detail),
+    }
 }
 
 /// Whether the attempt takes more GPUs than the one before: then it is told when it could start.
@@ -105,9 +102,9 @@ pub(super) fn submission(
         }
     }
     let rungs = run.history.rungs();
-    let limit = run.intent.resources(&rungs);
+    let limit = run.request.resources(&rungs);
     let handed = run
-        .intent
+        .request
         .handed(&rungs)
         .map_err(|refusal| DriveError::Unreadable {
             path: script.clone(),
@@ -120,7 +117,7 @@ pub(super) fn submission(
     Ok(Submission {
         script,
         token,
-        workdir: run.intent.workdir().to_owned(),
+        workdir: run.request.workdir().to_owned(),
         stdout: folder.stdout(attempt.number),
         stderr: match handed.one_log {
             true => folder.stdout(attempt.number),

@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
+use crate::core::engine::{AttemptEvent, Run};
 use crate::core::job::Token;
 use crate::core::recipe::{Layer, Refusal};
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
-use crate::core::supervise::{Event, Run};
 use crate::io::checkpoints;
 use crate::io::files::{Access, io_error, make_private_dir, read_text, write_atomic};
 use crate::io::sampler::program;
@@ -32,7 +32,7 @@ pub fn prepare(
     attempt: u32,
     task: Option<&Token>,
     observer: &mut dyn Observer,
-) -> Result<Event, DriveError> {
+) -> Result<AttemptEvent, DriveError> {
     let dir = folder.attempt(attempt);
     make_private_dir(&dir)?;
     let place = AttemptPlace {
@@ -43,17 +43,14 @@ pub fn prepare(
             None => new_token(&run.history.run, attempt)?.0,
         },
         dir: text_of(&dir)?,
-        workdir: text_of(run.intent.workdir())?,
+        workdir: text_of(run.request.workdir())?,
         backend: backend.to_owned(),
         program: program(),
     };
     let rungs = resuming(run, attempt, observer);
     match render(run, &rungs, &place) {
         Ok(rendered) => write(folder, &place, &rendered),
-        Err(refusal) => Ok(Event::PrepareRefused {
-            attempt,
-            reason: refusal.to_string(),
-        }),
+        Err(refusal) => Ok(AttemptEvent::PrepareRefused(refusal.to_string())),
     }
 }
 
@@ -67,7 +64,7 @@ struct Rendered {
 /// The rungs of an attempt, and above them what makes it go on from a checkpoint that it can load.
 fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> {
     let mut rungs = run.history.rungs();
-    let shelf = run.intent.shelf(&rungs);
+    let shelf = run.request.shelf(&rungs);
     let mut tell = |text: &str| {
         observer.notice(&Notice::Checkpoint {
             run: &run.history.run,
@@ -76,13 +73,13 @@ fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> 
         });
     };
     let listing = shelf.and_then(|shelf| {
-        let listed = checkpoints::list(run.intent.workdir(), &shelf);
+        let listed = checkpoints::list(run.request.workdir(), &shelf);
         listed.unwrap_or_else(|unlisted| {
             tell(&unlisted.to_string());
             None
         })
     });
-    let found = run.intent.resumption(&rungs, listing.as_ref(), attempt);
+    let found = run.request.resumption(&rungs, listing.as_ref(), attempt);
     if let Some(found) = found {
         tell(&found.text);
         rungs.extend(found.layer);
@@ -92,9 +89,9 @@ fn resuming(run: &Run, attempt: u32, observer: &mut dyn Observer) -> Vec<Layer> 
 
 fn render(run: &Run, rungs: &[Layer], place: &AttemptPlace) -> Result<Rendered, Refusal> {
     Ok(Rendered {
-        recipe: run.intent.recipe(rungs)?,
-        gpus: run.intent.resources(rungs)?.gpus,
-        files: run.intent.render(rungs, place)?,
+        recipe: run.request.stored_recipe(rungs)?,
+        gpus: run.request.resources(rungs)?.gpus,
+        files: run.request.render(rungs, place)?,
     })
 }
 
@@ -102,24 +99,18 @@ fn write(
     folder: &RunFolder,
     place: &AttemptPlace,
     rendered: &Rendered,
-) -> Result<Event, DriveError> {
+) -> Result<AttemptEvent, DriveError> {
     let attempt = place.number;
     let Some(entry) = rendered.files.iter().find(|f| f.entry) else {
-        return Ok(Event::PrepareRefused {
-            attempt,
-            reason: "no rendered file is the script to submit".to_owned(),
-        });
+        let why = "no rendered file is the script to submit";
+        return Ok(AttemptEvent::PrepareRefused(why.to_owned()));
     };
     let dir = folder.attempt(attempt);
     for file in &rendered.files {
         if !is_plain_name(&file.name) {
-            return Ok(Event::PrepareRefused {
-                attempt,
-                reason: format!(
-                    "`{}` cannot be the name of a file",
-                    file.name.escape_debug()
-                ),
-            });
+            let name = file.name.escape_debug();
+            let why = format!("`{name}` cannot be the name of a file");
+            return Ok(AttemptEvent::PrepareRefused(why));
         }
         let text = file.text.as_bytes();
         write_atomic(&dir.join(&file.name), text, Access::PrivateScript)?;
@@ -138,8 +129,7 @@ fn write(
         changes.as_bytes(),
         Access::Private,
     )?;
-    Ok(Event::Prepared {
-        attempt,
+    Ok(AttemptEvent::Prepared {
         token: Token(place.token.clone()),
         script: entry.name.clone(),
         script_sha256: sha256(entry.text.as_bytes()),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::DriveError;
 use super::prepare::new_token;
+use crate::core::engine::SweepGroup;
 use crate::core::job::Token;
-use crate::core::supervise::SweepGroup;
 use crate::io::files::{Access, check_run_name, make_private_dir, read_text, write_atomic};
 
 /// The format of a sweep's record that this version writes.

@@ -2,7 +2,7 @@
 
 use super::notice::{Notice, Observer};
 use super::supervisor::{Supervisor, set_aside};
-use crate::core::supervise::{Event, outlook};
+use crate::core::engine::{AttemptEvent, Event, outlook};
 
 /// Something that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,13 +58,19 @@ impl Supervisor {
         let (run, event) = match asked.clone() {
             Asked::Outlook { run } => return self.outlook(&run, observer),
             Asked::Cancel { run, by } => (run, Event::CancelAsked { by }),
-            Asked::Escalate { run, attempt, by } => (run, Event::EscalationAsked { attempt, by }),
+            Asked::Escalate { run, attempt, by } => (
+                run,
+                Event::Attempt(attempt, AttemptEvent::EscalationAsked { by }),
+            ),
             Asked::LeaveOut {
                 run,
                 attempt,
                 rung,
                 by,
-            } => (run, Event::LeaveOutAsked { attempt, rung, by }),
+            } => (
+                run,
+                Event::Attempt(attempt, AttemptEvent::LeaveOutAsked { rung, by }),
+            ),
         };
         let facts = |s: &Self| s.runs.get(&run).map(|h| h.history().seq);
         let before = facts(self);

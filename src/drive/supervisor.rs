@@ -11,10 +11,10 @@ use super::notice::{Notice, Observer};
 use super::notifier::Notifier;
 use super::record::Array;
 use super::turn::{Hands, housekeeping, one_by_one};
-use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
-use crate::core::supervise::{
-    Action, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
+use crate::core::engine::{
+    Action, AttemptEvent, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
 };
+use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
 use crate::io::follow::{Followers, Look, Waiter};
 use crate::io::scheduler::{Found, NoAnswer, Scheduler};
 
@@ -225,13 +225,10 @@ impl Supervisor {
         self.answered(answer.as_ref().err(), observer);
         for Wanted { run, attempt, of } in wanted {
             let event = match &answer {
-                Ok(found) => Event::Found {
-                    attempt,
-                    jobs: self.sightings(&run, attempt, found, &of.0),
-                },
-                Err(_) => Event::FindUnanswered { attempt },
+                Ok(found) => AttemptEvent::Found(self.sightings(&run, attempt, found, &of.0)),
+                Err(_) => AttemptEvent::FindUnanswered,
             };
-            self.hand_in(&run, &event, asked, observer);
+            self.hand_in(&run, &Event::Attempt(attempt, event), asked, observer);
         }
     }
 
@@ -264,7 +261,7 @@ impl Supervisor {
                 continue;
             };
             is_due |= poll_at(&handle.run).is_some_and(|at| self.pace.hold(at) <= asked);
-            every_s = every_s.min(handle.run.intent.supervision().poll_s);
+            every_s = every_s.min(handle.run.request.supervision().poll_s);
             jobs.push(Wanted {
                 run: name.clone(),
                 attempt: attempt.number,
@@ -302,20 +299,17 @@ impl Supervisor {
         told: Option<(&JobStatus, SignedDuration)>,
         observer: &mut dyn Observer,
     ) -> Event {
-        let attempt = wanted.attempt;
-        match (gone, told) {
+        let event = match (gone, told) {
             // Whatever else is said of it: a job that nobody knows any more will not be known again.
-            (true, _) => Event::Vanished { attempt },
+            (true, _) => AttemptEvent::Vanished,
             (_, Some((status, age))) => {
                 self.before_status(&wanted.run, status, observer);
-                Event::Polled {
-                    attempt,
-                    status: status.clone(),
-                    age,
-                }
+                let status = status.clone();
+                AttemptEvent::Polled { status, age }
             }
-            _ => Event::PollUnanswered { attempt },
-        }
+            _ => AttemptEvent::PollUnanswered,
+        };
+        Event::Attempt(wanted.attempt, event)
     }
 
     /// Tells the state, and reads the logs once more before a restart or an end is known, so that

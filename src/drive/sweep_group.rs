@@ -6,8 +6,8 @@ use std::path::Path;
 use super::notice::Observer;
 use super::record::SweepRecord;
 use super::supervisor::Supervisor;
+use crate::core::engine::{Event, History, observations, prune};
 use crate::core::learn::Memory;
-use crate::core::supervise::{Event, History, observations, prune};
 
 impl Supervisor {
     /// Says that runs which were added are a sweep of this project.
@@ -64,7 +64,7 @@ impl Supervisor {
             }
             for handle in runs().filter(|h| h.is_open()) {
                 let run = &handle.run;
-                let why = prune(run.intent.as_ref(), &run.history, &memory);
+                let why = prune(&run.request, &run.history, &memory);
                 doomed.extend(why.map(|why| (handle.name().to_owned(), why)));
             }
         }

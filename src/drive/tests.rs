@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 mod simulation;
 
 use super::*;
+use crate::core::engine::tests::{Toy, at};
+use crate::core::engine::{Event, Fact, Outcome, SweepGroup};
+use crate::core::exit::Exit;
 use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
-use crate::core::supervise::tests::double::{Double, at};
-use crate::core::supervise::{Fact, Outcome, SweepGroup};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::scheduler::ending::Ending;
@@ -194,10 +195,10 @@ impl Project {
         self.folder("r1").attempt(number)
     }
 
-    fn double(&self) -> Double {
-        Double {
+    fn toy(&self) -> Toy {
+        Toy {
             workdir: self.root.path().to_owned(),
-            ..Double::new(2)
+            ..Toy::new(2)
         }
     }
 
@@ -208,11 +209,11 @@ impl Project {
         }
     }
 
-    fn create(&self, double: Double) -> Handle {
-        let folder = self.folder(&double.name);
+    fn create(&self, toy: Toy) -> Handle {
+        let folder = self.folder(&toy.name);
         Handle::create(
             folder,
-            Box::new(double),
+            toy.request(),
             "{}",
             &Self::environment(),
             self.time(),
@@ -220,9 +221,9 @@ impl Project {
         .unwrap()
     }
 
-    fn open(&self, double: Double) -> Handle {
-        let folder = self.folder(&double.name);
-        Handle::open(folder, Box::new(double), Takeover::IfDead, self.time()).unwrap()
+    fn open(&self, toy: Toy) -> Handle {
+        let folder = self.folder(&toy.name);
+        Handle::open(folder, toy.request(), Takeover::IfDead, self.time()).unwrap()
     }
 
     fn time(&self) -> Timestamp {
@@ -269,7 +270,7 @@ fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitte
         detail: "Socket timed out".to_owned(),
     };
     project.fake.desk().answers.push(answer);
-    let mut supervisor = project.supervisor([project.create(project.double())]);
+    let mut supervisor = project.supervisor([project.create(project.toy())]);
     project.fake.desk().forgot = true;
     project.pass(&mut supervisor, 1);
     fs::write(project.attempt(1).join("claim"), "4711\n").unwrap();
@@ -285,7 +286,7 @@ fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitte
 #[test]
 fn a_job_that_the_scheduler_surely_forgot_is_over_and_its_log_says_how() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
@@ -304,11 +305,11 @@ fn a_job_that_the_scheduler_surely_forgot_is_over_and_its_log_says_how() {
 fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
     let mut project = Project::new();
     let names = ["s.1", "s.2", "s.3"];
-    let doubles = names.map(|name| Double {
+    let toys = names.map(|name| Toy {
         name: name.to_owned(),
-        ..project.double()
+        ..project.toy()
     });
-    let handles = doubles.map(|double| project.create(double));
+    let handles = toys.map(|toy| project.create(toy));
     let mut supervisor = project.supervisor(handles);
     let runs: Vec<String> = names.map(str::to_owned).into();
     let array = ArrayRecord::new("s", runs.clone(), Some(2)).unwrap();
@@ -351,7 +352,7 @@ fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
 #[test]
 fn an_oom_is_answered_by_a_rung_and_the_next_attempt_succeeds() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     assert_eq!(
@@ -390,10 +391,9 @@ fn an_oom_is_answered_by_a_rung_and_the_next_attempt_succeeds() {
         assert!(changes.contains(line), "{changes}");
     }
     assert_eq!(text(&project.attempt(1).join("changes.diff")), "");
-    assert_eq!(
-        text(&project.attempt(2).join("recipe.json")),
-        "{\n  \"rungs\": 1\n}\n"
-    );
+    let recipe: serde_json::Value =
+        serde_json::from_str(&text(&project.attempt(2).join("recipe.json"))).unwrap();
+    assert_eq!(recipe["values"]["micro"]["value"], 16);
     let link = project.root.path().join("logs/slurm-100.err");
     assert_eq!(text(&link), OOM);
     let desk = project.fake.desk();
@@ -410,7 +410,7 @@ fn an_oom_is_answered_by_a_rung_and_the_next_attempt_succeeds() {
 #[test]
 fn a_kill_between_acceptance_and_its_fact_leads_to_adoption_not_to_a_second_job() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     project.fake.desk().steal = Some(handle.folder.dir().to_owned());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 1);
@@ -422,7 +422,7 @@ fn a_kill_between_acceptance_and_its_fact_leads_to_adoption_not_to_a_second_job(
     assert!(first.history().attempt().unwrap().job.is_none());
     drop(first);
 
-    let again = project.open(project.double());
+    let again = project.open(project.toy());
     let mut supervisor = project.supervisor([again]);
     project.pass(&mut supervisor, 3);
     assert_eq!(project.fake.desk().submissions.len(), 1);
@@ -444,7 +444,7 @@ fn an_unclear_answer_is_searched_and_never_repeated() {
     project.fake.desk().answers.push(SubmitAnswer::Unclear {
         detail: "Socket timed out on send/recv operation".to_owned(),
     });
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 120);
     assert_eq!(project.fake.desk().submissions.len(), 1);
@@ -473,7 +473,7 @@ fn a_refusal_ends_the_run_with_the_reason_and_the_next_step() {
         hint: Some("sinfo lists the partitions".to_owned()),
         passing: false,
     });
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 60);
     let outcome = outcome(&supervisor).unwrap();
@@ -498,7 +498,7 @@ fn a_submission_that_is_refused_for_now_is_made_again_under_its_token_until_it_i
         passing: true,
     };
     project.fake.desk().answers.extend([full.clone(), full]);
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 50);
     assert_eq!(project.fake.desk().submissions.len(), 1);
@@ -523,9 +523,9 @@ fn a_submission_that_is_refused_for_now_is_made_again_under_its_token_until_it_i
 #[test]
 fn a_configuration_that_cannot_be_rendered_is_not_submitted() {
     let mut project = Project::new();
-    let handle = project.create(Double {
-        illegal_at: Some(0),
-        ..project.double()
+    let handle = project.create(Toy {
+        illegal: true,
+        ..project.toy()
     });
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 5);
@@ -542,8 +542,8 @@ fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
         ..Project::environment()
     };
     let folder = project.folder("r1");
-    let intent = Box::new(project.double());
-    let handle = Handle::create(folder, intent, "{}", &environment, at(0)).unwrap();
+    let request = project.toy().request();
+    let handle = Handle::create(folder, request, "{}", &environment, at(0)).unwrap();
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 5);
     assert!(project.fake.desk().submissions.is_empty());
@@ -565,7 +565,7 @@ fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
 #[test]
 fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
     let mut project = Project::new();
-    let mut handle = project.create(project.double());
+    let mut handle = project.create(project.toy());
     let prepare = |handle: &Handle| {
         prepare::prepare(
             &handle.run,
@@ -576,7 +576,7 @@ fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
             &mut crate::drive::Silent,
         )
     };
-    let ours = prepare(&handle).unwrap();
+    let ours = Event::Attempt(1, prepare(&handle).unwrap());
     handle
         .feed(&ours, at(0), &mut crate::drive::Silent)
         .unwrap();
@@ -599,7 +599,7 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
     let mut project = Project::new();
     killed_after_an_oom(&mut project);
     // The turn at the end of the script is replaced while it submits, and its submission comes to nothing.
-    let handle = project.open(project.double());
+    let handle = project.open(project.toy());
     let steal = Some(handle.folder.dir().to_owned());
     {
         let mut desk = project.fake.desk();
@@ -614,7 +614,7 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
     let mut turn = project.supervisor_with(Box::new(own), [handle]);
     project.pass(&mut turn, 40);
     drop(turn);
-    let mut supervisor = project.supervisor([project.open(project.double())]);
+    let mut supervisor = project.supervisor([project.open(project.toy())]);
     project.pass(&mut supervisor, 60);
     let desk = project.fake.desk();
     let waits: Vec<_> = desk.submissions.iter().map(|s| &s.options[..]).collect();
@@ -626,6 +626,7 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
 fn intend(handle: &mut Handle) {
     let silent = &mut crate::drive::Silent;
     let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None, silent).unwrap();
+    let event = Event::Attempt(1, event);
     handle.feed(&event, at(0), silent).unwrap();
 }
 
@@ -633,8 +634,8 @@ fn intend(handle: &mut Handle) {
 fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
     let mut project = Project::new();
     project.fake.desk().silent = true;
-    let double = project.double();
-    let mut handle = project.create(double);
+    let toy = project.toy();
+    let mut handle = project.create(toy);
     intend(&mut handle);
     fs::write(project.attempt(1).join("job.sbatch"), "rm -rf ~\n").unwrap();
     let mut supervisor = project.supervisor([handle]);
@@ -650,7 +651,7 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
 #[test]
 fn whoever_was_taken_over_after_the_intent_does_not_submit() {
     let mut project = Project::new();
-    let mut handle = project.create(project.double());
+    let mut handle = project.create(project.toy());
     intend(&mut handle);
     let other = Ledger::open(handle.folder.dir(), Takeover::Forced, at(1)).unwrap();
     let mut supervisor = project.supervisor([handle]);
@@ -662,7 +663,7 @@ fn whoever_was_taken_over_after_the_intent_does_not_submit() {
 #[test]
 fn a_script_with_the_token_of_another_process_is_put_right_whichever_was_a_task_of_an_array() {
     let mut project = Project::new();
-    let mut supervisor = project.supervisor([project.create(project.double())]);
+    let mut supervisor = project.supervisor([project.create(project.toy())]);
     project.pass(&mut supervisor, 1);
     let handle = supervisor.runs().next().unwrap();
     let attempt = handle.history().attempts[0].clone();
@@ -689,7 +690,7 @@ fn a_script_with_the_token_of_another_process_is_put_right_whichever_was_a_task_
 /// A job that runs on after an out-of-memory in its log.
 fn hanging() -> (Project, Supervisor) {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
@@ -735,9 +736,9 @@ fn a_job_that_a_user_ends_while_the_scheduler_thinks_is_not_taken_for_one_that_h
 #[test]
 fn a_slow_scheduler_is_not_waited_for_by_all_that_depend_on_a_job() {
     let mut project = Project::new();
-    let mut double = project.double();
-    double.supervision.move_dependents = true;
-    let mut supervisor = project.supervisor([project.create(double)]);
+    let mut toy = project.toy();
+    toy.supervision.move_dependents = true;
+    let mut supervisor = project.supervisor([project.create(toy)]);
     let waiting = |id: u32| Dependent {
         id: JobId(id.to_string()),
         waits_for: "afterok:100".to_owned(),
@@ -762,7 +763,7 @@ fn a_slow_scheduler_is_not_waited_for_by_all_that_depend_on_a_job() {
 #[test]
 fn a_request_to_cancel_reaches_whoever_supervises() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 3);
     project.fake.set(0, JobState::Running);
@@ -783,7 +784,7 @@ fn a_request_to_cancel_reaches_whoever_supervises() {
 #[test]
 fn the_text_of_a_requeued_part_is_not_held_against_the_next() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
@@ -815,9 +816,9 @@ fn many_runs_are_asked_about_in_one_question() {
     let mut project = Project::new();
     let handles: Vec<Handle> = (0..20)
         .map(|i| {
-            project.create(Double {
+            project.create(Toy {
                 name: format!("run-{i}"),
-                ..project.double()
+                ..project.toy()
             })
         })
         .collect();
@@ -837,9 +838,9 @@ fn of_many_runs_the_one_whose_log_grows_is_read_at_once() {
     let handles: Vec<Handle> = names
         .iter()
         .map(|name| {
-            project.create(Double {
+            project.create(Toy {
                 name: name.clone(),
-                ..project.double()
+                ..project.toy()
             })
         })
         .collect();
@@ -870,7 +871,7 @@ fn of_many_runs_the_one_whose_log_grows_is_read_at_once() {
 #[test]
 fn a_log_that_was_rotated_keeps_its_failure() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 1);
     project.fake.set(0, JobState::Running);
@@ -899,7 +900,7 @@ fn a_log_that_was_rotated_keeps_its_failure() {
 #[test]
 fn silence_of_the_scheduler_is_said_once_and_changes_nothing() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.desk().silent = true;
@@ -917,7 +918,7 @@ fn silence_of_the_scheduler_is_said_once_and_changes_nothing() {
 #[test]
 fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     let (sender, sources) = Sources::channel();
     sender.send(Wake::Signal(2)).unwrap();
@@ -929,7 +930,7 @@ fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
     );
     assert_eq!(end, End::Detached { signal: 2 });
     drop(supervisor);
-    let again = project.open(project.double());
+    let again = project.open(project.toy());
     let mut supervisor = project.supervisor([again]);
     project.fake.set(0, JobState::Completed);
     project.pass(&mut supervisor, 30);
@@ -940,7 +941,7 @@ fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
 #[test]
 fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_meanwhile() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 10);
     project.fake.set(0, JobState::Running);
@@ -966,7 +967,7 @@ fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_mea
     ask(&mut supervisor, escalate(1));
     // Whoever takes it up again goes on.
     drop(supervisor);
-    let again = project.open(project.double());
+    let again = project.open(project.toy());
     let mut supervisor = project.supervisor([again]);
     project.pass(&mut supervisor, 100);
     let desk = project.fake.desk();
@@ -978,7 +979,7 @@ fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_mea
 #[test]
 fn submit_returns_as_soon_as_the_job_is_known() {
     let project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     let (_sender, sources) = Sources::channel();
     let until = Until::Submitted { patience_s: 60 };
@@ -1005,20 +1006,20 @@ fn a_run_folder_that_cannot_be_written_is_said_and_nothing_is_submitted() {
     fs::create_dir_all(project.root.path().join(".oomctl")).unwrap();
     fs::write(project.root.path().join(".oomctl/runs"), "a file").unwrap();
     let folder = project.folder("r1");
-    let intent = Box::new(project.double());
-    let made = Handle::create(folder, intent, "{}", &Project::environment(), at(0));
+    let request = project.toy().request();
+    let made = Handle::create(folder, request, "{}", &Project::environment(), at(0));
     let error = made.err().unwrap();
-    assert_eq!(error.exit_code(), 7);
+    assert_eq!(error.exit(), Exit::Ledger);
     assert!(error.to_string().contains(".oomctl/runs"), "{error}");
 }
 
 #[test]
 fn a_second_run_of_the_same_name_is_refused() {
     let project = Project::new();
-    drop(project.create(project.double()));
+    drop(project.create(project.toy()));
     let folder = project.folder("r1");
-    let intent = Box::new(project.double());
-    let again = Handle::create(folder, intent, "{}", &Project::environment(), at(0));
+    let request = project.toy().request();
+    let again = Handle::create(folder, request, "{}", &Project::environment(), at(0));
     assert!(matches!(again.err(), Some(DriveError::RunExists { .. })));
 }
 
@@ -1027,7 +1028,7 @@ const KEY_ERROR: &str = "Traceback (most recent call last):\n  File \"/w/train.p
 
 /// A supervisor that had read an OOM in the log of its first job, and was killed.
 fn killed_after_an_oom(project: &mut Project) -> PathBuf {
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
@@ -1040,7 +1041,7 @@ fn killed_after_an_oom(project: &mut Project) -> PathBuf {
 }
 
 fn fails(project: &mut Project) -> Outcome {
-    let mut supervisor = project.supervisor([project.open(project.double())]);
+    let mut supervisor = project.supervisor([project.open(project.toy())]);
     project.pass(&mut supervisor, 2);
     {
         let mut desk = project.fake.desk();
@@ -1072,7 +1073,7 @@ fn a_requeue_that_nobody_saw_does_not_hold_the_text_before_it_against_the_job() 
 #[test]
 fn what_was_read_while_the_scheduler_said_nothing_may_be_of_a_part_that_nobody_saw_begin() {
     let mut project = Project::new();
-    let mut supervisor = project.supervisor([project.create(project.double())]);
+    let mut supervisor = project.supervisor([project.create(project.toy())]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
@@ -1083,7 +1084,7 @@ fn what_was_read_while_the_scheduler_said_nothing_may_be_of_a_part_that_nobody_s
     drop(supervisor);
     project.fake.desk().silent = false;
     project.fake.desk().jobs[0].1.restarts = 1;
-    let mut supervisor = project.supervisor([project.open(project.double())]);
+    let mut supervisor = project.supervisor([project.open(project.toy())]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 60);
@@ -1106,7 +1107,7 @@ fn what_an_earlier_process_read_and_told_is_known_and_not_told_again() {
         "srun: error: node1: task 0: Exited with exit code 1\n",
     )
     .unwrap();
-    let mut supervisor = project.supervisor([project.open(project.double())]);
+    let mut supervisor = project.supervisor([project.open(project.toy())]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 60);
@@ -1122,7 +1123,7 @@ fn what_an_earlier_process_read_and_told_is_known_and_not_told_again() {
 #[test]
 fn where_the_logs_were_read_to_is_kept_when_the_process_goes_away() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
@@ -1148,7 +1149,7 @@ fn where_the_logs_were_read_to_is_kept_when_the_process_goes_away() {
 #[test]
 fn a_bookmark_that_cannot_be_written_is_said_once_and_stops_nothing() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
@@ -1172,7 +1173,7 @@ fn a_bookmark_that_cannot_be_written_is_said_once_and_stops_nothing() {
 #[test]
 fn what_an_attempt_taught_is_there_for_later_runs_also_after_a_kill() {
     let mut project = Project::new();
-    let handle = project.create(project.double());
+    let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
@@ -1191,7 +1192,7 @@ fn what_an_attempt_taught_is_there_for_later_runs_also_after_a_kill() {
     drop(supervisor);
     // Killed between the decision and the observation.
     fs::remove_file(&path).unwrap();
-    let handle = project.open(project.double());
+    let handle = project.open(project.toy());
     assert_eq!(known().len(), 1);
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 5);
@@ -1203,6 +1204,6 @@ fn what_an_attempt_taught_is_there_for_later_runs_also_after_a_kill() {
     // Nothing is learned twice.
     drop(supervisor);
     let before = fs::read(&path).unwrap();
-    drop(project.open(project.double()));
+    drop(project.open(project.toy()));
     assert_eq!(fs::read(&path).unwrap(), before);
 }

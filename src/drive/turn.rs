@@ -10,9 +10,9 @@ use super::monotonic_clock::Clock;
 use super::notice::Observer;
 use super::{dependents, perform, prepare};
 use crate::core::diagnose::{Course, Incident, Progress, of_samples};
+use crate::core::engine::{Action, AttemptEvent, Event, Phase, due};
 use crate::core::job::JobRef;
 use crate::core::report::Track;
-use crate::core::supervise::{Action, Event, Phase, due};
 use crate::io::follow::{Followers, Look};
 use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
@@ -94,14 +94,15 @@ fn perform_one(
         Action::Prepare { attempt } => {
             perform::environment(&handle.folder)?;
             let task = handle.task.as_ref().filter(|_| *attempt == 1);
-            prepare::prepare(
+            let prepared = prepare::prepare(
                 &handle.run,
                 &handle.folder,
                 scheduler.name(),
                 *attempt,
                 task,
                 observer,
-            )?
+            )?;
+            Event::Attempt(*attempt, prepared)
         }
         // Submitted with the others of its array.
         Action::Submit { .. } if handle.is_task() => return Ok(()),
@@ -151,7 +152,11 @@ fn drain(
     let complete = last || logs.are_local(followers);
     let (mut incident, progress) = logs.explain(status.as_ref(), complete, followers, now);
     for link in logs.links() {
-        handle.feed(&Event::LinkSeen { attempt, link }, now, observer)?;
+        handle.feed(
+            &Event::Attempt(attempt, AttemptEvent::LinkSeen(link)),
+            now,
+            observer,
+        )?;
     }
     if complete {
         handle.see_snapshot(&mut incident);
@@ -161,13 +166,15 @@ fn drain(
         let steps = progress.as_ref().map_or(0, Progress::done);
         incident.course = sampled(&handle.folder.attempt(attempt), steps, &incident);
     }
-    let event = Event::Drained {
+    let event = Event::Attempt(
         attempt,
-        complete,
-        incident: Box::new(incident),
-        progress,
-        measured,
-    };
+        AttemptEvent::Drained {
+            complete,
+            incident: Box::new(incident),
+            progress,
+            measured,
+        },
+    );
     handle.feed(&event, now, observer)?;
     if handle.run.phase() != Phase::Draining {
         handle.close_logs(attempt);

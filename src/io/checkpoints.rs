@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::files::read_text;
-use crate::core::supervise::{Listing, Shelf};
+use crate::core::request::{Listing, Shelf};
 
 /// Files that are listed at most; of a folder with more nothing is said.
 const MOST_FILES: usize = 100_000;

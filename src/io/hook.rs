@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::files::read_text;
 use super::scheduler::command::{Call, End, SearchPath, run_with};
-use crate::core::supervise::{Address, Notices};
+use crate::core::request::{Address, Notices};
 
 /// Largest file with an address, in bytes.
 const ADDRESS_MAX: u64 = 4_096;

@@ -8,7 +8,7 @@ use include_dir::{Dir, include_dir};
 
 use super::files::{FileError, read_text};
 use crate::core::diagnose::Bugs;
-use crate::core::supervise::Source;
+use crate::core::request::Source;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");

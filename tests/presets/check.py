@@ -74,8 +74,11 @@ def words(source: pathlib.Path) -> set[str]:
     return found
 
 
-def has(known: set[str], key: str) -> bool:
-    """Whether a flag, or every part of a path, occurs."""
+def has(known: set[str], key: str, nested: bool) -> bool:
+    """Whether a flag, or every part of a path, occurs. Nested flags are paths of fields, those that begin with `no-` switched off."""
+    if key.startswith("-") and nested:
+        name = key.lstrip("-").removeprefix("no-")
+        return all(part in known for part in name.replace("-", "_").split("."))
     if key.startswith("-"):
         name = key.lstrip("-")
         plain = name.replace("-", "_")
@@ -117,6 +120,7 @@ def check(name: str, source: dict, everywhere: set[str], folder: pathlib.Path) -
     for name_of_set in preset.get("uses", []):
         preset["knobs"] += yaml.safe_load((ROOT / "presets/sets" / f"{name_of_set}.yaml").read_text(encoding="utf-8"))["knobs"]
     passed = everywhere | set(source.get("others", [])) | set(source.get("between", []))
+    nested = source.get("nested", False)
     also: set[str] = set()
     for package in source.get("with", []):
         also |= words(unpacked(package, folder))
@@ -128,12 +132,12 @@ def check(name: str, source: dict, everywhere: set[str], folder: pathlib.Path) -
             known = words(cloned(source["git"], version, folder))
         known |= also
         for knob in preset["knobs"]:
-            keys = keys_of(preset, knob, Version(version.lstrip("v")))
+            keys = keys_of(preset, knob, Version(re.sub(r"^\D+", "", version)))
             keys = [key for key in keys or [] if key not in passed]
             for key in keys:
-                anywhere[key] = anywhere.get(key, False) or has(known, key)
+                anywhere[key] = anywhere.get(key, False) or has(known, key, nested)
             checked += len(keys)
-            if keys and not any(has(known, key) for key in keys) and len(keys) == len(keys_of(preset, knob, Version(version.lstrip("v"))) or []):
+            if keys and not any(has(known, key, nested) for key in keys) and len(keys) == len(keys_of(preset, knob, Version(re.sub(r"^\D+", "", version))) or []):
                 faults.append(f"{name}: {source.get('pip', name)} {version} has none of {', '.join(keys)} ({knob['name']})")
     faults += [f"{name}: {key} occurs in no version" for key, seen in anywhere.items() if not seen]
     versions = ", ".join(map(str, source["versions"]))

@@ -1,4 +1,4 @@
-//! The direction of imports: `main → cli → drive → io → core → libraries`, and inside core as `CORE` has it.
+//! The direction of imports: `main → cli → view → drive → io → core → libraries`, and inside core as `CORE` has it.
 //! Nothing imports to the left, siblings in braces do not import each other, and there are no loops.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,18 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::source::{LIBRARY, Source, attributes, code_tokens, in_sources, is_test_item};
 
 /// The rooms, leftmost first.
-const ROOMS: [&str; 5] = ["main", "cli", "drive", "io", "core"];
+const ROOMS: [&str; 6] = ["main", "cli", "view", "drive", "io", "core"];
 
 /// The parts of core, leftmost first; each part of a row may import from the rows after it.
-const CORE: [&[&str]; 8] = [
+const CORE: [&[&str]; 9] = [
     &["report"],
-    &["supervise", "launch"],
+    &["engine"],
+    &["request", "launch"],
     &["learn", "adopt"],
     &["ladder", "sweep"],
     &["memory", "config", "render"],
     &["recipe"],
     &["measure"],
-    &["job", "units", "diagnose", "device", "patch"],
+    &["job", "units", "exit", "diagnose", "device", "patch"],
 ];
 
 /// Imports in the right direction that are refused all the same, with the reason.
@@ -30,6 +31,26 @@ const REFUSED: [(&str, &str, &str); 4] = [
     ("config", "diagnose", "configuration knows no log"),
     ("render", "diagnose", "rendering knows no log"),
     ("patch", "diagnose", "patching knows no log"),
+];
+
+/// What `view` does not import, for it is there to show what was decided: what climbs the ladder and what asks the
+/// memory model. `view` takes what they give.
+const DECIDES: [(&str, &[&str]); 4] = [
+    (
+        "ladder",
+        &[
+            "advise",
+            "ascend",
+            "climb",
+            "costs",
+            "predict",
+            "tune",
+            "ClimbContext",
+        ],
+    ),
+    ("memory", &["estimate", "spec_of", "Spec"]),
+    ("supervise", &["Request"]),
+    ("adopt", &["Own"]),
 ];
 
 /// Imports between siblings that are allowed: a job is described in units.
@@ -163,6 +184,12 @@ fn fault(import: &Import) -> Option<String> {
     if to < from {
         return Some(format!("{from_room} imports from {to_room}, to its left"));
     }
+    if from_room == "view" && decides(&import.to) {
+        return Some(format!(
+            "view imports {}: it shows, and decides nothing",
+            import.to.join("::")
+        ));
+    }
     if from_room != "core" || to_room != "core" {
         return None;
     }
@@ -171,6 +198,15 @@ fn fault(import: &Import) -> Option<String> {
         return Some("core as a whole is imported: name the part".to_owned());
     };
     core_fault(own, other)
+}
+
+/// Does this path name what decides?
+fn decides(path: &[String]) -> bool {
+    let [_, part, .., name] = path else {
+        return false;
+    };
+    let mut of_part = DECIDES.iter().filter(|(known, _)| known == part);
+    of_part.any(|(_, names)| names.contains(&name.as_str()))
 }
 
 fn core_fault(own: &str, other: &str) -> Option<String> {
@@ -290,10 +326,7 @@ fn planted_wrong_imports_are_found() {
             "src/core/job.rs",
             "use std::fs; fn f() -> u8 { crate::drive::perform() }",
         ),
-        (
-            "src/io/files.rs",
-            "use crate::{core::job::Token, cli::print};",
-        ),
+        ("src/io/files.rs", "use crate::{core::job::Token, view};"),
         ("src/drive/mod.rs", "fn f(x: crate::cli::View) {}"),
         (
             "src/core/measure/phase.rs",
@@ -325,6 +358,15 @@ fn planted_wrong_imports_are_found() {
             "use crate::core::{job::{Token, JobId}, ladder};",
         ),
         ("src/io/files.rs", "use crate::somewhere::Thing;"),
+        (
+            "src/view/plan_view.rs",
+            "use crate::core::ladder::{Step, climb};",
+        ),
+        (
+            "src/view/rung_view.rs",
+            "fn f() { crate::core::memory::estimate(1) }",
+        ),
+        ("src/view/mod.rs", "use crate::cli::session::Session;"),
     ];
     for (path, text) in planted {
         assert_eq!(
@@ -341,12 +383,12 @@ fn right_imports_pass() {
     let right = [
         ("src/main.rs", "fn main() { oomctl::cli::run(); }"),
         (
-            "src/cli/submit.rs",
+            "src/cli/commands/submit.rs",
             "use crate::{core::job::Token, drive, io::ledger::Ledger};",
         ),
         (
             "src/drive/mod.rs",
-            "use crate::core::supervise::{Event, Fact}; use crate::io::follow;",
+            "use crate::core::engine::{Event, Fact}; use crate::io::follow;",
         ),
         (
             "src/core/ladder/mod.rs",

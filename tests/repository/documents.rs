@@ -7,15 +7,20 @@ mod messages;
 #[path = "documents/troubleshooting.rs"]
 mod troubleshooting;
 
+use oomctl::core::engine::Budget;
+use oomctl::core::engine::Cause;
+use oomctl::core::engine::Fact;
+use oomctl::core::engine::Outcome;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::source::{files, root};
 use oomctl::core::config::{parse_knob_set, parse_preset};
+use oomctl::core::exit::Exit;
 use oomctl::core::job::JobState;
 use oomctl::core::recipe::Role;
-use oomctl::core::supervise::{Budget, Cause, Fact, Outcome};
 
 /// Commands that need no run and no file besides the example's: these are run as they stand.
 const RUN: [&str; 9] = [
@@ -252,6 +257,24 @@ fn the_page_about_yaml_files_says_what_the_program_does() {
 }
 
 #[test]
+fn exit_codes_of_the_page_and_of_the_help_are_those_of_the_program() {
+    let text = document("docs/exit-codes.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    let codes = cells.flat_map(|cell| cell.split(", "));
+    let documented: BTreeSet<u8> = codes.filter_map(|code| code.parse().ok()).collect();
+    let all: BTreeSet<u8> = Exit::ALL.into_iter().map(Exit::code).collect();
+    assert_eq!(documented, all);
+    let folder = tempfile::tempdir().unwrap();
+    let help = said(&oomctl(folder.path(), &["--help".to_owned()]), 0, "--help");
+    let (_, told) = help.split_once("Exit codes:").unwrap();
+    let told = told.replace(['\n', ','], " ");
+    let told: BTreeSet<u8> = told.split(' ').filter_map(|w| w.parse().ok()).collect();
+    let of_runs = all.iter().copied().filter(|c| !(10..128).contains(c));
+    assert_eq!(told, of_runs.collect());
+}
+
+#[test]
 fn exit_codes_are_those_of_the_code() {
     let text = document("docs/exit-codes.md");
     let outcomes = [
@@ -309,7 +332,7 @@ fn exit_codes_are_those_of_the_code() {
         fs::write(folder.path().join("x.log"), log).unwrap();
         let arguments = ["diagnose", "--exit-code", "x.log"].map(str::to_owned);
         said(&oomctl(folder.path(), &arguments), code, log);
-        let row = regex::Regex::new(&format!(r"[:,]\s{code}\s")).unwrap();
+        let row = regex::Regex::new(&format!(r"[:,|]\s{code}\s")).unwrap();
         assert!(row.is_match(&text), "{code}");
     }
 }

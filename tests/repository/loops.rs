@@ -9,19 +9,7 @@ use crate::architecture::{crate_of, imports};
 use crate::source::{LIBRARY, Source, in_sources};
 
 /// The folder that the files of a loop have in common, and their number.
-const KNOWN: [(&str, usize); 11] = [
-    ("cli::print", 2),
-    ("cli::print::live", 2),
-    ("cli::print::live", 5),
-    ("core::ladder", 2),
-    ("core::ladder", 3),
-    ("core::ladder", 14),
-    ("core::launch", 2),
-    ("core::recipe", 5),
-    ("core::recipe", 5),
-    ("core::supervise", 21),
-    ("drive", 9),
-];
+const KNOWN: [(&str, usize); 2] = [("view::live", 2), ("view::live", 5)];
 
 type Path = Vec<String>;
 

@@ -10,11 +10,8 @@ const SUBCOMMAND_LINES: usize = 150;
 const FUNCTION_LINES: usize = 70;
 const NINE_IN_TEN_LINES: usize = 35;
 
-/// Files directly under `src/cli` that are no subcommand.
-const NOT_SUBCOMMANDS: [&str; 2] = ["src/cli/mod.rs", "src/cli/load.rs"];
-
 /// The only folder that prints.
-const PRINTS: &str = "src/cli/print";
+const PRINTS: &str = "src/view";
 
 /// A framework's words; they belong into presets and templates. Texts of logs are recognised in `diagnose`.
 const FRAMEWORK_WORDS: [&str; 8] = [
@@ -63,10 +60,7 @@ fn long_files(sources: &[Source]) -> Vec<String> {
 }
 
 fn file_limit(path: &str) -> usize {
-    let subcommand = path
-        .strip_prefix("src/cli/")
-        .is_some_and(|rest| !rest.contains('/'));
-    if subcommand && !NOT_SUBCOMMANDS.contains(&path) {
+    if path.starts_with("src/cli/commands/") {
         SUBCOMMAND_LINES
     } else {
         FILE_LINES
@@ -413,8 +407,11 @@ mod planted {
         let tested = format!("fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{code}}}\n");
         assert_eq!(long_files(&at("src/core/job.rs", &tested)).len(), 0);
         let short = "const A: u8 = 1;\n".repeat(SUBCOMMAND_LINES + 1);
-        assert_eq!(long_files(&at("src/cli/submit.rs", &short)).len(), 1);
-        assert_eq!(long_files(&at("src/cli/print/text.rs", &short)).len(), 0);
+        assert_eq!(
+            long_files(&at("src/cli/commands/submit.rs", &short)).len(),
+            1
+        );
+        assert_eq!(long_files(&at("src/view/text.rs", &short)).len(), 0);
     }
 
     #[test]
@@ -467,7 +464,7 @@ mod planted {
             );
         }
         assert_eq!(
-            banned_calls(&at("src/cli/print/text.rs", "fn f() { println!(); }")).len(),
+            banned_calls(&at("src/view/text.rs", "fn f() { println!(); }")).len(),
             0
         );
     }

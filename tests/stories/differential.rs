@@ -146,7 +146,11 @@ fn applied(root: &Path, diff: &str) -> Option<Vec<(String, String, String)>> {
 fn told(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_lowercase(),
-        other => other.to_string().to_lowercase(),
+        // A whole number of a share is written without its point.
+        other => {
+            let text = other.to_string().to_lowercase();
+            text.trim_end_matches(".0").to_owned()
+        }
     }
 }
 

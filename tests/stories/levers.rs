@@ -86,6 +86,10 @@ fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
         "llama-factory",
         "verl-ppo",
         "verl-megatron",
+        "skyrl",
+        "megatron-lm",
+        "prime-rl",
+        "open-instruct",
     ] {
         assert!(counted[name] >= 8, "{name}: {}", counted[name]);
     }

@@ -786,3 +786,57 @@ fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_check
         assert_eq!(plan.out.contains(told), there, "{}", plan.told());
     }
 }
+
+/// TRL's own scripts call `trainer.train()` without a checkpoint; a script of the user's own may do otherwise.
+#[test]
+fn that_a_program_begins_at_step_0_each_time_is_told_where_it_is_known() {
+    let place = place();
+    for (start, there) in [
+        ("trl sft", true),
+        ("python -m trl.scripts.grpo", true),
+        (
+            "accelerate launch --num_processes 4 trl/scripts/sft.py",
+            true,
+        ),
+        ("python sft.py", false),
+        ("python mine/scripts/sft.py", false),
+    ] {
+        let line = format!("{start} --per_device_train_batch_size 8");
+        place.write("sft.slurm", &format!("#!/bin/bash\n{line}\n"));
+        let plan = place.run(&["plan", "sft.slurm"]).ends(0);
+        plan.says(&["recognised as trl"]);
+        let told = plan.out.contains("each attempt begins at step 0");
+        assert_eq!(told, there, "{}", plan.told());
+    }
+}
+
+/// What a framework's own file is called elsewhere may be anybody's: its folder tells.
+#[test]
+fn a_script_that_lies_where_a_module_does_is_that_modules() {
+    let place = place();
+    let words = "--rlhf_type grpo --num_generations 8 --use_vllm true --vllm_mode colocate \
+        --max_completion_length 512 --per_device_train_batch_size 8";
+    for (start, words, preset) in [
+        ("torchrun swift/cli/rlhf.py", words, "ms-swift"),
+        (
+            "torchrun /opt/ms-swift/swift/cli/rlhf.py",
+            words,
+            "ms-swift",
+        ),
+        ("torchrun grpo.py", words, "trl"),
+        (
+            "accelerate launch open_instruct/finetune.py",
+            "--per_device_train_batch_size 8 --max_seq_length 512",
+            "open-instruct",
+        ),
+        (
+            "accelerate launch finetune.py",
+            "--per_device_train_batch_size 8 --max_seq_length 512",
+            "hf-trainer",
+        ),
+    ] {
+        place.write("job.sh", &format!("#!/bin/bash\n{start} {words}\n"));
+        let plan = place.run(&["plan", "job.sh"]).ends(0);
+        plan.says(&[&format!("recognised as {preset},")]);
+    }
+}

@@ -31,8 +31,10 @@ pub(super) fn append(
     if found.is_none() && said.settings > said.flags.max(said.pairs) {
         let mut names = knob.spellings.iter().flat_map(setting_names);
         let edit = names.find_map(|name| in_file(call, stack, &name, value));
-        let why = "the file that gives the others has no place to which it could be added";
-        return edit.map(Some).ok_or_else(|| refused(why));
+        if edit.is_some() || !stack.recognise.words_win {
+            let why = "the file that gives the others has no place to which it could be added";
+            return edit.map(Some).ok_or_else(|| refused(why));
+        }
     }
     let none = match found.map(|f| f.way) {
         Some(Way::Setting { shared: true, .. }) => {
@@ -255,5 +257,8 @@ fn spelling<'k>(
         (_, kinds) if flags > pairs => kinds.iter().copied().find(flag),
         (_, kinds) => kinds.iter().copied().find(pair),
     };
-    by_words.or_else(|| knob.spellings.iter().find(variable))
+    let any = kinds.first().copied().filter(|_| stack.recognise.words_win);
+    by_words
+        .or(any)
+        .or_else(|| knob.spellings.iter().find(variable))
 }

@@ -39,6 +39,12 @@ pub struct Recognise {
     /// The key of its files of settings that names those below them, as from their own folder.
     #[serde(default)]
     pub below_key: Option<String>,
+    /// Modules and programs that begin at their start each time, whatever checkpoints there are.
+    #[serde(default)]
+    pub begins_anew: Vec<String>,
+    /// Words of its command win over its files, and say what no file has a place for.
+    #[serde(default)]
+    pub words_win: bool,
     /// How its model is given, in the forms of `spellings`.
     #[serde(default)]
     pub model: Vec<String>,

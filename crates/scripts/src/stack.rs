@@ -106,13 +106,11 @@ impl Stack {
         let r = &self.recognise;
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let named = match &call.target {
-            Target::Module(name) => usize::from(any(&r.modules, name)) * 1_000,
-            Target::Program(name) if any(&r.programs, name) => 1_000,
-            Target::Program(name) if any(&r.programs, &with_command(name, call)) => 1_000,
+            _ if is_called(&r.modules, call) || is_called(&r.programs, call) => 1_000,
             Target::Program(path) | Target::Script(path) => {
                 usize::from(any(&r.scripts, &file(path))) * 500
             }
-            Target::Code => 0,
+            Target::Module(_) | Target::Code => 0,
         };
         let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
         let launched = usize::from(call.launchers.iter().any(launched));
@@ -143,6 +141,12 @@ impl Stack {
                 some => some + 2 * composed,
             },
         }
+    }
+
+    /// Whether a call begins at its start, whatever checkpoints there are.
+    #[must_use]
+    pub fn begins_anew(&self, call: &Call) -> bool {
+        is_called(&self.recognise.begins_anew, call)
     }
 
     /// What keys and values say, those of the command or those of a composed configuration; None where a value says
@@ -211,6 +215,30 @@ impl Stack {
             })
         };
         self.knobs.iter().filter(says).count()
+    }
+}
+
+/// Whether a call starts one of these modules and programs.
+fn is_called(names: &[String], call: &Call) -> bool {
+    match &call.target {
+        Target::Module(name) => any(names, name),
+        Target::Program(name) => any(names, name) || any(names, &with_command(name, call)),
+        Target::Script(path) => names.iter().any(|name| is_file_of(path, name)),
+        Target::Code => false,
+    }
+}
+
+/// Whether a path is that of a module in its package (`swift/cli/sft.py`). A name of one part may be anybody's.
+fn is_file_of(path: &str, module: &str) -> bool {
+    let path = format!("/{path}");
+    match module.strip_suffix(".*") {
+        Some(package) if package.contains('.') => {
+            path.contains(&format!("/{}/", package.replace('.', "/")))
+        }
+        Some(_) => false,
+        None => {
+            module.contains('.') && path.ends_with(&format!("/{}.py", module.replace('.', "/")))
+        }
     }
 }
 

@@ -1,23 +1,18 @@
 //! `oomctl gpus --wait`: until a GPU is free.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::super::interrupt;
-use super::super::print::{self, Failure};
-use super::signalled;
+use crate::cli::interrupt;
+use crate::core::exit::Exit;
 use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, Patience, Waited, wait_for};
 use crate::io::claims::Claims;
 use crate::io::gpu::GpuError;
 use crate::io::gpu_pool::Cards;
+use crate::view::{Failure, print};
 
-/// Exit code where no GPU that may be used is large enough.
-const NONE: u8 = 20;
-/// Exit code when time is up.
-const TIMED_OUT: u8 = 21;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -45,11 +40,11 @@ pub fn size(text: &str) -> Result<Bytes, String> {
 
 /// There is no driver to wait for.
 pub fn none(error: &GpuError) -> Failure {
-    Failure::new(NONE, error.to_string()).hint("a login node has no GPUs: wait inside a job")
+    Failure::new(Exit::NoGpu, error.to_string()).hint("a login node has no GPUs: wait inside a job")
 }
 
 /// Waits, and prints the UUID.
-pub fn wait(looks: &Looks, need: Bytes, timeout_s: u64, json: bool) -> Result<ExitCode, Failure> {
+pub fn wait(looks: &Looks, need: Bytes, timeout_s: u64, json: bool) -> Result<Exit, Failure> {
     let sources = interrupt::listen_quietly()?;
     let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let patience = Patience {
@@ -74,18 +69,18 @@ pub fn wait(looks: &Looks, need: Bytes, timeout_s: u64, json: bool) -> Result<Ex
                 total_bytes: card.total_bytes,
                 free_bytes: card.available(),
             })?;
-            Ok(ExitCode::SUCCESS)
+            Ok(Exit::Success)
         }
-        Waited::Free(card) => print::data(&card.uuid).map(|()| ExitCode::SUCCESS),
-        Waited::Signal(signal) => Ok(signalled(signal)),
-        Waited::Never(None) => Err(Failure::new(NONE, "no GPU here may be used")
+        Waited::Free(card) => print::data(&card.uuid).map(|()| Exit::Success),
+        Waited::Signal(signal) => Ok(Exit::Signal(signal)),
+        Waited::Never(None) => Err(Failure::new(Exit::NoGpu, "no GPU here may be used")
             .hint("CUDA_VISIBLE_DEVICES, and the device cgroup of a job, leave GPUs out")),
         Waited::Never(Some(largest)) => Err(Failure::new(
-            NONE,
+            Exit::NoGpu,
             format!("no GPU here has {need}; the largest has {largest}"),
         )),
         Waited::TimedOut(free) => Err(Failure::new(
-            TIMED_OUT,
+            Exit::TimedOut,
             format!("no GPU had {need} free in time; the freest has {free}"),
         )
         .hint("`oomctl gpus` shows who holds the memory; --timeout waits longer")),

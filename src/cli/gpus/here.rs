@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::super::args::Configuration;
-use super::super::load::{self, PROJECT_FILE, Project};
-use super::super::print;
-use super::super::runs;
+use crate::cli::args::Configuration;
+use crate::cli::request::load;
+use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::device::{Advice, Machine, fragmented, too_small};
 use crate::core::units::{Bytes, GIB};
+use crate::view::print;
 
 /// Advice for who stands in a project. A project that cannot be read, or whose memory is not known, has none: the
 /// GPUs are shown all the same.
@@ -18,12 +18,12 @@ pub fn advice(machine: &Machine) -> Vec<Advice> {
     if !in_project || machine.gpus.is_empty() {
         return Vec::new();
     }
-    let Ok(project) = load::project(None) else {
+    let Ok(session) = Session::open(None) else {
         return Vec::new();
     };
     let all = [
-        job_too_large(&project, machine),
-        last_out_of_memory(&project),
+        job_too_large(&session, machine),
+        last_out_of_memory(&session),
     ];
     all.into_iter().flatten().collect()
 }
@@ -38,25 +38,22 @@ pub fn no_xids(machine: &Machine) {
 }
 
 /// The job as it would be submitted from here needs more than a GPU of this machine has.
-fn job_too_large(project: &Project, machine: &Machine) -> Option<Advice> {
+fn job_too_large(session: &Session, machine: &Machine) -> Option<Advice> {
     let flags = Configuration::default();
-    let request = load::request_in(project, &flags, "gpus", &[]).ok()?;
+    let request = load::request(session, &flags, "gpus", &[]).ok()?;
     let estimate = request.estimate(&[])?.ok()?;
     too_small(machine, Bytes::from_gib(estimate.low_bytes / GIB))
 }
 
 /// The last run died of an out-of-memory while the allocator held enough that it did not use.
-fn last_out_of_memory(project: &Project) -> Option<Advice> {
-    let folder = runs::runs_dir(&project.folder);
+fn last_out_of_memory(session: &Session) -> Option<Advice> {
+    let folder = session.runs.dir();
     let changed = |name: &String| -> Option<SystemTime> {
         let ledger: PathBuf = folder.join(name).join("ledger.jsonl");
         std::fs::metadata(ledger).ok()?.modified().ok()
     };
-    let name = runs::names(&project.folder)
-        .ok()?
-        .into_iter()
-        .max_by_key(changed)?;
-    let stored = runs::open(&project.folder, &name).ok()?;
+    let name = session.runs.names().ok()?.into_iter().max_by_key(changed)?;
+    let stored = session.runs.open(&name).ok()?;
     let incident = stored.history.attempts.last()?.incident.as_ref()?;
     fragmented(
         &name,

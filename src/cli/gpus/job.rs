@@ -1,21 +1,17 @@
 //! `oomctl gpus --job`: the GPUs on the nodes of a Slurm job.
 
-use std::process::ExitCode;
-
 use jiff::Timestamp;
 
-use super::super::print::gpus_view::{GpusView, JobGpusView, Look};
-use super::super::print::{self, Failure};
+use crate::core::exit::Exit;
 use crate::core::job::{JobId, JobRef, JobState};
 use crate::io::sampler::program;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{NoAnswer, Scheduler};
-
-/// Exit code where Slurm, or a node, does not answer.
-const NO_ANSWER: u8 = 4;
+use crate::view::gpus_view::{GpusView, JobGpusView, Look};
+use crate::view::{Failure, print};
 
 /// Runs this program on each node of the job, and shows what it says there.
-pub fn show(id: &str, json: bool) -> Result<ExitCode, Failure> {
+pub fn show(id: &str, json: bool) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     let job = JobRef {
         id: JobId(id.to_owned()),
@@ -31,47 +27,37 @@ pub fn show(id: &str, json: bool) -> Result<ExitCode, Failure> {
         .on_each_node(&job, nodes.len(), &words)
         .map_err(|e| no_answer(id, &e))?;
     let view = merged(id, &nodes, &answer.texts, answer.error);
-    if json {
-        print::json(&view)?;
-    } else {
-        let look = Look {
-            unicode: print::unicode(),
-            history: None,
-        };
-        print::data(&view.text(look))?;
-    }
+    let look = Look {
+        unicode: print::unicode(),
+        history: None,
+    };
+    print::show(json, &view, |view| view.text(look))?;
     match &view.error {
-        None => Ok(ExitCode::SUCCESS),
-        Some(error) => Err(Failure::new(NO_ANSWER, error.clone())),
+        None => Ok(Exit::Success),
+        Some(error) => Err(Failure::refused(error.clone())),
     }
 }
 
 fn no_answer(id: &str, error: &NoAnswer) -> Failure {
-    Failure::new(
-        NO_ANSWER,
-        format!("the nodes of job {id} do not answer: {error}"),
-    )
-    .hint("oomctl must lie at the same path on the nodes, as in a shared home")
+    Failure::refused(format!("the nodes of job {id} do not answer: {error}"))
+        .hint("oomctl must lie at the same path on the nodes, as in a shared home")
 }
 
 fn nodes(slurm: &mut Slurm, job: &JobRef, now: Timestamp) -> Result<Vec<String>, Failure> {
     let id = &job.id;
     let poll = slurm
         .poll(std::slice::from_ref(job), now)
-        .map_err(|e| Failure::new(NO_ANSWER, format!("Slurm does not answer: {e}")))?;
+        .map_err(|e| Failure::refused(format!("Slurm does not answer: {e}")))?;
     match poll.jobs.into_iter().find(|status| status.id == *id) {
         Some(status) if status.state == JobState::Running && !status.nodes.is_empty() => {
             Ok(status.nodes)
         }
-        Some(status) => Err(Failure::new(
-            2,
-            format!(
-                "job {id} is {}: it has no nodes to look at",
-                status.state.word()
-            ),
-        )),
+        Some(status) => Err(Failure::usage(format!(
+            "job {id} is {}: it has no nodes to look at",
+            status.state.word()
+        ))),
         None => Err(
-            Failure::new(2, format!("Slurm knows no job {id} (any more)"))
+            Failure::usage(format!("Slurm knows no job {id} (any more)"))
                 .hint("`squeue --me` lists those that run"),
         ),
     }

@@ -3,16 +3,16 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use super::super::load;
-use super::super::print::{self, Failure};
-use super::draft::Draft;
+use crate::cli::init::draft::Draft;
+use crate::cli::session::Session;
 use crate::core::config::parse_preset;
 use crate::core::memory::GPU_MEMORY;
 use crate::core::memory::Unknown;
 use crate::core::recipe::{Knob, PresetFile, Role, Scalar, Value};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::io::gpu::Driver;
 use crate::io::library::{Library, Shelf};
+use crate::view::{Failure, print};
 
 /// Batches below the computed one that are tried for a legal one.
 const MOST_TRIED: i64 = 4_096;
@@ -23,12 +23,12 @@ pub fn answered(folder: &Path, preset: Option<&str>, set: &[String]) -> Result<S
         let what = "standard input is no terminal, so there is nobody to ask";
         let hint =
             "drop --interactive, or give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
-        return Err(Failure::new(2, what).hint(hint));
+        return Err(Failure::usage(what).hint(hint));
     }
     let memory = show_gpus();
     let preset = match preset {
         Some(name) => name.to_owned(),
-        None => ask_preset(&load::empty(folder)?.library, folder)?,
+        None => ask_preset(&Session::empty(folder)?.library, folder)?,
     };
     let mut draft = Draft::new(folder, &preset, set)?;
     let file = draft.preset()?;
@@ -67,7 +67,7 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, Failure> {
     until_taken(&question, default, |answer| match answer {
         "y" | "Y" | "yes" => Ok(true),
         "n" | "N" | "no" => Ok(false),
-        _ => Err(Failure::new(2, format!("{answer:?} is neither y nor n"))),
+        _ => Err(Failure::usage(format!("{answer:?} is neither y nor n"))),
     })
 }
 
@@ -87,7 +87,7 @@ fn until_taken<T>(
         if refused.replace(answer.clone()) == Some(answer) {
             let what = "the same answer was refused twice, and nothing was written";
             let hint = "give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
-            return Err(Failure::new(2, what).hint(hint));
+            return Err(Failure::usage(what).hint(hint));
         }
     }
 }
@@ -102,16 +102,14 @@ fn ask(question: &str, default: &str) -> Result<String, Failure> {
     match std::io::stdin().read_line(&mut line) {
         Ok(1..) => {}
         Ok(0) => {
-            return Err(Failure::new(
-                2,
+            return Err(Failure::usage(
                 "no answer was given, and nothing was written",
             ));
         }
         Err(e) => {
-            return Err(Failure::new(
-                2,
-                format!("standard input: {e}; nothing was written"),
-            ));
+            return Err(Failure::usage(format!(
+                "standard input: {e}; nothing was written"
+            )));
         }
     }
     let answer = line.trim();
@@ -166,10 +164,7 @@ fn ask_preset(library: &Library, folder: &Path) -> Result<String, Failure> {
     until_taken("preset", &default, |name| {
         match names.iter().any(|known| known == name) {
             true => Ok(name.to_owned()),
-            false => Err(Failure::new(
-                2,
-                format!("there is no preset named {name:?}"),
-            )),
+            false => Err(Failure::usage(format!("there is no preset named {name:?}"))),
         }
     })
 }
@@ -207,7 +202,7 @@ fn ask_once(draft: &mut Draft, knob: &Knob, question: &str, default: &str) -> Re
     }
     let question = format!("{question}\n{}", knob.name);
     until_taken(&question, default, |answer| match answer {
-        "" if knob.required => Err(Failure::new(2, format!("{} has no default", knob.name))),
+        "" if knob.required => Err(Failure::usage(format!("{} has no default", knob.name))),
         "" => Ok(()),
         _ => draft.set(&knob.name, answer, |_| Ok(())),
     })

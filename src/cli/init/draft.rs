@@ -2,21 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::args::Configuration;
-use super::super::load::{self, Project};
-use super::super::print::Failure;
+use crate::cli::args::Configuration;
+use crate::cli::request::load;
+use crate::cli::session::Session;
 use crate::core::config::parse_preset;
 use crate::core::patch::yaml::written;
 use crate::core::recipe::{PresetFile, Value};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
 use crate::io::library::Shelf;
+use crate::view::Failure;
 
 /// Name of the run of a request that is never submitted.
 const RUN: &str = "init";
 
 /// A preset and the values that were chosen so far.
 pub struct Draft {
-    project: Project,
+    session: Session,
     flags: Configuration,
     /// Knobs that must have some value until they are asked for.
     assumed: Vec<String>,
@@ -30,9 +31,9 @@ impl Draft {
             set: set.to_vec(),
             ..Configuration::default()
         };
-        let project = load::empty(folder)?;
+        let session = Session::empty(folder)?;
         Ok(Self {
-            project,
+            session,
             flags,
             assumed: Vec::new(),
         })
@@ -41,18 +42,18 @@ impl Draft {
     /// The preset as it is written.
     pub fn preset(&self) -> Result<PresetFile, Failure> {
         let name = self.flags.preset.as_deref().unwrap_or_default();
-        let source = self.project.library.get(Shelf::Presets, name)?;
+        let source = self.session.library.get(Shelf::Presets, name)?;
         Ok(parse_preset(&source.path, &source.text)?)
     }
 
     /// The folder of the project.
     pub fn folder(&self) -> PathBuf {
-        self.project.folder.clone()
+        self.session.folder.clone()
     }
 
     /// The configuration as it would be with this file.
     pub fn request(&self) -> Result<Request, Failure> {
-        load::request_in(&self.project, &self.flags, RUN, &[])
+        load::request(&self.session, &self.flags, RUN, &[])
     }
 
     /// Gives a knob a value; `legal` is asked whether that will do, and where not it is taken back.

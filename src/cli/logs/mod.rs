@@ -1,20 +1,24 @@
 //! Logs that are judged together, and which are meant by an argument.
 
 mod around;
+pub mod died;
+pub mod plan_after;
+mod shown;
 mod targets;
 mod why;
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::print::Failure;
 use crate::core::diagnose::{Incident, OwnFailures, ProgressPattern, Scanner, Versions};
+use crate::core::engine::LogEnd;
 use crate::core::job::JobStatus;
-use crate::core::supervise::LogEnd;
 use crate::io::library::bugs;
 use crate::io::snapshots;
+use crate::view::Failure;
 
-pub use around::around;
+use around::around;
+pub use shown::{exit, view};
 pub use targets::{meant, paired};
 pub use why::why;
 
@@ -94,7 +98,7 @@ impl Group {
     fn see_snapshot(&self, incident: &mut Incident) -> Result<(), Failure> {
         if let Some(given) = &self.snapshot {
             return snapshots::show(incident, given)
-                .map_err(|why| Failure::new(2, why.to_string()).hint(SNAPSHOT_HINT));
+                .map_err(|why| Failure::usage(why.to_string()).hint(SNAPSHOT_HINT));
         }
         let mut folders: Vec<&Path> = self.files.iter().filter_map(|f| f.parent()).collect();
         folders.dedup();
@@ -223,9 +227,9 @@ fn packed(beginning: &[u8]) -> Option<&'static str> {
 fn cannot(path: &Path, why: &Unread) -> Failure {
     let path = path.display();
     match why {
-        Unread::Failed(error) => Failure::new(2, format!("cannot read {path}: {error}"))
+        Unread::Failed(error) => Failure::usage(format!("cannot read {path}: {error}"))
             .hint("give the path of a log, - for standard input, a run, or the id of a job"),
-        Unread::Packed(program) => Failure::new(2, format!("cannot read {path}: it is compressed"))
+        Unread::Packed(program) => Failure::usage(format!("cannot read {path}: it is compressed"))
             .hint(format!("{program} {path} | oomctl diagnose -")),
     }
 }

@@ -1,21 +1,22 @@
 //! What an argument means: a file, standard input, a run of this project, or any job of Slurm.
 
+use crate::core::engine::Attempt;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 
 use super::{Group, STDIN, Unread, cannot};
-use crate::cli::print::Failure;
 use crate::cli::runs;
+use crate::cli::runs::Runs;
 use crate::core::job::{JobId, JobRef};
-use crate::core::supervise::{Attempt, Intent};
 use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here};
+use crate::view::Failure;
 
 /// What an argument means. Files go before runs and jobs of the same name.
-pub fn meant(project: &Path, argument: &str) -> Result<Vec<Group>, Failure> {
+pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<Group>, Failure> {
     let path = PathBuf::from(argument);
     if argument == STDIN {
         return Ok(vec![Group::of_files(vec![path])]);
@@ -27,7 +28,7 @@ pub fn meant(project: &Path, argument: &str) -> Result<Vec<Group>, Failure> {
         Err(missing) if is_path => return Err(cannot(&path, &Unread::Failed(missing))),
         Err(_) => {}
     }
-    match runs::find(project, argument) {
+    match runs.find(argument) {
         Ok(stored) => Ok(of_run(&stored, argument)),
         Err(_) if is_job_id(argument) && slurm_is_here() => Ok(vec![of_job(argument)?]),
         Err(failure) => Err(failure),
@@ -45,8 +46,8 @@ fn is_job_id(text: &str) -> bool {
 /// All attempts of a run, or the one with the job.
 fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
     let history = &stored.history;
-    let request = runs::request(&stored.folder);
-    let of_program = request.map(|r| (r.progress(), r.installed()));
+    let request = stored.request();
+    let of_program = request.map(|r| (r.progress().to_vec(), r.inputs().installed.clone()));
     let (progress, installed) = of_program.unwrap_or_default();
     let whole = history.run == wanted;
     let meant = |a: &&Attempt| whole || a.job.as_ref().is_some_and(|j| j.id.0 == wanted);
@@ -73,10 +74,7 @@ fn of_job(id: &str) -> Result<Group, Failure> {
     };
     let mut slurm = Slurm::new();
     let poll = slurm.poll(std::slice::from_ref(&job), now).map_err(|e| {
-        Failure::new(
-            4,
-            format!("Slurm does not say what became of job {id}: {e}"),
-        )
+        Failure::refused(format!("Slurm does not say what became of job {id}: {e}"))
     })?;
     let status = poll.jobs.into_iter().next();
     let files = match slurm.log_paths(&job) {
@@ -92,7 +90,7 @@ fn of_job(id: &str) -> Result<Group, Failure> {
             ),
             None => format!("Slurm knows no job {id}"),
         };
-        return Err(Failure::new(2, what).hint("give the paths of its logs"));
+        return Err(Failure::usage(what).hint("give the paths of its logs"));
     }
     Ok(Group {
         files,

@@ -1,20 +1,18 @@
 //! What the configuration of an attempt adds to its incident: which bugs it can have, and why one GPU was full.
 
-use std::path::Path;
-
 use super::Group;
-use crate::cli::runs;
+use crate::cli::runs::Runs;
 use crate::core::diagnose::Incident;
 use crate::core::recipe::Layer;
-use crate::core::supervise::{Explanation, Intent};
+use crate::core::request::Explanation;
 use crate::drive::explained;
 
 /// Settles which bugs an attempt can have, and explains its incident; `None` for logs that are of no run, and where
 /// nothing is explained.
-pub fn why(project: &Path, group: &Group, incident: &mut Incident) -> Option<Explanation> {
+pub fn why(runs: &Runs, group: &Group, incident: &mut Incident) -> Option<Explanation> {
     let (run, number) = group.attempt.as_ref()?;
-    let stored = runs::open(project, run).ok()?;
-    let request = runs::request(&stored.folder).ok()?;
+    let stored = runs.open(run).ok()?;
+    let request = stored.request().ok()?;
     let attempts = &stored.history.attempts;
     let before = attempts.iter().take_while(|a| a.number < *number);
     let rungs: Vec<Layer> = before.flat_map(|a| a.layers()).collect();

@@ -1,23 +1,23 @@
 //! The cells of a sweep as runs: their names, their requests, and their folders.
 
+use crate::core::engine::SweepGroup;
 use std::path::Path;
 
-use super::super::print::Failure;
-use super::super::print::sweep_submit_view::Planned;
-use super::super::sweep_source::Loaded;
-use super::super::{new_run, render, runs, sweeps};
+use crate::cli::request::preview;
+use crate::cli::runs;
+use crate::cli::runs::Runs;
+use crate::cli::sweep::sweep_source::Loaded;
 use crate::core::learn::Memory;
 use crate::core::render::{RenderedFile, directives, dispatcher};
-use crate::core::supervise::{Limits, Request, SweepGroup};
+use crate::core::request::{Limits, Request};
 use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
 use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 use crate::io::files::{allow_open, runs_open};
+use crate::view::Failure;
+use crate::view::sweep_submit_view::Planned;
 
 /// Runs that one sweep may have: each is a folder, and an open file and some memory while it is watched.
-pub(super) const MOST_RUNS: usize = 10_000;
-
-/// Exit code when no script can be made.
-const CONFIGURATION: u8 = 5;
+pub const MOST_RUNS: usize = 10_000;
 
 /// The runs of a sweep, before there is anything of them on disk.
 pub struct Plan {
@@ -49,7 +49,7 @@ pub struct Wish<'a> {
 impl Plan {
     /// Makes a request of each cell, and looks whether a script can be made of it.
     pub fn new(
-        project: &Path,
+        runs: &Runs,
         wish: &Wish<'_>,
         loaded: &Loaded,
         judge: &Judge<'_>,
@@ -88,8 +88,8 @@ impl Plan {
             starts,
             backend,
         };
-        let scripts = plan.check(project, loaded)?;
-        plan.arrays = plan.in_arrays(project, &scripts);
+        let scripts = plan.check(runs, loaded)?;
+        plan.arrays = plan.in_arrays(runs, &scripts);
         Ok(plan)
     }
 
@@ -107,11 +107,11 @@ impl Plan {
 
     /// The arrays, where the scheduler has any and there is more than one cell. Cells that ask for the same of it are
     /// tasks of one.
-    fn in_arrays(&self, project: &Path, scripts: &[String]) -> Vec<Vec<usize>> {
+    fn in_arrays(&self, runs: &Runs, scripts: &[String]) -> Vec<Vec<usize>> {
         if scripts.len() < 2 {
             return Vec::new();
         }
-        let Some(most) = runs::scheduler(&self.backend, project).array_limit() else {
+        let Some(most) = runs.scheduler(&self.backend).array_limit() else {
             return Vec::new();
         };
         let asks: Vec<String> = scripts.iter().map(|s| directives(s).join("\n")).collect();
@@ -146,10 +146,10 @@ impl Plan {
     }
 
     /// Looks whether a script can be made of each cell, and whether every parameter gets to the program. The scripts.
-    fn check(&self, project: &Path, loaded: &Loaded) -> Result<Vec<String>, Failure> {
+    fn check(&self, runs: &Runs, loaded: &Loaded) -> Result<Vec<String>, Failure> {
         let mut scripts = Vec::new();
         for request in &self.requests {
-            let files = self.files(project, request)?;
+            let files = self.files(runs, request)?;
             let entry = files.into_iter().find(|f| f.entry);
             scripts.push(entry.map_or_else(String::new, |f| f.text));
         }
@@ -167,39 +167,40 @@ impl Plan {
         let mut bare = layer.clone();
         let words: Vec<String> = bare.overrides.drain(..).map(|o| o.key).collect();
         let without = loaded.request().cell(&first.inputs().run, bare);
-        if self.files(project, &without)? == self.files(project, first)? {
+        if self.files(runs, &without)? == self.files(runs, first)? {
             let what = format!(
                 "preset {} hands nothing over that it has no knob for: {}",
                 first.preset().name,
                 words.join(", ")
             );
             let hint = "give the preset a knob for it, or put `overrides` into its template";
-            return Err(Failure::new(CONFIGURATION, what).hint(hint));
+            return Err(Failure::configuration(what).hint(hint));
         }
         Ok(scripts)
     }
 
-    fn files(&self, project: &Path, request: &Request) -> Result<Vec<RenderedFile>, Failure> {
-        let mut place = render::preview(&project.display().to_string(), &self.backend);
+    fn files(&self, runs: &Runs, request: &Request) -> Result<Vec<RenderedFile>, Failure> {
+        let mut place = preview::place(&runs.project().display().to_string(), &self.backend);
         place.run.clone_from(&request.inputs().run);
         Ok(request.render(&[], &place)?)
     }
 
     /// The scripts of the arrays and the files of the first cell, to look at.
-    pub fn scripts(&self, project: &Path) -> Result<String, Failure> {
+    pub fn scripts(&self, runs: &Runs) -> Result<String, Failure> {
         let mut text = String::new();
         for (number, array) in (1..).zip(&self.arrays) {
             let Some(first) = array.first().and_then(|cell| self.requests.get(*cell)) else {
                 continue;
             };
-            let files = self.files(project, first)?;
+            let files = self.files(runs, first)?;
             let Some(entry) = files.iter().find(|f| f.entry) else {
                 continue;
             };
-            let folder = SweepRecord::folder(project, &self.name)?.join(format!("array-{number}"));
+            let folder =
+                SweepRecord::folder(runs.project(), &self.name)?.join(format!("array-{number}"));
             let folder = folder.display().to_string();
             let script = dispatcher(&self.name, &directives(&entry.text), &folder, &entry.name);
-            let script = script.map_err(|what| Failure::new(CONFIGURATION, what))?;
+            let script = script.map_err(|what| Failure::configuration(what))?;
             let last = array.len().saturating_sub(1);
             text.push_str(&format!(
                 "#### array {number}, tasks 0-{last} (submitted)\n{script}\n"
@@ -207,18 +208,18 @@ impl Plan {
         }
         if let Some(first) = self.requests.first() {
             let name = &first.inputs().run;
-            let files = render::text(&self.files(project, first)?);
+            let files = preview::text(&self.files(runs, first)?);
             text.push_str(&format!("#### of {name}:\n{files}"));
         }
         Ok(text)
     }
 
     /// Makes every run, then the record of the sweep. Nothing is submitted before all of it is on disk.
-    pub fn create(self, project: &Path) -> Result<(Supervisor, SweepRecord), Failure> {
-        let mut supervisor = runs::supervisor(&self.backend, project);
-        if sweeps::is_taken(project, &self.name) {
+    pub fn create(self, runs: &Runs) -> Result<(Supervisor, SweepRecord), Failure> {
+        let mut supervisor = runs.supervisor(&self.backend);
+        if runs.is_taken(&self.name) {
             let what = format!("a sweep or run `{}` exists already", self.name);
-            return Err(Failure::new(2, what).hint("name another one with --run"));
+            return Err(Failure::usage(what).hint("name another one with --run"));
         }
         let names = self.names();
         let mut records = Vec::new();
@@ -235,11 +236,11 @@ impl Plan {
         allow_open(self.requests.len() as u64);
         for request in self.requests {
             let name = request.inputs().run.clone();
-            supervisor.add(new_run::create(project, &name, request)?);
+            supervisor.add(runs.create(&name, request)?);
         }
         let record = SweepRecord::new(&self.name, sweep_group, records);
-        record.write(project)?;
-        supervisor.gather(project, &record);
+        record.write(runs.project())?;
+        supervisor.gather(runs.project(), &record);
         Ok((supervisor, record))
     }
 }
@@ -264,14 +265,14 @@ fn check_count(cells: usize) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!("{cells} cells would run; the limit is {most}{why}");
-    Err(Failure::new(2, what).hint("--limit, --cell or --count choose some of them"))
+    Err(Failure::usage(what).hint("--limit, --cell or --count choose some of them"))
 }
 
 /// A name for a new sweep: that of its file, or `sweep`, with the first number that is free.
-pub fn new_name(project: &Path, loaded: &Loaded) -> Result<String, Failure> {
+pub fn new_name(runs: &Runs, loaded: &Loaded) -> Result<String, Failure> {
     let file = Path::new(&loaded.path)
         .file_stem()
         .filter(|_| loaded.text.is_some());
     let stem = file.and_then(|s| s.to_str()).unwrap_or("sweep");
-    runs::free_name(stem, |name| sweeps::is_taken(project, name))
+    runs::free_name(stem, |name| runs.is_taken(name))
 }

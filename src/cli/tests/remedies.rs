@@ -1,6 +1,6 @@
 //! What the table of remedies names, and what the ladders of the shipped presets do: one test for all pairs.
 
-use super::own::Shelves;
+use crate::cli::script::Shelves;
 use crate::core::adopt::{assemble, template};
 use crate::core::diagnose::{Class, Incident, Remedy, Scanner, remedies, signature_examples};
 use crate::core::ladder::{ClimbContext, Decision, Policy, Skipped, climb, leads_to};

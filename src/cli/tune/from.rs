@@ -1,42 +1,45 @@
 //! Where tuning starts: a run that fits, or what would be submitted.
 
-use super::super::args::Configuration;
-use super::super::print::Failure;
-use super::super::print::tune_view::From;
-use super::super::{learned, load, runs};
-use super::DOES_NOT_FIT;
+use crate::cli::args::Configuration;
+use crate::cli::request::load;
+use crate::cli::runs;
+use crate::cli::session::Session;
+use crate::core::engine::Outcome;
+use crate::core::exit::Exit;
 use crate::core::learn::Memory;
 use crate::core::measure::Measured;
-use crate::core::supervise::{Basis, Ground, Outcome, Request};
+use crate::core::request::{Basis, Ground, Request};
 use crate::io::fits;
+use crate::view::Failure;
+use crate::view::tune_view::From;
 
 /// Where to start: the run that is named, or what would be submitted.
 pub fn basis(
-    project: &load::Project,
+    session: &Session,
     named: Option<&str>,
     flags: &Configuration,
 ) -> Result<(Request, Basis, Option<From>), Failure> {
-    let memory = fits::read(&fits::file_of(&project.folder))?;
+    let memory = fits::read(&fits::file_of(&session.folder))?;
     let mut flags = flags.clone();
     if let Some(name) = named {
-        match runs::find(&project.folder, name) {
+        match session.runs.find(name) {
             Ok(stored) => return of_run(&stored, memory),
             Err(unknown) => {
                 flags.dataset = Some(name.to_owned());
                 // Neither: what was meant is more likely to be a run.
-                if load::request_in(project, &flags, "tune", &[]).is_err() {
+                if load::request(session, &flags, "tune", &[]).is_err() {
                     return Err(unknown);
                 }
             }
         }
     }
-    let (request, start) = learned::request_in(project, &flags, "tune", &[])?;
+    let (request, start) = session.request(&flags, "tune", &[])?;
     let start = start.filter(|s| matches!(s.ground, Ground::Fits | Ground::FitsAsAsked));
     let entry = start.map(|s| s.because);
     // The peak of a larger job is not this one's.
     let job = request.job(&[]).ok();
     let same = entry.as_ref().filter(|e| job.as_ref() == Some(&e.job));
-    if let Some(stored) = same.and_then(|e| runs::find(&project.folder, &e.run).ok()) {
+    if let Some(stored) = same.and_then(|e| session.runs.find(&e.run).ok()) {
         let last = stored.history.attempt().map(|a| a.number);
         // The run itself knows more: what its earlier attempts died of.
         if last == same.map(|e| e.attempt) {
@@ -61,13 +64,13 @@ fn of_run(
 ) -> Result<(Request, Basis, Option<From>), Failure> {
     let history = &stored.history;
     let run = &history.run;
-    let request = runs::request(&stored.folder)?;
+    let request = stored.request()?;
     if let Some(probe) = &request.inputs().probe {
         let what = format!(
             "{run} is a short job that tried a configuration of {}",
             probe.of
         );
-        return Err(Failure::new(2, what).hint(format!("`oomctl tune {}`", probe.of)));
+        return Err(Failure::usage(what).hint(format!("`oomctl tune {}`", probe.of)));
     }
     let fitted = |number| {
         let known = memory.entries().iter();
@@ -81,7 +84,7 @@ fn of_run(
     let Some(attempt) = last else {
         let what = format!("the last attempt of {run} is not known to fit");
         let hint = "a run that succeeded, or trained for a while, is what tuning starts from";
-        return Err(Failure::new(DOES_NOT_FIT, what).hint(hint));
+        return Err(Failure::new(Exit::StillOutOfMemory, what).hint(hint));
     };
     let basis = Basis {
         rungs: history.rungs(),

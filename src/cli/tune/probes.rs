@@ -1,20 +1,25 @@
 //! `oomctl tune --probe-steps`: short jobs that find the fastest configuration that fits.
 
+use crate::core::engine;
 use std::path::Path;
-use std::process::ExitCode;
 
-use super::super::print::probe_view::{Asked, View};
-use super::super::print::story::Story;
-use super::super::print::{self, Failure};
-use super::super::{interrupt, load, new_run, render, runs};
+use super::command::command;
 use super::write;
+use crate::cli::interrupt;
+use crate::cli::request::preview;
+use crate::cli::runs::Runs;
+use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::config::from_flags;
+use crate::core::exit::Exit;
 use crate::core::ladder::Candidate;
 use crate::core::ladder::probe::{Bounds, Next, Stop, next};
 use crate::core::recipe::{Layer, LayerKind};
-use crate::core::supervise::{Basis, Request, Short, Trial, TrialEnd};
+use crate::core::request::{Basis, Request, Short, Trial, TrialEnd};
 use crate::drive::{End, Handle, Until, drive};
 use crate::io::ledger::Takeover;
+use crate::view::probe_view::{Asked, Proposed, View};
+use crate::view::story::Story;
+use crate::view::{Failure, print};
 
 /// Characters of the name of what is tuned in the names of its probes.
 const STEM_MAX: usize = 40;
@@ -42,19 +47,18 @@ pub struct Probing {
 /// What is tuned, and how.
 pub struct Tuning<'a> {
     pub args: &'a Probing,
-    pub project: &'a load::Project,
+    pub session: &'a Session,
     /// The project file, where it is not the nearest one.
     pub config: Option<&'a Path>,
     pub request: &'a Request,
     /// The run, dataset or preset.
     pub of: &'a str,
     pub changes_training: bool,
-    pub json: bool,
 }
 
 impl Tuning<'_> {
     /// Probes until nothing more is worth it, then shows the fastest.
-    pub fn run(&self, mut basis: Basis, steps: u32) -> Result<ExitCode, Failure> {
+    pub fn run(&self, mut basis: Basis, steps: u32) -> Result<Exit, Failure> {
         let set = self.set()?;
         let command: Vec<String> = std::env::args().collect();
         let short = Short {
@@ -75,7 +79,7 @@ impl Tuning<'_> {
                     print::talk(&format!(
                         "probe {run} is not over, and what comes next depends on it"
                     ));
-                    return Ok(ExitCode::SUCCESS);
+                    return Ok(Exit::Success);
                 }
                 let trial = self.finish(&basis.trials[open].run)?;
                 basis.trials[open] = match trial {
@@ -113,19 +117,19 @@ impl Tuning<'_> {
     /// The probes of earlier calls. Those that failed for another reason than memory say nothing and are made
     /// again.
     fn found(&self, basis: &Basis, short: &Short<'_>) -> Result<Vec<Trial>, Failure> {
-        let folder = &self.project.folder;
+        let runs = &self.session.runs;
         let stem = format!("{}-", stem(self.of));
         let numbered = |name: &str| name.strip_prefix(&stem)?.parse::<u32>().ok();
         let mut found = Vec::new();
-        for name in runs::names(folder)? {
+        for name in runs.names()? {
             let Some(number) = numbered(&name) else {
                 continue;
             };
-            let stored = runs::open(folder, &name)?;
-            let request = runs::request(&stored.folder)?;
+            let stored = runs.open(&name)?;
+            let request = stored.request()?;
             if self.request.is_probed_by(basis, short, &request) {
-                let trial = Trial::of(request.inputs(), &stored.history);
-                found.extend(trial.map(|t| (number, t)));
+                let of = engine::trial(request.inputs(), &stored.history);
+                found.extend(of.map(|t| (number, t)));
             }
         }
         found.retain(|(_, t)| failed(t).is_none());
@@ -140,23 +144,23 @@ impl Tuning<'_> {
         candidate: &Candidate,
         short: &Short<'_>,
     ) -> Result<Trial, Failure> {
-        let folder = &self.project.folder;
-        let name = runs::new_name(folder, &stem(self.of))?;
+        let runs = &self.session.runs;
+        let name = runs.new_name(&stem(self.of))?;
         let request = self.request.probe(basis, candidate, short, &name)?;
-        drop(new_run::create(folder, &name, request)?);
+        drop(runs.create(&name, request)?);
         print::talk(&format!("probe {name}: {}", candidate.taken().join(", ")));
-        trial(folder, &name)
+        trial(runs, &name)
     }
 
     /// Drives a probe to its end. The exit code where a signal came first.
-    fn finish(&self, name: &str) -> Result<Result<Trial, ExitCode>, Failure> {
-        let folder = &self.project.folder;
-        let stored = runs::open(folder, name)?;
-        let request = runs::request(&stored.folder)?;
+    fn finish(&self, name: &str) -> Result<Result<Trial, Exit>, Failure> {
+        let runs = &self.session.runs;
+        let stored = runs.open(name)?;
+        let request = stored.request()?;
         let backend = request.inputs().backend.clone();
         let now = jiff::Timestamp::now();
-        let handle = Handle::open(stored.folder, Box::new(request), Takeover::IfDead, now)?;
-        let mut supervisor = runs::supervisor(&backend, folder);
+        let handle = Handle::open(stored.folder, request, Takeover::IfDead, now)?;
+        let mut supervisor = runs.supervisor(&backend);
         supervisor.add(handle);
         let sources = interrupt::listen()?;
         let mut story = Story::new(false);
@@ -176,10 +180,10 @@ impl Tuning<'_> {
             print::talk(&format!(
                 "detached; {left}. The same command takes up again, `oomctl cancel {name}` ends it"
             ));
-            return Ok(Err(ExitCode::from(128 + u8::try_from(signal).unwrap_or(2))));
+            return Ok(Err(Exit::Signal(signal)));
         }
         drop(supervisor);
-        trial(folder, name).map(Ok)
+        trial(runs, name).map(Ok)
     }
 
     /// The next probe, of which nothing is submitted.
@@ -188,46 +192,50 @@ impl Tuning<'_> {
         basis: &Basis,
         candidate: &Candidate,
         short: &Short<'_>,
-    ) -> Result<ExitCode, Failure> {
-        let folder = &self.project.folder;
-        let name = runs::new_name(folder, &stem(self.of))?;
+    ) -> Result<Exit, Failure> {
+        let runs = &self.session.runs;
+        let name = runs.new_name(&stem(self.of))?;
         let request = self.request.probe(basis, candidate, short, &name)?;
-        let place = render::preview(&folder.display().to_string(), &request.inputs().backend);
+        let place = preview::place(
+            &runs.project().display().to_string(),
+            &request.inputs().backend,
+        );
         let files = request.render(&[], &place)?;
         let next = Asked::new(basis, short).next(&name, candidate);
-        if self.json {
-            print::json(&next)?;
-        } else {
-            print::data(&format!("{}{}", next.text(), render::text(&files)))?;
-        }
+        self.session.show(&next, |next| {
+            format!("{}{}", next.text(), preview::text(&files))
+        })?;
         print::talk("dry run: nothing was submitted");
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Success)
     }
 
-    fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<ExitCode, Failure> {
-        let view = View::new(self.request, &Asked::new(basis, short), stop)?;
-        if self.json {
-            print::json(&view)?;
-        } else {
-            print::data(&view.text())?;
-        }
+    fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<Exit, Failure> {
+        let asked = Asked::new(basis, short);
+        let proposed = match asked.proposed() {
+            Some(layers) => Some(Proposed {
+                values: self.request.settings(&layers)?,
+                command: command(self.request, &layers)?,
+            }),
+            None => None,
+        };
+        let view = View::new(&asked, stop, proposed);
+        self.session.show(&view, |view| view.text())?;
         if self.args.write {
-            let file = self.config.map_or_else(
-                || self.project.folder.join(load::PROJECT_FILE),
-                Path::to_owned,
-            );
+            let file = self
+                .config
+                .map_or_else(|| self.session.folder.join(PROJECT_FILE), Path::to_owned);
             write::write(&file, self.request.preset(), view.values())?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Success)
     }
 }
 
 /// A probe that is on disk.
-fn trial(project: &Path, name: &str) -> Result<Trial, Failure> {
-    let stored = runs::open(project, name)?;
-    let request = runs::request(&stored.folder)?;
-    Trial::of(request.inputs(), &stored.history)
-        .ok_or_else(|| Failure::new(7, format!("{name} is no probe")))
+fn trial(runs: &Runs, name: &str) -> Result<Trial, Failure> {
+    let stored = runs.open(name)?;
+    let request = stored.request()?;
+    crate::core::engine::trial(request.inputs(), &stored.history)
+        .ok_or_else(|| Failure::ledger(format!("{name} is no probe")))
 }
 
 /// What stops the search: a probe that failed for another reason than memory.
@@ -238,7 +246,7 @@ fn failed(trial: &Trial) -> Option<Failure> {
     let run = &trial.run;
     let what = format!("probe {run} says nothing of its configuration: {reason}");
     let hint = format!("`oomctl status {run}` shows more; the same command makes it again");
-    Some(Failure::new(1, what).hint(hint))
+    Some(Failure::failed(what).hint(hint))
 }
 
 /// What the names of the probes of something begin with.

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use super::super::print::{self, Failure};
 use crate::core::config::set_knobs;
 use crate::core::recipe::{Preset, Value};
 use crate::io::files::{Access, read_text, write_to};
+use crate::view::{Failure, print};
 
 /// Largest project file that is edited, in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Exit code for a file that cannot be edited.
-const CONFIGURATION: u8 = 5;
 
 /// Writes values into a project's file, or says what to write by hand.
 pub fn write(path: &Path, preset: &Preset, values: &[(String, Value)]) -> Result<(), Failure> {
@@ -24,7 +22,7 @@ pub fn write(path: &Path, preset: &Preset, values: &[(String, Value)]) -> Result
         false => String::new(),
     };
     let text = set_knobs(&shown, &text, preset, values).map_err(|what| {
-        Failure::new(CONFIGURATION, format!("{shown} is left as it was: {what}"))
+        Failure::configuration(format!("{shown} is left as it was: {what}"))
             .hint("paste the lines under `knobs:`")
     })?;
     write_to(path, text.as_bytes(), Access::Shared)?;

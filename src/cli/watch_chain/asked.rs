@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::super::print::Failure;
 use super::{turn, turn_at_end};
-use crate::core::supervise::Request;
+use crate::core::request::Request;
+use crate::view::Failure;
 
 /// Who looks after a run once it is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -33,13 +33,13 @@ impl Supervise {
         if self == Self::Script && request.inputs().scripts.is_some() {
             let what =
                 "--supervise script needs a script from a template, and this one is your own";
-            return Err(Failure::new(2, what).hint("--supervise job, or --watch"));
+            return Err(Failure::usage(what).hint("--supervise job, or --watch"));
         }
         if request.inputs().backend == "slurm" {
             return Ok(());
         }
         let what = format!("--supervise {how} needs the backend slurm");
-        Err(Failure::new(2, what)
+        Err(Failure::usage(what)
             .hint("on this machine: `oomctl submit --watch`, under nohup or tmux"))
     }
 }

@@ -1,19 +1,23 @@
 //! The turn that a job takes at the end of its own script (`submit --supervise script`).
 
+use crate::core::engine::History;
+use crate::core::engine::NextLook;
+use crate::core::engine::Turn;
+use crate::core::engine::next_look;
 use std::path::PathBuf;
 
-use super::super::print::Failure;
-use super::super::runs;
-use super::jobs::{aim, begun, dismiss, note, send, watch_job};
-use super::step::step;
-use super::{BREATH_S, CONFIGURATION};
+use super::BREATH_S;
+use crate::cli::runs::Runs;
+use crate::cli::watch_chain::jobs::{aim, begun, dismiss, note, send, watch_job};
+use crate::cli::watch_chain::step::step;
 use crate::core::diagnose::{Class, Scanner, Tri};
+use crate::core::exit::Exit;
 use crate::core::job::JobId;
-use crate::core::supervise::{History, Intent, NextLook, Turn, next_look};
 use crate::drive::attempt_logs;
 use crate::io::files::read_end;
 use crate::io::scheduler::ending::Ending;
 use crate::io::scheduler::slurm::{Slurm, Start};
+use crate::view::Failure;
 
 /// Seconds for such a turn: its job still holds its GPUs.
 const PATIENCE_S: u64 = 30;
@@ -27,17 +31,17 @@ const BY_SIGNAL: i32 = 128;
 pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     let Some(job) = own_job(&|name| std::env::var(name).ok()) else {
         let what = "--ended is for the end of a job's script, and this is no job of Slurm's";
-        return Err(Failure::new(2, what).hint(format!("`oomctl watch {wanted}`")));
+        return Err(Failure::usage(what).hint(format!("`oomctl watch {wanted}`")));
     };
     let here = std::env::current_dir()
-        .map_err(|e| Failure::new(5, format!("cannot tell the working directory: {e}")))?;
-    let stored = runs::find(&here, wanted)?;
+        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
+    let stored = Runs::of(&here).find(wanted)?;
     if next_look(&stored.history) == NextLook::Never {
         return Ok(());
     }
+    let request = stored.request()?;
     let folder = stored.folder;
-    let request = runs::request(&folder)?;
-    let scanner = Scanner::new(&request.progress()).knowing(request.signatures());
+    let scanner = Scanner::new(request.progress()).knowing(&request.inputs().signatures);
     let logs = stored.history.attempt().map(|a| attempt_logs(&folder, a));
     let killed = code != 0 && is_bare_kill(scanner, &logs.unwrap_or_default());
     let unknown = code >= BY_SIGNAL || killed;
@@ -54,7 +58,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
         after: Some(job.clone()),
         in_s: if unknown { 0 } else { BREATH_S },
     };
-    let refused = |why: String| Failure::new(4, why);
+    let refused = |why: String| Failure::refused(why);
     let sent = send(&next, &start);
     if unknown {
         return sent.map(drop).map_err(refused);
@@ -76,7 +80,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
         // The next job has somebody behind it from its first second on.
         (Ok(Some(history)), Ok(ready)) if is_seen_to(&history, &me.job) => aim(&ready, &history),
         (Ok(Some(history)), Err(_)) if is_seen_to(&history, &me.job) => {}
-        (Err(failure), Ok(ready)) if failure.code() == CONFIGURATION => {
+        (Err(failure), Ok(ready)) if failure.exit() == Exit::Configuration => {
             dismiss(&ready);
             return Err(failure);
         }

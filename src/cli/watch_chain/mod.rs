@@ -6,15 +6,20 @@ mod at_end;
 mod jobs;
 mod step;
 
+use crate::core::engine::NextLook;
+use crate::core::engine::Turn;
+use crate::core::engine::after_nothing;
+use crate::core::engine::next_look;
 use std::path::Path;
 
-use super::print::{self, Failure};
-use super::{load, runs};
+use crate::cli::session::Session;
+use crate::core::exit::Exit;
 use crate::core::job::JobId;
-use crate::core::supervise::{NextLook, Request, Turn, after_nothing, next_look};
+use crate::core::request::Request;
 use crate::drive::RunFolder;
 use crate::io::scheduler::SubmitAnswer;
 use crate::io::scheduler::slurm::{Slurm, Start};
+use crate::view::{Failure, print};
 pub use asked::{Supervise, Turns};
 use at_end::turn_at_end;
 pub use jobs::aim;
@@ -23,8 +28,6 @@ use step::step;
 
 /// Seconds for one turn of a watch job; less than it may run.
 pub const PATIENCE_S: u64 = 1_200;
-/// Exit code of what only a person can mend.
-const CONFIGURATION: u8 = 5;
 /// Seconds that a submission may take before the first watch job looks for itself.
 const FIRST_S: u32 = 900;
 /// Seconds between a turn that did not come to its end and the next.
@@ -38,7 +41,7 @@ pub fn begin(
     config: Option<&Path>,
 ) -> Result<Option<JobId>, Failure> {
     let config = config.map(std::path::absolute).transpose();
-    let config = config.map_err(|e| Failure::new(5, format!("--config: {e}")))?;
+    let config = config.map_err(|e| Failure::configuration(format!("--config: {e}")))?;
     let first = watch_job(request, folder, 1, 0, config.as_deref())?;
     let start = Start {
         after: None,
@@ -61,7 +64,7 @@ pub fn begin(
         }
         SubmitAnswer::Refused { reason, .. } => {
             let what = format!("the watch job of {run} was not accepted: {reason}");
-            Err(Failure::new(4, what).hint(format!(
+            Err(Failure::refused(what).hint(format!(
                 "nothing was submitted. sbatch options for watch jobs are the knob watch_options; `oomctl watch {run}` \
                  submits the run and stays"
             )))
@@ -80,20 +83,20 @@ fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Resul
     let Err(failure) = take(wanted, config, &me, in_vain) else {
         return Ok(());
     };
-    if failure.code() != CONFIGURATION && come_again(&me.job) {
+    if failure.exit() != Exit::Configuration && come_again(&me.job) {
         failure.report();
         return Ok(());
     }
     let last = format!("no further watch job for {wanted}: nobody looks after it now");
-    let last = Failure::new(failure.code(), last);
+    let last = Failure::new(failure.exit(), last);
     Err(failure.and(last.hint(format!("`oomctl watch {wanted}` does"))))
 }
 
 /// Sends the next turn, does what is due for the run, and says when the next may start.
 fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(), Failure> {
-    let project = load::project(config)?;
-    let stored = runs::find(&project.folder, wanted)?;
-    let folder = stored.folder;
+    let session = Session::open(config)?;
+    let stored = session.runs.find(wanted)?;
+    let folder = stored.folder.clone();
     let last = begun(&folder);
     if !me.follows(last.as_ref()) {
         print::talk(&format!("turn {} was taken by another job", me.number));
@@ -102,7 +105,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
     if next_look(&stored.history) == NextLook::Never {
         return Ok(());
     }
-    let request = runs::request(&folder)?;
+    let request = stored.request()?;
     let before = me.in_vain(last.as_ref(), sent);
     let (number, in_vain) = (me.number.saturating_add(1), before.saturating_add(1));
     let next = watch_job(&request, &folder, number, in_vain, config)?;
@@ -114,7 +117,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
     // The next turn is in the queue before this one is noted: a turn that is lost in between is taken again.
     let sent = send(&next, &start);
     let history = note(&folder, me).and_then(|()| {
-        let scheduler = runs::scheduler(&request.inputs().backend, &project.folder);
+        let scheduler = session.runs.scheduler(&request.inputs().backend);
         step(request, folder.clone(), scheduler, PATIENCE_S)
     });
     if history.is_ok() {
@@ -128,9 +131,9 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
         // Somebody ended this job. The next turn waits for its end, as it was told to at first.
         (Ok(None), Ok(_)) => {}
         (Ok(Some(history)), Err(_)) if next_look(&history) == NextLook::Never => {}
-        (Ok(_), Err(why)) => return Err(Failure::new(4, why)),
+        (Ok(_), Err(why)) => return Err(Failure::refused(why)),
         // What waiting cannot cure is not waited for.
-        (Err(failure), Ok(job)) if failure.code() == CONFIGURATION => {
+        (Err(failure), Ok(job)) if failure.exit() == Exit::Configuration => {
             dismiss(&job);
             return Err(failure);
         }
@@ -141,7 +144,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
                 Ok(in_s) => put_off(&job, in_s),
                 Err(why) => {
                     dismiss(&job);
-                    return Err(Failure::new(CONFIGURATION, why.to_string()));
+                    return Err(Failure::configuration(why.to_string()));
                 }
             }
         }

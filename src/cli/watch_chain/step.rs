@@ -1,12 +1,13 @@
 //! What one turn does for a run.
 
-use super::super::interrupt;
-use super::super::print::story::Story;
-use super::super::print::{self, Failure};
-use crate::core::supervise::{History, NextLook, Request, next_look};
+use crate::cli::interrupt;
+use crate::core::engine::{History, NextLook, next_look};
+use crate::core::request::Request;
 use crate::drive::{DriveError, End, Handle, RunFolder, Supervisor, Until, drive, monotonic_clock};
 use crate::io::ledger::{LedgerError, Takeover};
 use crate::io::scheduler::Scheduler;
+use crate::view::story::Story;
+use crate::view::{Failure, print};
 
 /// Does what is due for a run, unless somebody else is at it. `None` where a signal came in between.
 pub fn step(
@@ -17,7 +18,7 @@ pub fn step(
 ) -> Result<Option<History>, Failure> {
     let now = jiff::Timestamp::now();
     let run = folder.clone();
-    let handle = match Handle::open(folder, Box::new(request), Takeover::IfDead, now) {
+    let handle = match Handle::open(folder, request, Takeover::IfDead, now) {
         Err(DriveError::Ledger(owned @ LedgerError::Owned { .. })) => {
             print::talk(&owned.to_string());
             return watched_elsewhere(&run).map(Some);

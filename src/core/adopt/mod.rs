@@ -6,6 +6,7 @@
 mod attempt;
 mod comparable;
 mod evidence;
+mod first_patch;
 mod job;
 mod logged;
 mod scripts;
@@ -27,6 +28,7 @@ use crate::core::recipe::{
 pub use attempt::{CLAIM, PATCH, files};
 pub use comparable::comparable;
 pub use evidence::loosen;
+pub use first_patch::FirstPatch;
 pub use job::{
     Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, resources,
     task, workdir,

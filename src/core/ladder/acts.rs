@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::bounds;
-use super::climb::ClimbContext;
+use super::context::ClimbContext;
 use super::evaluations::EvaluationCache;
 use super::incident::Failure;
 use super::model_cache::{ModelCache, ModelledJob};

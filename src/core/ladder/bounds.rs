@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::ascend::View;
-use super::climb::ClimbContext;
+use super::ascent::Ascent;
+use super::context::ClimbContext;
 use super::incident::{self, Failure};
 use super::moves::{Aim, aims_from, knobs};
 use super::numbers::{Lap, Number, number};
@@ -14,7 +14,7 @@ use crate::core::recipe::{Effect, Knob, Move, Role, RungSpec, Shape, Value, stro
 const UNKNOWN_LOSS: f64 = 0.1;
 /// What a lap towards a larger share for the rollout engine costs: it gains a little.
 const ROOMIER: f64 = -0.01;
-/// Switches whose combinations are search_node at; there are rarely more than two.
+/// Switches whose combinations are looked at; there are rarely more than two.
 const MOST_SWITCHES: usize = 8;
 /// Combinations of them that are tried, the cheapest.
 const MOST_COMBINATIONS: usize = 32;
@@ -99,7 +99,7 @@ fn moved<'a>(context: &ClimbContext<'a>) -> impl Iterator<Item = &'a Knob> {
 impl SearchBounds {
     /// From `shape`, by those of the rungs that are not taken as a whole. What went down for an earlier failure may go up
     /// again, as far as it was in the user's `own` configuration.
-    pub fn new(view: &View<'_>, own: &Shape, shape: &Shape, rungs: &[&RungSpec]) -> Self {
+    pub fn new(view: &Ascent<'_>, own: &Shape, shape: &Shape, rungs: &[&RungSpec]) -> Self {
         let mut reach = Self::default();
         for rung in rungs.iter().filter(|rung| !whole(view.context, rung)) {
             reach.add(view, own, shape, rung);
@@ -109,7 +109,7 @@ impl SearchBounds {
 
     /// What lies in host memory and could be kept on the GPU, where other values leave room for it. What that gains
     /// depends on the job.
-    pub fn keep_on_gpu(&mut self, view: &View<'_>, shape: &Shape) {
+    pub fn keep_on_gpu(&mut self, view: &Ascent<'_>, shape: &Shape) {
         let (context, shaper) = (view.context, &view.evaluations.shaper);
         let offload = |knob: &&Knob| {
             let offload = [Role::ParamOffload, Role::OptimizerOffload].map(Some);
@@ -132,7 +132,7 @@ impl SearchBounds {
         }
     }
 
-    fn add(&mut self, view: &View<'_>, own: &Shape, shape: &Shape, rung: &RungSpec) {
+    fn add(&mut self, view: &Ascent<'_>, own: &Shape, shape: &Shape, rung: &RungSpec) {
         let context = view.context;
         let mut found: Vec<(Aim, &Move)> = Vec::new();
         for step in &rung.moves {

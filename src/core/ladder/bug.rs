@@ -2,7 +2,7 @@
 //!
 //! Rule: only a bug that is certain says anything.
 
-use super::climb::ClimbContext;
+use super::context::ClimbContext;
 use crate::core::diagnose::{Incident, KnownBug};
 use crate::core::recipe::expr::{Scope, holds, names};
 use crate::core::recipe::{Move, Preset, RungSpec, Shaper};

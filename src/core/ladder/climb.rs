@@ -1,57 +1,16 @@
 //! Which rung is next, and what it gives.
 
-use std::collections::BTreeMap;
-
 use minijinja::Value as Jinja;
 
 use super::acts::Acts;
 use super::bug;
 use super::checkpoint_notes;
+use super::context::{ClimbContext, Policy};
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{EvaluationCache, Look};
 use super::incident::{self, Failure};
 use crate::core::diagnose::Incident;
-use crate::core::recipe::{
-    ClusterFacts, Effect, Layer, Preset, Refusal, RungSpec, Shape, expr::Scope, strongest_effect,
-};
-
-/// How to climb.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Policy {
-    /// The declared order, one rung at a time.
-    #[default]
-    Ladder,
-    /// The declared order without rungs that change training.
-    SameMath,
-    /// Whatever the rungs can move, to the values that cost least and fit with the probability asked for.
-    Predict,
-}
-
-/// What a climb starts from.
-#[derive(Clone, Copy)]
-pub struct ClimbContext<'a> {
-    /// The preset.
-    pub preset: &'a Preset,
-    /// The ladder, which a project may have changed.
-    pub ladder: &'a [RungSpec],
-    /// How to climb.
-    pub policy: Policy,
-    /// Take the rungs in their declared order, each with all of its moves, whether they help here or not.
-    pub whole_rungs: bool,
-    /// Facts about the cluster.
-    pub cluster: &'a ClusterFacts,
-    /// Name of the cluster profile.
-    pub cluster_name: Option<&'a str>,
-    /// Templates by name.
-    pub templates: &'a BTreeMap<String, String>,
-    /// Layers below the rungs.
-    pub layers: &'a [Layer],
-    /// Layers of the rungs taken so far, in order.
-    pub rungs: &'a [Layer],
-    /// The attempt that failed, from 1.
-    pub attempt: u32,
-}
+use crate::core::recipe::{Effect, Layer, Refusal, RungSpec, Shape, expr::Scope, strongest_effect};
 
 /// The next rung after `incident`: the first in order that has laps left, answers the incident, is
 /// not skipped for a reason, and changes the rendered files. Without an incident the ladder is asked
@@ -63,7 +22,7 @@ pub fn climb(context: &ClimbContext<'_>, failure: Option<&Incident>) -> Result<D
     climb_in(&EvaluationCache::new(context, None), context, failure)
 }
 
-/// The same in a evaluations for the context's preset.
+/// The same with what was evaluated before.
 pub(super) fn climb_in(
     evaluations: &EvaluationCache<'_>,
     context: &ClimbContext<'_>,
@@ -84,7 +43,7 @@ pub(super) fn climb_in(
         ),
     };
     for rung in bug::first(context.preset, rungs, &failure.bugs) {
-        let seen = View {
+        let seen = RungView {
             context,
             evaluations,
             shape: &look.shape,
@@ -123,7 +82,7 @@ pub(super) fn lap(
     rung: &RungSpec,
 ) -> Result<(Step, Shape), String> {
     let scope = scope(context, shape, failure);
-    let seen = View {
+    let seen = RungView {
         context,
         evaluations,
         shape,
@@ -149,7 +108,7 @@ fn scope(context: &ClimbContext<'_>, shape: &Shape, failure: &Failure) -> Scope 
 }
 
 /// One rung, seen from the present configuration.
-pub(super) struct View<'a, 'p> {
+pub(super) struct RungView<'a, 'p> {
     /// What the climb starts from.
     pub context: &'a ClimbContext<'a>,
     /// What makes shapes and files.
@@ -166,7 +125,7 @@ pub(super) struct View<'a, 'p> {
     pub rung: &'a RungSpec,
 }
 
-impl View<'_, '_> {
+impl RungView<'_, '_> {
     /// Why the rung is not even tried, if there is a reason.
     fn refusal(&self) -> Option<String> {
         let (rung, failure) = (self.rung, self.failure);

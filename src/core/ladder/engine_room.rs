@@ -62,7 +62,7 @@ impl EngineRoom {
     }
 }
 
-/// What the room of an engine depends on while one job is search_node at, and how many of its shares are.
+/// What the room of an engine depends on while one job is looked at, and how many of its shares are.
 pub(super) type Key = ([u64; 6], usize);
 
 /// The key of a job.

@@ -1,12 +1,12 @@
 //! How many rungs at once: what the failure names by itself, or as few as the memory model says are enough.
 
-use super::ascend::{Told, View};
-use super::climb::Policy;
+use super::ascent::FAIR;
+use super::ascent::{Ascent, FailedAttempt};
+use super::context::Policy;
 use super::decision::{Decision, Skipped, Step};
 use super::evaluations::Look;
 use super::incident::Failure;
 use super::posterior::Posterior;
-use super::predict::FAIR;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::{Phase, PhaseEstimate, estimate};
 use crate::core::recipe::{Effect, Layer, Refusal};
@@ -33,8 +33,8 @@ pub(super) enum Remedy {
 
 /// As many rungs as are tried where the model holds that no number is enough: one, and twice as many after each other attempt
 /// that died (exponential search).
-fn doubled(told: &[Told<'_>]) -> usize {
-    let earlier = told.iter().skip(1);
+fn doubled(failed: &[FailedAttempt<'_>]) -> usize {
+    let earlier = failed.iter().skip(1);
     earlier.fold(1, |rungs: usize, _| rungs.saturating_mul(2))
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Enough {
     pub probability: Option<f64>,
 }
 
-impl View<'_> {
+impl Ascent<'_> {
     /// Why a rung would be taken in vain: neither where the job died nor where it is fullest does it need less GPU
     /// memory afterwards. Of a rung that changes nothing that the model knows nothing is said.
     pub(super) fn in_vain(
@@ -104,7 +104,7 @@ impl View<'_> {
         &self,
         failure: Option<&Incident>,
         step: &Step,
-        told: &[Told<'_>],
+        failed: &[FailedAttempt<'_>],
     ) -> Remedy {
         let rungs = self.context.rungs;
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
@@ -113,7 +113,7 @@ impl View<'_> {
             false => Remedy::None,
             true if self.spec(rungs) != self.spec(&then) => Remedy::Seen,
             true if failure.spare.is_some_and(|spare| spare < AMPLE) => Remedy::Thin,
-            true if failure.class == Class::HostOom && !self.host_holds(&then, told) => {
+            true if failure.class == Class::HostOom && !self.host_holds(&then, failed) => {
                 Remedy::Seen
             }
             true => Remedy::Ample,
@@ -127,10 +127,10 @@ impl View<'_> {
         first: Vec<Step>,
         posterior: &Posterior,
         failure: Option<&Incident>,
-        told: &[Told<'_>],
+        failed: &[FailedAttempt<'_>],
     ) -> Result<Enough, Refusal> {
         // What the failure names is not made another experiment of.
-        let policy = match self.remedy(failure, &first[0], told) {
+        let policy = match self.remedy(failure, &first[0], failed) {
             Remedy::None => self.context.policy,
             _ => Policy::SameMath,
         };
@@ -146,14 +146,14 @@ impl View<'_> {
             }
             let next = failure.and_then(|failure| self.foreseen(failure, &steps, posterior));
             let next = next.as_ref().or(failure);
-            match self.next_or_any(&self.with(&steps), next, told, policy)? {
+            match self.next_or_any(&self.with(&steps), next, failed, policy)? {
                 Decision::Climb { steps: more, .. } => steps.extend(more),
                 Decision::Exhausted { .. } => break,
             }
         }
         let (probability, most) = best;
         let fair = probability >= FAIR;
-        steps.truncate(if fair { most } else { doubled(told) });
+        steps.truncate(if fair { most } else { doubled(failed) });
         Ok(Enough {
             steps,
             probability: fair.then_some(probability),
@@ -164,21 +164,21 @@ impl View<'_> {
     pub(super) fn first(
         &self,
         failure: Option<&Incident>,
-        told: &[Told<'_>],
+        failed: &[FailedAttempt<'_>],
     ) -> Result<Decision, Refusal> {
         let context = self.context;
-        let mut first = self.next_or_any(context.rungs, failure, told, context.policy)?;
+        let mut first = self.next_or_any(context.rungs, failure, failed, context.policy)?;
         let of_host = failure.is_some_and(|f| f.class == Class::HostOom) && !context.whole_rungs;
         let Decision::Climb { steps, .. } = &mut first else {
             return Ok(first);
         };
-        while of_host && !self.host_holds(&self.with(steps), told) {
-            match self.next(&self.with(steps), failure, told, Policy::SameMath)? {
+        while of_host && !self.host_holds(&self.with(steps), failed) {
+            match self.next(&self.with(steps), failure, failed, Policy::SameMath)? {
                 Decision::Climb { steps: more, .. } if steps.len() < MOST_RUNGS => {
                     steps.extend(more);
                 }
                 _ => {
-                    steps.truncate(doubled(told));
+                    steps.truncate(doubled(failed));
                     break;
                 }
             }
@@ -191,10 +191,10 @@ impl View<'_> {
         &self,
         rungs: &[Layer],
         failure: Option<&Incident>,
-        told: &[Told<'_>],
+        failed: &[FailedAttempt<'_>],
         policy: Policy,
     ) -> Result<Decision, Refusal> {
-        let first = self.next(rungs, failure, told, policy)?;
+        let first = self.next(rungs, failure, failed, policy)?;
         // Before anything was computed nothing else can be the cause.
         let elsewhere = failure.is_some_and(|f| {
             f.class == Class::GpuOom && Failure::of(Some(f)).fatal != [Phase::Load]
@@ -203,7 +203,7 @@ impl View<'_> {
             return Ok(first);
         }
         let anywhere = Incident::bare("cuda_oom", Class::GpuOom);
-        match self.next(rungs, Some(&anywhere), told, policy)? {
+        match self.next(rungs, Some(&anywhere), failed, policy)? {
             Decision::Exhausted { .. } => Ok(first),
             other => Ok(other),
         }

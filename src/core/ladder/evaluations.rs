@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::climb::ClimbContext;
+use super::context::ClimbContext;
 use crate::core::memory::{Profile, Spec, spec_by};
 use crate::core::recipe::copies::edits;
 use crate::core::recipe::{Layer, Preset, Problem, Refusal, Shape, Shaper};
@@ -22,7 +22,7 @@ pub(super) struct EvaluationCache<'a> {
     known: RefCell<Vec<Rc<Look>>>,
 }
 
-/// A configuration that is search_node at, with what was found out about it.
+/// A configuration that is looked at, with what was found out about it.
 pub(super) struct Look {
     /// The configuration.
     pub shape: Shape,

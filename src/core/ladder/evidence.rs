@@ -3,7 +3,7 @@
 
 use super::need::Need;
 use super::particle::Particle;
-use super::posterior::Peak;
+use super::past::Peak;
 use super::request::{Request, bytes, for_embeddings};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::memory::logistic::{bell, curve};

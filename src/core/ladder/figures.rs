@@ -1,11 +1,11 @@
 //! Targets that the figures of a message give by themselves, in place of a rung's own steps.
 
-use super::climb::View;
+use super::climb::RungView;
 use super::moves::Aim;
 use crate::core::recipe::{Knob, Role, Value};
 use crate::core::units::GIB;
 
-impl View<'_, '_> {
+impl RungView<'_, '_> {
     /// Goes at once where the message itself says how far is enough, and nowhere where it says that the rung's most is not.
     pub(super) fn by_figures(&self, aim: &mut Aim) {
         let Aim::To {

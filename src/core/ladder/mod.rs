@@ -6,10 +6,12 @@
 mod acts;
 mod advise;
 mod ascend;
+mod ascent;
 mod bounds;
 mod bug;
 mod checkpoint_notes;
 mod climb;
+mod context;
 mod cost;
 mod decision;
 mod engine_room;
@@ -20,15 +22,17 @@ mod figures;
 mod fragmentation;
 mod host;
 mod incident;
-mod laps;
+
 mod model_cache;
 mod moves;
 mod named;
 mod need;
 mod numbers;
 mod observed;
+mod odds;
 mod optimiser;
 mod particle;
+mod past;
 mod posterior;
 mod predict;
 pub mod probe;
@@ -38,20 +42,23 @@ mod sample;
 mod search;
 mod search_node;
 mod shortfall;
+mod successors;
 mod take;
 #[cfg(test)]
 mod tests;
 mod tune;
 
 pub use advise::{Advices, Advised, Turn, Way, advise};
-pub use ascend::{Outlook, Past, Tried, ascend};
+pub use ascend::ascend;
 pub use bug::settle;
-pub use climb::{ClimbContext, Policy, climb};
+pub use climb::climb;
+pub use context::{ClimbContext, Policy};
 pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
 pub use incident::{check_answers, check_phases};
 pub use observed::Observed;
-pub use posterior::{Peak, Posterior};
+pub use past::{Outlook, Past, Peak, Tried};
+pub use posterior::Posterior;
 pub use predict::predict;
 #[cfg(test)]
 pub(crate) use remedies::leads_to;

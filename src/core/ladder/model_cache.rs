@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use super::need::Job;
-use super::particle::{self, Odds};
+use super::odds::{self, Odds};
 use super::sample::Sample;
 use crate::core::memory::{Profile, Spec, phases, spec_from};
 use crate::core::recipe::{Formula, Key, Places, Preset, UnderTrial, Value, Values, key};
@@ -18,7 +18,7 @@ pub(super) struct ModelCache<'a> {
     /// Knobs under trial that the fields look at, in the order of their names.
     knobs: Vec<String>,
     places: Places,
-    /// Jobs search_node at so far, by the values of these.
+    /// Jobs looked at so far, by the values of these.
     known: HashMap<Key, Option<Rc<ModelledJob>>>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct ModelledJob {
 struct Field<'a> {
     name: &'a str,
     formula: Formula<'a>,
-    /// Places among the model_cache's knobs of those that it looks at.
+    /// Places among the cache's knobs of those that it looks at.
     knobs: Vec<usize>,
     /// Values found so far, by those of the knobs.
     known: HashMap<Key, serde_json::Value>,
@@ -125,7 +125,7 @@ impl ModelledJob {
     /// How near they come to that, asked once too; the probability is known with it.
     pub fn near(&self, sample: &Sample) -> f64 {
         let ask = || {
-            let (near, fits) = particle::near(&self.job, sample);
+            let (near, fits) = odds::near(&self.job, sample);
             self.odds.set(Odds::known(fits));
             near
         };

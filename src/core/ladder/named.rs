@@ -1,11 +1,11 @@
 //! What a failure names as its remedy, against what the memory model prefers.
 
-use super::ascend::{Told, View};
+use super::ascent::FAIR;
+use super::ascent::{Ascent, FailedAttempt};
 use super::decision::{Decision, Step};
 use super::enough::Remedy;
 use super::incident::Failure;
 use super::posterior::Posterior;
-use super::predict::FAIR;
 use super::remedies::Remedies;
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{Effect, Refusal};
@@ -26,15 +26,15 @@ impl Named {
     /// # Errors
     /// As `climb`.
     pub fn of(
-        view: &View<'_>,
+        view: &Ascent<'_>,
         failure: Option<&Incident>,
         first: Decision,
-        told: &[Told<'_>],
+        failed: &[FailedAttempt<'_>],
         posterior: &Posterior,
     ) -> Result<Option<Self>, Refusal> {
         let remedy = first
             .first()
-            .map_or(Remedy::None, |step| view.remedy(failure, step, told));
+            .map_or(Remedy::None, |step| view.remedy(failure, step, failed));
         if remedy == Remedy::None {
             return Ok(None);
         }
@@ -42,13 +42,13 @@ impl Named {
             remedy,
             remedies: Failure::of(failure).remedies,
             of_gpu: failure.is_none_or(|f| f.class != Class::HostOom),
-            climb: view.ascended(first, posterior, failure, told)?,
+            climb: view.ascended(first, posterior, failure, failed)?,
         }))
     }
 
     /// The model's decision, where it leaves the experiment as it is and is sure to fit by what is named, or has a fair
     /// chance that the ladder's has not; else the ladder's. A remedy that the model does not see goes before it.
-    pub fn or(self, decision: Decision, view: &View<'_>) -> Decision {
+    pub fn or(self, decision: Decision, view: &Ascent<'_>) -> Decision {
         let by_name = self.done_by(&decision, view) && fits(&decision, view.outlook.risk);
         let fair = self.of_gpu && fits(&self.climb, FAIR);
         if !by_name && (fair || !fits(&decision, FAIR)) {
@@ -61,7 +61,7 @@ impl Named {
         decision
     }
 
-    fn done_by(&self, decision: &Decision, view: &View<'_>) -> bool {
+    fn done_by(&self, decision: &Decision, view: &Ascent<'_>) -> bool {
         let Decision::Climb { steps, .. } = decision else {
             return false;
         };

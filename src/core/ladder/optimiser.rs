@@ -7,7 +7,7 @@ mod ranges;
 
 use std::rc::Rc;
 
-use super::ascend::{Told, View, host_factor};
+use super::ascent::{Ascent, FailedAttempt, host_factor};
 use super::bounds::{SearchBounds, Switch, combinations};
 use super::engine_room::EngineRoom;
 use super::host::{HostNeed, Node, in_values};
@@ -70,7 +70,7 @@ fn order(fits: f64, near: f64) -> f64 {
 /// Looks for values under a posterior.
 pub(super) struct Optimiser<'a> {
     sample: Sample,
-    view: &'a View<'a>,
+    view: &'a Ascent<'a>,
     model_cache: ModelCache<'a>,
     checker: Checker<'a>,
     node: &'a Node<'a>,
@@ -85,12 +85,12 @@ pub(super) struct Optimiser<'a> {
 impl<'a> Optimiser<'a> {
     /// With what the attempts so far have told.
     pub fn new(
-        view: &'a View<'a>,
+        view: &'a Ascent<'a>,
         posterior: &Posterior,
         model_cache: ModelCache<'a>,
         checker: Checker<'a>,
         node: &'a Node<'a>,
-        told: &[Told<'_>],
+        failed: &[FailedAttempt<'_>],
         died: Vec<Values>,
     ) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl<'a> Optimiser<'a> {
             model_cache,
             checker,
             node,
-            host_factor: host_factor(told),
+            host_factor: host_factor(failed),
             died,
             engine: posterior.engine,
             shares: prices::Shares::default(),

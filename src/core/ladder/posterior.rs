@@ -9,19 +9,20 @@ use super::decision::{Expectation, PhaseNeed};
 use super::engine_room::EngineRoom;
 use super::evidence::Evidence;
 use super::need::{Job, Need};
-use super::particle::{Odds, Particle};
+use super::odds::Odds;
+use super::particle::Particle;
+use super::past::Peak;
 use super::sample::Sample;
 use crate::core::diagnose::Incident;
-use crate::core::measure::{GpuPeak, Measured};
 use crate::core::memory::logistic::{SCALE, bell};
 use crate::core::memory::{KINDS, Kind, Path, Phase, PhaseTerms, Profile, Spec, phases, spreads};
 use crate::core::units::{Bytes, GIB};
 
-/// Guesses at the hidden factors, before anything is known of the attempts.
+/// Particles at the hidden factors, before anything is known of the attempts.
 const PARTICLES: u32 = 4096;
-/// Guesses that stand for them in a decision.
+/// Particles that stand for them in a decision.
 const FEWER: u32 = 512;
-/// Guesses that must carry weight after an attempt; below, the evidence is taken as less sharp.
+/// Particles that must carry weight after an attempt; below, the evidence is taken as less sharp.
 const LEAST_EFFECTIVE: f64 = 24.0;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
@@ -34,29 +35,6 @@ const SHARE_SPREAD: f64 = 0.25;
 
 /// Relative spread of what formulas of the forward and backward pass miss, beside what other phases tell.
 const UPDATE_SPREAD: f64 = 0.06;
-
-/// Memory that was seen in use on the fullest GPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Peak {
-    /// The phase in which it was seen and that passed; `None` for the peak of the whole attempt.
-    pub phase: Option<Phase>,
-    /// What was in use.
-    pub bytes: Bytes,
-}
-
-impl Peak {
-    /// The peak of an attempt as its GPUs were sampled; what others held on them does not count where
-    /// the driver told it apart.
-    #[must_use]
-    pub fn of(measured: &Measured) -> Vec<Self> {
-        let own = |gpu: &GpuPeak| gpu.own_peak_bytes.unwrap_or(gpu.peak_bytes);
-        let bytes = measured.gpus.iter().map(own).max();
-        bytes
-            .map(|bytes| Self { phase: None, bytes })
-            .into_iter()
-            .collect()
-    }
-}
 
 /// Weighted particles at the hidden factors of a job.
 #[derive(Debug, Clone)]

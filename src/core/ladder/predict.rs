@@ -8,31 +8,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::ascend::{Outlook, Told, View};
+use super::ascent::{Ascent, FAIR, FailedAttempt};
 use super::bounds::{self, SearchBounds};
-use super::climb::ClimbContext;
+use super::context::ClimbContext;
 use super::decision::{Change, Decision, Expectation, Shortfall, Skipped, Step};
 use super::enough::Remedy;
 use super::evaluations::Look;
 use super::host::Node;
 use super::incident::{self, Failure};
-use super::laps::{Laps, State, Usable};
 use super::model_cache::ModelCache;
 use super::named::Named;
 use super::optimiser::{Filled, Optimiser};
+use super::past::Outlook;
 use super::posterior::Posterior;
 use super::search_node::{Candidate, SearchNode, Unsure};
 use super::shortfall;
+use super::successors::{State, Successors, Usable};
 use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{
     Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
     strongest_effect,
 };
 
-/// Configurations of experiment and hardware that are search_node at for one decision.
+/// Configurations of experiment and hardware that are looked at for one decision.
 const MOST_STATES: usize = 20;
-/// Where nothing reaches the probability that is asked for, this much is still worth an attempt.
-pub(super) const FAIR: f64 = 0.2;
 /// The name of the step that sets single values.
 const STEP: &str = "predict";
 
@@ -45,14 +44,14 @@ pub fn predict(
     outlook: &Outlook<'_>,
     failure: Option<&Incident>,
 ) -> Result<Option<Decision>, Refusal> {
-    let view = View::new(context, outlook);
+    let view = Ascent::new(context, outlook);
     let start = view.look(context.rungs)?;
-    let told = view.told(failure);
-    let Some(posterior) = view.posterior(&told) else {
+    let failed = view.failed_attempts(failure);
+    let Some(posterior) = view.posterior(&failed) else {
         return Ok(None);
     };
-    let first = view.first(failure, &told)?;
-    let named = Named::of(&view, failure, first, &told, &posterior)?;
+    let first = view.first(failure, &failed)?;
+    let named = Named::of(&view, failure, first, &failed, &posterior)?;
     if let Some(named) = named.as_ref().filter(|n| n.remedy == Remedy::Ample) {
         return Ok(Some(named.climb.clone()));
     }
@@ -66,9 +65,9 @@ pub fn predict(
     let checker = Checker::new(&trial);
     let search = Search {
         view: &view,
-        laps: Laps::new(&view, failure, &node),
+        successors: Successors::new(&view, failure, &node),
         failure,
-        told: &told,
+        failed: &failed,
         posterior: &posterior,
         own: view.look(&[]).ok(),
         tried: tried
@@ -76,8 +75,16 @@ pub fn predict(
             .map(|knob| (knob.clone(), Value::Null))
             .collect(),
     };
-    let died = search.died(&told);
-    let optimiser = Optimiser::new(&view, &posterior, model_cache, checker, &node, &told, died);
+    let died = search.died(&failed);
+    let optimiser = Optimiser::new(
+        &view,
+        &posterior,
+        model_cache,
+        checker,
+        &node,
+        &failed,
+        died,
+    );
     let decision = search.decide(&start, optimiser)?;
     Ok(Some(match named {
         Some(named) => named.or(decision, &view),
@@ -85,10 +92,10 @@ pub fn predict(
     }))
 }
 
-/// What is still to be search_node at, with the least that it costs.
+/// What is still to be looked at, with the least that it costs.
 enum Open<'a> {
     State(Box<State>),
-    /// One more lap of a rung from a state that was search_node at.
+    /// One more lap of a rung from a state that was looked at.
     Lap(usize, &'a RungSpec, f64),
 }
 
@@ -102,10 +109,10 @@ impl Open<'_> {
 }
 
 struct Search<'a> {
-    view: &'a View<'a>,
-    laps: Laps<'a>,
+    view: &'a Ascent<'a>,
+    successors: Successors<'a>,
     failure: Option<&'a Incident>,
-    told: &'a [Told<'a>],
+    failed: &'a [FailedAttempt<'a>],
     posterior: &'a Posterior,
     /// The user's own configuration, before any rung; `None` where it is not legal any more.
     own: Option<Rc<Look>>,
@@ -117,7 +124,7 @@ impl Search<'_> {
     /// Looks at states in the order of what they cost, until the next one costs more than what was found.
     fn decide(&self, start: &Look, mut optimiser: Optimiser<'_>) -> Result<Decision, Refusal> {
         let context = self.view.context;
-        let mut usable = self.laps.usable(&start.shape);
+        let mut usable = self.successors.usable(&start.shape);
         let mut open = vec![Open::State(Box::new(State {
             rungs: context.rungs.to_vec(),
             steps: Vec::new(),
@@ -147,7 +154,7 @@ impl Search<'_> {
                     if seen.contains(&laps) {
                         continue;
                     }
-                    match self.laps.lap(&before.state, rung) {
+                    match self.successors.lap(&before.state, rung) {
                         Ok(state) => {
                             seen.insert(laps);
                             let state = self.thinned(state, before, rung, &mut optimiser);
@@ -167,7 +174,7 @@ impl Search<'_> {
             let filled = self.fill(&search_node, &mut optimiser, best - state.cost);
             found.extend(filled.map(|filled| Candidate::of(filled, &search_node, done.len())));
             let whole = usable.rungs.iter().filter(|r| bounds::whole(context, r));
-            let least = |rung| state.cost + self.laps.least(&state.shape, rung);
+            let least = |rung| state.cost + self.successors.least(&state.shape, rung);
             open.extend(whole.map(|rung| Open::Lap(done.len(), rung, least(rung))));
             done.push(search_node);
         }
@@ -243,8 +250,8 @@ impl Search<'_> {
     }
 
     /// The values of those attempts that died of memory.
-    fn died(&self, told: &[Told<'_>]) -> Vec<Values> {
-        let of_memory = told
+    fn died(&self, failed: &[FailedAttempt<'_>]) -> Vec<Values> {
+        let of_memory = failed
             .iter()
             .filter(|t| incident::of_memory(t.incident.class));
         let looks = of_memory.filter_map(|t| self.view.look(t.rungs).ok());
@@ -267,7 +274,7 @@ impl Search<'_> {
             }
         }
         let shortfall = unsure.surest().and_then(|best| {
-            let gpus = self.laps.gpus(&done[best.state].state.shape);
+            let gpus = self.successors.gpus(&done[best.state].state.shape);
             shortfall::of(optimiser, self.posterior, &best.filled, self.view, gpus)
         });
         // Where the model is unsure, or finds another phase too large than the one that died, a small step teaches more.
@@ -278,7 +285,7 @@ impl Search<'_> {
         if might || !shortfall.as_ref().is_some_and(agrees) {
             let rungs = self.view.context.rungs;
             let policy = self.view.context.policy;
-            let step = self.view.next(rungs, self.failure, self.told, policy)?;
+            let step = self.view.next(rungs, self.failure, self.failed, policy)?;
             if matches!(step, Decision::Climb { .. }) {
                 return Ok(step);
             }

@@ -1,14 +1,14 @@
-//! Configurations of experiment and hardware that were search_node at, and what they can be filled with.
+//! Configurations of experiment and hardware that were looked at, and what they can be filled with.
 
 use super::bounds::SearchBounds;
-use super::laps::State;
 use super::optimiser::{Filled, Nearest, Optimiser};
+use super::successors::State;
 use crate::core::recipe::Values;
 
 /// Part of the best that is as good where nothing is as sure as was asked.
 const HARDLY: f64 = 0.8;
 
-/// A state that is search_node at.
+/// A state that is looked at.
 pub(super) struct SearchNode {
     /// It.
     pub state: State,
@@ -28,7 +28,7 @@ pub(super) struct Candidate<'a> {
     pub filled: Filled,
     /// The state's number.
     pub state: usize,
-    /// What is left to be search_node at: how much of what does not matter can stay as it is.
+    /// What is left to be looked at: how much of what does not matter can stay as it is.
     more: Option<(&'a SearchNode, &'a SearchBounds, Nearest)>,
     /// It was tried.
     tried: bool,
@@ -159,7 +159,7 @@ impl<'a> Unsure<'a> {
     }
 }
 
-/// What comes nearest in each state of which nothing was found. Those that others leave far behind are not search_node at any
+/// What comes nearest in each state of which nothing was found. Those that others leave far behind are not looked at any
 /// closer.
 fn nearest<'a>(
     done: &'a [SearchNode],

@@ -1,17 +1,17 @@
 //! The smallest request that would fit, where nothing within reach does.
 
-use super::ascend::View;
+use super::ascent::Ascent;
 use super::decision::Shortfall;
 use super::optimiser::{Filled, Optimiser};
 use super::posterior::Posterior;
 use crate::core::memory::{Rollout, Spec};
 use crate::core::units::{Bytes, GIB};
 
-/// Doublings of the number of GPUs that are search_node at.
+/// Doublings of the number of GPUs that are looked at.
 const MOST_DOUBLINGS: u32 = 6;
-/// Memory of a GPU in GiB up to which a larger one is search_node for.
+/// Memory of a GPU in GiB up to which a larger one is looked for.
 const LARGEST_GPU_GIB: u32 = 512;
-/// Steps in which it is search_node for at first.
+/// Steps in which it is looked for at first.
 const STEP_GIB: u32 = 16;
 
 /// What is missing where `best` is the best within reach, on so many GPUs.
@@ -19,7 +19,7 @@ pub(super) fn of(
     optimiser: &mut Optimiser<'_>,
     posterior: &Posterior,
     best: &Filled,
-    view: &View<'_>,
+    view: &Ascent<'_>,
     gpus: f64,
 ) -> Option<Shortfall> {
     let (profile, risk) = (view.outlook.profile, view.outlook.risk);

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::climb::View;
+use super::climb::RungView;
 use super::moves::{Aim, aims};
 use super::search::{self, Trial};
 use crate::core::recipe::{Checker, Layer, LayerKind, Move, Origin, Role, UnderTrial, Value};
 
-impl View<'_, '_> {
+impl RungView<'_, '_> {
     /// What taking the rung sets, with remarks.
     pub fn take(&self) -> Result<(Layer, Vec<String>), String> {
         let mut notes = Vec::new();

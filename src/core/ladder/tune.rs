@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::climb::{ClimbContext, climb};
+use super::climb::climb;
+use super::context::ClimbContext;
 use super::decision::{Decision, Step};
 use crate::core::recipe::{Layer, Refusal, RungSpec, Tuning};
 
-/// Configurations that are search_node at, at most, and those that are kept for what fits on top of the best.
+/// Configurations that are looked at, at most, and those that are kept for what fits on top of the best.
 const LOOKS_MAX: u32 = 1_024;
 const LOOKS_ON_TOP: u32 = 64;
 
@@ -82,7 +83,7 @@ pub struct Tuned {
 }
 
 /// The combination of steps that saves most of the time and fits with a probability of at least `risk`.
-/// Nothing is judged twice as large: where a step does not fit, nothing on top of it is search_node at, for every
+/// Nothing is judged twice as large: where a step does not fit, nothing on top of it is looked at, for every
 /// step takes more memory. `judge` gives no answer where nothing is known; such a step is not taken.
 ///
 /// # Errors
@@ -147,7 +148,7 @@ struct Search<'a> {
     context: &'a ClimbContext<'a>,
     risk: f64,
     judge: &'a dyn Fn(&[Layer]) -> Option<Judgement>,
-    /// Steps of which nothing is known are search_node at too.
+    /// Steps of which nothing is known are looked at too.
     blind: bool,
     looks: u32,
     best: Tuned,
@@ -222,7 +223,7 @@ impl<'a> Search<'a> {
     }
 
     /// Puts on top what fits there all the same: what is known of a larger configuration can allow a step that
-    /// search_node too large alone, and there can be too many combinations to look at all.
+    /// looked too large alone, and there can be too many combinations to look at all.
     fn complete(&mut self, tunings: &[Tuning], best: &mut Tuned) -> Result<(), Refusal> {
         self.looks = self.looks.max(LOOKS_ON_TOP);
         for tuning in tunings {

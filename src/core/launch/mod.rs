@@ -4,6 +4,7 @@
 //! how a value stands in a command.
 
 mod copied;
+mod given;
 mod lines;
 mod outcome;
 mod program;
@@ -13,6 +14,7 @@ mod tests;
 mod words;
 
 pub use copied::{Copied, Copy};
+pub use given::{Composed, Given};
 pub use lines::commands;
 pub use outcome::{Ended, Next, only_moves_away};
-pub use program::{Attempt, Composed, Given, Launch};
+pub use program::{Attempt, Launch};

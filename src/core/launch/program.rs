@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::copied::{Copied, Copy};
+use super::given::{Composed, Given};
 use super::spelled::{in_files, placeholders, said, spell};
 use super::words;
 use crate::core::diagnose::Incident;
@@ -21,22 +22,6 @@ const RENDERED: &str = "command";
 pub(super) const EXCLUDED: &str = "excluded_gpus";
 /// Longest time, in seconds, for a setting that is a duration: ten years.
 const LONGEST_S: u64 = 10 * 366 * 86_400;
-
-/// Values of a configuration that a program composes of files: text and place, by the key of a Hydra override.
-pub type Composed = BTreeMap<String, (String, Origin)>;
-
-/// What is asked for on the command line of `oomctl run`.
-#[derive(Debug, Clone, Default)]
-pub struct Given {
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// How it spells knobs: `batch=training.batch_size`.
-    pub spellings: Vec<String>,
-    /// What the files say that it composes its configuration of.
-    pub composed: Composed,
-    /// Environment variables that it will have.
-    pub variables: BTreeMap<String, String>,
-}
 
 /// One attempt: what is started, and on what.
 #[derive(Debug, Clone, PartialEq, Eq)]

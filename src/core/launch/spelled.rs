@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::program::{Composed, Given};
+use super::given::{Composed, Given};
 use super::words::{find, has_placeholder, has_switch};
 use crate::core::recipe::{
     Knob, KnobSetFile, Origin, PresetFile, Problem, Refusal, Role, Spelling, meant,

@@ -6,14 +6,13 @@ use std::rc::Rc;
 
 use minijinja::{Expression, Value as Jinja};
 
-use super::expr::{Compiled, Scope, to_jinja};
-use super::named::Named;
+use super::expr::Scope;
+use super::needs::{Lens, Needs};
 use super::preset::Rule;
-use super::resolve::Recipe;
+use super::recipe::{Recipe, computed};
 use super::shape::Shaper;
-use super::unknown::{World, worlds};
 use super::values::Values;
-use oomctl_base::Origin;
+use super::worlds::{World, worlds};
 use oomctl_base::{Key, Value, key};
 
 /// The rules that look at one of some knobs whose values are being tried.
@@ -48,16 +47,6 @@ pub struct Formula<'a> {
     expression: Rc<Expression<'a, 'static>>,
 }
 
-/// The names that some expressions need while knobs are under trial.
-pub(super) struct Lens<'a> {
-    /// Knobs under trial that they look at, through derived values too.
-    tried: BTreeSet<String>,
-    /// Everything else that they look at.
-    fixed: Scope,
-    /// Derived values and computed knobs in the order in which they build on each other.
-    steps: Vec<(String, Rc<Expression<'a, 'static>>)>,
-}
-
 /// A recipe some of whose knobs are under trial.
 pub struct UnderTrial<'s, 'a> {
     shaper: &'s Shaper<'a>,
@@ -67,24 +56,6 @@ pub struct UnderTrial<'s, 'a> {
     scope: Scope,
     /// Its computed knobs by line, on which depends what an expression needs.
     computed: String,
-}
-
-/// The computed knobs of a recipe by line.
-pub(super) fn computed(recipe: &Recipe) -> String {
-    let values = recipe.values.iter();
-    let computed = values.filter(|(_, r)| matches!(r.origin, Origin::Computed { .. }));
-    let computed: Vec<&str> = computed.map(|(name, _)| name.as_str()).collect();
-    computed.join("\n")
-}
-
-impl<'a> Shaper<'a> {
-    /// What some expressions need, found out once for a preset and those knobs that are computed.
-    pub(super) fn needs(&self, recipe: &Recipe, computed: &str, texts: &[&str]) -> Rc<Needs<'a>> {
-        let key = (texts.join("\n"), computed.to_owned());
-        let mut known = self.needs.borrow_mut();
-        let new = || Rc::new(Needs::new(self, recipe, texts));
-        Rc::clone(known.entry(key).or_insert_with(new))
-    }
 }
 
 impl<'s, 'a> UnderTrial<'s, 'a> {
@@ -280,116 +251,4 @@ impl<'a> Formula<'a> {
 
 fn named(world: &World) -> impl Iterator<Item = (&str, &Value)> {
     world.iter().map(|(knob, value)| (knob.as_str(), value))
-}
-
-impl<'a> Lens<'a> {
-    /// For these knobs under trial; all else is as in the scope.
-    pub(super) fn new(scope: &Scope, tried: BTreeSet<String>, needs: &Needs<'a>) -> Self {
-        let mut moving: BTreeSet<&str> = BTreeSet::new();
-        let mut steps = Vec::new();
-        for step in &needs.steps {
-            let moves = |name: &String| tried.contains(name) || moving.contains(name.as_str());
-            // What does not move is in the scope already; a computed knob is there as its kind has it.
-            if step.computed || step.uses.iter().any(moves) {
-                moving.insert(&step.name);
-                let expression = step.expression.iter();
-                steps.extend(expression.map(|e| (step.name.clone(), Rc::clone(e))));
-            }
-        }
-        Self {
-            tried,
-            fixed: scope.clone(),
-            steps,
-        }
-    }
-
-    pub(super) fn scope<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> Scope {
-        let mut scope = self.fixed.clone();
-        for (name, value) in values.filter(|(name, _)| self.tried.contains(*name)) {
-            scope.set(name, to_jinja(value));
-        }
-        for (name, step) in &self.steps {
-            let value = step.eval(scope.context()).unwrap_or(Jinja::from(()));
-            scope.set(name, value);
-        }
-        scope
-    }
-}
-
-/// What an expression needs: leaves (knobs with given values) and steps (computed ones).
-#[derive(Default)]
-pub(super) struct Needs<'a> {
-    leaves: BTreeSet<String>,
-    steps: Vec<Step<'a>>,
-    seen: BTreeSet<String>,
-}
-
-/// A value that follows from others.
-struct Step<'a> {
-    name: String,
-    expression: Compiled<'a>,
-    /// A knob, not a derived value.
-    computed: bool,
-    /// What it looks at: knobs and steps.
-    uses: BTreeSet<String>,
-}
-
-impl<'a> Needs<'a> {
-    /// The leaves that are among knobs which are not known.
-    pub(super) fn unknown(&self, unknown: &BTreeSet<String>) -> BTreeSet<String> {
-        self.leaves.intersection(unknown).cloned().collect()
-    }
-
-    fn new(shaper: &Shaper<'a>, recipe: &Recipe, texts: &[&str]) -> Self {
-        let mut needs = Self::default();
-        for text in texts {
-            needs.of(shaper, recipe, text);
-        }
-        needs
-    }
-
-    /// Takes in what an expression looks at; the names of that.
-    fn of(&mut self, shaper: &Shaper<'a>, recipe: &Recipe, text: &str) -> BTreeSet<String> {
-        let mut uses = BTreeSet::new();
-        for name in shaper.preset().names_in(text).iter() {
-            self.name(shaper, recipe, name, &mut uses);
-        }
-        uses
-    }
-
-    fn name(
-        &mut self,
-        shaper: &Shaper<'a>,
-        recipe: &Recipe,
-        name: &str,
-        uses: &mut BTreeSet<String>,
-    ) {
-        let (used, text, computed) = match Named::of(shaper.preset(), recipe, name) {
-            Named::Knob(knob) => return self.leaf(knob, uses),
-            Named::Absent => return self.leaf(name, uses),
-            Named::Group(knobs) => {
-                return knobs
-                    .iter()
-                    .for_each(|k| self.name(shaper, recipe, k, uses));
-            }
-            Named::Other => return,
-            Named::Computed(knob, text) => (knob, text, true),
-            Named::Derived(derived) => (derived.name.as_str(), derived.expr.as_str(), false),
-        };
-        uses.insert(used.to_owned());
-        if self.seen.insert(used.to_owned()) {
-            let uses = self.of(shaper, recipe, text);
-            self.steps.push(Step {
-                name: used.to_owned(),
-                expression: shaper.expressions.of(text),
-                computed,
-                uses,
-            });
-        }
-    }
-
-    fn leaf(&mut self, name: &str, uses: &mut BTreeSet<String>) {
-        self.leaves.insert(name.to_owned());
-        uses.insert(name.to_owned());
-    }
 }

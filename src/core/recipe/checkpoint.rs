@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::knob::{Scalar, default_value};
-use super::stack::Preset;
+use super::knob::Scalar;
 
 /// The rung as whose doing the choice of a checkpoint is shown.
 pub const CHOSEN: &str = "checkpoint";
@@ -83,43 +81,4 @@ impl Checkpoint {
             .chain(disk)
             .map(String::as_str)
     }
-
-    /// What is wrong with it on a preset.
-    pub(super) fn faults(&self, preset: &Preset) -> Vec<String> {
-        let known = |name: &&String| {
-            preset.absent.contains_key(*name) || preset.knob(name.as_str()).is_some()
-        };
-        let bound = self.bound.iter().flat_map(|b| &b.knobs);
-        let disk = self.on_disk.iter();
-        let set = disk.clone().flat_map(|d| d.from.iter().chain(&d.afresh));
-        let named = bound.chain(set.clone().map(|(name, _)| name));
-        let mut faults: Vec<String> = named
-            .filter(|name| !known(name))
-            .map(|name| format!("checkpoint: there is no knob named {name}"))
-            .collect();
-        for (name, scalar) in set {
-            let kind = preset.knob(name).map(|k| k.kind);
-            let fault = kind.and_then(|kind| default_value(kind, scalar).err());
-            faults.extend(fault.map(|what| format!("checkpoint: {name}: {what}")));
-        }
-        for disk in disk {
-            let shard = disk.shard.iter().map(|p| (p, &["world", "rank"][..]));
-            for (pattern, groups) in std::iter::once((&disk.step, &["step"][..])).chain(shard) {
-                faults.extend(pattern_fault(pattern, groups));
-            }
-        }
-        faults
-    }
-}
-
-/// What is wrong with a pattern that must have these groups.
-fn pattern_fault(pattern: &str, groups: &[&str]) -> Option<String> {
-    let compiled = match Regex::new(pattern) {
-        Ok(compiled) => compiled,
-        Err(e) => return Some(format!("checkpoint: {e}")),
-    };
-    let missing = groups
-        .iter()
-        .find(|group| !compiled.capture_names().flatten().any(|n| n == **group))?;
-    Some(format!("checkpoint: `{pattern}` has no group `{missing}`"))
 }

@@ -8,26 +8,32 @@ mod check;
 mod checkpoint;
 mod cluster;
 pub mod copies;
+mod depends;
 mod derived;
 pub mod expr;
+mod faults;
 mod formulas;
 mod knob;
 mod layer;
 mod named;
+mod needs;
 mod placed;
 mod preset;
 mod probe;
+mod recipe;
 mod resolve;
 mod rung;
 mod shape;
 mod stack;
 mod unknown;
 mod values;
+mod worlds;
 
 pub use bounds::bounds;
 pub use check::{Checker, Formula, UnderTrial};
 pub use checkpoint::{Bound, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
+pub use depends::{knobs_in, knobs_of};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Knob, Scalar, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Override, Setting};
@@ -37,12 +43,12 @@ pub use oomctl_base::{
 };
 pub use oomctl_scripts::{Missing, Reader, Recognise, Spelling, YamlPlace, is_key_of};
 pub use preset::{
-    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, Rule, RuleOfThumb,
-    RuleStage,
+    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
+    RuleOfThumb, RuleStage,
 };
-pub use probe::ProbeSpec;
-pub use resolve::{Recipe, Resolved, add_ambient, resolve};
+pub use recipe::{Recipe, Resolved};
+pub use resolve::{add_ambient, resolve};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
-pub use shape::{Shape, Shaper, breaks, knobs_in, knobs_of, scope_of};
+pub use shape::{Shape, Shaper, breaks, scope_of};
 pub use stack::Preset;
 pub use values::{Places, Values};

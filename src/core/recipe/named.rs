@@ -1,7 +1,7 @@
 //! What a name in an expression stands for.
 
 use super::preset::Derived;
-use super::resolve::Recipe;
+use super::recipe::Recipe;
 use super::stack::Preset;
 use oomctl_base::Origin;
 

@@ -12,8 +12,7 @@ use serde::Deserialize;
 
 use super::checkpoint::Checkpoint;
 use super::formulas::Formulas;
-use super::knob::Knob;
-use super::probe::ProbeSpec;
+use super::knob::{Knob, Scalar};
 use super::rung::{RungSpec, Tuning};
 use crate::core::measure::FigureSpec;
 
@@ -114,6 +113,18 @@ impl PresetFile {
             knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
         }
     }
+}
+
+/// How a preset makes a job short, as written.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeSpec {
+    /// The knob that ends the job after so many training steps.
+    pub steps: String,
+    /// What else is set in such a job: no checkpoints, no validation, no resuming. Knobs that the version lacks
+    /// are passed over.
+    #[serde(default)]
+    pub set: BTreeMap<String, Scalar>,
 }
 
 /// A bridge from knobs to the memory model: the fields of a bare specification as expressions.

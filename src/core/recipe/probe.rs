@@ -1,27 +1,11 @@
 //! A short job that only shows whether a configuration fits and how fast it is: what a preset says of it.
 
-use std::collections::BTreeMap;
-
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use super::knob::{Scalar, default_value};
+use super::knob::default_value;
 use super::layer::{Layer, LayerKind};
+use super::preset::ProbeSpec;
 use super::stack::Preset;
 use oomctl_base::Origin;
 use oomctl_base::{Kind, Value};
-
-/// How a preset makes a job short, as written.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ProbeSpec {
-    /// The knob that ends the job after so many training steps.
-    pub steps: String,
-    /// What else is set in such a job: no checkpoints, no validation, no resuming. Knobs that the version lacks
-    /// are passed over.
-    #[serde(default)]
-    pub set: BTreeMap<String, Scalar>,
-}
 
 impl ProbeSpec {
     /// The layer that makes a job of so many training steps. It lies above the rungs.

@@ -1,69 +1,23 @@
 //! Layers to a recipe: for every knob the value that wins, where it came from and what it beat.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use minijinja::Value as Jinja;
 use regex::Regex;
-use serde::Serialize;
 
 use super::bounds::bounds_by;
 use super::cluster::ClusterFacts;
+use super::depends::knobs_in;
 use super::derived::DerivedValues;
 use super::expr::{self, Expressions, Prepared, Scope};
 use super::knob::{Knob, default_value};
 use super::layer::{Layer, Override, Setting};
-use super::shape::knobs_in;
+use super::recipe::{Recipe, Resolved};
 use super::stack::Preset;
 use oomctl_base::Origin;
 use oomctl_base::{Kind, Value};
 use oomctl_base::{Problem, Refusal};
-
-/// A knob's value, its origin, and the values that it beat, nearest first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Resolved {
-    /// The value that wins.
-    pub value: Value,
-    /// Where it was given.
-    pub origin: Origin,
-    /// What it beat.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub beat: Vec<Setting>,
-}
-
-/// Every knob with its value: each within its own bounds, rules between knobs not looked at yet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Recipe {
-    /// Values by knob name.
-    pub values: BTreeMap<String, Resolved>,
-    /// Knobs that nobody may move.
-    pub pins: BTreeMap<String, Origin>,
-    /// Free-form overrides; of several with one key the last.
-    pub overrides: Vec<Override>,
-    /// Knobs that have a value which nobody knows; here it is null.
-    #[serde(skip)]
-    pub unknown: BTreeSet<String>,
-}
-
-impl Resolved {
-    /// No value, or none that anybody knows.
-    fn null(origin: Origin) -> Self {
-        Self {
-            value: Value::Null,
-            origin,
-            beat: Vec::new(),
-        }
-    }
-}
-
-impl Recipe {
-    /// The value of a knob; null for one that does not exist.
-    #[must_use]
-    pub fn value(&self, name: &str) -> &Value {
-        static NULL: Value = Value::Null;
-        self.values.get(name).map_or(&NULL, |r| &r.value)
-    }
-}
 
 /// The expressions of a preset, prepared for many recipes on one cluster.
 pub struct Resolver<'a> {

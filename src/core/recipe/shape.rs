@@ -1,17 +1,19 @@
 //! A shape: a recipe that passed the framework's own arithmetic.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use minijinja::Environment;
 
-use super::check::Needs;
 use super::cluster::ClusterFacts;
+use super::depends::knobs_of;
 use super::expr::{self, Expressions, Prepared, Scope};
 use super::layer::Layer;
+use super::needs::Needs;
 use super::preset::Rule;
-use super::resolve::{Recipe, Resolver};
+use super::recipe::Recipe;
+use super::resolve::Resolver;
 use super::stack::Preset;
 use oomctl_base::Origin;
 use oomctl_base::{Place, Problem, Refusal};
@@ -137,6 +139,14 @@ impl<'a> Shaper<'a> {
         let broken = broken.collect();
         Ok((Shape { recipe, scope }, broken))
     }
+
+    /// What some expressions need, found out once for a preset and those knobs that are computed.
+    pub(super) fn needs(&self, recipe: &Recipe, computed: &str, texts: &[&str]) -> Rc<Needs<'a>> {
+        let key = (texts.join("\n"), computed.to_owned());
+        let mut known = self.needs.borrow_mut();
+        let new = || Rc::new(Needs::new(&self.expressions, self.preset(), recipe, texts));
+        Rc::clone(known.entry(key).or_insert_with(new))
+    }
 }
 
 impl PreparedRule<'_> {
@@ -211,40 +221,4 @@ fn explain(preset: &Preset, rule: &Rule, scope: &Scope, recipe: &Recipe) -> Prob
         problem.places.retain(given);
     }
     problem
-}
-
-/// The knobs that a rule looks at, through derived values too.
-#[must_use]
-pub fn knobs_of(preset: &Preset, rule: &Rule) -> BTreeSet<String> {
-    let texts = std::iter::once(rule.must.as_str()).chain(rule.when.as_deref());
-    knobs_in(preset, texts)
-}
-
-/// The knobs that some expressions look at, through derived values too.
-#[must_use]
-pub fn knobs_in<'a>(preset: &Preset, texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    let mut knobs = BTreeSet::new();
-    let mut seen = BTreeSet::new();
-    let uses = |text: &str| {
-        preset
-            .env()
-            .compile_expression(text)
-            .map(|e| expr::names(&e))
-            .unwrap_or_default()
-    };
-    let mut open: Vec<String> = texts.flat_map(uses).collect();
-    while let Some(name) = open.pop() {
-        if !seen.insert(name.clone()) {
-            continue;
-        }
-        let first = name.split('.').next().unwrap_or(&name).to_owned();
-        if preset.knobs.iter().any(|k| k.name == name) {
-            knobs.insert(name);
-        } else if let Some(d) = preset.derived.iter().find(|d| d.name == first) {
-            open.extend(uses(&d.expr));
-        } else if preset.knobs.iter().any(|k| k.name == first) {
-            knobs.insert(first);
-        }
-    }
-    knobs
 }

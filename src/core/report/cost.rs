@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::course::{SpanKind, stretches};
-use crate::core::supervise::{History, Outcome};
+use crate::core::engine::{History, Outcome};
 
 /// What a run cost. Times in seconds, over all attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::scale::{Scale, Tick, tenth};
-use crate::core::supervise::{Attempt, History};
+use crate::core::engine::{Attempt, History};
 
 /// Width of the picture in user units.
 const WIDTH: f64 = 760.0;

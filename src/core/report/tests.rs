@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 
 use crate::core::diagnose::{Class, Incident};
+use crate::core::engine::{Fact, History, LEDGER_VERSION, Record, Verdict};
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::ladder::Step;
 use crate::core::recipe::{Effect, Layer, LayerKind};
-use crate::core::supervise::{Fact, History, LEDGER_VERSION, Record, Verdict};
 
 /// GPUs of every attempt.
 const GPUS: u64 = 4;

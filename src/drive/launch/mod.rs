@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::core::diagnose::Incident;
+use crate::core::exit::Exit;
 use crate::core::job::ExitStatus;
 use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::launch::{Ended, Launch, Next, only_moves_away};
@@ -252,7 +253,7 @@ impl<'a> Turns<'a> {
                 Place::Nowhere { why } => {
                     listener.news(&News::NoGpu { why: &why });
                     if !self.leave_the_gpu(listener)? {
-                        return Ok(self.over(Outcome::NoGpu { why }, NO_GPU));
+                        return Ok(self.over(Outcome::NoGpu { why }, NO_GPU.code()));
                     }
                     continue;
                 }
@@ -339,4 +340,4 @@ impl<'a> Turns<'a> {
 }
 
 /// The exit code where no GPU was to be had in time: a budget that is spent.
-const NO_GPU: u8 = 8;
+const NO_GPU: Exit = Exit::BudgetSpent;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::place::{Machine, Place};
 use super::{Job, LaunchError, Listener, Outcome, Summary, Turns};
+use crate::core::exit::Exit;
 use crate::io::program::{Ears, Event};
 
 /// One program of a queue.
@@ -111,7 +112,7 @@ fn run(mut entry: Entry<'_>, mut machine: Machine, place: Place) -> Result<Summa
 fn broken() -> Summary {
     Summary {
         outcome: Outcome::Failed,
-        exit_code: 1,
+        exit_code: Exit::Failed.code(),
         attempts: Vec::new(),
     }
 }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::prepare::sha256;
 use crate::core::diagnose::SourceId;
+use crate::core::engine::LogEnd;
 use crate::core::measure::Figure;
-use crate::core::supervise::LogEnd;
 use crate::io::files::{FileError, read_text, replace};
 use crate::io::follow::Checkpoint;
 

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::core::diagnose::{Class, Digest, Incident, Kept, Link, Links, Progress, Scanner};
+use crate::core::engine::{LogEnd, LogLook, Rising};
 use crate::core::job::JobStatus;
 use crate::core::measure::{Figure, FigurePattern, Figures};
-use crate::core::supervise::{LogEnd, LogLook, Rising};
 use crate::io::files::FileError;
 use crate::io::follow::{Checkpoint, Followed, Followers, Look, Start};
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::core::supervise::{Fact, LEDGER_VERSION, Record};
+use crate::core::engine::{Fact, LEDGER_VERSION, Record};
 use crate::io::disk::{self, Appending};
 use crate::io::files::{FileError, io_error, no_follow, sync_dir};
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{LEDGER_FILE, LedgerError};
-use crate::core::supervise::{Fact, LEDGER_VERSION, Record};
+use crate::core::engine::{Fact, LEDGER_VERSION, Record};
 use crate::io::files::read_bounded;
 
 /// Largest ledger that is read, in bytes: some 100,000 facts.

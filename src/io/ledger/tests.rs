@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use super::*;
+use crate::core::engine::{History, Outcome};
 use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
-use crate::core::supervise::{History, Outcome};
 use crate::io::disk::Change;
 use crate::io::scheduler::command::{Answer, Call};
 use crate::io::trial::{self, Trial};

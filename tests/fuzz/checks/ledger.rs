@@ -1,7 +1,8 @@
 //! A ledger, whole or damaged: what counts is never more than what was written, and no later line
 //! changes what an earlier one said.
 
-use oomctl::core::supervise::{Fact, History, Inputs, Record};
+use oomctl::core::engine::{Fact, History, Record};
+use oomctl::core::request::Inputs;
 use oomctl::io::ledger::{Reading, parse};
 
 use super::allocations::within;

@@ -14,7 +14,7 @@ use oomctl::core::recipe::{
     ClusterFacts, Layer, LayerKind, Origin, Preset, PresetFile, Problem, Refusal, Shape,
 };
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
-use oomctl::core::supervise::{INPUTS_VERSION, Inputs, Limits, RISK, Request, Source, Supervision};
+use oomctl::core::request::{INPUTS_VERSION, Inputs, Limits, RISK, Request, Source, Supervision};
 use oomctl::io::library::{Library, Shelf};
 
 use super::allocations::within;

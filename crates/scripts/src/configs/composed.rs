@@ -88,13 +88,15 @@ impl<'s, 'a> Composer<'s, 'a> {
             .filter_map(|w| Chosen::of(&w.text.text(), w.text.known().is_some() && !w.maybe))
             .collect();
         let speaks = || words.clone().any(|w| hydra::read(&w.text.text()).is_some());
-        if entry.is_none() && (options.is_empty() || !speaks()) {
+        let decorated = entry.as_ref().is_some_and(|e| !e.by_options);
+        let asked = !options.is_empty() && (entry.is_some() || speaks());
+        if !decorated && !asked {
             return None;
         }
         let entry = entry.unwrap_or(EntryPoint {
             folder: Said::Computed,
             name: Said::Computed,
-            old: None,
+            ..EntryPoint::default()
         });
         let not_read = || Some("the program's own configuration".to_owned());
         let mut folders = Vec::new();

@@ -16,6 +16,8 @@ pub(super) struct EntryPoint {
     pub name: Said,
     /// Whether it asks for the rules of before version 1.2 (`version_base`), where that is known.
     pub old: Option<bool>,
+    /// It takes folder and name from options of its own parser.
+    pub by_options: bool,
 }
 
 /// An argument.
@@ -33,7 +35,14 @@ pub(super) enum Said {
 /// The decorator of a file; None where it has none, or several.
 pub(super) fn entry_point(text: &str) -> Option<EntryPoint> {
     if !text.contains("hydra.main") {
-        return None;
+        let composes = ["initialize(config_path=args.", "compose(config_name=args."];
+        let by_options = composes.iter().all(|call| text.contains(call));
+        return by_options.then_some(EntryPoint {
+            folder: Said::Computed,
+            name: Said::Computed,
+            old: Some(true),
+            by_options,
+        });
     }
     let all = tokens(text);
     let is_main =
@@ -117,6 +126,7 @@ mod tests {
                 folder,
                 name,
                 old: Some(old),
+                by_options: false,
             })
         };
         let cases = [
@@ -144,5 +154,9 @@ mod tests {
         for (source, expected) in cases {
             assert_eq!(entry_point(source), expected, "{source}");
         }
+        let own =
+            "initialize(config_path=args.config_path)\ncfg = compose(config_name=args.config_name)";
+        assert!(entry_point(own).unwrap().by_options);
+        assert_eq!(entry_point("compose(config_name=args.name)"), None);
     }
 }

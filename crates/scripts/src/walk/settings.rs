@@ -22,10 +22,12 @@ enum ConfigOption {
 }
 
 /// Options that name a configuration which the program composes (hydra-core 1.3): no file among the words.
-const OPTIONS: [(&str, ConfigOption); 6] = [
+const OPTIONS: [(&str, ConfigOption); 8] = [
     ("--config-name", ConfigOption::Name),
+    ("--config_name", ConfigOption::Name),
     ("-cn", ConfigOption::Name),
     ("--config-path", ConfigOption::Folder),
+    ("--config_path", ConfigOption::Folder),
     ("-cp", ConfigOption::Folder),
     ("--config-dir", ConfigOption::More),
     ("-cd", ConfigOption::More),

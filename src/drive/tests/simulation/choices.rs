@@ -1,4 +1,4 @@
-//! The adversary's choices, in order. A story is its choices: the same choices gives the same story, and where
+//! The adversary's choices, in order. A story is its choices: the same choices give the same story, and where
 //! it ends nothing bad happens any more. So a story that fails is made shorter by making its choices shorter.
 
 /// Choices made so far, or to be made again.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::job::{Fate, Job};
+use crate::core::engine::tests::at;
 use crate::core::job::{JobState, Stage};
-use crate::core::supervise::tests::double::at;
 use crate::io::scheduler::command::{Answer, End};
 
 /// Seconds after its end for which the controller knows a job (`MinJobAge`).

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::cluster::{Order, answer};
 use super::job::{Fate, Job};
 use super::world::{Fault, World};
+use crate::core::engine::{Fact, History};
 use crate::core::job::JobState;
-use crate::core::supervise::{Fact, History};
 use crate::io::ledger::read;
 use crate::io::scheduler::command::{Answer, Call, End};
 
@@ -295,7 +295,7 @@ fn check_order(world: &World, order: &Order) {
             "{token} is submitted and the ledger does not say so"
         ));
     }
-    let limits = &world.double.limits;
+    let limits = &world.toy.limits;
     if history.attempts.len() > limits.attempts as usize {
         world.broke(format!(
             "{token} is submitted beyond {} attempts",
@@ -458,8 +458,8 @@ pub fn print(world: &World, job: &Job) {
 }
 
 /// The facts that name a job's id.
-pub fn known_ids(records: &[crate::core::supervise::Record]) -> Vec<String> {
-    let id = |record: &crate::core::supervise::Record| match &record.fact {
+pub fn known_ids(records: &[crate::core::engine::Record]) -> Vec<String> {
+    let id = |record: &crate::core::engine::Record| match &record.fact {
         Fact::Submitted { job, .. } | Fact::DuplicateFound { job, .. } => Some(job.id.0.clone()),
         _ => None,
     };

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::planted::{Bug, Planted};
 use super::watch_chain::Duty;
 use super::world::{Fault, Killed, Process, World};
+use crate::core::engine::History;
+use crate::core::engine::tests::at;
 use crate::core::job::{JobId, Token};
-use crate::core::supervise::History;
-use crate::core::supervise::tests::double::at;
 use crate::drive::monotonic_clock::Anchor;
 use crate::drive::record::Array;
 use crate::drive::{Clock, Environment, Handle, Notice, Observer, Supervisor};
@@ -123,21 +123,21 @@ impl World {
         // What is opened is seen as it is.
         self.disk.borrow_mut().refresh(host);
         let folder = self.folder();
-        let mut double = self.double.clone();
+        let mut toy = self.toy.clone();
         match self.bug {
-            Some(Bug::NoGrace) => double.supervision.hang_grace_s = 0,
-            Some(Bug::NoSettling) => double.supervision.settle_s = 0,
+            Some(Bug::NoGrace) => toy.supervision.hang_grace_s = 0,
+            Some(Bug::NoSettling) => toy.supervision.settle_s = 0,
             _ => {}
         }
         let handle = if folder.inputs().exists() {
-            Handle::open(folder, Box::new(double), takeover, now)
+            Handle::open(folder, toy.request(), takeover, now)
         } else if self.others() > 0 {
             // Somebody makes it just now.
             return None;
         } else {
             // Whoever was killed before there was a request has submitted nothing.
             let _ = std::fs::remove_dir_all(folder.dir());
-            Handle::create(folder, Box::new(double), "{}", &Environment::default(), now)
+            Handle::create(folder, toy.request(), "{}", &Environment::default(), now)
         };
         let mut handle = match handle {
             Ok(handle) => handle,

@@ -9,8 +9,8 @@ use super::job::Fate;
 use super::planted::Bug;
 use super::watch_chain::Duty;
 use super::world::{Fault, World};
+use crate::core::engine::{Cause, History, Outcome};
 use crate::core::job::JobState;
-use crate::core::supervise::{Cause, History, Outcome};
 use crate::io::files::make_private_dir;
 use crate::io::ledger::{Takeover, read};
 use crate::io::trial;
@@ -239,7 +239,7 @@ impl World {
             .map(|r| History::replay(&r.records));
         // Once a hanging job is ours to cancel, a user's cancellation cannot be told from ours. Before the grace time is
         // over it is not ours, whatever an answer says that was on its way.
-        let grace = i64::try_from(self.double.supervision.hang_grace_s).unwrap();
+        let grace = i64::try_from(self.toy.supervision.hang_grace_s).unwrap();
         let known = history
             .as_ref()
             .and_then(History::attempt)
@@ -327,7 +327,7 @@ impl World {
                 self.broke(format!("job {} is left alive after {outcome:?}", job.id));
             }
         }
-        if history.attempts.len() > self.double.limits.attempts as usize {
+        if history.attempts.len() > self.toy.limits.attempts as usize {
             self.broke(format!("{} attempts", history.attempts.len()));
         }
         let Some(last) = cluster.last() else {
@@ -345,7 +345,7 @@ impl World {
         let right = match outcome {
             Outcome::Succeeded => last.end == JobState::Completed,
             Outcome::Exhausted { .. } => {
-                last.fate.is_gpu_oom() && history.steps().count() == self.double.rungs
+                last.fate.is_gpu_oom() && history.steps().count() == self.toy.rungs
             }
             Outcome::Cancelled { .. } => {
                 self.facts.cancelled.get().is_some() || self.folder().cancel_requested().is_some()

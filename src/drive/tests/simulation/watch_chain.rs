@@ -9,8 +9,8 @@ use std::rc::Rc;
 use super::job::Fate;
 use super::simulated_supervisor::SimulatedSupervisor;
 use super::world::World;
+use crate::core::engine::{History, NextLook, next_look};
 use crate::core::job::{JobState, Stage};
-use crate::core::supervise::{History, NextLook, next_look};
 use crate::drive::Handle;
 use crate::io::ledger::Takeover;
 

@@ -16,7 +16,7 @@ use super::disk::Disk;
 use super::planted::Bug;
 use super::simulated_supervisor::SimulatedSupervisor;
 use super::watch_chain::{Ready, Watch};
-use crate::core::supervise::tests::double::{Double, at};
+use crate::core::engine::tests::{Toy, at};
 use crate::drive::RunFolder;
 use crate::io::disk::Change;
 use crate::io::ledger::{LEDGER_FILE, Owner};
@@ -97,7 +97,7 @@ pub struct World {
     /// Watch jobs that wait, and scripts that have come to their end, with their exit codes.
     pub relay: RefCell<Vec<Ready>>,
     pub ends: RefCell<Vec<(String, i32)>>,
-    pub double: Double,
+    pub toy: Toy,
     pub bug: Option<Bug>,
     pub root: PathBuf,
     /// What was broken first.
@@ -140,7 +140,7 @@ impl World {
                 watch: Cell::new(Watch::Here),
                 relay: RefCell::default(),
                 ends: RefCell::default(),
-                double: double(
+                toy: toy(
                     &mut choices,
                     faults & 1 << Fault::Budgets as u32 != 0,
                     &root,
@@ -261,24 +261,24 @@ impl World {
     }
 }
 
-fn double(choices: &mut Choices, budgets: bool, root: &Path) -> Double {
-    let mut double = Double {
+fn toy(choices: &mut Choices, budgets: bool, root: &Path) -> Toy {
+    let mut toy = Toy {
         workdir: root.to_owned(),
-        ..Double::new(choices.below(4) as usize)
+        ..Toy::new(choices.below(4) as usize)
     };
     if budgets {
-        double.limits.attempts = 12 - choices.below(11);
-        double.limits.wall_time_s =
+        toy.limits.attempts = 12 - choices.below(11);
+        toy.limits.wall_time_s =
             (choices.below(3) == 2).then(|| 1_800 + u64::from(choices.below(7_200)));
-        double.limits.gpu_hours =
+        toy.limits.gpu_hours =
             (choices.below(3) == 2).then(|| f64::from(1 + choices.below(8)) / 10.0);
     }
-    double.supervision.time_limit_retries = choices.below(2);
-    double.resumes = choices.below(2) == 1;
+    toy.supervision.time_limit_retries = choices.below(2);
+    toy.resumes = choices.below(2) == 1;
     if choices.below(2) == 1 {
-        double.supervision.stall_s = 120;
+        toy.supervision.stall_s = 120;
     }
-    double
+    toy
 }
 
 impl Trial for World {

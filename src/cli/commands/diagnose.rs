@@ -1,0 +1,100 @@
+//! `oomctl diagnose`: what killed this job, with the line that proves it.
+
+use serde::Serialize;
+
+use crate::cli::logs::{self, Group};
+use crate::cli::runs::Runs;
+use crate::cli::session::Session;
+use crate::core::diagnose::{Incident, OwnFailures};
+use crate::core::exit::Exit;
+use crate::view::{Failure, IncidentView, print};
+
+/// Arguments of `diagnose`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Log files, - for standard input, a run of this project, or the id of a job
+    #[arg(required = true, value_name = "LOG|JOBID|RUN")]
+    logs: Vec<String>,
+    /// Judge all files as the logs of one job (X.out and X.err always are)
+    #[arg(long)]
+    together: bool,
+    /// A snapshot of PyTorch's allocator, taken when memory ran out; by default one that the log names
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<std::path::PathBuf>,
+    /// Exit with 0 for no failure, 10 for GPU OOM, 11 for host OOM, 12 for another failure
+    #[arg(long)]
+    exit_code: bool,
+    /// Project file, for its signatures and runs; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    files: Vec<IncidentView>,
+}
+
+/// Runs `oomctl diagnose`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let session = Session::open(args.config.as_deref())?;
+    let own = session.own_failures()?;
+    let mut groups: Vec<Group> = Vec::new();
+    for argument in &args.logs {
+        groups.extend(logs::meant(&session.runs, argument)?);
+    }
+    let mut groups = if args.together {
+        vec![Group::of_files(
+            groups.into_iter().flat_map(|g| g.files).collect(),
+        )]
+    } else {
+        logs::paired(groups)
+    };
+    if let Some(given) = &args.snapshot {
+        let [group] = groups.as_mut_slice() else {
+            return Err(
+                Failure::usage("--snapshot is of one job, and several are named")
+                    .hint("name the logs of one job, with --together where they are several"),
+            );
+        };
+        group.snapshot = Some(given.clone());
+    }
+    let mut answers = Vec::new();
+    for group in &groups {
+        answers.push(answer(&session.runs, group, &own)?);
+    }
+    let code = answers
+        .iter()
+        .map(|(i, _)| logs::exit(i))
+        .max_by_key(|exit| exit.code());
+    if args.json {
+        print::json(&View {
+            schema_version: 1,
+            files: answers.into_iter().map(|(_, view)| view).collect(),
+        })?;
+    } else {
+        for (incident, view) in &answers {
+            print::data(&view.text(incident, print::unicode()))?;
+        }
+    }
+    Ok(match args.exit_code {
+        true => code.unwrap_or(Exit::Success),
+        false => Exit::Success,
+    })
+}
+
+/// What is said about one group.
+fn answer(
+    runs: &Runs,
+    group: &Group,
+    own: &OwnFailures,
+) -> Result<(Incident, IncidentView), Failure> {
+    let mut incident = group.diagnose(own)?;
+    let explanation = logs::why(runs, group, &mut incident);
+    let mut view = logs::view(group, &incident);
+    view.explanation = explanation;
+    Ok((incident, view))
+}

@@ -1,0 +1,116 @@
+//! `oomctl doctor`: is everything there that oomctl needs, and does it work?
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::request::load;
+use crate::cli::request::sections;
+use crate::cli::runs::Runs;
+use crate::cli::session::{PROJECT_FILE, Session};
+use crate::core::exit::Exit;
+use crate::core::units::parse_duration_s;
+use crate::io::checkup::{driver, folder_within, programs};
+use crate::io::finding::{Finding, Health};
+use crate::io::hook;
+use crate::io::scheduler::slurm::{Deadlines, Slurm};
+use crate::view::doctor_view::DoctorView;
+use crate::view::{Failure, columns, print};
+
+const NOTICES_ADVICE: &str = "mend it in `notices:`, or nobody is told; `on: []` tells of nothing";
+
+/// Arguments of `doctor`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Project file; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Longest wait for each answer, such as those of Slurm's commands
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration_s)]
+    deadline: u64,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `oomctl doctor`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let deadline = Duration::from_secs(args.deadline.max(1));
+    let mut findings = programs(deadline);
+    let folder = match Session::open(args.config.as_deref()) {
+        Ok(session) => {
+            findings.push(project_file(&session));
+            findings.extend(channels(&session));
+            session.folder
+        }
+        Err(failure) => {
+            let advice = "mend it: every command that reads it says the same";
+            findings.push(Finding::with(
+                Health::Bad,
+                "project",
+                failure.sentence(),
+                advice,
+            ));
+            PathBuf::from(".")
+        }
+    };
+    let slurm = Slurm::new().deadlines(Deadlines {
+        submit: deadline,
+        controller: deadline,
+        accounting: deadline,
+    });
+    findings.extend(slurm.checkup());
+    findings.extend(folder_within(deadline, Runs::of(&folder).dir()));
+    findings.push(driver());
+    findings.push(terminal());
+    let view = DoctorView::new(findings);
+    print::show(args.json, &view, |view| view.text())?;
+    Ok(match view.stands_in_the_way() {
+        true => Exit::Failed,
+        false => Exit::Success,
+    })
+}
+
+fn project_file(session: &Session) -> Finding {
+    let path = session.folder.join(PROJECT_FILE);
+    match path.is_file() {
+        true => Finding::good("project", path.display().to_string()),
+        false => Finding::with(
+            Health::Absent,
+            "project",
+            format!("no {} here or above", PROJECT_FILE),
+            "`oomctl init` writes one; flags and `oomctl adopt SCRIPT` do without",
+        ),
+    }
+}
+
+/// Those who are told of runs and do not watch. Nothing is sent to them.
+fn channels(session: &Session) -> Vec<Finding> {
+    let bad = |what| Finding::with(Health::Bad, "notices", what, NOTICES_ADVICE);
+    let notices =
+        load::outer_files().and_then(|outer| sections::notices(&session.document, &outer));
+    match notices {
+        Err(failure) => vec![bad(failure.sentence())],
+        Ok(None) => Vec::new(),
+        Ok(Some(notices)) => match hook::faults(&notices, &session.folder) {
+            none if none.is_empty() => {
+                vec![Finding::good("notices", "programs and addresses are there")]
+            }
+            faults => faults.into_iter().map(bad).collect(),
+        },
+    }
+}
+
+fn terminal() -> Finding {
+    let columns = columns();
+    let width = columns.map_or_else(|| "no terminal".to_owned(), |n| format!("{n} columns"));
+    if print::unicode() {
+        return Finding::good("terminal", format!("{width}, UTF-8"));
+    }
+    let found = format!("{width}, a locale without UTF-8: bars are drawn in ASCII");
+    Finding::with(
+        Health::Absent,
+        "terminal",
+        found,
+        "`export LANG=C.UTF-8` for finer ones",
+    )
+}

@@ -1,0 +1,122 @@
+//! `oomctl estimate`: how much GPU memory a job needs, before it runs.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::args::Configuration;
+use crate::cli::request::known::{ENVIRONMENT, Known, filled, sources, why_unknown};
+use crate::cli::request::{learned, load};
+use crate::cli::session::Session;
+use crate::core::exit::Exit;
+use crate::core::memory::{Profiles, Row, estimate};
+use crate::io::files::read_text;
+use crate::view::estimate_view::{Job, Line, View};
+use crate::view::{Failure, print};
+
+/// Largest file of specifications that is read, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Arguments of `estimate`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Estimate a bare specification instead, a JSON object in a file (`-` for standard input); `model` and
+    /// `gpu_type` stand for dimensions and capacity that it does not give
+    #[arg(long, value_name = "FILE", conflicts_with = "jsonl")]
+    spec: Option<PathBuf>,
+    /// Estimate many bare specifications, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    jsonl: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `oomctl estimate`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    match (&args.spec, &args.jsonl) {
+        (Some(path), _) => bare(path, &[(1, text_of(path)?.as_str())]),
+        (None, Some(path)) => {
+            let text = text_of(path)?;
+            let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
+            let lines: Vec<_> = lines.filter(|(_, l)| !l.trim().is_empty()).collect();
+            bare(path, &lines)
+        }
+        (None, None) => configured(args),
+    }
+}
+
+fn configured(args: &Args) -> Result<Exit, Failure> {
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
+    let (request, start) = session.request(&args.configuration, "estimate", &[])?;
+    learned::tell(start.as_ref());
+    // A configuration that breaks a rule is not estimated.
+    let shape = request.shape(&[])?;
+    let environment = shape.recipe().value(ENVIRONMENT);
+    let known = Known::new(&session.library, &session.folder).of_job(environment);
+    let estimate = match request.estimate(&[]) {
+        Some(Ok(estimate)) => estimate,
+        Some(Err(unknown)) => return Err(why_unknown(&request, &known, &unknown)),
+        None => {
+            let preset = &request.preset().name;
+            if request.preset().formulas.is_some() {
+                let what = format!("preset {preset} gives its memory as formulas, for sweeps");
+                let hint = "`oomctl sweep check KNOB=VALUE` judges a configuration by them";
+                return Err(Failure::configuration(what).hint(hint));
+            }
+            let what = format!("preset {preset} does not say how its knobs take memory");
+            let hint =
+                "a preset does so under `memory:`; `oomctl presets NAME` shows how others do";
+            return Err(Failure::configuration(what).hint(hint));
+        }
+    };
+    let job = Job {
+        preset: request.preset().name.clone(),
+        dataset: request.inputs().dataset.clone(),
+        resources: request.resources(&[])?,
+        host_memory: request.host_memory()?,
+        sources: sources(&request, &known)?,
+        remedy: request.remedy()?,
+        thumb: request.thumb(),
+    };
+    let view = View::new(job, &estimate);
+    session.show(&view, |view| view.text(print::unicode()))?;
+    Ok(Exit::Success)
+}
+
+/// One JSON line for each specification; those that cannot be estimated are named on standard error.
+fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<Exit, Failure> {
+    let session = Session::open(None)?;
+    let profiles = load::profiles(&session.library)?;
+    let known = Known::new(&session.library, &session.folder);
+    let mut bad = 0;
+    for (number, text) in specs {
+        match one(text, &profiles, &known) {
+            Ok(line) => print::data(&line)?,
+            Err(why) => {
+                bad += 1;
+                print::talk(&format!("{}:{number}: {why}", path.display()));
+            }
+        }
+    }
+    Ok(match bad {
+        0 => Exit::Success,
+        _ => Exit::Configuration,
+    })
+}
+
+fn one(text: &str, profiles: &Profiles, known: &Known<'_>) -> anyhow::Result<String> {
+    let text = filled(known, text)?;
+    let (row, profile) = Row::read(&text, profiles)?;
+    let spec = row.spec(profile)?;
+    let line = Line::new(row.id, &estimate(&spec, profile), profile);
+    Ok(serde_json::to_string(&line)? + "\n")
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    if path == Path::new("-") {
+        let read = std::io::read_to_string(std::io::stdin());
+        return read.map_err(|e| Failure::usage(format!("standard input: {e}")));
+    }
+    read_text(path, MOST_BYTES).map_err(|e| Failure::from(e).with_exit(Exit::Usage))
+}

@@ -1,0 +1,139 @@
+//! `oomctl explain KNOB`: where a value came from, and what it beat.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::cli::args::Configuration;
+use crate::cli::session::Session;
+use crate::core::config::variable;
+use crate::core::exit::Exit;
+use crate::core::recipe::{Effect, Knob, Preset, Recipe, Resolved, Role, knobs_of};
+use crate::core::request::Request;
+use crate::view::{DIM, Failure, NAME, Paint};
+
+/// Arguments of `explain`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The knob, by its name or its full spelling
+    knob: String,
+    #[command(flatten)]
+    configuration: Configuration,
+    /// The value in a run as it stands, rungs included
+    #[arg(long, value_name = "JOBID|RUN")]
+    run: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    knob: String,
+    doc: String,
+    role: Option<Role>,
+    effect: Effect,
+    unit: Option<String>,
+    spelling: Option<String>,
+    #[serde(flatten)]
+    resolved: Resolved,
+    pinned: Option<String>,
+    rules: Vec<String>,
+    rungs: Vec<String>,
+    source: Option<String>,
+    environment: String,
+}
+
+/// Runs `oomctl explain`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
+    let (request, rungs) = match &args.run {
+        Some(run) => {
+            let stored = session.runs.find(run)?;
+            (stored.request()?, stored.history.rungs())
+        }
+        None => (
+            session.request(&args.configuration, "explain", &[])?.0,
+            Vec::new(),
+        ),
+    };
+    let preset = request.preset();
+    let Some(knob) = preset.knob(&args.knob) else {
+        return Err(preset.unknown_knob(&args.knob).into());
+    };
+    let view = view(&request, knob, &request.recipe(&rungs)?)?;
+    session.show(&view, text)?;
+    Ok(Exit::Success)
+}
+
+fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<View, Failure> {
+    let preset = request.preset();
+    let resolved = recipe
+        .values
+        .get(&knob.name)
+        .cloned()
+        .ok_or_else(|| preset.unknown_knob(&knob.name))?;
+    let rungs = request.inputs().ladder.iter();
+    let moves = |r: &&crate::core::recipe::RungSpec| {
+        r.moves.iter().any(|m| {
+            m.knob.as_deref() == Some(&knob.name) || (m.role.is_some() && m.role == knob.role)
+        })
+    };
+    Ok(View {
+        schema_version: 1,
+        knob: knob.name.clone(),
+        doc: knob.doc.clone(),
+        role: knob.role,
+        effect: knob.effect,
+        unit: knob.unit.clone(),
+        spelling: knob.spelling.as_ref().map(|s| s.name().to_owned()),
+        pinned: recipe.pins.get(&knob.name).map(ToString::to_string),
+        rules: rules(preset, &knob.name),
+        rungs: rungs.filter(moves).map(|r| r.rung.clone()).collect(),
+        source: knob.source.clone(),
+        environment: variable(&knob.name),
+        resolved,
+    })
+}
+
+fn rules(preset: &Preset, knob: &str) -> Vec<String> {
+    let about = preset
+        .rules
+        .iter()
+        .filter(|r| knobs_of(preset, r).contains(knob));
+    about.map(|r| format!("{}: {}", r.name, r.must)).collect()
+}
+
+fn text(view: &View) -> String {
+    let value = &view.resolved.value;
+    let unit = view.unit.as_deref().unwrap_or("");
+    let mut out = format!("{} = {value} {unit}\n", Paint(NAME, &view.knob));
+    let _ = writeln!(out, "  {}", view.doc);
+    let _ = writeln!(out, "  from      {}", view.resolved.origin);
+    for beaten in &view.resolved.beat {
+        let line = format!("{} ({})", beaten.value, beaten.origin);
+        let _ = writeln!(out, "  beat      {}", Paint(DIM, &line));
+    }
+    if let Some(pin) = &view.pinned {
+        let _ = writeln!(out, "  pinned    {pin}");
+    }
+    if let Some(spelling) = &view.spelling {
+        let _ = writeln!(out, "  spelled   {spelling}");
+    }
+    let _ = writeln!(out, "  effect    {}", view.effect.describe());
+    for (label, lines) in [("rule", &view.rules), ("rung", &view.rungs)] {
+        for line in lines {
+            let _ = writeln!(out, "  {label:<9} {line}");
+        }
+    }
+    if let Some(source) = &view.source {
+        let _ = writeln!(out, "  source    {source}");
+    }
+    let _ = writeln!(
+        out,
+        "  set by    --set {}=…, or ${}",
+        view.knob, view.environment
+    );
+    out
+}

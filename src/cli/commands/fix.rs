@@ -1,0 +1,121 @@
+//! `oomctl fix`: what to change after a failure, from a log alone.
+
+use crate::cli::args::Configuration;
+use crate::cli::logs::plan_after;
+use crate::cli::logs::{self, Group};
+use crate::cli::script::Shelves;
+use crate::cli::session::{PROJECT_FILE, Session};
+use crate::core::adopt::{Likely, Logged, assemble};
+use crate::core::diagnose::Incident;
+use crate::core::exit::Exit;
+use crate::core::ladder::{Advices, advise};
+use crate::core::recipe::PresetFile;
+use crate::view::{Failure, fix_view};
+
+/// Arguments of `fix`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// A snapshot of PyTorch's allocator, taken when memory ran out; by default one that the log names
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<std::path::PathBuf>,
+    /// Exit with 0 for no failure, 10 for GPU OOM, 11 for host OOM, 12 for another failure
+    #[arg(long)]
+    exit_code: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// A log file, - for standard input, the id of a job, or a run; a CI log and the text of an issue are logs too
+    #[arg(value_name = "LOG|JOBID|RUN")]
+    log: String,
+    /// The job script that it is of, and what stands behind it on sbatch's command line
+    #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
+    script: Vec<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  oomctl fix slurm-4711.err job.slurm   what `submit --watch job.slurm` would change after it, as a diff
+  oomctl fix slurm-4711.err             in a project: the same of its configuration; else what helps, by the log alone
+  oomctl fix - < issue.md               a pasted log
+
+Nothing is written. `oomctl sweep fix` is another command: it changes the values of a sweep.";
+
+/// Runs `oomctl fix`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let flags = &args.configuration;
+    let session = Session::open(flags.config.as_deref())?.printing(args.json);
+    let mut groups = logs::paired(logs::meant(&session.runs, &args.log)?);
+    groups
+        .iter_mut()
+        .for_each(|g| g.snapshot.clone_from(&args.snapshot));
+    let incident = if decides(args, &session, &groups) {
+        let decided = plan_after::decide(&session, flags, &args.script, &args.log, &groups)?;
+        let view = fix_view::Decided {
+            decision: decided.view,
+            diff: decided.diff,
+        };
+        session.show(&view, |view| view.text())?;
+        decided.incident
+    } else {
+        advised(args, &session, &groups)?
+    };
+    let code = match args.exit_code {
+        true => logs::exit(&incident),
+        false => Exit::Success,
+    };
+    Ok(code)
+}
+
+/// Whether it is known what died: a run, a script, or a configuration.
+fn decides(args: &Args, session: &Session, groups: &[Group]) -> bool {
+    let flags = &args.configuration;
+    let rest = Configuration {
+        preset: None,
+        ..flags.clone()
+    };
+    !args.script.is_empty()
+        || rest.says_what_to_run()
+        || session.folder.join(PROJECT_FILE).is_file()
+        || flags.config.is_some()
+        || groups.first().is_some_and(|g| g.attempt.is_some())
+}
+
+/// Says what helps in the spelling of the framework that the log is of.
+fn advised(args: &Args, session: &Session, groups: &[Group]) -> Result<Incident, Failure> {
+    let Some(group) = groups.first() else {
+        return Err(Failure::usage(format!("{} has no log", args.log)));
+    };
+    let given = args.configuration.preset.as_deref();
+    let shelves = Shelves::of(&session.library, given)?;
+    let mut logged = Logged::new(&shelves.presets);
+    let own = session.own_failures()?;
+    let incident = group.diagnose_beside(&own, &mut |lines| logged.take(lines))?;
+    let likely = match given {
+        Some(name) => Some(Likely {
+            presets: shelves.presets.iter().collect(),
+            by: vec![format!("--preset {name}")],
+        }),
+        None => logged.likely(),
+    };
+    let presets = likely.as_ref().map_or(&[][..], |l| &l.presets);
+    let mut all = presets.iter().map(|file| advices(session, file, &incident));
+    let mut advices = all.next().transpose()?;
+    for other in all {
+        let other = other?;
+        advices.iter_mut().for_each(|a| a.keep_shared(&other));
+    }
+    let log = logs::view(group, &incident);
+    let view = fix_view::Advised::new(log, likely.as_ref(), advices);
+    session.show(&view, |view| view.text(&incident, &args.log))?;
+    Ok(incident)
+}
+
+fn advices(session: &Session, file: &PresetFile, incident: &Incident) -> Result<Advices, Failure> {
+    let sets = Shelves::sets(&session.library, file)?;
+    let stack = file.stack(&sets);
+    let preset = assemble(file.clone(), sets, None)?;
+    Ok(advise(&preset, &stack, incident))
+}

@@ -1,0 +1,112 @@
+//! `oomctl presets`: what presets and profiles there are, and the text of one.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::cli::session::Session;
+use crate::cli::values::SHELVES;
+use crate::core::config::Document;
+use crate::core::exit::Exit;
+use crate::core::recipe::meant;
+use crate::io::library::{Library, Shelf};
+use crate::view::{DIM, Failure, NAME, Paint, print};
+
+/// Arguments of `presets`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print the text of this preset, profile, knob set or table; save it under presets/ of your project to
+    /// change it
+    name: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    entries: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    kind: &'static str,
+    name: String,
+    summary: String,
+    path: String,
+}
+
+/// Runs `oomctl presets`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let library = Session::open(None)?.library;
+    if let Some(name) = &args.name {
+        return show(&library, name);
+    }
+    let mut entries = Vec::new();
+    for shelf in SHELVES {
+        for name in library.names(shelf) {
+            entries.push(entry(&library, shelf, name)?);
+        }
+    }
+    let view = View {
+        schema_version: 1,
+        entries,
+    };
+    print::show(args.json, &view, text)?;
+    Ok(Exit::Success)
+}
+
+fn show(library: &Library, name: &str) -> Result<Exit, Failure> {
+    let holds = |shelf: &Shelf| library.names(*shelf).iter().any(|n| n == name);
+    let Some(shelf) = SHELVES.into_iter().find(holds) else {
+        return Err(none_of(library, name));
+    };
+    let source = library.get(shelf, name)?;
+    print::data(&source.text)?;
+    Ok(Exit::Success)
+}
+
+/// Nothing on any shelf has that name.
+fn none_of(library: &Library, name: &str) -> Failure {
+    let nouns = SHELVES.map(Shelf::noun);
+    let (last, others) = nouns.split_last().unwrap_or((&"preset", &[]));
+    let what = format!("there is no {} or {last} named {name:?}", others.join(", "));
+    let known: Vec<String> = SHELVES.iter().flat_map(|s| library.names(*s)).collect();
+    let all = || "`oomctl presets` lists all of them".to_owned();
+    let question = meant(name, known.iter().map(String::as_str));
+    Failure::configuration(what).hint(question.unwrap_or_else(all))
+}
+
+fn entry(library: &Library, shelf: Shelf, name: String) -> Result<Entry, Failure> {
+    let source = library.get(shelf, &name)?;
+    let summary = Document::parse(&source.path, &source.text)
+        .and_then(|d| d.text("summary"))
+        .map_or_else(|e| e.to_string(), |s| s.map_or(String::new(), |g| g.text));
+    Ok(Entry {
+        kind: shelf.noun(),
+        name,
+        summary,
+        path: source.path,
+    })
+}
+
+fn text(view: &View) -> String {
+    let mut out = String::new();
+    let width = view.entries.iter().map(|e| e.name.len()).max().unwrap_or(0);
+    let mut kind = "";
+    for entry in &view.entries {
+        if kind != entry.kind {
+            kind = entry.kind;
+            let _ = writeln!(out, "{kind}s:");
+        }
+        let own = if entry.path.starts_with("<built in>") {
+            String::new()
+        } else {
+            format!("  {}", Paint(DIM, &format!("({})", entry.path)))
+        };
+        let name = format!("{:<width$}", entry.name);
+        let _ = writeln!(out, "  {}  {}{own}", Paint(NAME, &name), entry.summary);
+    }
+    out
+}

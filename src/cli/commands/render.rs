@@ -1,0 +1,78 @@
+//! `oomctl render`: the exact files that would be submitted, and nothing else.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::cli::args::Configuration;
+use crate::cli::request::{learned, preview, yaml_lint};
+use crate::cli::session::Session;
+use crate::core::exit::Exit;
+use crate::core::render::RenderedFile;
+use crate::io::files::{Access, make_private_dir, write_to};
+use crate::view::{Failure, print};
+
+/// Arguments of `render`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Write the files into this folder instead of printing them
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    schema_version: u32,
+    files: Vec<FileView>,
+}
+
+#[derive(Serialize)]
+struct FileView {
+    name: String,
+    entry: bool,
+    text: String,
+}
+
+/// Runs `oomctl render`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
+    let (request, start) = session.request(&args.configuration, "render", &[])?;
+    learned::tell(start.as_ref());
+    yaml_lint::tell(&request);
+    let files = preview::first(&request)?;
+    match &args.to {
+        Some(folder) => write(folder, &files)?,
+        None if args.json => print::json(&view(files))?,
+        None => print::data(&preview::text(&files))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn view(files: Vec<RenderedFile>) -> View {
+    View {
+        schema_version: 1,
+        files: files
+            .into_iter()
+            .map(|f| FileView {
+                name: f.name,
+                entry: f.entry,
+                text: f.text,
+            })
+            .collect(),
+    }
+}
+
+fn write(folder: &std::path::Path, files: &[RenderedFile]) -> Result<(), Failure> {
+    make_private_dir(folder)?;
+    for file in files {
+        let path = folder.join(&file.name);
+        write_to(&path, file.text.as_bytes(), Access::PrivateScript)?;
+        print::data(&path.display().to_string())?;
+    }
+    Ok(())
+}

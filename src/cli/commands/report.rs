@@ -1,0 +1,125 @@
+//! `oomctl report`: runs as a page to look at, as a picture, as Markdown, or as text for a mail.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::runs::Runs;
+use crate::cli::runs::gathered::{gathered, rows};
+use crate::cli::session::Session;
+use crate::core::exit::Exit;
+use crate::io::files::{Access, write_to};
+use crate::view::report::{Format, render};
+use crate::view::row::Row;
+use crate::view::{Failure, print};
+
+/// Arguments of `report`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; all by default
+    #[arg(value_name = "JOBID|RUN|SWEEP")]
+    runs: Vec<String>,
+    /// What to write; by default what the name of the file says, else html
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
+    format: Option<Format>,
+    /// Where to write it, `-` for standard output; by default a page lies with its run, and all else goes to
+    /// standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    to: Option<PathBuf>,
+    /// Project file; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `oomctl report`. Of runs that are not over it tells what has happened so far.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let session = Session::open(args.config.as_deref())?;
+    let (runs, now) = (&session.runs, session.now);
+    let names = names(runs, &args.runs)?;
+    let rows = rows(runs, &names, now);
+    if let ([], Some(unread)) = (rows.as_slice(), names.first()) {
+        runs.open(unread)?;
+    }
+    let report = gathered(runs, &title(args, &rows, runs.project()), &rows, now)?;
+    if args.json {
+        print::json(&report)?;
+        return Ok(Exit::Success);
+    }
+    let format = args
+        .format
+        .map_or_else(|| implied(args.to.as_deref()), Ok)?;
+    let text = render(&report, format)?;
+    match place(args, format, &rows, runs) {
+        None => print::data(&text)?,
+        Some(path) => {
+            let is_file = write_to(&path, text.as_bytes(), Access::Shared)
+                .map_err(|e| Failure::from(e).with_exit(Exit::Refused))?;
+            if is_file {
+                print::data(&path.display().to_string())?;
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The names of the runs.
+fn names(runs: &Runs, wanted: &[String]) -> Result<Vec<String>, Failure> {
+    if !wanted.is_empty() {
+        let (names, sweeps) = runs.expand(wanted)?;
+        return match sweeps.is_empty() {
+            true => names
+                .iter()
+                .map(|name| Ok(runs.find(name)?.history.run))
+                .collect(),
+            false => Ok(names),
+        };
+    }
+    let all = runs.names()?;
+    match all.is_empty() {
+        true => Err(Failure::usage("there are no runs here").hint("`oomctl submit` starts one")),
+        false => Ok(all),
+    }
+}
+
+fn title(args: &Args, rows: &[Row], project: &Path) -> String {
+    match (args.runs.as_slice(), rows) {
+        (_, [one]) => one.run.clone(),
+        ([one], _) => one.clone(),
+        _ => {
+            let name = project
+                .file_name()
+                .map(|n| n.to_string_lossy().into_owned());
+            format!(
+                "Runs in {}",
+                name.unwrap_or_else(|| "this project".to_owned())
+            )
+        }
+    }
+}
+
+/// The format that the name of a file says.
+fn implied(to: Option<&Path>) -> Result<Format, Failure> {
+    match to.and_then(|p| p.extension()).and_then(|e| e.to_str()) {
+        Some("html" | "htm") | None => Ok(Format::Html),
+        Some("svg") => Ok(Format::Svg),
+        Some("md") => Ok(Format::Markdown),
+        Some("txt") => Ok(Format::Text),
+        Some(other) => Err(Failure::usage(format!("a report cannot be written as {other}")).hint(
+            "name a file .html, .svg, .md or .txt, or say which with --format; a browser prints the page as PDF",
+        )),
+    }
+}
+
+/// The file to write; `None` for standard output.
+fn place(args: &Args, format: Format, rows: &[Row], runs: &Runs) -> Option<PathBuf> {
+    match &args.to {
+        Some(path) if path.as_os_str() == "-" => None,
+        Some(path) => Some(path.clone()),
+        None if format != Format::Html => None,
+        None => Some(match rows {
+            [one] => runs.dir().join(&one.run).join("report.html"),
+            _ => runs.project().join(".oomctl").join("report.html"),
+        }),
+    }
+}

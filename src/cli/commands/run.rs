@@ -1,0 +1,91 @@
+//! `oomctl run`: a program on this machine, on a GPU that is free, again and smaller when it runs out of memory.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::launch::launching::{Options, signals, visible};
+use crate::cli::launch::run_queue;
+use crate::cli::session::Session;
+use crate::core::exit::Exit;
+use crate::drive::launch::{Job, LaunchError, Machine, launch};
+use crate::view::launch_view::{self, Teller, View};
+use crate::view::{Failure, print};
+
+/// Folder, below the working directory, where attempts are recorded.
+const RECORDS: &str = ".oomctl/run";
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    #[command(flatten)]
+    options: Options,
+    /// Print one JSON document at the end; the program's standard output goes to standard error
+    #[arg(long)]
+    json: bool,
+    /// Run the commands of a list, one a line on standard input, each as soon as a GPU is free for it
+    #[arg(long)]
+    after_gpu: bool,
+    /// The same with the list in a file
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    queue: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required_unless_present_any = ["queue", "after_gpu"], trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  oomctl run -- python train.py model=lora training.batch_size=64
+  oomctl run --min-gpu-memory 20GiB --knob batch=--bs -- python train.py --bs 64
+  oomctl run --set batch=64 -- bash -c 'BS={batch} ./train.sh'
+  oomctl run --queue commands.txt
+
+The exit code is the program's; 128 and the signal where one ended it. Of oomctl itself: 2 usage,
+5 configuration, 8 no GPU in time, 126 the program cannot be executed, 127 there is none of that name.";
+
+/// Runs `oomctl run`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let session = Session::open(None)?;
+    if args.after_gpu || args.queue.is_some() {
+        let list = match args.command.as_slice() {
+            [] => run_queue::list(args.queue.as_deref())?,
+            command => vec![command.to_vec()],
+        };
+        return run_queue::run(&args.options, &session, &list, &records(), args.json);
+    }
+    let shelves = args.options.shelves(&session)?;
+    let program = args
+        .options
+        .launch(&session, &shelves, args.command.clone())?;
+    let ears = signals()?;
+    let mut teller = Teller::new(None).telling(program.remarks());
+    let mut machine = Machine::open(visible())?;
+    let json = args.json;
+    let job = Job {
+        launch: &program,
+        outputs: &|| launch_view::outputs(json),
+        records: Some(records()),
+        ears: &ears,
+    };
+    let summary = match launch(&job, &mut machine, &mut teller) {
+        Err(error @ LaunchError::Start { .. }) if json => {
+            let why = error.to_string();
+            let failure = Failure::from(error);
+            print::json(&View::not_started(why, failure.exit()))?;
+            return Err(failure);
+        }
+        summary => summary?,
+    };
+    launch_view::close(&summary);
+    let code = summary.exit_code;
+    if json {
+        print::json(&View::new(summary))?;
+    }
+    Ok(Exit::Program(code))
+}
+
+/// A folder of this call.
+fn records() -> PathBuf {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    Path::new(RECORDS).join(format!("{now}-{}", std::process::id()))
+}

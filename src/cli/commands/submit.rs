@@ -1,0 +1,149 @@
+//! `oomctl submit`: render, write the intent down, submit.
+
+use std::path::PathBuf;
+
+use crate::cli::args::{Configuration, sbatch_option};
+use crate::cli::request::{checkpoint, learned, load, preview, yaml_lint};
+use crate::cli::script;
+use crate::cli::session::Session;
+use crate::cli::watch::pipeline::{Flags, Pipeline};
+use crate::cli::watch::showing::Showing;
+use crate::cli::watch::{self, once};
+use crate::cli::watch_chain::{self, Supervise};
+use crate::core::exit::Exit;
+use crate::core::request::{Limits, Request};
+use crate::drive::Until;
+use crate::view::{Failure, print};
+
+/// Arguments of `submit`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Name of the run; by default the dataset or preset, with a number
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// Stay, follow the logs, and resubmit on GPU OOM
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    showing: Showing,
+    /// Who resubmits on GPU OOM: this process, small jobs that take turns, or each job at its end
+    #[arg(long, value_name = "WHO", value_enum, conflicts_with_all = ["watch", "dry_run"])]
+    supervise: Option<Supervise>,
+    /// Print the files that would be submitted, and submit nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Hand an option on to sbatch (repeatable): --sbatch=--qos=high
+    #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
+    sbatch: Vec<String>,
+    /// Attempts in all, the first included
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: Option<u32>,
+    /// Begin with a checkpoint of another run: the folder of one, or the newest of the run of this name
+    #[arg(long, value_name = "FOLDER|RUN")]
+    resume_from: Option<PathBuf>,
+    /// Take what would be submitted, and changed after a failure, for agreed to (with a script of your own)
+    #[arg(long)]
+    yes: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// A job script of your own instead of a template, and what stands behind it, which is the script's
+    #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
+    script: Vec<String>,
+    #[command(flatten)]
+    pipeline: Flags,
+}
+
+/// Runs `oomctl submit`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let stays = args.watch || args.supervise == Some(Supervise::Here);
+    if !stays {
+        args.pipeline.without_watch()?;
+    }
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
+    let (name, mut request) = wanted(&session, args)?;
+    let folder = session.runs.folder(&name)?;
+    if let Some(attempts) = args.attempts {
+        let limits = request.inputs().limits.clone();
+        request = request.with_limits(Limits { attempts, ..limits });
+    }
+    if let Some(folder) = &args.resume_from {
+        request = checkpoint::resuming_from(&session.runs, request, folder)?;
+    }
+    if args.dry_run {
+        dry_run(&session, &request)?;
+        print::talk("dry run: nothing was submitted");
+        return Ok(Exit::Success);
+    }
+    if !args.script.is_empty() {
+        script::agreed(&request, None, args.yes)?;
+    }
+    if let Some(supervise) = args.supervise {
+        supervise.check(&request)?;
+    }
+    checkpoint::tell(&request);
+    yaml_lint::tell(&request);
+    let backend = request.inputs().backend.clone();
+    let handle = session.runs.create(&name, request.clone())?;
+    let watched = match args.supervise {
+        Some(Supervise::Job | Supervise::Script) => {
+            let config = args.configuration.config.as_deref();
+            watch_chain::begin(&request, &folder, config)?
+        }
+        _ => None,
+    };
+    let mut supervisor = session.runs.supervisor(&backend);
+    supervisor.add(handle);
+    let pipeline = Pipeline {
+        flags: &args.pipeline,
+        runs: &session.runs,
+        asked: name,
+        showing: args.showing.plain_if(args.json),
+    };
+    if stays {
+        return watch::follow(supervisor, Until::Finished, args.json, &pipeline);
+    }
+    once::submit_once(
+        supervisor,
+        &pipeline,
+        args.json,
+        watched.as_ref().zip(args.supervise),
+    )
+}
+
+/// The run that is asked for: from templates, or a script of the user's own.
+fn wanted(session: &Session, args: &Args) -> Result<(String, Request), Failure> {
+    if !args.script.is_empty() {
+        let asked = script::Asked {
+            flags: &args.configuration,
+            run: args.run.as_deref(),
+            sbatch: &args.sbatch,
+            words: &args.script,
+        };
+        return script::submit(session, &asked);
+    }
+    let name = match &args.run {
+        Some(name) => name.clone(),
+        None => new_name(session, args)?,
+    };
+    let mut configuration = args.configuration.clone();
+    let knobs = args.supervise.and_then(Supervise::knobs);
+    configuration.set.extend(knobs.map(str::to_owned));
+    let (request, start) = session.request(&configuration, &name, &args.sbatch)?;
+    learned::tell(start.as_ref());
+    Ok((name, request))
+}
+
+fn new_name(session: &Session, args: &Args) -> Result<String, Failure> {
+    let stem = load::stem(session, &args.configuration)?;
+    session.runs.new_name(&stem)
+}
+
+fn dry_run(session: &Session, request: &Request) -> Result<(), Failure> {
+    match request.inputs().scripts {
+        Some(_) => script::plan(session, request),
+        None => print::data(&preview::text(&preview::first(request)?)),
+    }
+}

@@ -1,0 +1,136 @@
+//! `oomctl sweep`: which cells of a sweep cannot fit, which value is to blame, and a sweep that runs.
+
+mod submit;
+
+use std::path::PathBuf;
+
+use crate::cli::sweep::sweep_source::{Loaded, Source, load};
+use crate::core::exit::Exit;
+use crate::core::sweep::{self, Judge};
+use crate::core::units::Bytes;
+use crate::io::files::{Access, write_to};
+use crate::view::sweep_fix_view::FixView;
+use crate::view::sweep_view::View;
+use crate::view::{Failure, print};
+
+/// Arguments of `sweep`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Judge every cell: fits, tight, does not fit, breaks a rule
+    Check(CheckArgs),
+    /// Write a sweep whose cells all run: values dropped or capped, comments kept
+    Fix(FixArgs),
+    /// Run every cell that can fit, each as a run of its own: as job arrays of Slurm, or on this machine
+    Submit(submit::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    source: Source,
+    /// Show every cell, not only the first ones
+    #[arg(long)]
+    all: bool,
+    /// Say what a failed request of this size consists of (7.45GiB, as the message has it)
+    #[arg(long, value_name = "SIZE")]
+    requested: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct FixArgs {
+    #[command(flatten)]
+    source: Source,
+    /// File to write; without it the sweep goes to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs `oomctl sweep`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Check(args) => check(args),
+        Command::Fix(args) => fix(args),
+        Command::Submit(args) => submit::run(args),
+    }
+}
+
+/// What judges the cells of a sweep.
+fn judge(loaded: &Loaded) -> Result<Judge<'_>, Failure> {
+    let footing = loaded.footing();
+    let (preset, recipe) = (footing.preset, footing.recipe);
+    let sweep = &loaded.sweep;
+    Ok(Judge::new(
+        preset,
+        recipe,
+        footing.cluster,
+        footing.profile,
+        sweep,
+    )?)
+}
+
+fn check(args: &CheckArgs) -> Result<Exit, Failure> {
+    let loaded = load(&args.source.session()?, &args.source, &[])?;
+    let requested = args.requested.as_deref().map(Bytes::parse).transpose();
+    let requested = requested.map_err(|what| Failure::usage(format!("--requested: {what}")))?;
+    let view = View::new(
+        &loaded.path,
+        &loaded.sweep,
+        &mut judge(&loaded)?,
+        loaded.footing().preset,
+        requested,
+    );
+    print::show(args.source.json, &view, |view| view.text(args.all))?;
+    Ok(view.exit_code)
+}
+
+fn fix(args: &FixArgs) -> Result<Exit, Failure> {
+    let loaded = load(&args.source.session()?, &args.source, &[])?;
+    if let Some(why) = judge(&loaded)?.unmentioned() {
+        print::talk(&format!("note: {why}"));
+    }
+    let repair = sweep::repair(&loaded.footing(), &loaded.sweep, loaded.set.clone())?;
+    if let Some(left) = &repair.left {
+        let what = format!(
+            "{}: no value of the sweep makes every cell run: {left}",
+            loaded.path
+        );
+        let hint = "`oomctl sweep check` shows the cells; set a knob that the sweep does not vary (--set), or take a larger GPU";
+        return Err(Failure::configuration(what).hint(hint));
+    }
+    let text = match &loaded.text {
+        Some(text) => {
+            let written = sweep::apply(&loaded.path, text, &loaded.given, &repair);
+            let by_hand = |what| {
+                Failure::configuration(format!(
+                    "{}: the file is written in a way that cannot be edited safely",
+                    loaded.path
+                ))
+                .hint(what)
+            };
+            Some(written.map_err(by_hand)?)
+        }
+        None => None,
+    };
+    let view = FixView::new(&loaded.path, &repair, text.as_deref());
+    if args.source.json {
+        print::json(&view)?;
+    } else {
+        print::talk(&view.text());
+    }
+    match (text, &args.output) {
+        (Some(text), Some(path)) => {
+            write_to(path, text.as_bytes(), Access::Shared)
+                .map_err(|e| Failure::from(e).with_exit(Exit::Usage))?;
+            print::talk(&format!("written to {}", path.display()));
+        }
+        (Some(text), None) if !args.source.json => print::data(&text)?,
+        _ => {}
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,149 @@
+//! `oomctl sweep submit`: every cell that can fit, each as a run of its own.
+
+use crate::cli::request::learned;
+use crate::cli::runs::Runs;
+use crate::cli::runs::{ended, sweeps};
+use crate::cli::sweep::cells::{self, Plan, Wish};
+use crate::cli::sweep::choice::Cells;
+use crate::cli::sweep::sweep_source::{Loaded, Source, load};
+use crate::cli::watch::once;
+use crate::cli::watch::pipeline::{Flags, Pipeline};
+use crate::cli::watch::showing::Showing;
+use crate::core::exit::Exit;
+use crate::core::sweep::{Judge, Method, select};
+use crate::drive::{End, SweepRecord, Until};
+use crate::view::sweep_submit_view::View;
+use crate::view::{Failure, print};
+
+/// Arguments of `sweep submit`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Name of the sweep; by default its file's, with a number. Its runs are called NAME.1, NAME.2 and so on
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    #[command(flatten)]
+    cells: Cells,
+    /// Cells under way at a time [default: 1 on this machine, as many as Slurm starts there]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_running: Option<u32>,
+    /// Submit cells that do not fit, too; those that break a rule have no script
+    #[arg(long)]
+    force: bool,
+    /// Stay, follow the logs, and resubmit on GPU OOM
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    showing: Showing,
+    /// Print cells, arrays and the first script, and submit nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Hand an option on to sbatch (repeatable): --sbatch=--qos=high
+    #[arg(long, value_name = "OPT", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
+    /// Attempts of a cell in all, the first included
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: Option<u32>,
+    #[command(flatten)]
+    pipeline: Flags,
+}
+
+/// Runs `oomctl sweep submit`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    if !args.watch {
+        args.pipeline.without_watch()?;
+    }
+    let configuration = &args.source.configuration;
+    let session = args.source.session()?;
+    let mut loaded = load(&session, &args.source, &args.sbatch)?;
+    if loaded.sweep.method == Method::Grid {
+        loaded.sweep = loaded.sweep.listed();
+    }
+    let footing = loaded.footing();
+    let mut judge = Judge::new(
+        footing.preset,
+        footing.recipe,
+        footing.cluster,
+        footing.profile,
+        &loaded.sweep,
+    )?;
+    let choice = args.cells.choice(&loaded.sweep, args.force)?;
+    let selection = select(&loaded.sweep, &mut judge, &choice)
+        .map_err(|what| Failure::configuration(format!("{}: {what}", loaded.path)))?;
+    let name = match &args.run {
+        Some(name) => name.clone(),
+        None => cells::new_name(&session.runs, &loaded)?,
+    };
+    SweepRecord::folder(&session.folder, &name)?;
+    let memory = learned::memory(&session, configuration);
+    let wish = Wish {
+        name: &name,
+        max_running: args.max_running,
+        attempts: args.attempts,
+        memory: memory.as_ref(),
+    };
+    let plan = Plan::new(&session.runs, &wish, &loaded, &judge, &selection)?;
+    let view = View::new(
+        plan.planned(),
+        &loaded.sweep,
+        &mut judge,
+        &selection,
+        choice.draw,
+    );
+    if selection.run.is_empty() {
+        return none_left(&view, &loaded, args.source.json);
+    }
+    if args.dry_run {
+        match args.source.json {
+            true => print::json(&view.document(Exit::Success, &[]))?,
+            false => {
+                let scripts = plan.scripts(&session.runs)?;
+                print::data(&format!("{}\n{scripts}", view.text()))?;
+            }
+        }
+        print::talk("dry run: nothing was submitted");
+        return Ok(Exit::Success);
+    }
+    print::talk(view.text().trim_end());
+    submit(plan, &session.runs, &view, args)
+}
+
+/// Makes the runs, submits what can be submitted now, and goes or stays.
+fn submit(plan: Plan, runs: &Runs, view: &View, args: &Args) -> Result<Exit, Failure> {
+    let (mut supervisor, record) = plan.create(runs)?;
+    let pipeline = Pipeline {
+        flags: &args.pipeline,
+        runs,
+        asked: record.sweep.clone(),
+        showing: args.showing.plain_if(args.source.json),
+    };
+    let end = match args.watch {
+        true => pipeline.attend(&mut supervisor, Until::Finished)?,
+        false => once::submitted(&mut supervisor, &pipeline)?,
+    };
+    let exit_code = ended::exit_code(&supervisor, end);
+    if args.source.json {
+        print::json(&view.document(exit_code, &ended::views(&supervisor)))?;
+    } else {
+        print::data(&ended::run_list(&supervisor))?;
+    }
+    if !args.watch && !matches!(end, End::Detached { .. }) {
+        print::talk(&sweeps::next_step(&supervisor, &record.sweep));
+    }
+    ended::code(&supervisor, end)
+}
+
+/// Every cell is refused.
+fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<Exit, Failure> {
+    let code = if view.too_large() {
+        Exit::StillOutOfMemory
+    } else {
+        Exit::Configuration
+    };
+    print::show(json, &view.document(code, &[]), |_| view.text())?;
+    let what = format!("{}: no cell is left to run", loaded.path);
+    let hint =
+        "`oomctl sweep check` says why, `oomctl sweep fix` writes a sweep whose cells all run";
+    Err(Failure::new(code, what).hint(hint))
+}

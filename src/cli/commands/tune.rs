@@ -1,0 +1,94 @@
+//! `oomctl tune`: from a configuration that fits, the fastest that still does.
+
+use crate::cli::session::{PROJECT_FILE, Session};
+use crate::cli::tune::command::command;
+use crate::cli::tune::{from, probes};
+
+use crate::cli::args::Configuration;
+use crate::cli::request::{climbing, load};
+use crate::core::config::Document;
+use crate::core::exit::Exit;
+use crate::core::request::{Basis, Request};
+use crate::view::Failure;
+use crate::view::tune_view::View;
+
+/// Arguments of `tune`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run (or the id of one of its jobs) that fits, or a dataset profile
+    #[arg(value_name = "DATASET|RUN")]
+    from: Option<String>,
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Also take steps that change training
+    #[arg(long)]
+    allow_training_changes: bool,
+    #[command(flatten)]
+    probes: probes::Probing,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `oomctl tune`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let flags = &args.configuration;
+    let session = Session::open(flags.config.as_deref())?.printing(args.json);
+    let (mut request, basis, from) = from::basis(&session, args.from.as_deref(), flags)?;
+    if flags.risk.is_some() {
+        // Also of a run that was submitted with another one.
+        let none = Document::parse(PROJECT_FILE, "")?;
+        request = request.with_risk(climbing::risk(flags, &none)?);
+    }
+    let preset = request.preset();
+    if preset.tune.is_empty() {
+        let what = format!("preset {} has no steps that make a job faster", preset.name);
+        let hint = "it names them under `tune:`; a run keeps the preset that it was submitted with";
+        return Err(Failure::configuration(what).hint(hint));
+    }
+    let before = request.judged(&basis)?;
+    if let Some(before) = before.as_ref().filter(|_| !basis.fits) {
+        must_fit(&request, &basis, before.fits_probability)?;
+    }
+    if let Some(steps) = args.probes.probe_steps {
+        let of = match (&from, &args.from) {
+            (Some(from), _) => from.run.clone(),
+            (None, Some(name)) => name.clone(),
+            (None, None) => load::stem(&session, flags)?,
+        };
+        let tuning = probes::Tuning {
+            args: &args.probes,
+            session: &session,
+            config: flags.config.as_deref(),
+            request: &request,
+            of: &of,
+            changes_training: args.allow_training_changes,
+        };
+        return tuning.run(basis, steps);
+    }
+    let tuned = request.tune(&basis, args.allow_training_changes)?;
+    let mut layers = basis.rungs.clone();
+    layers.extend(tuned.steps.iter().map(|s| s.step.layer.clone()));
+    let command = match tuned.steps.is_empty() {
+        true => None,
+        false => Some(command(&request, &layers)?),
+    };
+    let not_counted = request.elsewhere(&basis).map(|e| e.describe());
+    let view = View::new(from, not_counted, before, tuned, command);
+    session.show(&view, |view| view.text())?;
+    Ok(Exit::Success)
+}
+
+/// What is tuned must be expected to fit.
+fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), Failure> {
+    if probability >= request.inputs().risk {
+        return Ok(());
+    }
+    let what = format!("what is asked for is not expected to fit (probability {probability:.2})");
+    let mut hint =
+        "`oomctl plan` shows what would; `oomctl tune RUN` starts from a run that fits".to_owned();
+    if let Some(elsewhere) = request.elsewhere(basis) {
+        hint = format!("{}; {hint}", elsewhere.describe());
+    }
+    Err(Failure::new(Exit::StillOutOfMemory, what).hint(hint))
+}

@@ -1,0 +1,95 @@
+//! `oomctl watch`: follow, diagnose, escalate, resubmit.
+
+use crate::cli::session::Session;
+use crate::cli::watch::pipeline::{Flags, Pipeline};
+use crate::cli::watch::showing::Showing;
+use crate::cli::{script, watch, watch_chain};
+use crate::core::exit::Exit;
+use crate::core::request::Stacks;
+use crate::drive::{Silent, Supervisor, Until};
+use crate::io::files::allow_open;
+use crate::io::ledger::Takeover;
+use crate::view::{Failure, print};
+
+/// Arguments of `watch`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; or the id of a job that was
+    /// submitted with plain sbatch, which becomes a run
+    #[arg(required = true, value_name = "JOBID|RUN|SWEEP")]
+    runs: Vec<String>,
+    /// Project file; by default the nearest oomctl.yaml, walking up from here
+    #[arg(long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    /// Take the run over from a supervisor that is gone but cannot be told to be
+    #[arg(long)]
+    take_over: bool,
+    /// Do what is due and end, rather than stay until the runs are over
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    job: script::JobArgs,
+    /// Print one JSON document at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    showing: Showing,
+    #[command(flatten)]
+    turns: watch_chain::Turns,
+    #[command(flatten)]
+    pipeline: Flags,
+}
+
+/// Runs `oomctl watch`.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(taken) = args.turns.take(&args.runs, args.config.as_deref()) {
+        return taken.map(|()| Exit::Success);
+    }
+    let session = Session::open(args.config.as_deref())?;
+    let takeover = match args.take_over {
+        true => Takeover::Forced,
+        false => Takeover::IfDead,
+    };
+    let (mut stacks, mut supervisor) = (Stacks::new(), None::<(String, Supervisor)>);
+    let (names, sweeps) = session.runs.expand(&args.runs)?;
+    allow_open(names.len() as u64);
+    for wanted in &names {
+        let (handle, backend) = script::open(&session, wanted, &args.job, takeover, &mut stacks)?;
+        let (of, all) =
+            supervisor.get_or_insert_with(|| (backend.clone(), session.runs.supervisor(&backend)));
+        if *of != backend {
+            let what = format!("{wanted} runs on {backend}, the others on {of}");
+            return Err(Failure::usage(what).hint("watch them in two calls"));
+        }
+        all.add(handle);
+    }
+    let Some((_, mut supervisor)) = supervisor else {
+        return Ok(Exit::Success);
+    };
+    for sweep in &sweeps {
+        supervisor.gather(&session.folder, sweep);
+    }
+    let patience_s = watch_chain::PATIENCE_S;
+    let reached = match args.once {
+        true => Until::Settled { patience_s },
+        false => Until::Finished,
+    };
+    let asked = match (supervisor.runs().next(), supervisor.runs().count()) {
+        (Some(run), 1) => run.name().to_owned(),
+        _ => args.runs.join(" "),
+    };
+    if reached == Until::Finished {
+        let by = print::somebody("oomctl watch");
+        supervisor.resume(&by, &mut Silent);
+    }
+    let pipeline = Pipeline {
+        flags: &args.pipeline,
+        runs: &session.runs,
+        asked,
+        // Who reads JSON is no person.
+        showing: args
+            .showing
+            .plain_if(args.json || reached != Until::Finished),
+    };
+    watch::follow(supervisor, reached, args.json, &pipeline)
+}

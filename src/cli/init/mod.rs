@@ -1,0 +1,4 @@
+//! A starter file from answers.
+
+pub mod asking;
+pub mod draft;

@@ -1,0 +1,121 @@
+//! What died, and what is decided about it.
+
+use super::Group;
+use crate::cli::session::Session;
+use crate::core::diagnose::Incident;
+use crate::core::ladder::{Decision, Past, Peak, Tried};
+use crate::core::measure::Measured;
+use crate::core::recipe::Layer;
+use crate::core::request::Request;
+use crate::drive::explained;
+use crate::view::Failure;
+use crate::view::plan_after_view::View;
+
+/// What died, and what had been tried before.
+pub struct Died {
+    /// Run and attempt, where it is one of a run.
+    name: Option<String>,
+    number: u32,
+    request: Request,
+    rungs: Vec<Layer>,
+    earlier: Vec<Tried>,
+    measured: Measured,
+    incident: Incident,
+}
+
+impl Died {
+    /// A configuration as it stands, of which this log is.
+    pub fn at_first(request: Request, incident: Incident) -> Self {
+        Self {
+            name: None,
+            number: 1,
+            request,
+            rungs: Vec::new(),
+            earlier: Vec::new(),
+            measured: Measured::default(),
+            incident,
+        }
+    }
+
+    /// The last attempt of a run that died among those whose logs these are, with all that went before it.
+    pub fn of_run(session: &Session, run: &str, groups: &[Group]) -> Result<Self, Failure> {
+        let stored = session.runs.open(run)?;
+        let history = &stored.history;
+        let died = |group: &&Group| {
+            let number = group.attempt.as_ref().map(|(_, number)| *number);
+            let mut attempts = history.attempts.iter();
+            let attempt = attempts.find(|a| Some(a.number) == number);
+            attempt
+                .and_then(|a| a.incident.as_ref())
+                .is_some_and(|i| i.fatal)
+        };
+        let Some(group) = groups.iter().rev().find(died) else {
+            let what = format!("no attempt of {run} died of something that is known");
+            return Err(
+                Failure::usage(what).hint(format!("`oomctl status {run}` shows its attempts"))
+            );
+        };
+        let number = group.attempt.as_ref().map_or(1, |(_, number)| *number);
+        let past = history.at_the_end_of(number);
+        Ok(Self {
+            name: Some(group.name()),
+            number,
+            request: stored.request()?,
+            rungs: past.rungs(),
+            earlier: past.tried(),
+            measured: past
+                .attempt()
+                .map(|a| a.measured.clone())
+                .unwrap_or_default(),
+            incident: group.diagnose(&session.own_failures()?)?,
+        })
+    }
+
+    /// What a supervisor would decide.
+    pub fn decided(&self) -> Result<Decided, Failure> {
+        let Self { request, rungs, .. } = self;
+        let past = Past {
+            earlier: &self.earlier,
+            peaks: &Peak::of(&self.measured),
+            left_out: &[],
+        };
+        let mut incident = self.incident.clone();
+        request.settle(rungs, &mut incident);
+        let decision = request.ascend(rungs, past, Some(&incident), self.number)?;
+        let explanation = explained(request, rungs, &incident, &self.measured);
+        let died = (incident.clone(), explanation);
+        let diff = self.diff(&decision)?;
+        let steps = match &decision {
+            Decision::Climb { steps, .. } => request.planned(rungs, steps.clone()),
+            Decision::Exhausted { .. } => Vec::new(),
+        };
+        let now = request.memory(rungs);
+        let view = View::new(self.name.clone(), now.as_ref(), died, decision, steps);
+        Ok(Decided {
+            view,
+            incident,
+            diff,
+        })
+    }
+
+    /// The lines of the user's own scripts that the decision changes, in those that died.
+    fn diff(&self, decision: &Decision) -> Result<Option<String>, Failure> {
+        let Decision::Climb { steps, .. } = decision else {
+            return Ok(None);
+        };
+        let next = steps.iter().map(|step| step.layer.clone());
+        let rungs: Vec<Layer> = self.rungs.iter().cloned().chain(next).collect();
+        let patch = self.request.patch(&rungs)?;
+        Ok(patch.map(|patch| patch.diff()).filter(|d| !d.is_empty()))
+    }
+}
+
+/// What a supervisor would decide.
+pub struct Decided {
+    /// For people and programs.
+    pub view: View,
+    /// The failure.
+    pub incident: Incident,
+    /// The changed lines of the user's own scripts.
+    pub diff: Option<String>,
+}

@@ -1,0 +1,64 @@
+//! The decision after a failure, for `oomctl plan --after` and `oomctl fix`.
+
+use crate::cli::args::Configuration;
+use crate::cli::logs::died::{Decided, Died};
+use crate::cli::logs::{self, Group};
+use crate::cli::request::load;
+use crate::cli::script;
+use crate::cli::session::Session;
+use crate::view::Failure;
+
+/// Prints what a supervisor would decide after this failure.
+pub fn run(
+    session: &Session,
+    flags: &Configuration,
+    words: &[String],
+    failure: &str,
+) -> Result<(), Failure> {
+    let groups = logs::paired(logs::meant(&session.runs, failure)?);
+    let view = decide(session, flags, words, failure, &groups)?.view;
+    session.show(&view, |view| view.text())
+}
+
+/// What a supervisor would decide after the failure of these logs: of a run with all that it has tried, else of the
+/// configuration or the script (`words`) that the log is of.
+pub fn decide(
+    session: &Session,
+    flags: &Configuration,
+    words: &[String],
+    failure: &str,
+    groups: &[Group],
+) -> Result<Decided, Failure> {
+    let Some(mut group) = groups.first().cloned() else {
+        return Err(Failure::usage(format!("{failure} has no log")));
+    };
+    let died = match &group.attempt {
+        Some(_) if flags.says_what_to_run() || !words.is_empty() => {
+            let what = format!("{failure} is a run, which has its own configuration");
+            return Err(Failure::usage(what).hint(
+                "leave the options and the script out, or name the log of its attempt to decide for another configuration",
+            ));
+        }
+        Some((run, _)) => Died::of_run(session, run, groups)?,
+        None => {
+            let request = match words {
+                [] => load::request(session, flags, "plan", &[])?,
+                // The log is of the script as it stands, whatever other runs have taught since.
+                words => {
+                    let fresh = true;
+                    script::planned(
+                        session,
+                        &Configuration {
+                            fresh,
+                            ..flags.clone()
+                        },
+                        words,
+                    )?
+                }
+            };
+            group.installed = request.inputs().installed.clone();
+            Died::at_first(request, group.diagnose(&session.own_failures()?)?)
+        }
+    };
+    died.decided()
+}

@@ -1,0 +1,91 @@
+//! What a run begins with: its own checkpoints, or one that it is given.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::runs::Runs;
+use crate::core::recipe::Role;
+use crate::core::request::Request;
+use crate::io::checkpoints;
+use crate::view::{Failure, print};
+
+/// The request that begins with a checkpoint: this folder, or the newest one of the run of this name.
+pub fn resuming_from(runs: &Runs, request: Request, wanted: &Path) -> Result<Request, Failure> {
+    let refused = |why: String| Failure::configuration(format!("--resume-from: {why}"));
+    let shown = wanted.display();
+    let folder = match (wanted.canonicalize(), wanted.to_str()) {
+        (Ok(folder), _) if folder.is_dir() => folder,
+        (Ok(_), _) => return Err(refused(format!("{shown} is no folder"))),
+        (Err(_), Some(run)) if runs.names()?.iter().any(|name| name == run) => {
+            newest_of(runs, run)?
+        }
+        (Err(error), _) => {
+            return Err(refused(format!("{shown}: {error}"))
+                .hint("name the folder of a checkpoint, or a run (`oomctl status` lists them)"));
+        }
+    };
+    let folder = folder
+        .to_str()
+        .ok_or_else(|| refused(format!("{shown} is not UTF-8")))?;
+    request
+        .resuming_from(folder)
+        .map_err(|problem| refused(problem.to_string()))
+}
+
+/// The newest checkpoint of a run, as an absolute folder.
+fn newest_of(runs: &Runs, run: &str) -> Result<PathBuf, Failure> {
+    let stored = runs.open(run)?;
+    let request = stored.request()?;
+    let listing = request.shelf(&stored.history.rungs()).map(|shelf| {
+        checkpoints::list(Path::new(&request.inputs().workdir), &shelf)
+            .map_err(|unlisted| Failure::configuration(unlisted.to_string()))
+    });
+    let listing = listing.transpose()?.flatten();
+    let newest = listing.and_then(|l| Some(Path::new(&l.folder).join(request.newest(&l)?)));
+    newest.ok_or_else(|| Failure::configuration(format!("--resume-from: {run} has no checkpoint")))
+}
+
+/// A new run has no checkpoints yet: what lies in its folder is another run's, and the program would train on from that.
+pub fn is_its_own(request: &Request) -> Result<(), Failure> {
+    let inputs = request.inputs();
+    if inputs.adopts.is_some() || inputs.resume_from.is_some() {
+        return Ok(());
+    }
+    let Some(shelf) = request.shelf(&[]) else {
+        return Ok(());
+    };
+    let listing = checkpoints::list(Path::new(&inputs.workdir), &shelf).map_err(|unlisted| {
+        Failure::configuration(unlisted.to_string())
+            .hint("they may be another run's, which this one would train on from; give it a folder of its own, or `--resume-from FOLDER`")
+    })?;
+    let Some(listing) = listing else {
+        return Ok(());
+    };
+    let Some(newest) = request.newest(&listing) else {
+        return Ok(());
+    };
+    let folder = listing.folder;
+    let what = format!("{folder} holds checkpoints of another run; the newest is {newest}");
+    Err(Failure::configuration(what).hint(format!(
+        "`--resume-from {folder}/{newest}` goes on from it; to begin anew, give this run another folder for checkpoints"
+    )))
+}
+
+/// Warns where no checkpoint is ever written.
+pub fn tell(request: &Request) {
+    let preset = request.preset();
+    if preset.checkpoint.is_none() || request.inputs().probe.is_some() || request.resumes(&[]) {
+        return;
+    }
+    // What breaks a rule is told by whoever needs the configuration.
+    let Ok(shape) = request.shape(&[]) else {
+        return;
+    };
+    let Some(knob) = preset.with_role(Role::CheckpointInterval).next() else {
+        return;
+    };
+    let name = &knob.name;
+    print::talk(&format!(
+        "{name} is {}: no checkpoint is written, and whatever ends an attempt, the next begins at step 0 (--set {name}=N)",
+        shape.recipe().value(name)
+    ));
+}

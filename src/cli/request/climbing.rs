@@ -1,0 +1,106 @@
+//! How to climb, as flags and the project file say.
+
+use clap::ValueEnum;
+
+use crate::cli::args::{Configuration, PolicyName};
+use crate::core::config::{Document, Given};
+use crate::core::ladder::Policy;
+use crate::core::recipe::{Kind, Problem, Value};
+use crate::core::request::RISK;
+use crate::view::Failure;
+
+/// The policy, and whether it climbs one rung at a time. `predict` is bound to no rungs, so the two exclude
+/// each other: a flag beats what the project file says of the other, and in one place they are refused.
+pub fn how(flags: &Configuration, doc: &Document) -> Result<(Policy, bool), Failure> {
+    let (policy, written) = policy(flags, doc)?;
+    if policy != Policy::Predict {
+        return Ok((policy, one_rung(flags, doc)?));
+    }
+    match (written, flags.one_rung) {
+        (None, true) => Err(
+            Problem::new("--policy predict and --one-rung exclude each other")
+                .hint("predict is bound to no rungs; drop one of the two")
+                .into(),
+        ),
+        (None, false) => Ok((policy, false)),
+        (Some(_), true) => Ok((Policy::Ladder, true)),
+        (Some(given), false) if one_rung(flags, doc)? => Err(Problem::new(
+            "policy: predict and one_rung: true exclude each other",
+        )
+        .at(given.text, given.origin)
+        .hint("predict is bound to no rungs; drop one of the two lines")
+        .into()),
+        (Some(_), false) => Ok((policy, false)),
+    }
+}
+
+/// The policy, and where it is written unless a flag or the default says it.
+fn policy(flags: &Configuration, doc: &Document) -> Result<(Policy, Option<Given>), Failure> {
+    match (flags.policy, flags.same_math) {
+        (Some(policy), _) => return Ok((policy.into(), None)),
+        (None, true) => return Ok((Policy::SameMath, None)),
+        (None, false) => {}
+    }
+    let Some(given) = doc.text("policy")? else {
+        return Ok((Policy::Ladder, None));
+    };
+    match PolicyName::from_str(&given.text, false) {
+        Ok(name) => Ok((name.into(), Some(given))),
+        Err(_) => Err(
+            Problem::new(format!("there is no policy named {:?}", given.text))
+                .at(given.text, given.origin)
+                .hint("policies: ladder, same-math, predict")
+                .into(),
+        ),
+    }
+}
+
+/// One rung at a time: flag or project file.
+fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, Failure> {
+    match flags.one_rung {
+        true => Ok(true),
+        false => switch(doc, "one_rung", "one rung at a time"),
+    }
+}
+
+/// The declared order and every move of a rung, whether it helps or not: the project file.
+pub fn whole_rungs(doc: &Document) -> Result<bool, Failure> {
+    switch(
+        doc,
+        "whole_rungs",
+        "the declared order, and every move of a rung,",
+    )
+}
+
+fn switch(doc: &Document, key: &str, what: &str) -> Result<bool, Failure> {
+    let Some(given) = doc.text(key)? else {
+        return Ok(false);
+    };
+    match Kind::Bool.parse(&given.text) {
+        Ok(Value::Bool(yes)) => Ok(yes),
+        _ => Err(Problem::new(format!("{key} is true or false"))
+            .at(given.text.clone(), given.origin)
+            .hint(format!("{what} is `true`; without the line it is `false`"))
+            .into()),
+    }
+}
+
+/// The probability to fit that an attempt should have: flag or project file.
+pub fn risk(flags: &Configuration, doc: &Document) -> Result<f64, Failure> {
+    let within = |p: &f64| (0.0..1.0).contains(p);
+    let bad = || {
+        Problem::new("risk is a probability to fit, at least 0 and below 1")
+            .hint("0.9 is the default")
+    };
+    if let Some(risk) = flags.risk {
+        return match within(&risk) {
+            true => Ok(risk),
+            false => Err(bad().into()),
+        };
+    }
+    let Some(given) = doc.text("risk")? else {
+        return Ok(RISK);
+    };
+    let risk = given.text.parse().ok().filter(within);
+    risk.ok_or_else(|| bad().at(given.text.clone(), given.origin).into())
+}

@@ -1,0 +1,200 @@
+//! What is known beyond the configuration: a model's dimensions by its name, the memory of a GPU by its type.
+//!
+//! Rule: nothing here fails a run. What is not known stays unknown; `estimate` says why.
+
+mod bare;
+mod complete;
+mod told;
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use crate::core::config::parse_data;
+use crate::core::memory::{
+    Capacity, Dimensions, GpuTable, ModelTable, Unknown, capacity, place_of, read_dimensions,
+};
+use crate::core::recipe::{Origin, Problem, Setting, Value};
+use crate::core::request::Source;
+use crate::io::hf_cache;
+use crate::io::library::{Library, Shelf};
+use crate::view::Failure;
+
+pub use bare::filled;
+pub use complete::{ENVIRONMENT, complete, model_knob};
+pub use told::{sources, why_unknown};
+
+/// A model that is known.
+pub struct Model {
+    /// Its dimensions.
+    pub dimensions: Dimensions,
+    /// The file that they were read from, as shown to the user.
+    pub path: String,
+    /// The file's text, or the line in a table.
+    place: Result<String, u32>,
+}
+
+impl Model {
+    /// What its file says besides dimensions, in sentences.
+    pub fn remarks(&self) -> Vec<String> {
+        let quantised = self.dimensions.quantised.iter();
+        let quantised = quantised.map(|how| format!("its weights are quantised: {how}"));
+        let others = self.dimensions.remarks.iter().cloned();
+        quantised.chain(others).collect()
+    }
+
+    fn origin(&self, key: &str) -> Origin {
+        let (line, column) = match &self.place {
+            Ok(text) => place_of(text, key),
+            Err(line) => (*line, 1),
+        };
+        Origin::File {
+            path: self.path.clone(),
+            line,
+            column,
+        }
+    }
+
+    fn settings(&self) -> BTreeMap<String, Setting> {
+        let knobs = self.dimensions.knobs().into_iter();
+        let setting = |(knob, value, key): (&str, Value, &str)| {
+            let origin = self.origin(key);
+            (knob.to_owned(), Setting { value, origin })
+        };
+        knobs.map(setting).collect()
+    }
+}
+
+/// Tables and places to look into.
+pub struct Known<'a> {
+    library: &'a Library,
+    workdir: &'a Path,
+    cache: Option<PathBuf>,
+    gpus: OnceCell<Vec<(String, GpuTable)>>,
+}
+
+impl<'a> Known<'a> {
+    /// The tables of a library, and the models on this machine's disks.
+    pub fn new(library: &'a Library, workdir: &'a Path) -> Self {
+        Self {
+            library,
+            workdir,
+            cache: hf_cache::cache(|name| std::env::var_os(name)),
+            gpus: OnceCell::new(),
+        }
+    }
+
+    /// The same for a job with these variables: its program looks for models where they say.
+    pub fn of_job(mut self, environment: &Value) -> Self {
+        if let Value::Map(variables) = environment {
+            self.cache = hf_cache::cache(|name| {
+                let own = variables.get(name).map(OsString::from);
+                own.or_else(|| std::env::var_os(name))
+            });
+        }
+        self
+    }
+
+    /// The model of this name: its `config.json` in a folder or in the hub's cache, else the tables; `None` where neither
+    /// has it.
+    pub fn model(&self, name: &str) -> Result<Option<Model>, Failure> {
+        let Some(file) = hf_cache::find(name, self.workdir, self.cache.as_deref())? else {
+            return self.of_tables(name);
+        };
+        let path = file.path.display().to_string();
+        let dimensions = read_dimensions(&file.text).map_err(|e| fault(&path, &file.text, &e))?;
+        Ok(Some(Model {
+            dimensions,
+            path,
+            place: Ok(file.text),
+        }))
+    }
+
+    fn of_tables(&self, name: &str) -> Result<Option<Model>, Failure> {
+        for shelf_name in self.library.names(Shelf::Models) {
+            let source = self.library.get(Shelf::Models, &shelf_name)?;
+            // A table is only parsed where the name stands in it.
+            if !source
+                .text
+                .to_ascii_lowercase()
+                .contains(&name.to_ascii_lowercase())
+            {
+                continue;
+            }
+            let table: ModelTable = parsed(&source)?;
+            if let Some(entry) = table.find(name) {
+                let line = entry.line();
+                let fault =
+                    |e: Unknown| Failure::configuration(format!("{}:{line}: {e}", source.path));
+                return Ok(Some(Model {
+                    dimensions: entry.dimensions().map_err(fault)?,
+                    path: source.path.clone(),
+                    place: Err(line),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the tables say of a type of GPU, with the file.
+    pub fn gpu(&self, name: &str) -> Result<Option<(Capacity, String)>, Failure> {
+        let tables = match self.gpus.get() {
+            Some(tables) => tables,
+            None => {
+                let tables = self.gpu_tables()?;
+                self.gpus.get_or_init(|| tables)
+            }
+        };
+        let found = tables.iter().find_map(|(path, table)| {
+            let found = capacity([table].into_iter(), name)?;
+            Some((found, path.clone()))
+        });
+        Ok(found)
+    }
+
+    fn gpu_tables(&self) -> Result<Vec<(String, GpuTable)>, Failure> {
+        let read = |name: &String| {
+            let source = self.library.get(Shelf::Gpus, name)?;
+            let table = parsed(&source)?;
+            Ok((source.path, table))
+        };
+        self.library.names(Shelf::Gpus).iter().map(read).collect()
+    }
+
+    /// Where a model was looked for that is not known.
+    pub fn where_looked(&self, name: &str) -> String {
+        let cache = match &self.cache {
+            Some(cache) if hf_cache::is_name(name) => {
+                format!("it is not in {}, and ", cache.display())
+            }
+            _ => String::new(),
+        };
+        let folder = self.workdir.join(name);
+        format!(
+            "there is no {}, {cache}the tables of models do not have it",
+            folder.join("config.json").display()
+        )
+    }
+}
+
+fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, Failure> {
+    parse_data(&source.path, &source.text).map_err(|e| Failure::from(e))
+}
+
+/// A fault of a `config.json`, with its place.
+fn fault(path: &str, text: &str, unknown: &Unknown) -> Failure {
+    let (line, column) = place_of(text, &unknown.field);
+    let origin = Origin::File {
+        path: path.to_owned(),
+        line,
+        column,
+    };
+    let what = format!("the dimensions of the model cannot be read: {unknown}");
+    Problem::new(what)
+        .at(unknown.field.clone(), origin)
+        .hint("give them by hand: model.layers, model.hidden, … and model.params under `knobs:`")
+        .into()
+}

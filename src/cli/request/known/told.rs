@@ -1,0 +1,75 @@
+//! What `estimate` says of the model and the GPU: where they are known from, or why they are not.
+
+use super::{Known, model_knob};
+use crate::core::memory::GPU_MEMORY;
+use crate::core::memory::{Capacity, Unknown};
+use crate::core::recipe::{Recipe, Role};
+use crate::core::request::Request;
+use crate::view::Failure;
+use crate::view::sources_view::{Sources, Told};
+
+/// Where model and GPU are known from.
+pub fn sources(request: &Request, known: &Known<'_>) -> Result<Sources, Failure> {
+    let knob = model_knob(request.preset());
+    let recipe = request.recipe(&[])?;
+    let name = knob.map(|knob| recipe.value(knob)).filter(|v| !v.is_null());
+    let model = name.and_then(|name| known.model(&name.to_string()).ok().flatten());
+    let told = Told {
+        model: knob,
+        gpu_memory: GPU_MEMORY,
+        file: model.map(|m| (m.path.clone(), m.remarks())),
+        gpu_unknown: gpu_unknown(request, &recipe, known),
+    };
+    Ok(Sources::new(&recipe, told))
+}
+
+/// Why the memory of a GPU is not known; `None` where it is, or nobody asks for it.
+fn gpu_unknown(request: &Request, recipe: &Recipe, known: &Known<'_>) -> Option<String> {
+    let preset = request.preset();
+    let asked = preset.knob(GPU_MEMORY).is_some();
+    if !asked || !recipe.value(GPU_MEMORY).is_null() {
+        return None;
+    }
+    let knob = preset.with_role(Role::GpuType).next();
+    let named = knob.map(|k| recipe.value(&k.name)).filter(|v| !v.is_null());
+    let Some(named) = named else {
+        return Some(format!("give {GPU_MEMORY}, or the type of the GPUs"));
+    };
+    Some(match known.gpu(&named.to_string()) {
+        Ok(Some((Capacity::Several(sizes), _))) => {
+            let sizes = sizes.join(" and of ");
+            format!("{named} is a name of cards of {sizes}; give {GPU_MEMORY}")
+        }
+        _ => format!("no table has GPUs of type {named}; give {GPU_MEMORY}"),
+    })
+}
+
+/// Why a job cannot be estimated: the file that describes its model is at fault, or nobody knows the model, or a value is
+/// missing.
+pub fn why_unknown(request: &Request, known: &Known<'_>, unknown: &Unknown) -> Failure {
+    let fields = request.preset().memory.as_ref().map(|m| &m.fields);
+    let from = fields.and_then(|f| f.get(&unknown.field));
+    let from = from.map_or(String::new(), |expr| {
+        format!(" (the preset takes it from `{expr}`)")
+    });
+    let what = format!("the memory of this job cannot be estimated: {unknown}{from}");
+    let failure = Failure::configuration(what);
+    let recipe = request.recipe(&[]).ok();
+    let named = model_knob(request.preset()).and_then(|knob| recipe?.values.remove(knob));
+    let hint = "give the model's dimensions as model.layers, model.hidden, … under `knobs:`, as its config.json names them";
+    let Some(named) = named.filter(|r| !r.value.is_null()) else {
+        return failure.hint(hint);
+    };
+    let name = named.value.to_string();
+    match known.model(&name) {
+        Ok(Some(_)) => failure,
+        Ok(None) => {
+            let what = format!(
+                "the model {name} is not known: {}",
+                known.where_looked(&name)
+            );
+            failure.and(Failure::configuration(what).at(&named.origin).hint(hint))
+        }
+        Err(fault) => failure.and(fault),
+    }
+}

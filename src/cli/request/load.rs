@@ -1,0 +1,324 @@
+//! From flags, files and environment to the inputs of a run.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
+use crate::cli::args::{Backend, Configuration};
+use crate::cli::session::{Session, document};
+use crate::core::config::{
+    Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
+};
+use crate::core::diagnose::Versions;
+use crate::core::memory::Profiles;
+use crate::core::recipe::{
+    ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
+};
+use crate::core::request::{INPUTS_VERSION, Inputs, Request, Source};
+use crate::io::environment::variables;
+use crate::io::library::{Library, Shelf};
+use crate::io::scheduler::slurm_is_here;
+use crate::view::Failure;
+
+const PROJECT_KEYS: [&str; 16] = [
+    "preset",
+    "dataset",
+    "cluster",
+    "backend",
+    "policy",
+    "one_rung",
+    "whole_rungs",
+    "risk",
+    "knobs",
+    "pin",
+    "overrides",
+    "ladder",
+    "limits",
+    "supervision",
+    "notices",
+    "signatures",
+];
+const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
+const SITE_KEYS: [&str; 5] = ["cluster", "knobs", "pin", "overrides", "notices"];
+
+/// What is known of training stacks: built in, and the project's own under `presets/memory/`.
+pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
+    let names = library.names(Shelf::Memory);
+    let profiles = names.iter().map(|name| {
+        let source = library.get(Shelf::Memory, name).map_err(Failure::from)?;
+        parse_data(&source.path, &source.text).map_err(|e| Failure::from(e))
+    });
+    Ok(Profiles::new(profiles.collect::<Result<_, Failure>>()?))
+}
+
+/// Everything that is known before a run has a name: the request, named `run`.
+pub fn request(
+    session: &Session,
+    flags: &Configuration,
+    run: &str,
+    sbatch: &[String],
+) -> Result<Request, Failure> {
+    let doc = &session.document;
+    let named = |key: &str, flag: &Option<String>| named(session, key, flag.as_deref());
+    let outer = outer_files()?;
+    let dataset = named("dataset", &flags.dataset)?;
+    let mut cluster = named("cluster", &flags.cluster)?;
+    for (_, file) in &outer {
+        if cluster.is_none() {
+            cluster = file.text("cluster")?.map(|g| g.text);
+        }
+    }
+    let dataset_doc = profile(session, Shelf::Datasets, "dataset", dataset.as_deref())?;
+    let cluster_doc = profile(session, Shelf::Clusters, "cluster", cluster.as_deref())?;
+    let of_dataset = dataset_doc.as_ref().map(|d| d.text("preset")).transpose()?;
+    let preset_name = named("preset", &flags.preset)?
+        .or_else(|| of_dataset.flatten().map(|g| g.text))
+        .unwrap_or_else(|| session.library.default_preset().to_owned());
+    let stack = stack(session, &preset_name)?;
+    let preset = &stack.preset;
+    let profiles = [
+        (LayerKind::Cluster, cluster_doc.as_ref()),
+        (LayerKind::Dataset, dataset_doc.as_ref()),
+        (LayerKind::Project, Some(doc)),
+    ];
+    let inner = profiles
+        .iter()
+        .filter_map(|(kind, doc)| Some((*kind, (*doc)?)));
+    let outer = outer.iter().map(|(kind, file)| (*kind, file));
+    let mut layers = layers(preset, flags, outer.chain(inner))?;
+    let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
+    let backend = backend(flags, doc)?;
+    let cluster_facts = sections::facts(cluster_doc.as_ref())?;
+    let originals = copied::read(&session.folder, preset, &mut layers)?;
+    let places = (&session.library, session.folder.as_path());
+    known::complete(places, preset, &cluster_facts, backend, &mut layers);
+    let inputs = Inputs {
+        installed: packages::of_jobs(&layers, &session.folder),
+        ladder: ladder.into(),
+        templates: session.library.templates()?.into(),
+        originals: originals.into(),
+        cluster_facts,
+        cluster,
+        dataset,
+        layers,
+        sbatch: sbatch.to_vec(),
+        ..inputs(session, flags, run, stack)?
+    };
+    Ok(Request::new(inputs)?)
+}
+
+/// What is asked for in the same way whatever a run's files are made of. What they are made of is left empty.
+pub fn inputs(
+    session: &Session,
+    flags: &Configuration,
+    run: &str,
+    stack: Stack,
+) -> Result<Inputs, Failure> {
+    let doc = &session.document;
+    let backend = backend(flags, doc)?;
+    let (policy, one_rung) = climbing::how(flags, doc)?;
+    let folder = session.folder.display().to_string();
+    let memory = stack.preset.memory.as_ref();
+    let memory = memory.map(|m| session.library.get(Shelf::Memory, &m.profile));
+    Ok(Inputs {
+        schema_version: INPUTS_VERSION,
+        run: run.to_owned(),
+        ladder: Arc::default(),
+        policy,
+        one_rung,
+        whole_rungs: climbing::whole_rungs(doc)?,
+        risk: climbing::risk(flags, doc)?,
+        templates: Arc::default(),
+        originals: Arc::default(),
+        scripts: None,
+        adopts: None,
+        user: None,
+        cluster_facts: ClusterFacts::default(),
+        cluster: None,
+        dataset: None,
+        layers: Vec::new(),
+        resume_from: None,
+        limits: sections::limits(doc)?,
+        supervision: sections::supervision(doc, backend)?,
+        notices: sections::notices(doc, &outer_files()?)?,
+        backend: backend.to_owned(),
+        workdir: folder.clone(),
+        project: folder,
+        sbatch: Vec::new(),
+        command: std::env::args().collect(),
+        probe: None,
+        signatures: signatures::of(doc)?,
+        bugs: signatures::bugs(&session.library)?,
+        installed: Versions::default(),
+        memory_profile: memory.transpose()?,
+        preset: stack.texts.source.into(),
+        knob_sets: stack.texts.sets.into(),
+        framework_version: stack.version,
+    })
+}
+
+/// The layers of files, lowest first, then environment variables and flags.
+fn layers<'a>(
+    preset: &Preset,
+    flags: &Configuration,
+    files: impl Iterator<Item = (LayerKind, &'a Document)>,
+) -> Result<Vec<Layer>, Failure> {
+    let mut layers = Vec::new();
+    for (kind, file) in files {
+        layers.push(layer(file, kind, preset)?);
+    }
+    let variables = variables();
+    yaml_lint::variables(preset, variables.keys().map(String::as_str));
+    let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+    layers.push(from_environment(preset, pairs)?);
+    layers.push(from_flags(preset, &flags.set, &flags.overrides)?);
+    Ok(layers)
+}
+
+/// The name under a key, from its flag or the project file. One that does not exist is refused where it is named.
+pub fn named(session: &Session, key: &str, flag: Option<&str>) -> Result<Option<String>, Failure> {
+    if let Some(name) = flag {
+        return Ok(Some(name.to_owned()));
+    }
+    let Some(given) = session.document.text(key)? else {
+        return Ok(None);
+    };
+    let shelf = match key {
+        "dataset" => Shelf::Datasets,
+        "cluster" => Shelf::Clusters,
+        _ => Shelf::Presets,
+    };
+    match session.library.get(shelf, &given.text) {
+        Ok(_) => Ok(Some(given.text)),
+        Err(e) => Err(Failure::from(e).at(&given.origin)),
+    }
+}
+
+/// A preset made ready.
+pub struct Stack {
+    pub preset: Preset,
+    pub texts: Texts,
+    pub version: Option<String>,
+}
+
+/// The texts of a preset and of the knob sets that it uses.
+pub struct Texts {
+    source: Source,
+    sets: Vec<Source>,
+}
+
+/// Reads a preset, and the knob sets that it uses.
+pub fn texts(
+    session: &Session,
+    source: Source,
+) -> Result<(Texts, PresetFile, Vec<KnobSetFile>), Failure> {
+    let file = parse_preset(&source.path, &source.text)?;
+    let sets = file.uses.iter();
+    let sets: Vec<Source> = sets
+        .map(|s| session.library.get(Shelf::Sets, s))
+        .collect::<Result<_, _>>()?;
+    let parsed = sets
+        .iter()
+        .map(|s| parse_knob_set(&s.path, &s.text))
+        .collect::<Result<_, _>>()?;
+    Ok((Texts { source, sets }, file, parsed))
+}
+
+/// The preset and its knob sets; the project file may only have keys that these know.
+fn stack(session: &Session, name: &str) -> Result<Stack, Failure> {
+    let (texts, file, parsed) = texts(session, session.library.get(Shelf::Presets, name)?)?;
+    let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
+    let mut known = PROJECT_KEYS.to_vec();
+    known.extend(version_key.as_deref());
+    session.document.check_keys(&known)?;
+    let version = match version_key {
+        Some(key) => session.document.text(&key)?,
+        None => None,
+    };
+    let text = version.as_ref().map(|g| g.text.clone());
+    let preset = Preset::assemble(file, parsed, text.as_deref()).map_err(|mut refusal| {
+        if let (Some(given), Some(first)) = (&version, refusal.0.first_mut()) {
+            *first = first.clone().at(given.text.clone(), given.origin.clone());
+        }
+        refusal
+    })?;
+    Ok(Stack {
+        preset,
+        texts,
+        version: text,
+    })
+}
+
+fn layer(doc: &Document, kind: LayerKind, preset: &Preset) -> Result<Layer, Failure> {
+    Ok(doc.layer(kind, preset)?)
+}
+
+/// Site and user files, where they exist.
+pub fn outer_files() -> Result<Vec<(LayerKind, Document)>, Failure> {
+    let mut files = Vec::new();
+    if let Some(path) = std::env::var_os("OOMCTL_SITE_CONFIG").filter(|p| !p.is_empty()) {
+        files.push((LayerKind::Site, document(Path::new(&path), Path::new("/"))?));
+    }
+    use etcetera::BaseStrategy;
+    if let Ok(dirs) = etcetera::choose_base_strategy() {
+        let path = dirs.config_dir().join("oomctl/config.yaml");
+        if path.is_file() {
+            files.push((LayerKind::User, document(&path, Path::new("/"))?));
+        }
+    }
+    for (_, file) in &files {
+        file.check_keys(&SITE_KEYS)?;
+    }
+    Ok(files)
+}
+
+pub fn profile(
+    session: &Session,
+    shelf: Shelf,
+    key: &str,
+    name: Option<&str>,
+) -> Result<Option<Document>, Failure> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let source = session.library.get(shelf, name)?;
+    let doc = Document::parse(&source.path, &source.text)?;
+    let mut known = PROFILE_KEYS.to_vec();
+    known.push(key);
+    doc.check_keys(&known)?;
+    Ok(Some(doc))
+}
+
+/// The backend: flag, project file, or Slurm where sbatch is found.
+pub fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, Failure> {
+    let given = match flags.backend {
+        Some(backend) => backend,
+        None => match doc.text("backend")? {
+            None => Backend::Auto,
+            Some(given) => clap::ValueEnum::from_str(&given.text, true).map_err(|_| {
+                Problem::new(format!("there is no backend named {:?}", given.text))
+                    .at(given.text.clone(), given.origin.clone())
+                    .hint("backends: auto, slurm, local")
+            })?,
+        },
+    };
+    Ok(match given {
+        Backend::Slurm => "slurm",
+        Backend::Local => "local",
+        Backend::Auto if slurm_is_here() => "slurm",
+        Backend::Auto => "local",
+    })
+}
+
+/// What a run is named after: its dataset, or else its preset.
+pub fn stem(session: &Session, flags: &Configuration) -> Result<String, Failure> {
+    for (key, flag) in [("dataset", &flags.dataset), ("preset", &flags.preset)] {
+        if let Some(name) = flag {
+            return Ok(name.clone());
+        }
+        if let Some(given) = session.document.text(key)? {
+            return Ok(given.text);
+        }
+    }
+    Ok(session.library.default_preset().to_owned())
+}

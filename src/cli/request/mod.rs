@@ -1,0 +1,14 @@
+//! From flags, files and environment to what a run is asked to do.
+
+pub mod checkpoint;
+pub mod climbing;
+pub mod copied;
+pub mod known;
+pub mod learned;
+pub mod load;
+mod new_run;
+pub mod packages;
+pub mod preview;
+pub mod sections;
+pub mod signatures;
+pub mod yaml_lint;

@@ -1,0 +1,57 @@
+//! A new run on disk.
+
+use crate::cli::request::checkpoint;
+use crate::cli::request::preview;
+use crate::cli::runs::Runs;
+use crate::core::recipe::Value;
+use crate::core::request::{Notices, Request, split};
+use crate::drive::{Environment, Handle};
+use crate::io::environment::variables;
+use crate::view::Failure;
+
+impl Runs {
+    /// Makes the run on disk: inputs, environment, first fact.
+    pub fn create(&self, name: &str, request: Request) -> Result<Handle, Failure> {
+        checkpoint::is_its_own(&request)?;
+        let folder = self.folder(name)?;
+        let inputs = serde_json::to_string_pretty(request.inputs())
+            .map_err(|e| Failure::configuration(format!("cannot write down the request: {e}")))?;
+        let environment = environment(&request)?;
+        // A template that cannot be rendered is told before anything is written.
+        preview::first(&request)?;
+        let now = jiff::Timestamp::now();
+        let handle = Handle::create(folder, request, &inputs, &environment, now);
+        Ok(handle?)
+    }
+}
+
+/// The environment of the jobs: ours, without what is secret or belongs to this process.
+fn environment(request: &Request) -> Result<Environment, Failure> {
+    let declared = match &request.inputs().scripts {
+        // A script of the user's own declares nothing; what looks like a secret is one.
+        Some(_) => Vec::new(),
+        None => match request.recipe(&[])?.value("secrets") {
+            Value::List(names) => names.clone(),
+            _ => Vec::new(),
+        },
+    };
+    let missing: Vec<&str> = declared
+        .iter()
+        .map(String::as_str)
+        .filter(|n| std::env::var_os(n).is_none())
+        .collect();
+    if !missing.is_empty() {
+        let what = format!("the job needs {}, not set here", missing.join(", "));
+        return Err(Failure::configuration(what).hint("set it, or take it out of `secrets`"));
+    }
+    // Addresses of notices are for whoever watches. No job needs them, and they are never written down.
+    let notices = request.inputs().notices.iter();
+    let addresses: Vec<&str> = notices.flat_map(Notices::variables).collect();
+    let mut all = variables();
+    all.retain(|name, _| !addresses.contains(&name.as_str()));
+    let split = split(&all, &declared);
+    Ok(Environment {
+        variables: split.variables,
+        secrets: split.secrets,
+    })
+}

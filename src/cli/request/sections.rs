@@ -1,0 +1,121 @@
+//! Sections of configuration files with fixed fields.
+
+use crate::core::config::Document;
+use crate::core::recipe::{ClusterFacts, LayerKind};
+use crate::core::request::{Limits, Notices, Supervision};
+use crate::view::Failure;
+
+/// Fields of `limits` that are written as durations.
+pub const LIMIT_DURATIONS: [&str; 1] = ["wall_time"];
+/// Fields of `notices` that are written as durations.
+pub const NOTICE_DURATIONS: [&str; 2] = ["time_limit", "pause"];
+/// Fields of `supervision` that are written as durations.
+pub const SUPERVISION_DURATIONS: [&str; 11] = [
+    "poll",
+    "poll_max",
+    "hang_grace",
+    "settle",
+    "drain",
+    "late_logs",
+    "stall",
+    "refused_pause",
+    "refused_pause_max",
+    "refused_wait",
+    "never_starts",
+];
+
+/// When a run is given up.
+pub fn limits(doc: &Document) -> Result<Limits, Failure> {
+    let limits: Limits = doc.section("limits", &["attempts", "gpu_hours"], &LIMIT_DURATIONS)?;
+    match (limits.attempts, doc.get("limits")) {
+        (0, Some(node)) => Err(doc
+            .fault(node, "attempts: 0 leaves nothing to submit")
+            .hint("the first attempt counts: write 1 or more")
+            .into()),
+        _ => Ok(limits),
+    }
+}
+
+pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {
+    const FIELDS: [&str; 7] = [
+        "offline",
+        "gpus_per_node",
+        "nodes",
+        "node_memory",
+        "cpus_per_node",
+        "time_limit",
+        "gpu_types",
+    ];
+    let Some(doc) = doc else {
+        return Ok(ClusterFacts::default());
+    };
+    let facts: ClusterFacts = doc.section("facts", &FIELDS, &[])?;
+    match (facts.check(), doc.get("facts")) {
+        (Err(what), Some(node)) => Err(doc.fault(node, format!("facts: {what}")).into()),
+        _ => Ok(facts),
+    }
+}
+
+/// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
+/// on its own disk.
+pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure> {
+    const PLAIN: [&str; 9] = [
+        "node_failure_retries",
+        "preemption_retries",
+        "time_limit_retries",
+        "co_tenant_retries",
+        "late_oom_retries",
+        "leak_retries",
+        "resubmit",
+        "move_dependents",
+        "stall_cancel",
+    ];
+    let mut supervision: Supervision =
+        doc.section("supervision", &PLAIN, &SUPERVISION_DURATIONS)?;
+    let asked = |key: &str| doc.get("supervision").is_some_and(|n| n.has(key));
+    if backend == "local" {
+        if !asked("poll") {
+            supervision.poll_s = 1;
+        }
+        if !asked("drain") {
+            supervision.drain_s = 0;
+        }
+    }
+    Ok(supervision)
+}
+
+/// Whom to tell of runs who does not watch: as the project says, or else the user's file, or else the site's.
+pub fn notices(
+    project: &Document,
+    outer: &[(LayerKind, Document)],
+) -> Result<Option<Notices>, Failure> {
+    const PLAIN: [&str; 6] = ["on", "command", "slack", "ntfy", "mail", "at_most"];
+    let outer = outer.iter().rev().map(|(_, doc)| doc);
+    let mut files = std::iter::once(project).chain(outer);
+    let Some((doc, node)) = files.find_map(|doc| Some((doc, doc.get("notices")?))) else {
+        return Ok(None);
+    };
+    let notices: Notices = doc.section("notices", &PLAIN, &NOTICE_DURATIONS)?;
+    if notices.on.is_empty() {
+        return Ok(None);
+    }
+    let wrong = match &notices.mail {
+        _ if notices.reach_nobody() => Some("`notices` names nobody to tell"),
+        Some(mail) if !is_address(mail) => Some("`mail` is no address for mail"),
+        _ => None,
+    };
+    match wrong {
+        Some(what) => {
+            let hint = "one of `command: [./tell.sh]`, `slack: { url_env: SLACK_URL }`, `ntfy: { url_file: ~/.ntfy }`, \
+                        `mail: me@example.org`; `on: []` tells of nothing";
+            Err(doc.fault(node, what).hint(hint).into())
+        }
+        None => Ok(Some(notices)),
+    }
+}
+
+/// An address that cannot be an option or a second line.
+fn is_address(mail: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@._%+-".contains(c);
+    mail.contains('@') && mail.chars().all(plain) && !mail.starts_with('-')
+}

@@ -1,0 +1,80 @@
+//! What has become of runs that were watched: what is printed of them, and the exit code.
+
+use crate::core::engine::{Outcome, Phase};
+use crate::core::exit::Exit;
+use crate::drive::{End, Handle, Supervisor};
+use crate::view::row::{Row, list};
+use crate::view::run_view::{RunView, document, run_view, summary};
+use crate::view::{Failure, print};
+
+/// The runs as they stand now.
+pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
+    let runs = supervisor.runs();
+    runs.map(|h| run_view(h.history(), supervisor.now()))
+        .collect()
+}
+
+/// A line for each run, and how many of them ended how.
+pub fn run_list(supervisor: &Supervisor) -> String {
+    let rows: Vec<Row> = views(supervisor).iter().map(Row::of).collect();
+    let states = rows.iter().map(|row| row.state.as_str());
+    format!("{}{}", list(&rows), summary(states))
+}
+
+/// Prints what has become of the runs, and gives the exit code.
+pub fn result(
+    supervisor: &Supervisor,
+    end: End,
+    json: bool,
+    text: &dyn Fn(&RunView) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    let views = views(supervisor);
+    if json {
+        print::json(&document(&views, Some(exit_code(supervisor, end))))?;
+    } else {
+        for view in &views {
+            text(view)?;
+        }
+    }
+    code(supervisor, end)
+}
+
+/// The exit code: of an error for which a run was set aside, or else that of the run that ended most gravely.
+pub fn exit_code(supervisor: &Supervisor, end: End) -> Exit {
+    if let Some(error) = supervisor.runs().find_map(Handle::error) {
+        return error.exit();
+    }
+    if let End::Detached { signal } | End::LetGo { signal, .. } = end {
+        return Exit::Signal(signal);
+    }
+    let outcomes = supervisor.runs();
+    let outcomes = outcomes.filter_map(|h| h.history().outcome.as_ref());
+    let code = Outcome::gravest(outcomes).map_or(Exit::Success, Outcome::exit);
+    let mut waiting = supervisor.runs().filter(|h| h.is_open());
+    match waiting.any(|h| h.history().phase() == Phase::Refused) {
+        // Nothing was accepted, and this process does not wait for it.
+        true if code == Exit::Success => Exit::Refused,
+        _ => code,
+    }
+}
+
+/// Ends with that exit code.
+pub fn code(supervisor: &Supervisor, end: End) -> Result<Exit, Failure> {
+    if let Some(error) = supervisor.runs().find_map(Handle::error) {
+        return Err(error.into());
+    }
+    let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
+    let names = names.join(" ");
+    match end {
+        End::Detached { .. } => print::talk(&format!(
+            "detached; the jobs go on. `oomctl watch {names}` takes up again"
+        )),
+        End::LetGo { all: true, .. } => print::talk("interrupted; the jobs were told to end"),
+        End::LetGo { all: false, .. } => print::talk(&format!(
+            "interrupted; the end of the runs is written down, and not all jobs could be told in time. `oomctl cancel \
+             {names}` sees to it"
+        )),
+        End::Reached | End::OutOfPatience => {}
+    }
+    Ok(exit_code(supervisor, end))
+}

@@ -1,0 +1,64 @@
+//! What a report shows, gathered from the folders of runs.
+
+use jiff::Timestamp;
+
+use super::{Runs, Stored};
+use crate::core::report::Track;
+use crate::io::sampler;
+use crate::view::report::{Asked, Format, Report, Told, in_full, render, report};
+use crate::view::row::Row;
+use crate::view::{Failure, print};
+
+/// A line for each run. Those that cannot be read are left out, and named.
+pub fn rows(runs: &Runs, names: &[String], now: Timestamp) -> Vec<Row> {
+    let found = runs.overview(names, now);
+    for (name, _) in &found.damaged {
+        print::talk(&format!(
+            "{name} cannot be read and is left out; `oomctl status {name}` says why"
+        ));
+    }
+    found.rows(names, now)
+}
+
+/// All that a report shows of these runs.
+pub fn gathered(runs: &Runs, title: &str, rows: &[Row], now: Timestamp) -> Result<Report, Failure> {
+    let full = in_full(rows).into_iter();
+    let stored: Vec<Stored> = full
+        .map(|row| runs.open(&row.run))
+        .collect::<Result<_, _>>()?;
+    let readers: Vec<_> = stored.iter().map(|run| (asked(run), tracks(run))).collect();
+    let told = stored.iter().zip(&readers);
+    let told: Vec<Told<'_>> = told
+        .map(|(run, (asked, tracks))| Told {
+            history: &run.history,
+            asked,
+            tracks,
+        })
+        .collect();
+    Ok(report(title, rows, &told, now))
+}
+
+/// The report of runs as Markdown.
+pub fn markdown(runs: &Runs, title: &str, names: &[String]) -> Result<String, Failure> {
+    let now = Timestamp::now();
+    let report = gathered(runs, title, &rows(runs, names, now), now)?;
+    render(&report, Format::Markdown)
+}
+
+/// What a run was asked to do.
+fn asked(run: &Stored) -> impl Fn() -> Option<Asked> + use<> {
+    let run = run.clone();
+    move || {
+        let request = run.request().ok()?;
+        Some(Asked {
+            command: request.inputs().command.clone(),
+            memory: Box::new(move |rungs| request.memory(rungs)),
+        })
+    }
+}
+
+/// What the samplers of an attempt saw.
+fn tracks(run: &Stored) -> impl Fn(u32) -> Vec<Track> + use<> {
+    let folder = run.folder.clone();
+    move |attempt| sampler::tracks(&folder.attempt(attempt))
+}

@@ -1,0 +1,181 @@
+//! The runs of a project: finding one by name or job id, reading it back.
+
+pub mod asked;
+pub mod ended;
+pub mod gathered;
+pub mod overview;
+pub mod projects;
+pub mod sweeps;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::core::engine::History;
+use crate::core::recipe::meant;
+use crate::core::request::{Inputs, Request, Stacks};
+use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
+use crate::io::files::io_error;
+use crate::io::scheduler::Scheduler;
+use crate::io::scheduler::local::Local;
+use crate::io::scheduler::slurm::Slurm;
+use crate::view::Failure;
+
+/// Numbers tried for the name of a new run.
+const MOST_RUNS: u32 = 100_000;
+
+/// The runs of a project, each a folder.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    project: PathBuf,
+}
+
+/// A run on disk.
+#[derive(Clone)]
+pub struct Stored {
+    /// Its folder.
+    pub folder: RunFolder,
+    /// What its facts add up to.
+    pub history: History,
+}
+
+impl Runs {
+    /// Those of the project in a folder.
+    pub fn of(project: &Path) -> Self {
+        Self {
+            project: project.to_owned(),
+        }
+    }
+
+    /// The project's folder.
+    pub fn project(&self) -> &Path {
+        &self.project
+    }
+
+    /// `<project>/.oomctl/runs`.
+    pub fn dir(&self) -> PathBuf {
+        self.project.join(".oomctl/runs")
+    }
+
+    /// The folder of a run of this name.
+    pub fn folder(&self, name: &str) -> Result<RunFolder, Failure> {
+        Ok(RunFolder::of(&self.dir(), name)?)
+    }
+
+    /// Their names, sorted; also of those that may not be read.
+    pub fn names(&self) -> Result<Vec<String>, Failure> {
+        let dir = self.dir();
+        let entries = match std::fs::read_dir(&dir) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(io_error("read", &dir))?,
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter(|e| match e.path().join("inputs.json").metadata() {
+                Ok(inputs) => inputs.is_file(),
+                Err(e) => e.kind() == ErrorKind::PermissionDenied,
+            })
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// A name for a new run: `<stem>-<n>` with the first number that is free.
+    pub fn new_name(&self, stem: &str) -> Result<String, Failure> {
+        free_name(stem, |name| self.dir().join(name).exists())
+    }
+
+    /// The run that is meant by its name, or by the id of one of its jobs.
+    pub fn find(&self, wanted: &str) -> Result<Stored, Failure> {
+        // Looked for by its name before the others are listed: there may be thousands, and thousands to be found.
+        if self.folder(wanted).is_ok_and(|f| f.inputs().is_file()) {
+            return self.open(wanted);
+        }
+        let known = self.names()?;
+        let mut latest: Option<Stored> = None;
+        for name in &known {
+            let stored = self.open(name)?;
+            let has_it = |h: &History| {
+                h.attempts
+                    .iter()
+                    .any(|a| a.job.as_ref().is_some_and(|j| j.id.0 == wanted))
+            };
+            let newer = latest
+                .as_ref()
+                .is_none_or(|l| l.history.created <= stored.history.created);
+            if has_it(&stored.history) && newer {
+                latest = Some(stored);
+            }
+        }
+        latest.ok_or_else(|| self.unknown(wanted, &known))
+    }
+
+    fn unknown(&self, wanted: &str, known: &[String]) -> Failure {
+        let what = format!(
+            "no run and no job of a run in {} is called {wanted:?}",
+            self.dir().display()
+        );
+        let failure = Failure::usage(what);
+        match meant(wanted, known.iter().map(String::as_str)) {
+            Some(question) => failure.hint(question),
+            None if known.is_empty() => failure.hint("`oomctl submit` starts a run"),
+            None => failure.hint("`oomctl status` lists the runs"),
+        }
+    }
+
+    /// Reads a run. Root may read those of others.
+    pub fn open(&self, name: &str) -> Result<Stored, Failure> {
+        let folder = self.folder(name)?;
+        folder.check_read()?;
+        let history = history(folder.dir())?;
+        Ok(Stored { folder, history })
+    }
+
+    /// The scheduler of a backend.
+    pub fn scheduler(&self, backend: &str) -> Box<dyn Scheduler> {
+        match backend {
+            "local" => Box::new(Local::new(&self.project)),
+            _ => Box::new(Slurm::new().sharing_answers()),
+        }
+    }
+
+    /// A supervisor on a backend, with the system's clock.
+    pub fn supervisor(&self, backend: &str) -> Supervisor {
+        // Processes of one user differ in their ids, those of hosts in when they began.
+        let began = u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(0);
+        let seed = began ^ u64::from(std::process::id()).rotate_left(32);
+        Supervisor::new(self.scheduler(backend), monotonic_clock()).paced(seed)
+    }
+}
+
+impl Stored {
+    /// What the run was asked to do.
+    pub fn request(&self) -> Result<Request, Failure> {
+        self.sharing(&mut Stacks::new())
+    }
+
+    /// The same, of one of many runs.
+    pub fn sharing(&self, stacks: &mut Stacks) -> Result<Request, Failure> {
+        let text = self.folder.read_inputs()?;
+        let path = self.folder.inputs();
+        let inputs: Inputs = serde_json::from_str(&text)
+            .map_err(|e| Failure::ledger(format!("{}: {e}", path.display())))?;
+        Ok(stacks.request(inputs)?)
+    }
+}
+
+/// `<stem>-<n>` with the first number that is not taken.
+pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, Failure> {
+    let clean = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let stem: String = stem.chars().map(clean).take(48).collect();
+    (1..MOST_RUNS)
+        .map(|n| format!("{stem}-{n}"))
+        .find(|name| !is_taken(name))
+        .ok_or_else(|| Failure::configuration("too many runs of one name; give one with --run"))
+}

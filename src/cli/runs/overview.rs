@@ -1,0 +1,72 @@
+//! Many runs at a glance: rows of those that are over, and in full those that are not.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::{Runs, Stored};
+use crate::drive::RunFolder;
+use crate::io::files::check_ours;
+use crate::io::index::{Index, Stamp};
+use crate::view::Failure;
+use crate::view::row::Row;
+use crate::view::run_view::run_view;
+
+/// Runs of a project, each in one of the three.
+pub struct Overview {
+    /// Those that are over.
+    pub over: Vec<Row>,
+    /// Those that are not.
+    pub open: Vec<Stored>,
+    /// Those that cannot be read, and why.
+    pub damaged: Vec<(String, Failure)>,
+}
+
+impl Runs {
+    /// The runs of these names. Whether one is over is read from its ledger unless that is as it was when it was last
+    /// read.
+    pub fn overview(&self, names: &[String], now: Timestamp) -> Overview {
+        let dir = self.dir();
+        let mut index = Index::<Row>::open(self.project());
+        let mut found = Overview {
+            over: Vec::new(),
+            open: Vec::new(),
+            damaged: Vec::new(),
+        };
+        for name in names {
+            let folder = RunFolder::of(&dir, name).ok();
+            let stamp = folder.and_then(|folder| Stamp::of(folder.dir()));
+            if let Some(row) = stamp.and_then(|stamp| index.get(name, stamp)) {
+                found.over.push(row.clone());
+                continue;
+            }
+            match self.open(name) {
+                Ok(run) if run.history.outcome.is_some() => {
+                    let row = Row::of(&run_view(&run.history, now));
+                    if let Some(stamp) = stamp {
+                        index.put(name, stamp, row.clone());
+                    }
+                    found.over.push(row);
+                }
+                Ok(run) => found.open.push(run),
+                Err(failure) => found.damaged.push((name.clone(), failure)),
+            }
+        }
+        // Where it cannot be written it is slower next time. Root leaves no file of its own among those of others.
+        if check_ours(&dir).is_ok() {
+            drop(index.store(|run| dir.join(run).exists()));
+        }
+        found
+    }
+}
+
+impl Overview {
+    /// All of them as rows, in the order of these names.
+    pub fn rows(self, names: &[String], now: Timestamp) -> Vec<Row> {
+        let open = self.open.iter();
+        let open = open.map(|run| Row::of(&run_view(&run.history, now)));
+        let all = self.over.into_iter().chain(open);
+        let mut all: HashMap<String, Row> = all.map(|row| (row.run.clone(), row)).collect();
+        names.iter().filter_map(|name| all.remove(name)).collect()
+    }
+}

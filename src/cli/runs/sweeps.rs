@@ -1,0 +1,66 @@
+//! Sweeps that were submitted: their runs, by the name of the sweep.
+
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
+
+use super::Runs;
+use crate::core::engine::Phase;
+use crate::core::job::JobId;
+use crate::drive::{Handle, Supervisor, SweepRecord};
+use crate::io::scheduler::tasks_named;
+use crate::view::Failure;
+
+impl Runs {
+    /// What is meant, each once: names of sweeps and ids of job arrays are replaced by the names of their runs. And the sweeps.
+    pub fn expand(&self, wanted: &[String]) -> Result<(Vec<String>, Vec<SweepRecord>), Failure> {
+        let (mut names, mut sweeps) = (Vec::new(), Vec::new());
+        let jobs = LazyCell::new(|| self.jobs());
+        for name in wanted {
+            if let Some(record) = SweepRecord::read(self.project(), name)? {
+                names.extend(record.sweep_group.runs.iter().cloned());
+                sweeps.push(record);
+                continue;
+            }
+            let before = names.len();
+            // The runs whose jobs are tasks of the array that is meant by its id, or by a list of its tasks.
+            if let Some(is_meant) = tasks_named(name) {
+                let meant = jobs.iter().filter(|(_, jobs)| jobs.iter().any(&is_meant));
+                names.extend(meant.map(|(run, _)| run.clone()));
+            }
+            if names.len() == before {
+                names.push(name.clone());
+            }
+        }
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        Ok((names, sweeps))
+    }
+
+    /// Is there a sweep or a run of this name?
+    pub fn is_taken(&self, name: &str) -> bool {
+        let folder = SweepRecord::folder(self.project(), name);
+        folder.is_ok_and(|f| f.exists()) || self.dir().join(name).exists()
+    }
+
+    /// Every run with its jobs; one that cannot be read has none.
+    fn jobs(&self) -> Vec<(String, Vec<JobId>)> {
+        let of = |name: String| {
+            let stored = self.open(&name).ok()?;
+            let attempts = stored.history.attempts.into_iter();
+            Some((name, attempts.filter_map(|a| Some(a.job?.id)).collect()))
+        };
+        let names = self.names().unwrap_or_default();
+        names.into_iter().filter_map(of).collect()
+    }
+}
+
+/// The next command after a sweep was submitted.
+pub fn next_step(supervisor: &Supervisor, sweep: &str) -> String {
+    let waiting = |h: &&Handle| h.history().phase() == Phase::Preparing(1);
+    match supervisor.runs().filter(waiting).count() {
+        0 => format!("sweep {sweep}; next: oomctl watch {sweep}"),
+        n => format!(
+            "sweep {sweep}; {n} of its runs begin as others end, while `oomctl watch {sweep}` runs"
+        ),
+    }
+}

@@ -1,0 +1,192 @@
+//! A script and the files that it names, as they are on disk now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::core::config::{parse_data, parse_knob_set, parse_preset};
+use crate::core::patch::{Adoption, Given, Launchers, Stack, Submission};
+use crate::core::recipe::{KnobSetFile, PresetFile};
+use crate::core::request::split;
+use crate::io::files::{read_bounded, read_text};
+use crate::io::library::{Library, Shelf};
+use crate::view::Failure;
+
+/// Largest file of a job that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// Files of a job that are read.
+const MAX_FILES: usize = 256;
+
+/// What is known of programs: presets, and launchers.
+pub struct Shelves {
+    /// The presets that a program may be recognised by.
+    pub presets: Vec<PresetFile>,
+    /// What they make of a program's words.
+    pub stacks: Vec<Stack>,
+    /// Programs that start others.
+    pub launchers: Launchers,
+}
+
+impl Shelves {
+    /// All that the library has, or one preset only.
+    pub fn of(library: &Library, only: Option<&str>) -> Result<Self, Failure> {
+        let presets = presets(library, only)?;
+        let stack = |file: &PresetFile| Ok(file.stack(&Self::sets(library, file)?));
+        let stacks: Result<_, Failure> = presets.iter().map(stack).collect();
+        Ok(Self {
+            stacks: stacks?,
+            presets,
+            launchers: launchers(library)?,
+        })
+    }
+
+    /// The preset of what was recognised.
+    pub fn preset(&self, adoption: &Adoption<'_>) -> Option<&PresetFile> {
+        let name = &adoption.stack?.name;
+        self.presets.iter().find(|p| p.preset == *name)
+    }
+
+    /// Knob sets that a preset uses.
+    pub fn sets(library: &Library, file: &PresetFile) -> Result<Vec<KnobSetFile>, Failure> {
+        let read = |name: &String| {
+            let source = library.get(Shelf::Sets, name)?;
+            Ok(parse_knob_set(&source.path, &source.text)?)
+        };
+        file.uses.iter().map(read).collect()
+    }
+}
+
+fn presets(library: &Library, only: Option<&str>) -> Result<Vec<PresetFile>, Failure> {
+    let names = match only {
+        Some(name) => vec![name.to_owned()],
+        None => library.names(Shelf::Presets),
+    };
+    let read = |name: &String| {
+        let source = library.get(Shelf::Presets, name)?;
+        Ok(parse_preset(&source.path, &source.text)?)
+    };
+    names.iter().map(read).collect()
+}
+
+fn launchers(library: &Library) -> Result<Launchers, Failure> {
+    let mut all = Launchers::default();
+    for name in library.names(Shelf::Launchers) {
+        let source = library.get(Shelf::Launchers, &name)?;
+        let table: Launchers = parse_data(&source.path, &source.text)?;
+        all.launchers.extend(table.launchers);
+    }
+    Ok(all)
+}
+
+/// The text of a script that sbatch would take; what it would refuse is refused here, with a way out.
+pub fn script(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let refused = |what: String, hint: &str| Err(Failure::configuration(what).hint(hint));
+    let real = std::fs::canonicalize(path).and_then(|p| Ok((p.metadata()?, p)));
+    let real = match real {
+        Ok((meta, real)) if meta.is_file() => real,
+        Ok((meta, _)) if meta.is_dir() => {
+            let what = format!("{shown} is a directory, not a job script");
+            return refused(what, "name the script in it");
+        }
+        Ok(_) => return refused(format!("{shown} is no file"), "name a job script"),
+        Err(e) => {
+            let what = format!("the job script {shown} cannot be read: {e}");
+            return refused(
+                what,
+                "`oomctl submit [options] SCRIPT [its arguments]`; without a script a template is submitted",
+            );
+        }
+    };
+    let bytes = read_bounded(&real, MAX_FILE)?;
+    let text = match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => text,
+        _ => {
+            return refused(
+                format!("{shown} is binary, not a job script"),
+                "wrap the program in a script",
+            );
+        }
+    };
+    if text.trim().is_empty() {
+        return refused(
+            format!("{shown} is empty"),
+            "sbatch refuses an empty script",
+        );
+    }
+    if !text.starts_with("#!") && path.extension().is_some_and(|e| e == "py") {
+        return refused(
+            format!("{shown} does not begin with `#!`, and no shell runs it"),
+            "put `#!/usr/bin/env python3` into its first line, or start it in a script",
+        );
+    }
+    if text.contains("\r\n") {
+        return refused(
+            format!("{shown} has DOS line ends (\\r\\n), which sbatch refuses"),
+            "sed -i 's/\\r$//' takes them out",
+        );
+    }
+    Ok(text)
+}
+
+/// A submission with the texts of all that its script names.
+pub struct Read {
+    /// How it is submitted.
+    pub submission: Submission,
+    /// Texts by path, relative to the folder in which the job runs.
+    pub files: BTreeMap<String, String>,
+    /// The folder in which the job runs.
+    pub workdir: PathBuf,
+    /// The log of a job that was submitted already.
+    pub log: Option<PathBuf>,
+}
+
+impl Read {
+    /// Reads what a script names, in the folder in which its job runs.
+    pub fn new(
+        mut submission: Submission,
+        text: String,
+        workdir: PathBuf,
+        shelves: &Shelves,
+    ) -> Self {
+        // A secret's value is not written down with the run, so it is not read either.
+        submission.variables = split(&submission.variables, &[]).variables;
+        let mut read = Self {
+            files: BTreeMap::from([(submission.script.clone(), text)]),
+            submission,
+            workdir,
+            log: None,
+        };
+        let mut asked = BTreeSet::new();
+        loop {
+            let reading = read.adoption(shelves).reading;
+            let wanted = reading.wanted.into_iter().chain(reading.sought);
+            let new = wanted.filter(|p| asked.insert(p.clone()));
+            let new: Vec<String> = new.collect();
+            if new.is_empty() || asked.len() > MAX_FILES {
+                return read;
+            }
+            for path in new {
+                // What is not there or cannot be read is told among what is missing.
+                if let Some(text) = text_of(&read.workdir.join(&path)) {
+                    read.files.insert(path, text);
+                }
+            }
+        }
+    }
+
+    /// What is understood of it.
+    pub fn adoption<'a>(&'a self, shelves: &'a Shelves) -> Adoption<'a> {
+        Adoption::read(Given {
+            submission: &self.submission,
+            files: &self.files,
+            launchers: &shelves.launchers,
+            stacks: &shelves.stacks,
+        })
+    }
+}
+
+/// The text of a file that is one, through links.
+pub fn text_of(path: &Path) -> Option<String> {
+    let real = std::fs::canonicalize(path).ok().filter(|p| p.is_file())?;
+    read_text(&real, MAX_FILE).ok()
+}

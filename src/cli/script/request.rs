@@ -1,0 +1,94 @@
+//! The request of a run whose files are the user's own scripts.
+
+use super::{described, version};
+use crate::cli::args::Configuration;
+use crate::cli::request::load::{self, Stack};
+use crate::cli::request::{known, sections};
+use crate::cli::script::read::{Read, Shelves};
+use crate::cli::session::Session;
+use crate::core::adopt::{self, Scripts, UNKNOWN};
+use crate::core::config::merge_ladder;
+use crate::core::recipe::{Layer, LayerKind, Preset};
+use crate::core::request::{Inputs, Request, Source};
+use crate::io::library::Shelf;
+use crate::view::Failure;
+
+/// The request for a run of this name. What the project says of limits, of supervision, and of how to climb counts;
+/// of its knobs those that describe GPUs, and pins where it uses the same preset.
+pub fn request(
+    session: &Session,
+    flags: &Configuration,
+    run: &str,
+    read: &Read,
+    shelves: &Shelves,
+) -> Result<Request, Failure> {
+    let adoption = read.adoption(shelves);
+    let doc = &session.document;
+    let source = match adoption.stack {
+        Some(stack) => session.library.get(Shelf::Presets, &stack.name)?,
+        None => Source {
+            path: "no preset".to_owned(),
+            text: UNKNOWN.to_owned(),
+        },
+    };
+    let (texts, file, parsed) = load::texts(session, source)?;
+    let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
+    let given = version_key.map(|key| doc.text(&key)).transpose()?.flatten();
+    let told = version::known(&file, &adoption, read);
+    let described = told.describe(&file).filter(|_| given.is_none());
+    let version = given.map(|g| g.text).or_else(|| told.version());
+    let of_project = load::named(session, "preset", None)?;
+    let same = of_project.as_deref() == Some(file.preset.as_str());
+    let installed = version::packages_of(&file, &told, &adoption, read);
+    let preset = adopt::assemble(file, parsed, version.as_deref())?;
+    let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
+    let profile = load::profile(session, Shelf::Clusters, "cluster", cluster.as_deref())?;
+    let cluster_facts = sections::facts(profile.as_ref())?;
+    let backend = load::backend(flags, doc)?;
+    let of_script = adopt::layer(&preset, &adoption);
+    let beside = described::layers((session, flags), &preset, profile.as_ref(), &of_script)?;
+    let mut layers = vec![of_script];
+    layers.extend(beside);
+    let ladder = match same {
+        true => {
+            layers.push(pins(session, &preset)?);
+            merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?
+        }
+        false => preset.ladder.clone(),
+    };
+    let places = (&session.library, read.workdir.as_path());
+    known::complete(places, &preset, &cluster_facts, backend, &mut layers);
+    let templates = adopt::template(&preset).into();
+    let stack = Stack {
+        preset,
+        texts,
+        version,
+    };
+    let inputs = Inputs {
+        installed,
+        ladder: ladder.into(),
+        templates,
+        scripts: Some(Scripts {
+            version: described,
+            ..Scripts::of(&read.submission, &adoption, &shelves.launchers)
+        }),
+        user: std::env::var("USER").ok(),
+        cluster_facts,
+        cluster,
+        layers,
+        workdir: read.workdir.display().to_string(),
+        sbatch: read.submission.options.clone(),
+        ..load::inputs(session, flags, run, stack)?
+    };
+    Ok(Request::new(inputs)?)
+}
+
+/// What the project's file pins.
+fn pins(session: &Session, preset: &Preset) -> Result<Layer, Failure> {
+    let layer = session.document.layer(LayerKind::Project, preset);
+    let layer = layer?;
+    Ok(Layer {
+        pins: layer.pins,
+        ..Layer::new(LayerKind::Project)
+    })
+}

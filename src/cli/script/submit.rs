@@ -1,0 +1,254 @@
+//! Submitting a script of the user's own: what is understood, what would be changed, and whether that is agreed to.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use crate::cli::args::Configuration;
+use crate::cli::request::learned;
+use crate::cli::script::described::DESCRIBING;
+use crate::cli::script::read::{Read, Shelves, script};
+use crate::cli::script::request::request;
+use crate::cli::session::Session;
+use crate::core::adopt;
+use crate::core::exit::Exit;
+use crate::core::patch::{Submission, VARIABLES};
+use crate::core::request::Request;
+use crate::io::environment::variables;
+use crate::io::sampler::program;
+use crate::view::own_view::{Told, View};
+use crate::view::{Failure, print};
+
+/// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
+/// more than what the job asks for.
+const NOT_TAKEN: [&str; 7] = [
+    "array",
+    "core-spec",
+    "distribution",
+    "exclusive",
+    "input",
+    "no-requeue",
+    "requeue",
+];
+
+/// Options that only oomctl has, as far as is known.
+const OURS: [&str; 6] = [
+    "--watch",
+    "--yes",
+    "--dry-run",
+    "--supervise",
+    "--attempts",
+    "--same-math",
+];
+
+/// A script on the command line.
+pub struct Asked<'a> {
+    /// Options of ours.
+    pub flags: &'a Configuration,
+    /// Name of the run, where one is given.
+    pub run: Option<&'a str>,
+    /// Options for sbatch.
+    pub sbatch: &'a [String],
+    /// The script, and what stands behind it.
+    pub words: &'a [String],
+}
+
+/// The run that a script would be: its name and the request.
+pub fn submit(session: &Session, asked: &Asked<'_>) -> Result<(String, Request), Failure> {
+    let Some((path, args)) = asked.words.split_first() else {
+        return Err(Failure::quiet(Exit::Usage));
+    };
+    only_scripts(asked)?;
+    for word in args.iter().filter(|w| OURS.contains(&w.as_str())) {
+        print::talk(&format!(
+            "note: {word} stands behind the script, so it is the script's; options of oomctl stand before it"
+        ));
+    }
+    let text = script(Path::new(path))?;
+    let here = std::env::current_dir()
+        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
+    let shelves = Shelves::of(&session.library, asked.flags.preset.as_deref())?;
+    let mut options = from_environment();
+    options.extend(asked.sbatch.iter().cloned());
+    let submission = Submission {
+        options,
+        script: path.clone(),
+        args: args.to_vec(),
+        variables: variables(),
+    };
+    let read = at_its_folder(submission, text, here, &shelves);
+    let stem = Path::new(path).file_stem().unwrap_or_default();
+    let name = match asked.run {
+        Some(name) => name.to_owned(),
+        None => session.runs.new_name(&stem.to_string_lossy())?,
+    };
+    let request = request(session, asked.flags, &name, &read, &shelves)?;
+    fits_a_run(&request)?;
+    Ok((name, started(session, asked.flags, request)))
+}
+
+/// The request as earlier runs of the project say that it should start, which is told.
+fn started(session: &Session, flags: &Configuration, request: Request) -> Request {
+    let memory = learned::memory(session, flags);
+    let start = memory.and_then(|memory| request.start(&memory).ok().flatten());
+    let Some(start) = start else {
+        return request;
+    };
+    let started = request.clone().starting(&start);
+    match started.patch(&[]) {
+        Ok(_) => {
+            learned::tell(Some(&start));
+            started
+        }
+        Err(refused) => {
+            print::talk(&format!(
+                "what earlier runs taught cannot be put into the scripts, which start as they are: {refused}"
+            ));
+            request
+        }
+    }
+}
+
+/// The request that is to be planned: that of a run of a script, or of a script.
+pub fn planned(
+    session: &Session,
+    flags: &Configuration,
+    words: &[String],
+) -> Result<Request, Failure> {
+    if let [name] = words
+        && session.runs.names()?.contains(name)
+    {
+        let request = session.runs.open(name)?.request()?;
+        return match request.inputs().scripts {
+            Some(_) => Ok(request),
+            None => {
+                let what = format!("the run {name} is not one of a script of your own");
+                Err(Failure::usage(what).hint("`oomctl plan` shows the ladder of templates"))
+            }
+        };
+    }
+    let asked = Asked {
+        flags,
+        run: None,
+        sbatch: &[],
+        words,
+    };
+    submit(session, &asked).map(|(_, request)| request)
+}
+
+/// Reads a script in the folder in which its job runs: the one here, or the one that it asks for.
+fn at_its_folder(submission: Submission, text: String, here: PathBuf, shelves: &Shelves) -> Read {
+    let read = Read::new(submission.clone(), text.clone(), here.clone(), shelves);
+    let Some(folder) = adopt::workdir(&read.adoption(shelves).reading) else {
+        return read;
+    };
+    let script = here.join(&submission.script).display().to_string();
+    let submission = Submission {
+        script,
+        ..submission
+    };
+    Read::new(submission, text, here.join(folder), shelves)
+}
+
+/// Options that sbatch would take from its environment: they win over the script, and those of the command line over
+/// them. Ours is scrubbed of them, for an outer job may have set some.
+fn from_environment() -> Vec<String> {
+    let taken = VARIABLES.iter().filter(|(_, o)| !NOT_TAKEN.contains(o));
+    let given = taken.filter_map(|(name, option)| {
+        let value = std::env::var(name).ok()?;
+        let (value, job) = (value.trim(), std::env::var_os("SLURM_JOB_ID"));
+        (!value.is_empty() && job.is_none()).then(|| format!("--{option}={value}"))
+    });
+    given.collect()
+}
+
+/// Whether a `--set` says what the job runs on, and nothing of what its script is to do.
+fn describes(set: &str) -> bool {
+    let name = set.split('=').next().unwrap_or(set).trim();
+    DESCRIBING.contains(&name)
+}
+
+/// What is said to templates cannot be said to a script.
+fn only_scripts(asked: &Asked<'_>) -> Result<(), Failure> {
+    let flags = asked.flags;
+    let given = [
+        ("--dataset", flags.dataset.is_some()),
+        ("--set", !flags.set.iter().all(|set| describes(set))),
+        ("--override", !flags.overrides.is_empty()),
+    ];
+    let Some((option, _)) = given.iter().find(|(_, given)| *given) else {
+        return Ok(());
+    };
+    let script = asked.words.first().map_or("", String::as_str);
+    Err(Failure::usage(format!(
+            "{option} before the script is for templates, and {script} is a script of your own"
+        ),
+    )
+    .hint(format!(
+        "what the script is to get stands behind it: `oomctl submit {script} {option} …`; before it stands what describes its GPUs: {}",
+        DESCRIBING.map(|name| format!("--set {name}=…")).join(", ")
+    )))
+}
+
+/// What a script asks for that a run cannot be.
+pub fn fits_a_run(request: &Request) -> Result<(), Failure> {
+    let Some(adoption) = request.adoption() else {
+        return Ok(());
+    };
+    if let Some((option, hint)) = adopt::bad_directive(&adoption.reading) {
+        let what = format!("the job asks for {option}, and a run cannot be that");
+        return Err(Failure::usage(what).hint(hint));
+    }
+    if request.inputs().backend != "slurm" && adopt::task(&adoption.reading).is_some() {
+        let what = "the job is a task of an array, and there is no Slurm here";
+        return Err(Failure::usage(what).hint("take --array out"));
+    }
+    Ok(())
+}
+
+/// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given. `job` is the
+/// first attempt, where that was submitted without us.
+pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Failure> {
+    let view = shown(request, job);
+    print::talk(view.text().trim_end());
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        let what = "what would be submitted, and changed after a failure, has to be agreed to, and there is no terminal to ask at";
+        let hint = match job {
+            None => "look at it with --dry-run, then add --yes",
+            Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",
+        };
+        return Err(Failure::usage(what).hint(hint));
+    }
+    print::prompt(match job {
+        None => "submit this, and after a failure of memory what is shown? y or n [n]: ",
+        Some(_) => "submit what is shown after a failure of memory? y or n [n]: ",
+    });
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    match read.map(|_| answer.trim()) {
+        Ok("y" | "Y" | "yes") => Ok(()),
+        _ => Err(Failure::usage("nothing was submitted")),
+    }
+}
+
+/// Prints what an attempt and each rung would change.
+pub fn plan(session: &Session, request: &Request) -> Result<(), Failure> {
+    session.show(&shown(request, None), |view| view.text())
+}
+
+/// A script as it is shown; `job` is the first attempt, where it was submitted without us.
+fn shown(request: &Request, job: Option<&str>) -> View {
+    let first = if job.is_some() { 2 } else { 1 };
+    View::new(Told {
+        inputs: request.inputs(),
+        preset: &request.preset().name,
+        adoption: request.adoption().as_ref(),
+        gpu_memory: request.gpu_memory(),
+        not_comparable: request.own_facts().err().map(|why| why.to_string()),
+        doubts: request.doubts(),
+        job,
+        plan: request.script_plan(first, program().as_deref()),
+    })
+}

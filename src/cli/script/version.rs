@@ -1,0 +1,74 @@
+//! The version of the framework that a script of the user's own starts.
+
+use crate::cli::script::read::{Read, text_of};
+use crate::core::adopt::version::{
+    Known, MAX_LOG, Told, Tree, environments, files, in_log, in_scripts, in_tree, installed, trees,
+};
+use crate::core::diagnose::Versions;
+use crate::core::patch::Adoption;
+use crate::core::recipe::{Framework, PresetFile};
+use crate::io::installed::{packages, versions as installed_in};
+use crate::io::window::part;
+
+/// The variable that names folders of packages.
+const PATH: &str = "PYTHONPATH";
+
+/// What the source tree that the job imports, the script, its environment and the log of a job say.
+pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
+    let Some(framework) = &file.framework else {
+        return Known::Nothing;
+    };
+    let reading = &adoption.reading;
+    let variables = &read.submission.variables;
+    let path = variables
+        .get(PATH)
+        .filter(|_| reading.passed.inherits(PATH));
+    let trees = trees(adoption, path.map(String::as_str));
+    let mut told: Vec<Told> = trees
+        .iter()
+        .find_map(|tree| tree_says(framework, tree, read))
+        .into_iter()
+        .collect();
+    told.extend(in_scripts(framework, reading));
+    for environment in environments(reading, &read.submission) {
+        for (folder, names) in packages(&read.workdir.join(environment)) {
+            told.extend(installed(framework, &names, &folder.display().to_string()));
+        }
+    }
+    if let Some(path) = &read.log
+        && let Ok(head) = part(path, |length| 0..length.min(MAX_LOG))
+    {
+        let text = String::from_utf8_lossy(&head.bytes);
+        told.extend(in_log(framework, &text, &path.display().to_string()));
+    }
+    Known::of(file, &told)
+}
+
+/// What is installed in the environments that the script takes over, and the version of its framework where that is known.
+pub fn packages_of(
+    file: &PresetFile,
+    known: &Known,
+    adoption: &Adoption<'_>,
+    read: &Read,
+) -> Versions {
+    let mut versions = Versions::default();
+    let framework = file.framework.as_ref().and_then(|f| f.packages.first());
+    if let (Known::One(told, _) | Known::Foreign(told, _), Some(package)) = (known, framework) {
+        versions.tell(package, &told.number.to_string());
+    }
+    for environment in environments(&adoption.reading, &read.submission) {
+        versions.or(&installed_in(&read.workdir.join(environment)));
+    }
+    versions
+}
+
+/// What a source tree says, where one of the framework's packages lies in it.
+fn tree_says(framework: &Framework, tree: &Tree, read: &Read) -> Option<Told> {
+    framework.packages.iter().find_map(|package| {
+        let mut files = files(tree, package).into_iter();
+        let text = |path: &str| text_of(&read.workdir.join(path));
+        let first = files.next()?;
+        let own = in_tree(tree, package, &first, &text(&first)?);
+        own.or_else(|| files.find_map(|path| in_tree(tree, package, &path, &text(&path)?)))
+    })
+}

@@ -1,0 +1,95 @@
+//! What a command works with: the project that it stands in, and what follows from that.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::runs::Runs;
+use crate::core::config::Document;
+use crate::io::files::read_text;
+use crate::io::library::Library;
+use crate::view::{Failure, print};
+
+/// Name of the project file.
+pub const PROJECT_FILE: &str = "oomctl.yaml";
+const MAX_FILE: u64 = 1 << 20;
+
+/// One call of the program, in a project.
+pub struct Session {
+    /// The project's folder, absolute: that of its file, or the working directory.
+    pub folder: PathBuf,
+    /// Its presets and templates, before those of the program.
+    pub library: Library,
+    /// Its file; empty where it has none.
+    pub document: Document,
+    /// Its runs.
+    pub runs: Runs,
+    /// When the call began.
+    pub now: Timestamp,
+    json: bool,
+}
+
+impl Session {
+    /// In the project of this file, or of the nearest `oomctl.yaml` walking up.
+    pub fn open(config: Option<&Path>) -> Result<Self, Failure> {
+        let here = working_directory()?;
+        let path = match config {
+            Some(path) => Some(here.join(path)),
+            None => here
+                .ancestors()
+                .map(|d| d.join(PROJECT_FILE))
+                .find(|p| p.is_file()),
+        };
+        let document = match &path {
+            Some(path) => document(path, &here)?,
+            None => Document::parse(PROJECT_FILE, "")?,
+        };
+        let folder = path.as_deref().and_then(Path::parent).unwrap_or(&here);
+        Ok(Self::new(folder.to_owned(), document))
+    }
+
+    /// In a project in `folder` that has no file yet.
+    pub fn empty(folder: &Path) -> Result<Self, Failure> {
+        let folder = working_directory()?.join(folder);
+        Ok(Self::new(folder, Document::parse(PROJECT_FILE, "")?))
+    }
+
+    fn new(folder: PathBuf, document: Document) -> Self {
+        Self {
+            library: Library::new(Some(&folder)),
+            runs: Runs::of(&folder),
+            now: Timestamp::now(),
+            json: false,
+            folder,
+            document,
+        }
+    }
+
+    /// The same, whose views are shown as JSON if that is asked for.
+    pub fn printing(self, json: bool) -> Self {
+        Self { json, ..self }
+    }
+
+    /// Prints a view as it is asked for.
+    pub fn show<V: Serialize>(
+        &self,
+        view: &V,
+        text: impl FnOnce(&V) -> String,
+    ) -> Result<(), Failure> {
+        print::show(self.json, view, text)
+    }
+}
+
+/// Reads a configuration file; it is shown relative to `here` where it lies below.
+pub fn document(path: &Path, here: &Path) -> Result<Document, Failure> {
+    let text = read_text(path, MAX_FILE)?;
+    let shown = path.strip_prefix(here).unwrap_or(path);
+    Ok(Document::parse(&shown.display().to_string(), &text)?)
+}
+
+/// The working directory.
+pub fn working_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))
+}

@@ -1,0 +1,74 @@
+//! Which cells of a sweep are run, as flags say.
+
+use super::cells::{self, MOST_RUNS};
+use crate::core::sweep::{Choice, Draw, Method, Order, Selector, Sweep};
+use crate::view::Failure;
+
+/// Which cells, and in which order.
+#[derive(Debug, clap::Args)]
+pub struct Cells {
+    /// Only cells with this value, or one of these (repeatable)
+    #[arg(long = "cell", value_name = "NAME=VALUE[,VALUE]")]
+    cells: Vec<String>,
+    /// At most so many cells, the first in order
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Draw so many cells at random from the values and distributions, in place of all [default: the sweep's run_cap]
+    #[arg(long, value_name = "N", value_parser = cells::count)]
+    count: Option<usize>,
+    /// The same seed draws the same cells
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Which cells begin first
+    #[arg(long, value_enum, default_value = "as-written")]
+    order: OrderName,
+}
+
+/// Which cells begin first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OrderName {
+    /// As the sweep lists them
+    AsWritten,
+    /// Those that need the least memory
+    SmallestFirst,
+}
+
+impl Cells {
+    /// Which cells of a sweep are wanted; with `force` also those that do not fit.
+    pub fn choice(&self, sweep: &Sweep, force: bool) -> Result<Choice, Failure> {
+        let selector = |text: &String| {
+            let (name, values) = text.split_once('=').ok_or_else(|| {
+                Failure::usage(format!("--cell {text}: expected NAME=VALUE"))
+                    .hint("--cell graph_d=250,500")
+            })?;
+            Ok(Selector {
+                name: name.to_owned(),
+                values: values.split(',').map(str::to_owned).collect(),
+            })
+        };
+        let cap = sweep.cap.and_then(|n| usize::try_from(n).ok());
+        let drawn = cap.filter(|_| sweep.method == Method::Random);
+        if let Some(cap) = drawn.filter(|cap| self.count.is_none() && *cap > MOST_RUNS) {
+            let what = format!("run_cap is {cap}, and at most {MOST_RUNS} cells are drawn");
+            return Err(Failure::configuration(what).hint("--count N draws fewer"));
+        }
+        let draw = self.count.or(drawn).map(|count| Draw {
+            count,
+            seed: self.seed,
+        });
+        Ok(Choice {
+            selectors: self
+                .cells
+                .iter()
+                .map(selector)
+                .collect::<Result<_, Failure>>()?,
+            order: match self.order {
+                OrderName::AsWritten => Order::AsWritten,
+                OrderName::SmallestFirst => Order::SmallestFirst,
+            },
+            limit: self.limit.or(cap.filter(|_| draw.is_none())),
+            draw,
+            force: force,
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! Sweeps: reading one, and its cells as runs.
+
+pub mod cells;
+pub mod choice;
+pub mod sweep_source;

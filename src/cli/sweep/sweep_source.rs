@@ -1,0 +1,153 @@
+//! Where a sweep comes from: a file or overrides, over the configuration of its project.
+
+use std::path::Path;
+
+use crate::cli::args::Configuration;
+use crate::cli::request::{load, yaml_lint};
+use crate::cli::session::Session;
+use crate::core::exit::Exit;
+use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Value, resolve};
+use crate::core::request::Request;
+use crate::core::sweep::{self, Change, ClimbContext, Sweep};
+use crate::io::files::read_text;
+use crate::view::Failure;
+
+/// Largest sweep file that is read, in bytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Which sweep.
+#[derive(Debug, clap::Args)]
+pub struct Source {
+    /// A W&B sweep file, a Hydra configuration with `hydra.sweeper.params`, or overrides (`a=1,2`)
+    #[arg(required = true, value_name = "FILE|KEY=VALUES")]
+    sweep: Vec<String>,
+    #[command(flatten)]
+    pub configuration: Configuration,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Source {
+    /// The session in its project.
+    pub fn session(&self) -> Result<Session, Failure> {
+        let session = Session::open(self.configuration.config.as_deref())?;
+        Ok(session.printing(self.json))
+    }
+}
+
+/// A sweep with everything it is judged by.
+pub struct Loaded {
+    pub path: String,
+    pub text: Option<String>,
+    /// As it stands in the file.
+    pub given: Sweep,
+    /// With what `--set` says of its parameters.
+    pub sweep: Sweep,
+    pub set: Vec<Change>,
+    request: Request,
+    recipe: Recipe,
+}
+
+impl Loaded {
+    /// The request without the sweep.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// What lies below the sweep.
+    pub fn footing(&self) -> ClimbContext<'_> {
+        ClimbContext {
+            preset: self.request.preset(),
+            recipe: &self.recipe,
+            cluster: &self.request.inputs().cluster_facts,
+            profile: self.request.profile(),
+        }
+    }
+}
+
+/// Reads the sweep, and what lies below it. `sbatch` are options for Slurm.
+pub fn load(session: &Session, source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
+    let request = load::request(session, &source.configuration, "sweep", sbatch)?;
+    let (path, text, given) = match source.sweep.as_slice() {
+        [file] if !file.contains('=') => {
+            let text = read_text(Path::new(file), MOST_BYTES)
+                .map_err(|e| Failure::from(e).with_exit(Exit::Usage))?;
+            let sweep = sweep::parse(file, &text)?;
+            yaml_lint::of(file, &text);
+            (file.clone(), Some(text), sweep)
+        }
+        overrides => (
+            overrides.join(" "),
+            None,
+            sweep::parse_overrides(overrides)?,
+        ),
+    };
+    let mut layers = request.inputs().layers.clone();
+    layers.push(first_cell(&request, &path, &given));
+    let recipe = resolve(request.preset(), &layers, &request.inputs().cluster_facts)?;
+    let (sweep, set) = with_flags(&request, &recipe, &given);
+    Ok(Loaded {
+        path,
+        text,
+        given,
+        sweep,
+        set,
+        request,
+        recipe,
+    })
+}
+
+/// The first value of every parameter: what the knobs below the sweep need not say.
+fn first_cell(request: &Request, path: &str, sweep: &Sweep) -> Layer {
+    let mut layer = Layer::new(LayerKind::Sweep);
+    for axis in &sweep.axes {
+        let knob = request.preset().knob(&axis.name);
+        let value = knob.zip(axis.values.first());
+        let value = value.and_then(|(k, v)| Some((k, k.kind.parse(&v.to_string()).ok()?)));
+        let Some((knob, value)) = value else { continue };
+        let place = axis.places.first();
+        let origin = Origin::File {
+            path: path.to_owned(),
+            line: place.map_or(1, |p| p.line),
+            column: place.map_or(1, |p| p.column),
+        };
+        layer.set(&knob.name, value, origin);
+    }
+    layer
+}
+
+/// What `--set` says of a parameter of the sweep wins over the sweep.
+fn with_flags(request: &Request, recipe: &Recipe, given: &Sweep) -> (Sweep, Vec<Change>) {
+    let mut sweep = given.clone();
+    let mut set = Vec::new();
+    for axis in &mut sweep.axes {
+        let resolved = request
+            .preset()
+            .knob(&axis.name)
+            .and_then(|k| recipe.values.get(&k.name));
+        let Some(resolved) = resolved.filter(|r| matches!(r.origin, Origin::Flag { .. })) else {
+            continue;
+        };
+        let why = resolved.origin.to_string();
+        let to = resolved.value.clone();
+        let mut old: Vec<Value> = std::mem::take(&mut axis.values);
+        if !old.contains(&to) {
+            let from = old.remove(0);
+            set.push(Change::Cap {
+                name: axis.name.clone(),
+                from,
+                to: to.clone(),
+                why: why.clone(),
+            });
+        }
+        let dropped = old.into_iter().filter(|v| *v != to);
+        set.extend(dropped.map(|value| Change::Drop {
+            name: axis.name.clone(),
+            value,
+            why: why.clone(),
+        }));
+        axis.fix(to);
+    }
+    (sweep, set)
+}

@@ -1,0 +1,100 @@
+//! What the scheduler's word and the text of the logs prove of the end of a job.
+
+use super::outcome::Cause;
+use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
+use crate::core::job::{ExitStatus, JobState, JobStatus};
+use crate::core::units::Bytes;
+
+/// COMPLETED is success, unless a step failed and the text or the scheduler says of what: a script
+/// that goes on after its `srun` died ends in exit code 0.
+pub(super) fn succeeded(status: Option<&JobStatus>, incident: Option<&Incident>) -> bool {
+    let Some(status) = status.filter(|s| s.state == JobState::Completed) else {
+        return false;
+    };
+    let step_failed = status.step_out_of_memory
+        || status
+            .derived_exit
+            .is_some_and(|exit| exit.code != 0 || exit.signal != 0);
+    let explained =
+        status.step_out_of_memory || incident.is_some_and(|i| i.fatal && i.class != Class::NotOom);
+    !(step_failed && explained)
+}
+
+/// Does the text of the logs decide what follows? Where the scheduler says only that it failed, or
+/// nothing at all.
+pub(super) fn text_decides(status: Option<&JobStatus>) -> bool {
+    status.is_none_or(|status| match status.state {
+        JobState::Failed | JobState::OutOfMemory => true,
+        JobState::Completed => {
+            let failed = |exit: ExitStatus| exit.code != 0 || exit.signal != 0;
+            status.derived_exit.is_some_and(failed)
+        }
+        _ => false,
+    })
+}
+
+/// The memory failure that ended the attempt: as the text proves it, else as the scheduler says it.
+pub(super) fn memory_incident(
+    status: Option<&JobStatus>,
+    incident: Option<&Incident>,
+) -> Option<Incident> {
+    // A bare `Killed` may be anybody's kill; without a witness it is no reason to ask for more memory.
+    let bare_kill = |i: &Incident| i.class == Class::HostOom && i.is_host_oom == Tri::Ambiguous;
+    if let Some(incident) =
+        incident.filter(|i| i.fatal && i.class != Class::NotOom && !bare_kill(i))
+    {
+        return Some(incident.clone());
+    }
+    let status = status.filter(|s| s.state == JobState::OutOfMemory || s.step_out_of_memory)?;
+    Some(host_oom(status))
+}
+
+/// The incident for an OOM kill that only the scheduler knows of.
+fn host_oom(status: &JobStatus) -> Incident {
+    let exit = status
+        .exit
+        .map(|e| format!(", exit {e}"))
+        .unwrap_or_default();
+    Incident {
+        retryable_unchanged: Some(false),
+        evidence: vec![Evidence {
+            signature: "scheduler".to_owned(),
+            role: EvidenceRole::Root,
+            file: String::new(),
+            line: 0,
+            offset: 0,
+            text: format!("job {} ended in {}{exit}", status.id, status.state.word()),
+        }],
+        ..Incident::bare("host_oom", Class::HostOom)
+    }
+}
+
+/// Would the allocation have fitted if the others were gone? Without figures for what failed, what
+/// others hold must be at least 1 GiB, more than the context of a monitor or a display.
+pub(super) fn of_others(incident: &Incident) -> bool {
+    let Some(others) = incident.co_tenant_bytes else {
+        return false;
+    };
+    match (incident.requested_bytes, incident.free_bytes) {
+        (Some(requested), Some(free)) => free.0.saturating_add(others.0) >= requested.0,
+        _ => others >= Bytes(1 << 30),
+    }
+}
+
+/// States after which the scheduler may still start the job again by itself.
+pub(super) fn may_requeue(state: &JobState) -> bool {
+    matches!(
+        state,
+        JobState::NodeFail | JobState::Preempted | JobState::BootFail
+    )
+}
+
+/// States that say nothing about the configuration.
+pub(super) fn cause(state: &JobState) -> Option<Cause> {
+    match state {
+        JobState::Timeout | JobState::Deadline => Some(Cause::TimeLimit),
+        JobState::Preempted => Some(Cause::Preemption),
+        state if may_requeue(state) => Some(Cause::NodeFailure),
+        _ => None,
+    }
+}

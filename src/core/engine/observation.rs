@@ -1,0 +1,93 @@
+//! What an attempt teaches about memory, if anything.
+
+use super::ending::{memory_incident, of_others, succeeded};
+use super::state::{Attempt, Run};
+use crate::core::diagnose::{Class, Incident, Progress};
+use crate::core::job::JobState;
+use crate::core::learn::{End, Entry, Rung};
+use crate::core::measure::Measured;
+use crate::core::recipe::Layer;
+
+/// Steps after which a job that did not end by itself is taken to fit, as its log counts them.
+const STEPS: u64 = 10;
+/// Seconds that it must have run besides: a log can count the steps of an earlier job of its checkpoint.
+const SECONDS: i64 = 600;
+
+/// The observation of an attempt that is over and diagnosed: it fitted, or a GPU was too small for it. `None` for
+/// everything else, and for jobs that oomctl did not configure. A probe that fits is no observation: a few steps
+/// without a checkpoint are less than what is said to be known.
+#[must_use]
+pub fn observation(run: &Run, number: u32) -> Option<Entry> {
+    let history = &run.history;
+    let attempt = history.attempts.iter().find(|a| a.number == number)?;
+    let id = attempt.token.as_ref()?.0.clone();
+    let end = end(attempt).filter(|e| *e != End::Fitted || run.request.inputs().probe.is_none())?;
+    let before = || history.attempts.iter().take_while(|a| a.number < number);
+    let rungs: Vec<Layer> = before().flat_map(Attempt::layers).collect();
+    let steps = before().flat_map(Attempt::steps);
+    let mut taken = run.request.learned();
+    taken.extend(steps.map(Rung::of));
+    Some(Entry {
+        id,
+        run: history.run.clone(),
+        attempt: number,
+        at: attempt.ended_at.unwrap_or(attempt.intended_at),
+        end,
+        job: run.request.job(&rungs).ok()?,
+        rungs: taken,
+        measured: fullest(&attempt.measured),
+    })
+}
+
+fn end(attempt: &Attempt) -> Option<End> {
+    let status = attempt.status.as_ref();
+    let incident = attempt.incident.as_ref();
+    if succeeded(status, incident) {
+        return Some(End::Fitted);
+    }
+    if let Some(incident) = memory_incident(status, incident) {
+        return too_small(&incident).then(|| End::Failed {
+            kind: incident.kind.clone(),
+            phase: incident.phase.clone(),
+        });
+    }
+    trained(attempt).then_some(End::Fitted)
+}
+
+/// A fatal OOM of the GPU's allocator that neither other processes nor fragments explain. The budget of a
+/// rollout engine is another matter: there less can be too little.
+fn too_small(incident: &Incident) -> bool {
+    incident.class == Class::GpuOom && !incident.fragmentation && !of_others(incident)
+}
+
+/// Was it ended from outside after it had trained for a while?
+fn trained(attempt: &Attempt) -> bool {
+    let Some(status) = &attempt.status else {
+        return false;
+    };
+    let from_outside = matches!(
+        status.state,
+        JobState::Timeout
+            | JobState::Deadline
+            | JobState::Preempted
+            | JobState::NodeFail
+            | JobState::Cancelled
+    );
+    let seconds = match (status.started, status.ended.or(attempt.ended_at)) {
+        (Some(started), Some(ended)) => ended.duration_since(started).as_secs(),
+        _ => 0,
+    };
+    let steps = attempt.progress.as_ref().map_or(0, Progress::done);
+    // Whoever asks for a smaller configuration knows something that the log does not say yet.
+    let wanted = attempt.stalled || attempt.steered.escalation.is_some();
+    from_outside && !wanted && steps >= STEPS && seconds >= SECONDS
+}
+
+/// What is worth keeping of the peaks: the GPU that was fullest.
+fn fullest(measured: &Measured) -> Measured {
+    Measured {
+        gpus: measured.fullest().cloned().into_iter().collect(),
+        figures: measured.figures.clone(),
+        steps_ms: measured.steps_ms.clone(),
+    }
+}

@@ -1,0 +1,87 @@
+//! A submission that the scheduler refuses for now: it is made again, with growing pauses, for as long as is configured.
+//!
+//! A refusal is a sure answer: nothing was accepted. So the same attempt may be submitted again, under its token; that it
+//! will be is a fact before it is done, and a process that finds that fact from another one looks for the job first.
+
+use jiff::Timestamp;
+
+use super::budget::spent;
+use super::fact::Fact;
+use super::outcome::{Cause, Outcome};
+use super::retry::again;
+use super::state::{Attempt, Phase, Run};
+use super::time::{seconds, signed};
+
+/// Seconds until an attempt that is refused for now is submitted again: doubled with every refusal. `None` when that
+/// would be later than it is tried for.
+pub(super) fn pause_s(run: &Run, attempt: &Attempt, now: Timestamp) -> Option<u64> {
+    let supervision = run.request.supervision();
+    let earlier = attempt.refused.as_ref().filter(|e| e.times > 0);
+    let (first, times) = earlier.map_or((now, 0), |e| (e.first, e.times));
+    let pause = supervision
+        .refused_pause_s
+        .saturating_mul(1 << times.min(16))
+        .min(supervision.refused_pause_max_s)
+        .max(1);
+    let then = seconds(first, now).saturating_add(signed(pause));
+    (then <= signed(supervision.refused_wait_s)).then_some(pause)
+}
+
+/// What follows by itself from a refusal.
+pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
+    let history = &run.history;
+    let attempt = history.attempt()?;
+    let refused = attempt.refusal()?;
+    let finished = |outcome| Some(Fact::Finished { outcome });
+    let Some(again_at) = refused.again_at else {
+        return finished(Outcome::Refused {
+            reason: refused.reason.clone(),
+            hint: refused.hint.clone(),
+            rung: history.steps().last().map(|s| s.rung.clone()),
+        });
+    };
+    if history.cancel.is_some() {
+        let by = history.cancel.clone();
+        return finished(Outcome::Cancelled { by });
+    }
+    if let Some(outcome) = history.pruned() {
+        return finished(outcome);
+    }
+    if let Some(budget) = spent(run, now) {
+        return finished(Outcome::BudgetSpent { budget });
+    }
+    (again_at <= now).then_some(Fact::SubmitAgain {
+        attempt: attempt.number,
+        by: None,
+    })
+}
+
+/// Somebody wants to go on with a run whose submission was refused for now, or whose last job a disk ended.
+pub(super) fn resume(run: &Run, by: &str) -> Vec<Fact> {
+    let history = &run.history;
+    if let Some(fact) = after_a_disk(run) {
+        return vec![fact];
+    }
+    let refused = match (&history.outcome, history.phase()) {
+        (Some(Outcome::Refused { .. }), _) | (None, Phase::Refused) => history.attempt(),
+        _ => None,
+    };
+    let passing = |a: &&Attempt| a.job.is_none() && a.refusal().is_some_and(|r| r.passing);
+    let again = refused.filter(passing).map(|attempt| Fact::SubmitAgain {
+        attempt: attempt.number,
+        by: Some(by.to_owned()),
+    });
+    again.into_iter().collect()
+}
+
+/// The same configuration once more, after a job that a full or failing disk ended, and nothing else.
+fn after_a_disk(run: &Run) -> Option<Fact> {
+    let attempt = run.history.attempt()?;
+    let failed = matches!(run.history.outcome, Some(Outcome::Failed { .. }));
+    let disk = attempt.incident.as_ref().is_some_and(|i| i.kind == "disk");
+    let goes_on = failed && disk && run.request.supervision().resubmit;
+    goes_on.then(|| Fact::Decided {
+        attempt: attempt.number,
+        verdict: Box::new(again(run, attempt, Cause::Disk, &[])),
+    })
+}

@@ -1,0 +1,145 @@
+//! Another attempt with the same configuration: after what, how often, away from which nodes.
+
+use super::ending::{cause, of_others};
+use super::outcome::{Cause, Outcome, Verdict};
+use super::state::{Attempt, History, Run};
+use crate::core::diagnose::{Class, Incident, Pattern};
+use crate::core::job::{ExitStatus, JobState, JobStatus};
+
+/// Steps of an attempt after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
+/// then, and what was too much is a rare batch or memory in pieces.
+const LATE_STEPS: u64 = 20;
+/// Failures of attempts that ran on a node after which it is kept away from.
+const BAD_NODE_FAILURES: usize = 2;
+
+/// The cause that a state names, where a script that stopped its program before the time limit counts as one that reached it.
+pub(super) fn cause_of(run: &Run, status: &JobStatus) -> Option<Cause> {
+    let stopped = |exit: ExitStatus| run.request.is_early_stop(&run.history.rungs(), exit.code);
+    let early = status.state == JobState::Failed && status.exit.is_some_and(stopped);
+    match early {
+        true => Some(Cause::TimeLimit),
+        false => cause(&status.state),
+    }
+}
+
+/// The reason to try once more before a rung is climbed, where there is one: the memory was held by others, or it
+/// leaks or ran out only late, and there is a checkpoint to go on from.
+pub(super) fn before_a_rung(run: &Run, attempt: &Attempt, incident: &Incident) -> Option<Cause> {
+    let supervision = run.request.supervision();
+    let left = |cause, retries| run.history.retries(cause) < retries;
+    if of_others(incident) && left(Cause::CoTenant, supervision.co_tenant_retries) {
+        return Some(Cause::CoTenant);
+    }
+    let resumes = || run.request.resumes(&run.history.rungs());
+    match incident.course.as_ref().map(|course| course.pattern) {
+        Some(Pattern::Leak) => {
+            let further = !no_further(&run.history, Cause::Leak);
+            let again = left(Cause::Leak, supervision.leak_retries) && further && resumes();
+            return again.then_some(Cause::Leak);
+        }
+        // The same configuration would meet the same lengths again.
+        Some(Pattern::GrowingResponses | Pattern::Outlier) => return None,
+        Some(Pattern::Lack) | None => {}
+    }
+    let gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
+    let done = attempt
+        .progress
+        .as_ref()
+        .is_some_and(|p| p.done() >= LATE_STEPS);
+    let late = gpu && done && resumes();
+    (late && left(Cause::LateOom, supervision.late_oom_retries)).then_some(Cause::LateOom)
+}
+
+/// Once more, away from these nodes and those that were bad before.
+pub(super) fn again(run: &Run, attempt: &Attempt, cause: Cause, nodes: &[String]) -> Verdict {
+    if nodes.is_empty() {
+        return Verdict::Again {
+            cause,
+            exclude: Vec::new(),
+            layer: None,
+        };
+    }
+    let mut exclude = run.history.excluded_nodes();
+    exclude.extend(nodes.iter().cloned());
+    exclude.sort();
+    exclude.dedup();
+    let rungs = run.history.rungs();
+    let layer = run.request.exclude(&rungs, &exclude, attempt.number + 1);
+    Verdict::Again {
+        cause,
+        layer: layer.map(Box::new),
+        exclude,
+    }
+}
+
+/// What follows from an end that says nothing about the configuration.
+pub(super) fn retry(run: &Run, attempt: &Attempt, status: &JobStatus, cause: Cause) -> Verdict {
+    let supervision = run.request.supervision();
+    let allowed = match cause {
+        _ if status.state == JobState::Deadline || !supervision.resubmit => 0,
+        Cause::TimeLimit if no_further(&run.history, cause) => 0,
+        Cause::TimeLimit => supervision.time_limit_retries,
+        Cause::Preemption => supervision.preemption_retries,
+        Cause::NodeFailure => supervision.node_failure_retries,
+        Cause::CoTenant => supervision.co_tenant_retries,
+        Cause::LateOom => supervision.late_oom_retries,
+        Cause::Leak => supervision.leak_retries,
+        // Only somebody who has made room knows when.
+        Cause::Disk => 0,
+    };
+    let used = run.history.retries(cause);
+    if used < allowed {
+        let nodes = match cause {
+            Cause::NodeFailure => bad_nodes(&run.history),
+            _ => Vec::new(),
+        };
+        return again(run, attempt, cause, &nodes);
+    }
+    Verdict::End {
+        outcome: Outcome::RetriesSpent {
+            cause,
+            state: status.state.clone(),
+            retries: used,
+        },
+    }
+}
+
+/// Did this attempt come no further than the one before, which was followed by this one for the same cause? Then the
+/// next one would not either: nothing is resumed, or one step takes longer than the limit.
+fn no_further(history: &History, again: Cause) -> bool {
+    let mut last = history.attempts.iter().rev();
+    let (Some(present), Some(before)) = (last.next(), last.next()) else {
+        return false;
+    };
+    let same = matches!(&before.verdict, Some(Verdict::Again { cause, .. }) if *cause == again);
+    let steps = present.progress.as_ref().zip(before.progress.as_ref());
+    same && steps.is_some_and(|(now, then)| now.is_further_than(then) == Some(false))
+}
+
+/// Nodes on which attempts failed again and again with their node. The scheduler does not say which of a
+/// job's nodes it was: it must have been in all of these attempts, while others of theirs were not.
+fn bad_nodes(history: &History) -> Vec<String> {
+    let failed = |a: &&Attempt| {
+        let state = a.status.as_ref().map(|s| &s.state);
+        state.is_some_and(|state| cause(state) == Some(Cause::NodeFailure))
+    };
+    let failures: Vec<&[String]> = history
+        .attempts
+        .iter()
+        .filter(failed)
+        .filter_map(|a| a.status.as_ref().map(|s| &s.nodes[..]))
+        .collect();
+    let Some(last) = failures.last() else {
+        return Vec::new();
+    };
+    let times = |node: &String| failures.iter().filter(|nodes| nodes.contains(node)).count();
+    let bad: Vec<String> = last
+        .iter()
+        .filter(|n| times(n) >= BAD_NODE_FAILURES)
+        .cloned()
+        .collect();
+    if last.len() > 1 && bad.len() == last.len() {
+        return Vec::new();
+    }
+    bad
+}

@@ -1,0 +1,227 @@
+//! What the facts of a run add up to: a fold over the ledger and nothing else, so that a crash is a
+//! replay.
+
+use jiff::Timestamp;
+
+use super::attempt::{Attempt, take};
+use super::phase::Phase;
+use crate::core::engine::fact::{Fact, Record};
+use crate::core::engine::news::NewsLog;
+use crate::core::engine::outcome::{Budget, Cause, Outcome, Verdict};
+use crate::core::ladder::{Peak, Step, Tried};
+use crate::core::recipe::Layer;
+
+/// What the facts of a run add up to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
+    /// Name of the run.
+    pub run: String,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Number of the present owner.
+    pub epoch: u64,
+    /// Number of the last fact.
+    pub seq: u64,
+    /// Attempts, in order.
+    pub attempts: Vec<Attempt>,
+    /// Who asked for the end of the run.
+    pub cancel: Option<String>,
+    /// The run which shows that this one would fail, and why.
+    pub pruned: Option<(String, String)>,
+    /// The bound that was reached while a job was alive.
+    pub budget: Option<Budget>,
+    /// How the run ended.
+    pub outcome: Option<Outcome>,
+    /// What is to be told to those who do not watch.
+    pub news: NewsLog,
+}
+
+impl History {
+    /// Folds records into what they add up to.
+    #[must_use]
+    pub fn replay(records: &[Record]) -> Self {
+        let mut history = Self::default();
+        for record in records {
+            history.apply(record);
+        }
+        history
+    }
+
+    /// The attempt that counts now.
+    #[must_use]
+    pub fn attempt(&self) -> Option<&Attempt> {
+        self.attempts.last()
+    }
+
+    /// Layers that the attempts so far have put on the stack, in order.
+    #[must_use]
+    pub fn rungs(&self) -> Vec<Layer> {
+        self.attempts.iter().flat_map(Attempt::layers).collect()
+    }
+
+    /// Attempts before the present one that died of a cause that is known, with the rungs that they had.
+    #[must_use]
+    pub fn tried(&self) -> Vec<Tried> {
+        let (mut rungs, mut tried) = (Vec::new(), Vec::new());
+        for attempt in self.attempts.iter().rev().skip(1).rev() {
+            let incident = attempt.incident.clone().filter(|i| i.fatal);
+            let peaks = || Peak::of(&attempt.measured);
+            tried.extend(incident.map(|i| Tried::new(rungs.clone(), i, peaks())));
+            rungs.extend(attempt.layers());
+        }
+        tried
+    }
+
+    /// What was known when an attempt had ended, before it was decided what follows.
+    #[must_use]
+    pub fn at_the_end_of(&self, attempt: u32) -> Self {
+        let mut past = self.clone();
+        past.attempts.retain(|a| a.number <= attempt);
+        if let Some(last) = past.attempts.last_mut() {
+            last.verdict = None;
+        }
+        past
+    }
+
+    /// The rungs taken so far, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.attempts.iter().flat_map(Attempt::steps)
+    }
+
+    /// How often the same configuration was submitted again for this cause.
+    #[must_use]
+    pub fn retries(&self, of: Cause) -> u32 {
+        let again =
+            |a: &&Attempt| matches!(&a.verdict, Some(Verdict::Again { cause, .. }) if *cause == of);
+        u32::try_from(self.attempts.iter().filter(again).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Nodes that attempts must stay away from.
+    #[must_use]
+    pub fn excluded_nodes(&self) -> Vec<String> {
+        let mut nodes: Vec<String> = Vec::new();
+        for attempt in &self.attempts {
+            if let Some(Verdict::Again { exclude, .. }) = &attempt.verdict {
+                nodes.extend(exclude.iter().cloned());
+            }
+        }
+        nodes.sort();
+        nodes.dedup();
+        nodes
+    }
+
+    /// When its first attempt was written down. Until then it costs nothing: it waits for others of its sweep.
+    #[must_use]
+    pub fn begun(&self) -> Option<Timestamp> {
+        self.attempts.first().map(|first| first.intended_at)
+    }
+
+    /// GPU-seconds that the attempts have used until `now`.
+    #[must_use]
+    pub fn gpu_seconds(&self, now: Timestamp) -> f64 {
+        self.attempts.iter().map(|a| a.gpu_seconds_by(now)).sum()
+    }
+
+    /// Where the run stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        if self.outcome.is_some() {
+            return Phase::Finished;
+        }
+        let Some(attempt) = self.attempt() else {
+            return Phase::Preparing(1);
+        };
+        match &attempt.verdict {
+            Some(Verdict::End { .. }) => return Phase::Closing,
+            Some(_) => return Phase::Preparing(attempt.number + 1),
+            None => {}
+        }
+        if attempt.incident.is_some() {
+            Phase::Judging
+        } else if attempt.ended_at.is_some() {
+            Phase::Draining
+        } else if attempt.job.is_some() {
+            Phase::Live
+        } else if attempt.refusal().is_some() {
+            Phase::Refused
+        } else if attempt.unclear.is_some() || attempt.ready_epoch != self.epoch {
+            Phase::Searching
+        } else {
+            Phase::Submitting
+        }
+    }
+
+    /// When a submission that was refused for now is made again.
+    #[must_use]
+    pub fn again_at(&self) -> Option<Timestamp> {
+        let attempt = self.attempt().filter(|_| self.phase() == Phase::Refused);
+        attempt?.refusal()?.again_at
+    }
+
+    /// Takes one record in.
+    pub fn apply(&mut self, record: &Record) {
+        self.seq = record.seq;
+        self.epoch = record.epoch;
+        self.news.take(record);
+        match &record.fact {
+            Fact::Created { run, .. } => {
+                self.run.clone_from(run);
+                self.created = Some(record.at);
+            }
+            Fact::OwnerChanged { .. } | Fact::TornTail { .. } => {}
+            Fact::Intended { .. } | Fact::Attached { .. } => self.begin(record),
+            Fact::BudgetSpent { budget } => self.budget = Some(budget.clone()),
+            Fact::CancelRequested { by } => self.cancel = Some(by.clone()),
+            Fact::Pruned { by, reason } => self.pruned = Some((by.clone(), reason.clone())),
+            Fact::Finished { outcome } => self.outcome = Some(outcome.clone()),
+            fact => {
+                if goes_on(fact) {
+                    self.outcome = None;
+                }
+                if let Some(attempt) = self.attempts.last_mut() {
+                    take(attempt, fact, record);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, record: &Record) {
+        let (at, epoch) = (record.at, record.epoch);
+        match &record.fact {
+            Fact::Intended {
+                attempt,
+                token,
+                script,
+                script_sha256,
+                gpus,
+                ..
+            } => self.attempts.push(Attempt {
+                token: Some(token.clone()),
+                script: script.clone(),
+                script_sha256: script_sha256.clone(),
+                ..Attempt::new(*attempt, *gpus, at, epoch)
+            }),
+            Fact::Attached {
+                attempt,
+                job,
+                gpus,
+                logs,
+            } => self.attempts.push(Attempt {
+                job: Some(job.clone()),
+                adopted: true,
+                logs: logs.clone(),
+                ..Attempt::new(*attempt, *gpus, at, epoch)
+            }),
+            _ => {}
+        }
+    }
+}
+
+/// Does a run go on with this, also one that was over?
+fn goes_on(fact: &Fact) -> bool {
+    match fact {
+        Fact::SubmitAgain { .. } => true,
+        Fact::Decided { verdict, .. } => !matches!(**verdict, Verdict::End { .. }),
+        _ => false,
+    }
+}

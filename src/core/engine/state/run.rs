@@ -1,0 +1,76 @@
+//! A run: what its facts add up to, and beside it what is only known to this process.
+//!
+//! Losing what only this process knows costs a question, never a wrong answer.
+
+use jiff::Timestamp;
+
+use super::history::History;
+use super::phase::Phase;
+use super::watch::Watch;
+use crate::core::diagnose::Progress;
+use crate::core::engine::event::Event;
+use crate::core::engine::fact::{LogEnd, Record};
+use crate::core::job::Stage;
+use crate::core::request::Request;
+
+/// A run under supervision.
+pub struct Run {
+    /// What it was asked to do.
+    pub request: Request,
+    /// What its facts add up to.
+    pub history: History,
+    /// What only this process knows.
+    pub(in crate::core::engine) watch: Watch,
+}
+
+impl Run {
+    /// A run with the facts that its ledger holds.
+    #[must_use]
+    pub fn new(request: Request, records: &[Record]) -> Self {
+        Self {
+            request,
+            history: History::replay(records),
+            watch: Watch::default(),
+        }
+    }
+
+    /// Takes in a fact that is on disk.
+    pub fn apply(&mut self, record: &Record) {
+        self.history.apply(record);
+        self.watch.fact(&record.fact);
+    }
+
+    /// Takes note of an event for the timers, before it is decided upon.
+    pub fn observe(&mut self, event: &Event, now: Timestamp) {
+        if let Event::Attempt(_, event) = event {
+            self.watch.event(event, now);
+        }
+    }
+
+    /// Where the run stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.history.phase()
+    }
+
+    /// Whether nothing is left to do but to wait for a job that this process has seen not to be over. A node failure counts as
+    /// an end only when it has stood for a while, which nobody sees who leaves at the first word of it.
+    #[must_use]
+    pub fn waits_for_its_job(&self) -> bool {
+        let status = self.watch.last_status.as_ref();
+        self.phase() == Phase::Live && status.is_some_and(|s| s.state.stage() != Stage::Ended)
+    }
+
+    /// How far the logs had been read when the scheduler last said how often the job was restarted: what came later may be of
+    /// a part of the job that nobody has heard of yet.
+    #[must_use]
+    pub fn logs_of_this_part(&self) -> &[LogEnd] {
+        &self.watch.ends_at_poll
+    }
+
+    /// How far training has come in the present attempt, as last seen.
+    #[must_use]
+    pub fn progress(&self) -> Option<&Progress> {
+        self.watch.progress.as_ref()
+    }
+}

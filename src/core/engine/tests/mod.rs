@@ -1,0 +1,12 @@
+//! Tests of the state machine: tables of single decisions.
+
+mod over_time;
+mod probe;
+mod refused;
+mod steer;
+mod stop;
+mod sweep_group;
+mod table;
+mod toy;
+
+pub(crate) use toy::{Toy, at, incident, nothing};

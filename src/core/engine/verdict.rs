@@ -1,0 +1,193 @@
+//! What follows from an attempt that has ended: the one table of the supervisor.
+
+use super::ending::{memory_incident, succeeded};
+use super::outcome::{Cause, Outcome, Verdict};
+use super::retry;
+use super::state::{Attempt, Run};
+use crate::core::diagnose::{Class, Incident};
+use crate::core::job::{JobState, JobStatus};
+use crate::core::ladder::{Decision, Past, Peak};
+use crate::core::recipe::Refusal;
+
+/// What follows from an attempt that has ended and is diagnosed.
+///
+/// The order matters: work that was done counts whatever else happened; then what people asked for;
+/// then what the text proves; then the scheduler's word; and without any of these the run ends.
+#[must_use]
+pub fn verdict(run: &Run, attempt: &Attempt) -> Verdict {
+    let status = attempt.status.as_ref();
+    let incident = attempt.incident.as_ref();
+    if succeeded(status, incident) {
+        return end(Outcome::Succeeded);
+    }
+    if let Some(outcome) = stopped(run, attempt, status) {
+        return end(outcome);
+    }
+    if let Some(incident) = memory_incident(status, incident) {
+        if !run.request.supervision().resubmit {
+            return end(Outcome::Failed {
+                reason: reason(attempt, status, Some(&incident)),
+                skipped: Vec::new(),
+            });
+        }
+        return answer(run, attempt, status, &incident);
+    }
+    if attempt.was_ended_for_a_rung() {
+        return answer(run, attempt, status, &assumed());
+    }
+    match status.and_then(|s| retry::cause_of(run, s).map(|cause| (s, cause))) {
+        Some((status, cause)) => retry::retry(run, attempt, status, cause),
+        None => end(Outcome::Failed {
+            reason: reason(attempt, status, incident),
+            skipped: Vec::new(),
+        }),
+    }
+}
+
+fn end(outcome: Outcome) -> Verdict {
+    Verdict::End { outcome }
+}
+
+/// What to do about a job that never starts.
+const NEVER_STARTS: &str = "ask for less, or for what is allowed: `sinfo -o '%P %l %D'`, `sacctmgr show qos`, \
+     `sacctmgr show assoc user=$USER`; `supervision: never_starts` says after which time such a job is cancelled";
+
+/// The end that people asked for: our own cancel on request or for a budget, or anybody's scancel. A
+/// cancellation that we sent because the job hung, or for the next rung, is no such end.
+fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<Outcome> {
+    if let Some(by) = &run.history.cancel {
+        return Some(Outcome::Cancelled {
+            by: Some(by.clone()),
+        });
+    }
+    if let Some(budget) = &run.history.budget {
+        return Some(Outcome::BudgetSpent {
+            budget: budget.clone(),
+        });
+    }
+    let is_gone = status.is_none_or(|s| s.state == JobState::Cancelled);
+    if let Some(reason) = attempt.never_starts.as_ref().filter(|_| is_gone) {
+        return Some(Outcome::Refused {
+            reason: format!("the job waited for what no waiting brings: {reason}"),
+            hint: Some(NEVER_STARTS.to_owned()),
+            rung: run.history.steps().last().map(|s| s.rung.clone()),
+        });
+    }
+    // We cancel what is pruned only while it waits. Of such a task of a job array nothing may be left to be asked.
+    let gone = attempt.cancel_sent && status.is_none_or(|s| s.state == JobState::Cancelled);
+    if let Some(outcome) = run.history.pruned().filter(|_| gone) {
+        return Some(outcome);
+    }
+    let cancelled = status.filter(|s| s.state == JobState::Cancelled)?;
+    let goes_on = attempt.stalled || attempt.steered.escalation.is_some();
+    (!goes_on).then(|| Outcome::Cancelled {
+        by: cancelled.cancelled_by.clone(),
+    })
+}
+
+/// What answers a memory failure.
+fn answer(
+    run: &Run,
+    attempt: &Attempt,
+    status: Option<&JobStatus>,
+    incident: &Incident,
+) -> Verdict {
+    // Who asked for a rung does not want the same once more.
+    let asked = attempt.steered.escalation.is_some();
+    if let Some(cause) = retry::before_a_rung(run, attempt, incident).filter(|_| !asked) {
+        let nodes = match cause {
+            Cause::CoTenant => status.map_or(&[][..], |s| &s.nodes),
+            _ => &[],
+        };
+        return retry::again(run, attempt, cause, nodes);
+    }
+    match climb(run, attempt, incident) {
+        Ok(Decision::Climb {
+            steps,
+            skipped,
+            expects,
+        }) => Verdict::Climb {
+            steps,
+            skipped,
+            expects,
+        },
+        Ok(Decision::Exhausted { skipped, shortfall }) => match incident.class {
+            Class::GpuOom | Class::EngineMemory => end(Outcome::Exhausted { skipped, shortfall }),
+            Class::HostOom | Class::Shm | Class::NotOom => end(Outcome::Failed {
+                reason: reason(attempt, status, Some(incident)),
+                skipped,
+            }),
+        },
+        Err(refusal) => end(Outcome::Configuration {
+            reason: refusal.to_string(),
+        }),
+    }
+}
+
+/// What the ladder says to an incident of an attempt, past what it was asked to leave out.
+pub(super) fn climb(
+    run: &Run,
+    attempt: &Attempt,
+    incident: &Incident,
+) -> Result<Decision, Refusal> {
+    let past = Past {
+        earlier: &run.history.tried(),
+        peaks: &Peak::of(&attempt.measured),
+        left_out: &attempt.steered.left_out,
+    };
+    let rungs = run.history.rungs();
+    run.request
+        .ascend(&rungs, past, Some(incident), attempt.number)
+}
+
+/// What an escalation without a failure answers: a GPU that is too small, and nothing more is known of it. It never
+/// becomes a fact, and teaches nothing.
+pub(super) fn assumed() -> Incident {
+    Incident::bare("cuda_oom", Class::GpuOom)
+}
+
+/// Why a run failed, in one line.
+fn reason(attempt: &Attempt, status: Option<&JobStatus>, incident: Option<&Incident>) -> String {
+    if attempt.idle_s.is_some()
+        && attempt.stalled
+        && incident.is_none_or(|i| i.class == Class::NotOom)
+    {
+        let idle_s = attempt.idle_s.unwrap_or(0);
+        return format!(
+            "no progress for {idle_s} s, and `supervision: stall_cancel` ends such a job"
+        );
+    }
+    let proof = incident
+        .filter(|i| i.kind != "no_failure")
+        .and_then(|i| i.evidence.first().map(|e| (i, e)));
+    if let Some((incident, evidence)) = proof {
+        return match incident.kind.as_str() {
+            "other" => evidence.text.clone(),
+            kind => format!("{kind}: {}", evidence.text),
+        };
+    }
+    let job = attempt
+        .job
+        .as_ref()
+        .map_or_else(|| "the job".to_owned(), |j| format!("job {}", j.id));
+    match status {
+        Some(status) => {
+            let exit = status
+                .exit
+                .map(|e| format!(" with exit {e}"))
+                .unwrap_or_default();
+            let why = status
+                .reason
+                .as_ref()
+                .map(|r| format!(" ({r})"))
+                .unwrap_or_default();
+            format!(
+                "{job} ended in {}{exit}{why}; its log does not say why",
+                status.state.word()
+            )
+        }
+        None => format!(
+            "how {job} ended is unknown: the scheduler knows it no more, and its log does not say"
+        ),
+    }
+}

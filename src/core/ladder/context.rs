@@ -1,0 +1,43 @@
+//! What a climb starts from.
+
+use std::collections::BTreeMap;
+
+use crate::core::recipe::{ClusterFacts, Layer, Preset, RungSpec};
+
+/// How to climb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The declared order, one rung at a time.
+    #[default]
+    Ladder,
+    /// The declared order without rungs that change training.
+    SameMath,
+    /// Whatever the rungs can move, to the values that cost least and fit with the probability asked for.
+    Predict,
+}
+
+/// What a climb starts from.
+#[derive(Clone, Copy)]
+pub struct ClimbContext<'a> {
+    /// The preset.
+    pub preset: &'a Preset,
+    /// The ladder, which a project may have changed.
+    pub ladder: &'a [RungSpec],
+    /// How to climb.
+    pub policy: Policy,
+    /// Take the rungs in their declared order, each with all of its moves, whether they help here or not.
+    pub whole_rungs: bool,
+    /// Facts about the cluster.
+    pub cluster: &'a ClusterFacts,
+    /// Name of the cluster profile.
+    pub cluster_name: Option<&'a str>,
+    /// Templates by name.
+    pub templates: &'a BTreeMap<String, String>,
+    /// Layers below the rungs.
+    pub layers: &'a [Layer],
+    /// Layers of the rungs taken so far, in order.
+    pub rungs: &'a [Layer],
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+}

@@ -1,0 +1,75 @@
+//! What the attempts so far have told, and what is wanted of the next one.
+
+use crate::core::diagnose::Incident;
+use crate::core::measure::{GpuPeak, Measured};
+use crate::core::memory::{Phase, Profile};
+use crate::core::recipe::Layer;
+use crate::core::units::Bytes;
+
+/// Memory that was seen in use on the fullest GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Peak {
+    /// The phase in which it was seen and that passed; `None` for the peak of the whole attempt.
+    pub phase: Option<Phase>,
+    /// What was in use.
+    pub bytes: Bytes,
+}
+
+impl Peak {
+    /// The peak of an attempt as its GPUs were sampled; what others held on them does not count where
+    /// the driver told it apart.
+    #[must_use]
+    pub fn of(measured: &Measured) -> Vec<Self> {
+        let own = |gpu: &GpuPeak| gpu.own_peak_bytes.unwrap_or(gpu.peak_bytes);
+        let bytes = measured.gpus.iter().map(own).max();
+        bytes
+            .map(|bytes| Self { phase: None, bytes })
+            .into_iter()
+            .collect()
+    }
+}
+
+/// An attempt that died.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tried {
+    /// Layers of the rungs that it had.
+    pub rungs: Vec<Layer>,
+    /// Why it died.
+    pub incident: Incident,
+    /// What was measured until then.
+    pub peaks: Vec<Peak>,
+}
+
+impl Tried {
+    /// An attempt with these rungs that died so.
+    #[must_use]
+    pub fn new(rungs: Vec<Layer>, incident: Incident, peaks: Vec<Peak>) -> Self {
+        Self {
+            rungs,
+            incident,
+            peaks,
+        }
+    }
+}
+
+/// What is known of the attempts so far, besides why the last one died.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Past<'a> {
+    /// Attempts that died before the last one, in order.
+    pub earlier: &'a [Tried],
+    /// What was measured in the last one.
+    pub peaks: &'a [Peak],
+    /// Rungs that are not to be taken this time, because somebody asked for that.
+    pub left_out: &'a [String],
+}
+
+/// What is known for looking ahead.
+#[derive(Debug, Clone, Copy)]
+pub struct Outlook<'a> {
+    /// Constants of the training stack.
+    pub profile: &'a Profile,
+    /// Probability to fit that the next attempt should have.
+    pub risk: f64,
+    /// The attempts so far.
+    pub past: Past<'a>,
+}

@@ -1,0 +1,146 @@
+//! What expressions need while values of knobs are tried: knobs, and what follows from them.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use minijinja::{Expression, Value as Jinja};
+
+use super::expr::{Compiled, Expressions, Scope, to_jinja};
+use super::named::Named;
+use super::recipe::Recipe;
+use super::stack::Preset;
+use oomctl_base::Value;
+
+/// The names that some expressions need while knobs are under trial.
+pub(super) struct Lens<'a> {
+    /// Knobs under trial that they look at, through derived values too.
+    pub(super) tried: BTreeSet<String>,
+    /// Everything else that they look at.
+    fixed: Scope,
+    /// Derived values and computed knobs in the order in which they build on each other.
+    steps: Vec<(String, Rc<Expression<'a, 'static>>)>,
+}
+
+impl<'a> Lens<'a> {
+    /// For these knobs under trial; all else is as in the scope.
+    pub(super) fn new(scope: &Scope, tried: BTreeSet<String>, needs: &Needs<'a>) -> Self {
+        let mut moving: BTreeSet<&str> = BTreeSet::new();
+        let mut steps = Vec::new();
+        for step in &needs.steps {
+            let moves = |name: &String| tried.contains(name) || moving.contains(name.as_str());
+            // What does not move is in the scope already; a computed knob is there as its kind has it.
+            if step.computed || step.uses.iter().any(moves) {
+                moving.insert(&step.name);
+                let expression = step.expression.iter();
+                steps.extend(expression.map(|e| (step.name.clone(), Rc::clone(e))));
+            }
+        }
+        Self {
+            tried,
+            fixed: scope.clone(),
+            steps,
+        }
+    }
+
+    pub(super) fn scope<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> Scope {
+        let mut scope = self.fixed.clone();
+        for (name, value) in values.filter(|(name, _)| self.tried.contains(*name)) {
+            scope.set(name, to_jinja(value));
+        }
+        for (name, step) in &self.steps {
+            let value = step.eval(scope.context()).unwrap_or(Jinja::from(()));
+            scope.set(name, value);
+        }
+        scope
+    }
+}
+
+/// What an expression needs: leaves (knobs with given values) and steps (computed ones).
+#[derive(Default)]
+pub(super) struct Needs<'a> {
+    pub(super) leaves: BTreeSet<String>,
+    steps: Vec<Step<'a>>,
+    seen: BTreeSet<String>,
+}
+
+/// A value that follows from others.
+struct Step<'a> {
+    name: String,
+    expression: Compiled<'a>,
+    /// A knob, not a derived value.
+    computed: bool,
+    /// What it looks at: knobs and steps.
+    uses: BTreeSet<String>,
+}
+
+impl<'a> Needs<'a> {
+    /// The leaves that are among knobs which are not known.
+    pub(super) fn unknown(&self, unknown: &BTreeSet<String>) -> BTreeSet<String> {
+        self.leaves.intersection(unknown).cloned().collect()
+    }
+
+    pub(super) fn new(
+        expressions: &Expressions<'a>,
+        preset: &'a Preset,
+        recipe: &Recipe,
+        texts: &[&str],
+    ) -> Self {
+        let mut needs = Self::default();
+        for text in texts {
+            needs.of(expressions, preset, recipe, text);
+        }
+        needs
+    }
+
+    /// Takes in what an expression looks at; the names of that.
+    fn of(
+        &mut self,
+        expressions: &Expressions<'a>,
+        preset: &'a Preset,
+        recipe: &Recipe,
+        text: &str,
+    ) -> BTreeSet<String> {
+        let mut uses = BTreeSet::new();
+        for name in preset.names_in(text).iter() {
+            self.name(expressions, preset, recipe, name, &mut uses);
+        }
+        uses
+    }
+
+    fn name(
+        &mut self,
+        expressions: &Expressions<'a>,
+        preset: &'a Preset,
+        recipe: &Recipe,
+        name: &str,
+        uses: &mut BTreeSet<String>,
+    ) {
+        let (used, text, computed) = match Named::of(preset, recipe, name) {
+            Named::Knob(knob) => return self.leaf(knob, uses),
+            Named::Absent => return self.leaf(name, uses),
+            Named::Group(knobs) => {
+                return knobs
+                    .iter()
+                    .for_each(|k| self.name(expressions, preset, recipe, k, uses));
+            }
+            Named::Other => return,
+            Named::Computed(knob, text) => (knob, text, true),
+            Named::Derived(derived) => (derived.name.as_str(), derived.expr.as_str(), false),
+        };
+        uses.insert(used.to_owned());
+        if self.seen.insert(used.to_owned()) {
+            let uses = self.of(expressions, preset, recipe, text);
+            self.steps.push(Step {
+                name: used.to_owned(),
+                expression: expressions.of(text),
+                computed,
+                uses,
+            });
+        }
+    }
+
+    fn leaf(&mut self, name: &str, uses: &mut BTreeSet<String>) {
+        self.leaves.insert(name.to_owned());
+        uses.insert(name.to_owned());
+    }
+}

@@ -1,0 +1,112 @@
+//! Which rungs answer a failure of the configuration with those taken so far.
+
+use super::request::Request;
+use crate::core::diagnose::Incident;
+use crate::core::ladder::{
+    ClimbContext, Decision, Outlook, Past, Policy, Skipped, ascend, climb, predict, settle,
+};
+use crate::core::recipe::{Layer, Refusal, RungSpec};
+
+impl Request {
+    /// The next rung after an incident of attempt number `attempt`.
+    ///
+    /// # Errors
+    /// As `climb`.
+    pub fn climb(
+        &self,
+        rungs: &[Layer],
+        incident: Option<&Incident>,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
+        self.decided(rungs, attempt, |footing| climb(footing, incident))
+    }
+
+    /// A decision from here, past what the user's own scripts cannot be given.
+    fn decided(
+        &self,
+        rungs: &[Layer],
+        attempt: u32,
+        decide: impl Fn(&ClimbContext<'_>) -> Result<Decision, Refusal>,
+    ) -> Result<Decision, Refusal> {
+        self.reachable(rungs, |layers| {
+            decide(&ClimbContext {
+                layers,
+                ..self.footing(rungs, attempt)
+            })
+        })
+    }
+
+    pub(super) fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> ClimbContext<'a> {
+        ClimbContext {
+            preset: self.preset(),
+            ladder: &self.inputs().ladder,
+            policy: self.inputs().policy,
+            whole_rungs: self.inputs().whole_rungs,
+            cluster: &self.inputs().cluster_facts,
+            cluster_name: self.inputs().cluster.as_deref(),
+            templates: &self.inputs().templates,
+            layers: &self.inputs().layers,
+            rungs,
+            attempt,
+        }
+    }
+
+    /// What answers an incident: one rung, as many as the memory model says are needed, or what it prefers
+    /// of all that they can move.
+    ///
+    /// # Errors
+    /// As `climb`.
+    pub fn ascend(
+        &self,
+        rungs: &[Layer],
+        past: Past<'_>,
+        incident: Option<&Incident>,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
+        let is_left_out = |rung: &&RungSpec| past.left_out.contains(&rung.rung);
+        let kept = self.inputs().ladder.iter().filter(|r| !is_left_out(r));
+        let ladder: Vec<RungSpec> = kept.cloned().collect();
+        let mut decision = self.decided(rungs, attempt, |footing| {
+            let footing = ClimbContext {
+                ladder: &ladder,
+                ..*footing
+            };
+            self.answer(&footing, past, incident)
+        })?;
+        let left_out = self.inputs().ladder.iter().filter(is_left_out);
+        decision.skipped_mut().extend(left_out.map(|rung| Skipped {
+            rung: rung.rung.clone(),
+            reason: "left out, as was asked for".to_owned(),
+        }));
+        Ok(decision)
+    }
+
+    fn answer(
+        &self,
+        footing: &ClimbContext<'_>,
+        past: Past<'_>,
+        incident: Option<&Incident>,
+    ) -> Result<Decision, Refusal> {
+        match self.profile().filter(|_| !self.inputs().one_rung) {
+            None => climb(footing, incident),
+            Some(profile) => {
+                let outlook = Outlook {
+                    profile,
+                    risk: self.inputs().risk,
+                    past,
+                };
+                if self.inputs().policy == Policy::Predict
+                    && let Some(decision) = predict(footing, &outlook, incident)?
+                {
+                    return Ok(decision);
+                }
+                ascend(footing, &outlook, incident)
+            }
+        }
+    }
+
+    /// Asks the configuration with these rungs which of an incident's bugs it can have.
+    pub fn settle(&self, rungs: &[Layer], incident: &mut Incident) {
+        settle(&self.footing(rungs, 1), incident);
+    }
+}

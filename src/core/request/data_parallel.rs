@@ -1,0 +1,233 @@
+//! Why one GPU of a process that drives several is full (`nn.DataParallel`), and what could be changed in its script.
+
+use crate::core::diagnose::{Class, Incident};
+use crate::core::measure::Measured;
+use crate::core::memory::{Replicas, replicas};
+use crate::core::patch::{Literal, Proposal, Script, propose};
+use crate::core::recipe::{Layer, Value};
+
+use super::request::Request;
+
+/// Most scripts of a configuration that are looked at.
+const SCRIPTS: usize = 8;
+
+/// A script that the configuration names, and its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptText {
+    /// Path, as the configuration names it.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Why, and what could be changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Explanation {
+    /// Sentences for people.
+    pub lines: Vec<String>,
+    /// Changes of scripts, for their author; the one of most worth first.
+    pub proposals: Vec<Proposal>,
+}
+
+impl Explanation {
+    /// All changes as one text, each with its title and what is left to do; `None` where there is none.
+    #[must_use]
+    pub fn patch(&self) -> Option<String> {
+        let one = |p: &Proposal| {
+            let left: String = p
+                .left
+                .iter()
+                .map(|l| format!("#   left to do: {l}\n"))
+                .collect();
+            format!("# {}\n{left}{}", p.title, p.patch)
+        };
+        let all: Vec<String> = self.proposals.iter().map(one).collect();
+        (!all.is_empty()).then(|| all.join("\n"))
+    }
+}
+
+impl Request {
+    /// What one process that drives several GPUs takes of the first and of the others, with these rungs; `None` for
+    /// other jobs, and where the memory model does not know enough.
+    #[must_use]
+    pub fn replicas(&self, rungs: &[Layer]) -> Option<Replicas> {
+        replicas(&self.spec(rungs)?, self.profile()?)
+    }
+
+    /// Python files that the configuration with these rungs names, as it names them.
+    #[must_use]
+    pub fn scripts(&self, rungs: &[Layer]) -> Vec<String> {
+        let Ok(shape) = self.shape(rungs) else {
+            return Vec::new();
+        };
+        let mut found: Vec<String> = Vec::new();
+        for resolved in shape.recipe().values.values() {
+            let words = match &resolved.value {
+                Value::Text(text) => std::slice::from_ref(text),
+                Value::List(list) => list.as_slice(),
+                _ => &[],
+            };
+            let scripts = words.iter().filter(|word| word.ends_with(".py"));
+            found.extend(scripts.cloned());
+        }
+        let own = self.adoption();
+        let programs = own.iter().flat_map(|own| own.calls());
+        found.extend(programs.filter_map(|call| call.program.clone()));
+        found.sort();
+        found.dedup();
+        found.truncate(SCRIPTS);
+        found
+    }
+}
+
+/// Explains a lack of GPU memory by what log, samples and scripts show of one process on several GPUs; `None` where
+/// none of them shows it.
+#[must_use]
+pub fn explain(
+    incident: &Incident,
+    measured: &Measured,
+    model: Option<&Replicas>,
+    scripts: &[ScriptText],
+) -> Option<Explanation> {
+    let read: Vec<(&ScriptText, Script)> =
+        scripts.iter().map(|s| (s, Script::read(&s.text))).collect();
+    let one_process = read.iter().find(|(_, script)| script.is_one_process());
+    let crowded = measured.crowded();
+    let of_replicas =
+        incident.data_parallel || crowded.is_some() || one_process.is_some() && model.is_some();
+    if incident.class != Class::GpuOom || !of_replicas {
+        return None;
+    }
+    let mut lines = vec![cause(incident, one_process)];
+    if let Some(crowded) = crowded {
+        let others = match crowded.others {
+            1 => "the other one".to_owned(),
+            n => format!("the other {n}"),
+        };
+        lines.push(format!(
+            "measured: GPU {} at {} of {}, {others} at most at {}, all held by one process",
+            crowded.gpu, crowded.peak_bytes, crowded.total_bytes, crowded.next_bytes
+        ));
+    }
+    // The model takes the outputs to be gathered on the first GPU.
+    let on_the_first = incident.device_index.unwrap_or(0) == 0;
+    lines.extend(model.filter(|_| on_the_first).map(numbers));
+    lines.extend(
+        read.iter()
+            .filter_map(|(named, script)| devices(named, script)),
+    );
+    let proposals = one_process.map(|(named, script)| propose(&named.path, &named.text, script));
+    Some(Explanation {
+        lines,
+        proposals: proposals.unwrap_or_default(),
+    })
+}
+
+fn cause(incident: &Incident, one_process: Option<&(&ScriptText, Script)>) -> String {
+    let place = one_process.and_then(|(named, script)| {
+        let call = script.data_parallel.first()?;
+        Some(format!(
+            " ({}:{}:{}, {})",
+            named.path, call.line, call.column, call.name
+        ))
+    });
+    let place = place.unwrap_or_default();
+    match incident.device_index {
+        Some(gpu) if gpu > 0 => format!(
+            "one process drives all GPUs{place}; it gathers their outputs on one of them, and the optimizer works on the \
+             first: here GPU {gpu} is full"
+        ),
+        _ => format!(
+            "one process drives all GPUs{place}: it gathers their outputs on the first, where the optimizer works too, so \
+             that one is full before the others"
+        ),
+    }
+}
+
+/// The model's word on the first GPU and the others.
+fn numbers(model: &Replicas) -> String {
+    /// Terms that are named.
+    const NAMED: usize = 3;
+    let gib = |bytes: f64| format!("{:.1} GiB", bytes / crate::core::units::GIB);
+    let only = model.only_first.iter().take(NAMED);
+    let only: Vec<String> = only
+        .map(|t| format!("{} {}", t.name, gib(t.bytes)))
+        .collect();
+    format!(
+        "by the memory model the first GPU takes {} ({}), each of the others {}; only the first holds {}",
+        gib(model.first_bytes),
+        model.phase.word().replace('_', " "),
+        gib(model.other_bytes),
+        only.join(", ")
+    )
+}
+
+/// What the script says of its devices, where it says it literally.
+fn devices(named: &ScriptText, script: &Script) -> Option<String> {
+    let [call] = script.data_parallel.as_slice() else {
+        return None;
+    };
+    let ids = match (&call.device_ids, &script.visible) {
+        (Literal::Known(ids), _) => format!("{} GPUs (device_ids)", ids.len()),
+        (Literal::Absent, Literal::Known(count)) => format!("{count} GPUs (CUDA_VISIBLE_DEVICES)"),
+        (Literal::Absent, _) => "all GPUs that it sees".to_owned(),
+        (Literal::Unknown, _) => return None,
+    };
+    let output = match &call.output_device {
+        Literal::Known(gpu) => format!("on GPU {gpu}"),
+        Literal::Absent => "on the first".to_owned(),
+        Literal::Unknown => "where only a run would tell".to_owned(),
+    };
+    Some(format!(
+        "{} uses {ids} and gathers outputs {output}",
+        named.path
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incident(data_parallel: bool) -> Incident {
+        Incident {
+            data_parallel,
+            device_index: Some(0),
+            ..Incident::bare("cuda_oom", Class::GpuOom)
+        }
+    }
+
+    fn script(text: &str) -> ScriptText {
+        ScriptText {
+            path: "run.py".to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn log_and_script_together_name_the_line_and_propose_a_change() {
+        let one = script("m = nn.DataParallel(m, device_ids=[0, 1])\n");
+        let told = explain(&incident(true), &Measured::default(), None, &[one]).unwrap();
+        assert!(
+            told.lines[0].contains("(run.py:1:5, nn.DataParallel)"),
+            "{told:?}"
+        );
+        assert!(
+            told.lines[1].contains("2 GPUs (device_ids) and gathers outputs on the first"),
+            "{told:?}"
+        );
+        let patch = told.patch().unwrap();
+        assert!(
+            patch.contains("#   left to do: ") && patch.contains("\n--- a/run.py\n+++ b/run.py\n"),
+            "{patch}"
+        );
+    }
+
+    #[test]
+    fn without_a_sign_of_one_process_nothing_is_said() {
+        let many = script("m = DistributedDataParallel(m)\n");
+        let told = explain(&incident(false), &Measured::default(), None, &[many]);
+        assert_eq!(told, None);
+        let host = Incident::bare("host_oom", Class::HostOom);
+        assert_eq!(explain(&host, &Measured::default(), None, &[]), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! What the scheduler is handed beside the files of an attempt.
+
+use std::collections::BTreeMap;
+
+use super::request::Request;
+use crate::core::recipe::{Layer, LayerKind, Origin, Refusal, Role, Value};
+
+/// What the scheduler is handed with an attempt's files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Handed {
+    /// Further options for the scheduler, one argv word each.
+    pub options: Vec<String>,
+    /// Arguments of the script.
+    pub arguments: Vec<String>,
+    /// Which of the environment the job gets, where that is not all of it.
+    pub export: Option<String>,
+    /// Standard error goes with standard output.
+    pub one_log: bool,
+    /// Variables of the environment that are other than those of the submission.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// Where the user looks for the logs of a job. None where that cannot be told, or both go together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogLinks {
+    /// Path of standard output.
+    pub stdout: Option<String>,
+    /// Path of standard error.
+    pub stderr: Option<String>,
+    /// Standard error goes with standard output.
+    pub one_log: bool,
+}
+
+impl Request {
+    /// What the scheduler is handed beside the files.
+    ///
+    /// # Errors
+    /// When it is no legal configuration.
+    pub fn handed(&self, rungs: &[Layer]) -> Result<Handed, Refusal> {
+        let own = self.own_handed(rungs)?;
+        Ok(own.unwrap_or_else(|| Handed {
+            options: self.inputs().sbatch.clone(),
+            ..Handed::default()
+        }))
+    }
+
+    /// The layer that keeps attempt number `attempt` away from these nodes; `None` where the stack has no knob for that.
+    #[must_use]
+    pub fn exclude(&self, rungs: &[Layer], nodes: &[String], attempt: u32) -> Option<Layer> {
+        let knob = self.preset().with_role(Role::ExcludedNodes).next()?;
+        let shape = self.shape(rungs).ok()?;
+        let value = excluded(shape.recipe().value(&knob.name), nodes)?;
+        let mut layer = Layer::new(LayerKind::Rung);
+        let origin = Origin::Rung {
+            rung: "another node".to_owned(),
+            attempt,
+        };
+        layer.set(&knob.name, value, origin);
+        Some(layer)
+    }
+}
+
+/// The nodes that were excluded before, and these, in the form that the knob has; `None` when they
+/// are all in it.
+fn excluded(before: &Value, nodes: &[String]) -> Option<Value> {
+    let mut names: Vec<String> = match before {
+        Value::Text(text) => text.split(',').map(str::to_owned).collect(),
+        Value::List(list) => list.clone(),
+        _ => Vec::new(),
+    };
+    let known = names.len();
+    for node in nodes {
+        if !names.contains(node) {
+            names.push(node.clone());
+        }
+    }
+    names.retain(|n| !n.is_empty());
+    let grown = names.len() > known;
+    grown.then(|| match before {
+        Value::List(_) => Value::List(names),
+        _ => Value::Text(names.join(",")),
+    })
+}

@@ -1,0 +1,53 @@
+//! What a run asks for, and what is made of it: configurations, files, rungs, a place to start, short jobs.
+//!
+//! [`Inputs`] are what is stored; a [`Request`] is the same made ready. Each other file adds methods to it.
+//!
+//! Rule: a request is data that never changes and knows nothing of what happened to a run. Whoever asks hands in the
+//! rungs that were taken.
+
+mod checkpoint;
+mod climb;
+mod data_parallel;
+mod environment;
+mod handed;
+mod inputs;
+mod limits;
+mod made;
+mod memory;
+mod notices;
+mod own;
+mod plan;
+mod probe;
+#[expect(
+    clippy::module_inception,
+    reason = "each type has its file, and this one is what the folder is about"
+)]
+mod request;
+mod rule_of_thumb;
+mod script_plan;
+mod scripts;
+mod stacks;
+mod start;
+mod trial;
+mod tune;
+
+pub use checkpoint::{Listing, Resumption, Shelf};
+pub use data_parallel::{Explanation, ScriptText, explain};
+pub use environment::{Split, split};
+pub use handed::{Handed, LogLinks};
+pub use inputs::{Adopts, INPUTS_VERSION, Inputs, ProbeOf, RISK, Source};
+pub use limits::{Limits, Supervision};
+pub use memory::Freed;
+pub use notices::{Address, NewsKind, Notices};
+pub use plan::{Plan, PlannedStep, Remedy};
+pub use probe::Short;
+pub use request::{Request, Resources};
+pub use rule_of_thumb::Thumb;
+pub use script_plan::{ScriptAttempt, ScriptPlan};
+pub use stacks::Stacks;
+pub use start::{Ground, Start};
+pub use trial::{Trial, TrialEnd};
+pub use tune::Basis;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,61 @@
+//! The user's own scripts made ready to be read, and the preset that goes with them.
+
+use super::inputs::Inputs;
+use crate::core::adopt;
+use crate::core::patch::{INTERPRETER, Stack, Submission};
+use crate::core::recipe::{KnobSetFile, Preset, PresetFile, Refusal};
+
+/// The scripts of a request made ready to be read.
+#[derive(Debug, Clone)]
+pub(super) struct Own {
+    pub submission: Submission,
+    pub stacks: Vec<Stack>,
+    /// Where they go against the preset.
+    pub doubts: Vec<String>,
+}
+
+impl Own {
+    /// The preset of a request for scripts, and what reads them.
+    pub(super) fn new(
+        inputs: &Inputs,
+        file: PresetFile,
+        sets: Vec<KnobSetFile>,
+    ) -> Result<(Preset, Option<Self>), Refusal> {
+        let version = inputs.framework_version.as_deref();
+        let Some(scripts) = &inputs.scripts else {
+            return Ok((Preset::assemble(file, sets, version)?, None));
+        };
+        let stacks = match scripts.recognised {
+            true => vec![file.stack(&sets)],
+            false => Vec::new(),
+        };
+        let mut preset = adopt::assemble(file, sets, version)?;
+        let mut doubts = adopt::loosen(&mut preset, &inputs.layers, &inputs.cluster_facts);
+        let text = scripts.files.get(&scripts.script);
+        if text.is_some_and(|text| !text.starts_with("#!")) {
+            let line = INTERPRETER.trim_end();
+            let name = &scripts.script;
+            doubts.push(format!(
+                "{name} names no interpreter; our copy of it begins with `{line}`"
+            ));
+        }
+        let mut own = Self {
+            submission: scripts.submission(),
+            stacks,
+            doubts,
+        };
+        own.doubts.extend(own.anew(scripts));
+        Ok((preset, Some(own)))
+    }
+
+    /// That an attempt goes on from no checkpoint, where it is known that none of the programs does.
+    fn anew(&self, scripts: &adopt::Scripts) -> Option<String> {
+        let stack = self.stacks.first();
+        let stack = stack.filter(|s| !s.recognise.begins_anew.is_empty())?;
+        let adoption = scripts.read(&self.submission, &self.stacks);
+        let anew = adoption.calls().all(|call| stack.begins_anew(call));
+        anew.then(|| {
+            "the program goes on from no checkpoint: each attempt begins at step 0".to_owned()
+        })
+    }
+}

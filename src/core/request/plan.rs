@@ -1,0 +1,150 @@
+//! The ladder from here, as data: what each step changes, frees and costs, before anything has died.
+
+use super::memory::Freed;
+use super::request::Request;
+use crate::core::ladder::{Decision, Skipped, Step, costs};
+use crate::core::memory::{Estimate, SAFE};
+use crate::core::recipe::{Layer, Refusal, Role, Value};
+
+/// Attempts of a plan at most.
+const MOST_ATTEMPTS: u32 = 64;
+/// Attempts that are tried for the first steps that fit.
+const MOST_TRIED: u32 = 24;
+
+/// A step with what is expected of it.
+#[derive(Debug, Clone)]
+pub struct PlannedStep {
+    /// What it changes.
+    pub step: Step,
+    /// Memory after it and those before it; `None` where the model cannot be asked.
+    pub memory: Option<Estimate>,
+    /// What it frees of the GPU's memory; `None` where the model does not see that.
+    pub frees: Option<Freed>,
+    /// Share of its speed that the job loses by it; `None` where the preset does not say.
+    pub slower: Option<f64>,
+}
+
+/// The ladder from here.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Memory as it is; `None` where the model cannot be asked.
+    pub now: Option<Estimate>,
+    /// The steps, each on top of those before it.
+    pub steps: Vec<PlannedStep>,
+    /// Rungs of which no step is taken, and why.
+    pub not_used: Vec<Skipped>,
+}
+
+/// The first steps of the ladder after which a job fits.
+#[derive(Debug, Clone)]
+pub struct Remedy {
+    /// Their rungs.
+    pub rungs: Vec<String>,
+    /// Memory after them.
+    pub estimate: Estimate,
+}
+
+impl Request {
+    /// Climbs as if every attempt died of a GPU OOM of which nothing is known: a decision for each, the last of which
+    /// is that nothing is left, for at most so many attempts.
+    pub fn decisions(&self, most: u32) -> impl Iterator<Item = Result<Decision, Refusal>> {
+        let (mut taken, mut is_over): (Vec<Layer>, bool) = (Vec::new(), false);
+        let mut attempts = 1..=most;
+        std::iter::from_fn(move || {
+            let attempt = attempts.next().filter(|_| !is_over)?;
+            let decision = self.climb(&taken, None, attempt);
+            match &decision {
+                Ok(Decision::Climb { steps, .. }) => {
+                    taken.extend(steps.iter().map(|s| s.layer.clone()));
+                }
+                _ => is_over = true,
+            }
+            Some(decision)
+        })
+    }
+
+    /// The ladder from here.
+    ///
+    /// # Errors
+    /// The configuration breaks a rule.
+    pub fn plan(&self) -> Result<Plan, Refusal> {
+        let (mut steps, mut not_used) = (Vec::new(), Vec::new());
+        for decision in self.decisions(MOST_ATTEMPTS) {
+            match decision? {
+                Decision::Climb { steps: next, .. } => steps.extend(next),
+                Decision::Exhausted { skipped, .. } => not_used = skipped,
+            }
+        }
+        not_used.retain(|skipped| steps.iter().all(|s| s.rung != skipped.rung));
+        Ok(Plan {
+            now: self.memory(&[]),
+            steps: self.planned(&[], steps),
+            not_used,
+        })
+    }
+
+    /// Steps with what is expected of each, on top of these rungs.
+    #[must_use]
+    pub fn planned(&self, before: &[Layer], steps: Vec<Step>) -> Vec<PlannedStep> {
+        let slower = costs(
+            self.preset(),
+            &self.inputs().ladder,
+            &steps.iter().collect::<Vec<_>>(),
+        );
+        let mut taken = before.to_vec();
+        let expected = |(step, slower): (Step, Option<f64>)| {
+            taken.push(step.layer.clone());
+            PlannedStep {
+                step,
+                memory: self.memory(&taken),
+                frees: self.freed(&taken),
+                slower,
+            }
+        };
+        steps.into_iter().zip(slower).map(expected).collect()
+    }
+
+    /// The first steps of the ladder that make a job fit which does not, as it stands; `None` where it does, or
+    /// nothing makes it.
+    ///
+    /// # Errors
+    /// The configuration breaks a rule.
+    pub fn remedy(&self) -> Result<Option<Remedy>, Refusal> {
+        let fits = |e: &Estimate| e.fits_probability.map(|p| p >= SAFE);
+        if self.memory(&[]).as_ref().and_then(fits) != Some(false) {
+            return Ok(None);
+        }
+        let (mut rungs, mut layers) = (Vec::new(), Vec::new());
+        for decision in self.decisions(MOST_TRIED) {
+            let Decision::Climb { steps, .. } = decision? else {
+                return Ok(None);
+            };
+            rungs.extend(steps.iter().map(|s| s.rung.clone()));
+            layers.extend(steps.into_iter().map(|s| s.layer));
+            let Some(estimate) = self.memory(&layers) else {
+                return Ok(None);
+            };
+            if fits(&estimate) == Some(true) {
+                return Ok(Some(Remedy { rungs, estimate }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Memory of the configuration with these rungs, where the model can be asked and knows enough.
+    #[must_use]
+    pub fn memory(&self, rungs: &[Layer]) -> Option<Estimate> {
+        self.estimate(rungs)?.ok()
+    }
+
+    /// The host memory that the job asks for, in the words of its knob.
+    ///
+    /// # Errors
+    /// The configuration breaks a rule.
+    pub fn host_memory(&self) -> Result<Option<String>, Refusal> {
+        let shape = self.shape(&[])?;
+        let knob = self.preset().with_role(Role::HostMemory).next();
+        let value = knob.map(|k| shape.recipe().value(&k.name).clone());
+        Ok(value.filter(|v| *v != Value::Null).map(|v| v.to_string()))
+    }
+}

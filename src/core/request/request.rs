@@ -1,0 +1,289 @@
+//! What follows from a run's inputs without a look at the disk.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::inputs::Inputs;
+use super::limits::{Limits, Supervision};
+use super::made::Made;
+use super::notices::Notices;
+use super::own::Own;
+use crate::core::config::{parse_data, parse_knob_set, parse_preset};
+use crate::core::diagnose::ProgressPattern;
+use crate::core::ladder::{check_answers, check_phases};
+use crate::core::measure::FigurePattern;
+use crate::core::memory::Profile;
+use crate::core::recipe::copies::copies;
+use crate::core::recipe::{
+    Layer, LayerKind, Origin, Preset, Problem, Recipe, Refusal, Role, Shape, Value,
+};
+use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
+use crate::core::units::parse_duration_s;
+
+/// What a job takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// GPUs of the whole job.
+    pub gpus: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// Wall-clock limit in seconds.
+    pub time_limit_s: Option<u64>,
+}
+
+/// Inputs made ready: the preset assembled.
+#[derive(Debug, Clone)]
+pub struct Request {
+    inputs: Inputs,
+    made: Arc<Made>,
+    pub(super) own: Option<Own>,
+}
+
+/// Gives the run's name to the knob that a preset has for it, below all other layers.
+fn name(layers: &mut Vec<Layer>, preset: &Preset, run: &str) {
+    let Some(knob) = preset.with_role(Role::RunName).next() else {
+        return;
+    };
+    let named = |l: &Layer| l.kind == LayerKind::Run;
+    if !layers.first().is_some_and(named) {
+        layers.insert(0, Layer::new(LayerKind::Run));
+    }
+    let expr = "the name of the run".to_owned();
+    layers[0].set(
+        &knob.name,
+        Value::Text(run.to_owned()),
+        Origin::Computed { expr },
+    );
+}
+
+impl Request {
+    /// Assembles the preset of `inputs`.
+    ///
+    /// # Errors
+    /// Faults of preset, knob sets or version.
+    pub fn new(inputs: Inputs) -> Result<Self, Refusal> {
+        let fault = |e: crate::core::config::ConfigError| Problem::new(e.to_string());
+        let file = parse_preset(&inputs.preset.path, &inputs.preset.text).map_err(fault)?;
+        let sets = inputs
+            .knob_sets
+            .iter()
+            .map(|s| parse_knob_set(&s.path, &s.text))
+            .collect::<Result<_, _>>()
+            .map_err(fault)?;
+        let (preset, own) = Own::new(&inputs, file, sets)?;
+        let mut inputs = inputs;
+        name(&mut inputs.layers, &preset, &inputs.run);
+        let mut problems = check_answers(&inputs.ladder);
+        problems.extend(check_phases(&preset));
+        problems.extend(preset.ladder_faults(inputs.ladder.iter()));
+        if !problems.is_empty() {
+            return Err(Refusal(problems));
+        }
+        // Where scripts compute a value, the memory model would be asked about another configuration.
+        let says = [LayerKind::Program, LayerKind::Command];
+        let unknown = |l: &Layer| says.contains(&l.kind) && !l.pins.is_empty();
+        let computed = inputs.scripts.is_some() && inputs.layers.iter().any(unknown);
+        let profile = inputs.memory_profile.as_ref().filter(|_| !computed);
+        let profile = profile
+            .map(|s| parse_data(&s.path, &s.text))
+            .transpose()
+            .map_err(fault)?;
+        let made = Arc::new(Made::new(preset, profile));
+        Ok(Self { inputs, made, own })
+    }
+
+    /// Inputs of the same stack made ready, holding what both hold once.
+    pub(super) fn sibling(&self, inputs: Inputs) -> Self {
+        let like = &self.inputs;
+        Self {
+            inputs: Inputs {
+                preset: Arc::clone(&like.preset),
+                knob_sets: Arc::clone(&like.knob_sets),
+                ladder: Arc::clone(&like.ladder),
+                templates: Arc::clone(&like.templates),
+                originals: Arc::clone(&like.originals),
+                ..inputs
+            },
+            made: Arc::clone(&self.made),
+            own: None,
+        }
+    }
+
+    /// The inputs.
+    #[must_use]
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// Name of the run.
+    #[must_use]
+    pub fn run(&self) -> &str {
+        &self.inputs.run
+    }
+
+    /// Bounds of the run.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.inputs.limits
+    }
+
+    /// How it is supervised.
+    #[must_use]
+    pub fn supervision(&self) -> &Supervision {
+        &self.inputs.supervision
+    }
+
+    /// Whom to tell of it who does not watch; `None` where that is nobody.
+    #[must_use]
+    pub fn notices(&self) -> Option<&Notices> {
+        let notices = self.inputs.notices.as_ref();
+        notices.filter(|n| !n.reach_nobody())
+    }
+
+    /// Working directory of its jobs, absolute.
+    #[must_use]
+    pub fn workdir(&self) -> &Path {
+        Path::new(&self.inputs.workdir)
+    }
+
+    /// How its program prints progress, besides what is known of common trainers.
+    #[must_use]
+    pub fn progress(&self) -> &[ProgressPattern] {
+        &self.made.progress
+    }
+
+    /// How its program prints figures of memory.
+    #[must_use]
+    pub fn measures(&self) -> &[FigurePattern] {
+        &self.made.measures
+    }
+
+    /// The same request for a run of another name, with a further layer: a cell of a sweep.
+    #[must_use]
+    pub fn cell(&self, run: &str, layer: Layer) -> Self {
+        let mut cell = self.clone();
+        run.clone_into(&mut cell.inputs.run);
+        name(&mut cell.inputs.layers, &self.made.preset, run);
+        cell.inputs.layers.push(layer);
+        cell
+    }
+
+    /// The same request with other bounds.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.inputs.limits = limits;
+        self
+    }
+
+    /// The same request with another probability to fit that an attempt should have.
+    #[must_use]
+    pub fn with_risk(mut self, risk: f64) -> Self {
+        self.inputs.risk = risk;
+        self
+    }
+
+    pub(super) fn inputs_mut(&mut self) -> &mut Inputs {
+        &mut self.inputs
+    }
+
+    /// The preset, for the framework's version.
+    #[must_use]
+    pub fn preset(&self) -> &Preset {
+        &self.made.preset
+    }
+
+    /// The configuration with the rungs taken so far.
+    ///
+    /// # Errors
+    /// Values outside their bounds and rules that are broken.
+    pub fn shape(&self, rungs: &[Layer]) -> Result<Shape, Refusal> {
+        let layers: Vec<Layer> = self.inputs.layers.iter().chain(rungs).cloned().collect();
+        Shape::new(
+            &self.made.preset,
+            &layers,
+            &self.inputs.cluster_facts,
+            self.inputs.cluster.as_deref(),
+        )
+    }
+
+    /// Constants of the training stack, where the preset has a bridge to the memory model.
+    #[must_use]
+    pub fn profile(&self) -> Option<&Profile> {
+        self.made.profile.as_ref()
+    }
+
+    /// What the job takes, from the knobs with the roles for it.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn resources(&self, rungs: &[Layer]) -> Result<Resources, Refusal> {
+        if let Some(asked) = self.own_resources(rungs) {
+            return Ok(asked);
+        }
+        let shape = self.shape(rungs)?;
+        let first = |role| self.made.preset.with_role(role).next();
+        let count = |role, none| {
+            let value = first(role).map(|k| shape.recipe().value(&k.name));
+            match value {
+                Some(Value::Int(n)) => u64::try_from(*n).unwrap_or(none),
+                _ => none,
+            }
+        };
+        let limit = first(Role::TimeLimit).map(|k| shape.recipe().value(&k.name).to_string());
+        let nodes = count(Role::Nodes, 1);
+        Ok(Resources {
+            gpus: nodes * count(Role::GpusPerNode, 0),
+            nodes,
+            time_limit_s: limit.and_then(|t| parse_duration_s(&t).ok()),
+        })
+    }
+
+    /// The files of an attempt.
+    ///
+    /// # Errors
+    /// As `shape`, templates that cannot be rendered, and values that cannot be written into a copy.
+    pub fn render(
+        &self,
+        rungs: &[Layer],
+        place: &AttemptPlace,
+    ) -> Result<Vec<RenderedFile>, Refusal> {
+        if let Some(files) = self.own_files(rungs, place)? {
+            return Ok(files);
+        }
+        let shape = self.shape(rungs)?;
+        let mut files = render(&self.made.preset, &shape, &self.inputs.templates, place)
+            .map_err(|e: TemplateError| Problem::new(e.to_string()))?;
+        let copies = copies(&self.made.preset, &shape, &self.inputs.originals)?;
+        files.extend(copies.into_iter().map(|(name, text)| RenderedFile {
+            name,
+            text,
+            entry: false,
+        }));
+        Ok(files)
+    }
+
+    /// The resolved recipe.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn recipe(&self, rungs: &[Layer]) -> Result<Recipe, Refusal> {
+        self.shape(rungs).map(|s| s.recipe().clone())
+    }
+
+    /// The resolved recipe as it is stored with an attempt.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn stored_recipe(&self, rungs: &[Layer]) -> Result<serde_json::Value, Refusal> {
+        let recipe = match self.recipe(rungs) {
+            // The user's own script is submitted as it is, whatever the preset's rules say of it.
+            Err(_) if self.inputs.scripts.is_some() && rungs.is_empty() => {
+                return Ok(serde_json::Value::Null);
+            }
+            other => other?,
+        };
+        serde_json::to_value(&recipe).map_err(|e| Problem::new(e.to_string()).into())
+    }
+}

@@ -1,0 +1,267 @@
+//! A run whose files are the user's own scripts: an attempt is a patch of them.
+//!
+//! Rule: the first attempt is the script as it is, whatever is or is not understood of it; a rung that cannot be put
+//! into the scripts is not taken.
+
+use std::collections::BTreeMap;
+
+use super::handed::{Handed, LogLinks};
+use super::request::{Request, Resources};
+use crate::core::adopt;
+use crate::core::ladder::{Decision, Skipped, Step};
+use crate::core::patch::{Adoption, Patch, Refused};
+use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Value};
+use crate::core::render::{AttemptPlace, RenderedFile};
+
+/// The knob that says whether the GPUs' memory is sampled beside a job.
+const SAMPLER: &str = "sampler";
+
+impl Request {
+    /// What is understood of the scripts, where the run's files are the user's own.
+    #[must_use]
+    pub fn adoption(&self) -> Option<Adoption<'_>> {
+        let scripts = self.inputs().scripts.as_ref()?;
+        let own = self.own.as_ref()?;
+        Some(scripts.read(&own.submission, &own.stacks))
+    }
+
+    /// What has to be said of the scripts: where they go against the preset, it is the preset which is not believed.
+    #[must_use]
+    pub fn doubts(&self) -> &[String] {
+        self.own.as_ref().map_or(&[], |own| &own.doubts)
+    }
+
+    /// The scripts with the values of these rungs; None where the run's files come from templates.
+    ///
+    /// # Errors
+    /// Values that break a rule, or cannot be put into the scripts.
+    pub fn patch(&self, rungs: &[Layer]) -> Result<Option<Patch>, Refusal> {
+        let Some(adoption) = self.adoption() else {
+            return Ok(None);
+        };
+        let patch = self.patch_of(&adoption, rungs)?;
+        patch.map(Some).map_err(|refused| told(&refused))
+    }
+
+    /// The outer result: are the values legal? The inner: can they be put into the scripts?
+    fn patch_of(
+        &self,
+        adoption: &Adoption<'_>,
+        rungs: &[Layer],
+    ) -> Result<Result<Patch, Vec<Refused>>, Refusal> {
+        let learned = |l: &Layer| l.kind == LayerKind::Learned;
+        if rungs.is_empty() && !self.inputs().layers.iter().any(learned) {
+            return Ok(Ok(adoption.unchanged()));
+        }
+        let mut changes = self.changes(rungs)?;
+        if let Some(knob) = self.preset().with_role(Role::ExcludedNodes).next() {
+            changes.remove(&knob.name);
+        }
+        Ok(adopt::patched(self.preset(), adoption, &changes))
+    }
+
+    /// The knobs to which what was learned and these rungs give other values than the scripts. What the preset would
+    /// only compute of those is the program's own affair, and is not written.
+    fn changes(&self, rungs: &[Layer]) -> Result<BTreeMap<String, Value>, Refusal> {
+        let mut asked = self.clone();
+        asked
+            .inputs_mut()
+            .layers
+            .retain(|l| l.kind != LayerKind::Learned);
+        let (before, after) = (asked.shape(&[])?, self.shape(rungs)?);
+        let learned = self.inputs().layers.iter();
+        let learned = learned.filter(|l| l.kind == LayerKind::Learned);
+        let declared = learned.chain(rungs).flat_map(|l| l.settings.keys());
+        let changed = declared.filter_map(|name| {
+            let value = after.recipe().value(name);
+            let moved = value != before.recipe().value(name) && *value != Value::Null;
+            moved.then(|| (name.clone(), value.clone()))
+        });
+        Ok(changed.collect())
+    }
+
+    /// The files of an attempt; None where they come from templates.
+    pub(super) fn own_files(
+        &self,
+        rungs: &[Layer],
+        at: &AttemptPlace,
+    ) -> Result<Option<Vec<RenderedFile>>, Refusal> {
+        let Some(adoption) = self.adoption() else {
+            return Ok(None);
+        };
+        let patch = self.patch_of(&adoption, rungs)?;
+        let name = adopt::job_name(&adoption.reading);
+        let sampled = self.sampled();
+        let files = patch.and_then(|patch| adopt::files(&adoption, &patch, at, &name, sampled));
+        files.map(Some).map_err(|refused| told(&refused))
+    }
+
+    /// What two jobs must have in common beside knobs to be compared.
+    ///
+    /// # Errors
+    /// What is not known of the scripts.
+    pub fn own_facts(&self) -> Result<BTreeMap<String, String>, Refusal> {
+        let facts = self.adoption().map(|adoption| adopt::comparable(&adoption));
+        facts
+            .transpose()
+            .map(Option::unwrap_or_default)
+            .map_err(|why| Problem::new(why).into())
+    }
+
+    /// Whether the memory of the job's GPUs is sampled beside the script.
+    fn sampled(&self) -> bool {
+        let layers = self.inputs().layers.iter().rev();
+        let mut given = layers.filter_map(|l| l.settings.get(SAMPLER));
+        given.next().is_none_or(|s| s.value != Value::Bool(false))
+    }
+
+    /// What the scheduler is handed beside the files.
+    pub(super) fn own_handed(&self, rungs: &[Layer]) -> Result<Option<Handed>, Refusal> {
+        let Some(adoption) = self.adoption() else {
+            return Ok(None);
+        };
+        let patch = self.patch_of(&adoption, rungs)?.map_err(|r| told(&r))?;
+        let (submission, _) = adoption.resubmitted(&patch);
+        let before = &self.inputs().scripts.as_ref().map(|s| &s.variables);
+        let known = |name: &String| before.and_then(|v| v.get(name));
+        let variables = submission.variables.into_iter();
+        let mut options = submission.options;
+        options.extend(self.excluded(rungs));
+        Ok(Some(Handed {
+            options,
+            arguments: submission.args,
+            export: adopt::export(&adoption.reading),
+            one_log: !adopt::has_error_log(&adoption.reading),
+            variables: variables.filter(|(n, v)| known(n) != Some(v)).collect(),
+        }))
+    }
+
+    /// The option that keeps an attempt away from nodes, where a rung says so.
+    fn excluded(&self, rungs: &[Layer]) -> Option<String> {
+        let knob = self.preset().with_role(Role::ExcludedNodes).next()?;
+        let layer = rungs
+            .iter()
+            .rev()
+            .find(|l| l.settings.contains_key(&knob.name))?;
+        let value = &layer.settings.get(&knob.name)?.value;
+        Some(format!("--exclude={value}"))
+    }
+
+    /// What the job takes, as the scripts ask for it.
+    pub(super) fn own_resources(&self, rungs: &[Layer]) -> Option<Resources> {
+        let adoption = self.adoption()?;
+        let patch = self.patch_of(&adoption, rungs).ok()?.ok();
+        let asked = match patch.filter(|p| !p.edits.is_empty()) {
+            None => adopt::resources(&adoption.reading),
+            Some(patch) => {
+                let scripts = self.inputs().scripts.as_ref()?;
+                let (submission, files) = adoption.resubmitted(&patch);
+                let after = adopt::Scripts {
+                    files,
+                    ..scripts.clone()
+                };
+                adopt::resources(&after.read(&submission, &[]).reading)
+            }
+        };
+        Some(Resources {
+            gpus: asked.gpus,
+            nodes: asked.nodes,
+            time_limit_s: asked.time_limit_s,
+        })
+    }
+
+    /// Where else the user looks for the logs of the job with this id than in the project's folder for them.
+    #[must_use]
+    pub fn log_links(&self, id: &str) -> Option<LogLinks> {
+        let adoption = self.adoption()?;
+        let user = self.inputs().user.as_deref().unwrap_or_default();
+        let task = adopt::task(&adoption.reading);
+        let ids = adopt::JobIds {
+            job: id,
+            array: id,
+            task: task.as_deref(),
+        };
+        let (out, err) = adopt::logs(&adoption.reading, &self.inputs().workdir, user);
+        Some(LogLinks {
+            stdout: out.map(|p| p.path(&ids)),
+            stderr: err.map(|p| p.path(&ids)),
+            one_log: !adopt::has_error_log(&adoption.reading),
+        })
+    }
+
+    /// Asks for the next rungs until there are some that can be put into the scripts.
+    pub(super) fn reachable(
+        &self,
+        rungs: &[Layer],
+        mut ask: impl FnMut(&[Layer]) -> Result<Decision, Refusal>,
+    ) -> Result<Decision, Refusal> {
+        let mut layers = self.inputs().layers.clone();
+        let Some(adoption) = self.adoption() else {
+            return ask(&layers);
+        };
+        let mut passed: Vec<Skipped> = Vec::new();
+        // Each turn pins at least one more knob.
+        for _ in 0..=self.preset().knobs.len() {
+            let decision = ask(&layers)?;
+            let Decision::Climb { steps, .. } = &decision else {
+                return Ok(decision);
+            };
+            let next = rungs.iter().chain(steps.iter().map(|s| &s.layer));
+            let next: Vec<Layer> = next.cloned().collect();
+            let place = AttemptPlace::anywhere(&self.inputs().workdir, &self.inputs().backend);
+            let patch = self.patch_of(&adoption, &next)?;
+            let Err(refused) =
+                patch.and_then(|p| adopt::files(&adoption, &p, &place, "job", false))
+            else {
+                return Ok(decision);
+            };
+            layers.push(self.pinned(steps, &refused, &mut passed));
+        }
+        Ok(Decision::Exhausted {
+            skipped: passed,
+            shortfall: None,
+        })
+    }
+
+    /// The layer that keeps the ladder away from knobs which cannot be changed.
+    fn pinned(&self, steps: &[Step], refused: &[Refused], passed: &mut Vec<Skipped>) -> Layer {
+        let mut layer = Layer::new(LayerKind::Flags);
+        for one in refused {
+            let known = self.preset().knobs.iter().any(|k| k.name == one.knob);
+            let knob = match known {
+                true => Some(one.knob.as_str()),
+                false => adopt::knob_of(self.preset(), &one.knob),
+            };
+            let moved = |k: &&str| steps.iter().flat_map(|s| &s.changes).any(|c| c.knob == **k);
+            if let Some(knob) = knob.filter(moved) {
+                layer.pins.insert(knob.to_owned(), said(&one.why));
+            }
+        }
+        let why = refused.first().map_or("", |r| r.why.as_str());
+        if layer.pins.is_empty() {
+            for change in steps.iter().flat_map(|s| &s.changes) {
+                layer.pins.insert(change.knob.clone(), said(why));
+            }
+        }
+        passed.extend(steps.iter().map(|step| Skipped {
+            rung: step.rung.clone(),
+            reason: why.to_owned(),
+        }));
+        layer
+    }
+}
+
+fn said(why: &str) -> Origin {
+    Origin::Flag {
+        text: format!("in the scripts: {why}"),
+    }
+}
+
+/// What stands in the way of a patch, as problems.
+fn told(refused: &[Refused]) -> Refusal {
+    let problem = |r: &Refused| match r.knob.is_empty() {
+        true => Problem::new(r.why.clone()),
+        false => Problem::new(format!("{}: {}", r.knob, r.why)),
+    };
+    Refusal(refused.iter().map(problem).collect())
+}

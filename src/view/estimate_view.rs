@@ -1,0 +1,324 @@
+//! What `oomctl estimate` shows: a table by phase, the terms of the fullest one, the same as JSON.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::figures::{gib, in_gib, rounded};
+use super::sources_view::Sources;
+use super::style::{BAD, GOOD, WARN};
+use super::{DIM, NAME, Paint};
+use crate::core::memory::{Estimate, Phase, Profile, Room, TERMS, Term};
+use crate::core::request::{Remedy, Resources, Thumb};
+
+/// Format of the JSON document.
+const SCHEMA_VERSION: u32 = 1;
+/// Characters of a bar.
+const WIDTH: usize = 30;
+
+#[derive(Serialize)]
+struct TermView {
+    name: &'static str,
+    gib: f64,
+}
+
+fn terms(terms: &[Term]) -> Vec<TermView> {
+    let view = |t: &Term| TermView {
+        name: t.name,
+        gib: gib(t.bytes, 3),
+    };
+    terms.iter().map(view).collect()
+}
+
+/// One line of the answer to bare specifications.
+#[derive(Serialize)]
+pub struct Line {
+    id: Option<String>,
+    predicted_peak_gib: f64,
+    low_gib: f64,
+    high_gib: f64,
+    phase: Phase,
+    terms: Vec<TermView>,
+    host_gib: f64,
+    fits_probability: Option<f64>,
+    profile: String,
+}
+
+impl Line {
+    /// The answer for one specification.
+    pub fn new(id: Option<String>, estimate: &Estimate, profile: &Profile) -> Self {
+        let fullest = estimate.fullest();
+        Self {
+            id,
+            predicted_peak_gib: gib(estimate.peak_bytes, 3),
+            low_gib: gib(estimate.low_bytes, 3),
+            high_gib: gib(estimate.high_bytes, 3),
+            phase: estimate.phase,
+            terms: fullest.map(|p| terms(&p.terms)).unwrap_or_default(),
+            host_gib: gib(fullest.map_or(0.0, |p| p.host_bytes), 3),
+            fits_probability: estimate.fits_probability.map(|p| rounded(p, 3)),
+            profile: profile.profile.clone(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PhaseView {
+    phase: Phase,
+    gib: f64,
+    low_gib: f64,
+    high_gib: f64,
+    terms: Vec<TermView>,
+}
+
+#[derive(Serialize)]
+struct SmallestChange {
+    rungs: Vec<String>,
+    peak_gib: f64,
+    fits_probability: Option<f64>,
+}
+
+impl SmallestChange {
+    fn of(remedy: Remedy) -> Self {
+        Self {
+            rungs: remedy.rungs,
+            peak_gib: gib(remedy.estimate.peak_bytes, 3),
+            fits_probability: remedy.estimate.fits_probability.map(|p| rounded(p, 3)),
+        }
+    }
+}
+
+/// The estimate of a configured job.
+#[derive(Serialize)]
+pub struct View {
+    schema_version: u32,
+    preset: String,
+    dataset: Option<String>,
+    gpus: u64,
+    gpu_gib: Option<f64>,
+    sources: Sources,
+    verdict: &'static str,
+    fits_probability: Option<f64>,
+    predicted_peak_gib: f64,
+    low_gib: f64,
+    high_gib: f64,
+    phase: Phase,
+    phases: Vec<PhaseView>,
+    host_gib_per_node: f64,
+    mem: Option<String>,
+    smallest_change: Option<SmallestChange>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule_of_thumb: Option<Thumb>,
+}
+
+/// What is known of a job besides its estimate.
+pub struct Job {
+    /// Its preset.
+    pub preset: String,
+    /// Its dataset profile.
+    pub dataset: Option<String>,
+    /// What it asks the scheduler for.
+    pub resources: Resources,
+    /// The host memory that it asks for.
+    pub host_memory: Option<String>,
+    /// Where model and GPU are known from.
+    pub sources: Sources,
+    /// The first rungs that make it fit.
+    pub remedy: Option<Remedy>,
+    /// A rule of thumb for it.
+    pub thumb: Option<Thumb>,
+}
+
+impl View {
+    /// The view of a job's estimate.
+    pub fn new(job: Job, estimate: &Estimate) -> Self {
+        let phases = estimate.phases.iter().map(|p| PhaseView {
+            phase: p.phase,
+            gib: gib(p.bytes, 3),
+            low_gib: gib(p.low_bytes, 3),
+            high_gib: gib(p.high_bytes, 3),
+            terms: terms(&p.terms),
+        });
+        let per_gpu = estimate.fullest().map_or(0.0, |p| p.host_bytes);
+        let resources = job.resources;
+        let gpus_per_node = resources.gpus.checked_div(resources.nodes).unwrap_or(0);
+        let fits = estimate.fits_probability;
+        Self {
+            schema_version: SCHEMA_VERSION,
+            preset: job.preset,
+            dataset: job.dataset,
+            gpus: resources.gpus,
+            gpu_gib: estimate.gpu_bytes.map(|b| gib(b, 3)),
+            sources: job.sources,
+            verdict: verdict(fits),
+            fits_probability: fits.map(|p| rounded(p, 3)),
+            predicted_peak_gib: gib(estimate.peak_bytes, 3),
+            low_gib: gib(estimate.low_bytes, 3),
+            high_gib: gib(estimate.high_bytes, 3),
+            phase: estimate.phase,
+            phases: phases.collect(),
+            host_gib_per_node: gib(per_gpu * count(gpus_per_node), 3),
+            mem: job.host_memory,
+            smallest_change: job.remedy.map(SmallestChange::of),
+            rule_of_thumb: job.thumb,
+        }
+    }
+
+    /// The table for people.
+    pub fn text(&self, unicode: bool) -> String {
+        let dataset = self
+            .dataset
+            .as_ref()
+            .map_or(String::new(), |d| format!(", {d}"));
+        let of = self
+            .gpu_gib
+            .map_or(String::new(), |g| format!(" of {}", in_gib(g)));
+        let mut out = format!(
+            "Memory of the fullest GPU by phase ({}{dataset}; {} GPUs{of})\n{}\n",
+            self.preset,
+            self.gpus,
+            self.sources.text()
+        );
+        for phase in &self.phases {
+            self.phase_line(&mut out, phase, unicode);
+        }
+        if let Some(fullest) = self.phases.iter().find(|p| p.phase == self.phase) {
+            let _ = writeln!(out, "\n{} is", self.phase.name());
+            for term in &fullest.terms {
+                let formula = TERMS.iter().find(|t| t.name == term.name);
+                let formula = formula.map_or("", |t| t.formula);
+                let _ = writeln!(
+                    out,
+                    "  {:>7.2} GiB  {:<22} {}",
+                    term.gib,
+                    term.name,
+                    Paint(DIM, formula)
+                );
+            }
+        }
+        self.closing(&mut out);
+        out
+    }
+
+    fn phase_line(&self, out: &mut String, phase: &PhaseView, unicode: bool) {
+        let scale = self.gpu_gib.unwrap_or(self.high_gib).max(0.001);
+        let over = self.gpu_gib.is_some_and(|total| phase.gib > total);
+        let style = if over { BAD } else { GOOD };
+        let bar = bar(phase.gib / scale, unicode);
+        let interval = format!("{:.1} to {:.1}", phase.low_gib, phase.high_gib);
+        let _ = writeln!(
+            out,
+            "  {:<15} {} {:>6.1} GiB  {}",
+            phase.phase.name(),
+            Paint(style, &bar),
+            phase.gib,
+            Paint(DIM, &interval)
+        );
+    }
+
+    fn closing(&self, out: &mut String) {
+        let style = match self.verdict {
+            "fits" => GOOD,
+            "tight" => WARN,
+            _ => BAD,
+        };
+        let probability = self
+            .fits_probability
+            .map_or(String::new(), |p| format!(" (probability to fit {p:.2})"));
+        let _ = writeln!(
+            out,
+            "\n{}{probability}: {:.1} GiB expected, 90 % between {:.1} and {:.1}",
+            Paint(style, self.verdict),
+            self.predicted_peak_gib,
+            self.low_gib,
+            self.high_gib
+        );
+        if self.host_gib_per_node > 0.0 {
+            let mem = self
+                .mem
+                .as_ref()
+                .map_or(String::new(), |m| format!("; the job asks for --mem={m}"));
+            let _ = writeln!(
+                out,
+                "host memory per node for what is offloaded: {:.0} GiB{mem}",
+                self.host_gib_per_node
+            );
+        }
+        match &self.smallest_change {
+            Some(remedy) => {
+                let rungs = remedy.rungs.join(", ");
+                let _ = writeln!(
+                    out,
+                    "first rungs of the ladder that make it fit: {} ({:.1} GiB)",
+                    Paint(NAME, &rungs),
+                    remedy.peak_gib
+                );
+            }
+            None if self.verdict != "fits" && self.verdict != "unknown" => {
+                let _ = writeln!(
+                    out,
+                    "no rung of the ladder makes it fit; `oomctl plan` shows why"
+                );
+            }
+            None => {}
+        }
+        if let Some(thumb) = &self.rule_of_thumb {
+            thumb_line(out, thumb);
+        }
+    }
+}
+
+/// The rule of thumb, and how far it is from the memory model.
+fn thumb_line(out: &mut String, thumb: &Thumb) {
+    let (knob, rule) = (&thumb.knob, thumb.by_rule);
+    let _ = writeln!(
+        out,
+        "rule of thumb ({}): {knob} {rule} by {}",
+        thumb.source, thumb.formula
+    );
+    let model = match thumb.by_model {
+        None => return,
+        Some(0) => "none fits with this probability".to_owned(),
+        Some(model) => format!(
+            "{knob} {model} at most ({:+} beside the rule)",
+            model - rule
+        ),
+    };
+    let _ = writeln!(
+        out,
+        "the memory model, which looks at model, precision and lengths: {model}"
+    );
+}
+
+fn verdict(fits: Option<f64>) -> &'static str {
+    fits.map_or("unknown", |p| Room::of(p).describe())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "GPUs of a node")]
+fn count(n: u64) -> f64 {
+    n as f64
+}
+
+/// A phase in the words of messages, from its word in JSON.
+pub fn phase_name(word: &str) -> String {
+    let phase = serde_json::from_value::<Phase>(word.into());
+    phase.map_or_else(|_| word.replace('_', " "), |p| p.name().to_owned())
+}
+
+/// A bar of the GPU: filled up to the share, with a mark where it goes beyond.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share between 0 and 1 of a few characters"
+)]
+fn bar(share: f64, unicode: bool) -> String {
+    let full = ((share.clamp(0.0, 1.0)) * WIDTH as f64).round() as usize;
+    let (block, rest, beyond) = if unicode {
+        ("█", "·", "▶")
+    } else {
+        ("#", ".", ">")
+    };
+    let mark = if share > 1.0 { beyond } else { " " };
+    format!("{}{}{mark}", block.repeat(full), rest.repeat(WIDTH - full))
+}

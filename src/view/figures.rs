@@ -1,0 +1,63 @@
+//! Figures, as people read them and as JSON has them.
+
+use std::time::Duration;
+
+use crate::core::units::GIB;
+
+/// Rounded to so many digits behind the point.
+pub fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+/// Bytes as GiB, with so many digits behind the point.
+pub fn gib(bytes: f64, digits: i32) -> f64 {
+    rounded(bytes / GIB, digits)
+}
+
+/// `71.2 GiB`.
+pub fn in_gib(gib: f64) -> String {
+    format!("{gib:.1} GiB")
+}
+
+/// `71.2 of 79.2 GiB`.
+pub fn of_gib(gib: f64, total: f64) -> String {
+    format!("{gib:.1} of {}", in_gib(total))
+}
+
+/// A probability, or that there is none.
+pub fn odds(probability: Option<f64>, none: &str) -> String {
+    probability.map_or_else(|| none.to_owned(), |p| format!("{p:.2}"))
+}
+
+/// `12 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// GPU-seconds as hours, to the hundredth.
+pub fn gpu_hours(gpu_seconds: f64) -> f64 {
+    (gpu_seconds / 36.0).round() / 100.0
+}
+
+/// `42s`, `3m 05s`, `2h 04m`, `3d 02h`.
+pub fn duration(seconds: i64) -> String {
+    match seconds {
+        s if s < 60 => format!("{s}s"),
+        s if s < 3_600 => format!("{}m {:02}s", s / 60, s % 60),
+        s if s < 86_400 => format!("{}h {:02}m", s / 3_600, s / 60 % 60),
+        s => format!("{}d {:02}h", s / 86_400, s / 3_600 % 24),
+    }
+}
+
+/// `12 s`, `3 min`, `1 h 5 min`: beside lines of a program, which may have figures of their own.
+pub fn clock(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, 0) => format!("{m} min"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, 0, _) => format!("{h} h"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}

@@ -1,0 +1,173 @@
+//! What to change after a failure: the decision with its diff, or what helps by a log alone.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::incident::IncidentView;
+use super::plan_after_view;
+use super::style::{DIM, NAME, Paint};
+use crate::core::adopt::Likely;
+use crate::core::diagnose::Incident;
+use crate::core::ladder::{self, Advices, Turn, Way};
+
+/// Other spellings of a knob that are shown.
+const MOST_SPELLINGS: usize = 2;
+
+/// A decision about a configuration, a script or a run.
+#[derive(Serialize)]
+pub struct Decided {
+    /// As `plan --after` has it.
+    #[serde(flatten)]
+    pub decision: plan_after_view::View,
+    /// The changed lines of the user's own scripts.
+    pub diff: Option<String>,
+}
+
+impl Decided {
+    /// The decision for people.
+    pub fn text(&self) -> String {
+        let mut out = self.decision.text();
+        if let Some(diff) = &self.diff {
+            let _ = write!(out, "\nNot applied:\n\n{diff}");
+        }
+        out
+    }
+}
+
+/// What a log alone tells.
+#[derive(Serialize)]
+pub struct Advised {
+    schema_version: u32,
+    decision: &'static str,
+    log: IncidentView,
+    /// None where the log does not tell.
+    framework: Option<Framework>,
+    advice: Option<Advices>,
+}
+
+/// Of what the log is.
+#[derive(Serialize)]
+struct Framework {
+    name: String,
+    /// Presets that are as likely as each other; the advice is what they have in common.
+    presets: Vec<String>,
+    /// By what they were recognised.
+    by: Vec<String>,
+}
+
+impl Advised {
+    /// Of a diagnosed log.
+    pub fn new(log: IncidentView, likely: Option<&Likely<'_>>, advice: Option<Advices>) -> Self {
+        let framework = likely.and_then(|likely| {
+            let first = likely.presets.first()?;
+            let named = first.framework.as_ref().map(|f| f.name.clone());
+            Some(Framework {
+                name: named.unwrap_or_else(|| first.preset.clone()),
+                presets: likely.presets.iter().map(|p| p.preset.clone()).collect(),
+                by: likely.by.clone(),
+            })
+        });
+        Self {
+            schema_version: 1,
+            decision: "advice",
+            log,
+            framework,
+            advice,
+        }
+    }
+
+    /// The advice for people.
+    pub fn text(&self, incident: &Incident, log: &str) -> String {
+        let mut out = self.log.text(incident, super::print::unicode());
+        let Some(Framework { name, presets, by }) = &self.framework else {
+            let _ = writeln!(
+                out,
+                "\nno framework is recognised in it; `oomctl fix {log} SCRIPT` reads the job script, --preset NAME names the framework"
+            );
+            return out;
+        };
+        let _ = writeln!(out, "\n{} by {}", Paint(NAME, name), by.join(", "));
+        if presets.len() > 1 {
+            let _ = writeln!(
+                out,
+                "as {} have it alike; --preset NAME picks one",
+                presets.join(", ")
+            );
+        }
+        let none = Advices::default();
+        let Advices { helps, worse } = self.advice.as_ref().unwrap_or(&none);
+        if helps.is_empty() {
+            let whose = if presets.len() > 1 {
+                "that they share"
+            } else {
+                "of it"
+            };
+            let _ = writeln!(out, "no knob {whose} is known to help against this");
+            return out;
+        }
+        out.push_str("its values are not known, so none is given; the best comes first\n");
+        helps.iter().for_each(|a| one(&mut out, a, true));
+        if !worse.is_empty() {
+            out.push_str("\nWorse:\n");
+        }
+        worse.iter().for_each(|a| one(&mut out, a, false));
+        let _ = writeln!(out, "\nvalues and a diff: `oomctl fix {log} SCRIPT`");
+        out
+    }
+}
+
+fn one(out: &mut String, advised: &ladder::Advised, helps: bool) {
+    let title = match helps {
+        true => format!("{} ({})", advised.title, advised.effect.describe()),
+        false => advised.title.clone(),
+    };
+    let _ = match &advised.rung {
+        Some(rung) => writeln!(out, "\n  {}  {title}", Paint(NAME, rung)),
+        None => writeln!(out, "\n  {title}"),
+    };
+    for turn in &advised.turns {
+        let _ = writeln!(out, "       {}", told(turn));
+    }
+    if !advised.when.is_empty() {
+        let when = format!("where {}", advised.when.join(" and "));
+        let _ = writeln!(out, "       {}", Paint(DIM, &when));
+    }
+    for (when, why) in &advised.in_vain {
+        let in_vain = format!("in vain where {when}: {why}");
+        let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
+    }
+}
+
+/// `lower a.b.c (or --c)`.
+fn told(turn: &Turn) -> String {
+    let way = match turn.way {
+        Way::Raise => "raise",
+        Way::Lower => "lower",
+        Way::TurnOn => "turn on",
+        Way::TurnOff => "turn off",
+        Way::Set => "set",
+    };
+    let (name, others) = match turn.spellings.split_first() {
+        Some((first, others)) => (first.clone(), others),
+        // What no program is told is asked of the scheduler.
+        None => (
+            format!("--{} of sbatch", turn.knob.replace('_', "-")),
+            &[][..],
+        ),
+    };
+    let mut text = format!("{way} {}", name.trim_end_matches('='));
+    if let Some(to) = &turn.to {
+        let to = serde_json::to_string(to).unwrap_or_default();
+        let _ = write!(text, " to {}", to.trim_matches('"'));
+    }
+    let others: Vec<&str> = others
+        .iter()
+        .take(MOST_SPELLINGS)
+        .map(String::as_str)
+        .collect();
+    if !others.is_empty() {
+        let _ = write!(text, " (or {})", others.join(", "));
+    }
+    text
+}

@@ -1,0 +1,244 @@
+//! The GPUs of a machine, as text and as JSON.
+
+use serde::{Deserialize, Serialize};
+
+use super::bars::{bar, fitted, sparkline};
+use super::figures::{in_gib, of_gib};
+use super::style::{BAD, DIM, NAME, Paint, WARN};
+use crate::core::device::{
+    Advice, Gpu, History, Life, Machine, Memory, Origin, Process, Trouble, Unavailable, Xid,
+};
+
+/// Widest line.
+const WIDTH: usize = 80;
+/// Most processes of a GPU that are shown.
+const PROCESSES: usize = 12;
+/// Cells of a bar, and of one beside a sparkline.
+const CELLS: usize = 20;
+const NARROW: usize = 10;
+/// Looks that a sparkline shows.
+pub const LOOKS: usize = 12;
+/// Widest name of a GPU.
+const NAME_MAX: usize = 18;
+
+/// One machine.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GpusView {
+    /// Version of the document.
+    pub schema_version: u32,
+    /// Host name; on a node of a job the scheduler's name for it.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// Why there are no GPUs, where that is known.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// What the look found.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// What is wrong.
+    #[serde(default)]
+    pub advice: Vec<Advice>,
+}
+
+/// The nodes of a job.
+#[derive(Debug, Serialize)]
+pub struct JobGpusView {
+    /// Version of the document.
+    pub schema_version: u32,
+    /// The job.
+    pub job: String,
+    /// Its nodes that answered, by name.
+    pub nodes: Vec<GpusView>,
+    /// What the scheduler said of those that did not.
+    pub error: Option<String>,
+}
+
+/// How the text looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// Does the terminal show more than ASCII?
+    pub unicode: bool,
+    /// Earlier looks, for sparklines.
+    pub history: Option<&'a History>,
+}
+
+impl GpusView {
+    /// The text, every line at most 80 columns wide, commands excepted.
+    pub fn text(&self, look: Look<'_>) -> String {
+        let machine = &self.machine;
+        let mut out = Vec::new();
+        let width = machine.gpus.iter().map(|g| short(&g.name).chars().count());
+        let width = width.max().unwrap_or(0).min(NAME_MAX);
+        let mut closed = machine.unavailable.iter().peekable();
+        for gpu in &machine.gpus {
+            while let Some(gone) = closed.next_if(|gone| gone.index < gpu.index) {
+                out.push(closed_line(gone, look));
+            }
+            gpu_lines(gpu, width, look, &mut out);
+        }
+        out.extend(closed.map(|gone| closed_line(gone, look)));
+        if machine.gpus.is_empty() && machine.unavailable.is_empty() {
+            let why = self.reason.as_deref().unwrap_or("the driver sees none");
+            let said = format!(
+                "No GPUs: {why}. Is this a login node? `oomctl gpus --job JOBID` looks at those of a job."
+            );
+            out.extend(wrapped(&said));
+        }
+        let programs = |xid: &&Xid| !matches!(xid.origin, Origin::Hardware | Origin::Driver);
+        let xids = machine.xids.iter().filter(programs);
+        for xid in xids {
+            out.extend(wrapped(&xid.to_string()));
+        }
+        if !self.advice.is_empty() {
+            out.push(String::new());
+        }
+        for advice in &self.advice {
+            advice_lines(advice, &mut out);
+        }
+        out.join("\n") + "\n"
+    }
+
+    /// One line a GPU, with the time, for logs.
+    pub fn plain(&self, now: jiff::Timestamp) -> String {
+        let line = |gpu: &Gpu| {
+            let use_ = gpu.utilization_percent.map(|u| format!(" {u}%"));
+            let heat = gpu.temperature_c.map(|c| format!(" {c}C"));
+            format!(
+                "{now:.0} GPU {} {}{}{} {}\n",
+                gpu.index,
+                used_of(gpu.memory),
+                use_.unwrap_or_default(),
+                heat.unwrap_or_default(),
+                gpu.uuid
+            )
+        };
+        self.machine.gpus.iter().map(line).collect()
+    }
+}
+
+impl JobGpusView {
+    /// The text: the nodes one below the other.
+    pub fn text(&self, look: Look<'_>) -> String {
+        let mut out = String::new();
+        for node in &self.nodes {
+            let name = node.node.as_deref().unwrap_or("?");
+            out.push_str(&format!("{}\n{}", Paint(NAME, name), node.text(look)));
+        }
+        out
+    }
+}
+
+fn gpu_lines(gpu: &Gpu, width: usize, look: Look<'_>, out: &mut Vec<String>) {
+    let rates = [
+        gpu.utilization_percent.map(|u| format!("{u}%")),
+        gpu.temperature_c.map(|c| format!("{c}C")),
+    ];
+    let [busy, heat] = rates.map(Option::unwrap_or_default);
+    let name = fitted(short(&gpu.name), width, look.unicode);
+    let name = format!("{name:width$}");
+    let start = format!("{:>2} {}", gpu.index, Paint(NAME, &name));
+    if let Some(parts) = &gpu.mig {
+        out.push(
+            format!("{start} split, {busy:>4} {heat:>4}")
+                .trim_end()
+                .to_owned(),
+        );
+        for part in parts {
+            let profile = part.name.rsplit("MIG ").next().unwrap_or(&part.name);
+            let profile = fitted(&format!("MIG {profile}"), width, look.unicode);
+            let meter = meter(part.memory, &part.uuid, look);
+            out.push(format!("   {profile:width$} {meter}"));
+            process_lines(&part.processes, look, out);
+        }
+        return;
+    }
+    let meter = meter(gpu.memory, &gpu.uuid, look);
+    let line = format!("{start} {meter} {busy:>4} {heat:>4}");
+    out.push(line.trim_end().to_owned());
+    process_lines(&gpu.processes, look, out);
+}
+
+fn closed_line(gone: &Unavailable, look: Look<'_>) -> String {
+    let line = format!("{:>2} cannot be opened: {}", gone.index, gone.error);
+    fitted(&line, WIDTH, look.unicode)
+}
+
+/// Bar, figures, and the sparkline where there is a history.
+fn meter(memory: Memory, uuid: &str, look: Look<'_>) -> String {
+    let share = memory.used_percent();
+    let cells = if look.history.is_some() {
+        NARROW
+    } else {
+        CELLS
+    };
+    let bar = bar(share, cells, look.unicode);
+    let style = if share >= 95 { WARN } else { DIM };
+    let figures = format!("{:>18}", used_of(memory));
+    match look.history {
+        None => format!("{} {figures}", Paint(style, &bar)),
+        Some(history) => {
+            let line = sparkline(history.shares(uuid), look.unicode);
+            format!("{} {line:>LOOKS$} {figures}", Paint(style, &bar))
+        }
+    }
+}
+
+fn used_of(memory: Memory) -> String {
+    of_gib(memory.used.gib(), memory.total.gib())
+}
+
+/// Without the maker, who is known.
+fn short(name: &str) -> &str {
+    name.strip_prefix("NVIDIA ").unwrap_or(name)
+}
+
+fn process_lines(processes: &[Process], look: Look<'_>, out: &mut Vec<String>) {
+    let mut sorted: Vec<&Process> = processes.iter().collect();
+    sorted.sort_by_key(|p| (std::cmp::Reverse(p.used_bytes), p.pid));
+    for process in sorted.iter().take(PROCESSES) {
+        let used = process
+            .used_bytes
+            .map_or_else(|| "?".to_owned(), |b| in_gib(b.gib()));
+        let job = process.job.as_ref().map(|job| format!("job {job}"));
+        let life = match process.life {
+            Life::Runs | Life::Unknown => None,
+            Life::Ending => Some("has ended".to_owned()),
+            Life::Stopped => Some("stopped".to_owned()),
+            Life::Gone => Some("does not exist".to_owned()),
+        };
+        let pid = Some(format!("pid {}", process.pid));
+        let words = [
+            process.user.clone(),
+            job,
+            pid,
+            life,
+            process.command.clone(),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        let line = format!("   {used:>9}  {}", words.join("  "));
+        out.push(fitted(&line, WIDTH, look.unicode));
+    }
+    if sorted.len() > PROCESSES {
+        out.push(format!(
+            "              and {} more",
+            sorted.len() - PROCESSES
+        ));
+    }
+}
+
+fn advice_lines(advice: &Advice, out: &mut Vec<String>) {
+    let style = match advice.kind {
+        Trouble::Lost | Trouble::Ecc | Trouble::Zombie => BAD,
+        _ => WARN,
+    };
+    let lines = wrapped(&advice.text).into_iter();
+    out.extend(lines.map(|line| Paint(style, &line).to_string()));
+    out.push(format!("  {}", advice.command));
+}
+
+/// Lines of whole words; names with hyphens stay whole too.
+fn wrapped(text: &str) -> Vec<String> {
+    let whole = textwrap::Options::new(WIDTH).word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(text, whole).into_iter();
+    lines.map(std::borrow::Cow::into_owned).collect()
+}

@@ -1,0 +1,336 @@
+//! Attempts as rows of a table, of `|`-separated fields, and of JSON.
+
+use crate::core::engine::Attempt;
+use crate::core::engine::History;
+use crate::core::engine::Outcome;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::figures::{duration, gpu_hours};
+use super::style::{BAD, GOOD, WARN};
+use super::table::{Cell, Side, Table};
+use crate::core::measure::GpuPeak;
+use crate::core::units::Bytes;
+
+/// Shares of a GPU's memory below which an attempt held more than it used, and above which it was near its end.
+const LITTLE: f64 = 0.4;
+const NEARLY_FULL: f64 = 0.97;
+
+/// What a row can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Column {
+    /// Name of the run
+    Run,
+    /// Number of the attempt
+    Attempt,
+    /// Id of the job
+    Job,
+    /// State of the job
+    State,
+    /// How the run ended
+    Outcome,
+    /// Why the attempt ended
+    Cause,
+    /// How long the job ran
+    Elapsed,
+    /// GPUs of the job
+    Gpus,
+    /// GPU-hours of the attempt
+    GpuHours,
+    /// Memory of the fullest GPU at its peak
+    Peak,
+    /// Capacity of that GPU
+    Capacity,
+    /// Share of the two
+    Memory,
+    /// How far training had come
+    Step,
+    /// Nodes
+    Nodes,
+    /// When the attempt was written down
+    Submitted,
+    /// When it was over
+    Ended,
+    /// Dataset profile
+    Dataset,
+    /// Preset
+    Preset,
+    /// Folder of the project
+    Folder,
+}
+
+impl Column {
+    /// Those that are shown unless others are asked for.
+    pub const USUAL: [Self; 9] = [
+        Self::Run,
+        Self::Attempt,
+        Self::Job,
+        Self::State,
+        Self::Elapsed,
+        Self::Gpus,
+        Self::Peak,
+        Self::Memory,
+        Self::Cause,
+    ];
+
+    fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |v| v.get_name().to_owned())
+    }
+
+    /// Numbers stand at the right of their column.
+    fn is_number(self) -> bool {
+        matches!(
+            self,
+            Self::Attempt
+                | Self::Elapsed
+                | Self::Gpus
+                | Self::GpuHours
+                | Self::Peak
+                | Self::Capacity
+                | Self::Memory
+                | Self::Step
+        )
+    }
+}
+
+impl std::fmt::Display for Column {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+/// One attempt.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    run: String,
+    attempt: u32,
+    job: Option<String>,
+    state: Option<String>,
+    outcome: Option<&'static str>,
+    cause: Option<String>,
+    class: Option<&'static str>,
+    headline: Option<String>,
+    elapsed_s: Option<i64>,
+    gpus: u64,
+    gpu_hours: f64,
+    peak_bytes: Option<u64>,
+    capacity_bytes: Option<u64>,
+    /// Share of the capacity that was used at the peak.
+    memory: Option<f64>,
+    step: Option<u64>,
+    nodes: Vec<String>,
+    /// When it was written down.
+    pub submitted: Timestamp,
+    /// When it was over.
+    pub ended: Option<Timestamp>,
+    /// The dataset profile, where it was looked up.
+    pub dataset: Option<String>,
+    /// The preset, where it was looked up.
+    pub preset: Option<String>,
+    folder: String,
+}
+
+impl Row {
+    /// The attempts of a run.
+    pub fn of(history: &History, folder: &Path, now: Timestamp) -> Vec<Self> {
+        let last = history.attempts.len();
+        let attempts = history.attempts.iter().enumerate();
+        let row = |(at, attempt): (usize, &Attempt)| {
+            let outcome = history.outcome.as_ref().filter(|_| at + 1 == last);
+            Self {
+                outcome: outcome.map(Outcome::word),
+                ..Self::one(history, attempt, folder, now)
+            }
+        };
+        attempts.map(row).collect()
+    }
+
+    fn one(history: &History, attempt: &Attempt, folder: &Path, now: Timestamp) -> Self {
+        let status = attempt.status.as_ref();
+        let incident = attempt.incident.as_ref().filter(|i| i.kind != "no_failure");
+        let fullest = attempt.measured.fullest();
+        Self {
+            run: history.run.clone(),
+            attempt: attempt.number,
+            job: attempt.job.as_ref().map(|j| j.id.to_string()),
+            state: status.map(|s| s.state.word().to_owned()),
+            outcome: None,
+            cause: incident.map(|i| i.kind.clone()),
+            class: incident.map(|i| i.class.word()),
+            headline: incident.map(crate::core::diagnose::Incident::headline),
+            elapsed_s: attempt.ran_s(now),
+            gpus: attempt.gpus,
+            gpu_hours: gpu_hours(attempt.gpu_seconds_by(now)),
+            peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
+            capacity_bytes: fullest.map(|gpu| gpu.total_bytes.0),
+            memory: fullest.and_then(GpuPeak::share),
+            step: attempt.progress.as_ref().map(|p| p.step),
+            nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
+            submitted: attempt.intended_at,
+            ended: attempt.over_at(),
+            dataset: None,
+            preset: None,
+            folder: folder.display().to_string(),
+        }
+    }
+
+    /// Did the job or the run end so? Everything does where nothing is asked.
+    pub fn is_state(&self, wanted: &[String]) -> bool {
+        let words = [self.state.as_deref(), self.outcome];
+        Self::is_one(wanted, &words)
+    }
+
+    /// Did it end of one of these kinds or classes?
+    pub fn is_cause(&self, wanted: &[String]) -> bool {
+        Self::is_one(wanted, &[self.cause.as_deref(), self.class])
+    }
+
+    fn is_one(wanted: &[String], words: &[Option<&str>]) -> bool {
+        let has = |w: &String| {
+            words
+                .iter()
+                .flatten()
+                .any(|word| word.eq_ignore_ascii_case(w))
+        };
+        wanted.is_empty() || wanted.iter().any(has)
+    }
+
+    fn field(&self, column: Column) -> String {
+        let text = |t: &Option<String>| t.clone().unwrap_or_default();
+        let gib = |bytes: Option<u64>| {
+            bytes
+                .map(|b| format!("{:.1}", Bytes(b).gib()))
+                .unwrap_or_default()
+        };
+        match column {
+            Column::Run => self.run.clone(),
+            Column::Attempt => self.attempt.to_string(),
+            Column::Job => text(&self.job),
+            Column::State => text(&self.state),
+            Column::Outcome => self.outcome.unwrap_or_default().to_owned(),
+            Column::Cause => text(&self.cause),
+            Column::Elapsed => self.elapsed_s.map(duration).unwrap_or_default(),
+            Column::Gpus => self.gpus.to_string(),
+            Column::GpuHours => format!("{:.2}", self.gpu_hours),
+            Column::Peak => gib(self.peak_bytes),
+            Column::Capacity => gib(self.capacity_bytes),
+            Column::Memory => self
+                .memory
+                .map(|m| format!("{:.0}%", m * 100.0))
+                .unwrap_or_default(),
+            Column::Step => self.step.map(|s| s.to_string()).unwrap_or_default(),
+            Column::Nodes => self.nodes.join(","),
+            Column::Submitted => self.submitted.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            Column::Ended => self
+                .ended
+                .map(|e| e.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+                .unwrap_or_default(),
+            Column::Dataset => text(&self.dataset),
+            Column::Preset => text(&self.preset),
+            Column::Folder => self.folder.clone(),
+        }
+    }
+
+    fn style(&self, column: Column) -> Option<anstyle::Style> {
+        match (column, self.state.as_deref(), self.memory) {
+            (Column::State, Some("COMPLETED"), _) => Some(GOOD),
+            (Column::State, Some("RUNNING" | "PENDING"), _) => Some(WARN),
+            (Column::State, Some(_), _) => Some(BAD),
+            (Column::Memory, _, Some(m)) if m < LITTLE => Some(WARN),
+            (Column::Memory, _, Some(m)) if m > NEARLY_FULL => Some(BAD),
+            (Column::Memory, _, Some(_)) => Some(GOOD),
+            _ => None,
+        }
+    }
+}
+
+/// The rows of a table.
+#[derive(Debug, Serialize)]
+pub struct HistoryView {
+    schema_version: u32,
+    attempts: Vec<Row>,
+}
+
+impl HistoryView {
+    /// The view of some rows.
+    pub fn new(attempts: Vec<Row>) -> Self {
+        Self {
+            schema_version: 1,
+            attempts,
+        }
+    }
+
+    /// As sacct does: names, then a line each, `|` between fields. One in a field becomes a blank.
+    pub fn parsable(&self, columns: &[Column]) -> String {
+        let names: Vec<String> = columns.iter().map(|c| c.name()).collect();
+        let mut out = names.join("|") + "\n";
+        for row in &self.attempts {
+            let fields: Vec<String> = columns
+                .iter()
+                .map(|c| row.field(*c).replace(['|', '\n'], " "))
+                .collect();
+            out.push_str(&fields.join("|"));
+            out.push('\n');
+        }
+        out
+    }
+
+    /// A table, and what it adds up to.
+    pub fn text(&self, columns: &[Column]) -> String {
+        if self.attempts.is_empty() {
+            return "no such attempts; `oomctl history` without filters shows all\n".to_owned();
+        }
+        let side = |c: &Column| match c.is_number() {
+            true => Side::Right,
+            false => Side::Left,
+        };
+        let mut table = Table::new(columns.iter().map(|c| (side(c), 0)));
+        table.row(columns.iter().map(|c| c.name().to_uppercase()));
+        for row in &self.attempts {
+            let cell = |c: &Column| Cell::from(row.field(*c)).painted(row.style(*c));
+            table.row(columns.iter().map(cell));
+        }
+        let mut out = table.text("");
+        let _ = writeln!(out, "\n{}", self.sum());
+        out
+    }
+
+    /// Runs, GPU-hours, and how full the GPUs were that were measured.
+    fn sum(&self) -> String {
+        let mut runs: Vec<(&str, &str)> = self
+            .attempts
+            .iter()
+            .map(|r| (r.folder.as_str(), r.run.as_str()))
+            .collect();
+        runs.sort_unstable();
+        runs.dedup();
+        let hours: f64 = self.attempts.iter().map(|r| r.gpu_hours).sum();
+        let good = self
+            .attempts
+            .iter()
+            .filter(|r| r.state.as_deref() == Some("COMPLETED"));
+        let shares: Vec<f64> = good.filter_map(|r| r.memory).collect();
+        #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
+        let mean = (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64);
+        let memory = mean.map_or(String::new(), |m| {
+            format!(
+                "; completed jobs used {:.0}% of their GPUs' memory",
+                m * 100.0
+            )
+        });
+        let attempts = count(self.attempts.len(), "attempt");
+        format!(
+            "{attempts} of {}, {hours:.2} GPU-hours{memory}",
+            count(runs.len(), "run")
+        )
+    }
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

@@ -1,0 +1,175 @@
+//! Single lines of the story of a run.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+
+use super::outcome::{hint, reason};
+use super::rung_view::change_lines;
+use super::style::{DIM, NAME, Paint, WARN};
+use crate::core::diagnose::{Incident, Link, sanitize};
+use crate::core::engine::{Fact, Foreseen, Phase};
+use crate::core::job::JobId;
+use crate::core::ladder::Step;
+use crate::drive::Supervisor;
+use crate::io::scheduler::Dependent;
+
+/// How deep a line goes on.
+const INDENT: &str = "             ";
+
+/// A job that is ended because it hangs, and what that saves.
+pub fn hangs(attempt: u32, quiet_s: u64, saved_gpu_seconds: Option<u64>) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "hours for people")]
+    let hours = saved_gpu_seconds.map(|s| s as f64 / 3_600.0);
+    let saved = hours.map_or_else(String::new, |hours| {
+        format!(": up to {hours:.1} GPU-hours until its time limit")
+    });
+    format!(
+        "attempt {attempt}  {} nothing has moved for {quiet_s} s; cancelling the job so that it does \
+         not hold the GPUs{saved}",
+        Paint(WARN, "hangs:")
+    )
+}
+
+/// A job that waits for an attempt which job `to` replaces.
+pub fn dependent(job: &Dependent, moved: bool, to: &JobId) -> String {
+    let waits_for = sanitize(job.waits_for.as_bytes());
+    let id = &job.id;
+    match moved {
+        true => format!("job {id}, which waited for {waits_for}, waits for job {to} now"),
+        false => format!(
+            "job {id} waits for {waits_for}, which job {to} replaces: `scontrol update JobId={id} \
+             Dependency=afterok:{to}`, or `supervision: {{ move_dependents: true }}`"
+        ),
+    }
+}
+
+/// A submission that was refused for now, a job that is given up, and what somebody at the live view asked for.
+pub fn steered(fact: &Fact) -> Option<String> {
+    match fact {
+        Fact::SubmitRefused {
+            attempt,
+            reason,
+            again_s: Some(pause_s),
+            ..
+        } => Some(format!(
+            "attempt {attempt}  {} {reason}; submitted again in {pause_s} s",
+            Paint(WARN, "refused for now:")
+        )),
+        Fact::SubmitAgain { attempt, by } => Some(match by {
+            Some(by) => format!("attempt {attempt}  submitted again, as {by} asked"),
+            None => format!("attempt {attempt}  submitted again"),
+        }),
+        Fact::NeverStarts { attempt, reason } => Some(format!(
+            "attempt {attempt}  {} {reason} is no reason that passes; cancelling the job",
+            Paint(WARN, "never starts:")
+        )),
+        Fact::EscalationRequested { attempt, by } => Some(format!(
+            "attempt {attempt}  ended for the next rung, as {by} asked"
+        )),
+        Fact::RungLeftOut { attempt, rung, by } => Some(format!(
+            "attempt {attempt}  {} is left out of what follows, as {by} asked",
+            Paint(NAME, rung)
+        )),
+        _ => None,
+    }
+}
+
+/// Does an incident say more than the state that was told already?
+pub fn is_news(incident: &Incident) -> bool {
+    let from_log = incident.evidence.iter().any(|e| !e.file.is_empty());
+    match incident.kind.as_str() {
+        "no_failure" => false,
+        "other" => from_log || !incident.last_lines.is_empty(),
+        _ => true,
+    }
+}
+
+/// A line folded at the terminal's width, what follows indented as deep as the text above it. Off a
+/// terminal lines stay whole, for those who search in them.
+pub fn wrap(line: &str) -> String {
+    if !std::io::stderr().is_terminal() {
+        return line.to_owned();
+    }
+    let options = textwrap::Options::with_termwidth()
+        .subsequent_indent(INDENT)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(line, options)
+}
+
+/// A rung that is taken, with what it changes and its remarks.
+pub fn rung(step: &Step) -> String {
+    let mut text = format!(
+        "climb      {}: {} ({})",
+        Paint(NAME, &step.rung),
+        step.title,
+        step.effect.describe()
+    );
+    for line in change_lines(&step.changes) {
+        text.push_str(&format!("\n           {line}"));
+    }
+    for note in &step.notes {
+        text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
+    }
+    text
+}
+
+/// Pages of trackers, a line each, under their attempt.
+pub fn links(links: &[Link]) -> String {
+    links
+        .iter()
+        .map(|link| format!("      {} {}\n", Paint(DIM, link.tracker.name()), link.url))
+        .collect()
+}
+
+/// The next command after a submission.
+pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
+    let history = supervisor
+        .runs()
+        .find(|h| h.name() == name)
+        .map(|h| h.history());
+    let over = history.and_then(|h| h.outcome.as_ref());
+    let unclear = history.is_some_and(|h| h.phase() == Phase::Searching);
+    let refused = history.and_then(|h| h.attempt()?.refusal());
+    match over {
+        Some(outcome) => {
+            let mut text = format!("{name}: {}", reason(outcome).unwrap_or_default());
+            if let Some(hint) = history.and_then(|h| hint(outcome, h)) {
+                let _ = write!(text, "\n\n{} {hint}", Paint(WARN, "hint:"));
+            }
+            text
+        }
+        None if unclear => format!(
+            "{name}: the scheduler did not say whether it accepted; nothing is repeated. \
+             `oomctl watch {name}` finds the job"
+        ),
+        None if let Some(refused) = refused => format!(
+            "{name}: refused for now: {}; nothing was accepted. `oomctl watch {name}` submits it again until it is",
+            refused.reason
+        ),
+        None => format!("run {name}; next: oomctl watch {name}"),
+    }
+}
+
+/// What memory did over the steps before an incident.
+pub fn course(incident: &Incident) -> Option<String> {
+    let course = incident.course.as_ref().filter(|c| c.is_over_steps())?;
+    Some(format!("course     {}", course.sentence()))
+}
+
+/// An end of memory that is seen coming.
+pub fn ahead(attempt: u32, foreseen: &Foreseen) -> String {
+    let ahead = Paint(WARN, "ahead:");
+    format!("attempt {attempt}  {ahead} {}", foreseen.sentence())
+}
+
+/// The bugs that an incident is, or may be, each with what helps.
+pub fn bugs(incident: &Incident) -> Vec<String> {
+    let told = incident.known_bugs.iter();
+    told.flat_map(|bug| {
+        [
+            format!("bug        {}", bug.sentence()),
+            format!("           {}", bug.remedy()),
+        ]
+    })
+    .collect()
+}

@@ -1,0 +1,194 @@
+//! How a run ended, in words, and what to do next.
+
+use super::estimate_view::phase_name;
+use super::figures::percent;
+use crate::core::engine::Budget;
+use crate::core::engine::Cause;
+use crate::core::engine::History;
+use crate::core::engine::Outcome;
+use crate::core::ladder::{Expectation, Shortfall};
+
+/// Why the run ended, beyond the word for it.
+pub fn reason(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Succeeded => None,
+        Outcome::Failed { reason, .. } | Outcome::Configuration { reason } => Some(reason.clone()),
+        Outcome::Exhausted { shortfall, .. } => Some(match shortfall {
+            Some(shortfall) => cannot_fit(shortfall),
+            None => "no rung of the ladder is left".to_owned(),
+        }),
+        Outcome::Refused { reason, rung, .. } => Some(match rung {
+            Some(rung) => format!("the scheduler refused the rung {rung}: {reason}"),
+            None => format!("the scheduler refused the submission: {reason}"),
+        }),
+        Outcome::RetriesSpent { cause, retries, .. } => Some(format!(
+            "{cause}, after {retries} resubmissions of the same configuration"
+        )),
+        Outcome::BudgetSpent { budget } => Some(format!("the limit of {budget} is reached")),
+        Outcome::Pruned { reason, .. } => Some(reason.clone()),
+        Outcome::Cancelled { by } => Some(match by {
+            Some(by) => format!("by {by}"),
+            None => "not by oomctl".to_owned(),
+        }),
+    }
+}
+
+/// What is missing where nothing within reach fits.
+pub fn cannot_fit(shortfall: &Shortfall) -> String {
+    if let Some(host) = shortfall.enough_host_bytes {
+        return format!(
+            "cannot fit on these nodes: about {:.0} GiB of host memory would be needed on each",
+            host.gib()
+        );
+    }
+    // Where the expectation alone would fit, doubt about it is what is in the way.
+    let verdict = match shortfall.least_bytes < shortfall.gpu_bytes {
+        true => "does not fit surely enough on this hardware: ",
+        false => "cannot fit on this hardware: ",
+    };
+    format!(
+        "{verdict}{:.0} GiB are expected on each of {} GPUs ({}), which have {:.0} GiB; probability to fit {:.2}",
+        shortfall.least_bytes.gib(),
+        shortfall.gpus,
+        phase_name(&shortfall.phase),
+        shortfall.gpu_bytes.gib(),
+        shortfall.fits_probability
+    )
+}
+
+/// The smallest request that would do.
+pub fn smallest_request(shortfall: &Shortfall) -> String {
+    let gpus = shortfall
+        .enough_gpus
+        .map(|n| format!("{n} GPUs of this size"));
+    let larger = shortfall.enough_gpu_bytes;
+    let larger = larger.map(|b| format!("GPUs with {:.0} GiB", b.gib()));
+    let host = shortfall.enough_host_bytes;
+    let host = host.map(|b| format!("nodes with {:.0} GiB of host memory", b.gib()));
+    let all: Vec<String> = gpus.into_iter().chain(larger).chain(host).collect();
+    match all.as_slice() {
+        [] => "a smaller model, an adapter or shorter sequences remain".to_owned(),
+        all => format!("the smallest request that would fit: {}", all.join(", or ")),
+    }
+}
+
+/// What to do after that end.
+pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
+    match outcome {
+        Outcome::Refused { hint, .. } => hint.clone(),
+        Outcome::Exhausted {
+            shortfall: Some(shortfall),
+            ..
+        } => Some(smallest_request(shortfall)),
+        Outcome::Exhausted { skipped, .. } if skipped.len() < 2 || is_taken_over(history) => {
+            by_hand(history)
+        }
+        Outcome::Exhausted { .. } => Some(
+            "`oomctl plan` shows every rung and why it is not taken; more GPUs, a smaller model or \
+             shorter sequences remain"
+                .to_owned(),
+        ),
+        Outcome::BudgetSpent { budget } => Some(match budget {
+            Budget::Attempts { .. } => "raise it with `--attempts` or `limits: attempts`".to_owned(),
+            Budget::WallTime { .. } => "raise `limits: wall_time`".to_owned(),
+            Budget::GpuHours { .. } => "raise `limits: gpu_hours`".to_owned(),
+        }),
+        Outcome::Failed { .. } => by_hand(history)
+            .filter(|_| is_taken_over(history))
+            .or_else(|| Some(evidence(history))),
+        Outcome::RetriesSpent { cause, .. } => Some(again(*cause).to_owned()),
+        Outcome::Pruned { by, .. } => Some(format!(
+            "`oomctl status {by}` shows the run that failed; `oomctl sweep submit --cell` submits a cell alone"
+        )),
+        Outcome::Configuration { .. } | Outcome::Cancelled { .. } | Outcome::Succeeded => None,
+    }
+}
+
+/// Whether the run began with a job that oomctl did not submit.
+fn is_taken_over(history: &History) -> bool {
+    history.attempts.first().is_some_and(|a| a.token.is_none())
+}
+
+/// What a person should change, where no rung does it.
+fn by_hand(history: &History) -> Option<String> {
+    let incident = history.attempt()?.incident.as_ref()?;
+    let bugs = incident.known_bugs.iter().filter(|bug| bug.certain);
+    let helps = bugs.map(|bug| bug.workaround.clone());
+    let helps: Vec<String> = helps.chain(incident.helps.iter().cloned()).collect();
+    (!helps.is_empty()).then(|| format!("change by hand: {}", helps.join("; ")))
+}
+
+/// What helps against an end that has nothing to do with the configuration.
+fn again(cause: Cause) -> &'static str {
+    match cause {
+        Cause::TimeLimit => {
+            "raise the time limit; or, where checkpoints are written, `supervision: \
+             time_limit_retries` submits again"
+        }
+        Cause::NodeFailure => {
+            "raise `supervision: node_failure_retries`, or keep away from the node (`--sbatch=--exclude=NODE`)"
+        }
+        Cause::Preemption => {
+            "raise `supervision: preemption_retries`, or use a partition or QOS that is not preempted"
+        }
+        Cause::CoTenant => {
+            "another process holds the GPU: tell the site, or keep away from the node"
+        }
+        Cause::Disk => "make room on the disk, then `oomctl watch RUN` goes on",
+        Cause::LateOom => "take the next rung by hand, or raise `supervision: late_oom_retries`",
+        Cause::Leak => {
+            "find what leaks, or raise `supervision: leak_retries`; checkpoints more often lose less"
+        }
+    }
+}
+
+/// Where the last attempt's own words are.
+fn evidence(history: &History) -> String {
+    let run = &history.run;
+    let number = history.attempts.len();
+    let job = history.attempt().and_then(|a| a.job.as_ref());
+    let log = match job {
+        Some(_) if is_taken_over(history) => String::new(),
+        Some(job) => format!("the log is logs/slurm-{}.err, ", job.id),
+        None => String::new(),
+    };
+    format!("{log}the evidence in .oomctl/runs/{run}/attempt-{number}/verdict.json")
+}
+
+/// What the memory model expects of the next attempt.
+pub fn expectation(expects: &Expectation) -> String {
+    let speed = expects.slower.map_or_else(String::new, |slower| {
+        format!(", speed about {} less", percent(slower))
+    });
+    format!(
+        "then {:.0} GiB are expected ({}), probability to fit {:.2}{speed}",
+        expects.peak_bytes.gib(),
+        phase_name(&expects.phase),
+        expects.fits_probability
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::units::Bytes;
+
+    #[test]
+    fn what_is_less_than_a_gpu_has_is_not_said_to_exceed_it() {
+        let least = |gib| Shortfall {
+            least_bytes: Bytes::from_gib(gib),
+            phase: "actor_update".to_owned(),
+            gpu_bytes: Bytes::from_gib(24.0),
+            gpus: 16,
+            fits_probability: 0.03,
+            enough_gpus: None,
+            enough_gpu_bytes: None,
+            enough_host_bytes: None,
+        };
+        assert!(
+            cannot_fit(&least(1.0))
+                .starts_with("does not fit surely enough on this hardware: 1 GiB")
+        );
+        assert!(cannot_fit(&least(30.0)).starts_with("cannot fit on this hardware: 30 GiB"));
+    }
+}

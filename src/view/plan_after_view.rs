@@ -1,0 +1,121 @@
+//! The decision after a failure, in text and JSON.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::explanation::with_patch;
+use super::lines::{bugs, course};
+use super::outcome::{cannot_fit, expectation, smallest_request};
+use super::rung_view::{Memory, Row, Rung, before, table};
+use super::style::{DIM, Paint};
+use crate::core::diagnose::Incident;
+use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
+use crate::core::memory::Estimate;
+use crate::core::request::{Explanation, PlannedStep};
+
+/// A failure, and what a supervisor would decide after it.
+#[derive(Serialize)]
+pub struct View {
+    schema_version: u32,
+    /// Run and attempt, where it is one of a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<String>,
+    incident: Incident,
+    decision: &'static str,
+    /// What the memory model expects of the configuration that died, whatever its log tells.
+    now: Option<Memory>,
+    steps: Vec<Rung>,
+    skipped: Vec<Skipped>,
+    /// What is expected after the steps, given how it died.
+    expects: Option<Expectation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shortfall: Option<Shortfall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<Explanation>,
+}
+
+impl View {
+    /// What is decided about a configuration that died so, of which the model expects `now`, with what is expected of
+    /// the `steps` of the decision; `attempt` names it where it is one of a run.
+    pub fn new(
+        attempt: Option<String>,
+        now: Option<&Estimate>,
+        (incident, explanation): (Incident, Option<Explanation>),
+        decision: Decision,
+        planned: Vec<PlannedStep>,
+    ) -> Self {
+        let (word, skipped, expects, shortfall) = match decision {
+            Decision::Climb {
+                skipped, expects, ..
+            } => ("climb", skipped, expects, None),
+            Decision::Exhausted { skipped, shortfall } => ("exhausted", skipped, None, shortfall),
+        };
+        Self {
+            schema_version: 1,
+            attempt,
+            incident,
+            decision: word,
+            now: now.map(Memory::of),
+            steps: Rung::all(planned),
+            skipped,
+            expects,
+            shortfall,
+            explanation,
+        }
+    }
+
+    /// The decision for people.
+    pub fn text(&self) -> String {
+        let whose = self.attempt.as_ref();
+        let whose = whose.map(|a| format!("{a}: ")).unwrap_or_default();
+        let mut out = format!("After: {whose}{}\n", self.incident.headline());
+        for line in course(&self.incident)
+            .into_iter()
+            .chain(bugs(&self.incident))
+        {
+            let _ = writeln!(out, "  {line}");
+        }
+        for (i, rung) in self.steps.iter().enumerate() {
+            let (title, effect) = (&rung.step.title, rung.step.effect.describe());
+            let _ = writeln!(out, "\n  {}  {title} ({effect})", rung.name());
+            out.push_str(&rung.text(before(self.now.as_ref(), &self.steps, i)));
+        }
+        match &self.shortfall {
+            Some(shortfall) => {
+                let _ = writeln!(out, "\n{}", cannot_fit(shortfall));
+                let _ = writeln!(out, "{}", smallest_request(shortfall));
+            }
+            None if self.steps.is_empty() => {
+                out.push_str("\nno rung of the ladder answers this failure\n");
+            }
+            None => {}
+        }
+        if let Some(expects) = &self.expects {
+            let _ = writeln!(out, "\n{}", expectation(expects));
+            out.push_str(&self.phases(expects));
+        }
+        for skipped in &self.skipped {
+            let line = format!("not taken: {}: {}", skipped.rung, skipped.reason);
+            let _ = writeln!(out, "  {}", Paint(DIM, &line));
+        }
+        if let Some(explanation) = &self.explanation {
+            let _ = write!(out, "\n{}", with_patch(explanation));
+        }
+        out
+    }
+
+    /// The memory of every phase: as the model has it before and after each step, and as it is expected after this log.
+    fn phases(&self, expects: &Expectation) -> String {
+        let mut rows = vec![Row::new("  as it was".to_owned(), self.now.as_ref())];
+        let rungs = self.steps.iter();
+        rows.extend(rungs.map(|r| Row::new(format!("  {}", r.step.rung), r.memory.as_ref())));
+        rows.push(Row::expected("  after this log".to_owned(), expects));
+        match table(&rows) {
+            table if table.is_empty() => table,
+            table => format!(
+                "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit:\n\n{table}"
+            ),
+        }
+    }
+}

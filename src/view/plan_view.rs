@@ -1,0 +1,125 @@
+//! What `oomctl plan` shows: the ladder rung by rung, with what the memory model expects.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::rung_view::{self, Memory, Row, Rung, table};
+use super::{DIM, Paint, start_view};
+use crate::core::ladder::{Policy, Skipped};
+use crate::core::recipe::Preset;
+use crate::core::request::{Plan, Start};
+
+/// The ladder from here.
+#[derive(Serialize)]
+pub struct View {
+    schema_version: u32,
+    preset: String,
+    framework_version: Option<String>,
+    policy: Policy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<Start>,
+    /// Rules that every configuration here holds.
+    rules: usize,
+    now: Option<Memory>,
+    rungs: Vec<Rung>,
+    not_used: Vec<Skipped>,
+}
+
+impl View {
+    /// The plan of a preset.
+    pub fn new(preset: &Preset, policy: Policy, start: Option<Start>, plan: Plan) -> Self {
+        Self {
+            schema_version: 1,
+            preset: preset.name.clone(),
+            framework_version: preset.version.as_ref().map(ToString::to_string),
+            policy,
+            start,
+            rules: preset.rules.len(),
+            now: plan.now.as_ref().map(Memory::of),
+            rungs: Rung::all(plan.steps),
+            not_used: plan.not_used,
+        }
+    }
+
+    /// The ladder for people; with the table of phases where it is not wider than this.
+    pub fn text(&self, columns: usize) -> String {
+        let mut out = self.head();
+        for i in 0..self.rungs.len() {
+            self.rung(i, &mut out);
+        }
+        if !self.not_used.is_empty() {
+            out.push_str("\nNot used:\n");
+            for skipped in &self.not_used {
+                let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
+            }
+        }
+        let table = self.phases();
+        let width = table.lines().map(|l| l.chars().count()).max();
+        match width {
+            Some(width) if width <= columns => {
+                let _ = write!(
+                    out,
+                    "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit:\n\n{table}"
+                );
+            }
+            None if columns == usize::MAX => out.push_str(
+                "\nMemory is not known by phase; `oomctl estimate` says what is missing.\n",
+            ),
+            _ => {}
+        }
+        if self.rungs.is_empty() {
+            out.push_str("\nThere is none: after a failure of memory the run ends.\n");
+        } else {
+            out.push_str("\nThe number is the attempt that would run with the rung.");
+            match self.rules {
+                0 => {}
+                1 => out.push_str(" All of them hold the preset's rule."),
+                n => {
+                    let _ = write!(out, " All of them hold the preset's {n} rules.");
+                }
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    fn head(&self) -> String {
+        let version = self.framework_version.as_deref();
+        let version = version.map_or_else(String::new, |v| format!(" {v}"));
+        let mut out = match &self.start {
+            Some(start) => format!("{}\n", start_view::text(start)),
+            None => String::new(),
+        };
+        let _ = writeln!(
+            out,
+            "Ladder of {}{version}, from here, if every attempt runs out of GPU memory:",
+            self.preset
+        );
+        if self.policy == Policy::Predict {
+            let note = "note: the policy predict decides from each failure and is bound to no rung; --after LOG shows its decision";
+            let _ = writeln!(out, "{}", Paint(DIM, note));
+        }
+        out
+    }
+
+    fn rung(&self, i: usize, out: &mut String) {
+        let rung = &self.rungs[i];
+        let _ = writeln!(out, "\n{:>3}  {}  {}", i + 2, rung.name(), rung.step.title);
+        out.push_str(&rung.text(rung_view::before(self.now.as_ref(), &self.rungs, i)));
+    }
+
+    /// A line for each attempt, a column for each phase; empty where memory is not known.
+    fn phases(&self) -> String {
+        let Some(now) = &self.now else {
+            return String::new();
+        };
+        let rungs = self.rungs.iter();
+        let rungs = rungs.map(|r| (r.step.rung.as_str(), r.memory.as_ref()));
+        let rows = std::iter::once(("as it is", Some(now))).chain(rungs);
+        let row = |(i, (name, memory)): (usize, (&str, Option<&'_ Memory>))| {
+            Row::new(format!("{:>3}  {name}", i + 1), memory)
+        };
+        table(&rows.enumerate().map(row).collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,340 @@
+//! The report of runs: a page, Markdown or plain text, from one view.
+
+mod page;
+mod sentences;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+pub use page::{Format, render};
+
+use super::estimate_view::phase_name;
+use super::measured;
+use super::row::Row;
+use super::run_view::{RunView, run_view, summary};
+use super::snapshot_view;
+use crate::core::diagnose::{Evidence, Incident, sanitize};
+use crate::core::engine::{Attempt, History, Verdict};
+use crate::core::exit::Exit;
+use crate::core::ladder::{Change, Expectation};
+use crate::core::measure::GpuPeak;
+use crate::core::memory::Estimate;
+use crate::core::recipe::Layer;
+use crate::core::report::{Cost, Course, Plot, Track, cost, course, plot};
+use crate::core::units::{Bytes, GIB};
+use crate::view::figures::{gpu_hours as hours, in_gib};
+
+/// Runs that are told in full beside an overview of all: those of which there is something to tell.
+const RUNS_MAX: usize = 24;
+/// GPUs that are drawn for an attempt of a run that is told alone.
+const CURVES_ALONE: usize = 16;
+/// And for one of several.
+const CURVES_AMONG: usize = 4;
+/// GPUs of an attempt that are listed.
+const GPUS_LISTED: usize = 64;
+/// Lines of evidence that are shown of an attempt.
+const EVIDENCE_MAX: usize = 8;
+
+/// What a run was asked to do.
+pub struct Asked {
+    /// The words that it was submitted with.
+    pub command: Vec<String>,
+    /// What the memory model expects of it with these rungs, where it can be asked.
+    pub memory: Box<dyn Fn(&[Layer]) -> Option<Estimate>>,
+}
+
+/// A run as it is read back: what happened, what was asked for, and what the samplers of an attempt saw.
+pub struct Told<'a> {
+    /// What happened.
+    pub history: &'a History,
+    /// What was asked for; `None` where it cannot be read any more. Asked of runs that are told in full only.
+    pub asked: &'a dyn Fn() -> Option<Asked>,
+    /// The samples of an attempt, by its number; as what was asked for.
+    pub tracks: &'a dyn Fn(u32) -> Vec<Track>,
+}
+
+/// All that a report shows.
+#[derive(Serialize)]
+pub struct Report {
+    schema_version: u32,
+    title: String,
+    oomctl: &'static str,
+    made: String,
+    /// One line a run, where there are several.
+    overview: Vec<Line>,
+    /// How many runs stand how, where there are several.
+    counts: String,
+    /// GPU-seconds of all runs.
+    gpu_seconds: f64,
+    runs: Vec<Run>,
+    /// Runs that stand in the overview alone.
+    left_out: usize,
+}
+
+#[derive(Serialize)]
+struct Line {
+    run: String,
+    state: String,
+    good: Option<bool>,
+    attempts: usize,
+    elapsed_s: i64,
+    gpu_hours: f64,
+    why: String,
+    in_full: bool,
+}
+
+#[derive(Serialize)]
+struct Run {
+    #[serde(flatten)]
+    view: RunView,
+    good: Option<bool>,
+    story: Vec<String>,
+    course: Option<Course>,
+    details: Vec<Detail>,
+    cost: Cost,
+    asked: String,
+    reproduce: Option<String>,
+}
+
+/// What a report shows of an attempt beside its view.
+#[derive(Serialize)]
+struct Detail {
+    /// Which one.
+    attempt: u32,
+    good: Option<bool>,
+    waited_s: Option<i64>,
+    ran_s: Option<i64>,
+    /// What was expected of it before it ran.
+    expected: Option<String>,
+    peak: Option<String>,
+    plot: Option<Plot>,
+    gpus: Vec<Gpu>,
+    more_gpus: usize,
+    evidence: Vec<Quote>,
+    changes: Vec<Changed>,
+}
+
+#[derive(Serialize)]
+struct Gpu {
+    node: String,
+    gpu: u32,
+    peak_gib: f64,
+    total_gib: f64,
+    percent: f64,
+}
+
+#[derive(Serialize)]
+struct Quote {
+    place: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Changed {
+    knob: String,
+    from: String,
+    to: String,
+    effect: &'static str,
+}
+
+/// Gathers what a report shows: of several runs a line each, and of these in full what there is to tell.
+pub fn report(title: &str, rows: &[Row], told: &[Told<'_>], now: Timestamp) -> Report {
+    let several = rows.len() > 1;
+    let in_full = |row: &Row| told.iter().any(|t| t.history.run == row.run);
+    let overview = rows.iter().filter(|_| several);
+    let overview = overview.map(|row| line(row, in_full(row))).collect();
+    let counts = match several {
+        true => summary(rows.iter().map(|row| row.state.as_str())),
+        false => String::new(),
+    };
+    let curves = if several { CURVES_AMONG } else { CURVES_ALONE };
+    let gpu_seconds = rows.iter().map(|row| row.gpu_seconds).sum();
+    let runs: Vec<Run> = told
+        .iter()
+        .map(|told| run(told, run_view(told.history, now), curves, now))
+        .collect();
+    Report {
+        schema_version: 1,
+        title: title.to_owned(),
+        oomctl: env!("CARGO_PKG_VERSION"),
+        made: now.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        overview,
+        counts: counts.trim().to_owned(),
+        gpu_seconds,
+        left_out: rows.len().saturating_sub(runs.len()),
+        runs,
+    }
+}
+
+/// Which runs are told in full: all, or else first those in which something went wrong.
+pub fn in_full(rows: &[Row]) -> Vec<&Row> {
+    let dull = |row: &Row| row.attempts < 2 && matches!(row.exit_code, Some(Exit::Success) | None);
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|i| dull(&rows[*i]));
+    order.truncate(RUNS_MAX);
+    order.sort_unstable();
+    order.into_iter().map(|i| &rows[i]).collect()
+}
+
+fn line(row: &Row, in_full: bool) -> Line {
+    Line {
+        run: row.run.clone(),
+        state: row.state.clone(),
+        good: row.good(),
+        attempts: row.attempts,
+        elapsed_s: row.elapsed_s,
+        gpu_hours: hours(row.gpu_seconds),
+        why: row
+            .reason
+            .clone()
+            .or_else(|| row.failure.clone())
+            .unwrap_or_default(),
+        in_full,
+    }
+}
+
+fn good(view: &RunView) -> Option<bool> {
+    view.exit_code.map(|exit| exit == Exit::Success)
+}
+
+fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
+    let (history, asked) = (told.history, (told.asked)());
+    let mut rungs: Vec<Layer> = Vec::new();
+    let mut expects: Option<&Expectation> = None;
+    let mut details = Vec::new();
+    for attempt in &history.attempts {
+        let expected = expects
+            .map(Expected::of)
+            .or_else(|| expected(&(asked.as_ref()?.memory)(&rungs)?));
+        details.push(detail(attempt, expected, told.tracks, curves, now));
+        rungs.extend(attempt.layers());
+        expects = match &attempt.verdict {
+            Some(Verdict::Climb { expects, .. }) => expects.as_ref(),
+            _ => None,
+        };
+    }
+    let command = asked.map(|asked| asked.command).unwrap_or_default();
+    let cost = cost(history, now);
+    Run {
+        good: good(&view),
+        story: sentences::story(history, &view, &cost),
+        course: course(history, now),
+        details,
+        cost,
+        asked: page::command_line(&command),
+        reproduce: sentences::reproduce(&command, history),
+        view,
+    }
+}
+
+/// What was expected of an attempt: by the decision before it, or by the memory model.
+struct Expected {
+    fits_probability: f64,
+    peak_bytes: Bytes,
+    phase: String,
+}
+
+impl Expected {
+    fn of(expects: &Expectation) -> Self {
+        Self {
+            fits_probability: expects.fits_probability,
+            peak_bytes: expects.peak_bytes,
+            phase: expects.phase.clone(),
+        }
+    }
+}
+
+/// What the memory model expects of a configuration whose GPU it knows.
+fn expected(estimate: &Estimate) -> Option<Expected> {
+    let phase = serde_json::to_value(estimate.phase).ok()?;
+    Some(Expected {
+        fits_probability: estimate.fits_probability?,
+        peak_bytes: Bytes::from_gib(estimate.peak_bytes / GIB),
+        phase: phase.as_str()?.to_owned(),
+    })
+}
+
+fn detail(
+    attempt: &Attempt,
+    expected: Option<Expected>,
+    tracks: &dyn Fn(u32) -> Vec<Track>,
+    curves: usize,
+    now: Timestamp,
+) -> Detail {
+    let status = attempt.status.as_ref();
+    let started = status.and_then(|s| s.started);
+    let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs().max(0);
+    let incident = attempt.incident.as_ref();
+    let gpus = &attempt.measured.gpus;
+    let changes = attempt.steps().iter().flat_map(|s| &s.changes);
+    Detail {
+        attempt: attempt.number,
+        good: attempt.ended_at.and(incident).map(|i| !i.fatal),
+        waited_s: started.map(|started| seconds(attempt.intended_at, started)),
+        ran_s: attempt.ran_s(now),
+        expected: expected.as_ref().map(in_words),
+        peak: measured::peak(&attempt.measured),
+        plot: plot(
+            tracks(attempt.number),
+            expected.map(|e| e.peak_bytes),
+            curves,
+        ),
+        gpus: gpus.iter().take(GPUS_LISTED).map(gpu).collect(),
+        more_gpus: gpus.len().saturating_sub(GPUS_LISTED),
+        evidence: incident.map(quotes).unwrap_or_default(),
+        changes: changes.map(changed).collect(),
+    }
+}
+
+fn in_words(expected: &Expected) -> String {
+    format!(
+        "{} ({}), probability to fit {:.2}",
+        in_gib(expected.peak_bytes.gib()),
+        phase_name(&expected.phase),
+        expected.fits_probability
+    )
+}
+
+fn gpu(peak: &GpuPeak) -> Gpu {
+    Gpu {
+        node: peak.node.clone(),
+        gpu: peak.gpu,
+        peak_gib: peak.peak_bytes.gib(),
+        total_gib: peak.total_bytes.gib(),
+        percent: peak.share().map_or(0.0, |share| (share * 100.0).min(100.0)),
+    }
+}
+
+/// Lines that prove it, and what a snapshot of memory shows.
+fn quotes(incident: &Incident) -> Vec<Quote> {
+    let quote = |e: &Evidence| Quote {
+        place: match e.file.is_empty() {
+            true => String::new(),
+            false => format!("{}:{}", e.file, e.line),
+        },
+        text: sanitize(e.text.as_bytes()).trim().to_owned(),
+    };
+    let evidence = incident.evidence.iter().take(EVIDENCE_MAX).map(quote);
+    let shown = incident.snapshot.iter().flat_map(snapshot_view::lines);
+    let shown = shown.map(|(name, text)| Quote {
+        place: name.to_owned(),
+        text,
+    });
+    evidence.chain(shown).collect()
+}
+
+fn changed(change: &Change) -> Changed {
+    Changed {
+        knob: change.knob.clone(),
+        from: change.from.to_string(),
+        to: change.to.to_string(),
+        effect: change.effect.describe(),
+    }
+}
+
+/// Seconds of GPUs as hours.
+fn gpu_hours(gpu_seconds: f64) -> String {
+    format!("{:.2}", gpu_seconds / 3_600.0)
+}

@@ -1,0 +1,363 @@
+//! A run as text and as JSON, from one view.
+
+use crate::core::engine::Attempt;
+use crate::core::engine::Foreseen;
+use crate::core::engine::History;
+use crate::core::engine::Outcome;
+use crate::core::engine::Phase;
+use crate::core::engine::Verdict;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::figures::{duration, gpu_hours};
+use super::outcome::{hint, reason};
+use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
+use super::{lines, measured};
+use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
+use crate::core::exit::Exit;
+use crate::core::ladder::{Change, Skipped};
+use crate::core::measure::Measured;
+use crate::core::recipe::Effect;
+
+/// Characters of a line of evidence that are shown.
+const MOST_EVIDENCE: usize = 200;
+/// Version of the JSON documents about runs.
+const SCHEMA_VERSION: u32 = 1;
+
+/// A run.
+#[derive(Debug, Serialize)]
+pub struct RunView {
+    /// Name.
+    pub run: String,
+    /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
+    pub state: String,
+    /// Exit code, when it is over.
+    pub exit_code: Option<Exit>,
+    /// Why it ended, in one line.
+    pub reason: Option<String>,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// Seconds since then, or until its end.
+    pub elapsed_s: i64,
+    /// GPU-hours so far.
+    pub gpu_hours: f64,
+    /// The same in seconds, not rounded.
+    #[serde(skip)]
+    pub gpu_seconds: f64,
+    /// Attempts, in order.
+    pub attempts: Vec<AttemptView>,
+    /// Rungs that were looked at last and not taken.
+    pub skipped: Vec<Skipped>,
+}
+
+/// An attempt.
+#[derive(Debug, Serialize)]
+pub struct AttemptView {
+    /// Number, from 1.
+    pub attempt: u32,
+    /// Job id.
+    pub job: Option<String>,
+    /// True when the answer to its submission was lost and it was found by its token.
+    pub adopted: bool,
+    /// The scheduler's word.
+    pub state: Option<String>,
+    /// Its reason.
+    pub reason: Option<String>,
+    /// Exit as `code:signal`.
+    pub exit: Option<String>,
+    /// Nodes.
+    pub nodes: Vec<String>,
+    /// GPUs of the whole job.
+    pub gpus: u64,
+    /// When it was written down.
+    pub intended: Timestamp,
+    /// When it was over.
+    pub ended: Option<Timestamp>,
+    /// Seconds that its job ran.
+    #[serde(skip)]
+    pub ran_s: Option<i64>,
+    /// How far training had come.
+    pub progress: Option<Progress>,
+    /// An end of memory that was seen coming.
+    pub foreseen: Option<Foreseen>,
+    /// Pages of trackers that its logs name.
+    pub links: Vec<Link>,
+    /// What it was measured to need.
+    pub measured: Option<Measured>,
+    /// Why it ended, in one line.
+    pub headline: Option<String>,
+    /// Why it ended.
+    pub incident: Option<Incident>,
+    /// The rungs taken after it.
+    pub rungs: Vec<String>,
+    /// What the rungs changed.
+    pub changes: Vec<Change>,
+    /// Remarks of the rungs.
+    pub notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct Document<'a> {
+    schema_version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<Exit>,
+    runs: &'a [RunView],
+}
+
+/// The JSON document of some runs, and the exit code of the command that waited for them.
+pub fn document(runs: &[RunView], exit_code: Option<Exit>) -> Document<'_> {
+    Document {
+        schema_version: SCHEMA_VERSION,
+        exit_code,
+        runs,
+    }
+}
+
+/// A run, as its facts tell.
+pub fn run_view(history: &History, now: Timestamp) -> RunView {
+    let attempts: Vec<AttemptView> = history
+        .attempts
+        .iter()
+        .map(|a| attempt_view(a, now))
+        .collect();
+    let last = history.attempts.last();
+    let end = last.map(|a| a.over_at().unwrap_or(a.intended_at));
+    let until = match (&history.outcome, end) {
+        (Some(_), Some(end)) => end,
+        _ => now,
+    };
+    let created = history.created.unwrap_or(until);
+    let gpu_seconds = history.gpu_seconds(until);
+    let refused = last.and_then(Attempt::refusal);
+    RunView {
+        run: history.run.clone(),
+        state: state(history),
+        exit_code: history.outcome.as_ref().map(Outcome::exit),
+        reason: match (&history.outcome, refused) {
+            (Some(outcome), _) => reason(outcome),
+            (None, refused) => refused.map(|r| r.reason.clone()),
+        },
+        hint: match (&history.outcome, refused) {
+            (Some(outcome), _) => hint(outcome, history),
+            (None, refused) => refused.and_then(|r| r.hint.clone()),
+        },
+        created: history.created,
+        elapsed_s: until.duration_since(created).as_secs().max(0),
+        gpu_hours: gpu_hours(gpu_seconds),
+        gpu_seconds,
+        attempts,
+        skipped: skipped(history),
+    }
+}
+
+fn attempt_view(a: &Attempt, now: Timestamp) -> AttemptView {
+    let steps = a.steps();
+    let status = a.status.as_ref();
+    AttemptView {
+        attempt: a.number,
+        job: a.job.as_ref().map(|j| j.id.to_string()),
+        adopted: a.adopted,
+        state: status.map(|s| s.state.word().to_owned()),
+        reason: status.and_then(|s| s.reason.clone()),
+        exit: status.and_then(|s| s.exit).map(|e| e.to_string()),
+        nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
+        gpus: a.gpus,
+        intended: a.intended_at,
+        ended: a.over_at(),
+        ran_s: a.ended_at.and_then(|_| a.ran_s(now)),
+        progress: a.progress.clone(),
+        foreseen: a.foreseen.clone(),
+        links: a.links.clone(),
+        measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
+        headline: a.incident.as_ref().map(Incident::headline),
+        incident: a.incident.clone(),
+        rungs: steps.iter().map(|s| s.rung.clone()).collect(),
+        changes: steps.iter().flat_map(|s| s.changes.clone()).collect(),
+        notes: steps.iter().flat_map(|s| s.notes.clone()).collect(),
+    }
+}
+
+/// The word for where a run stands.
+pub fn state(history: &History) -> String {
+    if let Some(outcome) = &history.outcome {
+        return outcome.word().to_owned();
+    }
+    let word = history
+        .attempt()
+        .and_then(|a| a.status.as_ref())
+        .map(|s| s.state.word().to_lowercase());
+    match history.phase() {
+        // Before its first attempt: others of its sweep go first.
+        Phase::Preparing(1) => "waiting".to_owned(),
+        Phase::Live => word.unwrap_or_else(|| "submitted".to_owned()),
+        Phase::Searching => "unclear".to_owned(),
+        Phase::Refused => "refused_for_now".to_owned(),
+        Phase::Draining | Phase::Judging | Phase::Closing => "ended".to_owned(),
+        _ => "submitting".to_owned(),
+    }
+}
+
+fn skipped(history: &History) -> Vec<Skipped> {
+    match &history.outcome {
+        Some(Outcome::Exhausted { skipped, .. } | Outcome::Failed { skipped, .. }) => {
+            skipped.clone()
+        }
+        _ => match history
+            .attempts
+            .iter()
+            .rev()
+            .find_map(|a| a.verdict.as_ref())
+        {
+            Some(Verdict::Climb { skipped, .. }) => skipped.clone(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+impl RunView {
+    /// The run and its attempts.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for attempt in &self.attempts {
+            out.push_str(&attempt.text());
+        }
+        let _ = writeln!(out, "{}", self.last_line());
+        if matches!(self.exit_code, Some(Exit::Failed | Exit::StillOutOfMemory)) {
+            for skipped in &self.skipped {
+                let _ = writeln!(out, "  not taken: {}: {}", skipped.rung, skipped.reason);
+            }
+        }
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(out, "{} {hint}", Paint(WARN, "hint:"));
+        }
+        out
+    }
+
+    fn last_line(&self) -> String {
+        let style = match self.exit_code {
+            Some(Exit::Success) => GOOD,
+            Some(_) => BAD,
+            None => WARN,
+        };
+        let attempts = match self.attempts.len() {
+            1 => "1 attempt".to_owned(),
+            n => format!("{n} attempts"),
+        };
+        let reason = self
+            .reason
+            .as_ref()
+            .map(|r| format!(": {r}"))
+            .unwrap_or_default();
+        format!(
+            "{} {}{reason} ({attempts}, {}, {:.2} GPU-hours)",
+            Paint(NAME, &self.run),
+            Paint(style, &self.state),
+            duration(self.elapsed_s),
+            self.gpu_hours,
+        )
+    }
+}
+
+impl AttemptView {
+    /// Is why it ended news to somebody who reads its state? A cancelled job needs no other reason,
+    /// unless its log has one.
+    fn needs_reason(&self) -> bool {
+        let from_log = |i: &Incident| i.evidence.iter().any(|e| !e.file.is_empty());
+        match self.state.as_deref() {
+            Some("COMPLETED") => false,
+            Some("CANCELLED") => self.incident.as_ref().is_some_and(from_log),
+            _ => true,
+        }
+    }
+
+    fn text(&self) -> String {
+        let job = self.job.as_deref().unwrap_or("-");
+        let state = self.state.as_deref().unwrap_or("not submitted");
+        let style = match state {
+            "COMPLETED" => GOOD,
+            "RUNNING" | "PENDING" => WARN,
+            _ => BAD,
+        };
+        let mut out = format!("{:>2}  job {job:<8} {}", self.attempt, Paint(style, state));
+        if let Some(ran) = self.ran_s {
+            let _ = write!(out, " after {}", duration(ran));
+        }
+        if let Some(p) = &self.progress {
+            let _ = write!(out, ", step {}{}", p.step, total(p));
+        }
+        if let Some(peak) = self.measured.as_ref().and_then(measured::peak) {
+            let _ = write!(out, ", peak {peak}");
+        }
+        if let Some(headline) = self.headline.as_ref().filter(|_| self.needs_reason()) {
+            let _ = write!(out, ": {headline}");
+        }
+        out.push('\n');
+        let foreseen = self.foreseen.as_ref().filter(|_| self.ended.is_none());
+        if let Some(foreseen) = foreseen {
+            let _ = writeln!(
+                out,
+                "      {} {}",
+                Paint(WARN, "ahead:"),
+                foreseen.sentence()
+            );
+        }
+        let course = self.incident.as_ref().and_then(lines::course);
+        out.extend(course.map(|line| format!("      {line}\n")));
+        out.push_str(&lines::links(&self.links));
+        if !self.rungs.is_empty() {
+            let other = |c: &Change| c.effect == Effect::ChangesTraining;
+            let effect = match self.changes.iter().any(other) {
+                true => " (changes training)",
+                false => "",
+            };
+            let rungs = self.rungs.join(", ");
+            let _ = writeln!(out, "      then {}{effect}", Paint(NAME, &rungs));
+        }
+        out
+    }
+}
+
+/// Steps in all, as ` of 60`.
+pub fn total(progress: &Progress) -> String {
+    progress
+        .total
+        .map(|t| format!(" of {t}"))
+        .unwrap_or_default()
+}
+
+/// Evidence as `file:line: text`.
+pub fn evidence(e: &Evidence) -> String {
+    let text = sanitize(e.text.as_bytes());
+    let mut text: String = text.trim().to_owned();
+    if let Some((cut, _)) = text.char_indices().nth(MOST_EVIDENCE) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    if e.file.is_empty() {
+        text
+    } else {
+        format!("{} {text}", Paint(DIM, &format!("{}:{}:", e.file, e.line)))
+    }
+}
+
+/// How many runs stand how, in one line.
+pub fn summary<'a>(states: impl Iterator<Item = &'a str>) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for state in states {
+        *counts.entry(state).or_default() += 1;
+    }
+    let all: usize = counts.values().sum();
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(state, n)| format!("{n} {state}"))
+        .collect();
+    match all {
+        0 => "no runs\n".to_owned(),
+        _ => format!("{all} runs: {}\n", counts.join(", ")),
+    }
+}

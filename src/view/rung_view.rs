@@ -1,0 +1,222 @@
+//! A rung as people see it: what it changes, what the memory model expects after it, what it costs.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::figures::{gib, odds, percent, rounded};
+use super::table::{Side, Table};
+use super::{DIM, NAME, Paint};
+use crate::core::ladder::{Change, Expectation, Step};
+use crate::core::memory::{Estimate, Phase};
+use crate::core::request::{Freed, PlannedStep};
+
+/// A rung with what the memory model expects after it.
+#[derive(Serialize)]
+pub struct Rung {
+    #[serde(flatten)]
+    pub step: Step,
+    /// Share of its speed that the job loses by this lap; absent where the preset does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slower: Option<f64>,
+    /// Share that it has lost by now, by all rungs of which the preset says it.
+    slower_so_far: f64,
+    /// After it and those before it; absent where the model cannot be asked.
+    pub memory: Option<Memory>,
+    /// What it frees of the GPU's memory; absent where the model does not see that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frees: Option<Freed>,
+}
+
+/// What the memory model expects of one configuration, on the fullest GPU.
+#[derive(Serialize)]
+pub struct Memory {
+    peak_gib: f64,
+    low_gib: f64,
+    high_gib: f64,
+    phase: Phase,
+    fits_probability: Option<f64>,
+    /// Expected peak of each phase, in the order of time.
+    phases: Vec<PhaseMemory>,
+}
+
+#[derive(Serialize)]
+struct PhaseMemory {
+    phase: Phase,
+    gib: f64,
+}
+
+impl Rung {
+    /// Steps with what is expected of each.
+    pub fn all(steps: Vec<PlannedStep>) -> Vec<Self> {
+        let mut speed = 1.0;
+        let rung = |planned: PlannedStep| {
+            speed *= 1.0 - planned.slower.unwrap_or(0.0);
+            Self {
+                step: planned.step,
+                slower: planned.slower.map(|s| rounded(s, 3)),
+                slower_so_far: rounded(1.0 - speed, 3),
+                memory: planned.memory.as_ref().map(Memory::of),
+                frees: planned.frees,
+            }
+        };
+        steps.into_iter().map(rung).collect()
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> Paint<'_> {
+        Paint(NAME, &self.step.rung)
+    }
+
+    /// What it changes, what of memory, and what it costs, one a line.
+    pub fn text(&self, before: Option<&Memory>) -> String {
+        let mut out = step_text(&self.step);
+        if let (Some(before), Some(after)) = (before, &self.memory) {
+            let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
+        }
+        if let Some(in_vain) = self.frees.as_ref().and_then(in_vain) {
+            let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
+        }
+        if let Some(slower) = self.slower {
+            let mut speed = format!("speed about {} less", percent(slower));
+            if self.slower_so_far > slower {
+                let _ = write!(speed, ", {} by now", percent(self.slower_so_far));
+            }
+            let _ = writeln!(out, "       {}", Paint(DIM, &speed));
+        }
+        out
+    }
+}
+
+impl Memory {
+    /// Of an estimate.
+    pub fn of(estimate: &Estimate) -> Self {
+        let phases = estimate.phases.iter().map(|p| PhaseMemory {
+            phase: p.phase,
+            gib: gib(p.bytes, 1),
+        });
+        Self {
+            phases: phases.collect(),
+            peak_gib: gib(estimate.peak_bytes, 1),
+            low_gib: gib(estimate.low_bytes, 1),
+            high_gib: gib(estimate.high_bytes, 1),
+            phase: estimate.phase,
+            fits_probability: estimate.fits_probability.map(|p| rounded(p, 2)),
+        }
+    }
+}
+
+/// For which failures a rung is passed over, for it frees no memory of the GPU there; none where that is for no phase.
+fn in_vain(frees: &Freed) -> Option<String> {
+    let names: Vec<&str> = frees.phases.iter().map(|p| p.name()).collect();
+    match (frees.fullest, names.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(
+            "frees no GPU memory, by the memory model: after a failure it is passed over"
+                .to_owned(),
+        ),
+        (false, false) => Some(format!(
+            "the fullest phase needs no less, by the memory model: it is taken after a failure in {} alone",
+            names.join(", ")
+        )),
+    }
+}
+
+/// The memory before a rung, which is that after the one before it.
+pub fn before<'a>(now: Option<&'a Memory>, rungs: &'a [Rung], i: usize) -> Option<&'a Memory> {
+    match i.checked_sub(1) {
+        None => now,
+        Some(before) => rungs[before].memory.as_ref(),
+    }
+}
+
+/// A line of the table of phases.
+pub struct Row {
+    name: String,
+    phases: Vec<(Phase, f64)>,
+    fits: Option<f64>,
+}
+
+impl Row {
+    /// Of a configuration; a line of dashes where its memory is not known.
+    pub fn new(name: String, memory: Option<&Memory>) -> Self {
+        let phases = memory.map_or(&[][..], |m| &m.phases);
+        Self {
+            name,
+            phases: phases.iter().map(|p| (p.phase, p.gib)).collect(),
+            fits: memory.and_then(|m| m.fits_probability),
+        }
+    }
+
+    /// Of what is expected after a failure.
+    pub fn expected(name: String, expects: &Expectation) -> Self {
+        let phases = expects.phases.iter();
+        Self {
+            name,
+            phases: phases.map(|p| (p.phase, p.bytes.gib())).collect(),
+            fits: Some(expects.fits_probability),
+        }
+    }
+}
+
+/// Lines with a column for each phase of the first.
+pub fn table(rows: &[Row]) -> String {
+    let Some(head) = rows.first().filter(|r| !r.phases.is_empty()) else {
+        return String::new();
+    };
+    let heads: Vec<(Phase, &str)> = head.phases.iter().map(|(p, _)| (*p, p.name())).collect();
+    let numbers = std::iter::repeat_n((Side::Right, 0), heads.len());
+    let columns = std::iter::once((Side::Left, 0)).chain(numbers);
+    let mut table = Table::new(columns.chain([(Side::Right, 4)]));
+    let names = heads.iter().map(|(_, name)| *name);
+    table.row(std::iter::once("").chain(names).chain(["fits"]));
+    for row in rows {
+        let of = |(phase, _): &(Phase, &str)| {
+            let gib = row.phases.iter().find(|(p, _)| p == phase);
+            gib.map_or_else(|| "-".to_owned(), |(_, gib)| format!("{gib:.1}"))
+        };
+        let cells = std::iter::once(row.name.clone()).chain(heads.iter().map(of));
+        table.row(cells.chain([odds(row.fits, "-")]));
+    }
+    table.text("")
+}
+
+/// Expected memory before and after a rung, of the fullest phase.
+fn memory_text(before: &Memory, after: &Memory) -> String {
+    let chance = after
+        .fits_probability
+        .map_or_else(String::new, |p| format!(", probability to fit {p:.2}"));
+    let was = match before.phase == after.phase {
+        true => String::new(),
+        false => format!(" ({})", before.phase.name()),
+    };
+    format!(
+        "memory {:.0}{was} -> {:.0} GiB ({}{chance})",
+        before.peak_gib,
+        after.peak_gib,
+        after.phase.name()
+    )
+}
+
+/// The changes and remarks of a rung, one a line.
+pub fn step_text(step: &Step) -> String {
+    let mut out = String::new();
+    for line in change_lines(&step.changes) {
+        let _ = writeln!(out, "       {line}");
+    }
+    for note in &step.notes {
+        let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
+    }
+    out
+}
+
+/// The changes of a rung, one a line, with what each does to the experiment.
+pub fn change_lines(changes: &[Change]) -> Vec<String> {
+    let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
+    for c in changes {
+        let effect = format!("({})", c.effect.describe());
+        let change = format!("{} -> {}  {}", c.from, c.to, Paint(DIM, &effect));
+        table.row([c.knob.clone(), change]);
+    }
+    table.lines().collect()
+}
