@@ -6,13 +6,9 @@ use syn::visit::{self, Visit};
 use crate::source::{Source, attributes, code_tokens, files, in_sources, is_test_item};
 
 const FILE_LINES: usize = 400;
-const TABLE_LINES: usize = 500;
 const SUBCOMMAND_LINES: usize = 150;
 const FUNCTION_LINES: usize = 70;
 const NINE_IN_TEN_LINES: usize = 35;
-
-/// Files that hold a table of knobs, roles or signatures and may be longer.
-const TABLES: [&str; 1] = ["crates/diagnose/src/signatures/"];
 
 /// The only folder that prints.
 const PRINTS: &str = "src/view";
@@ -64,9 +60,7 @@ fn long_files(sources: &[Source]) -> Vec<String> {
 }
 
 fn file_limit(path: &str) -> usize {
-    if TABLES.iter().any(|table| path.starts_with(table)) {
-        TABLE_LINES
-    } else if path.starts_with("src/cli/commands/") {
+    if path.starts_with("src/cli/commands/") {
         SUBCOMMAND_LINES
     } else {
         FILE_LINES

@@ -9,13 +9,11 @@ use super::course::{Course, Pattern, Pool};
 use super::evidence::{Evidence, EvidenceRole};
 use super::incident::Incident;
 use super::snapshot::{Owner, Snapshot};
+use super::tables::{read, table};
 use super::{kind, replicas, signatures};
 
-const FILE: &str = include_str!("../../../presets/signatures/remedies.yaml");
-
-/// Rows in the order in which they count; the test below reads the file.
-static ROWS: LazyLock<Vec<Advice>> =
-    LazyLock::new(|| serde_yaml::from_str(FILE).unwrap_or_default());
+/// Rows in the order in which they count.
+static ROWS: LazyLock<Vec<Advice>> = LazyLock::new(|| read(table!("remedies")));
 
 /// The name of the row for memory that is reserved and cannot be used.
 const FRAGMENTATION: &str = "fragmentation";
@@ -99,7 +97,7 @@ pub fn others(incident: &Incident) -> Vec<&'static Advice> {
         let signature = signatures::all().find(|s| s.id == e.signature)?;
         let kind = kind::known(&signature.kind)?;
         let differs = kind.name != incident.kind && kind.class != Class::NotOom;
-        let advice = row(&signature.id, "").or_else(|| row(kind.name, ""));
+        let advice = row(&signature.id, "").or_else(|| row(&kind.name, ""));
         advice.filter(|_| differs)
     };
     shown.filter_map(other).collect()
@@ -131,8 +129,8 @@ mod tests {
         }
         assert!(!ROWS.is_empty());
         let none = ["code_bug", "other", "no_failure"];
-        for kind in KINDS.iter().filter(|k| !none.contains(&k.name)) {
-            assert!(row(kind.name, "").is_some(), "{}", kind.name);
+        for kind in KINDS.iter().filter(|k| !none.contains(&k.name.as_str())) {
+            assert!(row(&kind.name, "").is_some(), "{}", kind.name);
         }
     }
 

@@ -48,6 +48,13 @@ pub enum Tri {
     Ambiguous,
 }
 
+impl Tri {
+    /// Yes or no.
+    pub(super) fn of(yes: bool) -> Self {
+        if yes { Self::True } else { Self::False }
+    }
+}
+
 impl Serialize for Tri {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self {

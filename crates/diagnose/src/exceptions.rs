@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::ascii::ascii;
-use super::signatures::{Signature, rows, table};
+use super::signatures::{Signature, rows};
+use super::tables::table;
 
 const BUG: &str = "python_exception";
 const CONFIG: &str = "python_exception_config";

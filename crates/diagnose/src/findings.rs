@@ -78,10 +78,10 @@ pub(super) fn is_memory(event: &Event) -> bool {
 pub(super) fn blank(kind: &str) -> Incident {
     let row = kind::row(kind);
     Incident {
-        is_gpu_oom: row.gpu,
-        is_host_oom: row.host,
-        retryable_unchanged: row.retry,
-        phase: row.phase.unwrap_or("unknown").to_owned(),
+        is_gpu_oom: row.is_gpu_oom(),
+        is_host_oom: row.is_host_oom(),
+        retryable_unchanged: row.retryable_unchanged,
+        phase: row.phase.clone().unwrap_or_else(|| "unknown".to_owned()),
         ..Incident::bare(kind, row.class)
     }
 }

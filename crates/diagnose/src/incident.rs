@@ -123,12 +123,11 @@ impl Incident {
     /// A fatal incident of which only kind and class are known; the class says what ran out.
     #[must_use]
     pub fn bare(kind: &str, class: Class) -> Self {
-        let yes = |is: bool| if is { Tri::True } else { Tri::False };
         Self {
             kind: kind.to_owned(),
             class,
-            is_gpu_oom: yes(matches!(class, Class::GpuOom | Class::EngineMemory)),
-            is_host_oom: yes(class == Class::HostOom),
+            is_gpu_oom: Tri::of(matches!(class, Class::GpuOom | Class::EngineMemory)),
+            is_host_oom: Tri::of(class == Class::HostOom),
             fatal: true,
             retryable_unchanged: None,
             phase: "unknown".to_owned(),

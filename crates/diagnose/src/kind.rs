@@ -1,161 +1,55 @@
-//! The kinds of failure and what each means: one row a kind.
+//! The kinds of failure and what each means: one row a kind, in `presets/signatures/kinds.yaml`.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use super::class::{Class, Tri};
+use super::tables::{read, table};
 
 /// What follows from a kind when nothing else is known.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Kind {
-    pub name: &'static str,
+    #[serde(rename = "kind")]
+    pub name: String,
     pub class: Class,
-    pub gpu: Tri,
-    pub host: Tri,
     /// Would the same job, unchanged, have a fair chance?
-    pub retry: Option<bool>,
+    #[serde(default)]
+    pub retryable_unchanged: Option<bool>,
     /// Phase when no frame tells it.
-    pub phase: Option<&'static str>,
+    #[serde(default)]
+    pub phase: Option<String>,
     /// For people, in a headline.
-    pub words: &'static str,
+    pub words: String,
+    /// Overrides what the class says.
+    #[serde(default)]
+    is_gpu_oom: Option<Tri>,
 }
 
-const fn kind(name: &'static str, class: Class, words: &'static str) -> Kind {
-    let gpu = match class {
-        Class::GpuOom | Class::EngineMemory => Tri::True,
-        _ => Tri::False,
-    };
-    let host = match class {
-        Class::HostOom => Tri::True,
-        _ => Tri::False,
-    };
-    Kind {
-        name,
-        class,
-        gpu,
-        host,
-        retry: Some(false),
-        phase: None,
-        words,
+impl Kind {
+    pub(crate) fn is_gpu_oom(&self) -> Tri {
+        let of_class = matches!(self.class, Class::GpuOom | Class::EngineMemory);
+        self.is_gpu_oom.unwrap_or(Tri::of(of_class))
     }
-}
 
-const fn retried(name: &'static str, words: &'static str) -> Kind {
-    Kind {
-        retry: Some(true),
-        ..kind(name, Class::NotOom, words)
+    pub(crate) fn is_host_oom(&self) -> Tri {
+        Tri::of(self.class == Class::HostOom)
     }
 }
 
 /// Every kind.
-pub(crate) const KINDS: &[Kind] = &[
-    kind("cuda_oom", Class::GpuOom, "ran out of memory"),
-    kind(
-        "cuda_driver_oom",
-        Class::GpuOom,
-        "ran out of memory in the CUDA driver",
-    ),
-    kind("hip_oom", Class::GpuOom, "ran out of memory (HIP)"),
-    kind("device_oom", Class::GpuOom, "ran out of memory"),
-    Kind {
-        retry: None,
-        ..kind("cublas_alloc", Class::GpuOom, "had no memory for cuBLAS")
-    },
-    Kind {
-        gpu: Tri::Ambiguous,
-        retry: None,
-        ..kind(
-            "cublas_not_initialized",
-            Class::GpuOom,
-            "could not start cuBLAS, perhaps for lack of memory",
-        )
-    },
-    Kind {
-        retry: None,
-        phase: Some("forward"),
-        ..kind("cudnn_alloc", Class::GpuOom, "had no memory for cuDNN")
-    },
-    Kind {
-        phase: Some("nccl"),
-        ..kind(
-            "nccl_oom",
-            Class::GpuOom,
-            "had no memory for NCCL's buffers",
-        )
-    },
-    kind(
-        "bnb_oom",
-        Class::GpuOom,
-        "ran out of memory in bitsandbytes",
-    ),
-    kind("jax_oom", Class::GpuOom, "ran out of memory (XLA)"),
-    kind("tf_oom", Class::GpuOom, "ran out of memory (TensorFlow)"),
-    Kind {
-        phase: Some("kv_cache"),
-        ..kind(
-            "vllm_kv_cache",
-            Class::EngineMemory,
-            "the engine's memory share leaves too little for the KV cache",
-        )
-    },
-    Kind {
-        phase: Some("init"),
-        retry: None,
-        ..kind(
-            "vllm_startup_memory",
-            Class::EngineMemory,
-            "less memory was free at the engine's start than its share",
-        )
-    },
-    Kind {
-        phase: Some("kv_cache"),
-        ..kind(
-            "sglang_memory",
-            Class::EngineMemory,
-            "the engine's memory pool is too small",
-        )
-    },
-    kind("host_oom", Class::HostOom, "host memory ran out"),
-    Kind {
-        phase: Some("dataloader"),
-        ..kind("shm", Class::Shm, "shared memory (/dev/shm) ran out")
-    },
-    retried("node_failure", "a node failed"),
-    retried("time_limit", "the time limit was reached"),
-    retried("preempted", "the job was preempted"),
-    Kind {
-        phase: Some("nccl"),
-        ..retried("nccl_timeout", "a collective timed out")
-    },
-    retried("hw_error", "the hardware failed"),
-    Kind {
-        phase: Some("init"),
-        ..retried("network", "the network failed")
-    },
-    kind("disk", Class::NotOom, "the file system failed or is full"),
-    Kind {
-        phase: Some("init"),
-        ..kind("config", Class::NotOom, "the configuration was refused")
-    },
-    kind("code_bug", Class::NotOom, "the program failed"),
-    Kind {
-        retry: None,
-        ..kind(
-            "other",
-            Class::NotOom,
-            "the job failed for a reason that its log does not tell",
-        )
-    },
-    Kind {
-        retry: None,
-        ..kind("no_failure", Class::NotOom, "no failure found")
-    },
-];
+pub(crate) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| read(table!("kinds")));
 
 /// The row of a kind that is in the table.
 pub(crate) fn known(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// The row of a kind; the last but one (`other`) for a name that is not in the table.
+/// The row of a kind; that of `other` for a name that is not in the table.
 pub(crate) fn row(name: &str) -> &'static Kind {
-    known(name).unwrap_or(&KINDS[KINDS.len() - 2])
+    let found = known(name).or_else(|| known("other"));
+    found.expect("the table has `other`, as its test sees")
 }
 
 #[cfg(test)]
@@ -164,7 +58,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_the_fallback_is_other() {
-        let mut names: Vec<_> = KINDS.iter().map(|k| k.name).collect();
+        let mut names: Vec<_> = KINDS.iter().map(|k| &k.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), KINDS.len());

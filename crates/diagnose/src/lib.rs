@@ -44,6 +44,7 @@ mod scheduler;
 mod serial;
 mod signatures;
 mod snapshot;
+mod tables;
 mod tail;
 mod tenants;
 mod verdict;

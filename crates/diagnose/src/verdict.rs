@@ -251,7 +251,7 @@ fn set_phase(incident: &mut Incident, root: &Event, same: &[&Event]) {
         .or_else(|| message().map(|f| f.phase))
         .or(root.user.as_ref().and_then(|user| user.phase.as_deref()))
         .or(root.signature.phase.as_deref())
-        .or(kind::known(&incident.kind).and_then(|row| row.phase))
+        .or(kind::known(&incident.kind).and_then(|row| row.phase.as_deref()))
         .or(root.ambient.map(|f| f.phase));
     if let Some(phase) = phase {
         incident.phase = phase.to_owned();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::messages::{Section, is_said, sections};
 use super::{document, kinds, oomctl, said};
-use crate::source::{Source, code_tokens, in_sources};
+use crate::source::{Source, code_tokens, files, in_sources};
 
 /// Every text in the program's own code and in the table of mistakes, `…` in place of what is put into it.
 fn texts() -> Vec<String> {
@@ -18,6 +18,22 @@ fn texts() -> Vec<String> {
         let shipped: Vec<_> = sources.iter().filter(|s| !s.is_test()).collect();
         texts_of(&shipped)
     }));
+    texts.extend(of_tables());
+    texts
+}
+
+/// What the tables of failures look for, and what they say of a kind.
+fn of_tables() -> Vec<String> {
+    let tables = files("presets/signatures", &["yaml"]);
+    let rows = tables
+        .iter()
+        .filter_map(|(_, text)| serde_yaml::from_str(text).ok());
+    let mut texts = Vec::new();
+    for row in rows.flat_map(|rows: Vec<Value>| rows) {
+        let more = row["contains"].as_array().into_iter().flatten();
+        let said = more.chain([&row["contains"], &row["words"]]);
+        texts.extend(said.filter_map(Value::as_str).map(str::to_owned));
+    }
     texts
 }
 

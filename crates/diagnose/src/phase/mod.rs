@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::frame::Frame;
-use super::signatures::table;
+use super::tables::{read, table};
 use markers::fits;
 
 /// Text in a line that tells the phase.
@@ -48,9 +48,7 @@ pub(crate) struct Markers {
     messages: Vec<Marker>,
 }
 
-pub(crate) static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
-    serde_yaml::from_str(table!("phases")).expect("a table of this program, which its tests read")
-});
+pub(crate) static MARKERS: LazyLock<Markers> = LazyLock::new(|| read(table!("phases")));
 
 /// Where a phase was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,19 +17,7 @@ use memchr::memmem;
 use regex::Regex;
 
 use super::ascii::ascii;
-
-/// A table of `presets/signatures`.
-macro_rules! table {
-    ($name:literal) => {
-        include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../presets/signatures/",
-            $name,
-            ".yaml"
-        ))
-    };
-}
-pub(crate) use table;
+use super::tables::table;
 
 /// The tables in the order in which a line is asked: the first [`Role::Cause`] that matches a line
 /// takes it.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::class::{Class, Tri};
 use crate::kind;
+use crate::tables::read;
 
 /// What a matching line is to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -110,8 +111,7 @@ impl Signature {
 
 /// The rows of a table.
 pub(crate) fn rows(table: &str) -> Vec<Signature> {
-    let mut rows: Vec<Signature> =
-        serde_yaml::from_str(table).expect("a table of this program, which its tests read");
+    let mut rows: Vec<Signature> = read(table);
     for row in &mut rows {
         if row.weight == 0 {
             row.weight = weight::of(row.role, &row.kind);
@@ -164,4 +164,34 @@ fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Err
         Texts::One(text) => vec![text],
         Texts::More(texts) => texts,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UserSignature;
+
+    #[test]
+    fn a_projects_signature_is_a_row_but_for_its_class_and_what_helps() {
+        let project = UserSignature {
+            id: "reactor_full".to_owned(),
+            kind: "cuda_oom".to_owned(),
+            class: None,
+            contains: "reactor: no room".to_owned(),
+            pattern: Some("no room".to_owned()),
+            fatal: false,
+            retryable_unchanged: Some(true),
+            phase: Some("rollout".to_owned()),
+            helps: Vec::new(),
+            worse: Vec::new(),
+        };
+        let text = serde_json::to_string(&project).expect("plain data");
+        let ours = "\"source\": \"trainer 1.0\", \"example\": \"reactor: no room\"}";
+        let text = format!("[{}, {ours}]", text.trim_end_matches('}'));
+        let row = rows(&text).remove(0);
+        assert_eq!((row.id, row.contains), (project.id, vec![project.contains]));
+        assert_eq!((row.fatal, row.weight), (false, weight::CAUSE));
+        assert_eq!((row.pattern, row.phase), (project.pattern, project.phase));
+        assert_eq!(row.retryable_unchanged, project.retryable_unchanged);
+    }
 }

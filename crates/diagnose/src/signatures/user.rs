@@ -155,7 +155,7 @@ static ROWS: LazyLock<Vec<Signature>> = LazyLock::new(|| {
         .map(|kind| Signature {
             any_level: true,
             wraps: kind.class == Class::GpuOom,
-            ..Signature::bare("user", kind.name)
+            ..Signature::bare("user", &kind.name)
         })
         .collect()
 });
@@ -274,8 +274,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_row() {
-        for kind in KINDS {
-            assert_eq!(row(kind.name, kind.class).kind, kind.name);
+        for kind in KINDS.iter() {
+            assert_eq!(row(&kind.name, kind.class).kind, kind.name);
         }
         assert_eq!(row("mine", Class::HostOom).kind, "host_oom");
     }
