@@ -18,9 +18,11 @@ mod stack;
 
 use clock::processor_s;
 use oomctl::core::config::parse_data;
-use oomctl::core::memory::{Estimate, Profile, Profiles, Row, estimate, spec_of};
-use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Origin, Setting, Value};
+use oomctl::core::memory::spec_of;
+use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Setting};
 use oomctl::io::library::{Library, Shelf};
+use oomctl_base::{Origin, Value};
+use oomctl_memory::{Estimate, Profile, Profiles, Row, estimate};
 use stack::Stack;
 
 /// Estimates whose time is taken together, and how often.

@@ -21,9 +21,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use oomctl::core::diagnose::{ProgressPattern, Scanner, SourceId};
 use oomctl::drive::Sources;
-use oomctl::io::follow::{Followed, Followers, Growth, Look, Start};
+use oomctl_diagnose::{ProgressPattern, Scanner, SourceId};
+use oomctl_follow::{Followed, Followers, Growth, Look, Start};
 
 /// Shortest wait of the loop, as in `oomctl watch`.
 const WAIT_MIN: Duration = Duration::from_millis(20);

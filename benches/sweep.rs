@@ -13,10 +13,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use oomctl::core::config::{parse_knob_set, parse_preset};
-use oomctl::core::recipe::{
-    ClusterFacts, Layer, LayerKind, Origin, Preset, Setting, Shape, Value, resolve,
-};
+use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Setting, Shape, resolve};
 use oomctl::core::sweep::{Cells, Judge, Sweep, parse};
+use oomctl_base::{Origin, Value};
 
 /// Configurations that are resolved one by one, for the ratio.
 const RESOLVED: usize = 1_000;

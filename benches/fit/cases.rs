@@ -1,8 +1,7 @@
 //! The cases: drawn, and kept where they are of the kind that is wanted.
 
-use oomctl::core::recipe::{
-    ClusterFacts, GpuType, Layer, LayerKind, Origin, Setting, Shape, Value,
-};
+use oomctl::core::recipe::{ClusterFacts, GpuType, Layer, LayerKind, Setting, Shape};
+use oomctl_base::{Origin, Value};
 
 use super::family::Family;
 use super::models::{MODELS, Model};

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use oomctl::core::recipe::Shape;
-use oomctl::core::units::Bytes;
+use oomctl_base::units::Bytes;
 
 use super::cases::Case;
 use super::outcome::Truth;

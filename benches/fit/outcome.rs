@@ -1,6 +1,6 @@
 //! What the bench asks of a truth, whichever family it is of.
 
-use oomctl::core::diagnose::Incident;
+use oomctl_diagnose::Incident;
 
 use super::setup::Setup;
 

@@ -1,12 +1,13 @@
 //! Policies: what is submitted after a failure.
 
-use oomctl::core::diagnose::Incident;
 use oomctl::core::ladder::{
     self, ClimbContext, Decision, Outlook, Past, Peak, Tried, ascend, climb, predict,
 };
-use oomctl::core::memory;
-use oomctl::core::recipe::{ClusterFacts, Layer, Refusal, RungSpec};
-use oomctl::core::units::Bytes;
+use oomctl::core::recipe::{ClusterFacts, Layer, RungSpec};
+use oomctl_base::Refusal;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::Incident;
+use oomctl_memory as memory;
 
 use super::cases::{Case, Stacks};
 use super::outcome::{Peaks, Phase};

@@ -1,7 +1,7 @@
 //! One policy on one case, and what is told of many.
 
 use oomctl::core::recipe::Shape;
-use oomctl::core::units::Bytes;
+use oomctl_base::units::Bytes;
 use serde::Serialize;
 
 use super::cases::{Case, Sort, Stacks};

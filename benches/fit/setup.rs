@@ -1,7 +1,8 @@
 //! What a recipe says, in numbers; what the framework allows; and the way back to a layer.
 
-use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Origin, Recipe, Setting, Value};
-use oomctl::core::units::Bytes;
+use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Recipe, Setting};
+use oomctl_base::units::Bytes;
+use oomctl_base::{Origin, Value};
 
 use super::models::Model;
 

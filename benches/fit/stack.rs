@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oomctl::core::config::{parse_data, parse_knob_set, parse_preset};
-use oomctl::core::memory::Profile;
-use oomctl::core::recipe::{ClusterFacts, Effect, Knob, Layer, Preset, Refusal, RungSpec, Shape};
+use oomctl::core::recipe::{ClusterFacts, Knob, Layer, Preset, RungSpec, Shape};
 use oomctl::io::library::{Library, Shelf};
+use oomctl_base::{Effect, Refusal};
+use oomctl_memory::Profile;
 
 /// A shipped preset, made ready.
 pub struct Stack {

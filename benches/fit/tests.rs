@@ -35,8 +35,9 @@ use first::allocator::{Allocator, Handle};
 use first::hidden::Hidden;
 use first::trainer::{Job, Resident, Trainer};
 use models::{MODELS, Model};
-use oomctl::core::diagnose::Class;
-use oomctl::core::recipe::{Layer, LayerKind, Origin, Setting, Value};
+use oomctl::core::recipe::{Layer, LayerKind, Setting};
+use oomctl_base::{Origin, Value};
+use oomctl_diagnose::Class;
 use rng::Rng;
 use setup::{Program, Setup};
 
@@ -325,7 +326,7 @@ fn an_incident_carries_what_the_message_would() {
             .then_some((case, incident))
     });
     let (case, incident) = torch.unwrap();
-    let bytes = |b: Option<oomctl::core::units::Bytes>| b.unwrap().0 as f64;
+    let bytes = |b: Option<oomctl_base::units::Bytes>| b.unwrap().0 as f64;
     let cent = 0.02 * units::GIB;
     let reserved = bytes(incident.allocated_bytes) + bytes(incident.reserved_unallocated_bytes);
     assert!((reserved - bytes(incident.reserved_bytes)).abs() < cent);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use oomctl::core::memory;
 use oomctl::core::recipe::Shape;
+use oomctl_memory as memory;
 
 use super::cases::{Case, Sort, Stacks};
 use super::outcome::Phase;
@@ -43,7 +43,7 @@ fn parts(phase: Phase) -> &'static [memory::Phase] {
 pub fn beliefs(case: &Case, stacks: &Stacks, shape: &Shape, setup: &Setup) -> Vec<Belief> {
     let stack = stacks.of(case.program);
     let estimate = stack.profile.as_ref().and_then(|profile| {
-        let spec = memory::spec_of(&stack.preset, shape, profile)?.ok()?;
+        let spec = oomctl::core::memory::spec_of(&stack.preset, shape, profile)?.ok()?;
         Some(memory::estimate(&spec, profile))
     });
     let told = |phase: Phase, used: u64| {

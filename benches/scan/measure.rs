@@ -34,7 +34,7 @@ impl Reader {
 /// The programs that are found here. `folder` takes the file of patterns.
 pub fn readers(folder: &Path) -> Vec<Reader> {
     let patterns = folder.join("signatures");
-    let lines = oomctl::core::diagnose::signature_patterns().join("\n");
+    let lines = oomctl_diagnose::signature_patterns().join("\n");
     std::fs::write(&patterns, lines + "\n").expect("the patterns can be written");
     let file = patterns.display().to_string();
     let mut readers = vec![

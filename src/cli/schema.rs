@@ -13,13 +13,13 @@ use crate::cli::request::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISI
 use crate::core::config::{
     Document, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
 };
-use crate::core::diagnose::UserSignature;
-use crate::core::memory::Profile;
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
 use crate::core::request::{Limits, Notices, Supervision};
 use crate::io::files::{Access, make_private_dir, write_atomic};
 use crate::io::library::{Library, Shelf};
 use crate::view::Failure;
+use oomctl_diagnose::UserSignature;
+use oomctl_memory::Profile;
 
 /// Where the schemas of a project lie, below its folder.
 pub const FOLDER: &str = ".oomctl/schema";

@@ -15,8 +15,9 @@ use crate::cli::launch::launching;
 use crate::cli::runs::Runs;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::config::{Document, parse_knob_set, parse_preset};
-use crate::core::recipe::{Kind, Knob, PresetFile};
+use crate::core::recipe::{Knob, PresetFile};
 use crate::io::library::{Library, Shelf};
+use oomctl_base::Kind;
 
 /// Where a thing is looked for, in this order.
 pub const SHELVES: [Shelf; 6] = [

@@ -17,6 +17,3 @@ pub mod render;
 pub mod report;
 pub mod request;
 pub mod sweep;
-
-pub use oomctl_base::{job, units};
-pub use {oomctl_diagnose as diagnose, oomctl_gpu as device, oomctl_scripts as patch};

@@ -11,11 +11,11 @@ use super::perform::{SCRIPT_MAX, answered, submission};
 use super::record::{Array, SweepRecord};
 use super::supervisor::Supervisor;
 use crate::core::engine::{Action, Event, Phase, due};
-use crate::core::job::{JobId, Token};
 use crate::core::render::{directives, dispatcher};
 use crate::core::sweep::indices;
 use crate::io::files::{Access, link, make_private_dir, read_text, write_atomic};
 use crate::io::scheduler::{Submission, SubmitAnswer, Tasks};
+use oomctl_base::job::{JobId, Token};
 
 /// A task that is to be submitted.
 struct Task {

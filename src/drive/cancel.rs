@@ -4,8 +4,8 @@ use super::notice::{Notice, Observer};
 use super::supervisor::{Supervisor, set_aside};
 use super::turn::Ending;
 use crate::core::engine::{AttemptEvent, Event, History};
-use crate::core::job::JobRef;
 use crate::io::scheduler::Scheduler;
+use oomctl_base::job::JobRef;
 
 /// Ends the living jobs of several runs whose end was asked for, which is on disk: so nobody who takes one of them up takes
 /// it for anything else. Gives those of which the scheduler took it; the supervision of each run sees to the others.

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::DriveError;
 use super::folder::RunFolder;
-use crate::core::diagnose::Incident;
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::request::{Explanation, Request, ScriptText, explain};
 use crate::io::files::{Access, read_text, write_atomic};
+use oomctl_diagnose::Incident;
 
 /// Largest script that is read, in bytes.
 const SCRIPT_MAX: u64 = 1 << 20;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::DriveError;
-use crate::core::job::JobId;
 use crate::io::files::{
     Access, check_ours, check_run_name, make_private_dir, read_text, write_atomic,
 };
 use crate::io::fits;
+use oomctl_base::job::JobId;
 
 /// Largest `inputs.json` or `environment.json`, in bytes.
 const INPUTS_MAX: u64 = 16 * 1024 * 1024;

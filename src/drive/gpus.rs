@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::sources::{Sources, Wake};
-use crate::core::device::{Card, Choice, History, Machine, choose};
-use crate::core::units::Bytes;
-use crate::io::gpu::{Driver, GpuError};
 use crate::io::kernel_log::KernelLog;
 use crate::io::owners::Owners;
+use oomctl_base::units::Bytes;
+use oomctl_gpu::nvml::{Driver, GpuError};
+use oomctl_gpu::{Card, Choice, History, Machine, choose};
 
 /// Time between two words about it.
 const WORD: Duration = Duration::from_secs(60);

@@ -9,15 +9,15 @@ use super::explain::{explained, save};
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
-use crate::core::diagnose::Incident;
 use crate::core::engine::{Attempt, Event, Fact, History, Phase, Record, Run, decide, observation};
-use crate::core::job::{JobId, Token};
 use crate::core::measure::Measured;
 use crate::core::request::Request;
 use crate::io::files::{Access, io_error, link, write_atomic};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::sampler::peaks;
+use oomctl_base::job::{JobId, Token};
+use oomctl_diagnose::Incident;
 
 /// Most facts that can follow from one event. Far above what `decide` gives; it only keeps a mistake
 /// from filling a disk.
@@ -132,7 +132,7 @@ impl Handle {
     /// When the ledger cannot be written.
     pub fn attach(
         &mut self,
-        job: crate::core::job::JobRef,
+        job: oomctl_base::job::JobRef,
         gpus: u64,
         logs: Vec<PathBuf>,
         now: Timestamp,

@@ -6,13 +6,13 @@ use super::DriveError;
 use super::handle::{Handle, log_paths};
 use super::logs::{AttemptLogs, Part, bookmark};
 use super::notice::{Notice, Observer};
-use crate::core::diagnose::{Incident, Scanner};
 use crate::core::engine::{Attempt, AttemptEvent, Event, LogLook};
 use crate::io::disk::remove_file;
 use crate::io::files::make_private_dir;
-use crate::io::follow::{Followers, Look};
 use crate::io::library::bugs;
 use crate::io::snapshots;
+use oomctl_diagnose::{Incident, Scanner};
+use oomctl_follow::{Followers, Look};
 
 impl Handle {
     /// The logs of the present attempt: from where an earlier watch stood, or else from where the present

@@ -5,12 +5,12 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::DriveError;
-use crate::core::diagnose::{Class, Progress};
 use crate::core::engine::{Attempt, History, LogLook, Record};
-use crate::core::job::{JobId, JobStatus};
 use crate::core::ladder::Step;
 use crate::core::request::Explanation;
 use crate::io::scheduler::Dependent;
+use oomctl_base::job::{JobId, JobStatus};
+use oomctl_diagnose::{Class, Progress};
 
 /// Something to tell.
 #[derive(Debug)]

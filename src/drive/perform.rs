@@ -8,10 +8,10 @@ use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
 use super::prepare::sha256;
 use crate::core::engine::{Attempt, AttemptEvent, Event, Run};
-use crate::core::job::Token;
 use crate::io::files::{Access, read_bounded, write_atomic};
 use crate::io::ledger::Ledger;
 use crate::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+use oomctl_base::job::Token;
 
 /// Largest entry script, in bytes. Slurm's own limit is 4 MiB (`max_script_size` in slurm.conf(5)).
 pub(super) const SCRIPT_MAX: u64 = 4 * 1024 * 1024;

@@ -10,12 +10,13 @@ use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
 use crate::core::engine::{AttemptEvent, Run};
-use crate::core::job::Token;
-use crate::core::recipe::{Layer, Refusal};
+use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
 use crate::io::checkpoints;
 use crate::io::files::{Access, io_error, make_private_dir, read_text, write_atomic};
 use crate::io::sampler::program;
+use oomctl_base::Refusal;
+use oomctl_base::job::Token;
 
 /// Largest rendered file that is compared with its successor, in bytes.
 const COMPARE_MAX: u64 = 4 * 1024 * 1024;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::DriveError;
 use super::prepare::new_token;
 use crate::core::engine::SweepGroup;
-use crate::core::job::Token;
 use crate::io::files::{Access, check_run_name, make_private_dir, read_text, write_atomic};
+use oomctl_base::job::Token;
 
 /// The format of a sweep's record that this version writes.
 const RECORD_VERSION: u32 = 1;

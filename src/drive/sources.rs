@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use super::steer::Asked;
-use crate::io::follow::Waiter;
+use oomctl_follow::Waiter;
 
 /// Signals that mean: go away, the run goes on without you.
 const DETACH: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];

@@ -14,9 +14,9 @@ use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::engine::{
     Action, AttemptEvent, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
 };
-use crate::core::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
-use crate::io::follow::{Followers, Look, Waiter};
 use crate::io::scheduler::{Found, NoAnswer, Scheduler};
+use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
+use oomctl_follow::{Followers, Look, Waiter};
 
 /// Many runs, one scheduler, and one follower of all their logs.
 pub struct Supervisor {

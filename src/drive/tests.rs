@@ -9,11 +9,11 @@ use super::*;
 use crate::core::engine::tests::{Toy, at};
 use crate::core::engine::{Event, Fact, Outcome, SweepGroup};
 use crate::core::exit::Exit;
-use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::scheduler::ending::Ending;
 use crate::io::scheduler::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 
 /// A message of PyTorch 2.9 (`torch/csrc`, c10/cuda/CUDACachingAllocator.cpp), as a program that dies
 /// of it prints it.

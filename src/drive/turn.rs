@@ -9,13 +9,13 @@ use super::handle::Handle;
 use super::monotonic_clock::Clock;
 use super::notice::Observer;
 use super::{dependents, perform, prepare};
-use crate::core::diagnose::{Course, Incident, Progress, of_samples};
 use crate::core::engine::{Action, AttemptEvent, Event, Phase, due};
-use crate::core::job::JobRef;
 use crate::core::report::Track;
-use crate::io::follow::{Followers, Look};
 use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
+use oomctl_base::job::JobRef;
+use oomctl_diagnose::{Course, Incident, Progress, of_samples};
+use oomctl_follow::{Followers, Look};
 
 /// Seconds between two heartbeats of the owner; less than a quarter of what others wait for.
 const HEARTBEAT_S: i64 = 25;

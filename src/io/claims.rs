@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk;
 use super::files::{FileError, io_error, make_private_dir, no_follow, runtime_dir};
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
 
 /// How long a GPU's lock is waited for. Whoever holds it looks at one GPU and writes a line.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);

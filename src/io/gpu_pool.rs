@@ -2,11 +2,10 @@
 
 use super::claims::{Claim, Claims, Promise};
 use super::files::FileError;
-use super::gpu::{Driver, Meter};
 use super::scheduler::local::process::is_below;
-use crate::core::device::{Card, Choice, Visible, choose, visible};
-use crate::core::measure::Reading;
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_gpu::nvml::{Driver, Meter};
+use oomctl_gpu::{Card, Choice, Reading, Visible, choose, visible};
 
 /// The GPUs, kept open to look again and again.
 pub struct Cards<'d> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::core::adopt::version::active;
-use crate::core::diagnose::Versions;
+use oomctl_diagnose::Versions;
 
 /// Packages of an environment that are looked at.
 const MOST: usize = 4_096;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::core::device::{Clock, Machine, Xid};
-use crate::core::diagnose::sanitize;
+use oomctl_diagnose::sanitize;
+use oomctl_gpu::{Clock, Machine, Xid};
 
 /// The kernel's buffer, a record a read.
 const KMSG: &str = "/dev/kmsg";

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use include_dir::{Dir, include_dir};
 
 use super::files::{FileError, read_text};
-use crate::core::diagnose::Bugs;
 use crate::core::request::Source;
+use oomctl_diagnose::Bugs;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
@@ -277,14 +277,14 @@ mod tests {
     use semver::Version;
 
     use super::*;
-    use crate::core::diagnose::{Bug, Incident, Scanner, Versions};
-    use crate::core::recipe::Role;
+    use oomctl_base::Role;
+    use oomctl_diagnose::{Bug, Incident, Scanner, Versions};
 
     fn rows() -> impl Iterator<Item = &'static Bug> {
         bugs().packages().iter().flat_map(|p| &p.bugs)
     }
 
-    fn example(bug: &Bug) -> &crate::core::diagnose::Example {
+    fn example(bug: &Bug) -> &oomctl_diagnose::Example {
         bug.example
             .as_ref()
             .expect("rows that are shipped have one")

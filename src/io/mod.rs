@@ -32,8 +32,6 @@ pub mod uptime;
 pub mod window;
 pub mod words;
 
-pub use {oomctl_follow as follow, oomctl_gpu::nvml as gpu};
-
 #[cfg(test)]
 #[path = "tests/trial.rs"]
 pub(crate) mod trial;

@@ -15,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::scheduler::command::{Call, SearchPath, run};
 use super::scheduler::local::process::{parent, state};
-use crate::core::device::{Life, Machine, Process, command_line, slurm_job, user_name};
+use oomctl_gpu::{Life, Machine, Process, command_line, slurm_job, user_name};
 
 /// Bytes of a file of `/proc` that are read: longer command lines are cut.
 const READ_MAX: u64 = 16 << 10;
@@ -131,7 +131,7 @@ fn bytes(path: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::device::{Gpu, Memory, MigDevice};
+    use oomctl_gpu::{Gpu, Memory, MigDevice};
     use std::process::{Command, Stdio};
 
     fn described(pid: u32) -> Process {

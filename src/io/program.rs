@@ -18,7 +18,7 @@ use signal_hook::iterator::Signals;
 
 use super::scheduler::local::process::group_lives;
 use super::words::{self, Words};
-use crate::core::job::ExitStatus;
+use oomctl_base::job::ExitStatus;
 
 /// Events that wait to be taken: a program that prints faster than it is read waits.
 const MOST_EVENTS: usize = 64;

@@ -21,12 +21,12 @@ use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, test_kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::files::{no_follow, read_end};
-use super::gpu::{Driver, GpuError, Meter};
 use super::scheduler::local::process::{carries, host_name};
-use crate::core::device::{self, Card};
-use crate::core::measure::{FILE_MAX, GpuPeak, LINE_MAX, Reading, Recorder, Sample, last_sample};
+use crate::core::measure::GpuPeak;
 use crate::core::report::{Track, Tracks};
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_gpu::nvml::{Driver, GpuError, Meter};
+use oomctl_gpu::{Card, FILE_MAX, LINE_MAX, Reading, Recorder, Sample, last_sample};
 
 /// Files of one attempt that are read: one a node.
 const NODES_MAX: usize = 4_096;
@@ -110,7 +110,7 @@ fn visible(list: Option<&str>, gpus: &[&Reading]) -> Vec<bool> {
         claimants_bytes: Bytes(0),
     };
     let cards: Vec<Card> = gpus.iter().map(card).collect();
-    let seen = device::visible(list, &cards);
+    let seen = oomctl_gpu::visible(list, &cards);
     let all = seen.cards.is_empty() && seen.unknown.is_some();
     let is_seen = |gpu: &&Reading| all || seen.cards.iter().any(|c| c.uuid == gpu.uuid);
     gpus.iter().map(is_seen).collect()

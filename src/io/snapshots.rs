@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::files::{FileError, read_bounded, read_end};
-use crate::core::diagnose::{Class, Incident, PickleError, Snapshot, snapshots_named};
+use oomctl_diagnose::{Class, Incident, PickleError, Snapshot, snapshots_named};
 
 /// Largest snapshot that is read, in bytes.
 const LARGEST: u64 = 512 * 1024 * 1024;

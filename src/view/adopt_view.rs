@@ -9,8 +9,8 @@ use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
 use crate::core::adopt::FirstPatch;
 use crate::core::ladder::Step;
-use crate::core::patch::{Adoption, Reading, Span, State, directives};
-use crate::core::recipe::Value;
+use oomctl_base::Value;
+use oomctl_scripts::{Adoption, Reading, Span, State, directives};
 
 /// What is understood of a script.
 #[derive(Serialize)]
@@ -100,7 +100,7 @@ pub fn view(
 
 fn knobs(adoption: &Adoption<'_>) -> Vec<Knob> {
     let reading = &adoption.reading;
-    let knob = |(knob, found): (&crate::core::patch::StackKnob, crate::core::patch::Found)| {
+    let knob = |(knob, found): (&oomctl_scripts::StackKnob, oomctl_scripts::Found)| {
         let place_of = place(reading, found.place());
         let (value, unknown) = match found.state {
             State::Known(value) => (Some(value), None),
@@ -127,7 +127,7 @@ pub(super) fn place(reading: &Reading, span: Option<Span>) -> String {
     let Some((source, span)) = source else {
         return String::new();
     };
-    if span.file < crate::core::patch::SCRIPT {
+    if span.file < oomctl_scripts::SCRIPT {
         return source.path.clone();
     }
     let before = source.text.get(..span.start).unwrap_or_default();

@@ -8,8 +8,8 @@ use super::figures::{gib, in_gib, rounded};
 use super::sources_view::Sources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
-use crate::core::memory::{Estimate, Phase, Profile, Room, TERMS, Term};
 use crate::core::request::{Remedy, Resources, Thumb};
+use oomctl_memory::{Estimate, Phase, Profile, Room, TERMS, Term};
 
 /// Format of the JSON document.
 const SCHEMA_VERSION: u32 = 1;

@@ -6,12 +6,12 @@ use std::path::Path;
 use super::style::{BAD, DIM, Paint, WARN};
 use crate::core::config::ConfigError;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Origin, Place, Problem, Refusal, meant};
 use crate::drive::DriveError;
 use crate::drive::launch::LaunchError;
 use crate::io::files::FileError;
 use crate::io::ledger::LedgerError;
 use crate::io::library::LibraryError;
+use oomctl_base::{Origin, Place, Problem, Refusal, meant};
 
 /// Problems shown at most; the rest is counted.
 const MOST_SHOWN: usize = 8;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
 
 /// Rounded to so many digits behind the point.
 pub fn rounded(value: f64, digits: i32) -> f64 {

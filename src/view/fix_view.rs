@@ -8,8 +8,8 @@ use super::incident::IncidentView;
 use super::plan_after_view;
 use super::style::{DIM, NAME, Paint};
 use crate::core::adopt::Likely;
-use crate::core::diagnose::Incident;
 use crate::core::ladder::{self, Advices, Turn, Way};
+use oomctl_diagnose::Incident;
 
 /// Other spellings of a knob that are shown.
 const MOST_SPELLINGS: usize = 2;

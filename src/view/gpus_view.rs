@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::bars::{bar, fitted, sparkline};
 use super::figures::{in_gib, of_gib};
 use super::style::{BAD, DIM, NAME, Paint, WARN};
-use crate::core::device::{
+use oomctl_gpu::{
     Advice, Gpu, History, Life, Machine, Memory, Origin, Process, Trouble, Unavailable, Xid,
 };
 

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::figures::duration;
 use super::run_view::{self, RunView, run_view};
 use super::story::Story;
-use crate::core::diagnose::Progress;
 use crate::core::engine::History;
 use crate::drive::{Notice, Observer};
+use oomctl_diagnose::Progress;
 
 /// When the next line is due.
 struct Heartbeat {

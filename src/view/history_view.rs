@@ -14,7 +14,7 @@ use super::figures::{duration, gpu_hours};
 use super::style::{BAD, GOOD, WARN};
 use super::table::{Cell, Side, Table};
 use crate::core::measure::GpuPeak;
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
 
 /// Shares of a GPU's memory below which an attempt held more than it used, and above which it was near its end.
 const LITTLE: f64 = 0.4;
@@ -162,7 +162,7 @@ impl Row {
             outcome: None,
             cause: incident.map(|i| i.kind.clone()),
             class: incident.map(|i| i.class.word()),
-            headline: incident.map(crate::core::diagnose::Incident::headline),
+            headline: incident.map(oomctl_diagnose::Incident::headline),
             elapsed_s: attempt.ran_s(now),
             gpus: attempt.gpus,
             gpu_hours: gpu_hours(attempt.gpu_seconds_by(now)),

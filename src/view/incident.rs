@@ -9,13 +9,13 @@ use super::memory_bar::memory_bar;
 use super::run_view::evidence;
 use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
-use crate::core::diagnose::{
+use crate::core::request::Explanation;
+use oomctl_base::job::{ExitStatus, JobStatus};
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::{
     Class, Course, EngineCache, Evidence, EvidenceRole, Frame, Incident, KnownBug, Snapshot, Tri,
     sanitize,
 };
-use crate::core::job::{ExitStatus, JobStatus};
-use crate::core::request::Explanation;
-use crate::core::units::Bytes;
 
 /// Lines of evidence and of consequences that are shown.
 const MOST_LINES: usize = 5;

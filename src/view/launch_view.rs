@@ -13,9 +13,9 @@ use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::exit::Exit;
 use crate::core::measure::Quantity;
 use crate::core::render::shell_word;
-use crate::core::units::Bytes;
 use crate::drive::launch::{GpuUsed, Listener, News, Outcome, Summary, Tried};
 use crate::io::program::Outputs;
+use oomctl_base::units::Bytes;
 
 /// Tells on standard error, each line with a name in front: the program's own output is there too.
 pub struct Teller {

@@ -6,12 +6,12 @@ use std::io::IsTerminal;
 use super::outcome::{hint, reason};
 use super::rung_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
-use crate::core::diagnose::{Incident, Link, sanitize};
 use crate::core::engine::{Fact, Foreseen, Phase};
-use crate::core::job::JobId;
 use crate::core::ladder::Step;
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
+use oomctl_base::job::JobId;
+use oomctl_diagnose::{Incident, Link, sanitize};
 
 /// How deep a line goes on.
 const INDENT: &str = "             ";

@@ -1,7 +1,7 @@
 //! A GPU's memory as a bar.
 
-use crate::core::diagnose::Incident;
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::Incident;
 
 /// Cells of the bar.
 const CELLS: u64 = 40;
@@ -66,7 +66,7 @@ fn cells(parts: [u64; 4]) -> [u64; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::diagnose::Class;
+    use oomctl_diagnose::Class;
 
     fn incident(total: f64, allocated: f64, unused: f64, free: f64) -> Incident {
         let gib = |n| Some(Bytes::from_gib(n));

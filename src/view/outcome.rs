@@ -171,7 +171,7 @@ pub fn expectation(expects: &Expectation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::units::Bytes;
+    use oomctl_base::units::Bytes;
 
     #[test]
     fn what_is_less_than_a_gpu_has_is_not_said_to_exceed_it() {

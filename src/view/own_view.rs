@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::adopt_view::place;
 use super::rung_view::step_text;
 use super::{DIM, NAME, Paint};
-use crate::core::patch::{Adoption, State, Way};
-use crate::core::recipe::{LayerKind, Resolved, Spelling};
+use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan};
+use oomctl_scripts::{Adoption, Spelling, State, Way};
 
 /// The attempts that may come.
 #[derive(Serialize)]

@@ -9,10 +9,10 @@ use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
 use super::rung_view::{Memory, Row, Rung, before, table};
 use super::style::{DIM, Paint};
-use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
-use crate::core::memory::Estimate;
 use crate::core::request::{Explanation, PlannedStep};
+use oomctl_diagnose::Incident;
+use oomctl_memory::Estimate;
 
 /// A failure, and what a supervisor would decide after it.
 #[derive(Serialize)]

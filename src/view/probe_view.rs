@@ -11,8 +11,9 @@ use super::{DIM, NAME, Paint, measured};
 use crate::core::config::knobs_yaml;
 use crate::core::ladder::probe::{GAIN_MIN, Stop, Tested, fastest, times};
 use crate::core::ladder::{Candidate, Change};
-use crate::core::recipe::{Layer, Value};
+use crate::core::recipe::Layer;
 use crate::core::request::{Basis, Short, Trial, TrialEnd};
+use oomctl_base::Value;
 
 /// What is known so far, and what was asked for.
 pub struct Asked<'a> {

@@ -16,11 +16,11 @@ use super::figures::{duration, gpu_hours};
 use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
-use crate::core::diagnose::{Evidence, Incident, Link, Progress, sanitize};
 use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
-use crate::core::recipe::Effect;
+use oomctl_base::Effect;
+use oomctl_diagnose::{Evidence, Incident, Link, Progress, sanitize};
 
 /// Characters of a line of evidence that are shown.
 const MOST_EVIDENCE: usize = 200;

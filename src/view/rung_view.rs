@@ -8,8 +8,8 @@ use super::figures::{gib, odds, percent, rounded};
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
 use crate::core::ladder::{Change, Expectation, Step};
-use crate::core::memory::{Estimate, Phase};
 use crate::core::request::{Freed, PlannedStep};
+use oomctl_memory::{Estimate, Phase};
 
 /// A rung with what the memory model expects after it.
 #[derive(Serialize)]

@@ -1,6 +1,6 @@
 //! What a snapshot of PyTorch's allocator shows, line by line.
 
-use crate::core::diagnose::{Frame, Held, Snapshot, sanitize};
+use oomctl_diagnose::{Frame, Held, Snapshot, sanitize};
 
 /// Names and texts of its lines.
 pub fn lines(snapshot: &Snapshot) -> Vec<(&'static str, String)> {

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{DIM, Paint};
-use crate::core::recipe::{Origin, Recipe, Resolved, Value};
+use crate::core::recipe::{Recipe, Resolved};
+use oomctl_base::{Origin, Value};
 
 /// Knobs of the set `model`, without their common beginning.
 const DIMENSIONS: [&str; 11] = [

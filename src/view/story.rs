@@ -16,11 +16,11 @@ use super::run_view::{evidence, total};
 use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
-use crate::core::diagnose::{Class, Incident, Progress, sanitize};
 use crate::core::engine::{Fact, LogLook, Outcome, Record, Verdict};
-use crate::core::job::{JobState, JobStatus, Stage};
 use crate::core::measure::Measured;
 use crate::drive::{Notice, Observer};
+use oomctl_base::job::{JobState, JobStatus, Stage};
+use oomctl_diagnose::{Class, Incident, Progress, sanitize};
 
 /// Lines of evidence shown for an incident; all of them are in `verdict.json`.
 const EVIDENCE_SHOWN: usize = 1;

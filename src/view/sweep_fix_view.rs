@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::core::recipe::Value;
 use crate::core::sweep::{Change, Repair};
+use oomctl_base::Value;
 
 /// Format of the JSON document.
 const SCHEMA_VERSION: u32 = 1;

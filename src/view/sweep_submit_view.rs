@@ -11,8 +11,8 @@ use super::sweep_text::{VERDICT, told};
 use super::table::{Side, Table};
 use super::{DIM, Paint};
 use crate::core::exit::Exit;
-use crate::core::recipe::Value;
 use crate::core::sweep::{Chosen, Draw, Judge, Selection, Sweep, Verdict};
+use oomctl_base::Value;
 
 /// Format of the JSON document.
 const SCHEMA_VERSION: u32 = 1;

@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use super::figures::{gib, rounded};
 use crate::core::exit::Exit;
-use crate::core::recipe::{Preset, Value};
+use crate::core::recipe::Preset;
 use crate::core::sweep::{Blame, Bound, Brief, Cells, Culprit, Judge, Method, Sweep, Verdict};
-use crate::core::units::{Bytes, GIB};
+use oomctl_base::Value;
+use oomctl_base::units::{Bytes, GIB};
 
 /// Format of the JSON document.
 const SCHEMA_VERSION: u32 = 1;

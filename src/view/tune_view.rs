@@ -10,7 +10,7 @@ use super::table::{Side, Table};
 use super::{DIM, NAME, Paint, measured};
 use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
 use crate::core::measure::Measured;
-use crate::core::recipe::Effect;
+use oomctl_base::Effect;
 
 /// The attempt that tuning starts from.
 #[derive(Serialize)]

@@ -1,6 +1,6 @@
 //! What to do about a job that waits for something that time alone does not bring.
 
-use crate::core::job::never_passes;
+use oomctl_base::job::never_passes;
 
 /// Slurm's reasons to wait that are not cured by waiting, or by waiting for something else than one's
 /// turn (squeue(1), JOB REASON CODES; seen on 22.05.8), with what helps. Beginnings of reasons.

@@ -18,24 +18,24 @@ const CORE: [&[&str]; 9] = [
     &["memory", "config", "render"],
     &["recipe"],
     &["measure"],
-    &["job", "units", "exit", "diagnose", "device", "patch"],
+    &["exit"],
 ];
 
-/// Imports in the right direction that are refused all the same, with the reason.
+/// Libraries that a part of core does not import, with the reason.
 const REFUSED: [(&str, &str, &str); 4] = [
+    ("memory", "oomctl_diagnose", "only ladder knows both"),
     (
-        "memory",
-        "diagnose",
-        "memory knows no log; only ladder knows both",
+        "recipe",
+        "oomctl_diagnose",
+        "what a configuration is knows no log",
     ),
-    ("config", "diagnose", "configuration knows no log"),
-    ("render", "diagnose", "rendering knows no log"),
-    ("patch", "diagnose", "patching knows no log"),
+    ("config", "oomctl_diagnose", "configuration knows no log"),
+    ("render", "oomctl_diagnose", "rendering knows no log"),
 ];
 
 /// What `view` does not import, for it is there to show what was decided: what climbs the ladder and what asks the
 /// memory model. `view` takes what they give.
-const DECIDES: [(&str, &[&str]); 4] = [
+const DECIDES: [(&str, &[&str]); 5] = [
     (
         "ladder",
         &[
@@ -48,13 +48,11 @@ const DECIDES: [(&str, &[&str]); 4] = [
             "ClimbContext",
         ],
     ),
-    ("memory", &["estimate", "spec_of", "Spec"]),
-    ("supervise", &["Request"]),
+    ("memory", &["spec_of"]),
+    ("oomctl_memory", &["estimate", "Spec"]),
+    ("request", &["Request"]),
     ("adopt", &["Own"]),
 ];
-
-/// Imports between siblings that are allowed: a job is described in units.
-const SIBLINGS: [(&str, &str); 1] = [("job", "units")];
 
 /// One reference from a file to a module of this crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +82,7 @@ pub fn imports(source: &Source) -> Vec<Import> {
                 inside.pop_if(|(_, opened)| *opened == depth && depth > 0);
                 depth -= 1;
             }
-            "crate" | "self" | "super" | "oomctl" if starts_path(&tokens, at) => {
+            name if is_root(name) && starts_path(&tokens, at) => {
                 let base = &inside.last().unwrap().0;
                 for to in expand(&tokens, at, base) {
                     found.push(Import {
@@ -98,6 +96,10 @@ pub fn imports(source: &Source) -> Vec<Import> {
         }
     }
     found
+}
+
+fn is_root(name: &str) -> bool {
+    matches!(name, "crate" | "self" | "super" | "oomctl") || name.starts_with(LIBRARY)
 }
 
 /// True if the word at `at` begins a path (is followed by `::`, and is not itself inside one).
@@ -115,6 +117,7 @@ fn expand(tokens: &[(String, usize)], at: usize, base: &[String]) -> Vec<Vec<Str
         "crate" => crate_of(base),
         "oomctl" => Vec::new(),
         "self" => base.to_vec(),
+        name if name.starts_with(LIBRARY) => vec![name.to_owned()],
         _ => base[..base.len().saturating_sub(1)].to_vec(),
     };
     let mut next = at + 1;
@@ -178,17 +181,24 @@ fn fault(import: &Import) -> Option<String> {
     if from_room.starts_with(LIBRARY) {
         return None;
     }
-    let (Some(from), Some(to)) = (room(from_room), room(to_room)) else {
-        return Some(format!("`{to_room}` is none of the rooms {ROOMS:?}"));
-    };
-    if to < from {
-        return Some(format!("{from_room} imports from {to_room}, to its left"));
-    }
     if from_room == "view" && decides(&import.to) {
         return Some(format!(
             "view imports {}: it shows, and decides nothing",
             import.to.join("::")
         ));
+    }
+    if to_room.starts_with(LIBRARY) {
+        let own = import.from.get(1)?;
+        let refused =
+            |(a, b, _): &&(&str, &str, &str)| from_room == "core" && a == own && *b == to_room;
+        let (_, _, why) = REFUSED.iter().find(refused)?;
+        return Some(format!("core::{own} imports {to_room}: {why}"));
+    }
+    let (Some(from), Some(to)) = (room(from_room), room(to_room)) else {
+        return Some(format!("`{to_room}` is none of the rooms {ROOMS:?}"));
+    };
+    if to < from {
+        return Some(format!("{from_room} imports from {to_room}, to its left"));
     }
     if from_room != "core" || to_room != "core" {
         return None;
@@ -202,19 +212,18 @@ fn fault(import: &Import) -> Option<String> {
 
 /// Does this path name what decides?
 fn decides(path: &[String]) -> bool {
-    let [_, part, .., name] = path else {
-        return false;
+    let (part, name) = match path {
+        [library, .., name] if library.starts_with(LIBRARY) => (library, name),
+        [_, part, .., name] => (part, name),
+        _ => return false,
     };
     let mut of_part = DECIDES.iter().filter(|(known, _)| known == part);
     of_part.any(|(_, names)| names.contains(&name.as_str()))
 }
 
 fn core_fault(own: &str, other: &str) -> Option<String> {
-    if own == other || SIBLINGS.contains(&(own, other)) {
+    if own == other {
         return None;
-    }
-    if let Some((_, _, why)) = REFUSED.iter().find(|(a, b, _)| (*a, *b) == (own, other)) {
-        return Some(format!("core::{own} imports core::{other}: {why}"));
     }
     match (part(own), part(other)) {
         (Some(from), Some(to)) if to > from => None,
@@ -321,12 +330,12 @@ fn check(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn planted_wrong_imports_are_found() {
     let planted = [
-        ("src/core/job.rs", "use crate::io::files::read;"),
+        ("src/core/exit.rs", "use crate::io::files::read;"),
         (
-            "src/core/job.rs",
+            "src/core/exit.rs",
             "use std::fs; fn f() -> u8 { crate::drive::perform() }",
         ),
-        ("src/io/files.rs", "use crate::{core::job::Token, view};"),
+        ("src/io/files.rs", "use crate::{core::exit::Exit, view};"),
         ("src/drive/mod.rs", "fn f(x: crate::cli::View) {}"),
         (
             "src/core/measure/phase.rs",
@@ -336,13 +345,10 @@ fn planted_wrong_imports_are_found() {
             "src/core/measure/phase.rs",
             "use super::super::recipe::Knob;",
         ),
+        ("src/core/memory/mod.rs", "use oomctl_diagnose::Incident;"),
         (
             "src/core/memory/mod.rs",
-            "use crate::core::diagnose::Incident;",
-        ),
-        (
-            "src/core/memory/mod.rs",
-            "use crate::core::{units::Bytes, ladder::Rung};",
+            "use crate::core::{recipe::Knob, ladder::Rung};",
         ),
         (
             "src/core/config/mod.rs",
@@ -355,7 +361,7 @@ fn planted_wrong_imports_are_found() {
         ("src/core/recipe/mod.rs", "use crate::core;"),
         (
             "src/core/recipe/mod.rs",
-            "use crate::core::{job::{Token, JobId}, ladder};",
+            "use crate::core::{measure::{Peak, Figure}, ladder};",
         ),
         ("src/io/files.rs", "use crate::somewhere::Thing;"),
         (
@@ -364,7 +370,7 @@ fn planted_wrong_imports_are_found() {
         ),
         (
             "src/view/rung_view.rs",
-            "fn f() { crate::core::memory::estimate(1) }",
+            "fn f() { oomctl_memory::estimate(1) }",
         ),
         ("src/view/mod.rs", "use crate::cli::session::Session;"),
     ];
@@ -384,31 +390,31 @@ fn right_imports_pass() {
         ("src/main.rs", "fn main() { oomctl::cli::run(); }"),
         (
             "src/cli/commands/submit.rs",
-            "use crate::{core::job::Token, drive, io::ledger::Ledger};",
+            "use crate::{core::exit::Exit, drive, io::ledger::Ledger};",
         ),
         (
             "src/drive/mod.rs",
-            "use crate::core::engine::{Event, Fact}; use crate::io::follow;",
+            "use crate::core::engine::{Event, Fact}; use oomctl_follow::Look;",
         ),
         (
             "src/core/ladder/mod.rs",
-            "use crate::core::{diagnose::Incident, memory::Need, recipe::Layer};",
+            "use crate::core::{memory::spec_of, recipe::Layer}; use oomctl_diagnose::Incident;",
         ),
         (
-            "src/core/job.rs",
-            "use crate::core::units::Bytes; use self::inner::X; mod inner { use super::Y; }",
+            "src/core/exit.rs",
+            "use oomctl_base::units::Bytes; use self::inner::X; mod inner { use super::Y; }",
         ),
         (
             "src/core/recipe/knob.rs",
-            "use super::value::Value; use super::super::units::Bytes;",
+            "use super::layer::Layer; use super::super::measure::Peak;",
         ),
         (
             "src/core/memory/mod.rs",
-            "#[cfg(test)] mod tests { use crate::core::diagnose::Incident; }",
+            "#[cfg(test)] mod tests { use oomctl_diagnose::Incident; }",
         ),
         (
             "src/core/memory/mod.rs",
-            "/// See crate::core::diagnose::Incident.\nfn f() {}",
+            "/// See oomctl_diagnose::Incident.\nfn f() {}",
         ),
     ];
     for (path, text) in right {

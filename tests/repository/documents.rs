@@ -7,10 +7,6 @@ mod messages;
 #[path = "documents/troubleshooting.rs"]
 mod troubleshooting;
 
-use oomctl::core::engine::Budget;
-use oomctl::core::engine::Cause;
-use oomctl::core::engine::Fact;
-use oomctl::core::engine::Outcome;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -18,9 +14,10 @@ use std::process::{Command, Output};
 
 use crate::source::{files, root};
 use oomctl::core::config::{parse_knob_set, parse_preset};
+use oomctl::core::engine::{Budget, Cause, Fact, Outcome};
 use oomctl::core::exit::Exit;
-use oomctl::core::job::JobState;
-use oomctl::core::recipe::Role;
+use oomctl_base::Role;
+use oomctl_base::job::JobState;
 
 /// Commands that need no run and no file besides the example's: these are run as they stand.
 const RUN: [&str; 9] = [

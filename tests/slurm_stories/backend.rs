@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use oomctl::core::job::{ExitStatus, JobRef, JobState, JobStatus, Stage, Token};
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
 use oomctl::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+use oomctl_base::job::{ExitStatus, JobRef, JobState, JobStatus, Stage, Token};
 
 use super::cluster::{Cluster, Daemons, LostNode, lost_nodes, path, program, wait_for};
 
@@ -569,7 +569,7 @@ fn the_logs_of_somebody_elses_job_are_found_where_slurm_put_them() {
         words.extend(more);
         let id = place.admin("sbatch", &words).trim().to_owned();
         JobRef {
-            id: oomctl::core::job::JobId(id),
+            id: oomctl_base::job::JobId(id),
             cluster: None,
             token: None,
             submitted: Timestamp::now(),

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use oomctl::core::adopt::Own;
 use oomctl::core::config::parse_preset;
 use oomctl::core::ladder::Decision;
-use oomctl::core::patch::{
+use oomctl::core::recipe::{KnobSetFile, PresetFile};
+use oomctl_base::{Kind, Value};
+use oomctl_scripts::{
     Adoption, Ask, Given, Launchers, Place, Source, Span, Stack, State, Submission, directives,
 };
-use oomctl::core::recipe::{Kind, KnobSetFile, PresetFile, Value};
 
 /// Rungs that are taken one after the other.
 const MOST_RUNGS: usize = 24;

@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::Path;
 
-use oomctl::core::diagnose::{Incident, Scanner};
-use oomctl::core::job::{ExitStatus, JobId, JobState, JobStatus};
+use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus};
+use oomctl_diagnose::{Incident, Scanner};
 
 struct Case {
     name: String,
@@ -78,7 +78,7 @@ fn diagnose(case: &Case, piece: usize) -> Incident {
 fn shown(incident: &Incident, key: &str) -> String {
     let json = serde_json::to_value(incident).unwrap();
     let plain = |field: &str| json[field].to_string().trim_matches('"').to_owned();
-    let bytes = |b: Option<oomctl::core::units::Bytes>| b.map_or("null".into(), |b| b.to_string());
+    let bytes = |b: Option<oomctl_base::units::Bytes>| b.map_or("null".into(), |b| b.to_string());
     match key {
         "gpu" => plain("is_gpu_oom"),
         "host" => plain("is_host_oom"),

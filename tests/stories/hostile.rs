@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oomctl::core::config::from_flags;
-use oomctl::core::recipe::{ClusterFacts, Kind, Layer, LayerKind, Preset};
+use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset};
+use oomctl_base::Kind;
 
 use super::harness;
 use super::place::{Done, Place, at_once};

@@ -8,8 +8,9 @@ use oomctl::core::adopt::assemble;
 use oomctl::core::config::{parse_knob_set, parse_preset};
 use oomctl::core::ladder::check_phases;
 use oomctl::core::recipe::{
-    Effect, Knob, KnobSetFile, Move, Preset, PresetFile, RungSpec, strongest_effect,
+    Knob, KnobSetFile, Move, Preset, PresetFile, RungSpec, strongest_effect,
 };
+use oomctl_base::Effect;
 
 use super::adopt::files_in;
 use super::place::Place;

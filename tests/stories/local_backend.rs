@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use oomctl::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 use oomctl::io::scheduler::local::Local;
 use oomctl::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 
 /// A project folder with the local backend on it.
 struct Place {

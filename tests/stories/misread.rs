@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use oomctl::core::patch::yaml::Yaml;
+use oomctl_scripts::yaml::Yaml;
 
 use super::place::Place;
 

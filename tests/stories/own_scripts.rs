@@ -4,7 +4,7 @@ use std::fs;
 
 use super::place::{Place, install};
 use oomctl::core::config::parse_preset;
-use oomctl::core::diagnose::{ProgressPattern, Scanner};
+use oomctl_diagnose::{ProgressPattern, Scanner};
 
 const JOB: &str = "#!/bin/bash
 #SBATCH --job-name=gems

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use oomctl::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
 use oomctl::io::scheduler::{Poll, Scheduler, Submission, SubmitAnswer, Tasks};
+use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 
 const TOKEN: &str = "oomctl-grpo-1-00c0ffee";
 

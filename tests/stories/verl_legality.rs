@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use crate::harness;
 use crate::place::made_by;
 use crate::walk::{STARTS, Stand, incident, start, verl, walk};
-use oomctl::core::diagnose::Class;
+use oomctl_diagnose::Class;
 use serde_json::{Value as Json, json};
 
 /// The folder of the checkers' environment, or `None` where it cannot be had.

@@ -12,10 +12,10 @@ use std::process::{Command, Output};
 
 use crate::harness::{VERSIONS, files, preset, profile, set, shape, templates};
 use crate::walk::{cluster, incident, verl, walk};
-use oomctl::core::diagnose::{Class, Incident};
 use oomctl::core::ladder::{ClimbContext, Decision, Policy, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
+use oomctl_diagnose::{Class, Incident};
 
 fn diamonds(preset: &Preset) -> Layer {
     profile(

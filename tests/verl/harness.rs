@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use oomctl::core::config::{Document, from_flags, parse_knob_set, parse_preset};
-use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Refusal, Shape};
+use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
+use oomctl_base::Refusal;
 
 /// Every released version that the preset describes.
 pub const VERSIONS: [&str; 10] = [

@@ -2,10 +2,10 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use oomctl::core::diagnose::{Class, Incident};
 use oomctl::core::ladder::{ClimbContext, Decision, Policy, Step, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer, Preset, Shape};
 use oomctl::core::render::words;
+use oomctl_diagnose::{Class, Incident};
 
 use super::harness::{facts, preset, set, templates};
 

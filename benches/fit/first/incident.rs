@@ -1,7 +1,7 @@
 //! What the log of a failed attempt says, as the product's incident.
 
-use oomctl::core::diagnose::{Class, Incident};
-use oomctl::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::{Class, Incident};
 
 use super::super::units::GIB;
 use super::allocator::OutOfMemory;

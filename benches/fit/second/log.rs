@@ -1,6 +1,6 @@
 //! What a failed attempt writes, in the words of PyTorch, vLLM, verl and Slurm; the product reads it itself.
 
-use oomctl::core::diagnose::{Incident, ProgressPattern, Scanner};
+use oomctl_diagnose::{Incident, ProgressPattern, Scanner};
 
 use super::super::outcome::Phase;
 use super::super::setup::Program;

@@ -6,12 +6,12 @@ use crate::cli::script::{Read, Shelves, version_of};
 use crate::cli::session::Session;
 use crate::core::adopt::{FirstPatch, Own};
 use crate::core::exit::Exit;
-use crate::core::patch::{Adoption, Submission};
-use crate::core::recipe::{Problem, Value, meant};
 use crate::io::environment::variables;
 use crate::io::files::read_text;
 use crate::io::library::Library;
 use crate::view::{Failure, adopt_view, print};
+use oomctl_base::{Problem, Value, meant};
+use oomctl_scripts::{Adoption, Submission};
 
 /// Largest file of a job that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;

@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::cli::logs::{self, Group};
 use crate::cli::runs::Runs;
 use crate::cli::session::Session;
-use crate::core::diagnose::{Incident, OwnFailures};
 use crate::core::exit::Exit;
 use crate::view::{Failure, IncidentView, print};
+use oomctl_diagnose::{Incident, OwnFailures};
 
 /// Arguments of `diagnose`.
 #[derive(Debug, clap::Args)]

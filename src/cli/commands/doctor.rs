@@ -8,13 +8,13 @@ use crate::cli::request::sections;
 use crate::cli::runs::Runs;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::exit::Exit;
-use crate::core::units::parse_duration_s;
 use crate::io::checkup::{driver, folder_within, programs};
 use crate::io::finding::{Finding, Health};
 use crate::io::hook;
 use crate::io::scheduler::slurm::{Deadlines, Slurm};
 use crate::view::doctor_view::DoctorView;
 use crate::view::{Failure, columns, print};
+use oomctl_base::units::parse_duration_s;
 
 const NOTICES_ADVICE: &str = "mend it in `notices:`, or nobody is told; `on: []` tells of nothing";
 

@@ -7,10 +7,10 @@ use crate::cli::request::known::{ENVIRONMENT, Known, filled, sources, why_unknow
 use crate::cli::request::{learned, load};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::core::memory::{Profiles, Row, estimate};
 use crate::io::files::read_text;
 use crate::view::estimate_view::{Job, Line, View};
 use crate::view::{Failure, print};
+use oomctl_memory::{Profiles, Row, estimate};
 
 /// Largest file of specifications that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;

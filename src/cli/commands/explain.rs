@@ -8,9 +8,10 @@ use crate::cli::args::Configuration;
 use crate::cli::session::Session;
 use crate::core::config::variable;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Effect, Knob, Preset, Recipe, Resolved, Role, knobs_of};
+use crate::core::recipe::{Knob, Preset, Recipe, Resolved, knobs_of};
 use crate::core::request::Request;
 use crate::view::{DIM, Failure, NAME, Paint};
+use oomctl_base::{Effect, Role};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]

@@ -6,11 +6,11 @@ use crate::cli::logs::{self, Group};
 use crate::cli::script::Shelves;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::adopt::{Likely, Logged, assemble};
-use crate::core::diagnose::Incident;
 use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
 use crate::core::recipe::PresetFile;
 use crate::view::{Failure, fix_view};
+use oomctl_diagnose::Incident;
 
 /// Arguments of `fix`.
 #[derive(Debug, clap::Args)]

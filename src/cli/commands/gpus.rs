@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::cli::gpus::{free, here, job};
 use crate::cli::interrupt;
-use crate::core::device::{Machine, advise};
 use crate::core::exit::Exit;
-use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, watch};
-use crate::io::gpu::GpuError;
 use crate::io::sampler::node_name;
 use crate::view::gpus_view::{GpusView, LOOKS, Look};
 use crate::view::{Failure, Screen, print};
+use oomctl_base::units::{Bytes, parse_duration_s};
+use oomctl_gpu::nvml::GpuError;
+use oomctl_gpu::{Machine, advise};
 
 /// Arguments of `gpus`.
 #[derive(Debug, clap::Args)]

@@ -9,9 +9,9 @@ use crate::cli::runs::Stored;
 use crate::cli::runs::{asked, projects};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::core::units::parse_duration_s;
 use crate::view::history_view::{Column, HistoryView, Row};
 use crate::view::{Failure, print};
+use oomctl_base::units::parse_duration_s;
 
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,9 @@ use crate::cli::session::Session;
 use crate::cli::values::SHELVES;
 use crate::core::config::Document;
 use crate::core::exit::Exit;
-use crate::core::recipe::meant;
 use crate::io::library::{Library, Shelf};
 use crate::view::{DIM, Failure, NAME, Paint, print};
+use oomctl_base::meant;
 
 /// Arguments of `presets`.
 #[derive(Debug, clap::Args)]

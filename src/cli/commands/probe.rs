@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::core::exit::Exit;
-use crate::core::units::parse_duration_s;
 use crate::io::sampler::{Watched, sample};
 use crate::view::{Failure, print};
+use oomctl_base::units::parse_duration_s;
 
 /// Arguments of `sample`.
 #[derive(Debug, clap::Args)]

@@ -9,12 +9,12 @@ use crate::cli::runs::Runs;
 use crate::cli::runs::Stored;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::core::job::{JobRef, JobStatus};
 use crate::core::measure::Measured;
 use crate::io::sampler::peaks;
 use crate::view::row::list;
 use crate::view::run_view::{RunView, document, run_view};
 use crate::view::{Failure, print};
+use oomctl_base::job::{JobRef, JobStatus};
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]

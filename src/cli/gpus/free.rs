@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use crate::cli::interrupt;
 use crate::core::exit::Exit;
-use crate::core::units::{Bytes, parse_duration_s};
 use crate::drive::gpus::{Looks, Patience, Waited, wait_for};
 use crate::io::claims::Claims;
-use crate::io::gpu::GpuError;
 use crate::io::gpu_pool::Cards;
 use crate::view::{Failure, print};
+use oomctl_base::units::{Bytes, parse_duration_s};
+use oomctl_gpu::nvml::GpuError;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);

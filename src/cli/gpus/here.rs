@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::{PROJECT_FILE, Session};
-use crate::core::device::{Advice, Machine, fragmented, too_small};
-use crate::core::units::{Bytes, GIB};
 use crate::view::print;
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_gpu::{Advice, Machine, fragmented, too_small};
 
 /// Advice for who stands in a project. A project that cannot be read, or whose memory is not known, has none: the
 /// GPUs are shown all the same.

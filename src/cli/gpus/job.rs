@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 
 use crate::core::exit::Exit;
-use crate::core::job::{JobId, JobRef, JobState};
 use crate::io::sampler::program;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{NoAnswer, Scheduler};
 use crate::view::gpus_view::{GpusView, JobGpusView, Look};
 use crate::view::{Failure, print};
+use oomctl_base::job::{JobId, JobRef, JobState};
 
 /// Runs this program on each node of the job, and shows what it says there.
 pub fn show(id: &str, json: bool) -> Result<Exit, Failure> {

@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::cli::init::draft::Draft;
 use crate::cli::session::Session;
 use crate::core::config::parse_preset;
-use crate::core::memory::GPU_MEMORY;
-use crate::core::memory::Unknown;
-use crate::core::recipe::{Knob, PresetFile, Role, Scalar, Value};
+use crate::core::recipe::{Knob, PresetFile, Scalar};
 use crate::core::request::Request;
-use crate::io::gpu::Driver;
 use crate::io::library::{Library, Shelf};
 use crate::view::{Failure, print};
+use oomctl_base::{Role, Value};
+use oomctl_gpu::nvml::Driver;
+use oomctl_memory::{GPU_MEMORY, Unknown};
 
 /// Batches below the computed one that are tried for a legal one.
 const MOST_TRIED: i64 = 4_096;

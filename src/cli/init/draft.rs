@@ -6,11 +6,12 @@ use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::Session;
 use crate::core::config::parse_preset;
-use crate::core::patch::yaml::written;
-use crate::core::recipe::{PresetFile, Value};
+use crate::core::recipe::PresetFile;
 use crate::core::request::Request;
 use crate::io::library::Shelf;
 use crate::view::Failure;
+use oomctl_base::Value;
+use oomctl_scripts::yaml::written;
 
 /// Name of the run of a request that is never submitted.
 const RUN: &str = "init";

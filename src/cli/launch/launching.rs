@@ -7,10 +7,10 @@ use crate::cli::script::{self, Shelves};
 use crate::cli::session::Session;
 use crate::core::config::{from_environment, from_flags};
 use crate::core::launch::{Copied, Given, Launch};
-use crate::core::units::{Bytes, parse_duration_s};
 use crate::io::environment::variables;
 use crate::io::program::Ears;
 use crate::view::Failure;
+use oomctl_base::units::{Bytes, parse_duration_s};
 
 /// The knob set that says how a GPU is waited for; it comes with every preset here.
 pub const SET: &str = "run";

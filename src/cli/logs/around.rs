@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::core::diagnose::{Evidence, sanitize};
 use crate::io::window::part;
+use oomctl_diagnose::{Evidence, sanitize};
 
 /// Lines shown on either side.
 const LINES: usize = 2;

@@ -2,7 +2,6 @@
 
 use super::Group;
 use crate::cli::session::Session;
-use crate::core::diagnose::Incident;
 use crate::core::ladder::{Decision, Past, Peak, Tried};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
@@ -10,6 +9,7 @@ use crate::core::request::Request;
 use crate::drive::explained;
 use crate::view::Failure;
 use crate::view::plan_after_view::View;
+use oomctl_diagnose::Incident;
 
 /// What died, and what had been tried before.
 pub struct Died {

@@ -10,12 +10,12 @@ mod why;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use crate::core::diagnose::{Incident, OwnFailures, ProgressPattern, Scanner, Versions};
 use crate::core::engine::LogEnd;
-use crate::core::job::JobStatus;
 use crate::io::library::bugs;
 use crate::io::snapshots;
 use crate::view::Failure;
+use oomctl_base::job::JobStatus;
+use oomctl_diagnose::{Incident, OwnFailures, ProgressPattern, Scanner, Versions};
 
 use around::around;
 pub use shown::{exit, view};

@@ -1,9 +1,9 @@
 //! What is said of logs: an incident as it is shown, and how a command ends that was asked for it.
 
 use super::{Group, around};
-use crate::core::diagnose::{Class, Incident, Tri};
 use crate::core::exit::Exit;
 use crate::view::IncidentView;
+use oomctl_diagnose::{Class, Incident, Tri};
 
 /// What is said of a group that is diagnosed.
 pub fn view(group: &Group, incident: &Incident) -> IncidentView {

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use super::{Group, STDIN, Unread, cannot};
 use crate::cli::runs;
 use crate::cli::runs::Runs;
-use crate::core::job::{JobId, JobRef};
 use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::view::Failure;
+use oomctl_base::job::{JobId, JobRef};
 
 /// What an argument means. Files go before runs and jobs of the same name.
 pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<Group>, Failure> {

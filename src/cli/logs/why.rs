@@ -2,10 +2,10 @@
 
 use super::Group;
 use crate::cli::runs::Runs;
-use crate::core::diagnose::Incident;
 use crate::core::recipe::Layer;
 use crate::core::request::Explanation;
 use crate::drive::explained;
+use oomctl_diagnose::Incident;
 
 /// Settles which bugs an attempt can have, and explains its incident; `None` for logs that are of no run, and where
 /// nothing is explained.

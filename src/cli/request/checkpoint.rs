@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::runs::Runs;
-use crate::core::recipe::Role;
 use crate::core::request::Request;
 use crate::io::checkpoints;
 use crate::view::{Failure, print};
+use oomctl_base::Role;
 
 /// The request that begins with a checkpoint: this folder, or the newest one of the run of this name.
 pub fn resuming_from(runs: &Runs, request: Request, wanted: &Path) -> Result<Request, Failure> {

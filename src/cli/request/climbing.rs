@@ -5,9 +5,9 @@ use clap::ValueEnum;
 use crate::cli::args::{Configuration, PolicyName};
 use crate::core::config::{Document, Given};
 use crate::core::ladder::Policy;
-use crate::core::recipe::{Kind, Problem, Value};
 use crate::core::request::RISK;
 use crate::view::Failure;
+use oomctl_base::{Kind, Problem, Value};
 
 /// The policy, and whether it climbs one rung at a time. `predict` is bound to no rungs, so the two exclude
 /// each other: a flag beats what the project file says of the other, and in one place they are refused.

@@ -6,11 +6,12 @@ use std::path::Path;
 use crate::cli::request::known::ENVIRONMENT;
 use crate::core::memory::naming;
 use crate::core::recipe::copies::{Original, asked_variables, layer};
-use crate::core::recipe::{Layer, Origin, Preset, Scalar, Value};
+use crate::core::recipe::{Layer, Preset, Scalar};
 use crate::core::request::split;
 use crate::io::environment;
 use crate::io::files::read_text;
 use crate::view::Failure;
+use oomctl_base::{Origin, Value};
 
 /// Largest file that is copied, in bytes.
 const MAX_FILE: u64 = 1 << 20;

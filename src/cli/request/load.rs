@@ -9,16 +9,15 @@ use crate::cli::session::{Session, document};
 use crate::core::config::{
     Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
 };
-use crate::core::diagnose::Versions;
-use crate::core::memory::Profiles;
-use crate::core::recipe::{
-    ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Problem,
-};
+use crate::core::recipe::{ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use crate::core::request::{INPUTS_VERSION, Inputs, Request, Source};
 use crate::io::environment::variables;
 use crate::io::library::{Library, Shelf};
 use crate::io::scheduler::slurm_is_here;
 use crate::view::Failure;
+use oomctl_base::Problem;
+use oomctl_diagnose::Versions;
+use oomctl_memory::Profiles;
 
 const PROJECT_KEYS: [&str; 16] = [
     "preset",

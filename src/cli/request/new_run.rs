@@ -3,11 +3,11 @@
 use crate::cli::request::checkpoint;
 use crate::cli::request::preview;
 use crate::cli::runs::Runs;
-use crate::core::recipe::Value;
 use crate::core::request::{Notices, Request, split};
 use crate::drive::{Environment, Handle};
 use crate::io::environment::variables;
 use crate::view::Failure;
+use oomctl_base::Value;
 
 impl Runs {
     /// Makes the run on disk: inputs, environment, first fact.

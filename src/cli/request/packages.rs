@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use crate::core::adopt::version::activated;
-use crate::core::diagnose::Versions;
-use crate::core::recipe::{Layer, Value};
+use crate::core::recipe::Layer;
 use crate::io::installed::{active_here, versions};
+use oomctl_base::Value;
+use oomctl_diagnose::Versions;
 
 /// Knobs by which a job gets packages that cannot be seen here.
 const ELSEWHERE: [&str; 2] = ["container_image", "modules"];

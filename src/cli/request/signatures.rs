@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::cli::session::Session;
 use crate::core::config::{ConfigError, Content, Document, Key, Node, parse_data};
-use crate::core::diagnose::{Bugs, OwnFailures, Package, UserSignature};
-use crate::core::recipe::nearest;
 use crate::io::library::{Library, Shelf};
 use crate::view::Failure;
+use oomctl_base::nearest;
+use oomctl_diagnose::{Bugs, OwnFailures, Package, UserSignature};
 
 const TEXTS: [&str; 6] = ["id", "kind", "class", "contains", "pattern", "phase"];
 const SWITCHES: [&str; 2] = ["fatal", "retryable_unchanged"];

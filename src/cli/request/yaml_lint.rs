@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use crate::core::config::near_misses;
-use crate::core::patch::yaml::Yaml;
 use crate::core::recipe::Preset;
 use crate::core::request::Request;
 use crate::view::print;
+use oomctl_scripts::yaml::Yaml;
 
 /// Misreadings of a file that are told; the others are counted.
 const MOST_TOLD: usize = 8;

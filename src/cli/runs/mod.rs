@@ -11,7 +11,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::core::engine::History;
-use crate::core::recipe::meant;
 use crate::core::request::{Inputs, Request, Stacks};
 use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
 use crate::io::files::io_error;
@@ -19,6 +18,7 @@ use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::slurm::Slurm;
 use crate::view::Failure;
+use oomctl_base::meant;
 
 /// Numbers tried for the name of a new run.
 const MOST_RUNS: u32 = 100_000;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use super::Runs;
 use crate::core::engine::Phase;
-use crate::core::job::JobId;
 use crate::drive::{Handle, Supervisor, SweepRecord};
 use crate::io::scheduler::tasks_named;
 use crate::view::Failure;
+use oomctl_base::job::JobId;
 
 impl Runs {
     /// What is meant, each once: names of sweeps and ids of job arrays are replaced by the names of their runs. And the sweeps.

@@ -13,8 +13,6 @@ use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
 use crate::cli::session::Session;
 use crate::core::adopt::{self, JobIds};
-use crate::core::job::{JobId, JobRef};
-use crate::core::patch::{Submission, split_line};
 use crate::core::request::{Adopts, Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
 use crate::io::environment::variables;
@@ -22,6 +20,8 @@ use crate::io::ledger::Takeover;
 use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
 use crate::io::scheduler::slurm_is_here;
 use crate::view::{Failure, print};
+use oomctl_base::job::{JobId, JobRef};
+use oomctl_scripts::{Submission, split_line};
 
 /// The name of a script that was handed to sbatch on its standard input, or with `--wrap`.
 const UNNAMED: &str = "job.sbatch";

@@ -4,8 +4,8 @@
 //! alone, and the line of the submission (`SubmitLine` of sacct, and of scontrol where it has it) is the only place. Both are
 //! kept without quotes.
 
-use crate::core::job::JobId;
 use crate::view::Failure;
+use oomctl_base::job::JobId;
 
 /// Where Slurm keeps the words behind a script.
 pub struct Kept<'a> {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::cli::script::read::{Read, Shelves};
 use crate::core::adopt;
 use crate::core::launch::Composed;
-use crate::core::patch::Submission;
 use crate::core::render::shell_word;
+use oomctl_scripts::Submission;
 
 /// What the configuration says that a program composes of files, under all keys by which the presets of `shelves` or
 /// `told` (`batch=training.batch_size`) may mean a knob.

@@ -6,10 +6,11 @@ use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::Session;
 use crate::core::config::{Document, from_environment, from_flags};
-use crate::core::memory::GPU_MEMORY;
-use crate::core::recipe::{Layer, LayerKind, Preset, Role};
+use crate::core::recipe::{Layer, LayerKind, Preset};
 use crate::io::environment::variables;
 use crate::view::{Failure, print};
+use oomctl_base::Role;
+use oomctl_memory::GPU_MEMORY;
 
 /// The knob for the type of the GPUs.
 const GPU_TYPE: &str = "gpu_type";

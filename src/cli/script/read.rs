@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
-use crate::core::patch::{Adoption, Given, Launchers, Stack, Submission};
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
 use crate::io::library::{Library, Shelf};
 use crate::view::Failure;
+use oomctl_scripts::{Adoption, Given, Launchers, Stack, Submission};
 
 /// Largest file of a job that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;

@@ -11,12 +11,12 @@ use crate::cli::script::request::request;
 use crate::cli::session::Session;
 use crate::core::adopt;
 use crate::core::exit::Exit;
-use crate::core::patch::{Submission, VARIABLES};
 use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::sampler::program;
 use crate::view::own_view::{Told, View};
 use crate::view::{Failure, print};
+use oomctl_scripts::{Submission, VARIABLES};
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
 /// more than what the job asks for.

@@ -4,11 +4,11 @@ use crate::cli::script::read::{Read, text_of};
 use crate::core::adopt::version::{
     Known, MAX_LOG, Told, Tree, environments, files, in_log, in_scripts, in_tree, installed, trees,
 };
-use crate::core::diagnose::Versions;
-use crate::core::patch::Adoption;
 use crate::core::recipe::{Framework, PresetFile};
 use crate::io::installed::{packages, versions as installed_in};
 use crate::io::window::part;
+use oomctl_diagnose::Versions;
+use oomctl_scripts::Adoption;
 
 /// The variable that names folders of packages.
 const PATH: &str = "PYTHONPATH";

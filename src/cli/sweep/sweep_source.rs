@@ -6,11 +6,12 @@ use crate::cli::args::Configuration;
 use crate::cli::request::{load, yaml_lint};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Value, resolve};
+use crate::core::recipe::{Layer, LayerKind, Recipe, resolve};
 use crate::core::request::Request;
 use crate::core::sweep::{self, Change, ClimbContext, Sweep};
 use crate::io::files::read_text;
 use crate::view::Failure;
+use oomctl_base::{Origin, Value};
 
 /// Largest sweep file that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;

@@ -2,12 +2,11 @@
 
 use crate::cli::script::Shelves;
 use crate::core::adopt::{assemble, template};
-use crate::core::diagnose::{Class, Incident, Remedy, Scanner, remedies, signature_examples};
 use crate::core::ladder::{ClimbContext, Decision, Policy, Skipped, climb, leads_to};
-use crate::core::recipe::{
-    ClusterFacts, Kind, Layer, LayerKind, Move, Origin, Preset, Role, RungSpec, Scalar, Value,
-};
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Move, Preset, RungSpec, Scalar};
 use crate::io::library::Library;
+use oomctl_base::{Kind, Origin, Role, Value};
+use oomctl_diagnose::{Class, Incident, Remedy, Scanner, remedies, signature_examples};
 
 /// Presets as jobs of the user's own have them.
 fn presets() -> Vec<Preset> {

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use crate::core::config::set_knobs;
-use crate::core::recipe::{Preset, Value};
+use crate::core::recipe::Preset;
 use crate::io::files::{Access, read_text, write_to};
 use crate::view::{Failure, print};
+use oomctl_base::Value;
 
 /// Largest project file that is edited, in bytes.
 const FILE_MAX: u64 = 1 << 20;

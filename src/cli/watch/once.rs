@@ -7,10 +7,10 @@ use crate::cli::watch_chain::{self, Supervise};
 use crate::core::engine::NextLook;
 use crate::core::engine::next_look;
 use crate::core::exit::Exit;
-use crate::core::job::JobId;
 use crate::drive::{End, Handle, Supervisor, Until, drive};
 use crate::view::story::Story;
 use crate::view::{Failure, next_step, print};
+use oomctl_base::job::JobId;
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.
 const PATIENCE_S: u64 = 90;

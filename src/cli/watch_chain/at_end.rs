@@ -10,14 +10,14 @@ use super::BREATH_S;
 use crate::cli::runs::Runs;
 use crate::cli::watch_chain::jobs::{aim, begun, dismiss, note, send, watch_job};
 use crate::cli::watch_chain::step::step;
-use crate::core::diagnose::{Class, Scanner, Tri};
 use crate::core::exit::Exit;
-use crate::core::job::JobId;
 use crate::drive::attempt_logs;
 use crate::io::files::read_end;
 use crate::io::scheduler::ending::Ending;
 use crate::io::scheduler::slurm::{Slurm, Start};
 use crate::view::Failure;
+use oomctl_base::job::JobId;
+use oomctl_diagnose::{Class, Scanner, Tri};
 
 /// Seconds for such a turn: its job still holds its GPUs.
 const PATIENCE_S: u64 = 30;

@@ -7,8 +7,6 @@ use crate::core::engine::next_look;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::core::job::{JobId, JobRef};
-use crate::core::recipe::Value;
 use crate::core::render::shell_word;
 use crate::core::request::Request;
 use crate::drive::{DriveError, RunFolder};
@@ -16,6 +14,8 @@ use crate::io::files::{Access, read_text, write_atomic};
 use crate::io::scheduler::slurm::{Slurm, Start, WatchJob};
 use crate::io::scheduler::{Scheduler, SubmitAnswer};
 use crate::view::{Failure, print};
+use oomctl_base::Value;
+use oomctl_base::job::{JobId, JobRef};
 
 /// Seconds after which a run is looked at again that waits for no job of its own.
 const LATER_S: u32 = 300;

@@ -14,7 +14,6 @@ use std::path::Path;
 
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::core::job::JobId;
 use crate::core::request::Request;
 use crate::drive::RunFolder;
 use crate::io::scheduler::SubmitAnswer;
@@ -24,6 +23,7 @@ pub use asked::{Supervise, Turns};
 use at_end::turn_at_end;
 pub use jobs::aim;
 use jobs::{begun, come_again, dismiss, note, put_off, send, stands_ready, watch_job};
+use oomctl_base::job::JobId;
 use step::step;
 
 /// Seconds for one turn of a watch job; less than it may run.

@@ -1,7 +1,7 @@
 //! The files of an attempt of a user's own script.
 
-use crate::core::patch::{Adoption, Patch, Place, Placed, Refused, SCRIPT, is_shell};
 use crate::core::render::{AttemptPlace, RenderedFile, shell_word};
+use oomctl_scripts::{Adoption, Patch, Place, Placed, Refused, SCRIPT, is_shell};
 
 /// Name of the file that lets one job an attempt begin.
 pub const CLAIM: &str = "claim.sh";

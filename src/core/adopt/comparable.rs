@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::job::resources;
-use crate::core::patch::{Adoption, Call, StackKnob, State, Target, directives, hydra, wins};
-use crate::core::recipe::{Effect, Kind, Spelling, is_key_of};
+use oomctl_base::{Effect, Kind};
+use oomctl_scripts::{
+    Adoption, Call, Spelling, StackKnob, State, Target, directives, hydra, is_key_of, wins,
+};
 
 /// Words and keys that are compared.
 const MOST: usize = 512;

@@ -1,8 +1,7 @@
 //! What scripts have that a preset would refuse. They ran so: that is evidence against the preset.
 
-use crate::core::recipe::{
-    ClusterFacts, Layer, LayerKind, Origin, Preset, RuleStage, Shaper, Value, bounds,
-};
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, RuleStage, Shaper, bounds};
+use oomctl_base::{Origin, Value};
 
 /// Keeps every rung away from a value for which the preset has no place: what would follow from it is not known.
 pub(super) fn keep(preset: &Preset, layer: &mut Layer, given: (&str, &Value), at: &Origin) {

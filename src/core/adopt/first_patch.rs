@@ -2,8 +2,8 @@
 
 use super::Own;
 use crate::core::ladder::{Decision, Step};
-use crate::core::patch::{Adoption, Patch, Refused};
-use crate::core::recipe::Value;
+use oomctl_base::Value;
+use oomctl_scripts::{Adoption, Patch, Refused};
 
 /// A patch, or what stands in its way.
 #[derive(Debug, Default)]

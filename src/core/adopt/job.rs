@@ -1,10 +1,10 @@
 //! What a script asks of the scheduler, and what of that an attempt is handed.
 
-use crate::core::patch::{
+use oomctl_base::Role;
+use oomctl_base::units::parse_duration_s;
+use oomctl_scripts::{
     Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, gpu_type, wins,
 };
-use crate::core::recipe::Role;
-use crate::core::units::parse_duration_s;
 
 /// Options that make of one submission something else than one job that is answered by its id.
 const NOT_ONE_JOB: [(&str, &str); 4] = [

@@ -17,12 +17,12 @@ pub mod version;
 use std::collections::BTreeMap;
 
 use crate::core::ladder::{ClimbContext, Decision, Policy, Step, climb};
-use crate::core::patch::{
-    Adoption, Ask, Found, Patch, Refused, Source, Span, StackKnob, State, Way,
-};
 use crate::core::recipe::{
-    ClusterFacts, FileSpec, Kind, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
-    Refusal, Role, RungSpec, Spelling, Value,
+    ClusterFacts, FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile, RungSpec,
+};
+use oomctl_base::{Kind, Origin, Refusal, Role, Value};
+use oomctl_scripts::{
+    Adoption, Ask, Found, Patch, Refused, Source, Span, Spelling, StackKnob, State, Way,
 };
 
 pub use attempt::{CLAIM, PATCH, files};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::patch::{Adoption, ENVIRONMENT, Given, Launchers, SCRIPT, Stack, Submission};
+use oomctl_scripts::{Adoption, ENVIRONMENT, Given, Launchers, SCRIPT, Stack, Submission};
 
 /// The preset of a program that no preset knows: nothing of it can be moved but what is asked of the scheduler.
 pub const UNKNOWN: &str = "preset: script

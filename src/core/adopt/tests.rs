@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Own;
 use crate::core::ladder::Decision;
-use crate::core::patch::{Adoption, Given, Launchers, Submission};
 use crate::core::recipe::{KnobSetFile, PresetFile};
+use oomctl_scripts::{Adoption, Given, Launchers, Submission};
 
 fn with(text: &str, look: impl FnOnce(&Own, &Adoption<'_>)) {
     let preset = include_str!("../../../presets/torchrun.yaml");

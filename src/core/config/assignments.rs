@@ -1,9 +1,7 @@
 //! Values from the command line and the environment: `--set`, `--override`, `OOMCTL_*`.
 
-use crate::core::recipe::{
-    Kind, Layer, LayerKind, Origin, Override, Place, Preset, Problem, Refusal, Setting, Value,
-    nearest,
-};
+use crate::core::recipe::{Layer, LayerKind, Override, Preset, Setting};
+use oomctl_base::{Kind, Origin, Place, Problem, Refusal, Value, nearest};
 
 /// What the names of our variables begin with.
 const PREFIX: &str = "OOMCTL_";

@@ -4,9 +4,8 @@ use serde::de::DeserializeOwned;
 
 use super::ConfigError;
 use super::node::{Content, Key, Node};
-use crate::core::recipe::{
-    Kind, Knob, Layer, LayerKind, Origin, Override, Preset, Setting, Value, nearest,
-};
+use crate::core::recipe::{Knob, Layer, LayerKind, Override, Preset, Setting};
+use oomctl_base::{Kind, Origin, Value, nearest};
 
 /// A configuration file whose top is a map.
 #[derive(Debug, Clone)]
@@ -167,7 +166,7 @@ impl Document {
         for (name, value) in self.map(node)? {
             if durations.contains(&name.name.as_str()) {
                 let text = self.given(value)?.text;
-                let seconds = crate::core::units::parse_duration_s(&text).map_err(|e| {
+                let seconds = oomctl_base::units::parse_duration_s(&text).map_err(|e| {
                     self.fault(value, format!("{}: {e}", name.name))
                         .hint("write it with its unit: 90s, 15m, 12h, 3d")
                 })?;

@@ -2,7 +2,8 @@
 
 use super::document::Document;
 use super::node::{Content, Key, Node};
-use crate::core::recipe::{Layer, LayerKind, Preset, Value};
+use crate::core::recipe::{Layer, LayerKind, Preset};
+use oomctl_base::Value;
 
 /// Spaces before a knob, where the file has none yet.
 const INDENT: usize = 2;

@@ -1,6 +1,6 @@
 //! What is wrong with a configuration file.
 
-use crate::core::recipe::nearest;
+use oomctl_base::nearest;
 
 /// A fault of a configuration file: what, where, and the nearest right thing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,8 @@ use serde::de::DeserializeOwned;
 use super::ConfigError;
 use super::document::LadderEntry;
 use super::node::MAX_FILE;
-use crate::core::recipe::{KnobSetFile, Place, PresetFile, Problem, RungSpec, meant};
+use crate::core::recipe::{KnobSetFile, PresetFile, RungSpec};
+use oomctl_base::{Place, Problem, meant};
 
 /// Reads a preset file.
 ///

@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
-use crate::core::recipe::{Kind, Knob, KnobSetFile, PresetFile, Role};
+use crate::core::recipe::{Knob, KnobSetFile, PresetFile};
+use oomctl_base::{Kind, Role};
 
 /// The schema of a type, with the types that it uses under `definitions`.
 #[must_use]

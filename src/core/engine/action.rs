@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::core::job::{JobRef, Token};
+use oomctl_base::job::{JobRef, Token};
 
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use super::refused;
 use super::state::{Attempt, Phase, Run, part, uncounted};
 use super::steer;
 use super::time::{seconds, signed};
-use crate::core::diagnose::{Incident, Progress};
-use crate::core::job::{JobRef, JobStatus, Stage};
 use crate::core::measure::Measured;
+use oomctl_base::job::{JobRef, JobStatus, Stage};
+use oomctl_diagnose::{Incident, Progress};
 
 /// Seconds for which a change of nothing but the pending reason is not worth another fact.
 const REASON_REST_S: i64 = 60;

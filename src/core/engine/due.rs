@@ -9,8 +9,8 @@ use super::hangs::{idle_at, stalled_at};
 use super::pace::Pace;
 use super::state::{Attempt, Phase, Question, Run, part};
 use super::time::{after, seconds, signed};
-use crate::core::diagnose::Class;
-use crate::core::job::Stage;
+use oomctl_base::job::Stage;
+use oomctl_diagnose::Class;
 
 /// Seconds between two looks at the logs of a running job.
 const LOGS_S: u64 = 1;

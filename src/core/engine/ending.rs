@@ -1,9 +1,9 @@
 //! What the scheduler's word and the text of the logs prove of the end of a job.
 
 use super::outcome::Cause;
-use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
-use crate::core::job::{ExitStatus, JobState, JobStatus};
-use crate::core::units::Bytes;
+use oomctl_base::job::{ExitStatus, JobState, JobStatus};
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
 
 /// COMPLETED is success, unless a step failed and the text or the scheduler says of what: a script
 /// that goes on after its `srun` died ends in exit code 0.

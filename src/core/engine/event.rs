@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::fact::LogEnd;
 use super::foreseen::Rising;
-use crate::core::diagnose::{Class, Incident, Link, Progress};
-use crate::core::job::{JobId, JobRef, JobStatus, Token};
 use crate::core::measure::Measured;
+use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
+use oomctl_diagnose::{Class, Incident, Link, Progress};
 
 /// A job that carries the token of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
-use crate::core::diagnose::{Incident, Link, Progress};
-use crate::core::job::{JobRef, JobStatus, Token};
 use crate::core::measure::Measured;
+use oomctl_base::job::{JobRef, JobStatus, Token};
+use oomctl_diagnose::{Incident, Link, Progress};
 
 /// The version of the ledger's format that this program writes.
 pub const LEDGER_VERSION: u32 = 1;

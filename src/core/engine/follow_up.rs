@@ -12,7 +12,7 @@ use super::refused;
 use super::state::{Attempt, Phase, Run, part, uncounted};
 use super::time::{passed, seconds, signed};
 use super::verdict::verdict;
-use crate::core::job::{JobState, JobStatus, Stage, never_passes};
+use oomctl_base::job::{JobState, JobStatus, Stage, never_passes};
 
 /// The one fact that follows by itself from where the run stands.
 pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::diagnose::{Course, Pool};
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::{Course, Pool};
 
 /// How many times as many steps as were seen a line is drawn on.
 const REACH: u64 = 4;

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::state::{Attempt, Run};
 use super::time::after;
-use crate::core::diagnose::Class;
-use crate::core::job::{JobState, Stage};
+use oomctl_base::job::{JobState, Stage};
+use oomctl_diagnose::Class;
 
 /// Is the job's end ours already, or asked for?
 pub(super) fn ends(run: &Run, attempt: &Attempt) -> bool {

@@ -2,11 +2,11 @@
 
 use super::ending::{memory_incident, of_others, succeeded};
 use super::state::{Attempt, Run};
-use crate::core::diagnose::{Class, Incident, Progress};
-use crate::core::job::JobState;
 use crate::core::learn::{End, Entry, Rung};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
+use oomctl_base::job::JobState;
+use oomctl_diagnose::{Class, Incident, Progress};
 
 /// Steps after which a job that did not end by itself is taken to fit, as its log counts them.
 const STEPS: u64 = 10;

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::core::exit::Exit;
-use crate::core::job::JobState;
 use crate::core::ladder::{Expectation, Shortfall, Skipped, Step};
 use crate::core::recipe::Layer;
+use oomctl_base::job::JobState;
 
 /// Why the same configuration is submitted once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use super::ending::{cause, of_others};
 use super::outcome::{Cause, Outcome, Verdict};
 use super::state::{Attempt, History, Run};
-use crate::core::diagnose::{Class, Incident, Pattern};
-use crate::core::job::{ExitStatus, JobState, JobStatus};
+use oomctl_base::job::{ExitStatus, JobState, JobStatus};
+use oomctl_diagnose::{Class, Incident, Pattern};
 
 /// Steps of an attempt after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
 /// then, and what was too much is a rare batch or memory in pieces.

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::observation::observation;
 use super::outcome::Outcome;
 use super::state::{History, Phase, Run};
-use crate::core::job::Stage;
 use crate::core::learn::{End, Entry, Memory};
 use crate::core::request::Request;
+use oomctl_base::job::Stage;
 
 /// Runs that belong together.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

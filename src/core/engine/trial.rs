@@ -3,8 +3,8 @@
 use super::ending::{memory_incident, of_others};
 use super::outcome::Outcome;
 use super::state::History;
-use crate::core::diagnose::{Class, Incident};
 use crate::core::request::{Inputs, Trial, TrialEnd};
+use oomctl_diagnose::{Class, Incident};
 
 /// The probe that a run is, after its inputs and facts; `None` for a run that is none.
 #[must_use]

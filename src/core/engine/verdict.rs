@@ -4,10 +4,10 @@ use super::ending::{memory_incident, succeeded};
 use super::outcome::{Cause, Outcome, Verdict};
 use super::retry;
 use super::state::{Attempt, Run};
-use crate::core::diagnose::{Class, Incident};
-use crate::core::job::{JobState, JobStatus};
 use crate::core::ladder::{Decision, Past, Peak};
-use crate::core::recipe::Refusal;
+use oomctl_base::Refusal;
+use oomctl_base::job::{JobState, JobStatus};
+use oomctl_diagnose::{Class, Incident};
 
 /// What follows from an attempt that has ended and is diagnosed.
 ///

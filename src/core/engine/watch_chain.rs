@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use jiff::Timestamp;
 
 use super::state::{History, Phase};
-use crate::core::job::{JobId, JobRef};
 use crate::core::request::Limits;
+use oomctl_base::job::{JobId, JobRef};
 
 /// Seconds after which a run is looked at again whose last turn came to nothing; doubled with each further one.
 const AGAIN_S: u32 = 300;

@@ -8,9 +8,10 @@ use super::context::ClimbContext;
 use super::evaluations::EvaluationCache;
 use super::incident::Failure;
 use super::model_cache::{ModelCache, ModelledJob};
-use crate::core::diagnose::Class;
-use crate::core::memory::{Phase, Profile, phases};
-use crate::core::recipe::{Shape, UnderTrial, Value, Values};
+use crate::core::recipe::{Shape, UnderTrial, Values};
+use oomctl_base::Value;
+use oomctl_diagnose::Class;
+use oomctl_memory::{Phase, Profile, phases};
 
 /// Part of a phase's need that a move must free to count: less is lost in the doubt of the formulas, and in messages
 /// before and after are the same figure.

@@ -10,13 +10,14 @@ use super::incident::{Failure, answers};
 use super::moves::knobs;
 use super::remedies::{Remedies, direction, goes, leads_to};
 use super::{bug, incident::of_memory};
-use crate::core::diagnose::{Incident, Remedy};
-use crate::core::patch::Stack;
 use crate::core::recipe::{
-    Effect, Kind, Knob, Move, Preset, RungSpec, Scalar,
+    Knob, Move, Preset, RungSpec, Scalar,
     expr::{self, Scope},
     strongest_effect,
 };
+use oomctl_base::{Effect, Kind};
+use oomctl_diagnose::{Incident, Remedy};
+use oomctl_scripts::Stack;
 
 /// Where a knob should go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

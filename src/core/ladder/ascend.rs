@@ -8,9 +8,10 @@ use super::enough::Remedy;
 use super::host::Node;
 use super::past::Outlook;
 use super::posterior::Posterior;
-use crate::core::diagnose::{Class, Incident};
-use crate::core::recipe::{Layer, Refusal};
-use crate::core::units::GIB;
+use crate::core::recipe::Layer;
+use oomctl_base::Refusal;
+use oomctl_base::units::GIB;
+use oomctl_diagnose::{Class, Incident};
 
 /// The answer to `failure`: the rungs, in the declared order, after which the next attempt fits with the
 /// probability that is asked for. One rung alone where the memory model cannot tell.

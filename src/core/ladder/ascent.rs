@@ -9,9 +9,10 @@ use super::evaluations::{EvaluationCache, Look};
 use super::host::{HostNeed, Node};
 use super::past::{Outlook, Peak};
 use super::posterior::Posterior;
-use crate::core::diagnose::{Class, Incident};
-use crate::core::memory::Spec;
-use crate::core::recipe::{Layer, Refusal};
+use crate::core::recipe::Layer;
+use oomctl_base::Refusal;
+use oomctl_diagnose::{Class, Incident};
+use oomctl_memory::Spec;
 
 /// How much more than its limit a job is taken to have needed when the host killed it.
 const HOST_EXCESS: f64 = 1.15;

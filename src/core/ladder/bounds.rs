@@ -8,7 +8,8 @@ use super::context::ClimbContext;
 use super::incident::{self, Failure};
 use super::moves::{Aim, aims_from, knobs};
 use super::numbers::{Lap, Number, number};
-use crate::core::recipe::{Effect, Knob, Move, Role, RungSpec, Shape, Value, strongest_effect};
+use crate::core::recipe::{Knob, Move, RungSpec, Shape, strongest_effect};
+use oomctl_base::{Effect, Role, Value};
 
 /// Loss of speed by one lap of a rung that does not say what it costs.
 const UNKNOWN_LOSS: f64 = 0.1;

@@ -3,9 +3,9 @@
 //! Rule: only a bug that is certain says anything.
 
 use super::context::ClimbContext;
-use crate::core::diagnose::{Incident, KnownBug};
 use crate::core::recipe::expr::{Scope, holds, names};
 use crate::core::recipe::{Move, Preset, RungSpec, Shaper};
+use oomctl_diagnose::{Incident, KnownBug};
 
 /// Asks the configuration that an attempt had whether it meets what its bugs ask for; those that it does not meet go.
 pub fn settle(context: &ClimbContext<'_>, incident: &mut Incident) {

@@ -9,8 +9,9 @@ use super::context::{ClimbContext, Policy};
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{EvaluationCache, Look};
 use super::incident::{self, Failure};
-use crate::core::diagnose::Incident;
-use crate::core::recipe::{Effect, Layer, Refusal, RungSpec, Shape, expr::Scope, strongest_effect};
+use crate::core::recipe::{Layer, RungSpec, Shape, expr::Scope, strongest_effect};
+use oomctl_base::{Effect, Refusal};
+use oomctl_diagnose::Incident;
 
 /// The next rung after `incident`: the first in order that has laps left, answers the incident, is
 /// not skipped for a reason, and changes the rendered files. Without an incident the ladder is asked

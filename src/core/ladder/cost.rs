@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::decision::Step;
-use crate::core::recipe::{Kind, Move, Preset, RungSpec, Value};
+use crate::core::recipe::{Move, Preset, RungSpec};
+use oomctl_base::{Kind, Value};
 
 /// Share of its speed that a job loses by each of some steps, all that there are of a ladder, from 0 to below 1;
 /// `None` for one whose rung does not say.
@@ -127,7 +128,8 @@ mod tests {
     use super::*;
     use crate::core::config::parse_preset;
     use crate::core::ladder::Change;
-    use crate::core::recipe::{Effect, Layer, LayerKind};
+    use crate::core::recipe::{Layer, LayerKind};
+    use oomctl_base::Effect;
 
     const PRESET: &str = "
 preset: toy

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::memory::Phase;
-use crate::core::recipe::{Effect, Layer, Value};
-use crate::core::units::Bytes;
+use crate::core::recipe::Layer;
+use oomctl_base::units::Bytes;
+use oomctl_base::{Effect, Value};
+use oomctl_memory::Phase;
 
 /// One value that a rung changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

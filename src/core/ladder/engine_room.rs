@@ -1,10 +1,10 @@
 //! Whether a rollout engine's share of the GPU holds its weights and one sequence: it refuses to start where
 //! it does not, and then wants more memory, not less.
 
-use crate::core::diagnose::{Class, Incident};
-use crate::core::memory::Spec;
-use crate::core::memory::logistic::{SCALE, curve};
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
+use oomctl_diagnose::{Class, Incident};
+use oomctl_memory::Spec;
+use oomctl_memory::logistic::{SCALE, curve};
 
 /// Bytes per logit of these.
 const LOGIT: f64 = 10.0;

@@ -7,10 +7,11 @@ use super::decision::{Decision, Skipped, Step};
 use super::evaluations::Look;
 use super::incident::Failure;
 use super::posterior::Posterior;
-use crate::core::diagnose::{Class, Incident};
-use crate::core::memory::{Phase, PhaseEstimate, estimate};
-use crate::core::recipe::{Effect, Layer, Refusal};
-use crate::core::units::GIB;
+use crate::core::recipe::Layer;
+use oomctl_base::units::GIB;
+use oomctl_base::{Effect, Refusal};
+use oomctl_diagnose::{Class, Incident};
+use oomctl_memory::{Phase, PhaseEstimate, estimate};
 
 /// Rungs that are taken for one attempt at most.
 const MOST_RUNGS: usize = 16;

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::context::ClimbContext;
-use crate::core::memory::{Profile, Spec, spec_by};
+use crate::core::memory::spec_by;
 use crate::core::recipe::copies::edits;
-use crate::core::recipe::{Layer, Preset, Problem, Refusal, Shape, Shaper};
+use crate::core::recipe::{Layer, Preset, Shape, Shaper};
 use crate::core::render::{AttemptPlace, Renderer, TemplateError};
+use oomctl_base::{Problem, Refusal};
+use oomctl_memory::{Profile, Spec};
 
 /// A preset, its templates and the layers below the rungs, each expression and each template read once.
 pub(super) struct EvaluationCache<'a> {

@@ -5,10 +5,10 @@ use super::need::Need;
 use super::particle::Particle;
 use super::past::Peak;
 use super::request::{Request, bytes, for_embeddings};
-use crate::core::diagnose::{Class, Incident};
-use crate::core::memory::logistic::{bell, curve};
-use crate::core::memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
+use oomctl_diagnose::{Class, Incident};
+use oomctl_memory::logistic::{bell, curve};
+use oomctl_memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};
 
 /// Doubt in bytes in figures and formulas.
 const DOUBT: f64 = 0.5 * GIB;

@@ -2,8 +2,9 @@
 
 use super::climb::RungView;
 use super::moves::Aim;
-use crate::core::recipe::{Knob, Role, Value};
-use crate::core::units::GIB;
+use crate::core::recipe::Knob;
+use oomctl_base::units::GIB;
+use oomctl_base::{Role, Value};
 
 impl RungView<'_, '_> {
     /// Goes at once where the message itself says how far is enough, and nowhere where it says that the rung's most is not.

@@ -7,8 +7,8 @@
 
 use std::sync::LazyLock;
 
-use crate::core::memory::Spec;
-use crate::core::memory::logistic::SCALE;
+use oomctl_memory::Spec;
+use oomctl_memory::logistic::SCALE;
 
 /// Spread of what is in pieces, as a logarithm.
 const SPREAD: f64 = 0.6;
@@ -76,7 +76,7 @@ fn factor(luck: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::memory::{Profile, Row};
+    use oomctl_memory::{Profile, Row};
 
     fn spec(seq_len: f64) -> Spec {
         let row = serde_json::json!({

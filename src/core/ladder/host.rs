@@ -1,9 +1,10 @@
 //! Memory of a node that a job needs beside its GPUs, and how much there is.
 
-use crate::core::memory::logistic::within;
-use crate::core::memory::{Profile, Spec, phases};
-use crate::core::recipe::{ClusterFacts, Preset, Role, Value, Values};
-use crate::core::units::{Bytes, GIB};
+use crate::core::recipe::{ClusterFacts, Preset, Values};
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_base::{Role, Value};
+use oomctl_memory::logistic::within;
+use oomctl_memory::{Profile, Spec, phases};
 
 /// Bytes that each process of a job has besides what is offloaded: libraries, CUDA's host side, pinned
 /// buffers, data. An assumption: no formula names it.

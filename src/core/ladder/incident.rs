@@ -5,10 +5,11 @@ use minijinja::Value as Jinja;
 use super::evidence::fatal_phases;
 use super::remedies::Remedies;
 use super::{bug, engine_room};
-use crate::core::diagnose::{Class, EngineCache, Incident, KnownBug};
-use crate::core::memory::{Phase, Spec};
-use crate::core::recipe::{Knob, Preset, Problem, Recipe, RungSpec, Shaper, expr::Scope, nearest};
-use crate::core::units::GIB;
+use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
+use oomctl_base::units::GIB;
+use oomctl_base::{Problem, nearest};
+use oomctl_diagnose::{Class, EngineCache, Incident, KnownBug};
+use oomctl_memory::{Phase, Spec};
 
 /// Phases in which a knob can act on the memory of a GPU: those of `Incident::phase` that are about it.
 const PHASES: [&str; 17] = [

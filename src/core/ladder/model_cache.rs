@@ -7,8 +7,10 @@ use std::rc::Rc;
 use super::need::Job;
 use super::odds::{self, Odds};
 use super::sample::Sample;
-use crate::core::memory::{Profile, Spec, phases, spec_from};
-use crate::core::recipe::{Formula, Key, Places, Preset, UnderTrial, Value, Values, key};
+use crate::core::memory::spec_from;
+use crate::core::recipe::{Formula, Places, Preset, UnderTrial, Values};
+use oomctl_base::{Key, Value, key};
+use oomctl_memory::{Profile, Spec, phases};
 
 /// The bridge of a preset to the memory model, compiled for some knobs under trial.
 pub(super) struct ModelCache<'a> {

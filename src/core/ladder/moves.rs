@@ -1,9 +1,10 @@
 //! The moves of a rung as targets for single knobs.
 
 use crate::core::recipe::{
-    Kind, Knob, Move, NumberOrExpr, Origin, Preset, Recipe, Shaper, Value, bounds, default_value,
+    Knob, Move, NumberOrExpr, Preset, Recipe, Shaper, bounds, default_value,
     expr::{self, Scope},
 };
+use oomctl_base::{Kind, Origin, Value};
 
 /// What a move wants of one knob.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@ use super::enough::Remedy;
 use super::incident::Failure;
 use super::posterior::Posterior;
 use super::remedies::Remedies;
-use crate::core::diagnose::{Class, Incident};
-use crate::core::recipe::{Effect, Refusal};
+use oomctl_base::{Effect, Refusal};
+use oomctl_diagnose::{Class, Incident};
 
 /// The ladder's decision, where the failure names its first rung.
 pub(super) struct Named {

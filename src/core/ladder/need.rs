@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fragmentation::Fragmentation;
 use super::particle::Particle;
-use crate::core::memory::{KINDS, Kind, PIECES, Phase, PhaseTerms, Spec};
+use oomctl_memory::{KINDS, Kind, PIECES, Phase, PhaseTerms, Spec};
 
 /// Sequences of a micro batch that is as full as is expected.
 const FILLED: f64 = 8.0;

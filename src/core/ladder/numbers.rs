@@ -1,6 +1,6 @@
 //! Numbers that may go down for memory, and what that costs.
 
-use crate::core::recipe::{Kind, Value};
+use oomctl_base::{Kind, Value};
 
 /// Tokens that a GPU computes while it gathers the weights for a micro batch: 6 bytes a parameter at 60 GB/s, against
 /// 8 floating point operations a parameter and token at 125 TFLOP/s.

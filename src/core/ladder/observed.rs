@@ -9,11 +9,11 @@
 
 use super::evidence::{fatal_phases, least_need};
 use super::tune::Judgement;
-use crate::core::diagnose::Incident;
 use crate::core::measure::{Measured, Quantity};
-use crate::core::memory::logistic::within;
-use crate::core::memory::{Estimate, Kind, Phase, PhaseEstimate, Profile, Spec, estimate};
-use crate::core::units::{Bytes, GIB};
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_diagnose::Incident;
+use oomctl_memory::logistic::within;
+use oomctl_memory::{Estimate, Kind, Phase, PhaseEstimate, Profile, Spec, estimate};
 
 /// Standard deviations that hold 90 % on each side of the middle, as the model's intervals do.
 const Z90: f64 = 1.645;
@@ -189,9 +189,9 @@ fn bytes(bytes: Bytes) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::diagnose::Class;
     use crate::core::measure::{Figure, GpuPeak};
-    use crate::core::memory::Row;
+    use oomctl_diagnose::Class;
+    use oomctl_memory::Row;
 
     /// A 7B model on 4 GPUs of 80 GB with `micro` sequences a forward pass.
     fn spec(micro: u32, offload: &str) -> Spec {

@@ -95,8 +95,8 @@ mod tests {
     use super::*;
     use crate::core::ladder::particle::Particle;
     use crate::core::ladder::posterior::Posterior;
-    use crate::core::memory::{Profile, Row, phases};
-    use crate::core::units::GIB;
+    use oomctl_base::units::GIB;
+    use oomctl_memory::{Profile, Row, phases};
 
     /// A job of 7 billion parameters on GPUs of so many GiB, and particles at it.
     fn job(gib: f64) -> (Job, Vec<Particle>, Sample) {

@@ -15,9 +15,10 @@ use super::model_cache::{ModelCache, ModelledJob};
 use super::numbers::Number;
 use super::posterior::Posterior;
 use super::sample::Sample;
-use crate::core::memory::{Spec, estimate};
-use crate::core::recipe::{Checker, Value, Values};
-use crate::core::units::{Bytes, slurm_mem};
+use crate::core::recipe::{Checker, Values};
+use oomctl_base::Value;
+use oomctl_base::units::{Bytes, slurm_mem};
+use oomctl_memory::{Spec, estimate};
 
 /// Probability below which nothing is given up for speed, and the particles are too few to tell one from another.
 const LIKELY: f64 = 0.5;

@@ -1,6 +1,6 @@
 //! A particle at the hidden factors of a job.
 
-use crate::core::memory::KINDS;
+use oomctl_memory::KINDS;
 
 /// A particle at the hidden factors of a job.
 #[derive(Debug, Clone, Copy)]

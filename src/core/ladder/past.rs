@@ -1,10 +1,10 @@
 //! What the attempts so far have told, and what is wanted of the next one.
 
-use crate::core::diagnose::Incident;
 use crate::core::measure::{GpuPeak, Measured};
-use crate::core::memory::{Phase, Profile};
 use crate::core::recipe::Layer;
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::Incident;
+use oomctl_memory::{Phase, Profile};
 
 /// Memory that was seen in use on the fullest GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]

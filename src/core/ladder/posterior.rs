@@ -13,10 +13,10 @@ use super::odds::Odds;
 use super::particle::Particle;
 use super::past::Peak;
 use super::sample::Sample;
-use crate::core::diagnose::Incident;
-use crate::core::memory::logistic::{SCALE, bell};
-use crate::core::memory::{KINDS, Kind, Path, Phase, PhaseTerms, Profile, Spec, phases, spreads};
-use crate::core::units::{Bytes, GIB};
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_diagnose::Incident;
+use oomctl_memory::logistic::{SCALE, bell};
+use oomctl_memory::{KINDS, Kind, Path, Phase, PhaseTerms, Profile, Spec, phases, spreads};
 
 /// Particles at the hidden factors, before anything is known of the attempts.
 const PARTICLES: u32 = 4096;

@@ -24,11 +24,11 @@ use super::posterior::Posterior;
 use super::search_node::{Candidate, SearchNode, Unsure};
 use super::shortfall;
 use super::successors::{State, Successors, Usable};
-use crate::core::diagnose::{Class, Incident};
 use crate::core::recipe::{
-    Checker, Layer, LayerKind, Origin, Refusal, RungSpec, Shape, UnderTrial, Value, Values,
-    strongest_effect,
+    Checker, Layer, LayerKind, RungSpec, Shape, UnderTrial, Values, strongest_effect,
 };
+use oomctl_base::{Origin, Refusal, Value};
+use oomctl_diagnose::{Class, Incident};
 
 /// Configurations of experiment and hardware that are looked at for one decision.
 const MOST_STATES: usize = 20;

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use super::decision::{Change, Skipped};
 use super::moves::knobs;
-use crate::core::diagnose::{Advice, Incident, Remedy, others, remedies};
-use crate::core::recipe::{Knob, Move, Preset, Role, RungSpec, Scalar, Value};
+use crate::core::recipe::{Knob, Move, Preset, RungSpec, Scalar};
+use oomctl_base::{Role, Value};
+use oomctl_diagnose::{Advice, Incident, Remedy, others, remedies};
 
 /// Values that say that something is off.
 const OFF: [&str; 4] = ["none", "off", "false", "disabled"];

@@ -2,10 +2,10 @@
 //! how many copies of the logits there were already, beside states and activations.
 
 use super::particle::Particle;
-use crate::core::diagnose::Incident;
-use crate::core::memory::logistic::bell;
-use crate::core::memory::{Kind, Phase, PhaseTerms, Spec};
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::Incident;
+use oomctl_memory::logistic::bell;
+use oomctl_memory::{Kind, Phase, PhaseTerms, Spec};
 
 /// Relative doubt in the tokens that a request for logits gives.
 const TOKENS_DOUBT: f64 = 0.03;
@@ -172,10 +172,10 @@ pub(super) fn bytes(of: Bytes) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::diagnose::Class;
     use crate::core::ladder::posterior::Posterior;
-    use crate::core::memory::{Profile, Row, phases};
-    use crate::core::units::GIB;
+    use oomctl_base::units::GIB;
+    use oomctl_diagnose::Class;
+    use oomctl_memory::{Profile, Row, phases};
 
     /// 32 sequences of 2048 tokens, of 152,064 words, hidden width 3584.
     fn spec() -> Spec {

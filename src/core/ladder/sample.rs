@@ -5,7 +5,7 @@ use std::array::from_fn;
 
 use super::need::{Job, Need, Parts};
 use super::particle::{Particle, filled};
-use crate::core::memory::KINDS;
+use oomctl_memory::KINDS;
 
 /// Guesses of a block.
 const MANY: usize = 32;
@@ -186,8 +186,8 @@ fn larger(one: Particle, other: Particle) -> Particle {
 mod tests {
     use super::*;
     use crate::core::ladder::posterior::Posterior;
-    use crate::core::memory::{Profile, Row, phases};
-    use crate::core::units::GIB;
+    use oomctl_base::units::GIB;
+    use oomctl_memory::{Profile, Row, phases};
 
     #[test]
     fn a_block_says_of_each_guess_what_the_guess_says_and_never_more_than_its_most() {

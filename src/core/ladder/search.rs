@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::moves::Aim;
-use crate::core::recipe::{Checker, Kind, Rule, Value, Values};
+use crate::core::recipe::{Checker, Rule, Values};
+use oomctl_base::{Kind, Value};
 
 /// Values that one knob may be given, the most preferred first.
 #[derive(Debug, Clone)]

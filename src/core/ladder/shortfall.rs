@@ -4,8 +4,8 @@ use super::ascent::Ascent;
 use super::decision::Shortfall;
 use super::optimiser::{Filled, Optimiser};
 use super::posterior::Posterior;
-use crate::core::memory::{Rollout, Spec};
-use crate::core::units::{Bytes, GIB};
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_memory::{Rollout, Spec};
 
 /// Doublings of the number of GPUs that are looked at.
 const MOST_DOUBLINGS: u32 = 6;

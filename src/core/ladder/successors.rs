@@ -9,8 +9,9 @@ use super::context::ClimbContext;
 use super::decision::{Skipped, Step};
 use super::host::Node;
 use super::incident::{self, Failure};
-use crate::core::diagnose::{Class, Incident};
-use crate::core::recipe::{Effect, Knob, Layer, Role, RungSpec, Shape};
+use crate::core::recipe::{Knob, Layer, RungSpec, Shape};
+use oomctl_base::{Effect, Role};
+use oomctl_diagnose::{Class, Incident};
 
 /// Cost of a lap that makes another experiment of it: more than any loss of speed.
 const EXPERIMENT: f64 = 16.0;

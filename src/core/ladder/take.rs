@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::climb::RungView;
 use super::moves::{Aim, aims};
 use super::search::{self, Trial};
-use crate::core::recipe::{Checker, Layer, LayerKind, Move, Origin, Role, UnderTrial, Value};
+use crate::core::recipe::{Checker, Layer, LayerKind, Move, UnderTrial};
+use oomctl_base::{Origin, Role, Value};
 
 impl RungView<'_, '_> {
     /// What taking the rung sets, with remarks.

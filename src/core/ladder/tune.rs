@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::climb::climb;
 use super::context::ClimbContext;
 use super::decision::{Decision, Step};
-use crate::core::recipe::{Layer, Refusal, RungSpec, Tuning};
+use crate::core::recipe::{Layer, RungSpec, Tuning};
+use oomctl_base::Refusal;
 
 /// Configurations that are looked at, at most, and those that are kept for what fits on top of the best.
 const LOOKS_MAX: u32 = 1_024;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::words::{fill, has_placeholder};
+use crate::core::recipe::FileSpec;
 use crate::core::recipe::copies::Original;
-use crate::core::recipe::{FileSpec, Problem, Refusal};
+use oomctl_base::{Problem, Refusal};
 
 /// Flags with which Hydra is told the folder of its configuration.
 const FOLDER_FLAGS: [&str; 4] = ["--config-path", "-cp", "--config-dir", "-cd"];

@@ -1,6 +1,6 @@
 //! A list of commands as text: one a line, as a shell would split it.
 
-use crate::core::recipe::{Problem, Refusal};
+use oomctl_base::{Problem, Refusal};
 
 /// Commands that one list may have.
 const MOST: usize = 10_000;

@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::program::{EXCLUDED, Launch};
-use crate::core::diagnose::{Class, Incident};
-use crate::core::job::ExitStatus;
 use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::recipe::{Layer, Refusal};
-use crate::core::units::Bytes;
+use crate::core::recipe::Layer;
+use oomctl_base::Refusal;
+use oomctl_base::job::ExitStatus;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::{Class, Incident};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,15 +6,17 @@ use super::copied::{Copied, Copy};
 use super::given::{Composed, Given};
 use super::spelled::{in_files, placeholders, said, spell};
 use super::words;
-use crate::core::diagnose::Incident;
 use crate::core::ladder::{ClimbContext, Decision, Policy, climb};
 use crate::core::recipe::copies::copies;
 use crate::core::recipe::{
-    ClusterFacts, FileSpec, Knob, KnobSetFile, Layer, LayerKind, Origin, Preset, PresetFile,
-    Problem, Recipe, Refusal, Role, RungSpec, Shape, Spelling, Value, expr,
+    ClusterFacts, FileSpec, Knob, KnobSetFile, Layer, LayerKind, Preset, PresetFile, Recipe,
+    RungSpec, Shape, expr,
 };
 use crate::core::render::{hydra_value, variable};
-use crate::core::units::{Bytes, parse_duration_s};
+use oomctl_base::units::{Bytes, parse_duration_s};
+use oomctl_base::{Origin, Problem, Refusal, Role, Value};
+use oomctl_diagnose::Incident;
+use oomctl_scripts::Spelling;
 
 /// The file that stands for a command where the ladder compares two configurations.
 const RENDERED: &str = "command";

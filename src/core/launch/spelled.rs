@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::given::{Composed, Given};
 use super::words::{find, has_placeholder, has_switch};
-use crate::core::recipe::{
-    Knob, KnobSetFile, Origin, PresetFile, Problem, Refusal, Role, Spelling, meant,
-};
+use crate::core::recipe::{Knob, KnobSetFile, PresetFile};
+use oomctl_base::{Origin, Problem, Refusal, Role, meant};
+use oomctl_scripts::Spelling;
 
 /// Gives the knobs of a preset the spellings that fit a command: those of `told` (`batch=--bs`; nothing
 /// behind the `=` for a knob that the program lacks), else those of the preset's style that most of the

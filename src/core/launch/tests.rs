@@ -2,10 +2,10 @@
 
 use super::{Attempt, Ended, Given, Launch, Next};
 use crate::core::config::{from_flags, parse_knob_set, parse_preset};
-use crate::core::diagnose::{Class, Incident};
-use crate::core::job::ExitStatus;
 use crate::core::recipe::Layer;
-use crate::core::units::Bytes;
+use oomctl_base::job::ExitStatus;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::{Class, Incident};
 
 const PRESET: &str = include_str!("../../../presets/robust.yaml");
 const SET: &str = include_str!("../../../presets/sets/run.yaml");

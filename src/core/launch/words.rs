@@ -1,6 +1,6 @@
 //! Knobs in the words of a command: where one stands, and the same command with another value.
 
-use crate::core::recipe::Spelling;
+use oomctl_scripts::Spelling;
 
 /// The value that a command gives, and the word that says so; of several the last, as programs read them.
 pub(super) fn find<'a>(words: &'a [String], spelling: &Spelling) -> Option<&'a str> {

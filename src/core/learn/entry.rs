@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::job::Job;
 use crate::core::ladder::{Change, Step};
 use crate::core::measure::Measured;
-use crate::core::recipe::{Layer, LayerKind, Origin, Recipe, Setting, Value};
+use crate::core::recipe::{Layer, LayerKind, Recipe, Setting};
+use oomctl_base::{Origin, Value};
 
 /// Version of the entries that this program writes.
 pub const ENTRY_VERSION: u32 = 1;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::recipe::{Effect, Knob, Origin, Preset, Role, Shape, Value, expr, knobs_in};
+use crate::core::recipe::{Knob, Preset, Shape, expr, knobs_in};
+use oomctl_base::{Effect, Origin, Role, Value};
 
 /// What decides about the memory of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

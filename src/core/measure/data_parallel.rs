@@ -1,7 +1,7 @@
 //! One process on several GPUs, one of which is full while the others have room.
 
 use super::peaks::{GpuPeak, Measured};
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
 
 /// A GPU is full from this share of its capacity on, in percent: what is left is less than an allocation that fails.
 const FULL: u64 = 90;

@@ -7,7 +7,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
 
 /// Longest text that a pattern can match across two reads of a log, in bytes.
 const SEAM: usize = 256;

@@ -9,5 +9,4 @@ mod peaks;
 
 pub use data_parallel::Crowded;
 pub use figures::{Figure, FigurePattern, FigureSpec, Figures, Overlap, Quantity};
-pub use oomctl_gpu::{FILE_MAX, GpuSample, LINE_MAX, Reading, Recorder, Sample, last_sample};
 pub use peaks::{GpuPeak, Measured};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figure, Quantity};
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
 use oomctl_gpu::Sample;
 
 /// Most GPUs whose peaks are written down: those that were fullest.

@@ -5,4 +5,3 @@ mod named;
 
 pub use bridge::{spec_by, spec_from, spec_of};
 pub use named::{Naming, follow, gpu_of_cluster, naming, of_another};
-pub use oomctl_memory::*;

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::recipe::{ClusterFacts, GpuType, Layer, Origin, Preset, Scalar, Setting, Value};
+use crate::core::recipe::{ClusterFacts, GpuType, Layer, Preset, Scalar, Setting};
+use oomctl_base::{Origin, Value};
 
 /// A knob that names something, and the layer that gave the name.
 #[derive(Debug, Clone, PartialEq)]

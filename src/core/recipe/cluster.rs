@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::knob::Scalar;
-use crate::core::units::{Bytes, parse_duration_s};
+use oomctl_base::units::{Bytes, parse_duration_s};
 
 /// Facts of a cluster profile. A fact that is not given is unknown, and nothing is assumed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

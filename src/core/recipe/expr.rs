@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use minijinja::{Environment, Error, ErrorKind, Expression, UndefinedBehavior, Value as Jinja};
 
-use crate::core::units::{Bytes, parse_duration_s, slurm_mem};
 use oomctl_base::Value;
+use oomctl_base::units::{Bytes, parse_duration_s, slurm_mem};
 
 pub use scope::Scope;
 

@@ -1,11 +1,10 @@
 //! A knob: one named parameter of a training stack, as its preset declares it.
 
-use oomctl_base::{Effect, Role};
+use oomctl_base::{Effect, Kind, Role, Value};
 use schemars::JsonSchema;
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
-use oomctl_base::{Kind, Value};
 use oomctl_scripts::{Reader, Spelling};
 
 /// A scalar as written in a preset: parsed later as the knob's kind.

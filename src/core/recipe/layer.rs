@@ -1,11 +1,9 @@
 //! A layer: values with one kind of origin. Layers lie on one stack; a rung is a layer too.
 
-use oomctl_base::Origin;
+use oomctl_base::{Origin, Value};
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use oomctl_base::Value;
 
 /// Which layer of the stack; the order is the order of precedence, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

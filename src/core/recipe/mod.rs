@@ -39,10 +39,6 @@ pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Knob, Scalar, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Override, Setting};
 pub use named::Named;
-pub use oomctl_base::{
-    Effect, Key, Kind, Origin, Place, Problem, Refusal, Role, Value, key, meant, nearest,
-};
-pub use oomctl_scripts::{Missing, Reader, Recognise, Spelling, YamlPlace, is_key_of};
 pub use preset::{
     Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
     RuleOfThumb, RuleStage,

@@ -4,8 +4,7 @@ use super::knob::default_value;
 use super::layer::{Layer, LayerKind};
 use super::preset::ProbeSpec;
 use super::stack::Preset;
-use oomctl_base::Origin;
-use oomctl_base::{Kind, Value};
+use oomctl_base::{Kind, Origin, Value};
 
 impl ProbeSpec {
     /// The layer that makes a job of so many training steps. It lies above the rungs.

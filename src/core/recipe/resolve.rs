@@ -15,9 +15,7 @@ use super::knob::{Knob, default_value};
 use super::layer::{Layer, Override, Setting};
 use super::resolved::{Recipe, Resolved};
 use super::stack::Preset;
-use oomctl_base::Origin;
-use oomctl_base::{Kind, Value};
-use oomctl_base::{Problem, Refusal};
+use oomctl_base::{Kind, Origin, Problem, Refusal, Value};
 
 /// The expressions of a preset, prepared for many recipes on one cluster.
 pub struct Resolver<'a> {

@@ -15,8 +15,7 @@ use super::preset::Rule;
 use super::resolve::Resolver;
 use super::resolved::Recipe;
 use super::stack::Preset;
-use oomctl_base::Origin;
-use oomctl_base::{Place, Problem, Refusal};
+use oomctl_base::{Origin, Place, Problem, Refusal};
 
 /// A recipe for which every rule holds. Only a shape is estimated, rendered or submitted.
 #[derive(Debug, Clone)]

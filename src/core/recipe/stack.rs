@@ -15,8 +15,7 @@ use super::preset::{
 };
 use super::rung::{RungSpec, Tuning};
 use crate::core::measure::FigureSpec;
-use oomctl_base::Role;
-use oomctl_base::{Problem, Refusal, meant};
+use oomctl_base::{Problem, Refusal, Role, meant};
 use oomctl_scripts::Recognise;
 
 /// A preset for one version: knob sets merged in, versions picked, every expression known to

@@ -15,7 +15,8 @@ use minijinja::{Environment, Value as Jinja};
 use serde::{Deserialize, Serialize};
 
 use crate::core::recipe::expr::{self, Expressions};
-use crate::core::recipe::{CHOSEN, Origin, Preset, Shape};
+use crate::core::recipe::{CHOSEN, Preset, Shape};
+use oomctl_base::Origin;
 
 pub use array::{directives, dispatcher};
 pub use quote::{comment, hydra_value, sbatch_word, shell_word};
@@ -173,8 +174,8 @@ fn checkpoint_chosen(shape: &Shape) -> bool {
     shape.recipe().values.values().any(|r| chosen(&r.origin))
 }
 
-fn text(t: &str) -> crate::core::recipe::Value {
-    crate::core::recipe::Value::Text(t.to_owned())
+fn text(t: &str) -> oomctl_base::Value {
+    oomctl_base::Value::Text(t.to_owned())
 }
 
 /// A unified diff of two sets of rendered files; empty when nothing differs.

@@ -1,6 +1,6 @@
 //! Quoting: the shell's and Hydra's.
 
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 /// A word for the shell: bare where nothing in it is special, else quoted.
 ///

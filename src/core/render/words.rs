@@ -1,7 +1,9 @@
 //! Knobs as the words that are handed to the program.
 
 use crate::core::recipe::expr::Expressions;
-use crate::core::recipe::{Knob, Override, Preset, Shape, Spelling, Value};
+use crate::core::recipe::{Knob, Override, Preset, Shape};
+use oomctl_base::Value;
+use oomctl_scripts::Spelling;
 
 use super::quote::hydra_value;
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::scale::{Scale, Tick, tenth};
 use super::track::Track;
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
 
 /// Width of the picture in user units.
 const WIDTH: f64 = 760.0;
@@ -155,8 +155,8 @@ fn path(track: &Track, start: Timestamp, x: &Scale, y: &Scale) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::measure::{GpuSample, Reading, Sample};
     use crate::core::report::Tracks;
+    use oomctl_gpu::{GpuSample, Reading, Sample};
 
     fn gib_bytes(gib: u64) -> Bytes {
         Bytes(gib << 30)

@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 
-use crate::core::diagnose::{Class, Incident};
 use crate::core::engine::{Fact, History, LEDGER_VERSION, Record, Verdict};
-use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::ladder::Step;
-use crate::core::recipe::{Effect, Layer, LayerKind};
+use crate::core::recipe::{Layer, LayerKind};
+use oomctl_base::Effect;
+use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Token};
+use oomctl_diagnose::{Class, Incident};
 
 /// GPUs of every attempt.
 const GPUS: u64 = 4;

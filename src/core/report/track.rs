@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use crate::core::measure::{GpuSample, Sample};
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_gpu::{GpuSample, Sample};
 
 /// Points that are kept of a GPU: more than a picture of this width can show.
 const POINTS_MAX: usize = 240;
@@ -122,7 +122,7 @@ impl Tracks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::measure::Reading;
+    use oomctl_gpu::Reading;
 
     fn line(at: i64, used: u64, peak: u64) -> Sample {
         let reading = Reading {

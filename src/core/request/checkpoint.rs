@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 
 use super::request::Request;
-use crate::core::recipe::{
-    CHOSEN, Layer, LayerKind, OnDisk, Origin, Problem, Scalar, Shape, Value, default_value, expr,
-};
+use crate::core::recipe::{CHOSEN, Layer, LayerKind, OnDisk, Scalar, Shape, default_value, expr};
+use oomctl_base::{Origin, Problem, Value};
 
 /// Exit code of a script that stopped its program before the time limit, as timeout(1) has it.
 const STOPPED_EARLY: i32 = 124;

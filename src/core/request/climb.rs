@@ -1,11 +1,12 @@
 //! Which rungs answer a failure of the configuration with those taken so far.
 
 use super::request::Request;
-use crate::core::diagnose::Incident;
 use crate::core::ladder::{
     ClimbContext, Decision, Outlook, Past, Policy, Skipped, ascend, climb, predict, settle,
 };
-use crate::core::recipe::{Layer, Refusal, RungSpec};
+use crate::core::recipe::{Layer, RungSpec};
+use oomctl_base::Refusal;
+use oomctl_diagnose::Incident;
 
 impl Request {
     /// The next rung after an incident of attempt number `attempt`.

@@ -1,10 +1,11 @@
 //! Why one GPU of a process that drives several is full (`nn.DataParallel`), and what could be changed in its script.
 
-use crate::core::diagnose::{Class, Incident};
 use crate::core::measure::Measured;
-use crate::core::memory::{Replicas, replicas};
-use crate::core::patch::{Literal, Proposal, Script, propose};
-use crate::core::recipe::{Layer, Value};
+use crate::core::recipe::Layer;
+use oomctl_base::Value;
+use oomctl_diagnose::{Class, Incident};
+use oomctl_memory::{Replicas, replicas};
+use oomctl_scripts::{Literal, Proposal, Script, propose};
 
 use super::request::Request;
 
@@ -148,7 +149,7 @@ fn cause(incident: &Incident, one_process: Option<&(&ScriptText, Script)>) -> St
 fn numbers(model: &Replicas) -> String {
     /// Terms that are named.
     const NAMED: usize = 3;
-    let gib = |bytes: f64| format!("{:.1} GiB", bytes / crate::core::units::GIB);
+    let gib = |bytes: f64| format!("{:.1} GiB", bytes / oomctl_base::units::GIB);
     let only = model.only_first.iter().take(NAMED);
     let only: Vec<String> = only
         .map(|t| format!("{} {}", t.name, gib(t.bytes)))

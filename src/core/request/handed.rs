@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::request::Request;
-use crate::core::recipe::{Layer, LayerKind, Origin, Refusal, Role, Value};
+use crate::core::recipe::{Layer, LayerKind};
+use oomctl_base::{Origin, Refusal, Role, Value};
 
 /// What the scheduler is handed with an attempt's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

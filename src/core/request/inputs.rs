@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::limits::{Limits, Supervision};
 use super::notices::Notices;
 use crate::core::adopt::Scripts;
-use crate::core::diagnose::{Bugs, UserSignature, Versions};
-use crate::core::job::JobRef;
 use crate::core::ladder::Policy;
 use crate::core::recipe::copies::Original;
 use crate::core::recipe::{ClusterFacts, Layer, RungSpec};
+use oomctl_base::job::JobRef;
+use oomctl_diagnose::{Bugs, UserSignature, Versions};
 
 /// A text with the name that it was read under.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

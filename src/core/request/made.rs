@@ -1,9 +1,9 @@
 //! What is made of the texts of a request, once for all runs of a stack.
 
-use crate::core::diagnose::ProgressPattern;
 use crate::core::measure::FigurePattern;
-use crate::core::memory::Profile;
 use crate::core::recipe::Preset;
+use oomctl_diagnose::ProgressPattern;
+use oomctl_memory::Profile;
 
 /// What is made of the texts of a request: assembled, compiled.
 #[derive(Debug)]

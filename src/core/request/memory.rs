@@ -3,10 +3,12 @@
 use serde::Serialize;
 
 use super::request::Request;
-use crate::core::diagnose::Pool;
-use crate::core::memory::{Estimate, Phase, Spec, Unknown, estimate, spec_of};
-use crate::core::recipe::{Layer, Role, Value};
-use crate::core::units::{Bytes, GIB};
+use crate::core::memory::spec_of;
+use crate::core::recipe::Layer;
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_base::{Role, Value};
+use oomctl_diagnose::Pool;
+use oomctl_memory::{Estimate, Phase, Spec, Unknown, estimate};
 
 /// What a rung frees of the GPU's memory, by the memory model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

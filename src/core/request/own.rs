@@ -2,8 +2,9 @@
 
 use super::inputs::Inputs;
 use crate::core::adopt;
-use crate::core::patch::{INTERPRETER, Stack, Submission};
-use crate::core::recipe::{KnobSetFile, Preset, PresetFile, Refusal};
+use crate::core::recipe::{KnobSetFile, Preset, PresetFile};
+use oomctl_base::Refusal;
+use oomctl_scripts::{INTERPRETER, Stack, Submission};
 
 /// The scripts of a request made ready to be read.
 #[derive(Debug, Clone)]

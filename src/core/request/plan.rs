@@ -3,8 +3,9 @@
 use super::memory::Freed;
 use super::request::Request;
 use crate::core::ladder::{Decision, Skipped, Step, costs};
-use crate::core::memory::{Estimate, SAFE};
-use crate::core::recipe::{Layer, Refusal, Role, Value};
+use crate::core::recipe::Layer;
+use oomctl_base::{Refusal, Role, Value};
+use oomctl_memory::{Estimate, SAFE};
 
 /// Attempts of a plan at most.
 const MOST_ATTEMPTS: u32 = 64;

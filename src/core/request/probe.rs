@@ -5,7 +5,8 @@ use super::request::Request;
 use super::tune::Basis;
 use crate::core::ladder::probe::ODDS_MIN;
 use crate::core::ladder::{Candidate, candidates};
-use crate::core::recipe::{Layer, Problem, Refusal, Value};
+use crate::core::recipe::Layer;
+use oomctl_base::{Problem, Refusal, Value};
 
 impl Request {
     /// The configurations that a probe may try: those that are as likely to fit as not, and those of which

@@ -11,16 +11,15 @@ use super::made::Made;
 use super::notices::Notices;
 use super::own::Own;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
-use crate::core::diagnose::ProgressPattern;
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
-use crate::core::memory::Profile;
 use crate::core::recipe::copies::copies;
-use crate::core::recipe::{
-    Layer, LayerKind, Origin, Preset, Problem, Recipe, Refusal, Role, Shape, Value,
-};
+use crate::core::recipe::{Layer, LayerKind, Preset, Recipe, Shape};
 use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
-use crate::core::units::parse_duration_s;
+use oomctl_base::units::parse_duration_s;
+use oomctl_base::{Origin, Problem, Refusal, Role, Value};
+use oomctl_diagnose::ProgressPattern;
+use oomctl_memory::Profile;
 
 /// What a job takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

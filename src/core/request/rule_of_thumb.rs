@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::request::Request;
-use crate::core::recipe::{Kind, Layer, LayerKind, Origin, Role, Value, expr};
+use crate::core::recipe::{Layer, LayerKind, expr};
+use oomctl_base::{Kind, Origin, Role, Value};
 
 /// Largest batch that is tried.
 const MOST: i64 = 1 << 16;

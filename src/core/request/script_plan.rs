@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::request::Request;
 use crate::core::adopt::PATCH;
 use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::memory::GPU_MEMORY;
 use crate::core::recipe::{Layer, Resolved};
 use crate::core::render::AttemptPlace;
+use oomctl_memory::GPU_MEMORY;
 
 /// Attempts that are shown at most.
 const MOST_ATTEMPTS: u32 = 64;

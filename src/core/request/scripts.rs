@@ -9,9 +9,10 @@ use super::handed::{Handed, LogLinks};
 use super::request::{Request, Resources};
 use crate::core::adopt;
 use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::patch::{Adoption, Patch, Refused};
-use crate::core::recipe::{Layer, LayerKind, Origin, Problem, Refusal, Role, Value};
+use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
+use oomctl_base::{Origin, Problem, Refusal, Role, Value};
+use oomctl_scripts::{Adoption, Patch, Refused};
 
 /// The knob that says whether the GPUs' memory is sampled beside a job.
 const SAMPLER: &str = "sampler";

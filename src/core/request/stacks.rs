@@ -3,7 +3,7 @@
 
 use super::inputs::Inputs;
 use super::request::Request;
-use crate::core::recipe::Refusal;
+use oomctl_base::Refusal;
 
 /// Most stacks that are kept in mind. A project has a few; the runs of one more than this hold their own.
 const STACKS_MAX: usize = 32;

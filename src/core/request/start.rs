@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::request::Request;
-use crate::core::diagnose::{Class, Incident};
 use crate::core::ladder::{Change, Decision, Policy};
 use crate::core::learn::{End, Entry, Job, Memory, Moved, Rung};
-use crate::core::recipe::{Effect, Layer, LayerKind, Refusal, RungSpec, strongest_effect};
+use crate::core::recipe::{Layer, LayerKind, RungSpec, strongest_effect};
+use oomctl_base::{Effect, Refusal};
+use oomctl_diagnose::{Class, Incident};
 
 /// Ways to start that are looked at, the latest first.
 const WAYS_MAX: usize = 32;

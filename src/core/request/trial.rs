@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::inputs::ProbeOf;
-use crate::core::diagnose::Incident;
 use crate::core::ladder::probe::Tested;
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
+use oomctl_diagnose::Incident;
 
 /// How a probe ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]

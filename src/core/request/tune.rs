@@ -5,7 +5,8 @@ use super::trial::{Trial, TrialEnd};
 use crate::core::ladder::{ClimbContext, Judgement, Observed, Policy, Tried, Tuned, tune};
 use crate::core::learn::{Elsewhere, Job, Memory};
 use crate::core::measure::Measured;
-use crate::core::recipe::{Layer, LayerKind, Origin, Refusal, Value};
+use crate::core::recipe::{Layer, LayerKind};
+use oomctl_base::{Origin, Refusal, Value};
 
 /// Share of a GPU that a job may take by a bound that leaves nothing out.
 const SAFE: f64 = 0.95;

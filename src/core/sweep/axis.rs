@@ -2,7 +2,7 @@
 
 use super::span::Span;
 use crate::core::config::ConfigError;
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 /// How cells are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

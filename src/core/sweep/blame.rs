@@ -3,7 +3,7 @@
 use super::judge::{Judge, Verdict};
 use super::nodes::Cell;
 use super::numbers::number;
-use crate::core::recipe::{Kind, Value};
+use oomctl_base::{Kind, Value};
 
 /// Steps of a search for the largest admissible value.
 const STEPS: u32 = 64;

@@ -92,8 +92,9 @@ mod tests {
     use super::super::parse;
     use super::super::tests::{below, preset};
     use super::*;
-    use crate::core::recipe::{ClusterFacts, Value};
+    use crate::core::recipe::ClusterFacts;
     use crate::core::sweep::parse_overrides;
+    use oomctl_base::Value;
 
     /// The values of so many cells, by parameter.
     fn values(sweep: &Sweep, count: usize, seed: u64) -> Vec<Vec<Value>> {

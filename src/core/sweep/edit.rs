@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::axis::{Axis, Place, Sweep};
 use super::numbers::number;
 use super::repair::{Change, Repair};
-use crate::core::patch::yaml;
-use crate::core::recipe::Value;
+use oomctl_base::Value;
+use oomctl_scripts::yaml;
 
 /// Applies the changes of a repair to the text of the sweep's file.
 ///

@@ -7,7 +7,7 @@
 use super::axis::{Axis, File, Method, Place, Sweep, SweepFault, Words, scalar};
 use super::span::{Span, Spread};
 use crate::core::config::{ConfigError, Content, Key, Node};
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 /// Functions that may lie around each other.
 const DEEPEST: usize = 8;

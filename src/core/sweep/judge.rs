@@ -5,11 +5,10 @@ use minijinja::Value as Jinja;
 use super::axis::Sweep;
 use super::model::Model;
 use super::nodes::{Cell, Nodes};
-use crate::core::memory::{Profile, Room};
 use crate::core::recipe::expr::{Scope, to_jinja};
-use crate::core::recipe::{
-    ClusterFacts, Kind, Knob, Preset, Problem, Recipe, Refusal, Rule, Value, add_ambient, bounds,
-};
+use crate::core::recipe::{ClusterFacts, Knob, Preset, Recipe, Rule, add_ambient, bounds};
+use oomctl_base::{Kind, Problem, Refusal, Value};
+use oomctl_memory::{Profile, Room};
 
 /// What becomes of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::nodes::{Cell, Nodes};
-use crate::core::memory::{Profile, Room, Spec, estimate, spec_from};
+use crate::core::memory::spec_from;
 use crate::core::recipe::{Formulas, MemoryFields};
+use oomctl_memory::{Profile, Room, Spec, estimate};
 
 /// Share of a GPU over which a formula's result is called tight: the context, the allocator's rounding and what
 /// the formulas leave out.

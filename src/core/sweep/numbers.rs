@@ -1,7 +1,7 @@
 //! Values as numbers, and numbers as values.
 
-use crate::core::recipe::{Kind, Value};
-use crate::core::units::GIB;
+use oomctl_base::units::GIB;
+use oomctl_base::{Kind, Value};
 
 /// The number of a value; `None` for text and the like.
 pub(super) fn number(value: &Value) -> Option<f64> {

@@ -6,8 +6,9 @@ use super::cells::Cells;
 use super::judge::{Brief, Judge, Verdict};
 use super::nodes::Cell;
 use super::numbers::{gib, number, rounded};
-use crate::core::memory::Profile;
-use crate::core::recipe::{ClusterFacts, Kind, Preset, Recipe, Refusal, Role, Value};
+use crate::core::recipe::{ClusterFacts, Preset, Recipe};
+use oomctl_base::{Kind, Refusal, Role, Value};
+use oomctl_memory::Profile;
 
 /// Changes made to one sweep at most.
 const MOST_CHANGES: usize = 1_000;

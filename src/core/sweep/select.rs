@@ -5,7 +5,8 @@ use super::cells::{MOST_CELLS, digits};
 use super::draw::{Draw, drawn};
 use super::judge::{Brief, Judge, Verdict};
 use super::nodes::Cell;
-use crate::core::recipe::{Layer, LayerKind, Origin, Override, Value};
+use crate::core::recipe::{Layer, LayerKind, Override};
+use oomctl_base::{Origin, Value};
 
 /// In which order cells begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

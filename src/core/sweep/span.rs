@@ -1,6 +1,6 @@
 //! Ranges of a sweep, by the values that stand for them.
 
-use crate::core::recipe::Value;
+use oomctl_base::Value;
 
 /// Numbers of a range that are all tried.
 const ALL_VALUES: u32 = 32;

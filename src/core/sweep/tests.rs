@@ -4,8 +4,9 @@ use super::repair::ClimbContext;
 use super::*;
 use crate::core::config::{parse_knob_set, parse_preset};
 use crate::core::recipe::{
-    ClusterFacts, Layer, LayerKind, Origin, Preset, Recipe, Setting, Shape, Value, resolve,
+    ClusterFacts, Layer, LayerKind, Preset, Recipe, Setting, Shape, resolve,
 };
+use oomctl_base::{Origin, Value};
 
 const SWEEP: &str = include_str!("../../../examples/path-star/sweep.yaml");
 const GIB: f64 = 1_073_741_824.0;

@@ -10,7 +10,7 @@ use super::axis::{
 };
 use super::span::{Span, Spread, three_sigma};
 use crate::core::config::{Content, Key, Node};
-use crate::core::recipe::{Value, nearest};
+use oomctl_base::{Value, nearest};
 
 /// Parameters that may lie in each other.
 const DEEPEST: usize = 16;

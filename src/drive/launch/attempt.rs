@@ -6,8 +6,6 @@ use jiff::Timestamp;
 
 use super::place::{Held, Machine};
 use super::{Job, LaunchError, Listener, News, Tried};
-use crate::core::diagnose::{Class, Incident, ProgressPattern, Scanner, SourceId};
-use crate::core::job::{ExitStatus, JobId, JobState, JobStatus};
 use crate::core::launch::{Attempt, Ended};
 use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
 use crate::io::files::{Access, io_error, make_private_dir, write_atomic};
@@ -16,6 +14,8 @@ use crate::io::installed::active_here;
 use crate::io::library::bugs;
 use crate::io::program::{Ears, Ending, Event, Inbox, Program};
 use crate::io::scheduler::local::process::is_below;
+use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus};
+use oomctl_diagnose::{Class, Incident, ProgressPattern, Scanner, SourceId};
 
 /// Time between two looks at the GPU; the first ones come sooner, for programs that die soon.
 const LOOK: Duration = Duration::from_secs(1);

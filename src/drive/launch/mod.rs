@@ -15,17 +15,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::core::diagnose::Incident;
 use crate::core::exit::Exit;
-use crate::core::job::ExitStatus;
 use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::launch::{Ended, Launch, Next, only_moves_away};
 use crate::core::measure::Figure;
-use crate::core::recipe::{Layer, Refusal};
-use crate::core::units::Bytes;
+use crate::core::recipe::Layer;
 use crate::io::files::FileError;
-use crate::io::gpu::GpuError;
 use crate::io::program::{Ears, Inbox, Outputs};
+use oomctl_base::Refusal;
+use oomctl_base::job::ExitStatus;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::Incident;
+use oomctl_gpu::nvml::GpuError;
 
 pub use place::Machine;
 use place::{Held, Place};

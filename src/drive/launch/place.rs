@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::{GpuUsed, LaunchError, Listener, News};
-use crate::core::device::{Card, Choice, Visible, choose};
 use crate::core::launch::Attempt;
-use crate::core::units::Bytes;
 use crate::io::claims::{Claim, Claims};
-use crate::io::gpu::{Driver, GpuError};
 use crate::io::gpu_pool::{Cards, Wanted};
 use crate::io::program::{Ears, Event, Inbox};
+use oomctl_base::units::Bytes;
+use oomctl_gpu::nvml::{Driver, GpuError};
+use oomctl_gpu::{Card, Choice, Visible, choose};
 
 /// Longest time that the memory of a dead program is waited for: the driver frees it within seconds.
 const SETTLE: Duration = Duration::from_secs(30);

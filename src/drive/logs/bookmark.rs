@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::prepare::sha256;
-use crate::core::diagnose::SourceId;
 use crate::core::engine::LogEnd;
 use crate::core::measure::Figure;
 use crate::io::files::{FileError, read_text, replace};
-use crate::io::follow::Checkpoint;
+use oomctl_diagnose::SourceId;
+use oomctl_follow::Checkpoint;
 
 /// Largest file that is written or read, in bytes. A usual one has a few thousand; a scanner that holds as
 /// much as it may would take more than this, and is not written down.

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::core::diagnose::{Class, Digest, Incident, Kept, Link, Links, Progress, Scanner};
 use crate::core::engine::{LogEnd, LogLook, Rising};
-use crate::core::job::JobStatus;
 use crate::core::measure::{Figure, FigurePattern, Figures};
 use crate::io::files::FileError;
-use crate::io::follow::{Checkpoint, Followed, Followers, Look, Start};
+use oomctl_base::job::JobStatus;
+use oomctl_diagnose::{Class, Digest, Incident, Kept, Link, Links, Progress, Scanner};
+use oomctl_follow::{Checkpoint, Followed, Followers, Look, Start};
 
 pub(super) use bookmark::Part;
 use bookmark::{Bookmark, Marked};

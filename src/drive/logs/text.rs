@@ -1,8 +1,8 @@
 //! The text of one log, and what reads it.
 
-use crate::core::diagnose::{Links, Scanner, Seam, SourceId};
 use crate::core::measure::{Figures, Overlap};
-use crate::io::follow::Growth;
+use oomctl_diagnose::{Links, Scanner, Seam, SourceId};
+use oomctl_follow::Growth;
 
 /// Most renamed predecessors of one log whose text is kept; at the next the log begins anew.
 const ROTATIONS_MAX: usize = 64;

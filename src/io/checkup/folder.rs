@@ -8,9 +8,9 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, StatVfs, flock, statvfs};
 
-use crate::core::units::Bytes;
 use crate::io::finding::{Finding, Health};
-use crate::io::follow::network_file_system;
+use oomctl_base::units::Bytes;
+use oomctl_follow::network_file_system;
 
 /// Below this a run of a few attempts may not find room for its logs, in bytes.
 const LITTLE: u64 = 1 << 30;

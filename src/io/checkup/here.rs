@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::io::finding::{Finding, Health};
-use crate::io::gpu::{Driver, GpuError};
 use crate::io::scheduler::command::{Call, End, run};
+use oomctl_gpu::nvml::{Driver, GpuError};
 
 /// The name under which people call us.
 const NAME: &str = "oomctl";

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::core::engine::{History, Outcome};
-use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
 use crate::io::disk::Change;
 use crate::io::scheduler::command::{Answer, Call};
 use crate::io::trial::{self, Trial};
+use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Token};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()

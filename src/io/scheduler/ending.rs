@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
-use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
+use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 
 /// A scheduler that is asked by a job at the end of its own script. It still says that this job runs; what becomes of it
 /// is known already, and said to be the job's own word.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::core::job::{JobId, JobRef, JobStatus, Token};
+use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 
 /// What is handed to a scheduler for one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use super::super::waiting;
 use super::model::Card;
 use super::painter::{Ink, Pen};
 use super::scene::Scene;
-use crate::core::diagnose::{Class, Incident};
 use crate::core::engine::{Attempt, Outcome, Verdict};
-use crate::core::job::{JobState, Stage};
+use oomctl_base::job::{JobState, Stage};
+use oomctl_diagnose::{Class, Incident};
 
 /// Cells of the bar of progress.
 const BAR: usize = 20;

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::super::run_view::state;
 use super::steer::Outlook;
-use crate::core::diagnose::{Class, Progress};
 use crate::core::engine::History;
 use crate::drive::{Notice, RunFolder, Supervisor};
+use oomctl_diagnose::{Class, Progress};
 
 /// Looks at the progress of an attempt from which its speed is told: of the last ones, for it changes.
 const LOOKS_MAX: usize = 32;

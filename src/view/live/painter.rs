@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
-use crate::core::diagnose::sanitize;
+use oomctl_diagnose::sanitize;
 
 /// What the terminal can show.
 #[derive(Debug, Clone, Copy)]

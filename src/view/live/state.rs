@@ -298,7 +298,7 @@ impl State {
 }
 
 /// The line that proves why an attempt failed, where it stands in a log.
-pub fn evidence(attempt: &Attempt) -> Option<&crate::core::diagnose::Evidence> {
+pub fn evidence(attempt: &Attempt) -> Option<&oomctl_diagnose::Evidence> {
     let incident = attempt.incident.as_ref()?;
     incident.evidence.iter().find(|e| !e.file.is_empty())
 }

@@ -12,15 +12,16 @@ use super::scene::Scene;
 use super::screen::draw;
 use super::state::{Mode, Rows, Shown, State, Wish};
 use super::text::{Place, Text};
-use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident, Progress};
 use crate::core::engine::{Fact, History, Record, Verdict};
-use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::ladder::{Change, Step};
-use crate::core::measure::{GpuSample, Reading, Sample};
-use crate::core::recipe::{Effect, Layer, LayerKind, Value};
+use crate::core::recipe::{Layer, LayerKind};
 use crate::core::report::Tracks;
-use crate::core::units::{Bytes, GIB};
 use crate::drive::{Notice, RunFolder};
+use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Token};
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_base::{Effect, Value};
+use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident, Progress};
+use oomctl_gpu::{GpuSample, Reading, Sample};
 
 const COLOURS: Look = Look {
     unicode: true,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::core::diagnose::sanitize;
+use oomctl_diagnose::sanitize;
 
 /// Most bytes of a log that are held.
 pub const WINDOW: u64 = 256 * 1024;

@@ -9,8 +9,8 @@ pub mod summary;
 pub mod variables;
 
 use super::run_view::{AttemptView, RunView};
-use crate::core::diagnose::{Evidence, sanitize};
 use crate::core::exit::Exit;
+use oomctl_diagnose::{Evidence, sanitize};
 
 /// Lines of evidence that are shown of an attempt.
 const EVIDENCE_MAX: usize = 8;

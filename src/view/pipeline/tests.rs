@@ -7,8 +7,8 @@ use super::quality::quality;
 use super::summary::within;
 use super::variables::Variables;
 use super::*;
-use crate::core::diagnose::Incident;
 use crate::core::exit::Exit;
+use oomctl_diagnose::Incident;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()

@@ -15,16 +15,16 @@ use super::measured;
 use super::row::Row;
 use super::run_view::{RunView, run_view, summary};
 use super::snapshot_view;
-use crate::core::diagnose::{Evidence, Incident, sanitize};
 use crate::core::engine::{Attempt, History, Verdict};
 use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
-use crate::core::memory::Estimate;
 use crate::core::recipe::Layer;
 use crate::core::report::{Cost, Course, Plot, Track, cost, course, plot};
-use crate::core::units::{Bytes, GIB};
 use crate::view::figures::{gpu_hours as hours, in_gib};
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_diagnose::{Evidence, Incident, sanitize};
+use oomctl_memory::Estimate;
 
 /// Runs that are told in full beside an overview of all: those of which there is something to tell.
 const RUNS_MAX: usize = 24;

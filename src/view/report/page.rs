@@ -6,9 +6,9 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
 use super::{Report, gpu_hours};
-use crate::core::units::Bytes;
 use crate::view::Failure;
 use crate::view::figures::duration;
+use oomctl_base::units::Bytes;
 
 /// The pictures of a page, which are also a picture by themselves.
 macro_rules! with_pictures {

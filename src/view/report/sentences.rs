@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use super::gpu_hours;
 use super::page::command_line;
-use crate::core::diagnose::Class;
 use crate::core::engine::{Attempt, History, Outcome, Verdict};
 use crate::core::ladder::{Change, Step};
-use crate::core::recipe::Effect;
 use crate::core::report::Cost;
 use crate::view::figures::duration;
 use crate::view::outcome::reason;
 use crate::view::run_view::RunView;
+use oomctl_base::Effect;
+use oomctl_diagnose::Class;
 
 /// How it ended, what went wrong, what was changed.
 pub fn story(history: &History, view: &RunView, cost: &Cost) -> Vec<String> {

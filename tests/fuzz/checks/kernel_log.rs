@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use oomctl::core::device::{Clock, Xid};
+use oomctl_gpu::{Clock, Xid};
 
 use super::allocations::within;
 

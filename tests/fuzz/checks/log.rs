@@ -2,9 +2,9 @@
 //! shown that drives a terminal.
 
 use jiff::Timestamp;
-use oomctl::core::diagnose::{Digest, Incident, ProgressPattern, Scanner};
-use oomctl::core::job::{ExitStatus, JobId, JobState, JobStatus};
 use oomctl::view::IncidentView;
+use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus};
+use oomctl_diagnose::{Digest, Incident, ProgressPattern, Scanner};
 
 use super::allocations::within;
 use super::random::Random;

@@ -1,8 +1,8 @@
 //! Messages of allocators: numbers of any size give no panic, and numbers that are printed whole are
 //! read as printed.
 
-use oomctl::core::diagnose::{Incident, ProgressPattern, Scanner};
-use oomctl::core::units::{Bytes, GIB, parse_duration_s, slurm_mem};
+use oomctl_base::units::{Bytes, GIB, parse_duration_s, slurm_mem};
+use oomctl_diagnose::{Incident, ProgressPattern, Scanner};
 
 use super::allocations::within;
 use super::random::Random;

@@ -7,15 +7,13 @@ use oomctl::core::config::{
     ConfigError, Document, MAX_FILE, from_environment, from_flags, merge_ladder, parse_knob_set,
     parse_preset, variable,
 };
-use oomctl::core::diagnose::Bugs;
-use oomctl::core::diagnose::{Scanner, UserSignature};
 use oomctl::core::ladder::{Decision, Policy};
-use oomctl::core::recipe::{
-    ClusterFacts, Layer, LayerKind, Origin, Preset, PresetFile, Problem, Refusal, Shape,
-};
+use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, PresetFile, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
 use oomctl::core::request::{INPUTS_VERSION, Inputs, Limits, RISK, Request, Source, Supervision};
 use oomctl::io::library::{Library, Shelf};
+use oomctl_base::{Origin, Problem, Refusal};
+use oomctl_diagnose::{Bugs, Scanner, UserSignature};
 
 use super::allocations::within;
 
@@ -215,7 +213,7 @@ fn project(framework: &Framework, document: &Document) {
         sbatch: Vec::new(),
         signatures: Vec::new(),
         bugs: Bugs::default(),
-        installed: oomctl::core::diagnose::Versions::default(),
+        installed: oomctl_diagnose::Versions::default(),
         command: Vec::new(),
         notices: None,
         probe: None,

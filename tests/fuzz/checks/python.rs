@@ -1,6 +1,6 @@
 //! Python text: every place that is told is in it, and a proposed change is a change of it.
 
-use oomctl::core::patch::{Script, propose};
+use oomctl_scripts::{Script, propose};
 
 use super::allocations::within;
 

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use oomctl::core::patch::{
+use oomctl::core::recipe::PresetFile;
+use oomctl_base::Value;
+use oomctl_scripts::{
     Adoption, Ask, Given, Launchers, Stack, State, Submission, directives, hydra, settings::Format,
     shell,
 };
-use oomctl::core::recipe::{PresetFile, Value};
 
 use super::allocations::within;
 

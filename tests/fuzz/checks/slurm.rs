@@ -1,7 +1,6 @@
 //! What Slurm's commands print, or something that stands between them and us: no answer becomes more
 //! than it says.
 
-use oomctl::core::job::JobState;
 use oomctl::io::scheduler::SubmitAnswer;
 use oomctl::io::scheduler::command::{Answer, End};
 use oomctl::io::scheduler::slurm::parse::{
@@ -11,6 +10,7 @@ use oomctl::io::scheduler::slurm::states::{
     MAX_NODES, expand_nodes, parse_canceller, parse_exit, parse_state, parse_time, parse_word,
 };
 use oomctl::io::scheduler::slurm::{log_paths, refusal};
+use oomctl_base::job::JobState;
 
 use super::allocations::within;
 

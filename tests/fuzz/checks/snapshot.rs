@@ -1,6 +1,6 @@
 //! Snapshots of PyTorch's allocator: sums that agree with each other, in bounded memory, and no control character.
 
-use oomctl::core::diagnose::{Class, Incident, Snapshot};
+use oomctl_diagnose::{Class, Incident, Snapshot};
 
 use super::allocations::within;
 

@@ -7,9 +7,10 @@ use std::sync::LazyLock;
 use minijinja::Value as Jinja;
 use oomctl::core::config::{from_flags, parse_knob_set, parse_preset};
 use oomctl::core::recipe::expr::{self, Scope};
-use oomctl::core::recipe::{ClusterFacts, Preset, Shape, Value};
+use oomctl::core::recipe::{ClusterFacts, Preset, Shape};
 use oomctl::core::render::{comment, hydra_value, render, sbatch_word, shell_word};
 use oomctl::io::library::{Library, Shelf};
+use oomctl_base::Value;
 
 use super::allocations::within;
 use super::project::place;

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use crate::cli::sweep::sweep_source::{Loaded, Source, load};
 use crate::core::exit::Exit;
 use crate::core::sweep::{self, Judge};
-use crate::core::units::Bytes;
 use crate::io::files::{Access, write_to};
 use crate::view::sweep_fix_view::FixView;
 use crate::view::sweep_view::View;
 use crate::view::{Failure, print};
+use oomctl_base::units::Bytes;
 
 /// Arguments of `sweep`.
 #[derive(Debug, clap::Args)]

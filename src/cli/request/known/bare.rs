@@ -6,8 +6,8 @@ use anyhow::bail;
 use serde_json::{Map, Value};
 
 use super::Known;
-use crate::core::memory::{Capacity, Dimensions};
-use crate::core::units::{Bytes, GIB};
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_memory::{Capacity, Dimensions};
 
 /// Fields of which none is given where a model is only named.
 const DIMENSIONS: [&str; 5] = ["layers", "hidden", "heads", "ffn", "vocab"];

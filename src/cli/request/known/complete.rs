@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Known;
-use crate::core::memory::{
-    Capacity, GPU_MEMORY, MODEL_KNOBS, Naming, follow, gpu_of_cluster, naming, of_another,
-};
-use crate::core::recipe::{ClusterFacts, Layer, Origin, Preset, Role, Setting, Value};
-use crate::io::gpu;
+use crate::core::memory::{Naming, follow, gpu_of_cluster, naming, of_another};
+use crate::core::recipe::{ClusterFacts, Layer, Preset, Setting};
 use crate::io::library::Library;
+use oomctl_base::{Origin, Role, Value};
+use oomctl_gpu::nvml;
+use oomctl_memory::{Capacity, GPU_MEMORY, MODEL_KNOBS};
 
 /// The knob for the variables of a job.
 pub const ENVIRONMENT: &str = "environment";
@@ -109,7 +109,7 @@ fn complete_gpu(
 
 /// The memory of this machine's smallest GPU, with where that is known from.
 fn of_this_machine(known: &Known<'_>) -> Option<(String, String)> {
-    let all = gpu::Driver::open().ok()?.look().ok()?.gpus;
+    let all = nvml::Driver::open().ok()?.look().ok()?.gpus;
     let smallest = all.into_iter().min_by_key(|g| g.memory.total)?;
     Some(match known.gpu(&smallest.name) {
         Ok(Some((Capacity::Known(text, _), path))) => {

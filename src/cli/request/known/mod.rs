@@ -14,14 +14,15 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use crate::core::config::parse_data;
-use crate::core::memory::{
-    Capacity, Dimensions, GpuTable, ModelTable, Unknown, capacity, place_of, read_dimensions,
-};
-use crate::core::recipe::{Origin, Problem, Setting, Value};
+use crate::core::recipe::Setting;
 use crate::core::request::Source;
 use crate::io::hf_cache;
 use crate::io::library::{Library, Shelf};
 use crate::view::Failure;
+use oomctl_base::{Origin, Problem, Value};
+use oomctl_memory::{
+    Capacity, Dimensions, GpuTable, ModelTable, Unknown, capacity, place_of, read_dimensions,
+};
 
 pub use bare::filled;
 pub use complete::{ENVIRONMENT, complete, model_knob};

@@ -1,12 +1,12 @@
 //! What `estimate` says of the model and the GPU: where they are known from, or why they are not.
 
 use super::{Known, model_knob};
-use crate::core::memory::GPU_MEMORY;
-use crate::core::memory::{Capacity, Unknown};
-use crate::core::recipe::{Recipe, Role};
+use crate::core::recipe::Recipe;
 use crate::core::request::Request;
 use crate::view::Failure;
 use crate::view::sources_view::{Sources, Told};
+use oomctl_base::Role;
+use oomctl_memory::{Capacity, GPU_MEMORY, Unknown};
 
 /// Where model and GPU are known from.
 pub fn sources(request: &Request, known: &Known<'_>) -> Result<Sources, Failure> {

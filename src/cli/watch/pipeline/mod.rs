@@ -11,11 +11,11 @@ use crate::cli::runs::ended;
 use crate::cli::runs::gathered;
 use crate::cli::watch::showing::Showing;
 use crate::core::exit::Exit;
-use crate::core::units::parse_duration_s;
 use crate::drive::{End, RunFolder, Sources, Supervisor, Until, cancel_all, drive};
 use crate::io::files::{Access, FileError, append, write_to};
 use crate::view::pipeline::{Told, commands, junit, quality, summary, variables};
 use crate::view::{Failure, print};
+use oomctl_base::units::parse_duration_s;
 pub use place::Ci;
 use place::{logs_of, size_of};
 

@@ -8,8 +8,8 @@ mod tree;
 
 use std::fmt;
 
-use crate::core::diagnose::Number;
 use crate::core::recipe::PresetFile;
+use oomctl_diagnose::Number;
 
 pub use named::{MAX_LOG, activated, active, environments, in_log, in_scripts, installed};
 pub use tree::{Tree, files, in_tree, trees};

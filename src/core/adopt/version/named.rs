@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{Near, Told};
-use crate::core::diagnose::{Number, same_package};
-use crate::core::patch::{COMMAND_LINE, Reading, SCRIPT, Submission};
 use crate::core::recipe::Framework;
+use oomctl_diagnose::{Number, same_package};
+use oomctl_scripts::{COMMAND_LINE, Reading, SCRIPT, Submission};
 
 /// Commands of a script that name what it runs with.
 const COMMANDS: [&str; 10] = [

@@ -4,9 +4,9 @@
 //! the script, or with `-m` and `-c` the current one, then `PYTHONPATH`, then what is installed.
 
 use super::{Near, Told};
-use crate::core::diagnose::{Number, same_package};
-use crate::core::patch::settings::Format;
-use crate::core::patch::{Adoption, Call, Target, folder_of_file, joined};
+use oomctl_diagnose::{Number, same_package};
+use oomctl_scripts::settings::Format;
+use oomctl_scripts::{Adoption, Call, Target, folder_of_file, joined};
 
 /// Files of a package's folder in which versions stand, those first that a program sees itself.
 const INSIDE: [&str; 8] = [

@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::News;
-use crate::core::diagnose::{Incident, Link};
 use crate::core::engine::outcome::Outcome;
 use crate::core::engine::state::{Attempt, History};
 use crate::core::ladder::Change;
 use crate::core::request::NewsKind;
+use oomctl_diagnose::{Incident, Link};
 
 /// The version of the document that this program gives.
 const SCHEMA_VERSION: u32 = 1;

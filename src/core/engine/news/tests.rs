@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::core::engine::{Cause, History};
-use crate::core::job::JobState;
+use oomctl_base::job::JobState;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()

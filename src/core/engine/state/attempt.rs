@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::refusal::Refused;
-use crate::core::diagnose::{Incident, LINKS_MAX, Link, Progress};
 use crate::core::engine::fact::{Fact, LogEnd, Record};
 use crate::core::engine::foreseen::Foreseen;
 use crate::core::engine::outcome::Verdict;
-use crate::core::job::{JobRef, JobState, JobStatus, Token};
 use crate::core::ladder::Step;
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
+use oomctl_base::job::{JobRef, JobState, JobStatus, Token};
+use oomctl_diagnose::{Incident, LINKS_MAX, Link, Progress};
 
 /// What was asked for of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use super::history::History;
 use super::phase::Phase;
 use super::watch::Watch;
-use crate::core::diagnose::Progress;
 use crate::core::engine::event::Event;
 use crate::core::engine::fact::{LogEnd, Record};
-use crate::core::job::Stage;
 use crate::core::request::Request;
+use oomctl_base::job::Stage;
+use oomctl_diagnose::Progress;
 
 /// A run under supervision.
 pub struct Run {

@@ -3,11 +3,11 @@
 
 use jiff::Timestamp;
 
-use crate::core::diagnose::{Class, Progress};
 use crate::core::engine::event::{AttemptEvent, LogLook};
 use crate::core::engine::fact::{Fact, LogEnd};
 use crate::core::engine::foreseen::Rising;
-use crate::core::job::JobStatus;
+use oomctl_base::job::JobStatus;
+use oomctl_diagnose::{Class, Progress};
 
 /// A question that is asked again and again.
 #[derive(Debug, Clone, Default)]

@@ -4,11 +4,11 @@ use jiff::SignedDuration;
 
 use super::table::{Bench, accepted, polled, status};
 use super::{Toy, incident};
-use crate::core::diagnose::{Class, Course, Pattern, Pool, Progress, Span};
 use crate::core::engine::{AttemptEvent, Cause, Event, Fact, LogLook, Rising, Verdict};
-use crate::core::job::JobState;
 use crate::core::measure::Measured;
-use crate::core::units::Bytes;
+use oomctl_base::job::JobState;
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::{Class, Course, Pattern, Pool, Progress, Span};
 
 const GIB: u64 = 1 << 30;
 

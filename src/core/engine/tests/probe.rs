@@ -2,14 +2,14 @@
 
 use super::{at, incident, nothing};
 use crate::core::config::from_flags;
-use crate::core::diagnose::{Class, Incident};
 use crate::core::engine::{Fact, History, Outcome, Record};
-use crate::core::job::{JobId, JobState, JobStatus, Token};
 use crate::core::learn::Memory;
 use crate::core::measure::Measured;
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::request::tests::tune::{asked, basis, seen};
 use crate::core::request::{Basis, Request, Short, Trial, TrialEnd};
+use oomctl_base::job::{JobId, JobState, JobStatus, Token};
+use oomctl_diagnose::{Class, Incident};
 
 fn short() -> Short<'static> {
     Short {

@@ -4,13 +4,13 @@ use jiff::SignedDuration;
 
 use super::table::{Bench, accepted, status};
 use super::{Toy, at, incident, nothing};
-use crate::core::diagnose::Class;
 use crate::core::engine::{
     Action, AttemptEvent, Event, Fact, NextLook, Outcome, Pace, Phase, Sighting, due, next_due,
     next_look,
 };
-use crate::core::job::{JobId, JobState, JobStatus};
 use crate::core::measure::Measured;
+use oomctl_base::job::{JobId, JobState, JobStatus};
+use oomctl_diagnose::Class;
 
 fn refused(passing: bool) -> Event {
     Event::Attempt(

@@ -2,9 +2,9 @@
 
 use super::table::{Bench, status};
 use super::{Toy, at, incident, nothing};
-use crate::core::diagnose::Class;
 use crate::core::engine::{Action, AttemptEvent, Event, Fact, Verdict, due, observation, outlook};
-use crate::core::job::JobState;
+use oomctl_base::job::JobState;
+use oomctl_diagnose::Class;
 
 fn escalate(bench: &mut Bench) -> Vec<Fact> {
     let event = Event::Attempt(

@@ -4,12 +4,12 @@ use jiff::SignedDuration;
 
 use super::table::{Bench, accepted, polled, status};
 use super::{Toy, at, incident, nothing};
-use crate::core::diagnose::{Class, Progress};
 use crate::core::engine::{
     Action, AttemptEvent, Cause, Event, Fact, LogEnd, LogLook, Outcome, Phase, Verdict, due,
 };
-use crate::core::job::{JobId, JobState};
 use crate::core::measure::Measured;
+use oomctl_base::job::{JobId, JobState};
+use oomctl_diagnose::{Class, Progress};
 
 fn progress(step: u64) -> Option<Progress> {
     Some(Progress {

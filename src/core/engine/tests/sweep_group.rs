@@ -8,11 +8,11 @@ use super::{Toy, at, nothing};
 use crate::core::engine::{
     Action, AttemptEvent, Event, Fact, History, Outcome, Record, Run, SweepGroup, decide, due,
 };
-use crate::core::job::{JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::measure::Measured;
-use crate::core::recipe::Value;
 use crate::core::request::Request;
 use crate::core::request::tests::start::{Project, request};
+use oomctl_base::Value;
+use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Token};
 
 /// A run with these facts.
 fn run(facts: Vec<Fact>) -> Run {

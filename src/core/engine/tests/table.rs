@@ -3,15 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Toy, at, incident, nothing};
-use crate::core::diagnose::{Class, Incident, Progress, Tri};
 use crate::core::engine::{
     Action, AttemptEvent, Budget, Event, Fact, LogEnd, LogLook, Outcome, Pace, Phase, Record, Run,
     Sighting, Verdict, decide, due, next_due, observation,
 };
-use crate::core::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use crate::core::learn::End;
 use crate::core::measure::{Figure, Measured, Quantity};
-use crate::core::units::Bytes;
+use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
+use oomctl_base::units::Bytes;
+use oomctl_diagnose::{Class, Incident, Progress, Tri};
 
 /// A run with a ledger in memory.
 pub(super) struct Bench {

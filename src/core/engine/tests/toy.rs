@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::core::diagnose::{Class, Evidence, EvidenceRole, Incident};
-use crate::core::recipe::{Layer, LayerKind, Origin, Value};
+use crate::core::recipe::{Layer, LayerKind};
 use crate::core::request::tests::start::stored;
 use crate::core::request::{Inputs, Limits, Request, Stacks, Supervision};
-use crate::core::units::Bytes;
+use oomctl_base::units::Bytes;
+use oomctl_base::{Origin, Value};
+use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident};
 
 /// What a test asks for: a ladder with `rungs` rungs for the GPU and `host_rungs` for the host.
 #[derive(Debug, Clone)]

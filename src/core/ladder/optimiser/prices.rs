@@ -4,8 +4,9 @@ use super::super::bounds::SearchBounds;
 use super::super::engine_room;
 use super::super::numbers::{Batch, Number};
 use super::Optimiser;
-use crate::core::memory::{Rollout, Spec};
-use crate::core::recipe::{Kind, Role, Value, Values};
+use crate::core::recipe::Values;
+use oomctl_base::{Kind, Role, Value};
+use oomctl_memory::{Rollout, Spec};
 
 /// Probability with which a rollout engine must start with a smaller share.
 const ENGINE_STARTS: f64 = 0.95;

@@ -2,7 +2,8 @@
 
 use super::super::numbers::Number;
 use super::{Filled, LIKELY, Optimiser, loss};
-use crate::core::recipe::{Value, Values};
+use crate::core::recipe::Values;
+use oomctl_base::Value;
 
 /// Numbers that are tried as the first to be raised, and a loss that is not worth it.
 const MOST_FIRSTS: usize = 4;

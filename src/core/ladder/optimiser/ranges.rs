@@ -3,7 +3,8 @@
 use super::super::bounds::{SearchBounds, Switch};
 use super::super::numbers::Number;
 use super::Optimiser;
-use crate::core::recipe::{Value, Values};
+use crate::core::recipe::Values;
+use oomctl_base::Value;
 
 impl Optimiser<'_> {
     /// The numbers that can go down, with every value that breaks no rule beside the present ones of the others.

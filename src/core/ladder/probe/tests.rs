@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::ladder::{Faster, Step};
-use crate::core::recipe::{Effect, Layer, LayerKind};
+use crate::core::recipe::{Layer, LayerKind};
+use oomctl_base::Effect;
 
 const BOUNDS: Bounds = Bounds {
     risk: 0.9,

@@ -1,9 +1,9 @@
 //! What a known bug changes about a decision.
 
 use super::{incident, shipped, toy};
-use crate::core::diagnose::{Class, Incident, KnownBug, Setting};
 use crate::core::ladder::{Decision, climb, settle};
-use crate::core::recipe::Value;
+use oomctl_base::Value;
+use oomctl_diagnose::{Class, Incident, KnownBug, Setting};
 
 fn bug(when: Option<&str>) -> KnownBug {
     KnownBug {

@@ -1,9 +1,9 @@
 //! An engine whose cache does not hold one sequence, by its own figures.
 
 use super::shipped::grpo;
-use crate::core::diagnose::{Incident, Scanner};
 use crate::core::ladder::{Decision, Step, climb};
-use crate::core::recipe::Value;
+use oomctl_base::Value;
+use oomctl_diagnose::{Incident, Scanner};
 
 fn died(message: &str) -> Incident {
     let mut scanner = Scanner::new(&[]);

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 
 use super::{ClimbContext, Decision, Policy, Step, climb};
 use crate::core::config::parse_preset;
-use crate::core::diagnose::{Class, Incident};
-use crate::core::recipe::{ClusterFacts, Effect, Layer, LayerKind, Origin, Preset, Setting, Value};
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Setting};
+use oomctl_base::{Effect, Origin, Value};
+use oomctl_diagnose::{Class, Incident};
 
 const PRESET: &str = "
 preset: toy
@@ -295,8 +296,8 @@ fn a_batch_that_more_gpus_cannot_share_grows_where_no_smaller_one_is_legal() {
 mod outlook {
     use super::*;
     use crate::core::ladder::{Outlook, Past, Posterior, ascend};
-    use crate::core::memory::{Profile, Row, Spec};
-    use crate::core::units::Bytes;
+    use oomctl_base::units::Bytes;
+    use oomctl_memory::{Profile, Row, Spec};
 
     /// GRPO on 4 GPUs of 80 GB with `micro` sequences a forward pass.
     fn spec(micro: u32) -> Spec {

@@ -2,13 +2,15 @@
 
 use super::shipped::{Stack, grpo};
 use super::{incident, values};
-use crate::core::diagnose::{Class, Incident};
 use crate::core::ladder::{
     Decision, Outlook, Past, Posterior, Shortfall, Step, Tried, ascend, predict,
 };
-use crate::core::memory::{Spec, spec_of};
-use crate::core::recipe::{Effect, Knob, Layer, LayerKind, Origin, Value};
-use crate::core::units::{Bytes, GIB};
+use crate::core::memory::spec_of;
+use crate::core::recipe::{Knob, Layer, LayerKind};
+use oomctl_base::units::{Bytes, GIB};
+use oomctl_base::{Effect, Origin, Value};
+use oomctl_diagnose::{Class, Incident};
+use oomctl_memory::Spec;
 
 /// A model of 7.6 billion parameters on GPUs of 80 GB, with more.
 fn job(more: &[&str]) -> Stack {

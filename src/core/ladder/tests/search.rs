@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::shipped::grpo;
 use crate::core::ladder::search::{Trial, downwards, following, knobs, nearest_legal};
-use crate::core::recipe::{Checker, ClusterFacts, Shaper, UnderTrial, Value, Values, scope_of};
+use crate::core::recipe::{Checker, ClusterFacts, Shaper, UnderTrial, Values, scope_of};
+use oomctl_base::Value;
 
 const MOST_TRIALS: u32 = 20_000;
 

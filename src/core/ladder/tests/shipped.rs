@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::ladder::{ClimbContext, Policy};
-use crate::core::memory::Profile;
 use crate::core::recipe::{
-    ClusterFacts, Layer, LayerKind, Origin, Preset, Recipe, Setting, Shape, resolve,
+    ClusterFacts, Layer, LayerKind, Preset, Recipe, Setting, Shape, resolve,
 };
+use oomctl_base::Origin;
+use oomctl_memory::Profile;
 
 const PRESET: &str = include_str!("../../../../presets/verl-grpo.yaml");
 const PROFILE: &str = include_str!("../../../../presets/memory/verl.yaml");

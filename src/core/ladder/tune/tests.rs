@@ -6,9 +6,8 @@ use proptest::prelude::*;
 
 use crate::core::config::parse_preset;
 use crate::core::ladder::{ClimbContext, Judgement, Policy, Tuned, tune};
-use crate::core::recipe::{
-    ClusterFacts, Layer, LayerKind, Origin, Preset, Setting, Value, resolve,
-};
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Setting, resolve};
+use oomctl_base::{Origin, Value};
 
 const PRESET: &str = "
 preset: toy

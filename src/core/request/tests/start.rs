@@ -6,15 +6,16 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::core::config::{from_flags, parse_preset};
-use crate::core::diagnose::{Bugs, Versions};
 use crate::core::engine::tests::at;
 use crate::core::ladder::{Decision, Policy};
 use crate::core::learn::{End, Entry, Memory, Rung};
 use crate::core::measure::Measured;
-use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Origin, Preset, Value};
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset};
 use crate::core::request::{
     Ground, INPUTS_VERSION, Inputs, Limits, RISK, Request, Source, Start, Supervision,
 };
+use oomctl_base::{Origin, Value};
+use oomctl_diagnose::{Bugs, Versions};
 
 const PRESET: &str = "
 preset: toy

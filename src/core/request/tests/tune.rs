@@ -5,9 +5,9 @@ use crate::core::engine::tests::at;
 use crate::core::ladder::Tuned;
 use crate::core::learn::{End, Entry, Memory};
 use crate::core::measure::{GpuPeak, Measured};
-use crate::core::recipe::Value;
 use crate::core::request::{Basis, Request};
-use crate::core::units::Bytes;
+use oomctl_base::Value;
+use oomctl_base::units::Bytes;
 
 pub(crate) fn seen(gib: f64) -> Measured {
     let gpu = GpuPeak {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::job::{Fate, Job};
 use crate::core::engine::tests::at;
-use crate::core::job::{JobState, Stage};
 use crate::io::scheduler::command::{Answer, End};
+use oomctl_base::job::{JobState, Stage};
 
 /// Seconds after its end for which the controller knows a job (`MinJobAge`).
 const MIN_JOB_AGE: i64 = 300;

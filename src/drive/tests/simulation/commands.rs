@@ -6,9 +6,9 @@ use super::cluster::{Order, answer};
 use super::job::{Fate, Job};
 use super::world::{Fault, World};
 use crate::core::engine::{Fact, History};
-use crate::core::job::JobState;
 use crate::io::ledger::read;
 use crate::io::scheduler::command::{Answer, Call, End};
+use oomctl_base::job::JobState;
 
 /// Runs a command as the present process.
 pub fn call(world: &World, call: &Call) -> Answer {

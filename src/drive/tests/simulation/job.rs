@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::core::job::{JobState, Stage};
+use oomctl_base::job::{JobState, Stage};
 
 /// A message of PyTorch 2.9 (c10/cuda/CUDACachingAllocator.cpp) as a program prints it that dies of it in
 /// one of its phases.

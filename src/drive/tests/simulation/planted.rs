@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use crate::core::job::{JobRef, Token};
 use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use oomctl_base::job::{JobRef, Token};
 
 /// A mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use super::watch_chain::Duty;
 use super::world::{Fault, Killed, Process, World};
 use crate::core::engine::History;
 use crate::core::engine::tests::at;
-use crate::core::job::{JobId, Token};
 use crate::drive::monotonic_clock::Anchor;
 use crate::drive::record::Array;
 use crate::drive::{Clock, Environment, Handle, Notice, Observer, Supervisor};
@@ -17,6 +16,7 @@ use crate::io::ledger::{Takeover, read};
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::ending::Ending;
 use crate::io::scheduler::slurm::Slurm;
+use oomctl_base::job::{JobId, Token};
 
 /// A supervisor in its process.
 pub struct SimulatedSupervisor {

@@ -10,10 +10,10 @@ use super::planted::Bug;
 use super::watch_chain::Duty;
 use super::world::{Fault, World};
 use crate::core::engine::{Cause, History, Outcome};
-use crate::core::job::JobState;
 use crate::io::files::make_private_dir;
 use crate::io::ledger::{Takeover, read};
 use crate::io::trial;
+use oomctl_base::job::JobState;
 
 /// Turns after which a story must have ended, once nothing bad happens any more.
 const TURNS_MAX: u32 = 3_000;

@@ -10,9 +10,9 @@ use super::job::Fate;
 use super::simulated_supervisor::SimulatedSupervisor;
 use super::world::World;
 use crate::core::engine::{History, NextLook, next_look};
-use crate::core::job::{JobState, Stage};
 use crate::drive::Handle;
 use crate::io::ledger::Takeover;
+use oomctl_base::job::{JobState, Stage};
 
 /// Seconds for the turn of a watch job, of one at the end of a script, and between a turn and the next where nothing else
 /// is known (`cli/watch_chain`).

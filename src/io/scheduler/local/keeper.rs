@@ -17,7 +17,7 @@ use signal_hook::iterator::Signals;
 use super::process::{Identity, descendants, reap_orphans, signal};
 use super::records::{Cancel, Exit, Job, JobFolder, Started};
 use super::{JOB_ID, READY};
-use crate::core::job::{ExitStatus, JobState};
+use oomctl_base::job::{ExitStatus, JobState};
 
 /// Slurm's signal number for a job whose logs could not be opened.
 const NO_LOG: i32 = 53;

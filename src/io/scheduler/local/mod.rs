@@ -18,9 +18,9 @@ use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
 
 use super::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
-use crate::core::job::{ExitStatus, JobRef, JobState, JobStatus, Token};
 use crate::io::files::is_full;
 pub use keeper::keep;
+use oomctl_base::job::{ExitStatus, JobRef, JobState, JobStatus, Token};
 use process::{Identity, Life, host_name, left_behind};
 use records::{Cancel, Exit, Job, JobFolder, Started, numbers};
 

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::process::Identity;
-use crate::core::job::{ExitStatus, JobId, JobState, JobStatus, Token};
+use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus, Token};
 
 /// Largest record that is read.
 const MAX_RECORD_BYTES: u64 = 1 << 20;

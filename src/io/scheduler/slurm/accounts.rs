@@ -5,7 +5,7 @@ use super::clients::{no_answer, on_cluster};
 use super::parse::{Record, SACCT_FIELDS, read_sacct};
 use super::view::{IDS_PER_CALL, ids};
 use super::{Accounting, Slurm};
-use crate::core::job::JobRef;
+use oomctl_base::job::JobRef;
 
 /// What sacct said.
 pub(super) enum Accounts {

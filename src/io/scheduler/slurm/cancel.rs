@@ -11,7 +11,7 @@ use super::clients::{no_answer, on_cluster};
 use super::parse::is_job_id;
 use super::view::IDS_PER_CALL;
 use super::{Slurm, record};
-use crate::core::job::JobRef;
+use oomctl_base::job::JobRef;
 
 /// What scancel says of a job that is over: no error.
 const OVER: [&str; 2] = [

@@ -6,7 +6,7 @@
 use super::super::{Dependent, NoAnswer};
 use super::clients::{Clients, no_answer, on_cluster};
 use super::parse;
-use crate::core::job::{JobId, JobRef};
+use oomctl_base::job::{JobId, JobRef};
 
 /// Names of jobs that are ours: an attempt that waits for the one before, a watch job.
 const OURS: &str = "oomctl-";

@@ -11,7 +11,7 @@ use super::accounts::Accounts;
 use super::clients::{no_answer, on_cluster};
 use super::parse::{Record, read_squeue};
 use super::view::question;
-use crate::core::job::{JobState, Token};
+use oomctl_base::job::{JobState, Token};
 
 /// Tokens in one call.
 const TOKENS_PER_CALL: usize = 200;

@@ -12,7 +12,7 @@ use super::Slurm;
 use super::clients::{no_answer, says_unknown_id};
 use super::log_paths::log_paths;
 use super::parse::{is_job_id, read_scontrol};
-use crate::core::job::{JobId, JobRef};
+use oomctl_base::job::{JobId, JobRef};
 
 /// Columns that sacct is asked for, free text last.
 const FIELDS: &str = "JobID,JobIDRaw,UID,User,AllocTRES,WorkDir,JobName,SubmitLine";

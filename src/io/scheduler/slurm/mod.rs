@@ -32,8 +32,8 @@ use jiff::Timestamp;
 
 use super::command::SearchPath;
 use super::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
-use crate::core::job::{JobId, JobRef, Token};
 use crate::io::files::runtime_dir;
+use oomctl_base::job::{JobId, JobRef, Token};
 
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};

@@ -6,7 +6,7 @@ use super::states::{
     MAX_ANSWER_NODES, expand_nodes, expand_within, parse_canceller, parse_exit, parse_state,
     parse_time, parse_wait, parse_word,
 };
-use crate::core::job::{ExitStatus, JobId, JobState, JobStatus, Stage};
+use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus, Stage};
 
 /// Columns of our squeue lines (`-O`, whose `field:|` means "as wide as needed, then a bar", in
 /// every version since 18). Free text stands last, for names and comments may hold bars.

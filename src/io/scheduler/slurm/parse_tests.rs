@@ -2,7 +2,7 @@
 
 use super::super::record::job_name;
 use super::*;
-use crate::core::job::Token;
+use oomctl_base::job::Token;
 
 #[test]
 fn a_running_job_in_squeue_is_read_whole() {

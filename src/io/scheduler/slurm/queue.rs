@@ -8,7 +8,7 @@ use super::accounts::Accounts;
 use super::parse::{Record, is_job_id};
 use super::view::Index;
 use super::{Accounting, Slurm};
-use crate::core::job::{JobRef, JobState, JobStatus, Stage};
+use oomctl_base::job::{JobRef, JobState, JobStatus, Stage};
 
 /// scontrol calls in one poll; the jobs beyond are told of by the next poll.
 const LOOKUPS_PER_POLL: usize = 32;

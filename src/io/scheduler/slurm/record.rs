@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::ids::{Named, Part};
-use crate::core::job::{JobId, JobRef, JobStatus, Token};
+use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 
 /// One job as one of the three commands shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

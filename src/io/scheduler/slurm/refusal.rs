@@ -319,7 +319,7 @@ fn first_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::job::JobId;
+    use oomctl_base::job::JobId;
 
     fn answer(code: i32, stdout: &str, stderr: &str) -> Answer {
         Answer {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::core::job::{ExitStatus, JobState};
+use oomctl_base::job::{ExitStatus, JobState};
 
 /// A state word of squeue, sacct or scontrol. sacct writes `CANCELLED by 1000`; a list of words
 /// (`CANCELLED,COMPLETING`) is what the flag in it says.
@@ -202,7 +202,7 @@ fn expand_ranges(text: &str, limit: usize) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::job::Stage;
+    use oomctl_base::job::Stage;
 
     #[test]
     fn every_word_of_slurms_list_has_its_stage() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::NoAnswer;
 use super::clients::{no_answer, on_cluster};
 use super::{Slurm, parse};
-use crate::core::job::JobRef;
+use oomctl_base::job::JobRef;
 
 /// What a program wrote on the nodes of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

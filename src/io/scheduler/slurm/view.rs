@@ -13,7 +13,7 @@ use super::clients::{no_answer, on_cluster, says_unknown_id};
 use super::ids::{Named, Part};
 use super::parse::{Record, SQUEUE_FIELDS, read_squeue};
 use super::shared::{Age, Heard};
-use crate::core::job::{JobRef, JobState, Stage};
+use oomctl_base::job::{JobRef, JobState, Stage};
 
 /// Job ids in one squeue or sacct call. A longer command line meets the system's limit at about
 /// 130,000 bytes.

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use super::refusal::read_answer;
 use super::submit::escape;
 use super::{Slurm, no_answer};
-use crate::core::job::JobId;
 use crate::io::scheduler::{NoAnswer, SubmitAnswer};
+use oomctl_base::job::JobId;
 
 /// Minutes that one turn may take: a look, the last lines of a log that come late, a submission whose answer was lost.
 const MINUTES: u32 = 30;
