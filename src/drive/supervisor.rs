@@ -28,7 +28,7 @@ pub struct Supervisor {
     silent: bool,
     /// When it may be asked about the jobs.
     pace: Pace,
-    pub(super) flocks: Vec<SweepGroup>,
+    pub(super) sweep_groups: Vec<SweepGroup>,
     pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
     pub(super) decided: usize,
@@ -58,7 +58,7 @@ impl Supervisor {
             groups: Vec::new(),
             silent: false,
             pace: Pace::new(None),
-            flocks: Vec::new(),
+            sweep_groups: Vec::new(),
             arrays: Vec::new(),
             decided: 0,
             notifier: Notifier::default(),

@@ -13,18 +13,18 @@ impl Supervisor {
     /// Says that runs which were added are a sweep of this project.
     pub fn gather(&mut self, project: &Path, record: &SweepRecord) {
         self.take_arrays(project, record);
-        self.flocks.push(record.sweep_group.clone());
+        self.sweep_groups.push(record.sweep_group.clone());
     }
 
     /// Are there runs that belong together?
     #[must_use]
     pub fn is_sweep(&self) -> bool {
-        !self.flocks.is_empty()
+        !self.sweep_groups.is_empty()
     }
 
     /// Looks which runs must wait for others.
     pub(super) fn hold(&mut self) {
-        for sweep_group in &self.flocks {
+        for sweep_group in &self.sweep_groups {
             let known: BTreeMap<&str, &History> = self
                 .runs
                 .values()
@@ -42,7 +42,7 @@ impl Supervisor {
 
     /// Tells the runs that have not begun what became of others, whenever something did.
     pub(super) fn prune(&mut self, observer: &mut dyn Observer) {
-        let members = || self.flocks.iter().flat_map(|f| &f.runs);
+        let members = || self.sweep_groups.iter().flat_map(|group| &group.runs);
         let attempts = members().filter_map(|name| self.runs.get(name));
         let attempts = attempts.flat_map(|h| &h.history().attempts);
         let decided = attempts.filter(|a| a.verdict.is_some()).count();
@@ -50,8 +50,8 @@ impl Supervisor {
             return;
         }
         self.decided = decided;
-        let mut doomed = Vec::new();
-        for sweep_group in &self.flocks {
+        let mut infeasible = Vec::new();
+        for sweep_group in &self.sweep_groups {
             let runs = || {
                 sweep_group
                     .runs
@@ -65,11 +65,11 @@ impl Supervisor {
             for handle in runs().filter(|h| h.is_open()) {
                 let run = &handle.run;
                 let why = prune(&run.request, &run.history, &memory);
-                doomed.extend(why.map(|why| (handle.name().to_owned(), why)));
+                infeasible.extend(why.map(|why| (handle.name().to_owned(), why)));
             }
         }
         let now = self.now();
-        for (name, (by, reason)) in doomed {
+        for (name, (by, reason)) in infeasible {
             self.hand_in(
                 &name,
                 &Event::ProvenInfeasible { by, reason },

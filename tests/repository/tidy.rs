@@ -33,6 +33,25 @@ const EMPTY_NAMES: [&str; 8] = [
     "util", "utils", "helper", "helpers", "common", "manager", "managers", "misc",
 ];
 
+/// Words that only we used, each with the field's word for it.
+const OUR_OWN_WORDS: [(&str, &str); 15] = [
+    ("condensed", "resampled"),
+    ("courier", "notifier"),
+    ("doomed", "infeasible"),
+    ("errand", "delivery"),
+    ("gauge", "model cache"),
+    ("guess", "particle"),
+    ("guesses", "particles"),
+    ("lesson", "observation"),
+    ("loom", "trainer"),
+    ("quads", "bloom filter"),
+    ("relay", "watch chain"),
+    ("seat", "simulated supervisor"),
+    ("sieve", "prefilter"),
+    ("tape", "choices"),
+    ("workshop", "evaluation cache"),
+];
+
 /// Lines of a file outside its test items.
 fn lines_without_tests(source: &Source) -> usize {
     let tests: usize = source
@@ -275,6 +294,44 @@ fn names(text: &str, word: &str) -> bool {
     })
 }
 
+/// The parts of a name: `EvaluationCache` and `evaluation_cache` are `evaluation` and `cache`.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let shouted = !name.contains(char::is_lowercase);
+    for letter in name.chars() {
+        let begins = letter == '_' || letter.is_uppercase() && !shouted;
+        if begins && parts.last().is_some_and(|part| !part.is_empty()) {
+            parts.push(String::new());
+        }
+        if letter.is_alphanumeric()
+            && let Some(part) = parts.last_mut()
+        {
+            part.extend(letter.to_lowercase());
+        }
+    }
+    parts
+}
+
+/// Names of files and of things in code with a word in them that only we used.
+fn our_own_words(sources: &[Source]) -> Vec<String> {
+    let known = |name: &str| {
+        let parts = parts(name);
+        let ours = |(word, _): &&(&str, &str)| parts.iter().any(|part| part == word);
+        OUR_OWN_WORDS.iter().find(ours)
+    };
+    let mut found = Vec::new();
+    for source in sources {
+        let names = code_tokens(source).into_iter();
+        let names = names.filter(|(text, _)| text.starts_with(|c: char| c.is_alphabetic()));
+        for (name, line) in names.chain([(source.path.replace(['/', '.'], "_"), 0)]) {
+            found.extend(known(&name).map(|(word, instead)| {
+                format!("{}:{line} {name}: for {word} write {instead}", source.path)
+            }));
+        }
+    }
+    found
+}
+
 /// Modules, files and types whose name says nothing.
 fn empty_names(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
@@ -372,6 +429,11 @@ fn every_name_says_something() {
 }
 
 #[test]
+fn names_are_the_words_of_the_field() {
+    none(&in_sources(our_own_words));
+}
+
+#[test]
 fn nothing_is_left_over() {
     let extensions = ["rs", "py", "j2", "yaml", "md", "sh", "toml"];
     let folders = [
@@ -395,6 +457,26 @@ fn nothing_is_left_over() {
 /// Each rule finds what was planted for it.
 mod planted {
     use super::*;
+
+    #[test]
+    fn a_word_of_our_own_is_found_in_names_of_any_case() {
+        for text in [
+            "struct LastLesson;",
+            "fn lesson_of() {}",
+            "const LESSON: u8 = 1;",
+        ] {
+            assert_eq!(
+                our_own_words(&at("src/core/job.rs", text)).len(),
+                1,
+                "{text}"
+            );
+        }
+        assert_eq!(our_own_words(&at("src/core/lesson.rs", "")).len(), 1);
+        assert_eq!(
+            our_own_words(&at("src/core/job.rs", "struct Lessons;")).len(),
+            0
+        );
+    }
 
     fn at(path: &str, text: &str) -> Vec<Source> {
         vec![Source::parse(path, text)]

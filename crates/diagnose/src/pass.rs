@@ -6,7 +6,7 @@
 
 use super::events::Events;
 use super::lines::{Block, Piece, Sink, WINDOW, each_line};
-use super::prefilter::{Bar, Found, Hit, SIEVE, Shown, What};
+use super::prefilter::{Bar, Found, Hit, PREFILTER, Shown, What};
 use super::prefix::Line;
 use super::progress::{self, Patterns};
 use super::reached::Progress;
@@ -91,7 +91,7 @@ impl Sink for Pass<'_> {
         let latest = self.text.track.latest_pattern();
         let counts = |number: &usize| latest.is_none_or(|p| p >= self.patterns.built_in[*number]);
         let wants = |bar: Bar| bar.patterns().iter().any(counts);
-        SIEVE.search(block.bytes, wants, &mut found);
+        PREFILTER.search(block.bytes, wants, &mut found);
         self.ask_others(block.bytes, &mut found.hits);
         let mut cursor = Cursor::new(&found);
         self.read_on(&block, &mut cursor);
@@ -119,7 +119,7 @@ impl Sink for Pass<'_> {
             return self.naive_piece(piece);
         }
         let mut found = std::mem::take(self.found);
-        SIEVE.search(piece.bytes, |_| true, &mut found);
+        PREFILTER.search(piece.bytes, |_| true, &mut found);
         let hits = &found.hits;
         let seen = Seen {
             read: hits.iter().any(|hit| self.wants(hit.what)),
@@ -180,7 +180,7 @@ impl Pass<'_> {
         if attentive || seen.read || self.table.may_match(piece.bytes) {
             let line = Line::read(piece);
             let patterns = self.patterns;
-            let held = SIEVE.held(&line.text);
+            let held = PREFILTER.held(&line.text);
             let mut reader = self.reader();
             if held.bar || !patterns.others.is_empty() {
                 reader.progress(&line, piece.bytes, &patterns.list);

@@ -81,7 +81,7 @@ pub fn prune(request: &Request, history: &History, memory: &Memory) -> Option<(S
     if !history.is_unstarted() {
         return None;
     }
-    let entry = request.doomed(memory)?;
+    let entry = request.infeasible(memory)?;
     let End::Failed { kind, phase } = &entry.end else {
         return None;
     };

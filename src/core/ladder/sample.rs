@@ -1,4 +1,4 @@
-//! Guesses for questions that go through all of them, hundreds of times for one decision: those of a block lie beside
+//! Particles for questions that go through all of them, hundreds of times for one decision: those of a block lie beside
 //! each other part by part, so that a processor takes several at a time.
 
 use std::array::from_fn;
@@ -7,7 +7,7 @@ use super::need::{Job, Need, Parts};
 use super::particle::{Particle, filled};
 use oomctl_memory::KINDS;
 
-/// Guesses of a block.
+/// Particles of a block.
 const MANY: usize = 32;
 /// More than the relative error of a sum of a few parts.
 const ROUNDING: f64 = 1e-12;
@@ -34,7 +34,7 @@ impl Sample {
     }
 }
 
-/// Guesses by their parts, which are those of [`Particle`].
+/// Particles by their parts, which are those of [`Particle`].
 pub(super) struct Block {
     number: [u32; MANY],
     kinds: [Each; KINDS],
@@ -190,7 +190,7 @@ mod tests {
     use oomctl_memory::{Profile, Row, phases};
 
     #[test]
-    fn a_block_says_of_each_guess_what_the_guess_says_and_never_more_than_its_most() {
+    fn a_block_says_of_each_particle_what_the_particle_says_and_never_more_than_its_most() {
         let profile = Profile::default();
         for (fill, micro_batch, world) in [(1.0, 1, 4), (0.5, 4, 8), (0.5, 1, 1)] {
             let row = serde_json::json!({

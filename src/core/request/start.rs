@@ -123,7 +123,7 @@ impl Request {
     /// Rungs are climbed one at a time, so that what several at once would lead to is among them. The policy
     /// `predict` is bound to no rung's steps, so that under it only a ladder without any is at its end.
     #[must_use]
-    pub fn doomed(&self, memory: &Memory) -> Option<Entry> {
+    pub fn infeasible(&self, memory: &Memory) -> Option<Entry> {
         if self.inputs().scripts.is_some() {
             return None;
         }

@@ -22,7 +22,7 @@ const SPLITS: u8 = 1 << GROUPS;
 pub(super) const STRETCH: usize = 4096;
 
 /// A set of bloom.
-pub(super) struct Quads {
+pub(super) struct Bloom {
     classes: Box<Classes>,
     tables: Tables,
 }
@@ -33,7 +33,7 @@ fn splits_behind(byte: u8) -> bool {
     !matches!(byte, b'\n' | b'\r' | b')')
 }
 
-/// Quads that share a bit of the tables.
+/// Runs of four bytes that share a bit of the tables.
 #[derive(Debug, Clone)]
 struct Group {
     bloom: Vec<Quad>,
@@ -150,7 +150,7 @@ fn groups(bloom: &[Quad]) -> Vec<Group> {
     groups
 }
 
-impl Quads {
+impl Bloom {
     pub(super) fn new(mut bloom: Vec<Quad>) -> Self {
         bloom.sort_unstable();
         bloom.dedup();

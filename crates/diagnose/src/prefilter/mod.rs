@@ -102,7 +102,7 @@ pub(crate) struct Prefilter {
 }
 
 /// The needles of the built-in tables.
-pub(crate) static SIEVE: LazyLock<Prefilter> = LazyLock::new(|| Prefilter::new(looked_for()));
+pub(crate) static PREFILTER: LazyLock<Prefilter> = LazyLock::new(|| Prefilter::new(looked_for()));
 
 impl Prefilter {
     fn new(needles: Vec<Needle>) -> Self {

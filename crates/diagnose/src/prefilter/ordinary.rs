@@ -67,8 +67,8 @@ pub(super) fn likeness(gram: &[u8]) -> u64 {
 
 /// Does an ordinary word hold these four bytes?
 fn is_ordinary(quad: &[u8]) -> bool {
-    static QUADS: LazyLock<HashSet<&[u8]>> = LazyLock::new(|| windows(4));
-    QUADS.contains(quad)
+    static WINDOWS: LazyLock<HashSet<&[u8]>> = LazyLock::new(|| windows(4));
+    WINDOWS.contains(quad)
 }
 
 /// Where in a needle the four bytes stand that ordinary text holds least often; 0 in a shorter one.

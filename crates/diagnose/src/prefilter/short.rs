@@ -1,6 +1,6 @@
 //! Needles that are too short for `ngrams`, by the four bytes of each that are the rarest.
 
-use super::bloom::Quads;
+use super::bloom::Bloom;
 use super::needles::{Needle, PYTEST_FRAME, pytest_frame};
 use super::ordinary::rarest_quad;
 use super::quad::{ESCAPE, Quad};
@@ -9,7 +9,7 @@ use super::{Bar, What};
 /// A set of short needles.
 pub(super) struct Short {
     pub(super) needles: Vec<Needle>,
-    bloom: Quads,
+    bloom: Bloom,
     /// By the hash of the first two bytes of the quad.
     places: Vec<Place>,
     /// First of `places` by that hash.
@@ -111,12 +111,12 @@ impl Short {
                 }
             }
         }
-        // What else is taken out of lines; `Quads` itself knows escape sequences.
+        // What else is taken out of lines; `Bloom` itself knows escape sequences.
         bloom.push([Some(0), None, None, None]);
         bloom.push([Some(b'^'), Some(b'['), Some(b'['), None]);
         Self {
             needles,
-            bloom: Quads::new(bloom),
+            bloom: Bloom::new(bloom),
             places,
             starts,
             thirds,
@@ -124,7 +124,7 @@ impl Short {
     }
 
     /// Calls `each` with every place where a needle that is wanted or a gap may begin, in order, and returns
-    /// how many newlines there are; see [`Quads::find`].
+    /// how many newlines there are; see [`Bloom::find`].
     #[inline(always)]
     pub(super) fn find(
         &self,

@@ -11,7 +11,7 @@ const SHORT_NEEDLES: usize = 57;
 
 fn found(text: &[u8]) -> (bool, Vec<u8>, usize) {
     let mut found = Found::default();
-    SIEVE.search(text, |_| true, &mut found);
+    PREFILTER.search(text, |_| true, &mut found);
     let Found { hits, newlines, .. } = found;
     let read = hits.iter().any(|hit| hit.what == What::Read);
     let ambient = hits.iter().filter_map(|hit| match hit.what {
@@ -58,7 +58,7 @@ fn ordinary_lines_hold_nothing() {
 
 #[test]
 fn a_signature_has_a_long_literal_or_the_short_ones_are_few() {
-    assert!(SIEVE.short.needles.len() <= SHORT_NEEDLES);
+    assert!(PREFILTER.short.needles.len() <= SHORT_NEEDLES);
     for signature in signatures::all() {
         assert!(!signature.contains.is_empty(), "{}", signature.id);
     }
@@ -73,7 +73,7 @@ fn the_entries_of_a_line_are_those_whose_literals_it_holds() {
             Some((entry, places.min()?))
         });
         assert_eq!(
-            SIEVE.held(&line).entries,
+            PREFILTER.held(&line).entries,
             plain.collect::<Vec<_>>(),
             "{line}"
         );
@@ -128,7 +128,7 @@ fn newlines_are_counted_up_to_any_place() {
                 }
             })
             .collect();
-        SIEVE.search(&text, |_| true, &mut found);
+        PREFILTER.search(&text, |_| true, &mut found);
         let (mut newlines, mut counted) = (0, (0, 0));
         for at in 0..length {
             for counted in [(0, 0), counted, (length, 0)] {

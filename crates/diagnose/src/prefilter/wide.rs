@@ -212,7 +212,7 @@ mod avx2 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::bloom::Quads;
+    use super::super::bloom::Bloom;
     use super::*;
 
     proptest! {
@@ -225,7 +225,7 @@ mod tests {
         ) {
             let quad = |text: &[u8]| std::array::from_fn(|at| text.get(at).copied());
             let bloom = [&b"abcx"[..], b"x|", b"\0", b"^[[", "é\u{e9}".as_bytes()];
-            let bloom = Quads::new(bloom.into_iter().map(quad).collect());
+            let bloom = Bloom::new(bloom.into_iter().map(quad).collect());
             let text = words.concat().into_bytes();
             let mut steps = vec![0; text.len().saturating_sub(3) / STEP];
             let looked = steps.len() * STEP;

@@ -65,7 +65,7 @@ fn seen(state: JobState) -> Fact {
     }
 }
 
-fn doomed() -> Event {
+fn infeasible() -> Event {
     Event::ProvenInfeasible {
         by: "s.1".to_owned(),
         reason: "as large".to_owned(),
@@ -91,22 +91,22 @@ fn pruned(outcome: Option<Outcome>) -> bool {
 }
 
 #[test]
-fn a_cell_that_is_doomed_is_never_prepared_and_never_submitted() {
-    assert!(pruned(follow(&mut run(vec![]), &doomed())));
-    assert!(pruned(follow(&mut run(vec![intended()]), &doomed())));
+fn a_cell_that_is_infeasible_is_never_prepared_and_never_submitted() {
+    assert!(pruned(follow(&mut run(vec![]), &infeasible())));
+    assert!(pruned(follow(&mut run(vec![intended()]), &infeasible())));
 }
 
 #[test]
-fn a_doomed_cell_that_waits_is_cancelled_and_one_that_runs_is_left_alone() {
+fn a_infeasible_cell_that_waits_is_cancelled_and_one_that_runs_is_left_alone() {
     let mut waits = run(vec![intended(), submitted(), seen(JobState::Pending)]);
-    assert_eq!(follow(&mut waits, &doomed()), None);
+    assert_eq!(follow(&mut waits, &infeasible()), None);
     let cancel = |a: &Action| matches!(a, Action::Cancel { .. });
     assert!(due(&waits, at(1)).iter().any(cancel));
     // It began after all: what it does is worth knowing.
     write(&mut waits, 200, seen(JobState::Running));
     assert!(!due(&waits, at(1)).iter().any(cancel));
     let mut runs = run(vec![intended(), submitted(), seen(JobState::Running)]);
-    follow(&mut runs, &doomed());
+    follow(&mut runs, &infeasible());
     assert_eq!(runs.history.pruned, None);
     // Whether an unclear submission was accepted is found out first.
     let unclear = Fact::SubmitUnclear {
@@ -114,7 +114,7 @@ fn a_doomed_cell_that_waits_is_cancelled_and_one_that_runs_is_left_alone() {
         detail: "no answer".to_owned(),
     };
     let mut unclear = run(vec![intended(), unclear]);
-    assert_eq!(follow(&mut unclear, &doomed()), None);
+    assert_eq!(follow(&mut unclear, &infeasible()), None);
     assert!(unclear.history.pruned.is_some());
 }
 
@@ -194,13 +194,16 @@ fn only_what_no_rung_can_save_is_pruned() {
     // Nothing is short enough for 2,100: the states alone take 2,000.
     let mut project = Project::with(2_010);
     assert_eq!(project.run_as_asked(&cell(1, 3, 256)), None);
-    let doomed = |p: &Project, c: Request| c.doomed(&p.memory()).map(|e| e.run);
-    assert_eq!(doomed(&project, cell(2, 3, 512)).as_deref(), Some("s.1"));
-    assert_eq!(doomed(&project, cell(3, 2, 128)), None);
+    let infeasible = |p: &Project, c: Request| c.infeasible(&p.memory()).map(|e| e.run);
+    assert_eq!(
+        infeasible(&project, cell(2, 3, 512)).as_deref(),
+        Some("s.1")
+    );
+    assert_eq!(infeasible(&project, cell(3, 2, 128)), None);
     // A cell that failed at first and was saved by a rung dooms nobody.
     let mut project = Project::with(20_000);
     assert!(project.run_as_asked(&cell(1, 5, 1024)).is_some());
-    assert_eq!(doomed(&project, cell(2, 5, 2048)), None);
+    assert_eq!(infeasible(&project, cell(2, 5, 2048)), None);
 }
 
 proptest! {
@@ -215,9 +218,9 @@ proptest! {
         let mut project = Project::with(gpu);
         for (name, (micro, length)) in cells.into_iter().enumerate() {
             let cell = cell(name, micro, 1 << length);
-            let doomed = cell.doomed(&project.memory());
+            let infeasible = cell.infeasible(&project.memory());
             let took = project.run_as_asked(&cell);
-            prop_assert!(doomed.is_none() || took.is_none(), "{doomed:?} {took:?}");
+            prop_assert!(infeasible.is_none() || took.is_none(), "{infeasible:?} {took:?}");
         }
     }
 }

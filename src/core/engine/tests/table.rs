@@ -1007,7 +1007,7 @@ fn an_attempt_teaches_no_more_than_it_proves() {
 }
 
 #[test]
-fn a_lesson_names_the_rungs_that_led_there() {
+fn an_observation_names_the_rungs_that_led_there() {
     let mut bench = Bench::running(Toy::new(2));
     bench.end(
         status(JobState::Failed),

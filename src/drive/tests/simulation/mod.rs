@@ -2,7 +2,7 @@
 //! a simulated world: the calls of `io::disk` and Slurm's commands are answered by an adversary that
 //! draws from a seed. What must hold is asserted where it can be broken: at sbatch (`commands`), after a
 //! turn (`simulated_supervisor`) and at the end (`story`). In some stories a supervisor stays, in others small jobs or the job's own script
-//! take turns (`relay`).
+//! take turns (`watch_chain`).
 //!
 //! The world keeps to what is promised of it: sbatch's message is dealt with within 20 s of a lost answer
 //! or sits in a controller that answers nothing else; squeue leaves a job out for at most 25 s at a time, and

@@ -79,7 +79,7 @@ impl World {
 
     fn ready(&self, after: Option<String>, in_s: i64) {
         let at = self.now.get() + in_s;
-        self.relay.borrow_mut().push(Ready { after, at });
+        self.watch_chain.borrow_mut().push(Ready { after, at });
     }
 
     /// Has somebody promised to look after the run? A job whose script has still to end takes a turn of its own.
@@ -88,7 +88,7 @@ impl World {
         let runs = |j: &super::job::Job| j.is_alive(now) && now < j.stops;
         let script =
             self.watch.get() == Watch::Script && self.cluster.borrow().jobs.iter().any(runs);
-        script || !self.relay.borrow().is_empty() || !self.ends.borrow().is_empty()
+        script || !self.watch_chain.borrow().is_empty() || !self.ends.borrow().is_empty()
     }
 
     /// Scripts come to their end, and jobs to their limit.
@@ -132,9 +132,9 @@ impl World {
             return self.begin(host, Takeover::IfDead, Duty::AtEnd { job, code });
         }
         let due = |ready: &Ready| self.now.get() >= ready.at && self.is_over(ready);
-        let waiting = self.relay.borrow().len();
-        self.relay.borrow_mut().retain(|ready| !due(ready));
-        if self.relay.borrow().len() < waiting {
+        let waiting = self.watch_chain.borrow().len();
+        self.watch_chain.borrow_mut().retain(|ready| !due(ready));
+        if self.watch_chain.borrow().len() < waiting {
             self.begin(host, Takeover::IfDead, Duty::Turn);
         }
     }
@@ -173,7 +173,7 @@ impl World {
                 };
                 if seen_to {
                     let other = |ready: &Ready| ready.after.as_ref() != Some(job);
-                    self.relay.borrow_mut().retain(other);
+                    self.watch_chain.borrow_mut().retain(other);
                 }
                 let now = self.now.get();
                 let mut cluster = self.cluster.borrow_mut();
@@ -184,7 +184,7 @@ impl World {
             }
             (Duty::Turn | Duty::Submits, Some(next)) if self.watch.get() == Watch::Job => {
                 if *duty == Duty::Submits {
-                    self.relay.borrow_mut().clear();
+                    self.watch_chain.borrow_mut().clear();
                 }
                 match next {
                     NextLook::Never => {}

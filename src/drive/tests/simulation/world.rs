@@ -95,7 +95,7 @@ pub struct World {
     pub pids: Cell<u32>,
     pub watch: Cell<Watch>,
     /// Watch jobs that wait, and scripts that have come to their end, with their exit codes.
-    pub relay: RefCell<Vec<Ready>>,
+    pub watch_chain: RefCell<Vec<Ready>>,
     pub ends: RefCell<Vec<(String, i32)>>,
     pub toy: Toy,
     pub bug: Option<Bug>,
@@ -138,7 +138,7 @@ impl World {
                 seats: RefCell::default(),
                 pids: Cell::new(100),
                 watch: Cell::new(Watch::Here),
-                relay: RefCell::default(),
+                watch_chain: RefCell::default(),
                 ends: RefCell::default(),
                 toy: toy(
                     &mut choices,
