@@ -1,7 +1,13 @@
-//! How to climb: which rung answers an incident, and which values it gives.
+//! How to climb: which rung answers an incident, and which values it gives. Pure: recipe, history and incident in, layer out.
 //!
-//! Rule: the only place that knows both logs and knobs. Pure: recipe, history and incident in, layer
-//! out.
+//! | question | files |
+//! |---|---|
+//! | what does the failure say | `incident` (as expressions see it), `remedies` (what it names), `bug` (what cannot help) |
+//! | what does one rung give | `climb`, `take`, `moves`, `acts` (does a move free memory there), `search` (the nearest legal values), `checkpoint_notes` |
+//! | how many rungs | `ascend`, `ascent` (ladder and model together), `enough`, `past` (earlier attempts), `cost` |
+//! | how much does it need | `posterior` over `particle`s, learned from `evidence`, `request` (what a failed request was for), `fragmentation`; asked through `need`, `sample`, `odds`, `model_cache`; `host`, `engine_room` |
+//! | which values at all | `predict` over `successors` and `search_node`, with `bounds`, `numbers`, `optimiser`, `named`, `shortfall` |
+//! | the other direction | `tune`, `probe`, `observed` (what a measured peak says), `advise` (where no value is known) |
 
 mod acts;
 mod advise;
@@ -22,7 +28,6 @@ mod figures;
 mod fragmentation;
 mod host;
 mod incident;
-
 mod model_cache;
 mod moves;
 mod named;

@@ -1,4 +1,4 @@
-//! What a run was asked to do: all that deciding and rendering need, with no look at the disk.
+//! The bounds of a run, and how it is supervised.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
