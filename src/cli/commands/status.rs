@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl status`: what the ledgers say, and for jobs that are not over what the scheduler says
-/// now, in one question a backend. Nothing is written.
+/// now, in one question a backend. No ledger is written.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let session = Session::open(args.config.as_deref())?;
     let (runs, now) = (&session.runs, session.now);
