@@ -1,8 +1,7 @@
 //! `oomctl sweep submit`: every cell that can fit, each as a run of its own.
 
 use crate::cli::request::learned;
-use crate::cli::runs::Runs;
-use crate::cli::runs::{ended, sweeps};
+use crate::cli::runs::{Runs, ended, sweeps};
 use crate::cli::sweep::cells::{self, SweepOptions, SweepPlan};
 use crate::cli::sweep::choice::CellSelection;
 use crate::cli::sweep::sweep_source::{Loaded, SweepSource, load};
@@ -60,16 +59,17 @@ pub fn run(args: &SweepSubmitArgs) -> Result<Exit, CommandFailure> {
     if loaded.sweep.method == Method::Grid {
         loaded.sweep = loaded.sweep.listed();
     }
+    let sweep = &loaded.sweep;
     let footing = loaded.footing();
     let mut judge = Judge::new(
         footing.preset,
         footing.recipe,
         footing.cluster,
         footing.profile,
-        &loaded.sweep,
+        sweep,
     )?;
-    let choice = args.cells.choice(&loaded.sweep, args.force)?;
-    let selection = select(&loaded.sweep, &mut judge, &choice)
+    let choice = args.cells.choice(sweep, args.force)?;
+    let selection = select(sweep, &mut judge, &choice)
         .map_err(|what| CommandFailure::configuration(format!("{}: {what}", loaded.path)))?;
     let name = match &args.run {
         Some(name) => name.clone(),
@@ -84,13 +84,7 @@ pub fn run(args: &SweepSubmitArgs) -> Result<Exit, CommandFailure> {
         memory: memory.as_ref(),
     };
     let plan = SweepPlan::new(&session.runs, &wish, &loaded, &judge, &selection)?;
-    let view = SweepSubmitView::new(
-        plan.planned(),
-        &loaded.sweep,
-        &mut judge,
-        &selection,
-        choice.draw,
-    );
+    let view = SweepSubmitView::new(plan.planned(), sweep, &mut judge, &selection, choice.draw);
     if selection.run.is_empty() {
         return none_left(&view, &loaded, args.source.json);
     }
