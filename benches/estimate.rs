@@ -20,7 +20,7 @@ use clock::processor_s;
 use oomctl::core::config::parse_data;
 use oomctl::core::memory::spec_of;
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Setting};
-use oomctl::io::library::{Library, Shelf};
+use oomctl::io::library::{Library, LibraryFolder};
 use oomctl_base::{Origin, Value};
 use oomctl_memory::{Estimate, Profile, Profiles, Row, estimate};
 use stack::Stack;
@@ -34,11 +34,15 @@ fn profiles() -> Vec<Profile> {
     let library = Library::new(None);
     let read = |name: &String| {
         let source = library
-            .get(Shelf::Memory, name)
+            .get(LibraryFolder::Memory, name)
             .expect("shipped profiles are there");
         parse_data(&source.path, &source.text).expect("shipped profiles parse")
     };
-    library.names(Shelf::Memory).iter().map(read).collect()
+    library
+        .names(LibraryFolder::Memory)
+        .iter()
+        .map(read)
+        .collect()
 }
 
 /// A job of 8B on eight GPUs, for a framework: all of its weights, or an adapter beside a rollout engine.

@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use oomctl::drive::Sources;
+use oomctl::drive::WakeSources;
 use oomctl_diagnose::{ProgressPattern, Scanner, SourceId};
 use oomctl_follow::{Followed, Followers, Growth, Look, Start};
 
@@ -312,7 +312,7 @@ fn follow(how: &str, folder: &Path, files: u64) {
             }
         })
         .collect();
-    let (_tell, sources) = Sources::channel();
+    let (_tell, sources) = WakeSources::channel();
     let _wakes = followers.waiter().map(|waiter| sources.logs(waiter));
     loop {
         let now = Timestamp::now();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use oomctl::core::config::{parse_data, parse_knob_set, parse_preset};
 use oomctl::core::recipe::{ClusterFacts, Knob, Layer, Preset, RungSpec, Shape};
-use oomctl::io::library::{Library, Shelf};
+use oomctl::io::library::{Library, LibraryFolder};
 use oomctl_base::{Effect, Refusal};
 use oomctl_memory::Profile;
 
@@ -22,16 +22,16 @@ impl Stack {
     pub fn shipped(name: &str) -> Self {
         let library = Library::new(None);
         let text = |shelf, name: &str| library.get(shelf, name).expect("it is shipped");
-        let source = text(Shelf::Presets, name);
+        let source = text(LibraryFolder::Presets, name);
         let file = parse_preset(&source.path, &source.text).expect("shipped presets parse");
         let sets = file.uses.iter().map(|set| {
-            let source = text(Shelf::Sets, set);
+            let source = text(LibraryFolder::Sets, set);
             parse_knob_set(&source.path, &source.text).expect("shipped knob sets parse")
         });
         let sets = sets.collect();
         let preset = Preset::assemble(file, sets, None).expect("shipped presets assemble");
         let profile = preset.memory.as_ref().map(|fields| {
-            let source = text(Shelf::Memory, &fields.profile);
+            let source = text(LibraryFolder::Memory, &fields.profile);
             parse_data(&source.path, &source.text).expect("shipped profiles parse")
         });
         Self {

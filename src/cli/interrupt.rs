@@ -4,8 +4,8 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use crate::drive::Sources;
-use crate::view::{Failure, print};
+use crate::drive::WakeSources;
+use crate::view::{CommandFailure, print};
 
 /// A call to the scheduler can take most of a minute, and is not cut short; who has waited so long for an answer
 /// to Ctrl-C wonders whether it was heard.
@@ -14,18 +14,18 @@ const WONDER: Duration = Duration::from_secs(1);
 const WAITING: &str = "interrupted; waiting for an answer of the scheduler. Ctrl-C again ends this at once, and loses nothing";
 
 /// The signals of this process, where nothing else is waited for that could take long.
-pub fn listen_quietly() -> Result<Sources, Failure> {
-    Sources::signals().map_err(|e| cannot(&e))
+pub fn listen_quietly() -> Result<WakeSources, CommandFailure> {
+    WakeSources::signals().map_err(|e| cannot(&e))
 }
 
 /// The signals of this process.
-pub fn listen() -> Result<Sources, Failure> {
+pub fn listen() -> Result<WakeSources, CommandFailure> {
     listen_then(|| {})
 }
 
 /// The same, with something that is done at once when the first comes.
-pub fn listen_then(act: impl FnOnce() + Send + 'static) -> Result<Sources, Failure> {
-    let signals = Sources::signals_then(move || {
+pub fn listen_then(act: impl FnOnce() + Send + 'static) -> Result<WakeSources, CommandFailure> {
+    let signals = WakeSources::signals_then(move || {
         act();
         // Without a thread nothing is said, which is no reason not to go away.
         drop(thread::Builder::new().spawn(|| {
@@ -36,6 +36,6 @@ pub fn listen_then(act: impl FnOnce() + Send + 'static) -> Result<Sources, Failu
     signals.map_err(|e| cannot(&e))
 }
 
-fn cannot(why: &io::Error) -> Failure {
-    Failure::refused(format!("cannot listen for signals: {why}"))
+fn cannot(why: &io::Error) -> CommandFailure {
+    CommandFailure::refused(format!("cannot listen for signals: {why}"))
 }

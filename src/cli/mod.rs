@@ -35,7 +35,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::core::exit::Exit;
 use crate::io::scheduler::local;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Submits training jobs to Slurm, recognises GPU out-of-memory failures, and resubmits with a
 /// configuration that fits.
@@ -50,7 +50,7 @@ use crate::view::{Failure, print};
 )]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 const AFTER_HELP: &str = "\
@@ -66,55 +66,55 @@ Exit codes: 0 success, 1 the job failed for another reason, 2 usage,
 129, 130, 143 detached by a signal.";
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Render, submit, print the job id
-    Submit(commands::submit::Args),
+    Submit(commands::submit::SubmitArgs),
     /// Follow runs, diagnose, escalate and resubmit until they end
-    Watch(commands::watch::Args),
+    Watch(commands::watch::WatchArgs),
     /// Run a program on a free GPU of this machine, again and smaller when it runs out of memory
-    Run(commands::run::Args),
+    Run(commands::run::RunArgs),
     /// Show runs and their attempts
-    Status(commands::status::Args),
+    Status(commands::status::StatusArgs),
     /// List every attempt, here or below folders, with its cause and the memory that it used
-    History(commands::history::Args),
+    History(commands::history::HistoryArgs),
     /// Make a page about runs: what happened, memory over time, what it cost
-    Report(commands::report::Args),
+    Report(commands::report::ReportArgs),
     /// End runs and their jobs
-    Cancel(commands::cancel::Args),
+    Cancel(commands::cancel::CancelArgs),
     /// Say what killed a job, with the line of its log that proves it
-    Diagnose(commands::diagnose::Args),
+    Diagnose(commands::diagnose::DiagnoseArgs),
     /// Say what to change after a failure, from a log: as a diff of its job script, or in its framework's words
-    Fix(commands::fix::Args),
+    Fix(commands::fix::FixArgs),
     /// Print the exact files that would be submitted
-    Render(commands::render::Args),
+    Render(commands::render::RenderArgs),
     /// Say how much GPU memory a job needs, before it runs
-    Estimate(commands::estimate::Args),
+    Estimate(commands::estimate::EstimateArgs),
     /// Show the ladder from here, rung by rung, with what each would change
-    Plan(commands::plan::Args),
+    Plan(commands::plan::PlanArgs),
     /// Show what is understood of a job script of your own, and the patch that the first rung would be
-    Adopt(commands::adopt::Args),
+    Adopt(commands::adopt::AdoptArgs),
     /// Check, mend and run a sweep: which cells cannot fit, and the others each as a run
-    Sweep(commands::sweep::Args),
+    Sweep(commands::sweep::SweepArgs),
     /// From a run that fits, propose the fastest configuration that still does
-    Tune(commands::tune::Args),
+    Tune(commands::tune::TuneArgs),
     /// Show where a value came from, and what it beat
-    Explain(commands::explain::Args),
+    Explain(commands::explain::ExplainArgs),
     /// List presets and profiles, or show one
-    Presets(commands::presets::Args),
+    Presets(commands::presets::PresetsArgs),
     /// Show what GPUs hold, who holds it, and what helps; wait for a free one
-    Gpus(commands::gpus::Args),
+    Gpus(commands::gpus::GpusArgs),
     /// Sample the GPUs of this node into a run's folder, as the job scripts do
-    Probe(commands::probe::Args),
+    Probe(commands::probe::ProbeArgs),
     /// Write a commented starter oomctl.yaml
-    Init(commands::init::Args),
+    Init(commands::init::InitArgs),
     /// Look whether everything that oomctl needs is there and works, and say what to do
-    Doctor(commands::doctor::Args),
+    Doctor(commands::doctor::DoctorArgs),
     /// Print the JSON Schema of a file, for editors
-    Schema(commands::schema::Args),
+    Schema(commands::schema::SchemaArgs),
     /// Print the script that completes commands, flags and names in a shell
-    Completions(commands::completions::Args),
+    Completions(commands::completions::CompletionsArgs),
     /// Write the manual pages
-    Man(commands::man::Args),
+    Man(commands::man::ManArgs),
 }
 
 /// Runs the program with the process's arguments.
@@ -139,7 +139,7 @@ pub fn main() -> std::process::ExitCode {
 
 /// What shells and scripts ask for when they start needs none of the tree of commands, which takes longer to build than
 /// the answer.
-fn answered_at_once() -> Option<Result<Exit, Failure>> {
+fn answered_at_once() -> Option<Result<Exit, CommandFailure>> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let words: Option<Vec<&str>> = arguments.iter().map(|word| word.to_str()).collect();
     match words?[..] {
@@ -161,31 +161,31 @@ fn keep_local_job() -> Option<std::process::ExitCode> {
     (word == local::KEEP_ARGUMENT).then(|| local::keep(Path::new(folder)))
 }
 
-fn run(command: Command) -> Result<Exit, Failure> {
+fn run(command: CliCommand) -> Result<Exit, CommandFailure> {
     match command {
-        Command::Submit(args) => commands::submit::run(&args),
-        Command::Watch(args) => commands::watch::run(&args),
-        Command::Run(args) => commands::run::run(&args),
-        Command::Status(args) => commands::status::run(&args),
-        Command::History(args) => commands::history::run(&args),
-        Command::Report(args) => commands::report::run(&args),
-        Command::Cancel(args) => commands::cancel::run(&args),
-        Command::Diagnose(args) => commands::diagnose::run(&args),
-        Command::Fix(args) => commands::fix::run(&args),
-        Command::Render(args) => commands::render::run(&args),
-        Command::Estimate(args) => commands::estimate::run(&args),
-        Command::Plan(args) => commands::plan::run(&args),
-        Command::Adopt(args) => commands::adopt::run(&args),
-        Command::Sweep(args) => commands::sweep::run(&args),
-        Command::Tune(args) => commands::tune::run(&args),
-        Command::Explain(args) => commands::explain::run(&args),
-        Command::Presets(args) => commands::presets::run(&args),
-        Command::Gpus(args) => commands::gpus::run(&args),
-        Command::Probe(args) => commands::probe::run(&args),
-        Command::Init(args) => commands::init::run(&args),
-        Command::Doctor(args) => commands::doctor::run(&args),
-        Command::Schema(args) => commands::schema::run(&args),
-        Command::Completions(args) => commands::completions::run(&args),
-        Command::Man(args) => commands::man::run(&args),
+        CliCommand::Submit(args) => commands::submit::run(&args),
+        CliCommand::Watch(args) => commands::watch::run(&args),
+        CliCommand::Run(args) => commands::run::run(&args),
+        CliCommand::Status(args) => commands::status::run(&args),
+        CliCommand::History(args) => commands::history::run(&args),
+        CliCommand::Report(args) => commands::report::run(&args),
+        CliCommand::Cancel(args) => commands::cancel::run(&args),
+        CliCommand::Diagnose(args) => commands::diagnose::run(&args),
+        CliCommand::Fix(args) => commands::fix::run(&args),
+        CliCommand::Render(args) => commands::render::run(&args),
+        CliCommand::Estimate(args) => commands::estimate::run(&args),
+        CliCommand::Plan(args) => commands::plan::run(&args),
+        CliCommand::Adopt(args) => commands::adopt::run(&args),
+        CliCommand::Sweep(args) => commands::sweep::run(&args),
+        CliCommand::Tune(args) => commands::tune::run(&args),
+        CliCommand::Explain(args) => commands::explain::run(&args),
+        CliCommand::Presets(args) => commands::presets::run(&args),
+        CliCommand::Gpus(args) => commands::gpus::run(&args),
+        CliCommand::Probe(args) => commands::probe::run(&args),
+        CliCommand::Init(args) => commands::init::run(&args),
+        CliCommand::Doctor(args) => commands::doctor::run(&args),
+        CliCommand::Schema(args) => commands::schema::run(&args),
+        CliCommand::Completions(args) => commands::completions::run(&args),
+        CliCommand::Man(args) => commands::man::run(&args),
     }
 }

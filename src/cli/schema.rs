@@ -16,8 +16,8 @@ use crate::core::config::{
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
 use crate::core::request::{Limits, Notices, Supervision};
 use crate::io::files::{Access, make_private_dir, write_atomic};
-use crate::io::library::{Library, Shelf};
-use crate::view::Failure;
+use crate::io::library::{Library, LibraryFolder};
+use crate::view::CommandFailure;
 use oomctl_diagnose::UserSignature;
 use oomctl_memory::Profile;
 
@@ -29,7 +29,7 @@ pub const FIRST_LINE: &str = "# yaml-language-server: $schema=.oomctl/schema/pro
 
 /// The files that have a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum SchemaKind {
     /// oomctl.yaml
     Project,
     /// A preset, presets/NAME.yaml
@@ -135,31 +135,31 @@ struct SiteFile {
 }
 
 /// The schema of a kind of file.
-pub fn of(kind: Kind, library: &Library) -> Result<Json, Failure> {
+pub fn of(kind: SchemaKind, library: &Library) -> Result<Json, CommandFailure> {
     Ok(match kind {
-        Kind::Project => project(library)?,
-        Kind::Preset => schema_of::<PresetFile>().into(),
-        Kind::KnobSet => schema_of::<KnobSetFile>().into(),
-        Kind::Cluster => profile(library, "cluster")?,
-        Kind::Dataset => profile(library, "dataset")?,
-        Kind::Memory => schema_of::<Profile>().into(),
-        Kind::Signatures => {
+        SchemaKind::Project => project(library)?,
+        SchemaKind::Preset => schema_of::<PresetFile>().into(),
+        SchemaKind::KnobSet => schema_of::<KnobSetFile>().into(),
+        SchemaKind::Cluster => profile(library, "cluster")?,
+        SchemaKind::Dataset => profile(library, "dataset")?,
+        SchemaKind::Memory => schema_of::<Profile>().into(),
+        SchemaKind::Signatures => {
             let mut schema = schema_of::<Vec<UserSignature>>();
             lenient(&mut schema);
             schema.into()
         }
-        Kind::Site => {
+        SchemaKind::Site => {
             let mut schema: Json = schema_of::<SiteFile>().into();
             suggest(
                 &mut schema["properties"]["cluster"],
-                library.names(Shelf::Clusters),
+                library.names(LibraryFolder::Clusters),
             );
             schema
         }
     })
 }
 
-fn project(library: &Library) -> Result<Json, Failure> {
+fn project(library: &Library) -> Result<Json, CommandFailure> {
     let mut map = schema_of::<ProjectFile>();
     lenient(&mut map);
     let mut schema = Json::from(map);
@@ -178,7 +178,7 @@ fn project(library: &Library) -> Result<Json, Failure> {
     Ok(schema)
 }
 
-fn profile(library: &Library, key: &str) -> Result<Json, Failure> {
+fn profile(library: &Library, key: &str) -> Result<Json, CommandFailure> {
     let mut schema = Json::from(schema_of::<ProfileFile>());
     name_shelves(&mut schema["properties"], library);
     schema["properties"][key] =
@@ -190,9 +190,9 @@ fn profile(library: &Library, key: &str) -> Result<Json, Failure> {
 /// Suggests the names on the shelves of the library, where a key takes one.
 fn name_shelves(fields: &mut Json, library: &Library) {
     let shelves = [
-        ("preset", Shelf::Presets),
-        ("dataset", Shelf::Datasets),
-        ("cluster", Shelf::Clusters),
+        ("preset", LibraryFolder::Presets),
+        ("dataset", LibraryFolder::Datasets),
+        ("cluster", LibraryFolder::Clusters),
     ];
     for (key, shelf) in shelves {
         if fields.get(key).is_some() {
@@ -230,15 +230,15 @@ fn lenient(schema: &mut Map<String, Json>) {
 }
 
 /// Lets knobs, pins and rungs follow the preset that a file names, or that its dataset names.
-fn with_presets(schema: &mut Json, library: &Library) -> Result<(), Failure> {
+fn with_presets(schema: &mut Json, library: &Library) -> Result<(), CommandFailure> {
     let launch = set(library, launching::SET)?;
     let mut definitions = schema["definitions"]
         .as_object()
         .cloned()
         .unwrap_or_default();
     let mut branches = Vec::new();
-    for name in library.names(Shelf::Presets) {
-        let source = library.get(Shelf::Presets, &name)?;
+    for name in library.names(LibraryFolder::Presets) {
+        let source = library.get(LibraryFolder::Presets, &name)?;
         let preset = parse_preset(&source.path, &source.text)?;
         let sets: Vec<KnobSetFile> = preset
             .uses
@@ -286,9 +286,9 @@ fn with_dataset(names: &[String]) -> Json {
 
 /// The dataset profiles that name a preset.
 fn datasets_of(library: &Library, preset: &str) -> Vec<String> {
-    let mut names = library.names(Shelf::Datasets);
+    let mut names = library.names(LibraryFolder::Datasets);
     names.retain(|name| {
-        let source = library.get(Shelf::Datasets, name).ok();
+        let source = library.get(LibraryFolder::Datasets, name).ok();
         let document = source.and_then(|s| Document::parse(&s.path, &s.text).ok());
         let given = document.and_then(|d| d.text("preset").ok()?);
         given.is_some_and(|g| g.text == preset)
@@ -296,16 +296,16 @@ fn datasets_of(library: &Library, preset: &str) -> Vec<String> {
     names
 }
 
-fn set(library: &Library, name: &str) -> Result<KnobSetFile, Failure> {
-    let source = library.get(Shelf::Sets, name)?;
+fn set(library: &Library, name: &str) -> Result<KnobSetFile, CommandFailure> {
+    let source = library.get(LibraryFolder::Sets, name)?;
     Ok(parse_knob_set(&source.path, &source.text)?)
 }
 
 /// Writes the schemas of all kinds for the project in `folder`.
-pub fn write(folder: &Path, library: &Library) -> Result<(), Failure> {
+pub fn write(folder: &Path, library: &Library) -> Result<(), CommandFailure> {
     let to = folder.join(FOLDER);
     make_private_dir(&to)?;
-    for kind in Kind::value_variants() {
+    for kind in SchemaKind::value_variants() {
         let name = kind
             .to_possible_value()
             .map_or_else(String::new, |v| v.get_name().to_owned());

@@ -9,7 +9,7 @@ use super::runs::Runs;
 use crate::core::config::Document;
 use crate::io::files::read_text;
 use crate::io::library::Library;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Name of the project file.
 pub const PROJECT_FILE: &str = "oomctl.yaml";
@@ -32,7 +32,7 @@ pub struct Session {
 
 impl Session {
     /// In the project of this file, or of the nearest `oomctl.yaml` walking up.
-    pub fn open(config: Option<&Path>) -> Result<Self, Failure> {
+    pub fn open(config: Option<&Path>) -> Result<Self, CommandFailure> {
         let here = working_directory()?;
         let path = match config {
             Some(path) => Some(here.join(path)),
@@ -50,7 +50,7 @@ impl Session {
     }
 
     /// In a project in `folder` that has no file yet.
-    pub fn empty(folder: &Path) -> Result<Self, Failure> {
+    pub fn empty(folder: &Path) -> Result<Self, CommandFailure> {
         let folder = working_directory()?.join(folder);
         Ok(Self::new(folder, Document::parse(PROJECT_FILE, "")?))
     }
@@ -76,20 +76,21 @@ impl Session {
         &self,
         view: &V,
         text: impl FnOnce(&V) -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         print::show(self.json, view, text)
     }
 }
 
 /// Reads a configuration file; it is shown relative to `here` where it lies below.
-pub fn document(path: &Path, here: &Path) -> Result<Document, Failure> {
+pub fn document(path: &Path, here: &Path) -> Result<Document, CommandFailure> {
     let text = read_text(path, MAX_FILE)?;
     let shown = path.strip_prefix(here).unwrap_or(path);
     Ok(Document::parse(&shown.display().to_string(), &text)?)
 }
 
 /// The working directory.
-pub fn working_directory() -> Result<PathBuf, Failure> {
-    std::env::current_dir()
-        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))
+pub fn working_directory() -> Result<PathBuf, CommandFailure> {
+    std::env::current_dir().map_err(|e| {
+        CommandFailure::configuration(format!("cannot tell the working directory: {e}"))
+    })
 }

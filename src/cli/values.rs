@@ -16,17 +16,17 @@ use crate::cli::runs::Runs;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::config::{Document, parse_knob_set, parse_preset};
 use crate::core::recipe::{Knob, PresetFile};
-use crate::io::library::{Library, Shelf};
+use crate::io::library::{Library, LibraryFolder};
 use oomctl_base::Kind;
 
 /// Where a thing is looked for, in this order.
-pub const SHELVES: [Shelf; 6] = [
-    Shelf::Presets,
-    Shelf::Datasets,
-    Shelf::Clusters,
-    Shelf::Sets,
-    Shelf::Models,
-    Shelf::Gpus,
+pub const SHELVES: [LibraryFolder; 6] = [
+    LibraryFolder::Presets,
+    LibraryFolder::Datasets,
+    LibraryFolder::Clusters,
+    LibraryFolder::Sets,
+    LibraryFolder::Models,
+    LibraryFolder::Gpus,
 ];
 
 /// Newest runs whose job ids are looked up: each is a ledger to be read between two keystrokes.
@@ -43,9 +43,9 @@ fn with_values(arg: Arg) -> Arg {
         placeholder.map_or_else(Vec::new, |p| p.split('|').map(str::to_owned).collect());
     let has = |word: &str| words.iter().any(|w| w == word);
     match arg.get_id().as_str() {
-        "preset" => arg.add(names_on(&[Shelf::Presets])),
-        "dataset" => arg.add(names_on(&[Shelf::Datasets])),
-        "cluster" => arg.add(names_on(&[Shelf::Clusters])),
+        "preset" => arg.add(names_on(&[LibraryFolder::Presets])),
+        "dataset" => arg.add(names_on(&[LibraryFolder::Datasets])),
+        "cluster" => arg.add(names_on(&[LibraryFolder::Clusters])),
         "name" if arg.is_positional() => arg.add(names_on(&SHELVES)),
         "knob" if arg.is_positional() => arg.add(ArgValueCandidates::new(knob_names)),
         _ if has("RUNG") => arg.add(ArgValueCandidates::new(rungs)),
@@ -72,7 +72,7 @@ fn library() -> Library {
     Library::new(folder().as_deref())
 }
 
-fn names_on(shelves: &'static [Shelf]) -> ArgValueCandidates {
+fn names_on(shelves: &'static [LibraryFolder]) -> ArgValueCandidates {
     ArgValueCandidates::new(move || {
         let library = library();
         let names = shelves.iter().flat_map(|shelf| usable(&library, *shelf));
@@ -81,7 +81,7 @@ fn names_on(shelves: &'static [Shelf]) -> ArgValueCandidates {
 }
 
 /// Names on a shelf, without files whose name no command takes.
-fn usable(library: &Library, shelf: Shelf) -> impl Iterator<Item = String> {
+fn usable(library: &Library, shelf: LibraryFolder) -> impl Iterator<Item = String> {
     let names = library.names(shelf).into_iter();
     names.filter(move |name| library.get(shelf, name).is_ok())
 }
@@ -96,7 +96,7 @@ fn runs_and(typed: &OsStr, files: bool, datasets: bool) -> Vec<CompletionCandida
             all.extend(job_ids(&Runs::of(&folder), names.clone()));
         }
         if datasets {
-            names.extend(usable(&library(), Shelf::Datasets));
+            names.extend(usable(&library(), LibraryFolder::Datasets));
         }
         all.extend(names);
     }
@@ -181,7 +181,7 @@ fn knobs() -> Vec<Knob> {
     let launch = is_launch().then(|| launching::SET.to_owned());
     let sets = preset.uses.iter().chain(&launch);
     let shared = sets.filter_map(|set| {
-        let source = library.get(Shelf::Sets, set).ok()?;
+        let source = library.get(LibraryFolder::Sets, set).ok()?;
         parse_knob_set(&source.path, &source.text).ok()
     });
     let shared: Vec<Knob> = shared.flat_map(|set| set.knobs).collect();
@@ -199,7 +199,7 @@ fn preset() -> Option<PresetFile> {
     let written = |key: &str| Some(document.as_ref()?.text(key).ok()??.text);
     let of_dataset = || {
         let dataset = flag("--dataset").or_else(|| written("dataset"))?;
-        let source = library.get(Shelf::Datasets, &dataset).ok()?;
+        let source = library.get(LibraryFolder::Datasets, &dataset).ok()?;
         let profile = Document::parse(&source.path, &source.text).ok()?;
         Some(profile.text("preset").ok()??.text)
     };
@@ -214,7 +214,7 @@ fn preset() -> Option<PresetFile> {
         .or_else(|| written("preset").filter(|_| !is_launch()))
         .or_else(|| of_dataset().filter(|_| !is_launch()))
         .unwrap_or_else(|| default().to_owned());
-    let source = library.get(Shelf::Presets, &name).ok()?;
+    let source = library.get(LibraryFolder::Presets, &name).ok()?;
     parse_preset(&source.path, &source.text).ok()
 }
 

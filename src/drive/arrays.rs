@@ -14,15 +14,15 @@ use crate::core::engine::{Action, Event, Phase, due};
 use crate::core::render::{directives, dispatcher};
 use crate::core::sweep::indices;
 use crate::io::files::{Access, link, make_private_dir, read_text, write_atomic};
-use crate::io::scheduler::{Submission, SubmitAnswer, Tasks};
+use crate::io::scheduler::{ArrayTasks, JobSubmission, SubmitAnswer};
 use oomctl_base::job::{JobId, Token};
 
 /// A task that is to be submitted.
-struct Task {
+struct ArrayTask {
     index: u32,
     run: String,
     attempt: u32,
-    submission: Submission,
+    submission: JobSubmission,
 }
 
 impl Supervisor {
@@ -99,7 +99,7 @@ impl Supervisor {
     }
 
     /// Is each run still ours? One that is not is set aside, and the others are submitted in the next turn.
-    fn are_ours(&mut self, tasks: &[Task], observer: &mut dyn Observer) -> bool {
+    fn are_ours(&mut self, tasks: &[ArrayTask], observer: &mut dyn Observer) -> bool {
         let mut all = true;
         for task in tasks {
             let Some(handle) = self.runs.get_mut(&task.run) else {
@@ -114,7 +114,7 @@ impl Supervisor {
     }
 
     /// The tasks that are to be submitted.
-    fn tasks(&mut self, array: &Array, observer: &mut dyn Observer) -> Vec<Task> {
+    fn tasks(&mut self, array: &Array, observer: &mut dyn Observer) -> Vec<ArrayTask> {
         let now = self.now();
         let mut tasks = Vec::new();
         for (index, name) in (0..).zip(&array.runs) {
@@ -131,7 +131,7 @@ impl Supervisor {
                 continue;
             };
             match of_task(handle, token) {
-                Ok(submission) => tasks.push(Task {
+                Ok(submission) => tasks.push(ArrayTask {
                     index,
                     run: name.clone(),
                     attempt,
@@ -149,7 +149,7 @@ fn is_submit(action: &Action) -> bool {
 }
 
 /// What would be handed to the scheduler for a task alone.
-fn of_task(handle: &Handle, token: Token) -> Result<Submission, DriveError> {
+fn of_task(handle: &Handle, token: Token) -> Result<JobSubmission, DriveError> {
     let Some(attempt) = handle.run.history.attempt() else {
         return Err(DriveError::Unreadable {
             path: handle.folder.dir().to_owned(),
@@ -160,7 +160,7 @@ fn of_task(handle: &Handle, token: Token) -> Result<Submission, DriveError> {
 }
 
 /// What the answer to the array means for one task.
-fn of_array(task: &Task, answer: &SubmitAnswer) -> Event {
+fn of_array(task: &ArrayTask, answer: &SubmitAnswer) -> Event {
     let mut answer = answer.clone();
     if let SubmitAnswer::Accepted { id, .. } = &mut answer {
         *id = JobId(format!("{id}_{}", task.index));
@@ -170,7 +170,7 @@ fn of_array(task: &Task, answer: &SubmitAnswer) -> Event {
 
 impl Array {
     /// Writes the script of the array and the links to its runs; what is handed to the scheduler.
-    fn submission(&self, tasks: &[Task]) -> Result<Submission, DriveError> {
+    fn submission(&self, tasks: &[ArrayTask]) -> Result<JobSubmission, DriveError> {
         let unreadable = |why: String| DriveError::Unreadable {
             path: self.folder.clone(),
             why,
@@ -205,12 +205,12 @@ impl Array {
             self.folder.join(first.index.to_string()).join(name)
         };
         let numbers: Vec<u32> = tasks.iter().map(|t| t.index).collect();
-        Ok(Submission {
+        Ok(JobSubmission {
             script,
             token: self.token.clone(),
             stdout: of(&first.submission.stdout),
             stderr: of(&first.submission.stderr),
-            tasks: Some(Tasks {
+            tasks: Some(ArrayTasks {
                 indices: indices(&numbers),
                 at_once: self.at_once,
                 folder: self.folder.clone(),

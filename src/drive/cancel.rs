@@ -2,7 +2,7 @@
 
 use super::notice::{Notice, Observer};
 use super::supervisor::{Supervisor, set_aside};
-use super::turn::Ending;
+use super::turn::EndingJob;
 use crate::core::engine::{AttemptEvent, Event, History};
 use crate::io::scheduler::Scheduler;
 use oomctl_base::job::JobRef;
@@ -35,11 +35,11 @@ impl Supervisor {
     pub(super) fn cancel(&mut self, observer: &mut dyn Observer) {
         let ending = std::mem::take(&mut self.hands.ending);
         let ours = ending.into_iter();
-        let ending: Vec<Ending> = ours.filter(|e| self.is_ours(&e.run, observer)).collect();
+        let ending: Vec<EndingJob> = ours.filter(|e| self.is_ours(&e.run, observer)).collect();
         let asked = self.now();
-        let told = |e: &Ending| self.hands.ended.contains(&e.job);
-        let (told, ending): (Vec<Ending>, Vec<Ending>) = ending.into_iter().partition(told);
-        for Ending { run, attempt, job } in told {
+        let told = |e: &EndingJob| self.hands.ended.contains(&e.job);
+        let (told, ending): (Vec<EndingJob>, Vec<EndingJob>) = ending.into_iter().partition(told);
+        for EndingJob { run, attempt, job } in told {
             self.hands.ended.retain(|ended| *ended != job);
             let event = Event::Attempt(attempt, AttemptEvent::CancelTaken(job));
             self.hand_in(&run, &event, asked, observer);
@@ -49,7 +49,7 @@ impl Supervisor {
         }
         let jobs: Vec<JobRef> = ending.iter().map(|e| e.job.clone()).collect();
         let answers = self.hands.scheduler.cancel_all(&jobs);
-        for (Ending { run, attempt, job }, answer) in ending.into_iter().zip(answers) {
+        for (EndingJob { run, attempt, job }, answer) in ending.into_iter().zip(answers) {
             let event = match answer {
                 Ok(()) => AttemptEvent::CancelTaken(job),
                 Err(failure) => {

@@ -1,7 +1,7 @@
 //! Jobs of the user's that waited for an attempt that another one replaced.
 
 use super::handle::Handle;
-use super::monotonic_clock::Clock;
+use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
 use crate::core::engine::{AttemptEvent, Event};
 use crate::io::scheduler::Scheduler;
@@ -18,7 +18,7 @@ pub(super) fn tell(
     handle: &Handle,
     event: &Event,
     scheduler: &mut dyn Scheduler,
-    clock: &Clock,
+    clock: &TimeSource,
     observer: &mut dyn Observer,
 ) {
     let history = handle.history();

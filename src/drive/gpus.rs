@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::sources::{Sources, Wake};
+use super::sources::{Wake, WakeSources};
 use crate::io::kernel_log::KernelLog;
 use crate::io::owners::Owners;
 use oomctl_base::units::Bytes;
@@ -64,7 +64,7 @@ pub fn watch(
     looks: &mut Looks,
     every: Duration,
     history: usize,
-    sources: &Sources,
+    sources: &WakeSources,
     show: &mut dyn FnMut(&Machine, &History) -> bool,
 ) -> Result<Option<i32>, GpuError> {
     let mut history = History::of(history);
@@ -109,7 +109,7 @@ pub enum Waited {
 pub fn wait_for(
     need: Bytes,
     patience: Patience,
-    sources: &Sources,
+    sources: &WakeSources,
     look: &mut dyn FnMut() -> Vec<Card>,
     tell: &mut dyn FnMut(Bytes),
 ) -> Waited {
@@ -140,7 +140,7 @@ pub fn wait_for(
 }
 
 /// Waits until then; a signal ends it.
-fn signal_before(sources: &Sources, moment: Instant) -> Option<i32> {
+fn signal_before(sources: &WakeSources, moment: Instant) -> Option<i32> {
     loop {
         let left = moment.saturating_duration_since(Instant::now());
         match sources.wait(left) {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn waited(need: u64, at_most: Duration, looks: &[Vec<Card>]) -> (Waited, Vec<Bytes>) {
-        let (_tell, sources) = Sources::channel();
+        let (_tell, sources) = WakeSources::channel();
         let mut looks = looks.iter().cycle().cloned();
         let mut look = || looks.next().unwrap_or_default();
         let mut told = Vec::new();
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_signal_ends_the_wait() {
-        let (tell, sources) = Sources::channel();
+        let (tell, sources) = WakeSources::channel();
         tell.send(Wake::Signal(2)).unwrap();
         let mut look = || vec![card("a", 80)];
         let hour = Duration::from_secs(3_600);

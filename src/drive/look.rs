@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::DriveError;
 use super::handle::{Handle, log_paths};
-use super::logs::{AttemptLogs, Part, bookmark};
+use super::logs::{AttemptLogs, JobPart, bookmark};
 use super::notice::{Notice, Observer};
 use crate::core::engine::{Attempt, AttemptEvent, Event, LogLook};
 use crate::io::disk::remove_file;
@@ -183,8 +183,8 @@ impl Handle {
 }
 
 /// The part of the job that runs now, as far as it is known.
-fn part(run: &str, attempt: &Attempt) -> Part {
-    Part {
+fn part(run: &str, attempt: &Attempt) -> JobPart {
+    JobPart {
         run: run.to_owned(),
         attempt: attempt.number,
         restarts: attempt.restarts,

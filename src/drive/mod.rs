@@ -38,17 +38,17 @@ use jiff::Timestamp;
 use crate::core::engine::Phase;
 use crate::core::exit::Exit;
 use crate::io::files::FileError;
-use crate::io::ledger::{LedgerError, Owner, owner};
+use crate::io::ledger::{LedgerError, LedgerOwner, owner};
 
 pub use cancel::end_jobs;
 pub use explain::explained;
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
-pub use monotonic_clock::{Clock, monotonic_clock};
+pub use monotonic_clock::{TimeSource, monotonic_clock};
 pub use notice::{Notice, Observer, Silent};
 pub use record::{ArrayRecord, SweepRecord};
-pub use sources::{Asker, Sources, Wake};
-pub use steer::Asked;
+pub use sources::{Asker, Wake, WakeSources};
+pub use steer::SteerRequest;
 pub use supervisor::Supervisor;
 
 /// Longest wait of the loop, so that requests from outside are seen.
@@ -153,7 +153,7 @@ impl Until {
 
 /// Why the loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum DriveEnd {
     /// What was waited for has come, or cannot come in this process.
     Reached,
     /// It did not come in time.
@@ -177,15 +177,15 @@ pub enum End {
 pub fn drive(
     supervisor: &mut Supervisor,
     until: Until,
-    sources: &Sources,
+    sources: &WakeSources,
     observer: &mut dyn Observer,
-) -> End {
+) -> DriveEnd {
     let end = turns(supervisor, until, sources, observer);
     supervisor.save(observer);
     // After a signal there are seconds to live; what was not told is told by whoever takes the runs up.
     if !matches!(
         (end, until),
-        (End::Detached { .. }, _) | (_, Until::LetGo { .. })
+        (DriveEnd::Detached { .. }, _) | (_, Until::LetGo { .. })
     ) {
         supervisor.tell_the_rest(observer);
     }
@@ -197,26 +197,26 @@ pub fn cancel_all(
     supervisor: &mut Supervisor,
     signal: i32,
     patience_s: u64,
-    sources: &Sources,
+    sources: &WakeSources,
     observer: &mut dyn Observer,
-) -> End {
+) -> DriveEnd {
     for handle in supervisor.runs.values_mut() {
         // The next turn looks for the request, however short a while ago the last one did.
         handle.mailbox = None;
     }
     let end = drive(supervisor, Until::LetGo { patience_s }, sources, observer);
-    End::LetGo {
+    DriveEnd::LetGo {
         signal,
-        all: end == End::Reached,
+        all: end == DriveEnd::Reached,
     }
 }
 
 fn turns(
     supervisor: &mut Supervisor,
     until: Until,
-    sources: &Sources,
+    sources: &WakeSources,
     observer: &mut dyn Observer,
-) -> End {
+) -> DriveEnd {
     let start = supervisor.now();
     let _logs = supervisor.log_waiter().map(|waiter| sources.logs(waiter));
     loop {
@@ -227,13 +227,13 @@ fn turns(
             &mut supervisor.runs().map(Handle::history),
         );
         let (Some(next), false) = (next, reached(supervisor, until)) else {
-            return End::Reached;
+            return DriveEnd::Reached;
         };
         let now = supervisor.now();
         if let Some(patience_s) = until.patience_s()
             && now.duration_since(start).unsigned_abs() > Duration::from_secs(patience_s)
         {
-            return End::OutOfPatience;
+            return DriveEnd::OutOfPatience;
         }
         if let Some(signal) = wait(
             supervisor,
@@ -241,7 +241,7 @@ fn turns(
             pause(now, next, supervisor.runs().count()),
             observer,
         ) {
-            return End::Detached { signal };
+            return DriveEnd::Detached { signal };
         }
     }
 }
@@ -249,7 +249,7 @@ fn turns(
 /// Waits until something is due, and reads logs that grow meanwhile. Returns a signal, if one came.
 fn wait(
     supervisor: &mut Supervisor,
-    sources: &Sources,
+    sources: &WakeSources,
     at_most: Duration,
     observer: &mut dyn Observer,
 ) -> Option<i32> {
@@ -302,7 +302,7 @@ pub enum CancelAnswer {
     /// It is over already.
     Over,
     /// Its owner will do it.
-    LeftTo(Box<Owner>),
+    LeftTo(Box<LedgerOwner>),
     /// Nobody supervises it: open it and drive it to its end.
     Unattended,
 }

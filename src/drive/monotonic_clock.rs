@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::io::uptime::uptime;
 
 /// Where the time comes from. Tests bring their own.
-pub type Clock = Box<dyn Fn() -> Timestamp>;
+pub type TimeSource = Box<dyn Fn() -> Timestamp>;
 
 /// The time at the start of something, and what has passed since by a clock that only goes forward.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ impl Anchor {
 
 /// The wall clock as it was when this was called, going on at the pace of the machine, sleep included.
 #[must_use]
-pub fn monotonic_clock() -> Clock {
+pub fn monotonic_clock() -> TimeSource {
     let anchor = Anchor::new(Timestamp::now(), uptime());
     Box::new(move || anchor.at(uptime()))
 }

@@ -10,7 +10,7 @@ use super::prepare::sha256;
 use crate::core::engine::{Attempt, AttemptEvent, Event, Run};
 use crate::io::files::{Access, read_bounded, write_atomic};
 use crate::io::ledger::Ledger;
-use crate::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+use crate::io::scheduler::{JobSubmission, Scheduler, SubmitAnswer};
 use oomctl_base::job::Token;
 
 /// Largest entry script, in bytes. Slurm's own limit is 4 MiB (`max_script_size` in slurm.conf(5)).
@@ -91,7 +91,7 @@ pub(super) fn submission(
     folder: &RunFolder,
     attempt: &Attempt,
     token: Token,
-) -> Result<Submission, DriveError> {
+) -> Result<JobSubmission, DriveError> {
     let script = folder.attempt(attempt.number).join(&attempt.script);
     let text = read_bounded(&script, SCRIPT_MAX)?;
     if sha256(&text) != attempt.script_sha256 {
@@ -114,7 +114,7 @@ pub(super) fn submission(
     environment.extend(handed.variables);
     let mut options = handed.options;
     options.extend(after_the_last(run, attempt));
-    Ok(Submission {
+    Ok(JobSubmission {
         script,
         token,
         workdir: run.request.workdir().to_owned(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
-use super::steer::Asked;
+use super::steer::SteerRequest;
 use oomctl_follow::Waiter;
 
 /// Signals that mean: go away, the run goes on without you.
@@ -29,7 +29,7 @@ pub enum Wake {
     /// Logs may have grown; the followers know which.
     Logs,
     /// Somebody who looks on wants something.
-    Asked(Asked),
+    Asked(SteerRequest),
 }
 
 /// Where somebody who looks on asks for something.
@@ -38,13 +38,13 @@ pub struct Asker(Sender<Wake>);
 
 impl Asker {
     /// Asks. What comes of it is told to the observer; nothing is promised before the ledger has it.
-    pub fn ask(&self, what: Asked) {
+    pub fn ask(&self, what: SteerRequest) {
         drop(self.0.send(Wake::Asked(what)));
     }
 }
 
 /// Where the loop waits.
-pub struct Sources {
+pub struct WakeSources {
     sender: Sender<Wake>,
     wakes: Receiver<Wake>,
     /// A word that logs grew is in the channel: one is enough.
@@ -63,7 +63,7 @@ impl Drop for LogWakes {
     }
 }
 
-impl Sources {
+impl WakeSources {
     /// Signals of this process. The first one detaches; while the program is inside a call to the
     /// scheduler a second one ends it at once, which loses nothing either.
     ///
@@ -157,7 +157,7 @@ impl Sources {
     }
 }
 
-impl Drop for Sources {
+impl Drop for WakeSources {
     fn drop(&mut self) {
         if let Some(handle) = &self.handle {
             handle.close();

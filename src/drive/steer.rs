@@ -6,7 +6,7 @@ use crate::core::engine::{AttemptEvent, Event, outlook};
 
 /// Something that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum SteerRequest {
     /// The end of a run and its job.
     Cancel {
         /// The run.
@@ -54,15 +54,15 @@ impl Supervisor {
     }
 
     /// Takes what was asked for into the run's ledger, or says why not.
-    pub(super) fn asked(&mut self, asked: &Asked, observer: &mut dyn Observer) {
+    pub(super) fn asked(&mut self, asked: &SteerRequest, observer: &mut dyn Observer) {
         let (run, event) = match asked.clone() {
-            Asked::Outlook { run } => return self.outlook(&run, observer),
-            Asked::Cancel { run, by } => (run, Event::CancelAsked { by }),
-            Asked::Escalate { run, attempt, by } => (
+            SteerRequest::Outlook { run } => return self.outlook(&run, observer),
+            SteerRequest::Cancel { run, by } => (run, Event::CancelAsked { by }),
+            SteerRequest::Escalate { run, attempt, by } => (
                 run,
                 Event::Attempt(attempt, AttemptEvent::EscalationAsked { by }),
             ),
-            Asked::LeaveOut {
+            SteerRequest::LeaveOut {
                 run,
                 attempt,
                 rung,

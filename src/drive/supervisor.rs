@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::DriveError;
 use super::handle::Handle;
-use super::monotonic_clock::Clock;
+use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
 use super::notifier::Notifier;
 use super::record::Array;
@@ -14,7 +14,7 @@ use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::engine::{
     Action, AttemptEvent, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
 };
-use crate::io::scheduler::{Found, NoAnswer, Scheduler};
+use crate::io::scheduler::{FoundJob, NoAnswer, Scheduler};
 use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
 use oomctl_follow::{Followers, Look, Waiter};
 
@@ -36,7 +36,7 @@ pub struct Supervisor {
 }
 
 /// A job to be asked about, or a token to be looked for.
-struct Wanted<T> {
+struct JobQuery<T> {
     run: String,
     attempt: u32,
     of: T,
@@ -45,7 +45,7 @@ struct Wanted<T> {
 impl Supervisor {
     /// A supervisor without runs.
     #[must_use]
-    pub fn new(scheduler: Box<dyn Scheduler>, clock: Clock) -> Self {
+    pub fn new(scheduler: Box<dyn Scheduler>, clock: TimeSource) -> Self {
         Self {
             hands: Hands {
                 scheduler,
@@ -200,7 +200,7 @@ impl Supervisor {
     fn find(&mut self, observer: &mut dyn Observer) {
         // The answer counts from when it was asked: a job can appear while the scheduler thinks.
         let asked = self.now();
-        let mut wanted: Vec<Wanted<(Token, Timestamp)>> = Vec::new();
+        let mut wanted: Vec<JobQuery<(Token, Timestamp)>> = Vec::new();
         for (name, handle) in self.runs.iter().filter(|(_, h)| h.is_open()) {
             for action in due(&handle.run, asked) {
                 if let Action::Find {
@@ -209,7 +209,7 @@ impl Supervisor {
                     since,
                 } = action
                 {
-                    wanted.push(Wanted {
+                    wanted.push(JobQuery {
                         run: name.clone(),
                         attempt,
                         of: (token, since),
@@ -223,7 +223,7 @@ impl Supervisor {
         let tokens: Vec<Token> = wanted.iter().map(|w| w.of.0.clone()).collect();
         let answer = self.hands.scheduler.find(&tokens, since);
         self.answered(answer.as_ref().err(), observer);
-        for Wanted { run, attempt, of } in wanted {
+        for JobQuery { run, attempt, of } in wanted {
             let event = match &answer {
                 Ok(found) => AttemptEvent::Found(self.sightings(&run, attempt, found, &of.0)),
                 Err(_) => AttemptEvent::FindUnanswered,
@@ -234,7 +234,13 @@ impl Supervisor {
 
     /// The jobs that carry the token of an attempt. Where the scheduler shows none, one that began and was
     /// forgotten since has left its claim.
-    fn sightings(&self, run: &str, attempt: u32, found: &[Found], token: &Token) -> Vec<Sighting> {
+    fn sightings(
+        &self,
+        run: &str,
+        attempt: u32,
+        found: &[FoundJob],
+        token: &Token,
+    ) -> Vec<Sighting> {
         let mut jobs = sightings(found, token);
         let handle = self.runs.get(run).filter(|_| jobs.is_empty());
         if let Some(id) = handle.and_then(|h| h.folder.claimed_by(attempt)) {
@@ -251,7 +257,7 @@ impl Supervisor {
     /// Asks for the state of all jobs in one question, as soon as one of them is due.
     fn poll(&mut self, observer: &mut dyn Observer) {
         let asked = self.now();
-        let mut jobs: Vec<Wanted<JobRef>> = Vec::new();
+        let mut jobs: Vec<JobQuery<JobRef>> = Vec::new();
         let (mut is_due, mut every_s) = (false, u64::MAX);
         for (name, handle) in self.runs.iter().filter(|(_, h)| h.is_open()) {
             let Some(attempt) = handle.run.history.attempt() else {
@@ -262,7 +268,7 @@ impl Supervisor {
             };
             is_due |= poll_at(&handle.run).is_some_and(|at| self.pace.hold(at) <= asked);
             every_s = every_s.min(handle.run.request.supervision().poll_s);
-            jobs.push(Wanted {
+            jobs.push(JobQuery {
                 run: name.clone(),
                 attempt: attempt.number,
                 of: job.clone(),
@@ -294,7 +300,7 @@ impl Supervisor {
     /// What a poll said about one job, and how old that is.
     fn polled(
         &mut self,
-        wanted: &Wanted<JobRef>,
+        wanted: &JobQuery<JobRef>,
         gone: bool,
         told: Option<(&JobStatus, SignedDuration)>,
         observer: &mut dyn Observer,
@@ -378,7 +384,7 @@ pub(super) fn set_aside(handle: &mut Handle, error: DriveError, observer: &mut d
 }
 
 /// The jobs that carry one token.
-fn sightings(found: &[Found], token: &Token) -> Vec<Sighting> {
+fn sightings(found: &[FoundJob], token: &Token) -> Vec<Sighting> {
     found
         .iter()
         .filter(|f| f.token == *token)

@@ -11,8 +11,10 @@ use crate::core::engine::{Event, Fact, Outcome, SweepGroup};
 use crate::core::exit::Exit;
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
-use crate::io::scheduler::ending::Ending;
-use crate::io::scheduler::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use crate::io::scheduler::ending::EndingJobScheduler;
+use crate::io::scheduler::{
+    Dependent, FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer,
+};
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 
 /// A message of PyTorch 2.9 (`torch/csrc`, c10/cuda/CUDACachingAllocator.cpp), as a program that dies
@@ -22,7 +24,7 @@ const OOM: &str = "Traceback (most recent call last):\n  File \"/w/train.py\", l
 /// What the scheduler of a test knows and was asked.
 #[derive(Default)]
 struct Desk {
-    submissions: Vec<Submission>,
+    submissions: Vec<JobSubmission>,
     /// Answers to submissions, the next one first; accepted when empty.
     answers: Vec<SubmitAnswer>,
     jobs: Vec<(Token, JobStatus)>,
@@ -59,7 +61,7 @@ impl Scheduler for Fake {
         "fake"
     }
 
-    fn submit(&mut self, submission: &Submission, _now: Timestamp) -> SubmitAnswer {
+    fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
         let mut desk = self.desk();
         desk.submissions.push(submission.clone());
         if let Some(dir) = desk.steal.take() {
@@ -75,14 +77,14 @@ impl Scheduler for Fake {
         answer.unwrap_or(SubmitAnswer::Accepted { id, cluster: None })
     }
 
-    fn find(&mut self, tokens: &[Token], _since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+    fn find(&mut self, tokens: &[Token], _since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
         let desk = self.desk();
         if desk.forgot {
             return Ok(Vec::new());
         }
         let jobs = desk.jobs.iter().filter(|(token, _)| tokens.contains(token));
         Ok(jobs
-            .map(|(token, status)| Found {
+            .map(|(token, status)| FoundJob {
                 token: token.clone(),
                 status: status.clone(),
                 cluster: None,
@@ -240,7 +242,7 @@ impl Project {
         handles: impl IntoIterator<Item = Handle>,
     ) -> Supervisor {
         let now = Arc::clone(&self.now);
-        let clock: Clock = Box::new(move || at(*now.lock().unwrap()));
+        let clock: TimeSource = Box::new(move || at(*now.lock().unwrap()));
         let mut supervisor = Supervisor::new(scheduler, clock);
         handles.into_iter().for_each(|h| supervisor.add(h));
         supervisor
@@ -610,7 +612,7 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
             passing: false,
         });
     }
-    let own = Ending::new(project.fake.clone(), JobId("100".into()), 1);
+    let own = EndingJobScheduler::new(project.fake.clone(), JobId("100".into()), 1);
     let mut turn = project.supervisor_with(Box::new(own), [handle]);
     project.pass(&mut turn, 40);
     drop(turn);
@@ -848,7 +850,7 @@ fn of_many_runs_the_one_whose_log_grows_is_read_at_once() {
     project.pass(&mut supervisor, 1);
     (0..20).for_each(|job| project.fake.set(job, JobState::Running));
     project.pass(&mut supervisor, 30);
-    let (_tell, sources) = Sources::channel();
+    let (_tell, sources) = WakeSources::channel();
     let _wakes = supervisor
         .log_waiter()
         .map(|waiter| sources.logs(waiter))
@@ -920,7 +922,7 @@ fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
     let mut project = Project::new();
     let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
-    let (sender, sources) = Sources::channel();
+    let (sender, sources) = WakeSources::channel();
     sender.send(Wake::Signal(2)).unwrap();
     let end = drive(
         &mut supervisor,
@@ -928,7 +930,7 @@ fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
         &sources,
         &mut crate::drive::Silent,
     );
-    assert_eq!(end, End::Detached { signal: 2 });
+    assert_eq!(end, DriveEnd::Detached { signal: 2 });
     drop(supervisor);
     let again = project.open(project.toy());
     let mut supervisor = project.supervisor([again]);
@@ -946,8 +948,8 @@ fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_mea
     project.pass(&mut supervisor, 10);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 40);
-    let ask = |supervisor: &mut Supervisor, asked: Asked| {
-        let (sender, sources) = Sources::channel();
+    let ask = |supervisor: &mut Supervisor, asked: SteerRequest| {
+        let (sender, sources) = WakeSources::channel();
         sources.asker().ask(asked);
         sender.send(Wake::Signal(2)).unwrap();
         drive(
@@ -957,7 +959,7 @@ fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_mea
             &mut crate::drive::Silent,
         );
     };
-    let escalate = |attempt| Asked::Escalate {
+    let escalate = |attempt| SteerRequest::Escalate {
         run: "r1".to_owned(),
         attempt,
         by: "me".to_owned(),
@@ -981,10 +983,10 @@ fn submit_returns_as_soon_as_the_job_is_known() {
     let project = Project::new();
     let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
-    let (_sender, sources) = Sources::channel();
+    let (_sender, sources) = WakeSources::channel();
     let until = Until::Submitted { patience_s: 60 };
     let end = drive(&mut supervisor, until, &sources, &mut crate::drive::Silent);
-    assert_eq!(end, End::Reached);
+    assert_eq!(end, DriveEnd::Reached);
     let handle = supervisor.into_handles().pop().unwrap();
     assert_eq!(
         handle
@@ -1135,7 +1137,7 @@ fn where_the_logs_were_read_to_is_kept_when_the_process_goes_away() {
     fs::write(&log, "one\ntwo\n").unwrap();
     project.pass(&mut supervisor, 2);
     assert_eq!(text(&bookmark), first, "not for a line without meaning");
-    let (sender, sources) = Sources::channel();
+    let (sender, sources) = WakeSources::channel();
     sender.send(Wake::Signal(2)).unwrap();
     drive(
         &mut supervisor,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::DriveError;
 use super::handle::Handle;
-use super::monotonic_clock::Clock;
+use super::monotonic_clock::TimeSource;
 use super::notice::Observer;
 use super::{dependents, perform, prepare};
 use crate::core::engine::{Action, AttemptEvent, Event, Phase, due};
@@ -26,15 +26,15 @@ const MAILBOX_S: i64 = 2;
 pub(super) struct Hands {
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) followers: Followers,
-    pub(super) clock: Clock,
+    pub(super) clock: TimeSource,
     /// Jobs that are to end, of whatever run: they are cancelled together.
-    pub(super) ending: Vec<Ending>,
+    pub(super) ending: Vec<EndingJob>,
     /// Jobs of which the scheduler took the end before their runs were opened.
     pub(super) ended: Vec<JobRef>,
 }
 
 /// A job that is to end.
-pub(super) struct Ending {
+pub(super) struct EndingJob {
     pub(super) run: String,
     pub(super) attempt: u32,
     pub(super) job: JobRef,
@@ -116,7 +116,7 @@ fn perform_one(
             perform::submit(run, folder, ledger, scheduler, now, observer)?
         }
         Action::Cancel { attempt, job } => {
-            hands.ending.push(Ending {
+            hands.ending.push(EndingJob {
                 run: handle.name().to_owned(),
                 attempt: *attempt,
                 job: job.clone(),

@@ -47,7 +47,7 @@ pub struct Claims {
 
 /// A claim, given back when it is dropped.
 #[derive(Debug)]
-pub struct Claim {
+pub struct GpuClaim {
     /// UUID of the GPU.
     pub uuid: String,
     _name: Name,
@@ -66,7 +66,7 @@ impl Drop for Name {
 }
 
 /// The lock of a GPU, while its claims are counted and changed.
-pub struct Desk<'a> {
+pub struct GpuClaimsLock<'a> {
     claims: &'a Claims,
     uuid: String,
     _lock: File,
@@ -108,7 +108,7 @@ impl Claims {
     ///
     /// # Errors
     /// When the lock's file cannot be opened.
-    pub fn desk(&self, uuid: &str) -> Result<Option<Desk<'_>>, FileError> {
+    pub fn desk(&self, uuid: &str) -> Result<Option<GpuClaimsLock<'_>>, FileError> {
         let path = self.folder.join(format!("{}.lock", plain(uuid)));
         let file = private().open(&path).map_err(io_error("open", &path))?;
         let start = Instant::now();
@@ -122,7 +122,7 @@ impl Claims {
                 Err(TryLockError::Error(e)) => return Err(io_error("lock", &path)(e)),
             }
         }
-        Ok(Some(Desk {
+        Ok(Some(GpuClaimsLock {
             claims: self,
             uuid: uuid.to_owned(),
             _lock: file,
@@ -130,7 +130,7 @@ impl Claims {
     }
 }
 
-impl Desk<'_> {
+impl GpuClaimsLock<'_> {
     /// What is promised already.
     #[must_use]
     pub fn promises(&self) -> Vec<Promise> {
@@ -141,7 +141,7 @@ impl Desk<'_> {
     ///
     /// # Errors
     /// When the claim cannot be written.
-    pub fn claim(self, bytes: Bytes) -> Result<Claim, FileError> {
+    pub fn claim(self, bytes: Bytes) -> Result<GpuClaim, FileError> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let folder = &self.claims.folder;
         let failed = || io_error("write a claim in", folder);
@@ -155,7 +155,7 @@ impl Desk<'_> {
         let unique = unique.to_string_lossy().replace(".new-", "");
         let path = folder.join(format!("{}.claim-{unique}", plain(&self.uuid)));
         let file = named.persist(&path).map_err(|e| failed()(e.error))?;
-        Ok(Claim {
+        Ok(GpuClaim {
             uuid: self.uuid.clone(),
             _name: Name(path),
             file,
@@ -163,7 +163,7 @@ impl Desk<'_> {
     }
 }
 
-impl Claim {
+impl GpuClaim {
     /// Starts something that holds the claim too: should oomctl be killed, the GPU stays claimed until the
     /// program ends.
     pub fn shared_with<T>(&self, start: impl FnOnce() -> T) -> T {
@@ -229,7 +229,7 @@ mod tests {
         (folder, claims)
     }
 
-    fn claim(claims: &Claims, uuid: &str, bytes: u64) -> Claim {
+    fn claim(claims: &Claims, uuid: &str, bytes: u64) -> GpuClaim {
         let desk = claims.desk(uuid).unwrap().unwrap();
         desk.claim(Bytes(bytes)).unwrap()
     }
@@ -273,7 +273,7 @@ mod tests {
         };
         let mut program = claim.shared_with(start);
         // What a kill does: the process's file is closed, its name stays.
-        let Claim {
+        let GpuClaim {
             file, _name: name, ..
         } = claim;
         let path = name.0.clone();

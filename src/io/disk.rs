@@ -14,7 +14,7 @@ use super::trial;
 
 /// A change that is about to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change<'a> {
+pub enum DiskChange<'a> {
     /// So many bytes go to the end of a file.
     Append(&'a Path, usize),
     /// What was appended to a file is made durable.
@@ -32,13 +32,13 @@ pub enum Change<'a> {
 }
 
 /// How many bytes of an appending change there is room for.
-fn before(change: Change<'_>) -> io::Result<usize> {
+fn before(change: DiskChange<'_>) -> io::Result<usize> {
     #[cfg(test)]
     if let Some(room) = trial::with(|t| t.change(change)) {
         return room;
     }
     match change {
-        Change::Append(_, bytes) => Ok(bytes),
+        DiskChange::Append(_, bytes) => Ok(bytes),
         _ => Ok(0),
     }
 }
@@ -53,7 +53,7 @@ pub struct Appending<'a> {
 
 impl Write for Appending<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = before(Change::Append(self.path, bytes.len()))?;
+        let room = before(DiskChange::Append(self.path, bytes.len()))?;
         let mut file = self.file;
         file.write(bytes.get(..room).unwrap_or(bytes))
     }
@@ -68,7 +68,7 @@ impl Write for Appending<'_> {
 /// # Errors
 /// What the system says.
 pub fn sync(file: &File, path: &Path) -> io::Result<()> {
-    before(Change::Sync(path))?;
+    before(DiskChange::Sync(path))?;
     file.sync_data()
 }
 
@@ -77,7 +77,7 @@ pub fn sync(file: &File, path: &Path) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
-    before(Change::SyncDir(path))?;
+    before(DiskChange::SyncDir(path))?;
     File::open(path)?.sync_all()
 }
 
@@ -99,7 +99,7 @@ pub fn temporary(dir: &Path, prefix: &str, mode: u32) -> io::Result<tempfile::Na
 /// # Errors
 /// What the system says.
 pub fn persist(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
-    before(Change::Replace(path))?;
+    before(DiskChange::Replace(path))?;
     file.persist(path).map_err(|e| e.error)?;
     Ok(())
 }
@@ -109,7 +109,7 @@ pub fn persist(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    before(Change::Replace(to))?;
+    before(DiskChange::Replace(to))?;
     fs::rename(from, to)
 }
 
@@ -118,7 +118,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
-    before(Change::Link(to))?;
+    before(DiskChange::Link(to))?;
     #[cfg(test)]
     if trial::with(|_| ()).is_some() {
         touch(&File::open(from)?)?;
@@ -131,7 +131,7 @@ pub fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub fn remove_file(path: &Path) -> io::Result<()> {
-    before(Change::Remove(path))?;
+    before(DiskChange::Remove(path))?;
     fs::remove_file(path)
 }
 
@@ -141,7 +141,7 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
 /// What the system says.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    before(Change::MakeDir(path))?;
+    before(DiskChange::MakeDir(path))?;
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Health {
+pub enum CheckHealth {
     /// As it should be.
     Good,
     /// Not there, and not needed for what can be done without it.
@@ -18,24 +18,24 @@ pub enum Health {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct CheckFinding {
     /// What was looked at, in a word or two.
     pub check: &'static str,
     /// How it was found.
-    pub health: Health,
+    pub health: CheckHealth,
     /// What was found.
     pub found: String,
     /// What to do about it; nothing where all is well.
     pub advice: Option<String>,
 }
 
-impl Finding {
+impl CheckFinding {
     /// Something that is as it should be.
     #[must_use]
     pub fn good(check: &'static str, found: impl Into<String>) -> Self {
         Self {
             check,
-            health: Health::Good,
+            health: CheckHealth::Good,
             found: found.into(),
             advice: None,
         }
@@ -44,7 +44,7 @@ impl Finding {
     /// Something about which there is something to do.
     #[must_use]
     pub fn with(
-        health: Health,
+        health: CheckHealth,
         check: &'static str,
         found: impl Into<String>,
         advice: impl Into<String>,

@@ -1,6 +1,6 @@
 //! The GPUs of this machine with what is promised of them: looked at while one is waited for, and claimed.
 
-use super::claims::{Claim, Claims, Promise};
+use super::claims::{Claims, GpuClaim, Promise};
 use super::files::FileError;
 use super::scheduler::local::process::is_below;
 use oomctl_base::units::Bytes;
@@ -15,7 +15,7 @@ pub struct Cards<'d> {
 
 /// What a program wants of a GPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct GpuRequest<'a> {
     /// Bytes that must be available.
     pub need: Bytes,
     /// Bytes that are claimed; the whole GPU where they are not known.
@@ -51,7 +51,11 @@ impl<'d> Cards<'d> {
     ///
     /// # Errors
     /// When claims cannot be written.
-    pub fn claim(&mut self, uuid: &str, wanted: Wanted<'_>) -> Result<Option<Claim>, FileError> {
+    pub fn claim(
+        &mut self,
+        uuid: &str,
+        wanted: GpuRequest<'_>,
+    ) -> Result<Option<GpuClaim>, FileError> {
         let meter = self.meters.iter_mut().find(|m| m.reading().uuid == uuid);
         let (Some(meter), Some(desk)) = (meter, self.claims.desk(uuid)?) else {
             return Ok(None);

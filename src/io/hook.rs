@@ -14,7 +14,7 @@ use rustix::fs::{Access, access};
 use serde_json::{Value, json};
 
 use super::files::read_text;
-use super::scheduler::command::{Call, End, SearchPath, run_with};
+use super::scheduler::command::{CommandCall, CommandEnd, SearchPath, run_with};
 use crate::core::request::{Address, Notices};
 
 /// Largest file with an address, in bytes.
@@ -23,7 +23,7 @@ const ADDRESS_MAX: u64 = 4_096;
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
 /// What is run for one of those to be told.
-struct Delivery {
+struct HookCall {
     /// Who, in a word.
     to: &'static str,
     program: PathBuf,
@@ -44,7 +44,7 @@ pub fn tell(notices: &Notices, document: &Value, project: &Path) -> Vec<String> 
 #[must_use]
 pub fn faults(notices: &Notices, project: &Path) -> Vec<String> {
     let all = errands(notices, &Value::Null, project).into_iter();
-    let runs = |delivery: Delivery| match access(&delivery.program, Access::EXEC_OK) {
+    let runs = |delivery: HookCall| match access(&delivery.program, Access::EXEC_OK) {
         Ok(()) if delivery.program.is_file() => Ok(()),
         _ => Err(format!(
             "notice by {}: {} cannot be run",
@@ -57,7 +57,7 @@ pub fn faults(notices: &Notices, project: &Path) -> Vec<String> {
 }
 
 /// One for everybody, or why there is none.
-fn errands(notices: &Notices, document: &Value, project: &Path) -> Vec<Result<Delivery, String>> {
+fn errands(notices: &Notices, document: &Value, project: &Path) -> Vec<Result<HookCall, String>> {
     let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
     let (title, text) = (text("title"), text("text"));
     let limit_s = notices.time_limit_s;
@@ -75,12 +75,12 @@ fn errands(notices: &Notices, document: &Value, project: &Path) -> Vec<Result<De
     [command, slack, ntfy, mail].into_iter().flatten().collect()
 }
 
-fn go(delivery: &Delivery, project: &Path, limit_s: u64) -> Result<(), String> {
+fn go(delivery: &HookCall, project: &Path, limit_s: u64) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("notice by {}: {e}", delivery.to);
     let mut input = tempfile::tempfile().map_err(failed)?;
     input.write_all(delivery.input.as_bytes()).map_err(failed)?;
     input.rewind().map_err(failed)?;
-    let call = Call {
+    let call = CommandCall {
         program: delivery.program.clone(),
         arguments: delivery.arguments.clone(),
         environment: std::env::vars_os().collect(),
@@ -89,18 +89,18 @@ fn go(delivery: &Delivery, project: &Path, limit_s: u64) -> Result<(), String> {
     };
     let answer = run_with(&call, Stdio::from(input));
     match answer.end {
-        End::Exited(0) => Ok(()),
+        CommandEnd::Exited(0) => Ok(()),
         _ => Err(format!("notice by {}: {}", delivery.to, answer.describe())),
     }
 }
 
 /// A program of the user's own, found as a shell in the project's folder finds it.
-fn own(first: &str, rest: &[String], document: &Value, project: &Path) -> Result<Delivery, String> {
+fn own(first: &str, rest: &[String], document: &Value, project: &Path) -> Result<HookCall, String> {
     let program = match first.contains('/') {
         true => project.join(first),
         false => located(first).ok_or_else(|| format!("notice by command: there is no {first}"))?,
     };
-    Ok(Delivery {
+    Ok(HookCall {
         to: "command",
         program,
         arguments: rest.iter().map(OsString::from).collect(),
@@ -108,7 +108,7 @@ fn own(first: &str, rest: &[String], document: &Value, project: &Path) -> Result
     })
 }
 
-fn slack(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<Delivery, String> {
+fn slack(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<HookCall, String> {
     // Of Slack's own marks only these three mean anything outside of words.
     let plain = |t: &str| {
         t.replace('&', "&amp;")
@@ -129,7 +129,7 @@ fn slack(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<Del
     )
 }
 
-fn ntfy(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<Delivery, String> {
+fn ntfy(address: &Address, title: &str, text: &str, limit_s: u64) -> Result<HookCall, String> {
     curl("ntfy", address, &[("Title", &ascii(title))], text, limit_s)
 }
 
@@ -140,7 +140,7 @@ fn curl(
     headers: &[(&str, &str)],
     body: &str,
     limit_s: u64,
-) -> Result<Delivery, String> {
+) -> Result<HookCall, String> {
     let program = located("curl").ok_or_else(|| format!("notice by {to}: there is no curl"))?;
     let url = url(address).map_err(|e| format!("notice by {to}: {e}"))?;
     let mut input = format!("url = {}\n", quoted(&url));
@@ -169,7 +169,7 @@ fn curl(
         "--config",
         "-",
     ];
-    Ok(Delivery {
+    Ok(HookCall {
         to,
         program,
         arguments: options
@@ -181,7 +181,7 @@ fn curl(
     })
 }
 
-fn mail(to: &str, title: &str, text: &str) -> Result<Delivery, String> {
+fn mail(to: &str, title: &str, text: &str) -> Result<HookCall, String> {
     let known = || {
         SENDMAIL
             .iter()
@@ -195,7 +195,7 @@ fn mail(to: &str, title: &str, text: &str) -> Result<Delivery, String> {
          charset=utf-8\n\n{text}\n",
         ascii(title)
     );
-    Ok(Delivery {
+    Ok(HookCall {
         to: "mail",
         program,
         arguments: ["-i", "-t"].map(OsString::from).to_vec(),

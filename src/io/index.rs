@@ -22,7 +22,7 @@ const WORTH_WRITING: usize = 16;
 
 /// By what a file is known to be as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
+pub struct FileStamp {
     inode: u64,
     /// Bytes. A ledger only grows.
     length: u64,
@@ -30,7 +30,7 @@ pub struct Stamp {
     modified_ns: i64,
 }
 
-impl Stamp {
+impl FileStamp {
     /// Of the ledger in the folder of a run; `None` where there is no regular file of that name.
     #[must_use]
     pub fn of(run_dir: &Path) -> Option<Self> {
@@ -45,29 +45,29 @@ impl Stamp {
 
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
-struct Line<T> {
+struct IndexLine<T> {
     /// Who wrote it: a row of another version may say other things.
     by: String,
     run: String,
-    ledger: Stamp,
+    ledger: FileStamp,
     row: T,
 }
 
 /// Rows about runs, by the name of the run.
-pub struct Index<T> {
+pub struct RunIndex<T> {
     path: PathBuf,
-    lines: BTreeMap<String, Line<T>>,
+    lines: BTreeMap<String, IndexLine<T>>,
     new: usize,
 }
 
-impl<T: Serialize + DeserializeOwned> Index<T> {
+impl<T: Serialize + DeserializeOwned> RunIndex<T> {
     /// That of a project's folder; empty where there is none, or it cannot be read.
     #[must_use]
     pub fn open(project: &Path) -> Self {
         let path = project.join(".oomctl/index.jsonl");
         let bytes = read_bounded(&path, FILE_MAX).unwrap_or_default();
         let lines = bytes.split(|b| *b == b'\n');
-        let lines = lines.filter_map(|line| serde_json::from_slice::<Line<T>>(line).ok());
+        let lines = lines.filter_map(|line| serde_json::from_slice::<IndexLine<T>>(line).ok());
         let lines = lines.filter(|line| line.by == env!("CARGO_PKG_VERSION"));
         Self {
             path,
@@ -78,14 +78,14 @@ impl<T: Serialize + DeserializeOwned> Index<T> {
 
     /// Takes out the row of a run whose ledger is still as it was.
     #[must_use]
-    pub fn get(&self, run: &str, ledger: Stamp) -> Option<&T> {
+    pub fn get(&self, run: &str, ledger: FileStamp) -> Option<&T> {
         let line = self.lines.get(run)?;
         (line.ledger == ledger).then_some(&line.row)
     }
 
     /// Keeps the row of a run that is over, as its ledger was before it was read.
-    pub fn put(&mut self, run: &str, ledger: Stamp, row: T) {
-        let line = Line {
+    pub fn put(&mut self, run: &str, ledger: FileStamp, row: T) {
+        let line = IndexLine {
             by: env!("CARGO_PKG_VERSION").to_owned(),
             run: run.to_owned(),
             ledger,

@@ -26,7 +26,7 @@ const RECORDS: usize = 1 << 20;
 const TAIL: u64 = 4 << 20;
 
 /// Where the log comes from.
-enum Source {
+enum KernelLogSource {
     /// The kernel's buffer.
     Buffer(File),
     /// A file, read whole or from its tail with each look.
@@ -35,7 +35,7 @@ enum Source {
 
 /// A kernel's log that is looked at again and again.
 pub struct KernelLog {
-    source: Result<Source, String>,
+    source: Result<KernelLogSource, String>,
     clock: Clock,
     last: Vec<Xid>,
 }
@@ -45,9 +45,9 @@ impl KernelLog {
     #[must_use]
     pub fn open() -> Self {
         let source = match nonblocking(Path::new(KMSG)) {
-            Ok(file) => Ok(Source::Buffer(file)),
+            Ok(file) => Ok(KernelLogSource::Buffer(file)),
             Err(error) => match FILES.iter().find(|path| File::open(path).is_ok()) {
-                Some(path) => Ok(Source::File(path.into())),
+                Some(path) => Ok(KernelLogSource::File(path.into())),
                 None => Err(format!("{KMSG}: {error}")),
             },
         };
@@ -58,13 +58,13 @@ impl KernelLog {
     #[must_use]
     pub fn copy(path: &Path) -> Self {
         let source = match File::open(path) {
-            Ok(_) => Ok(Source::File(path.to_owned())),
+            Ok(_) => Ok(KernelLogSource::File(path.to_owned())),
             Err(error) => Err(format!("{}: {error}", path.display())),
         };
         Self::of(source, None)
     }
 
-    fn of(source: Result<Source, String>, boot: Option<Timestamp>) -> Self {
+    fn of(source: Result<KernelLogSource, String>, boot: Option<Timestamp>) -> Self {
         let clock = Clock {
             boot,
             now: Timestamp::now(),
@@ -81,8 +81,8 @@ impl KernelLog {
     pub fn describe(&mut self, machine: &mut Machine) {
         self.clock.now = Timestamp::now();
         let read = match &mut self.source {
-            Ok(Source::Buffer(file)) => records(file, &self.clock, &mut self.last),
-            Ok(Source::File(path)) => tail(path, &self.clock, &mut self.last),
+            Ok(KernelLogSource::Buffer(file)) => records(file, &self.clock, &mut self.last),
+            Ok(KernelLogSource::File(path)) => tail(path, &self.clock, &mut self.last),
             Err(why) => Err(why.clone()),
         };
         machine.kernel_log_error = read.err();
@@ -171,7 +171,7 @@ mod tests {
     fn records_are_read_as_they_come_and_none_is_waited_for() {
         let (kernel, ours) = UnixDatagram::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let source = Source::Buffer(File::from(OwnedFd::from(ours)));
+        let source = KernelLogSource::Buffer(File::from(OwnedFd::from(ours)));
         let mut log = KernelLog::of(Ok(source), boot());
         let mut machine = Machine::default();
         let send = |text: &str| kernel.send(text.as_bytes()).unwrap();

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 8;
 
 /// What a shelf of the library holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shelf {
+pub enum LibraryFolder {
     /// Presets.
     Presets,
     /// Knob sets.
@@ -41,7 +41,7 @@ pub enum Shelf {
     Bugs,
 }
 
-impl Shelf {
+impl LibraryFolder {
     /// The folder below `presets/`.
     fn folder(self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl Library {
     ///
     /// # Errors
     /// `LibraryError`.
-    pub fn get(&self, shelf: Shelf, name: &str) -> Result<Source, LibraryError> {
+    pub fn get(&self, shelf: LibraryFolder, name: &str) -> Result<Source, LibraryError> {
         check_name(shelf, name)?;
         let relative = Path::new(shelf.folder()).join(format!("{name}.yaml"));
         if let Some(path) = self.own(Path::new("presets").join(&relative)) {
@@ -149,7 +149,7 @@ impl Library {
     ///
     /// # Errors
     /// Files that cannot be read.
-    pub fn own_sources(&self, shelf: Shelf) -> Result<Vec<Source>, LibraryError> {
+    pub fn own_sources(&self, shelf: LibraryFolder) -> Result<Vec<Source>, LibraryError> {
         let folder = Path::new("presets").join(shelf.folder());
         let names = self.names(shelf).into_iter();
         let own = names.filter(|n| self.own(folder.join(format!("{n}.yaml"))).is_some());
@@ -167,10 +167,10 @@ impl Library {
 
     /// Names on a shelf, sorted.
     #[must_use]
-    pub fn names(&self, shelf: Shelf) -> Vec<String> {
+    pub fn names(&self, shelf: LibraryFolder) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let dir = match shelf {
-            Shelf::Presets => Some(&PRESETS),
+            LibraryFolder::Presets => Some(&PRESETS),
             _ => PRESETS.get_dir(shelf.folder()),
         };
         let built_in = dir.into_iter().flat_map(|d| d.files());
@@ -204,7 +204,7 @@ impl Library {
 #[must_use]
 pub fn bugs() -> &'static Bugs {
     static TABLES: LazyLock<Bugs> = LazyLock::new(|| {
-        let files = PRESETS.get_dir(Shelf::Bugs.folder()).into_iter();
+        let files = PRESETS.get_dir(LibraryFolder::Bugs.folder()).into_iter();
         let texts = files
             .flat_map(|dir| dir.files())
             .filter_map(|f| f.contents_utf8());
@@ -216,7 +216,7 @@ pub fn bugs() -> &'static Bugs {
     &TABLES
 }
 
-fn check_name(shelf: Shelf, name: &str) -> Result<(), LibraryError> {
+fn check_name(shelf: LibraryFolder, name: &str) -> Result<(), LibraryError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if starts && name.len() <= 64 && name.chars().all(plain) {
@@ -361,9 +361,9 @@ mod tests {
     fn bugs_speak_of_roles_and_knobs_that_there_are() {
         let library = Library::new(None);
         let texts: Vec<String> = library
-            .names(Shelf::Presets)
+            .names(LibraryFolder::Presets)
             .iter()
-            .map(|name| library.get(Shelf::Presets, name).unwrap().text)
+            .map(|name| library.get(LibraryFolder::Presets, name).unwrap().text)
             .collect();
         let role = |name: &str| serde_json::from_value::<Role>(name.into()).is_ok();
         let knob = |name: &str| texts.iter().any(|t| t.contains(&format!("name: {name}\n")));

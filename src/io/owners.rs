@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::scheduler::command::{Call, SearchPath, run};
+use super::scheduler::command::{CommandCall, SearchPath, run};
 use super::scheduler::local::process::{parent, state};
 use oomctl_gpu::{Life, Machine, Process, command_line, slurm_job, user_name};
 
@@ -110,7 +110,7 @@ fn name_of(uid: u32) -> Option<String> {
     let local = fs::read_to_string("/etc/passwd").unwrap_or_default();
     user_name(&local, uid).or_else(|| {
         let path = SearchPath::Path(OsString::from("/usr/bin:/bin"));
-        let answer = run(&Call {
+        let answer = run(&CommandCall {
             program: path.locate("getent")?,
             arguments: vec!["passwd".into(), uid.to_string().into()],
             environment: Vec::new(),

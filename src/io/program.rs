@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::scheduler::local::process::group_lives;
-use super::words::{self, Words};
+use super::words::{self, PipeRead};
 use oomctl_base::job::ExitStatus;
 
 /// Events that wait to be taken: a program that prints faster than it is read waits.
@@ -27,7 +27,7 @@ const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]
 
 /// Something that happened.
 #[derive(Debug)]
-pub enum Event {
+pub enum ProgramEvent {
     /// The program printed.
     Output {
         /// On standard error.
@@ -50,8 +50,8 @@ pub enum Event {
 /// Where the events of one program are taken from.
 pub struct Inbox {
     /// Where they are put.
-    pub sender: SyncSender<Event>,
-    events: Receiver<Event>,
+    pub sender: SyncSender<ProgramEvent>,
+    events: Receiver<ProgramEvent>,
 }
 
 impl Default for Inbox {
@@ -64,7 +64,7 @@ impl Default for Inbox {
 impl Inbox {
     /// The next event; `None` when the time has come.
     #[must_use]
-    pub fn next(&self, until: Instant) -> Option<Event> {
+    pub fn next(&self, until: Instant) -> Option<ProgramEvent> {
         let left = until.saturating_duration_since(Instant::now());
         // We hold a sender ourselves: the channel is never closed.
         self.events.recv_timeout(left).ok()
@@ -72,12 +72,12 @@ impl Inbox {
 }
 
 /// One who is told, with the number by which it is forgotten once it has gone away.
-type Listener = (u64, SyncSender<Event>);
+type ProgramListener = (u64, SyncSender<ProgramEvent>);
 
 /// Who is told of signals.
 #[derive(Clone, Default)]
 pub struct Ears {
-    listeners: Arc<Mutex<Vec<Listener>>>,
+    listeners: Arc<Mutex<Vec<ProgramListener>>>,
     added: Arc<AtomicU64>,
     /// The first signal that ends programs; 0 while there was none.
     ending: Arc<AtomicI32>,
@@ -100,7 +100,7 @@ impl Ears {
                         let first = (Ordering::AcqRel, Ordering::Relaxed);
                         let _ = told.ending.compare_exchange(0, signal, first.0, first.1);
                     }
-                    told.tell(|| Event::Signal(signal));
+                    told.tell(|| ProgramEvent::Signal(signal));
                 }
             })?;
         Ok(ears)
@@ -125,17 +125,18 @@ impl Ears {
     }
 
     /// Tells all; those who have gone away are forgotten.
-    pub fn tell(&self, event: impl Fn() -> Event) {
+    pub fn tell(&self, event: impl Fn() -> ProgramEvent) {
         let listeners: Vec<_> = self.lock().clone();
-        let gone =
-            |(number, listener): &Listener| listener.send(event()).is_err().then_some(*number);
+        let gone = |(number, listener): &ProgramListener| {
+            listener.send(event()).is_err().then_some(*number)
+        };
         let gone: Vec<u64> = listeners.iter().filter_map(gone).collect();
         if !gone.is_empty() {
             self.lock().retain(|(number, _)| !gone.contains(number));
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<ProgramListener>> {
         self.listeners
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -152,11 +153,11 @@ pub struct Outputs {
 
 /// A program that was started.
 #[derive(Debug, Clone, Copy)]
-pub struct Program {
+pub struct RunningProgram {
     group: Pid,
 }
 
-impl Program {
+impl RunningProgram {
     /// Starts it. `environment` comes on top of ours.
     ///
     /// # Errors
@@ -236,20 +237,20 @@ fn pump(
     let (life, events) = (Arc::clone(life), inbox.sender.clone());
     let run = move || {
         words::read(stream, life, |words| match words {
-            Words::Piece(bytes) => {
+            PipeRead::Piece(bytes) => {
                 let passed = to.write_all(&bytes).and_then(|()| to.flush());
-                let told = events.send(Event::Output { error, bytes });
+                let told = events.send(ProgramEvent::Output { error, bytes });
                 passed.is_ok() && told.is_ok()
             }
-            Words::All => events.send(Event::Said).is_ok(),
+            PipeRead::All => events.send(ProgramEvent::Said).is_ok(),
         });
-        let _ = events.send(Event::Closed);
+        let _ = events.send(ProgramEvent::Closed);
     };
     std::thread::spawn(run);
 }
 
 /// Waits for the end of the program; then `alive` is dropped.
-fn await_end(mut child: Child, alive: PipeWriter, events: SyncSender<Event>) {
+fn await_end(mut child: Child, alive: PipeWriter, events: SyncSender<ProgramEvent>) {
     std::thread::spawn(move || {
         let exit = match child.wait() {
             Ok(status) => ExitStatus {
@@ -260,7 +261,7 @@ fn await_end(mut child: Child, alive: PipeWriter, events: SyncSender<Event>) {
             Err(_) => ExitStatus { code: 1, signal: 0 },
         };
         drop(alive);
-        let _ = events.send(Event::Exited(exit));
+        let _ = events.send(ProgramEvent::Exited(exit));
     });
 }
 
@@ -270,21 +271,21 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How far the end of a program has come: it has ended, what it wrote was read, its streams are closed.
 #[derive(Debug, Default)]
-pub struct Ending {
+pub struct ProgramEnd {
     exited: Option<(Instant, ExitStatus)>,
     said: Option<Instant>,
     streams_said: u8,
     streams_closed: u8,
 }
 
-impl Ending {
+impl ProgramEnd {
     /// Takes what happened `now` into account.
-    pub fn heard(&mut self, event: &Event, now: Instant) {
+    pub fn heard(&mut self, event: &ProgramEvent, now: Instant) {
         match event {
-            Event::Exited(exit) => self.exited = Some((now, *exit)),
-            Event::Said => self.streams_said += 1,
-            Event::Closed => self.streams_closed += 1,
-            Event::Output { .. } | Event::Signal(_) | Event::Freed => {}
+            ProgramEvent::Exited(exit) => self.exited = Some((now, *exit)),
+            ProgramEvent::Said => self.streams_said += 1,
+            ProgramEvent::Closed => self.streams_closed += 1,
+            ProgramEvent::Output { .. } | ProgramEvent::Signal(_) | ProgramEvent::Freed => {}
         }
         if self.exited.is_some() && self.streams_said == 2 && self.said.is_none() {
             self.said = Some(now);
@@ -337,7 +338,7 @@ mod tests {
 
     /// What a program said on standard error before it was over, and how it ended. Its standard error is not
     /// taken until `late` has been asked whether it is over.
-    fn run(script: &str, late: impl Fn(&Ending)) -> (String, Option<ExitStatus>) {
+    fn run(script: &str, late: impl Fn(&ProgramEnd)) -> (String, Option<ExitStatus>) {
         let inbox = Inbox::default();
         let (go, gate) = sync_channel(0);
         let outputs = Outputs {
@@ -345,12 +346,12 @@ mod tests {
             err: Box::new(Stuck(gate)),
         };
         let command = ["/bin/bash", "-c", script].map(str::to_owned);
-        let program = Program::start(&command, &[], outputs, &inbox).unwrap();
-        let (mut ending, mut said) = (Ending::default(), String::new());
-        let mut next = |ending: &mut Ending| {
+        let program = RunningProgram::start(&command, &[], outputs, &inbox).unwrap();
+        let (mut ending, mut said) = (ProgramEnd::default(), String::new());
+        let mut next = |ending: &mut ProgramEnd| {
             let event = inbox.next(Instant::now() + HOUR).unwrap();
             ending.heard(&event, Instant::now());
-            if let Event::Output { bytes, .. } = event {
+            if let ProgramEvent::Output { bytes, .. } = event {
                 said.push_str(std::str::from_utf8(&bytes).unwrap());
             }
         };

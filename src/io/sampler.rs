@@ -37,7 +37,7 @@ const FORGET_LOOKS: u32 = 64;
 
 /// What a sampler is to do.
 #[derive(Debug, Clone)]
-pub struct Watched {
+pub struct SamplerOptions {
     /// The attempt's folder.
     pub dir: PathBuf,
     /// Time between two looks.
@@ -50,8 +50,8 @@ pub struct Watched {
 ///
 /// # Errors
 /// When NVML is there and refuses, or signals cannot be caught.
-pub fn sample(watched: &Watched) -> Result<(), SamplerError> {
-    let mut end = End::of(watched)?;
+pub fn sample(watched: &SamplerOptions) -> Result<(), SamplerError> {
+    let mut end = SamplerEnd::of(watched)?;
     let driver = match Driver::open() {
         Err(GpuError::NoDriver(_)) => return Ok(()),
         other => other?,
@@ -68,7 +68,7 @@ pub fn sample(watched: &Watched) -> Result<(), SamplerError> {
     let mut file = SampleFile::of(&watched.dir);
     let (written, before) = file.end();
     let mut recorder = Recorder::new(watched.every.as_secs(), written, before);
-    let mut owner = Owner::of(&watched.dir);
+    let mut owner = JobProcesses::of(&watched.dir);
     let mut next = Instant::now();
     loop {
         let readings = owner.look(&mut meters);
@@ -117,13 +117,13 @@ fn visible(list: Option<&str>, gpus: &[&Reading]) -> Vec<bool> {
 }
 
 /// Tells the job's own processes: they have the attempt's folder in their environment.
-struct Owner {
+struct JobProcesses {
     mark: String,
     known: HashMap<u32, bool>,
     looks: u32,
 }
 
-impl Owner {
+impl JobProcesses {
     fn of(dir: &Path) -> Self {
         Self {
             mark: format!("OOMCTL_ATTEMPT_DIR={}", dir.display()),
@@ -200,7 +200,7 @@ impl SampleFile {
 }
 
 /// What ends a sampler: SIGTERM, the end of the job's script, the end of the attempt's folder.
-struct End {
+struct SamplerEnd {
     dir: PathBuf,
     signals: UnixStream,
     pid: Option<Pid>,
@@ -208,8 +208,8 @@ struct End {
     process: Option<OwnedFd>,
 }
 
-impl End {
-    fn of(watched: &Watched) -> io::Result<Self> {
+impl SamplerEnd {
+    fn of(watched: &SamplerOptions) -> io::Result<Self> {
         let (signals, sender) = UnixStream::pair()?;
         // SIGUSR2 reaches the tasks of a step through its srun, which SIGTERM kills.
         for signal in [SIGTERM, SIGINT, SIGUSR2] {

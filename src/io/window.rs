@@ -15,7 +15,7 @@ const WORDS_MAX: usize = 64 << 10;
 
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct FilePart {
     /// Where it begins, in bytes.
     pub start: u64,
     /// What stands there.
@@ -28,10 +28,10 @@ pub struct Part {
 ///
 /// # Errors
 /// When it cannot be read, or is no file.
-pub fn part(path: &Path, of: impl FnOnce(u64) -> Range<u64>) -> io::Result<Part> {
+pub fn part(path: &Path, of: impl FnOnce(u64) -> Range<u64>) -> io::Result<FilePart> {
     let (file, length) = open(path)?;
     let range = of(length);
-    Ok(Part {
+    Ok(FilePart {
         start: range.start,
         bytes: read(&file, range)?,
         length,
@@ -39,9 +39,9 @@ pub fn part(path: &Path, of: impl FnOnce(u64) -> Range<u64>) -> io::Result<Part>
 }
 
 /// Words to look for in lines.
-pub struct Words(Regex);
+pub struct LineSearch(Regex);
 
-impl Words {
+impl LineSearch {
     /// These words. Capitals count only where there are some in them. None where there are too many.
     #[must_use]
     pub fn new(words: &str) -> Option<Self> {
@@ -156,7 +156,7 @@ mod tests {
     fn words_are_found_in_both_directions_however_far_away() {
         // Several chunks of 18 bytes a line.
         let (_folder, path) = log(200_000);
-        let find = |words: &str| Words::new(words).unwrap();
+        let find = |words: &str| LineSearch::new(words).unwrap();
         assert_eq!(
             find("step 0150000").after(&path, 0).unwrap(),
             Some(150_000 * 18)
@@ -179,11 +179,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, [vec![b'x'; 3 << 20], b"end".to_vec()].concat()).unwrap();
-        let end = Words::new("end").unwrap();
+        let end = LineSearch::new("end").unwrap();
         assert!(end.after(&path, 0).unwrap().is_some());
         assert!(end.before(&path, u64::MAX).unwrap().is_some());
         assert_eq!(
-            Words::new("no").unwrap().before(&path, u64::MAX).unwrap(),
+            LineSearch::new("no")
+                .unwrap()
+                .before(&path, u64::MAX)
+                .unwrap(),
             None
         );
     }

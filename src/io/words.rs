@@ -16,7 +16,7 @@ const PIECE: usize = 64 * 1024;
 
 /// What is told of a pipe.
 #[derive(Debug)]
-pub enum Words {
+pub enum PipeRead {
     /// What was read.
     Piece(Vec<u8>),
     /// All that the program itself wrote has been told. What comes after it comes from what it left running.
@@ -24,30 +24,30 @@ pub enum Words {
 }
 
 /// Reads a pipe until it is closed by all that have it, or until `tell` says that nobody listens any more; then
-/// the pipe is closed on this side too. [`Words::All`] is told once, whatever happens.
+/// the pipe is closed on this side too. [`PipeRead::All`] is told once, whatever happens.
 ///
 /// `life` is the reading end of a pipe in which nothing is written: its other end is dropped when the program
 /// has ended.
-pub fn read(stream: impl Read + AsFd, life: impl AsFd, tell: impl FnMut(Words) -> bool) {
-    let mut reader = Reader {
+pub fn read(stream: impl Read + AsFd, life: impl AsFd, tell: impl FnMut(PipeRead) -> bool) {
+    let mut reader = ChunkReader {
         stream,
         tell,
         piece: vec![0; PIECE],
     };
     let open = reader.own_words(life).is_some();
-    let heard = (reader.tell)(Words::All);
+    let heard = (reader.tell)(PipeRead::All);
     if open && heard {
         while reader.next().is_some() {}
     }
 }
 
-struct Reader<S, T> {
+struct ChunkReader<S, T> {
     stream: S,
     tell: T,
     piece: Vec<u8>,
 }
 
-impl<S: Read + AsFd, T: FnMut(Words) -> bool> Reader<S, T> {
+impl<S: Read + AsFd, T: FnMut(PipeRead) -> bool> ChunkReader<S, T> {
     /// Tells what the program itself wrote. `None` when there is nothing more to read or nobody to tell it.
     fn own_words(&mut self, life: impl AsFd) -> Option<()> {
         while !self.program_has_ended(&life) {
@@ -80,7 +80,7 @@ impl<S: Read + AsFd, T: FnMut(Words) -> bool> Reader<S, T> {
             }
         };
         let bytes = self.piece[..length].to_vec();
-        (self.tell)(Words::Piece(bytes)).then_some(length as u64)
+        (self.tell)(PipeRead::Piece(bytes)).then_some(length as u64)
     }
 }
 
@@ -102,8 +102,8 @@ mod tests {
         let mut told = Vec::new();
         read(stream, life, |words| {
             told.push(match words {
-                Words::Piece(bytes) => String::from_utf8(bytes).unwrap(),
-                Words::All => {
+                PipeRead::Piece(bytes) => String::from_utf8(bytes).unwrap(),
+                PipeRead::All => {
                     writer.take().unwrap().write_all(after).unwrap();
                     "all".to_owned()
                 }
@@ -136,7 +136,7 @@ mod tests {
         let mut pieces = 0_u32;
         read(stream, life, |words| {
             pieces += 1;
-            matches!(words, Words::Piece(_))
+            matches!(words, PipeRead::Piece(_))
         });
         // A pipe holds 64 KiB, and a piece may be as short as a line.
         assert!(pieces <= 32 * 1024 + 1, "{pieces}");
@@ -151,7 +151,7 @@ mod tests {
         drop(writer);
         let (sender, told) = sync_channel(4);
         read(stream, life, |words| {
-            sender.send(matches!(words, Words::All)).is_ok()
+            sender.send(matches!(words, PipeRead::All)).is_ok()
         });
         drop((sender, alive));
         assert_eq!(told.iter().collect::<Vec<_>>(), [false, true]);

@@ -14,13 +14,13 @@ use oomctl_scripts::{Adoption, Reading, Span, State, directives};
 
 /// What is understood of a script.
 #[derive(Serialize)]
-pub struct View {
+pub struct AdoptView {
     schema_version: u32,
     preset: Option<String>,
     /// What is known of the framework's version.
     version: Option<String>,
-    knobs: Vec<Knob>,
-    options: Vec<Given>,
+    knobs: Vec<AdoptedKnob>,
+    options: Vec<ScriptOption>,
     /// Files that the scripts name and that could not be read.
     missing: Vec<String>,
     /// What else may give values and is not read.
@@ -41,7 +41,7 @@ pub struct View {
 
 /// A knob as a script gives it.
 #[derive(Serialize)]
-struct Knob {
+struct AdoptedKnob {
     knob: String,
     /// None where it is not known.
     value: Option<Value>,
@@ -54,7 +54,7 @@ struct Knob {
 
 /// An option of sbatch as a script gives it.
 #[derive(Serialize)]
-struct Given {
+struct ScriptOption {
     option: String,
     value: Option<String>,
     place: String,
@@ -66,9 +66,9 @@ pub fn view(
     version: Option<String>,
     doubts: &[String],
     first: FirstPatch,
-) -> View {
+) -> AdoptView {
     let reading = &adoption.reading;
-    let options = directives(reading).into_iter().map(|d| Given {
+    let options = directives(reading).into_iter().map(|d| ScriptOption {
         option: d.option,
         value: d.value.map(|v| v.text()),
         place: place(reading, Some(d.span)),
@@ -76,7 +76,7 @@ pub fn view(
     let (diff, appended) = first.patch.map_or_else(Default::default, |patch| {
         (Some(patch.diff()), patch.appended.into_iter().collect())
     });
-    View {
+    AdoptView {
         schema_version: 1,
         preset: adoption.stack.map(|s| s.name.clone()),
         version,
@@ -98,7 +98,7 @@ pub fn view(
     }
 }
 
-fn knobs(adoption: &Adoption<'_>) -> Vec<Knob> {
+fn knobs(adoption: &Adoption<'_>) -> Vec<AdoptedKnob> {
     let reading = &adoption.reading;
     let knob = |(knob, found): (&oomctl_scripts::StackKnob, oomctl_scripts::Found)| {
         let place_of = place(reading, found.place());
@@ -110,7 +110,7 @@ fn knobs(adoption: &Adoption<'_>) -> Vec<Knob> {
                 (None, Some(format!("{} ({at})", why.describe())))
             }
         };
-        Knob {
+        AdoptedKnob {
             knob: knob.name.clone(),
             conditional: found.maybe && value.is_some(),
             value,
@@ -134,7 +134,7 @@ pub(super) fn place(reading: &Reading, span: Option<Span>) -> String {
     format!("{}:{}", source.path, before.matches('\n').count() + 1)
 }
 
-impl View {
+impl AdoptView {
     /// The view for people.
     pub fn text(&self) -> String {
         let mut out = match &self.preset {

@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::style::{BAD, DIM, GOOD, Paint, WARN};
-use crate::io::finding::{Finding, Health};
+use crate::io::finding::{CheckFinding, CheckHealth};
 
 /// Everything that was looked at.
 #[derive(Debug, Serialize)]
 pub struct DoctorView {
     schema_version: u32,
-    findings: Vec<Finding>,
+    findings: Vec<CheckFinding>,
 }
 
 impl DoctorView {
     /// The view of some findings.
-    pub fn new(findings: Vec<Finding>) -> Self {
+    pub fn new(findings: Vec<CheckFinding>) -> Self {
         Self {
             schema_version: 1,
             findings,
@@ -25,10 +25,10 @@ impl DoctorView {
 
     /// Is there anything that must be mended first?
     pub fn stands_in_the_way(&self) -> bool {
-        self.count(Health::Bad) > 0
+        self.count(CheckHealth::Bad) > 0
     }
 
-    fn count(&self, health: Health) -> usize {
+    fn count(&self, health: CheckHealth) -> usize {
         self.findings.iter().filter(|f| f.health == health).count()
     }
 
@@ -43,10 +43,10 @@ impl DoctorView {
         let mut out = String::new();
         for finding in &self.findings {
             let (style, word) = match finding.health {
-                Health::Good => (GOOD, "ok  "),
-                Health::Absent => (DIM, "none"),
-                Health::Odd => (WARN, "odd "),
-                Health::Bad => (BAD, "BAD "),
+                CheckHealth::Good => (GOOD, "ok  "),
+                CheckHealth::Absent => (DIM, "none"),
+                CheckHealth::Odd => (WARN, "odd "),
+                CheckHealth::Bad => (BAD, "BAD "),
             };
             let _ = writeln!(
                 out,
@@ -64,7 +64,7 @@ impl DoctorView {
                 );
             }
         }
-        let (bad, odd) = (self.count(Health::Bad), self.count(Health::Odd));
+        let (bad, odd) = (self.count(CheckHealth::Bad), self.count(CheckHealth::Odd));
         let _ = match (bad, odd) {
             (0, 0) => writeln!(out, "\nNothing stands in the way."),
             (0, _) => writeln!(

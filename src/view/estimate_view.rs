@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::figures::{gib, in_gib, rounded};
-use super::sources_view::Sources;
+use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
 use crate::core::request::{Remedy, Resources, Thumb};
@@ -32,7 +32,7 @@ fn terms(terms: &[Term]) -> Vec<TermView> {
 
 /// One line of the answer to bare specifications.
 #[derive(Serialize)]
-pub struct Line {
+pub struct EstimateLine {
     id: Option<String>,
     predicted_peak_gib: f64,
     low_gib: f64,
@@ -44,7 +44,7 @@ pub struct Line {
     profile: String,
 }
 
-impl Line {
+impl EstimateLine {
     /// The answer for one specification.
     pub fn new(id: Option<String>, estimate: &Estimate, profile: &Profile) -> Self {
         let fullest = estimate.fullest();
@@ -90,13 +90,13 @@ impl SmallestChange {
 
 /// The estimate of a configured job.
 #[derive(Serialize)]
-pub struct View {
+pub struct EstimateView {
     schema_version: u32,
     preset: String,
     dataset: Option<String>,
     gpus: u64,
     gpu_gib: Option<f64>,
-    sources: Sources,
+    sources: EstimateSources,
     verdict: &'static str,
     fits_probability: Option<f64>,
     predicted_peak_gib: f64,
@@ -112,7 +112,7 @@ pub struct View {
 }
 
 /// What is known of a job besides its estimate.
-pub struct Job {
+pub struct EstimatedJob {
     /// Its preset.
     pub preset: String,
     /// Its dataset profile.
@@ -122,16 +122,16 @@ pub struct Job {
     /// The host memory that it asks for.
     pub host_memory: Option<String>,
     /// Where model and GPU are known from.
-    pub sources: Sources,
+    pub sources: EstimateSources,
     /// The first rungs that make it fit.
     pub remedy: Option<Remedy>,
     /// A rule of thumb for it.
     pub thumb: Option<Thumb>,
 }
 
-impl View {
+impl EstimateView {
     /// The view of a job's estimate.
-    pub fn new(job: Job, estimate: &Estimate) -> Self {
+    pub fn new(job: EstimatedJob, estimate: &Estimate) -> Self {
         let phases = estimate.phases.iter().map(|p| PhaseView {
             phase: p.phase,
             gib: gib(p.bytes, 3),

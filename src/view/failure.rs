@@ -18,7 +18,7 @@ const MOST_SHOWN: usize = 8;
 
 /// Why a command ends with an exit code other than 0, and what is said about it.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CommandFailure {
     exit: Exit,
     messages: Vec<Message>,
 }
@@ -30,7 +30,7 @@ struct Message {
     hint: Option<String>,
 }
 
-impl Failure {
+impl CommandFailure {
     /// A failure with one sentence.
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
         let what = what.into();
@@ -200,20 +200,20 @@ impl From<Problem> for Message {
 }
 
 /// An error that is only told: it has no place, no next step and no exit code of its own.
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CommandFailure {
     fn from(e: anyhow::Error) -> Self {
         Self::failed(format!("{e:#}"))
     }
 }
 
-impl From<ConfigError> for Failure {
+impl From<ConfigError> for CommandFailure {
     fn from(e: ConfigError) -> Self {
         vec![e].into()
     }
 }
 
 /// Several faults of configuration files at once.
-impl From<Vec<ConfigError>> for Failure {
+impl From<Vec<ConfigError>> for CommandFailure {
     fn from(errors: Vec<ConfigError>) -> Self {
         Self {
             exit: Exit::Configuration,
@@ -222,7 +222,7 @@ impl From<Vec<ConfigError>> for Failure {
     }
 }
 
-impl From<Refusal> for Failure {
+impl From<Refusal> for CommandFailure {
     fn from(refusal: Refusal) -> Self {
         Self {
             exit: Exit::Configuration,
@@ -231,13 +231,13 @@ impl From<Refusal> for Failure {
     }
 }
 
-impl From<Problem> for Failure {
+impl From<Problem> for CommandFailure {
     fn from(problem: Problem) -> Self {
         Refusal::from(problem).into()
     }
 }
 
-impl From<LibraryError> for Failure {
+impl From<LibraryError> for CommandFailure {
     fn from(e: LibraryError) -> Self {
         let failure = Self::configuration(e.to_string());
         match &e {
@@ -253,7 +253,7 @@ impl From<LibraryError> for Failure {
     }
 }
 
-impl From<FileError> for Failure {
+impl From<FileError> for CommandFailure {
     fn from(e: FileError) -> Self {
         Self::configuration(e.to_string()).hint(mend_file(&e))
     }
@@ -329,13 +329,13 @@ fn name(folder: &Path) -> String {
         .into_owned()
 }
 
-impl From<DriveError> for Failure {
+impl From<DriveError> for CommandFailure {
     fn from(e: DriveError) -> Self {
         Self::from(&e)
     }
 }
 
-impl From<&DriveError> for Failure {
+impl From<&DriveError> for CommandFailure {
     fn from(e: &DriveError) -> Self {
         let failure = Self::new(e.exit(), e.to_string());
         match e {
@@ -355,7 +355,7 @@ impl From<&DriveError> for Failure {
 }
 
 /// With the exit codes that a shell has for a program that it cannot start.
-impl From<LaunchError> for Failure {
+impl From<LaunchError> for CommandFailure {
     fn from(error: LaunchError) -> Self {
         match error {
             LaunchError::Refused(refusal) => refusal.into(),

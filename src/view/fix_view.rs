@@ -16,15 +16,15 @@ const MOST_SPELLINGS: usize = 2;
 
 /// A decision about a configuration, a script or a run.
 #[derive(Serialize)]
-pub struct Decided {
+pub struct FixDecision {
     /// As `plan --after` has it.
     #[serde(flatten)]
-    pub decision: plan_after_view::View,
+    pub decision: plan_after_view::PlanAfterView,
     /// The changed lines of the user's own scripts.
     pub diff: Option<String>,
 }
 
-impl Decided {
+impl FixDecision {
     /// The decision for people.
     pub fn text(&self) -> String {
         let mut out = self.decision.text();
@@ -37,18 +37,18 @@ impl Decided {
 
 /// What a log alone tells.
 #[derive(Serialize)]
-pub struct Advised {
+pub struct LogAdvice {
     schema_version: u32,
     decision: &'static str,
     log: IncidentView,
     /// None where the log does not tell.
-    framework: Option<Framework>,
+    framework: Option<LogFramework>,
     advice: Option<Advices>,
 }
 
 /// Of what the log is.
 #[derive(Serialize)]
-struct Framework {
+struct LogFramework {
     name: String,
     /// Presets that are as likely as each other; the advice is what they have in common.
     presets: Vec<String>,
@@ -56,13 +56,13 @@ struct Framework {
     by: Vec<String>,
 }
 
-impl Advised {
+impl LogAdvice {
     /// Of a diagnosed log.
     pub fn new(log: IncidentView, likely: Option<&Likely<'_>>, advice: Option<Advices>) -> Self {
         let framework = likely.and_then(|likely| {
             let first = likely.presets.first()?;
             let named = first.framework.as_ref().map(|f| f.name.clone());
-            Some(Framework {
+            Some(LogFramework {
                 name: named.unwrap_or_else(|| first.preset.clone()),
                 presets: likely.presets.iter().map(|p| p.preset.clone()).collect(),
                 by: likely.by.clone(),
@@ -80,7 +80,7 @@ impl Advised {
     /// The advice for people.
     pub fn text(&self, incident: &Incident, log: &str) -> String {
         let mut out = self.log.text(incident, super::print::unicode());
-        let Some(Framework { name, presets, by }) = &self.framework else {
+        let Some(LogFramework { name, presets, by }) = &self.framework else {
             let _ = writeln!(
                 out,
                 "\nno framework is recognised in it; `oomctl fix {log} SCRIPT` reads the job script, --preset NAME names the framework"

@@ -55,7 +55,7 @@ pub struct JobGpusView {
 
 /// How the text looks.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct GpusStyle<'a> {
     /// Does the terminal show more than ASCII?
     pub unicode: bool,
     /// Earlier looks, for sparklines.
@@ -64,7 +64,7 @@ pub struct Look<'a> {
 
 impl GpusView {
     /// The text, every line at most 80 columns wide, commands excepted.
-    pub fn text(&self, look: Look<'_>) -> String {
+    pub fn text(&self, look: GpusStyle<'_>) -> String {
         let machine = &self.machine;
         let mut out = Vec::new();
         let width = machine.gpus.iter().map(|g| short(&g.name).chars().count());
@@ -118,7 +118,7 @@ impl GpusView {
 
 impl JobGpusView {
     /// The text: the nodes one below the other.
-    pub fn text(&self, look: Look<'_>) -> String {
+    pub fn text(&self, look: GpusStyle<'_>) -> String {
         let mut out = String::new();
         for node in &self.nodes {
             let name = node.node.as_deref().unwrap_or("?");
@@ -128,7 +128,7 @@ impl JobGpusView {
     }
 }
 
-fn gpu_lines(gpu: &Gpu, width: usize, look: Look<'_>, out: &mut Vec<String>) {
+fn gpu_lines(gpu: &Gpu, width: usize, look: GpusStyle<'_>, out: &mut Vec<String>) {
     let rates = [
         gpu.utilization_percent.map(|u| format!("{u}%")),
         gpu.temperature_c.map(|c| format!("{c}C")),
@@ -158,13 +158,13 @@ fn gpu_lines(gpu: &Gpu, width: usize, look: Look<'_>, out: &mut Vec<String>) {
     process_lines(&gpu.processes, look, out);
 }
 
-fn closed_line(gone: &Unavailable, look: Look<'_>) -> String {
+fn closed_line(gone: &Unavailable, look: GpusStyle<'_>) -> String {
     let line = format!("{:>2} cannot be opened: {}", gone.index, gone.error);
     fitted(&line, WIDTH, look.unicode)
 }
 
 /// Bar, figures, and the sparkline where there is a history.
-fn meter(memory: Memory, uuid: &str, look: Look<'_>) -> String {
+fn meter(memory: Memory, uuid: &str, look: GpusStyle<'_>) -> String {
     let share = memory.used_percent();
     let cells = if look.history.is_some() {
         NARROW
@@ -192,7 +192,7 @@ fn short(name: &str) -> &str {
     name.strip_prefix("NVIDIA ").unwrap_or(name)
 }
 
-fn process_lines(processes: &[Process], look: Look<'_>, out: &mut Vec<String>) {
+fn process_lines(processes: &[Process], look: GpusStyle<'_>, out: &mut Vec<String>) {
     let mut sorted: Vec<&Process> = processes.iter().collect();
     sorted.sort_by_key(|p| (std::cmp::Reverse(p.used_bytes), p.pid));
     for process in sorted.iter().take(PROCESSES) {

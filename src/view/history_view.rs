@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
 use super::style::{BAD, GOOD, WARN};
-use super::table::{Cell, Side, Table};
+use super::table::{Side, Table, TableCell};
 use crate::core::measure::GpuPeak;
 use oomctl_base::units::Bytes;
 
@@ -106,7 +106,7 @@ impl std::fmt::Display for Column {
 
 /// One attempt.
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub struct HistoryRow {
     run: String,
     attempt: u32,
     job: Option<String>,
@@ -135,7 +135,7 @@ pub struct Row {
     folder: String,
 }
 
-impl Row {
+impl HistoryRow {
     /// The attempts of a run.
     pub fn of(history: &History, folder: &Path, now: Timestamp) -> Vec<Self> {
         let last = history.attempts.len();
@@ -253,12 +253,12 @@ impl Row {
 #[derive(Debug, Serialize)]
 pub struct HistoryView {
     schema_version: u32,
-    attempts: Vec<Row>,
+    attempts: Vec<HistoryRow>,
 }
 
 impl HistoryView {
     /// The view of some rows.
-    pub fn new(attempts: Vec<Row>) -> Self {
+    pub fn new(attempts: Vec<HistoryRow>) -> Self {
         Self {
             schema_version: 1,
             attempts,
@@ -292,7 +292,7 @@ impl HistoryView {
         let mut table = Table::new(columns.iter().map(|c| (side(c), 0)));
         table.row(columns.iter().map(|c| c.name().to_uppercase()));
         for row in &self.attempts {
-            let cell = |c: &Column| Cell::from(row.field(*c)).painted(row.style(*c));
+            let cell = |c: &Column| TableCell::from(row.field(*c)).painted(row.style(*c));
             table.row(columns.iter().map(cell));
         }
         let mut out = table.text("");

@@ -7,13 +7,13 @@ const LINES_MAX: usize = 1_000;
 
 /// The last lines of a story.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct LastLines {
     lines: VecDeque<String>,
     /// How many earlier ones had to go.
     gone: usize,
 }
 
-impl Kept {
+impl LastLines {
     /// One more.
     pub fn push(&mut self, line: String) {
         self.lines.push_back(line);
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_stay_and_the_others_are_counted() {
-        let mut kept = Kept::default();
+        let mut kept = LastLines::default();
         for n in 0..LINES_MAX + 7 {
             kept.push(n.to_string());
         }

@@ -13,7 +13,9 @@ use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::exit::Exit;
 use crate::core::measure::Quantity;
 use crate::core::render::shell_word;
-use crate::drive::launch::{GpuUsed, Listener, News, Outcome, Summary, Tried};
+use crate::drive::launch::{
+    GpuUsed, LaunchAttempt, LaunchListener, LaunchNews, LaunchOutcome, Summary,
+};
 use crate::io::program::Outputs;
 use oomctl_base::units::Bytes;
 
@@ -40,7 +42,9 @@ impl Teller {
 
     /// The same, after remarks that were made before anything was run.
     pub fn telling(mut self, remarks: &[String]) -> Self {
-        remarks.iter().for_each(|r| self.news(&News::Remark(r)));
+        remarks
+            .iter()
+            .for_each(|r| self.news(&LaunchNews::Remark(r)));
         self
     }
 
@@ -77,18 +81,18 @@ impl Teller {
     }
 }
 
-impl Listener for Teller {
-    fn news(&mut self, news: &News<'_>) {
+impl LaunchListener for Teller {
+    fn news(&mut self, news: &LaunchNews<'_>) {
         match news {
-            News::Remark(text) => self.say(&format!("{} {text}", Paint(WARN, "note:"))),
-            News::Waiting {
+            LaunchNews::Remark(text) => self.say(&format!("{} {text}", Paint(WARN, "note:"))),
+            LaunchNews::Waiting {
                 need,
                 best,
                 waited,
                 limit,
             } => self.waiting(*need, *best, *waited, *limit),
-            News::NoGpu { why } => self.say(&Paint(WARN, why).to_string()),
-            News::Started {
+            LaunchNews::NoGpu { why } => self.say(&Paint(WARN, why).to_string()),
+            LaunchNews::Started {
                 number,
                 command,
                 gpu,
@@ -101,12 +105,12 @@ impl Listener for Teller {
                 let command = words.collect::<Vec<_>>().join(" ");
                 self.say(&format!("attempt {number}  {place}: {command}"));
             }
-            News::Ended(tried) => self.say(&ended(tried)),
-            News::Climbing(steps) => {
+            LaunchNews::Ended(tried) => self.say(&ended(tried)),
+            LaunchNews::Climbing(steps) => {
                 let text: Vec<String> = steps.iter().map(rung).collect();
                 self.say(&text.join("\n"));
             }
-            News::Settling { held } => self.say(&format!(
+            LaunchNews::Settling { held } => self.say(&format!(
                 "           {}",
                 Paint(DIM, &format!("waiting for {held} that the driver frees"))
             )),
@@ -132,7 +136,7 @@ fn place(gpu: Option<&GpuUsed>) -> String {
 }
 
 /// How an attempt ended. The lines that prove it stand above: the program printed them.
-fn ended(tried: &Tried) -> String {
+fn ended(tried: &LaunchAttempt) -> String {
     let number = tried.number;
     let Some(incident) = &tried.incident else {
         return format!(
@@ -158,7 +162,7 @@ fn ended(tried: &Tried) -> String {
 }
 
 /// The memory of an attempt: its peak by NVML, and what the program prints of itself.
-fn memory(tried: &Tried) -> String {
+fn memory(tried: &LaunchAttempt) -> String {
     let mut parts = Vec::new();
     if let Some(gpu) = &tried.gpu
         && let Some(peak) = gpu.peak_bytes
@@ -183,17 +187,17 @@ fn memory(tried: &Tried) -> String {
 
 /// What came of one program.
 #[derive(Serialize)]
-pub struct View {
+pub struct LaunchView {
     schema_version: u32,
     #[serde(flatten)]
     summary: Summary,
 }
 
-impl View {
+impl LaunchView {
     /// The view of a program that could not be started.
     pub fn not_started(why: String, exit: Exit) -> Self {
         Self::new(Summary {
-            outcome: Outcome::NotStarted { why },
+            outcome: LaunchOutcome::NotStarted { why },
             exit_code: exit.code(),
             attempts: Vec::new(),
         })
@@ -212,7 +216,7 @@ impl View {
 /// refused.
 pub fn close(summary: &Summary) {
     match &summary.outcome {
-        Outcome::Exhausted { skipped } => {
+        LaunchOutcome::Exhausted { skipped } => {
             let mut text = format!("{} nothing is left to try", Paint(BAD, "out of memory:"));
             for rung in skipped {
                 let name = Paint(NAME, &rung.rung);
@@ -220,7 +224,7 @@ pub fn close(summary: &Summary) {
             }
             super::print::talk(&lines("oomctl", &text));
         }
-        Outcome::Failed => {
+        LaunchOutcome::Failed => {
             let added = added(summary);
             if !added.is_empty() {
                 let text = format!(
@@ -232,7 +236,7 @@ pub fn close(summary: &Summary) {
                 super::print::talk(&lines("oomctl", &text));
             }
         }
-        Outcome::NoGpu { .. } => {
+        LaunchOutcome::NoGpu { .. } => {
             let text = format!(
                 "{} the program was not run. `oomctl gpus` shows what GPUs this machine has and who holds them; \
                  --allow-cpu lets it run without, --wait waits longer; on a login node it needs a job (srun, sbatch)",

@@ -51,8 +51,8 @@ mod table;
 pub mod tune_view;
 mod waiting;
 
-pub use failure::Failure;
+pub use failure::CommandFailure;
 pub use incident::IncidentView;
 pub use lines::next_step;
-pub use screen::{Screen, columns};
+pub use screen::{AlternateScreen, columns};
 pub use style::{DIM, NAME, Paint};

@@ -13,7 +13,7 @@ use oomctl_scripts::{Adoption, Spelling, State, Way};
 
 /// The attempts that may come.
 #[derive(Serialize)]
-pub struct View {
+pub struct ScriptView {
     schema_version: u32,
     run: String,
     preset: Option<String>,
@@ -54,7 +54,7 @@ struct Computed {
 }
 
 /// A script as it was read, and what follows.
-pub struct Told<'a> {
+pub struct AdoptedScript<'a> {
     /// What is asked for.
     pub inputs: &'a Inputs,
     /// The name of the preset that it was assembled from.
@@ -73,9 +73,9 @@ pub struct Told<'a> {
     pub plan: ScriptPlan,
 }
 
-impl View {
+impl ScriptView {
     /// The view of a script.
-    pub fn new(told: Told<'_>) -> Self {
+    pub fn new(told: AdoptedScript<'_>) -> Self {
         let (inputs, adoption) = (told.inputs, told.adoption);
         let recognised = inputs.scripts.as_ref().is_some_and(|s| s.recognised);
         let memory = |known: Resolved| format!("{}, by {}", known.value, known.origin);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::explanation::with_patch;
 use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
-use super::rung_view::{Memory, Row, Rung, before, table};
+use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, before, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::request::{Explanation, PlannedStep};
@@ -16,7 +16,7 @@ use oomctl_memory::Estimate;
 
 /// A failure, and what a supervisor would decide after it.
 #[derive(Serialize)]
-pub struct View {
+pub struct PlanAfterView {
     schema_version: u32,
     /// Run and attempt, where it is one of a run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,8 +24,8 @@ pub struct View {
     incident: Incident,
     decision: &'static str,
     /// What the memory model expects of the configuration that died, whatever its log tells.
-    now: Option<Memory>,
-    steps: Vec<Rung>,
+    now: Option<MemoryForecast>,
+    steps: Vec<RungForecast>,
     skipped: Vec<Skipped>,
     /// What is expected after the steps, given how it died.
     expects: Option<Expectation>,
@@ -35,7 +35,7 @@ pub struct View {
     explanation: Option<Explanation>,
 }
 
-impl View {
+impl PlanAfterView {
     /// What is decided about a configuration that died so, of which the model expects `now`, with what is expected of
     /// the `steps` of the decision; `attempt` names it where it is one of a run.
     pub fn new(
@@ -56,8 +56,8 @@ impl View {
             attempt,
             incident,
             decision: word,
-            now: now.map(Memory::of),
-            steps: Rung::all(planned),
+            now: now.map(MemoryForecast::of),
+            steps: RungForecast::all(planned),
             skipped,
             expects,
             shortfall,
@@ -107,10 +107,10 @@ impl View {
 
     /// The memory of every phase: as the model has it before and after each step, and as it is expected after this log.
     fn phases(&self, expects: &Expectation) -> String {
-        let mut rows = vec![Row::new("  as it was".to_owned(), self.now.as_ref())];
+        let mut rows = vec![PhaseRow::new("  as it was".to_owned(), self.now.as_ref())];
         let rungs = self.steps.iter();
-        rows.extend(rungs.map(|r| Row::new(format!("  {}", r.step.rung), r.memory.as_ref())));
-        rows.push(Row::expected("  after this log".to_owned(), expects));
+        rows.extend(rungs.map(|r| PhaseRow::new(format!("  {}", r.step.rung), r.memory.as_ref())));
+        rows.push(PhaseRow::expected("  after this log".to_owned(), expects));
         match table(&rows) {
             table if table.is_empty() => table,
             table => format!(

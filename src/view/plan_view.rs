@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::rung_view::{self, Memory, Row, Rung, table};
+use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, table};
 use super::{DIM, Paint, start_view};
 use crate::core::ladder::{Policy, Skipped};
 use crate::core::recipe::Preset;
@@ -12,7 +12,7 @@ use crate::core::request::{Plan, Start};
 
 /// The ladder from here.
 #[derive(Serialize)]
-pub struct View {
+pub struct PlanView {
     schema_version: u32,
     preset: String,
     framework_version: Option<String>,
@@ -21,12 +21,12 @@ pub struct View {
     start: Option<Start>,
     /// Rules that every configuration here holds.
     rules: usize,
-    now: Option<Memory>,
-    rungs: Vec<Rung>,
+    now: Option<MemoryForecast>,
+    rungs: Vec<RungForecast>,
     not_used: Vec<Skipped>,
 }
 
-impl View {
+impl PlanView {
     /// The plan of a preset.
     pub fn new(preset: &Preset, policy: Policy, start: Option<Start>, plan: Plan) -> Self {
         Self {
@@ -36,8 +36,8 @@ impl View {
             policy,
             start,
             rules: preset.rules.len(),
-            now: plan.now.as_ref().map(Memory::of),
-            rungs: Rung::all(plan.steps),
+            now: plan.now.as_ref().map(MemoryForecast::of),
+            rungs: RungForecast::all(plan.steps),
             not_used: plan.not_used,
         }
     }
@@ -117,8 +117,8 @@ impl View {
         let rungs = self.rungs.iter();
         let rungs = rungs.map(|r| (r.step.rung.as_str(), r.memory.as_ref()));
         let rows = std::iter::once(("as it is", Some(now))).chain(rungs);
-        let row = |(i, (name, memory)): (usize, (&str, Option<&'_ Memory>))| {
-            Row::new(format!("{:>3}  {name}", i + 1), memory)
+        let row = |(i, (name, memory)): (usize, (&str, Option<&'_ MemoryForecast>))| {
+            PhaseRow::new(format!("{:>3}  {name}", i + 1), memory)
         };
         table(&rows.enumerate().map(row).collect::<Vec<_>>())
     }

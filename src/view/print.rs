@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::Failure;
+use super::CommandFailure;
 use super::pipeline::commands;
 use super::style::{self, Paint};
 use crate::core::exit::Exit;
@@ -25,13 +25,15 @@ pub fn unicode() -> bool {
 }
 
 /// Prints data. A reader that went away (`| head`) ends the program quietly.
-pub fn data(text: &str) -> Result<(), Failure> {
+pub fn data(text: &str) -> Result<(), CommandFailure> {
     let mut out = anstream::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{}{end}", stream_safe(text)).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::quiet(Exit::Success)),
-        Err(e) => Err(Failure::refused(format!(
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
+            Err(CommandFailure::quiet(Exit::Success))
+        }
+        Err(e) => Err(CommandFailure::refused(format!(
             "cannot write to standard output: {e}"
         ))),
     }
@@ -42,7 +44,7 @@ pub fn show<V: Serialize>(
     as_json: bool,
     view: &V,
     text: impl FnOnce(&V) -> String,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     match as_json {
         true => json(view),
         false => data(&text(view)),
@@ -50,13 +52,13 @@ pub fn show<V: Serialize>(
 }
 
 /// Prints a document as JSON, indented.
-pub fn json<T: Serialize>(document: &T) -> Result<(), Failure> {
+pub fn json<T: Serialize>(document: &T) -> Result<(), CommandFailure> {
     let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
     data(&commands::defused_json(&text))
 }
 
 /// Prints a document as JSON in one line.
-pub fn json_line<T: Serialize>(document: &T) -> Result<(), Failure> {
+pub fn json_line<T: Serialize>(document: &T) -> Result<(), CommandFailure> {
     let text = serde_json::to_string(document).context("cannot write JSON")?;
     data(&commands::defused_json(&text))
 }
@@ -69,7 +71,7 @@ pub fn said() -> u64 {
     SAID.load(Ordering::Relaxed)
 }
 
-impl Failure {
+impl CommandFailure {
     /// Prints the failure and gives how the command ends.
     pub fn report(&self) -> Exit {
         self.lines().for_each(|line| talk(&line));

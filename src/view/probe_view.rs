@@ -16,7 +16,7 @@ use crate::core::request::{Basis, Short, Trial, TrialEnd};
 use oomctl_base::Value;
 
 /// What is known so far, and what was asked for.
-pub struct Asked<'a> {
+pub struct ProbeSession<'a> {
     of: &'a str,
     steps: u32,
     basis: &'a Basis,
@@ -24,7 +24,7 @@ pub struct Asked<'a> {
     pub tested: Vec<Tested>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ProbeSession<'a> {
     /// After the probes so far.
     pub fn new(basis: &'a Basis, short: &Short<'a>) -> Self {
         let steps = usize::try_from(short.steps).unwrap_or(usize::MAX);
@@ -118,7 +118,7 @@ pub struct Proposed {
 
 /// A configuration that was run.
 #[derive(Serialize)]
-struct Row {
+struct ProbeRow {
     run: Option<String>,
     taken: Vec<String>,
     /// `fitted`, `out_of_memory`.
@@ -135,11 +135,11 @@ struct Row {
 
 /// What the probes showed.
 #[derive(Serialize)]
-pub struct View {
+pub struct ProbeView {
     schema_version: u32,
     of: String,
     probe_steps: u32,
-    rows: Vec<Row>,
+    rows: Vec<ProbeRow>,
     /// The row of the fastest that fitted; 0 is the configuration that was started from.
     fastest: usize,
     stopped: Stop,
@@ -151,15 +151,15 @@ pub struct View {
     command: Option<Vec<String>>,
 }
 
-impl View {
+impl ProbeView {
     /// The view of a search that is over, with the values of the fastest and the command that submits it.
-    pub fn new(asked: &Asked<'_>, stopped: Stop, proposed: Option<Proposed>) -> Self {
+    pub fn new(asked: &ProbeSession<'_>, stopped: Stop, proposed: Option<Proposed>) -> Self {
         let (basis, told) = (asked.basis, asked.told());
         let best = asked.best();
         let shares = times(&asked.tested);
-        let mut rows = vec![Row::of_start(basis, asked.of, &asked.tested[0])];
+        let mut rows = vec![ProbeRow::of_start(basis, asked.of, &asked.tested[0])];
         let with_share = told.iter().zip(&asked.tested[1..]).zip(&shares[1..]);
-        rows.extend(with_share.map(|((trial, tested), share)| Row::of(trial, tested, *share)));
+        rows.extend(with_share.map(|((trial, tested), share)| ProbeRow::of(trial, tested, *share)));
         let start = asked.tested[0].step_s;
         let (values, command) =
             proposed.map_or_else(Default::default, |p| (p.values, Some(p.command)));
@@ -235,7 +235,7 @@ impl View {
     }
 }
 
-impl Row {
+impl ProbeRow {
     fn of_start(basis: &Basis, of: &str, tested: &Tested) -> Self {
         Self {
             run: Some(of.to_owned()),

@@ -11,16 +11,16 @@ use crate::drive::launch::Summary;
 
 /// What came of a queue.
 #[derive(Serialize)]
-pub struct View {
+pub struct QueueView {
     schema_version: u32,
     /// The largest of its programs'.
     pub exit_code: Exit,
-    programs: Vec<Program>,
+    programs: Vec<QueuedProgram>,
 }
 
 /// What came of one program of it.
 #[derive(Serialize)]
-pub struct Program {
+pub struct QueuedProgram {
     /// Its place in the list, from 1.
     pub number: usize,
     /// The program and its arguments, as in the list.
@@ -35,9 +35,9 @@ pub struct Program {
     pub summary: Option<Summary>,
 }
 
-impl View {
+impl QueueView {
     /// The view of these programs.
-    pub fn new(programs: Vec<Program>) -> Self {
+    pub fn new(programs: Vec<QueuedProgram>) -> Self {
         Self {
             schema_version: 1,
             exit_code: programs
@@ -51,7 +51,7 @@ impl View {
 
     /// Says how many succeeded, and which did not.
     pub fn tell(&self) {
-        let failed: Vec<&Program> = self
+        let failed: Vec<&QueuedProgram> = self
             .programs
             .iter()
             .filter(|p| p.exit_code != Exit::Success)

@@ -9,7 +9,7 @@ use crate::core::exit::Exit;
 
 /// What a line says of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Row {
+pub struct RunRow {
     /// Name.
     pub run: String,
     /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
@@ -32,7 +32,7 @@ pub struct Row {
     pub job_reason: Option<String>,
 }
 
-impl Row {
+impl RunRow {
     /// The line of a run.
     pub fn of(view: &RunView) -> Self {
         let last = view.attempts.last();
@@ -66,7 +66,7 @@ impl Row {
 }
 
 /// One line a run, as `status` has it.
-pub fn list(rows: &[Row]) -> String {
+pub fn list(rows: &[RunRow]) -> String {
     if rows.is_empty() {
         return "no runs here; `oomctl submit` starts one\n".to_owned();
     }

@@ -102,7 +102,7 @@ pub struct AttemptView {
 }
 
 #[derive(Serialize)]
-pub struct Document<'a> {
+pub struct RunsDocument<'a> {
     schema_version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<Exit>,
@@ -110,8 +110,8 @@ pub struct Document<'a> {
 }
 
 /// The JSON document of some runs, and the exit code of the command that waited for them.
-pub fn document(runs: &[RunView], exit_code: Option<Exit>) -> Document<'_> {
-    Document {
+pub fn document(runs: &[RunView], exit_code: Option<Exit>) -> RunsDocument<'_> {
+    RunsDocument {
         schema_version: SCHEMA_VERSION,
         exit_code,
         runs,

@@ -13,7 +13,7 @@ use oomctl_memory::{Estimate, Phase};
 
 /// A rung with what the memory model expects after it.
 #[derive(Serialize)]
-pub struct Rung {
+pub struct RungForecast {
     #[serde(flatten)]
     pub step: Step,
     /// Share of its speed that the job loses by this lap; absent where the preset does not say.
@@ -22,7 +22,7 @@ pub struct Rung {
     /// Share that it has lost by now, by all rungs of which the preset says it.
     slower_so_far: f64,
     /// After it and those before it; absent where the model cannot be asked.
-    pub memory: Option<Memory>,
+    pub memory: Option<MemoryForecast>,
     /// What it frees of the GPU's memory; absent where the model does not see that.
     #[serde(skip_serializing_if = "Option::is_none")]
     frees: Option<Freed>,
@@ -30,7 +30,7 @@ pub struct Rung {
 
 /// What the memory model expects of one configuration, on the fullest GPU.
 #[derive(Serialize)]
-pub struct Memory {
+pub struct MemoryForecast {
     peak_gib: f64,
     low_gib: f64,
     high_gib: f64,
@@ -46,7 +46,7 @@ struct PhaseMemory {
     gib: f64,
 }
 
-impl Rung {
+impl RungForecast {
     /// Steps with what is expected of each.
     pub fn all(steps: Vec<PlannedStep>) -> Vec<Self> {
         let mut speed = 1.0;
@@ -56,7 +56,7 @@ impl Rung {
                 step: planned.step,
                 slower: planned.slower.map(|s| rounded(s, 3)),
                 slower_so_far: rounded(1.0 - speed, 3),
-                memory: planned.memory.as_ref().map(Memory::of),
+                memory: planned.memory.as_ref().map(MemoryForecast::of),
                 frees: planned.frees,
             }
         };
@@ -69,7 +69,7 @@ impl Rung {
     }
 
     /// What it changes, what of memory, and what it costs, one a line.
-    pub fn text(&self, before: Option<&Memory>) -> String {
+    pub fn text(&self, before: Option<&MemoryForecast>) -> String {
         let mut out = step_text(&self.step);
         if let (Some(before), Some(after)) = (before, &self.memory) {
             let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
@@ -88,7 +88,7 @@ impl Rung {
     }
 }
 
-impl Memory {
+impl MemoryForecast {
     /// Of an estimate.
     pub fn of(estimate: &Estimate) -> Self {
         let phases = estimate.phases.iter().map(|p| PhaseMemory {
@@ -123,7 +123,11 @@ fn in_vain(frees: &Freed) -> Option<String> {
 }
 
 /// The memory before a rung, which is that after the one before it.
-pub fn before<'a>(now: Option<&'a Memory>, rungs: &'a [Rung], i: usize) -> Option<&'a Memory> {
+pub fn before<'a>(
+    now: Option<&'a MemoryForecast>,
+    rungs: &'a [RungForecast],
+    i: usize,
+) -> Option<&'a MemoryForecast> {
     match i.checked_sub(1) {
         None => now,
         Some(before) => rungs[before].memory.as_ref(),
@@ -131,15 +135,15 @@ pub fn before<'a>(now: Option<&'a Memory>, rungs: &'a [Rung], i: usize) -> Optio
 }
 
 /// A line of the table of phases.
-pub struct Row {
+pub struct PhaseRow {
     name: String,
     phases: Vec<(Phase, f64)>,
     fits: Option<f64>,
 }
 
-impl Row {
+impl PhaseRow {
     /// Of a configuration; a line of dashes where its memory is not known.
-    pub fn new(name: String, memory: Option<&Memory>) -> Self {
+    pub fn new(name: String, memory: Option<&MemoryForecast>) -> Self {
         let phases = memory.map_or(&[][..], |m| &m.phases);
         Self {
             name,
@@ -160,7 +164,7 @@ impl Row {
 }
 
 /// Lines with a column for each phase of the first.
-pub fn table(rows: &[Row]) -> String {
+pub fn table(rows: &[PhaseRow]) -> String {
     let Some(head) = rows.first().filter(|r| !r.phases.is_empty()) else {
         return String::new();
     };
@@ -182,7 +186,7 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 /// Expected memory before and after a rung, of the fullest phase.
-fn memory_text(before: &Memory, after: &Memory) -> String {
+fn memory_text(before: &MemoryForecast, after: &MemoryForecast) -> String {
     let chance = after
         .fits_probability
         .map_or_else(String::new, |p| format!(", probability to fit {p:.2}"));

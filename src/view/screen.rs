@@ -11,12 +11,12 @@ const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l";
 const LEAVE: &str = "\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l";
 
 /// The other screen, while it lives.
-pub struct Screen {
+pub struct AlternateScreen {
     out: anstream::AutoStream<std::io::Stdout>,
     last: String,
 }
 
-impl Screen {
+impl AlternateScreen {
     /// Takes it; `None` where standard output is no terminal.
     pub fn open() -> Option<Self> {
         if !std::io::stdout().is_terminal() {
@@ -48,7 +48,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for AlternateScreen {
     fn drop(&mut self) {
         let mut stdout = std::io::stdout();
         drop(stdout.write_all(LEAVE.as_bytes()));

@@ -25,7 +25,7 @@ const DIMENSIONS: [&str; 11] = [
 ];
 
 /// Which knobs tell of model and GPU, and what is known of the model beyond them.
-pub struct Told<'a> {
+pub struct SourceKnobs<'a> {
     /// The knob that names the model.
     pub model: Option<&'a str>,
     /// The knob for the memory of a GPU.
@@ -38,7 +38,7 @@ pub struct Told<'a> {
 
 /// Where model and GPU are known from; nothing for what is unknown.
 #[derive(Debug, Serialize)]
-pub struct Sources {
+pub struct EstimateSources {
     model: Option<ModelSource>,
     gpu: Option<GpuSource>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,9 +63,9 @@ fn given<'r>(recipe: &'r Recipe, knob: &str) -> Option<&'r Resolved> {
     recipe.values.get(knob).filter(|r| !r.value.is_null())
 }
 
-impl Sources {
+impl EstimateSources {
     /// Those of a configuration.
-    pub fn new(recipe: &Recipe, told: Told<'_>) -> Self {
+    pub fn new(recipe: &Recipe, told: SourceKnobs<'_>) -> Self {
         let gpu = given(recipe, told.gpu_memory).map(|r| GpuSource {
             memory: r.value.to_string(),
             from: r.origin.to_string(),
@@ -95,7 +95,7 @@ impl Sources {
 }
 
 impl ModelSource {
-    fn new(recipe: &Recipe, told: Told<'_>) -> Option<Self> {
+    fn new(recipe: &Recipe, told: SourceKnobs<'_>) -> Option<Self> {
         given(recipe, "model.layers")?;
         let name = told.model.and_then(|knob| given(recipe, knob));
         let name = name.map(|r| r.value.to_string());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
-use super::kept::Kept;
+use super::kept::LastLines;
 use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered, wrap};
 use super::measured;
 use super::outcome::{expectation, reason};
@@ -34,7 +34,7 @@ pub struct Story {
     /// More than one run: each line names its run.
     several: bool,
     /// Lines that are told later; none where they are told at once.
-    kept: Option<Kept>,
+    kept: Option<LastLines>,
     bar: ProgressBar,
     status: BTreeMap<String, String>,
     /// How far the present attempt of each run has come.
@@ -70,7 +70,7 @@ impl Story {
     /// A story whose lines are kept until they are released.
     pub fn kept(several: bool) -> Self {
         Self {
-            kept: Some(Kept::default()),
+            kept: Some(LastLines::default()),
             ..Self::with(several, ProgressBar::hidden())
         }
     }

@@ -21,7 +21,7 @@ const SHOWN: usize = 40;
 
 /// One row: the run, where there is one, its values, and the verdict.
 #[derive(Serialize)]
-struct Row {
+struct SweepRunRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<String>,
     values: BTreeMap<String, Value>,
@@ -46,14 +46,14 @@ struct DrawView {
 
 /// The runs of a sweep, and the cells that are refused.
 #[derive(Serialize)]
-pub struct View {
+pub struct SweepSubmitView {
     sweep: String,
     /// Sizes of the job arrays.
     arrays: Vec<usize>,
     at_once: Option<usize>,
     drawn: Option<DrawView>,
-    cells: Vec<Row>,
-    refused: Vec<Row>,
+    cells: Vec<SweepRunRow>,
+    refused: Vec<SweepRunRow>,
     left_out: usize,
     #[serde(skip)]
     head: String,
@@ -64,11 +64,11 @@ pub struct View {
 
 /// The cells, and the runs that were made of them.
 #[derive(Serialize)]
-struct Document<'a> {
+struct SweepSubmitDocument<'a> {
     schema_version: u32,
     exit_code: Exit,
     #[serde(flatten)]
-    view: &'a View,
+    view: &'a SweepSubmitView,
     runs: &'a [RunView],
 }
 
@@ -88,7 +88,7 @@ pub struct Planned<'a> {
     pub at_once: Option<usize>,
 }
 
-impl View {
+impl SweepSubmitView {
     /// What becomes of each cell.
     pub fn new(
         planned: Planned<'_>,
@@ -106,7 +106,7 @@ impl View {
                 (sweep.axes[*a].name.clone(), value)
             };
             let rule = chosen.brief.rule.and_then(|r| judge.rule_name(r));
-            Row {
+            SweepRunRow {
                 run,
                 values: varies.iter().map(value).collect(),
                 peak_gib: chosen.brief.bytes.map(|b| gib(b, 2)),
@@ -118,7 +118,7 @@ impl View {
                 starts_with: Vec::new(),
             }
         };
-        let mut cells: Vec<Row> = (planned.runs.iter().zip(&selection.run))
+        let mut cells: Vec<SweepRunRow> = (planned.runs.iter().zip(&selection.run))
             .map(|(name, chosen)| row(Some(name.clone()), chosen))
             .collect();
         for (cell, rungs) in cells.iter_mut().zip(planned.starts) {
@@ -149,7 +149,7 @@ impl View {
 
     /// The JSON document, with the runs that were made.
     pub fn document<'a>(&'a self, exit_code: Exit, runs: &'a [RunView]) -> impl Serialize + 'a {
-        Document {
+        SweepSubmitDocument {
             schema_version: SCHEMA_VERSION,
             exit_code,
             view: self,
@@ -211,11 +211,11 @@ impl View {
         }
     }
 
-    fn table(&self, out: &mut String, rows: &[Row]) {
+    fn table(&self, out: &mut String, rows: &[SweepRunRow]) {
         if rows.is_empty() {
             return;
         }
-        let named = |row: &Row| row.run.clone().unwrap_or_else(|| "-".to_owned());
+        let named = |row: &SweepRunRow| row.run.clone().unwrap_or_else(|| "-".to_owned());
         let numbers = std::iter::repeat_n((Side::Right, 0), self.names.len());
         let columns = std::iter::once((Side::Left, 3)).chain(numbers);
         let mut table = Table::new(columns.chain([(Side::Right, 10), (Side::Left, 0)]));

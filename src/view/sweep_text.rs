@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, GOOD, WARN};
-use super::sweep_view::{CulpritView, Finding, View, word};
+use super::sweep_view::{CulpritView, SweepFinding, SweepView, word};
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
 use crate::core::sweep::Verdict;
@@ -11,7 +11,7 @@ use crate::core::sweep::Verdict;
 /// Cells that are shown unless all are asked for.
 const SHOWN: usize = 20;
 
-impl View {
+impl SweepView {
     /// The text for people.
     pub fn text(&self, all: bool) -> String {
         let mut out = String::new();
@@ -99,7 +99,7 @@ fn cells(number: u64) -> String {
     }
 }
 
-impl Finding {
+impl SweepFinding {
     fn text(&self, out: &mut String) {
         let style = if self.verdict == Verdict::Tight {
             WARN

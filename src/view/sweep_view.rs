@@ -17,13 +17,13 @@ const SCHEMA_VERSION: u32 = 1;
 const FINDINGS: usize = 12;
 
 #[derive(Serialize)]
-pub(super) struct TermView {
+pub(super) struct SweepTermView {
     pub(super) name: String,
     pub(super) gib: f64,
 }
 
-fn terms(terms: Vec<(String, f64)>) -> Vec<TermView> {
-    let view = |(name, bytes)| TermView {
+fn terms(terms: Vec<(String, f64)>) -> Vec<SweepTermView> {
+    let view = |(name, bytes)| SweepTermView {
         name,
         gib: gib(bytes, 2),
     };
@@ -41,14 +41,14 @@ pub(super) struct CellView {
 
 /// What is wrong with some cells, and what would mend them.
 #[derive(Serialize)]
-pub(super) struct Finding {
+pub(super) struct SweepFinding {
     pub(super) cells: u64,
     pub(super) verdict: Verdict,
     /// The message of the rule, or the fullest phase.
     pub(super) what: String,
     pub(super) example: BTreeMap<String, Value>,
     pub(super) peak_gib: Option<f64>,
-    pub(super) terms: Vec<TermView>,
+    pub(super) terms: Vec<SweepTermView>,
     pub(super) to_blame: Vec<CulpritView>,
     /// True when no single value mends it.
     pub(super) together: bool,
@@ -71,7 +71,7 @@ pub(super) struct UnitView {
 
 /// The verdict on a sweep.
 #[derive(Serialize)]
-pub struct View {
+pub struct SweepView {
     pub(super) schema_version: u32,
     /// Of `sweep check`.
     pub exit_code: Exit,
@@ -86,7 +86,7 @@ pub struct View {
     /// Parameters that neither memory nor a rule looks at.
     pub(super) without_effect: Vec<String>,
     pub(super) verdicts: BTreeMap<Verdict, u64>,
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<SweepFinding>,
     pub(super) requested_gib: Option<f64>,
     pub(super) requested_is: Vec<UnitView>,
     pub(super) judged: Vec<CellView>,
@@ -103,7 +103,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
 }
 
 /// Cells with one thing wrong with them, and the fullest of them.
-struct Group {
+struct CellGroup {
     cells: u64,
     bytes: f64,
     fullest: Vec<u32>,
@@ -115,7 +115,7 @@ struct Tally {
     gpu_bytes: Option<f64>,
     verdicts: BTreeMap<Verdict, u64>,
     /// By verdict, rule and phase.
-    groups: BTreeMap<(Verdict, usize, usize), Group>,
+    groups: BTreeMap<(Verdict, usize, usize), CellGroup>,
     judged: Vec<CellView>,
     /// The fullest cell of all.
     fullest: Option<(f64, Vec<u32>)>,
@@ -130,7 +130,7 @@ impl Tally {
             Some(rule) => (brief.verdict, rule, 0),
             None => (brief.verdict, 0, brief.phase),
         };
-        let group = self.groups.entry(key).or_insert_with(|| Group {
+        let group = self.groups.entry(key).or_insert_with(|| CellGroup {
             cells: 0,
             bytes,
             fullest: cell.to_vec(),
@@ -147,7 +147,7 @@ impl Tally {
     }
 }
 
-impl View {
+impl SweepView {
     /// Judges every cell.
     pub fn new(
         path: &str,
@@ -244,9 +244,9 @@ fn units(judge: &mut Judge<'_>, cell: &Vec<u32>, requested: Bytes) -> Vec<UnitVi
 fn finding(
     sweep: &Sweep,
     judge: &mut Judge<'_>,
-    group: &Group,
+    group: &CellGroup,
     example: BTreeMap<String, Value>,
-) -> Finding {
+) -> SweepFinding {
     let cell = &group.fullest;
     let brief = judge.brief(cell);
     let detail = judge.detail(cell);
@@ -267,7 +267,7 @@ fn finding(
     let culprits = blame
         .as_ref()
         .map(|b| b.culprits.iter().map(culprit).collect());
-    Finding {
+    SweepFinding {
         cells: group.cells,
         verdict: brief.verdict,
         what: detail.why.unwrap_or(detail.phase),

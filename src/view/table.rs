@@ -15,17 +15,17 @@ pub enum Side {
 #[derive(Debug, Default)]
 pub struct Table {
     columns: Vec<(Side, usize)>,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Vec<TableCell>>,
 }
 
 /// A cell, and how it is painted.
 #[derive(Debug)]
-pub struct Cell {
+pub struct TableCell {
     text: String,
     style: Option<anstyle::Style>,
 }
 
-impl<T: Into<String>> From<T> for Cell {
+impl<T: Into<String>> From<T> for TableCell {
     fn from(text: T) -> Self {
         Self {
             text: text.into(),
@@ -34,7 +34,7 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-impl Cell {
+impl TableCell {
     /// The same in this style.
     pub fn painted(self, style: Option<anstyle::Style>) -> Self {
         Self { style, ..self }
@@ -63,8 +63,8 @@ impl Table {
     }
 
     /// One more row.
-    pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
-        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+    pub fn row<C: Into<TableCell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        let cells: Vec<TableCell> = cells.into_iter().map(Into::into).collect();
         for ((_, width), cell) in self.columns.iter_mut().zip(&cells) {
             *width = (*width).max(cell.text.chars().count());
         }

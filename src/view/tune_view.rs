@@ -14,14 +14,14 @@ use oomctl_base::Effect;
 
 /// The attempt that tuning starts from.
 #[derive(Serialize)]
-pub struct From {
+pub struct TuneStart {
     /// Its run.
     pub run: String,
     attempt: u32,
     peak: Option<String>,
 }
 
-impl From {
+impl TuneStart {
     /// An attempt with its peaks.
     pub fn new(run: &str, attempt: u32, peaks: &Measured) -> Self {
         Self {
@@ -34,9 +34,9 @@ impl From {
 
 /// The proposal.
 #[derive(Serialize)]
-pub struct View {
+pub struct TuneView {
     schema_version: u32,
-    from: Option<From>,
+    from: Option<TuneStart>,
     /// A run that fitted elsewhere, and why that does not count.
     not_counted: Option<String>,
     before: Option<Judgement>,
@@ -46,10 +46,10 @@ pub struct View {
     command: Option<Vec<String>>,
 }
 
-impl View {
+impl TuneView {
     /// The view of what was found; `not_counted` is a run that fitted elsewhere.
     pub fn new(
-        from: Option<From>,
+        from: Option<TuneStart>,
         not_counted: Option<String>,
         before: Option<Judgement>,
         tuned: Tuned,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
-use oomctl::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+use oomctl::io::scheduler::{JobSubmission, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobRef, JobState, JobStatus, Stage, Token};
 
 use super::cluster::{Cluster, Daemons, LostNode, lost_nodes, path, program, wait_for};
@@ -68,11 +68,11 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn submission(&self, script: &str, options: &[&str]) -> Submission {
+    fn submission(&self, script: &str, options: &[&str]) -> JobSubmission {
         let token = fresh_token();
         let path = self.path(&format!("{token}.sbatch"));
         fs::write(&path, format!("#!/bin/bash\n{script}\n")).unwrap();
-        Submission {
+        JobSubmission {
             script: path,
             stdout: self.path(&format!("{token}.out")),
             stderr: self.path(&format!("{token}.err")),
@@ -87,7 +87,7 @@ impl Place {
         }
     }
 
-    fn submit(&mut self, submission: &Submission) -> JobRef {
+    fn submit(&mut self, submission: &JobSubmission) -> JobRef {
         match self.slurm.submit(submission, Timestamp::now()) {
             SubmitAnswer::Accepted { id, cluster } => JobRef {
                 id,
@@ -121,7 +121,7 @@ impl Place {
         })
     }
 
-    fn found(&mut self, token: &Token) -> Vec<oomctl::io::scheduler::Found> {
+    fn found(&mut self, token: &Token) -> Vec<oomctl::io::scheduler::FoundJob> {
         let since = Timestamp::now() - SignedDuration::from_mins(10);
         self.slurm.find(std::slice::from_ref(token), since).unwrap()
     }

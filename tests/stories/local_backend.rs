@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use oomctl::io::scheduler::local::Local;
-use oomctl::io::scheduler::{Scheduler, Submission, SubmitAnswer};
+use oomctl::io::scheduler::{JobSubmission, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 
 /// A project folder with the local backend on it.
@@ -38,9 +38,9 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn submission(&self, script: &str) -> Submission {
+    fn submission(&self, script: &str) -> JobSubmission {
         fs::write(self.path("job.sh"), script).unwrap();
-        Submission {
+        JobSubmission {
             script: self.path("job.sh"),
             token: Token("oomctl-grpo-1-00c0ffee".into()),
             workdir: self.folder.path().to_path_buf(),
@@ -55,7 +55,7 @@ impl Place {
         }
     }
 
-    fn submit(&mut self, submission: &Submission) -> JobRef {
+    fn submit(&mut self, submission: &JobSubmission) -> JobRef {
         match self.local.submit(submission, Timestamp::now()) {
             SubmitAnswer::Accepted { id, cluster: None } => JobRef {
                 id,
@@ -414,19 +414,19 @@ fn what_cannot_run_is_refused_and_leaves_no_job() {
     let good = place.submission("true\n");
     let gone = place.path("gone");
     let cases = [
-        Submission {
+        JobSubmission {
             workdir: gone.clone(),
             ..good.clone()
         },
-        Submission {
+        JobSubmission {
             script: gone.clone(),
             ..good.clone()
         },
-        Submission {
+        JobSubmission {
             stdout: gone.join("x"),
             ..good.clone()
         },
-        Submission {
+        JobSubmission {
             stderr: PathBuf::from("relative"),
             ..good.clone()
         },

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
-use oomctl::io::scheduler::{Poll, Scheduler, Submission, SubmitAnswer, Tasks};
+use oomctl::io::scheduler::{ArrayTasks, JobSubmission, Poll, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 
 const TOKEN: &str = "oomctl-grpo-1-00c0ffee";
@@ -105,9 +105,9 @@ impl Site {
         })
     }
 
-    fn submission(&self) -> Submission {
+    fn submission(&self) -> JobSubmission {
         let at = self.folder.path();
-        Submission {
+        JobSubmission {
             script: at.join("job.sbatch"),
             token: Token(TOKEN.to_owned()),
             workdir: at.to_path_buf(),
@@ -129,10 +129,10 @@ fn an_array_is_one_submission_whose_logs_lie_in_a_folder_for_each_task() {
     site.answers("sbatch", 0, "17\n", "");
     let at = site.folder.path().join("100%/array-1");
     fs::create_dir_all(at.join("0")).unwrap();
-    let submission = Submission {
+    let submission = JobSubmission {
         stdout: at.join("0/slurm.out"),
         stderr: at.join("0/slurm.err"),
-        tasks: Some(Tasks {
+        tasks: Some(ArrayTasks {
             indices: "0-3,7".to_owned(),
             at_once: Some(2),
             folder: at.clone(),

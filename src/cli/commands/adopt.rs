@@ -9,7 +9,7 @@ use crate::core::exit::Exit;
 use crate::io::environment::variables;
 use crate::io::files::read_text;
 use crate::io::library::Library;
-use crate::view::{Failure, adopt_view, print};
+use crate::view::{CommandFailure, adopt_view, print};
 use oomctl_base::{Problem, Value, meant};
 use oomctl_scripts::{Adoption, Submission};
 
@@ -18,7 +18,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Arguments of `adopt`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct AdoptArgs {
     /// Preset; by default the one that the script's program is recognised by
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
@@ -37,13 +37,13 @@ pub struct Args {
 }
 
 /// Runs `oomctl adopt`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &AdoptArgs) -> Result<Exit, CommandFailure> {
     let library = Session::open(None)?.library;
     let shelves = Shelves::of(&library, args.preset.as_deref())?;
     let (script, rest) = args
         .script
         .split_first()
-        .ok_or_else(|| Failure::quiet(Exit::Usage))?;
+        .ok_or_else(|| CommandFailure::quiet(Exit::Usage))?;
     let submission = Submission {
         options: args.sbatch.clone(),
         script: script.clone(),
@@ -55,7 +55,12 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     show(args, &library, &read, &shelves)
 }
 
-fn show(args: &Args, library: &Library, read: &Read, shelves: &Shelves) -> Result<Exit, Failure> {
+fn show(
+    args: &AdoptArgs,
+    library: &Library,
+    read: &Read,
+    shelves: &Shelves,
+) -> Result<Exit, CommandFailure> {
     let adoption = &read.adoption(shelves);
     let (own, version) = match shelves.preset(adoption) {
         Some(file) => {
@@ -69,7 +74,7 @@ fn show(args: &Args, library: &Library, read: &Read, shelves: &Shelves) -> Resul
         None => (None, None),
     };
     let wishes = args.set.iter().map(|text| wish(adoption, text));
-    let wishes = wishes.collect::<Result<Vec<_>, Failure>>()?;
+    let wishes = wishes.collect::<Result<Vec<_>, CommandFailure>>()?;
     let first = match &own {
         _ if !wishes.is_empty() => FirstPatch::of_values(adoption, &wishes),
         Some(own) => FirstPatch::of_rung(own, adoption),
@@ -81,7 +86,7 @@ fn show(args: &Args, library: &Library, read: &Read, shelves: &Shelves) -> Resul
     Ok(Exit::Success)
 }
 
-fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<(&'t str, Value), Failure> {
+fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<(&'t str, Value), CommandFailure> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         Problem::new(format!("`--set {text}` is no KNOB=VALUE")).hint("write --set NAME=VALUE")
     })?;

@@ -11,15 +11,15 @@ use crate::cli::session::Session;
 use crate::core::engine::Outcome;
 use crate::core::exit::Exit;
 use crate::core::request::{Request, Stacks};
-use crate::drive::{CancelAnswer, End, Handle, Until, drive, end_jobs, request_cancel};
+use crate::drive::{CancelAnswer, DriveEnd, Handle, Until, drive, end_jobs, request_cancel};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
 use crate::view::story::Story;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CancelArgs {
     /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name
     #[arg(required = true, value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl cancel`. What cannot be cancelled keeps none of the others, and all that nobody supervises ends together.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &CancelArgs) -> Result<Exit, CommandFailure> {
     let runs = &Session::open(args.config.as_deref())?.runs;
     let (names, _) = runs.expand(&args.runs)?;
     allow_open(names.len() as u64);
@@ -55,18 +55,18 @@ struct Asking {
     met: BTreeSet<String>,
     /// Those that nobody supervises, by backend: this process does, to their end.
     alone: BTreeMap<String, Vec<(runs::Stored, Request)>>,
-    failure: Option<Failure>,
+    failure: Option<CommandFailure>,
 }
 
 impl Asking {
-    fn fails(&mut self, failure: Failure) {
+    fn fails(&mut self, failure: CommandFailure) {
         self.failure = Some(match self.failure.take() {
             Some(first) => first.and(failure),
             None => failure,
         });
     }
 
-    fn ask(&mut self, runs: &Runs, wanted: &str) -> Result<(), Failure> {
+    fn ask(&mut self, runs: &Runs, wanted: &str) -> Result<(), CommandFailure> {
         let stored = runs.find(wanted)?;
         let name = stored.history.run.clone();
         if !self.met.insert(name.clone()) {
@@ -99,7 +99,7 @@ impl Asking {
         runs: &Runs,
         backend: &str,
         alone: Vec<(runs::Stored, Request)>,
-    ) -> Result<Option<Exit>, Failure> {
+    ) -> Result<Option<Exit>, CommandFailure> {
         let what = match alone.as_slice() {
             [(one, _)] => one.history.run.clone(),
             all => format!("{} runs", all.len()),
@@ -137,10 +137,10 @@ impl Asking {
                 (None, None) => {}
             }
         }
-        let End::Detached { signal } = end else {
+        let DriveEnd::Detached { signal } = end else {
             return Ok(None);
         };
         let all = supervisor.runs().all(Handle::is_let_go);
-        ended::code(&supervisor, End::LetGo { signal, all }).map(Some)
+        ended::code(&supervisor, DriveEnd::LetGo { signal, all }).map(Some)
     }
 }

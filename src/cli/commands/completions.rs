@@ -10,14 +10,14 @@ use clap_complete::env::{self, EnvCompleter, Shells};
 
 use crate::cli::values;
 use crate::core::exit::Exit;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Variable by which a shell asks for candidates; its value names the shell.
 const ASKS: &str = "OOMCTL_COMPLETE";
 
 /// Arguments of `completions`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CompletionsArgs {
     /// Shell that the script is for
     #[arg(value_enum)]
     shell: Shell,
@@ -31,7 +31,7 @@ enum Shell {
 }
 
 /// Runs `oomctl completions`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &CompletionsArgs) -> Result<Exit, CommandFailure> {
     print::data(match args.shell {
         Shell::Bash => BASH.script,
         Shell::Zsh => ZSH.script,
@@ -41,9 +41,9 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// The same for a word that names a shell.
-pub fn of(shell: &str) -> Option<Result<Exit, Failure>> {
+pub fn of(shell: &str) -> Option<Result<Exit, CommandFailure>> {
     let shell = Shell::from_str(shell, false).ok()?;
-    Some(run(&Args { shell }))
+    Some(run(&CompletionsArgs { shell }))
 }
 
 /// The answer to a shell that asks for candidates; `None` when none asks. Whatever goes wrong is silent: the

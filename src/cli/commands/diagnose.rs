@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 
-use crate::cli::logs::{self, Group};
+use crate::cli::logs::{self, LogGroup};
 use crate::cli::runs::Runs;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::view::{Failure, IncidentView, print};
+use crate::view::{CommandFailure, IncidentView, print};
 use oomctl_diagnose::{Incident, OwnFailures};
 
 /// Arguments of `diagnose`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct DiagnoseArgs {
     /// Log files, - for standard input, a run of this project, or the id of a job
     #[arg(required = true, value_name = "LOG|JOBID|RUN")]
     logs: Vec<String>,
@@ -33,21 +33,21 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct View {
+struct DiagnosisView {
     schema_version: u32,
     files: Vec<IncidentView>,
 }
 
 /// Runs `oomctl diagnose`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?;
     let own = session.own_failures()?;
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<LogGroup> = Vec::new();
     for argument in &args.logs {
         groups.extend(logs::meant(&session.runs, argument)?);
     }
     let mut groups = if args.together {
-        vec![Group::of_files(
+        vec![LogGroup::of_files(
             groups.into_iter().flat_map(|g| g.files).collect(),
         )]
     } else {
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(given) = &args.snapshot {
         let [group] = groups.as_mut_slice() else {
             return Err(
-                Failure::usage("--snapshot is of one job, and several are named")
+                CommandFailure::usage("--snapshot is of one job, and several are named")
                     .hint("name the logs of one job, with --together where they are several"),
             );
         };
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         .map(|(i, _)| logs::exit(i))
         .max_by_key(|exit| exit.code());
     if args.json {
-        print::json(&View {
+        print::json(&DiagnosisView {
             schema_version: 1,
             files: answers.into_iter().map(|(_, view)| view).collect(),
         })?;
@@ -89,9 +89,9 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 /// What is said about one group.
 fn answer(
     runs: &Runs,
-    group: &Group,
+    group: &LogGroup,
     own: &OwnFailures,
-) -> Result<(Incident, IncidentView), Failure> {
+) -> Result<(Incident, IncidentView), CommandFailure> {
     let mut incident = group.diagnose(own)?;
     let explanation = logs::why(runs, group, &mut incident);
     let mut view = logs::view(group, &incident);

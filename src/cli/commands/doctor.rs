@@ -9,18 +9,18 @@ use crate::cli::runs::Runs;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::exit::Exit;
 use crate::io::checkup::{driver, folder_within, programs};
-use crate::io::finding::{Finding, Health};
+use crate::io::finding::{CheckFinding, CheckHealth};
 use crate::io::hook;
 use crate::io::scheduler::slurm::{Deadlines, Slurm};
 use crate::view::doctor_view::DoctorView;
-use crate::view::{Failure, columns, print};
+use crate::view::{CommandFailure, columns, print};
 use oomctl_base::units::parse_duration_s;
 
 const NOTICES_ADVICE: &str = "mend it in `notices:`, or nobody is told; `on: []` tells of nothing";
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct DoctorArgs {
     /// Project file; by default the nearest oomctl.yaml, walking up from here
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl doctor`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
     let deadline = Duration::from_secs(args.deadline.max(1));
     let mut findings = programs(deadline);
     let folder = match Session::open(args.config.as_deref()) {
@@ -44,8 +44,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Err(failure) => {
             let advice = "mend it: every command that reads it says the same";
-            findings.push(Finding::with(
-                Health::Bad,
+            findings.push(CheckFinding::with(
+                CheckHealth::Bad,
                 "project",
                 failure.sentence(),
                 advice,
@@ -70,12 +70,12 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     })
 }
 
-fn project_file(session: &Session) -> Finding {
+fn project_file(session: &Session) -> CheckFinding {
     let path = session.folder.join(PROJECT_FILE);
     match path.is_file() {
-        true => Finding::good("project", path.display().to_string()),
-        false => Finding::with(
-            Health::Absent,
+        true => CheckFinding::good("project", path.display().to_string()),
+        false => CheckFinding::with(
+            CheckHealth::Absent,
             "project",
             format!("no {} here or above", PROJECT_FILE),
             "`oomctl init` writes one; flags and `oomctl adopt SCRIPT` do without",
@@ -84,8 +84,8 @@ fn project_file(session: &Session) -> Finding {
 }
 
 /// Those who are told of runs and do not watch. Nothing is sent to them.
-fn channels(session: &Session) -> Vec<Finding> {
-    let bad = |what| Finding::with(Health::Bad, "notices", what, NOTICES_ADVICE);
+fn channels(session: &Session) -> Vec<CheckFinding> {
+    let bad = |what| CheckFinding::with(CheckHealth::Bad, "notices", what, NOTICES_ADVICE);
     let notices =
         load::outer_files().and_then(|outer| sections::notices(&session.document, &outer));
     match notices {
@@ -93,22 +93,25 @@ fn channels(session: &Session) -> Vec<Finding> {
         Ok(None) => Vec::new(),
         Ok(Some(notices)) => match hook::faults(&notices, &session.folder) {
             none if none.is_empty() => {
-                vec![Finding::good("notices", "programs and addresses are there")]
+                vec![CheckFinding::good(
+                    "notices",
+                    "programs and addresses are there",
+                )]
             }
             faults => faults.into_iter().map(bad).collect(),
         },
     }
 }
 
-fn terminal() -> Finding {
+fn terminal() -> CheckFinding {
     let columns = columns();
     let width = columns.map_or_else(|| "no terminal".to_owned(), |n| format!("{n} columns"));
     if print::unicode() {
-        return Finding::good("terminal", format!("{width}, UTF-8"));
+        return CheckFinding::good("terminal", format!("{width}, UTF-8"));
     }
     let found = format!("{width}, a locale without UTF-8: bars are drawn in ASCII");
-    Finding::with(
-        Health::Absent,
+    CheckFinding::with(
+        CheckHealth::Absent,
         "terminal",
         found,
         "`export LANG=C.UTF-8` for finer ones",

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::args::Configuration;
-use crate::cli::request::known::{ENVIRONMENT, Known, filled, sources, why_unknown};
+use crate::cli::request::known::{ENVIRONMENT, LookupTables, filled, sources, why_unknown};
 use crate::cli::request::{learned, load};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::io::files::read_text;
-use crate::view::estimate_view::{Job, Line, View};
-use crate::view::{Failure, print};
+use crate::view::estimate_view::{EstimateLine, EstimateView, EstimatedJob};
+use crate::view::{CommandFailure, print};
 use oomctl_memory::{Profiles, Row, estimate};
 
 /// Largest file of specifications that is read, in bytes.
@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// Arguments of `estimate`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct EstimateArgs {
     #[command(flatten)]
     configuration: Configuration,
     /// Estimate a bare specification instead, a JSON object in a file (`-` for standard input); `model` and
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl estimate`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
     match (&args.spec, &args.jsonl) {
         (Some(path), _) => bare(path, &[(1, text_of(path)?.as_str())]),
         (None, Some(path)) => {
@@ -46,14 +46,14 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-fn configured(args: &Args) -> Result<Exit, Failure> {
+fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
     let (request, start) = session.request(&args.configuration, "estimate", &[])?;
     learned::tell(start.as_ref());
     // A configuration that breaks a rule is not estimated.
     let shape = request.shape(&[])?;
     let environment = shape.recipe().value(ENVIRONMENT);
-    let known = Known::new(&session.library, &session.folder).of_job(environment);
+    let known = LookupTables::new(&session.library, &session.folder).of_job(environment);
     let estimate = match request.estimate(&[]) {
         Some(Ok(estimate)) => estimate,
         Some(Err(unknown)) => return Err(why_unknown(&request, &known, &unknown)),
@@ -62,15 +62,15 @@ fn configured(args: &Args) -> Result<Exit, Failure> {
             if request.preset().formulas.is_some() {
                 let what = format!("preset {preset} gives its memory as formulas, for sweeps");
                 let hint = "`oomctl sweep check KNOB=VALUE` judges a configuration by them";
-                return Err(Failure::configuration(what).hint(hint));
+                return Err(CommandFailure::configuration(what).hint(hint));
             }
             let what = format!("preset {preset} does not say how its knobs take memory");
             let hint =
                 "a preset does so under `memory:`; `oomctl presets NAME` shows how others do";
-            return Err(Failure::configuration(what).hint(hint));
+            return Err(CommandFailure::configuration(what).hint(hint));
         }
     };
-    let job = Job {
+    let job = EstimatedJob {
         preset: request.preset().name.clone(),
         dataset: request.inputs().dataset.clone(),
         resources: request.resources(&[])?,
@@ -79,16 +79,16 @@ fn configured(args: &Args) -> Result<Exit, Failure> {
         remedy: request.remedy()?,
         thumb: request.thumb(),
     };
-    let view = View::new(job, &estimate);
+    let view = EstimateView::new(job, &estimate);
     session.show(&view, |view| view.text(print::unicode()))?;
     Ok(Exit::Success)
 }
 
 /// One JSON line for each specification; those that cannot be estimated are named on standard error.
-fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<Exit, Failure> {
+fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<Exit, CommandFailure> {
     let session = Session::open(None)?;
     let profiles = load::profiles(&session.library)?;
-    let known = Known::new(&session.library, &session.folder);
+    let known = LookupTables::new(&session.library, &session.folder);
     let mut bad = 0;
     for (number, text) in specs {
         match one(text, &profiles, &known) {
@@ -105,18 +105,18 @@ fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<Exit, Failure> {
     })
 }
 
-fn one(text: &str, profiles: &Profiles, known: &Known<'_>) -> anyhow::Result<String> {
+fn one(text: &str, profiles: &Profiles, known: &LookupTables<'_>) -> anyhow::Result<String> {
     let text = filled(known, text)?;
     let (row, profile) = Row::read(&text, profiles)?;
     let spec = row.spec(profile)?;
-    let line = Line::new(row.id, &estimate(&spec, profile), profile);
+    let line = EstimateLine::new(row.id, &estimate(&spec, profile), profile);
     Ok(serde_json::to_string(&line)? + "\n")
 }
 
-fn text_of(path: &Path) -> Result<String, Failure> {
+fn text_of(path: &Path) -> Result<String, CommandFailure> {
     if path == Path::new("-") {
         let read = std::io::read_to_string(std::io::stdin());
-        return read.map_err(|e| Failure::usage(format!("standard input: {e}")));
+        return read.map_err(|e| CommandFailure::usage(format!("standard input: {e}")));
     }
-    read_text(path, MOST_BYTES).map_err(|e| Failure::from(e).with_exit(Exit::Usage))
+    read_text(path, MOST_BYTES).map_err(|e| CommandFailure::from(e).with_exit(Exit::Usage))
 }

@@ -10,12 +10,12 @@ use crate::core::config::variable;
 use crate::core::exit::Exit;
 use crate::core::recipe::{Knob, Preset, Recipe, Resolved, knobs_of};
 use crate::core::request::Request;
-use crate::view::{DIM, Failure, NAME, Paint};
+use crate::view::{CommandFailure, DIM, NAME, Paint};
 use oomctl_base::{Effect, Role};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ExplainArgs {
     /// The knob, by its name or its full spelling
     knob: String,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct View {
+struct ExplainView {
     schema_version: u32,
     knob: String,
     doc: String,
@@ -47,7 +47,7 @@ struct View {
 }
 
 /// Runs `oomctl explain`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
     let (request, rungs) = match &args.run {
         Some(run) => {
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<View, Failure> {
+fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, CommandFailure> {
     let preset = request.preset();
     let resolved = recipe
         .values
@@ -81,7 +81,7 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<View, Failure
             m.knob.as_deref() == Some(&knob.name) || (m.role.is_some() && m.role == knob.role)
         })
     };
-    Ok(View {
+    Ok(ExplainView {
         schema_version: 1,
         knob: knob.name.clone(),
         doc: knob.doc.clone(),
@@ -106,7 +106,7 @@ fn rules(preset: &Preset, knob: &str) -> Vec<String> {
     about.map(|r| format!("{}: {}", r.name, r.must)).collect()
 }
 
-fn text(view: &View) -> String {
+fn text(view: &ExplainView) -> String {
     let value = &view.resolved.value;
     let unit = view.unit.as_deref().unwrap_or("");
     let mut out = format!("{} = {value} {unit}\n", Paint(NAME, &view.knob));

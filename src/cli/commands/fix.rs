@@ -2,20 +2,20 @@
 
 use crate::cli::args::Configuration;
 use crate::cli::logs::plan_after;
-use crate::cli::logs::{self, Group};
+use crate::cli::logs::{self, LogGroup};
 use crate::cli::script::Shelves;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::adopt::{Likely, Logged, assemble};
 use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
 use crate::core::recipe::PresetFile;
-use crate::view::{Failure, fix_view};
+use crate::view::{CommandFailure, fix_view};
 use oomctl_diagnose::Incident;
 
 /// Arguments of `fix`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub struct Args {
+pub struct FixArgs {
     #[command(flatten)]
     configuration: Configuration,
     /// A snapshot of PyTorch's allocator, taken when memory ran out; by default one that the log names
@@ -44,7 +44,7 @@ Examples:
 Nothing is written. `oomctl sweep fix` is another command: it changes the values of a sweep.";
 
 /// Runs `oomctl fix`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
     let flags = &args.configuration;
     let session = Session::open(flags.config.as_deref())?.printing(args.json);
     let mut groups = logs::paired(logs::meant(&session.runs, &args.log)?);
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         .for_each(|g| g.snapshot.clone_from(&args.snapshot));
     let incident = if decides(args, &session, &groups) {
         let decided = plan_after::decide(&session, flags, &args.script, &args.log, &groups)?;
-        let view = fix_view::Decided {
+        let view = fix_view::FixDecision {
             decision: decided.view,
             diff: decided.diff,
         };
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// Whether it is known what died: a run, a script, or a configuration.
-fn decides(args: &Args, session: &Session, groups: &[Group]) -> bool {
+fn decides(args: &FixArgs, session: &Session, groups: &[LogGroup]) -> bool {
     let flags = &args.configuration;
     let rest = Configuration {
         preset: None,
@@ -84,9 +84,13 @@ fn decides(args: &Args, session: &Session, groups: &[Group]) -> bool {
 }
 
 /// Says what helps in the spelling of the framework that the log is of.
-fn advised(args: &Args, session: &Session, groups: &[Group]) -> Result<Incident, Failure> {
+fn advised(
+    args: &FixArgs,
+    session: &Session,
+    groups: &[LogGroup],
+) -> Result<Incident, CommandFailure> {
     let Some(group) = groups.first() else {
-        return Err(Failure::usage(format!("{} has no log", args.log)));
+        return Err(CommandFailure::usage(format!("{} has no log", args.log)));
     };
     let given = args.configuration.preset.as_deref();
     let shelves = Shelves::of(&session.library, given)?;
@@ -108,12 +112,16 @@ fn advised(args: &Args, session: &Session, groups: &[Group]) -> Result<Incident,
         advices.iter_mut().for_each(|a| a.keep_shared(&other));
     }
     let log = logs::view(group, &incident);
-    let view = fix_view::Advised::new(log, likely.as_ref(), advices);
+    let view = fix_view::LogAdvice::new(log, likely.as_ref(), advices);
     session.show(&view, |view| view.text(&incident, &args.log))?;
     Ok(incident)
 }
 
-fn advices(session: &Session, file: &PresetFile, incident: &Incident) -> Result<Advices, Failure> {
+fn advices(
+    session: &Session,
+    file: &PresetFile,
+    incident: &Incident,
+) -> Result<Advices, CommandFailure> {
     let sets = Shelves::sets(&session.library, file)?;
     let stack = file.stack(&sets);
     let preset = assemble(file.clone(), sets, None)?;

@@ -8,15 +8,15 @@ use crate::cli::interrupt;
 use crate::core::exit::Exit;
 use crate::drive::gpus::{Looks, watch};
 use crate::io::sampler::node_name;
-use crate::view::gpus_view::{GpusView, LOOKS, Look};
-use crate::view::{Failure, Screen, print};
+use crate::view::gpus_view::{GpusStyle, GpusView, LOOKS};
+use crate::view::{AlternateScreen, CommandFailure, print};
 use oomctl_base::units::{Bytes, parse_duration_s};
 use oomctl_gpu::nvml::GpuError;
 use oomctl_gpu::{Machine, advise};
 
 /// Arguments of `gpus`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct GpusArgs {
     /// Look again and again, every so many seconds (2), until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
@@ -47,7 +47,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs `oomctl gpus`. A machine without a driver has no GPUs, which is an answer.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &GpusArgs) -> Result<Exit, CommandFailure> {
     if let Some(job) = &args.job {
         return job::show(job, args.json);
     }
@@ -79,8 +79,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     show(&view, args.json)
 }
 
-fn refused(error: &GpuError) -> Failure {
-    Failure::failed(error.to_string())
+fn refused(error: &GpuError) -> CommandFailure {
+    CommandFailure::failed(error.to_string())
 }
 
 fn view(machine: Machine, reason: Option<String>, me: Option<&str>) -> GpusView {
@@ -93,8 +93,8 @@ fn view(machine: Machine, reason: Option<String>, me: Option<&str>) -> GpusView 
     }
 }
 
-fn show(view: &GpusView, json: bool) -> Result<Exit, Failure> {
-    let look = Look {
+fn show(view: &GpusView, json: bool) -> Result<Exit, CommandFailure> {
+    let look = GpusStyle {
         unicode: print::unicode(),
         history: None,
     };
@@ -102,13 +102,13 @@ fn show(view: &GpusView, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn live(looks: &mut Looks, every: Duration, json: bool) -> Result<Exit, Failure> {
+fn live(looks: &mut Looks, every: Duration, json: bool) -> Result<Exit, CommandFailure> {
     let sources = interrupt::listen_quietly()?;
     let (me, unicode) = (looks.me(), print::unicode());
-    let mut screen = if json { None } else { Screen::open() };
+    let mut screen = if json { None } else { AlternateScreen::open() };
     let end = watch(looks, every, LOOKS, &sources, &mut |machine, history| {
         let view = view(machine.clone(), None, Some(&me));
-        let look = Look {
+        let look = GpusStyle {
             unicode,
             history: Some(history),
         };

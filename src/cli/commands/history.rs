@@ -9,13 +9,13 @@ use crate::cli::runs::Stored;
 use crate::cli::runs::{asked, projects};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::view::history_view::{Column, HistoryView, Row};
-use crate::view::{Failure, print};
+use crate::view::history_view::{Column, HistoryRow, HistoryView};
+use crate::view::{CommandFailure, print};
 use oomctl_base::units::parse_duration_s;
 
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct HistoryArgs {
     /// Folders below which projects are looked for; by default only the project here
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
@@ -67,7 +67,7 @@ fn since(text: &str) -> Result<Since, String> {
 }
 
 /// Runs `oomctl history`. Nothing is asked of a scheduler: states of live jobs are those last seen.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let folders = match args.folders.is_empty() {
         true => vec![Session::open(None)?.folder],
@@ -101,7 +101,12 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// The attempts of a run that are asked for.
-fn rows_of(args: &Args, folder: &std::path::Path, stored: &Stored, now: Timestamp) -> Vec<Row> {
+fn rows_of(
+    args: &HistoryArgs,
+    folder: &std::path::Path,
+    stored: &Stored,
+    now: Timestamp,
+) -> Vec<HistoryRow> {
     let from = args.since.map(|since| match since {
         Since::At(at) => at,
         Since::Ago(seconds) => {
@@ -110,8 +115,8 @@ fn rows_of(args: &Args, folder: &std::path::Path, stored: &Stored, now: Timestam
                 .unwrap_or(Timestamp::MIN)
         }
     });
-    let recent = |row: &Row| from.is_none_or(|from| row.ended.unwrap_or(now) >= from);
-    let mut rows = Row::of(&stored.history, folder, now);
+    let recent = |row: &HistoryRow| from.is_none_or(|from| row.ended.unwrap_or(now) >= from);
+    let mut rows = HistoryRow::of(&stored.history, folder, now);
     rows.retain(|row| recent(row) && row.is_state(&args.state) && row.is_cause(&args.cause));
     let needs_inputs = [Column::Dataset, Column::Preset]
         .iter()

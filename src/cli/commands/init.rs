@@ -8,7 +8,7 @@ use crate::cli::session::PROJECT_FILE;
 use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
 use crate::io::library::Library;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 use draft::Draft;
 
 /// The starter file; a test loads it.
@@ -16,7 +16,7 @@ pub const STARTER: &str = include_str!("../../../templates/starter.yaml");
 
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct InitArgs {
     /// Folder to write oomctl.yaml into
     #[arg(default_value = ".")]
     folder: PathBuf,
@@ -35,11 +35,11 @@ pub struct Args {
 }
 
 /// Runs `oomctl init`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
     let path = args.folder.join(PROJECT_FILE);
     if path.exists() && !args.force && !args.interactive {
         let what = format!("{} exists already", path.display());
-        return Err(Failure::configuration(what).hint("`oomctl init --force` replaces it"));
+        return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
     }
     let text = match &args.preset {
         _ if args.interactive => {

@@ -9,21 +9,21 @@ use clap_mangen::Man;
 use crate::cli::Cli;
 use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Arguments of `man`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ManArgs {
     /// Folder to write the pages into, such as ~/.local/share/man/man1
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
 /// Runs `oomctl man`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &ManArgs) -> Result<Exit, CommandFailure> {
     let cannot = |e| {
         let what = format!("cannot create {}: {e}", args.out.display());
-        Failure::configuration(what)
+        CommandFailure::configuration(what)
             .hint("name a folder that you may write, such as ~/.local/share/man/man1")
     };
     std::fs::create_dir_all(&args.out).map_err(cannot)?;
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// The page of a command and those of the commands below it.
-fn write(command: &Command, folder: &Path) -> Result<(), Failure> {
+fn write(command: &Command, folder: &Path) -> Result<(), CommandFailure> {
     for below in command.get_subcommands().filter(|c| !c.is_hide_set()) {
         write(below, folder)?;
     }

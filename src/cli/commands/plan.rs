@@ -6,12 +6,12 @@ use crate::cli::request::yaml_lint;
 use crate::cli::script;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::view::plan_view::View;
-use crate::view::{Failure, columns};
+use crate::view::plan_view::PlanView;
+use crate::view::{CommandFailure, columns};
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct PlanArgs {
     #[command(flatten)]
     configuration: Configuration,
     /// Show the decision after this failure instead: a log file, the id of a job, or a run
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl plan`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
     if let Some(failure) = &args.after {
         plan_after::run(&session, &args.configuration, &args.script, failure)?;
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let (request, start) = session.request(&args.configuration, "plan", &[])?;
     yaml_lint::tell(&request);
     let policy = request.inputs().policy;
-    let view = View::new(request.preset(), policy, start, request.plan()?);
+    let view = PlanView::new(request.preset(), policy, start, request.plan()?);
     let columns = match args.phases {
         true => usize::MAX,
         false => columns().unwrap_or(0),

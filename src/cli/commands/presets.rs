@@ -8,13 +8,13 @@ use crate::cli::session::Session;
 use crate::cli::values::SHELVES;
 use crate::core::config::Document;
 use crate::core::exit::Exit;
-use crate::io::library::{Library, Shelf};
-use crate::view::{DIM, Failure, NAME, Paint, print};
+use crate::io::library::{Library, LibraryFolder};
+use crate::view::{CommandFailure, DIM, NAME, Paint, print};
 use oomctl_base::meant;
 
 /// Arguments of `presets`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct PresetsArgs {
     /// Print the text of this preset, profile, knob set or table; save it under presets/ of your project to
     /// change it
     name: Option<String>,
@@ -24,13 +24,13 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct View {
+struct PresetsView {
     schema_version: u32,
-    entries: Vec<Entry>,
+    entries: Vec<PresetEntry>,
 }
 
 #[derive(Serialize)]
-struct Entry {
+struct PresetEntry {
     kind: &'static str,
     name: String,
     summary: String,
@@ -38,7 +38,7 @@ struct Entry {
 }
 
 /// Runs `oomctl presets`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &PresetsArgs) -> Result<Exit, CommandFailure> {
     let library = Session::open(None)?.library;
     if let Some(name) = &args.name {
         return show(&library, name);
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
             entries.push(entry(&library, shelf, name)?);
         }
     }
-    let view = View {
+    let view = PresetsView {
         schema_version: 1,
         entries,
     };
@@ -57,8 +57,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn show(library: &Library, name: &str) -> Result<Exit, Failure> {
-    let holds = |shelf: &Shelf| library.names(*shelf).iter().any(|n| n == name);
+fn show(library: &Library, name: &str) -> Result<Exit, CommandFailure> {
+    let holds = |shelf: &LibraryFolder| library.names(*shelf).iter().any(|n| n == name);
     let Some(shelf) = SHELVES.into_iter().find(holds) else {
         return Err(none_of(library, name));
     };
@@ -68,22 +68,26 @@ fn show(library: &Library, name: &str) -> Result<Exit, Failure> {
 }
 
 /// Nothing on any shelf has that name.
-fn none_of(library: &Library, name: &str) -> Failure {
-    let nouns = SHELVES.map(Shelf::noun);
+fn none_of(library: &Library, name: &str) -> CommandFailure {
+    let nouns = SHELVES.map(LibraryFolder::noun);
     let (last, others) = nouns.split_last().unwrap_or((&"preset", &[]));
     let what = format!("there is no {} or {last} named {name:?}", others.join(", "));
     let known: Vec<String> = SHELVES.iter().flat_map(|s| library.names(*s)).collect();
     let all = || "`oomctl presets` lists all of them".to_owned();
     let question = meant(name, known.iter().map(String::as_str));
-    Failure::configuration(what).hint(question.unwrap_or_else(all))
+    CommandFailure::configuration(what).hint(question.unwrap_or_else(all))
 }
 
-fn entry(library: &Library, shelf: Shelf, name: String) -> Result<Entry, Failure> {
+fn entry(
+    library: &Library,
+    shelf: LibraryFolder,
+    name: String,
+) -> Result<PresetEntry, CommandFailure> {
     let source = library.get(shelf, &name)?;
     let summary = Document::parse(&source.path, &source.text)
         .and_then(|d| d.text("summary"))
         .map_or_else(|e| e.to_string(), |s| s.map_or(String::new(), |g| g.text));
-    Ok(Entry {
+    Ok(PresetEntry {
         kind: shelf.noun(),
         name,
         summary,
@@ -91,7 +95,7 @@ fn entry(library: &Library, shelf: Shelf, name: String) -> Result<Entry, Failure
     })
 }
 
-fn text(view: &View) -> String {
+fn text(view: &PresetsView) -> String {
     let mut out = String::new();
     let width = view.entries.iter().map(|e| e.name.len()).max().unwrap_or(0);
     let mut kind = "";

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::core::exit::Exit;
-use crate::io::sampler::{Watched, sample};
-use crate::view::{Failure, print};
+use crate::io::sampler::{SamplerOptions, sample};
+use crate::view::{CommandFailure, print};
 use oomctl_base::units::parse_duration_s;
 
 /// Arguments of `sample`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ProbeArgs {
     /// Folder of the attempt; the samples go to `samples-NODE.jsonl` in it
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
@@ -23,8 +23,8 @@ pub struct Args {
 }
 
 /// Runs `oomctl probe`. It never fails: a job must not end for its sampler.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let watched = Watched {
+pub fn run(args: &ProbeArgs) -> Result<Exit, CommandFailure> {
+    let watched = SamplerOptions {
         dir: args.dir.clone(),
         every: Duration::from_secs(args.every.max(1)),
         pid: args.pid,

@@ -10,11 +10,11 @@ use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::render::RenderedFile;
 use crate::io::files::{Access, make_private_dir, write_to};
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Arguments of `render`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct RenderArgs {
     #[command(flatten)]
     configuration: Configuration,
     /// Write the files into this folder instead of printing them
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct View {
+struct RenderView {
     schema_version: u32,
     files: Vec<FileView>,
 }
@@ -39,7 +39,7 @@ struct FileView {
 }
 
 /// Runs `oomctl render`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &RenderArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
     let (request, start) = session.request(&args.configuration, "render", &[])?;
     learned::tell(start.as_ref());
@@ -53,8 +53,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn view(files: Vec<RenderedFile>) -> View {
-    View {
+fn view(files: Vec<RenderedFile>) -> RenderView {
+    RenderView {
         schema_version: 1,
         files: files
             .into_iter()
@@ -67,7 +67,7 @@ fn view(files: Vec<RenderedFile>) -> View {
     }
 }
 
-fn write(folder: &std::path::Path, files: &[RenderedFile]) -> Result<(), Failure> {
+fn write(folder: &std::path::Path, files: &[RenderedFile]) -> Result<(), CommandFailure> {
     make_private_dir(folder)?;
     for file in files {
         let path = folder.join(&file.name);

@@ -7,19 +7,19 @@ use crate::cli::runs::gathered::{gathered, rows};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
-use crate::view::report::{Format, render};
-use crate::view::row::Row;
-use crate::view::{Failure, print};
+use crate::view::report::{ReportFormat, render};
+use crate::view::row::RunRow;
+use crate::view::{CommandFailure, print};
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ReportArgs {
     /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; all by default
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// What to write; by default what the name of the file says, else html
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
-    format: Option<Format>,
+    format: Option<ReportFormat>,
     /// Where to write it, `-` for standard output; by default a page lies with its run, and all else goes to
     /// standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl report`. Of runs that are not over it tells what has happened so far.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?;
     let (runs, now) = (&session.runs, session.now);
     let names = names(runs, &args.runs)?;
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         None => print::data(&text)?,
         Some(path) => {
             let is_file = write_to(&path, text.as_bytes(), Access::Shared)
-                .map_err(|e| Failure::from(e).with_exit(Exit::Refused))?;
+                .map_err(|e| CommandFailure::from(e).with_exit(Exit::Refused))?;
             if is_file {
                 print::data(&path.display().to_string())?;
             }
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// The names of the runs.
-fn names(runs: &Runs, wanted: &[String]) -> Result<Vec<String>, Failure> {
+fn names(runs: &Runs, wanted: &[String]) -> Result<Vec<String>, CommandFailure> {
     if !wanted.is_empty() {
         let (names, sweeps) = runs.expand(wanted)?;
         return match sweeps.is_empty() {
@@ -77,12 +77,14 @@ fn names(runs: &Runs, wanted: &[String]) -> Result<Vec<String>, Failure> {
     }
     let all = runs.names()?;
     match all.is_empty() {
-        true => Err(Failure::usage("there are no runs here").hint("`oomctl submit` starts one")),
+        true => {
+            Err(CommandFailure::usage("there are no runs here").hint("`oomctl submit` starts one"))
+        }
         false => Ok(all),
     }
 }
 
-fn title(args: &Args, rows: &[Row], project: &Path) -> String {
+fn title(args: &ReportArgs, rows: &[RunRow], project: &Path) -> String {
     match (args.runs.as_slice(), rows) {
         (_, [one]) => one.run.clone(),
         ([one], _) => one.clone(),
@@ -99,24 +101,24 @@ fn title(args: &Args, rows: &[Row], project: &Path) -> String {
 }
 
 /// The format that the name of a file says.
-fn implied(to: Option<&Path>) -> Result<Format, Failure> {
+fn implied(to: Option<&Path>) -> Result<ReportFormat, CommandFailure> {
     match to.and_then(|p| p.extension()).and_then(|e| e.to_str()) {
-        Some("html" | "htm") | None => Ok(Format::Html),
-        Some("svg") => Ok(Format::Svg),
-        Some("md") => Ok(Format::Markdown),
-        Some("txt") => Ok(Format::Text),
-        Some(other) => Err(Failure::usage(format!("a report cannot be written as {other}")).hint(
+        Some("html" | "htm") | None => Ok(ReportFormat::Html),
+        Some("svg") => Ok(ReportFormat::Svg),
+        Some("md") => Ok(ReportFormat::Markdown),
+        Some("txt") => Ok(ReportFormat::Text),
+        Some(other) => Err(CommandFailure::usage(format!("a report cannot be written as {other}")).hint(
             "name a file .html, .svg, .md or .txt, or say which with --format; a browser prints the page as PDF",
         )),
     }
 }
 
 /// The file to write; `None` for standard output.
-fn place(args: &Args, format: Format, rows: &[Row], runs: &Runs) -> Option<PathBuf> {
+fn place(args: &ReportArgs, format: ReportFormat, rows: &[RunRow], runs: &Runs) -> Option<PathBuf> {
     match &args.to {
         Some(path) if path.as_os_str() == "-" => None,
         Some(path) => Some(path.clone()),
-        None if format != Format::Html => None,
+        None if format != ReportFormat::Html => None,
         None => Some(match rows {
             [one] => runs.dir().join(&one.run).join("report.html"),
             _ => runs.project().join(".oomctl").join("report.html"),

@@ -6,9 +6,9 @@ use crate::cli::launch::launching::{Options, signals, visible};
 use crate::cli::launch::run_queue;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::drive::launch::{Job, LaunchError, Machine, launch};
-use crate::view::launch_view::{self, Teller, View};
-use crate::view::{Failure, print};
+use crate::drive::launch::{LaunchError, LaunchJob, MachineGpus, launch};
+use crate::view::launch_view::{self, LaunchView, Teller};
+use crate::view::{CommandFailure, print};
 
 /// Folder, below the working directory, where attempts are recorded.
 const RECORDS: &str = ".oomctl/run";
@@ -16,7 +16,7 @@ const RECORDS: &str = ".oomctl/run";
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub struct Args {
+pub struct RunArgs {
     #[command(flatten)]
     options: Options,
     /// Print one JSON document at the end; the program's standard output goes to standard error
@@ -44,7 +44,7 @@ The exit code is the program's; 128 and the signal where one ended it. Of oomctl
 5 configuration, 8 no GPU in time, 126 the program cannot be executed, 127 there is none of that name.";
 
 /// Runs `oomctl run`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &RunArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(None)?;
     if args.after_gpu || args.queue.is_some() {
         let list = match args.command.as_slice() {
@@ -59,9 +59,9 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         .launch(&session, &shelves, args.command.clone())?;
     let ears = signals()?;
     let mut teller = Teller::new(None).telling(program.remarks());
-    let mut machine = Machine::open(visible())?;
+    let mut machine = MachineGpus::open(visible())?;
     let json = args.json;
-    let job = Job {
+    let job = LaunchJob {
         launch: &program,
         outputs: &|| launch_view::outputs(json),
         records: Some(records()),
@@ -70,8 +70,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let summary = match launch(&job, &mut machine, &mut teller) {
         Err(error @ LaunchError::Start { .. }) if json => {
             let why = error.to_string();
-            let failure = Failure::from(error);
-            print::json(&View::not_started(why, failure.exit()))?;
+            let failure = CommandFailure::from(error);
+            print::json(&LaunchView::not_started(why, failure.exit()))?;
             return Err(failure);
         }
         summary => summary?,
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     launch_view::close(&summary);
     let code = summary.exit_code;
     if json {
-        print::json(&View::new(summary))?;
+        print::json(&LaunchView::new(summary))?;
     }
     Ok(Exit::Program(code))
 }

@@ -3,14 +3,14 @@
 use crate::cli::schema;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Arguments of `schema`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct SchemaArgs {
     /// Which file it describes
     #[arg(value_enum, default_value = "project")]
-    kind: schema::Kind,
+    kind: schema::SchemaKind,
     /// Write the schemas of all kinds below .oomctl/schema/ of the project, where the first line of
     /// oomctl.yaml lets editors look
     #[arg(long, conflicts_with = "kind")]
@@ -18,7 +18,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl schema`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &SchemaArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(None)?;
     if !args.write {
         print::json(&schema::of(args.kind, &session.library)?)?;

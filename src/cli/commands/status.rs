@@ -13,12 +13,12 @@ use crate::core::measure::Measured;
 use crate::io::sampler::peaks;
 use crate::view::row::list;
 use crate::view::run_view::{RunView, document, run_view};
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 use oomctl_base::job::{JobRef, JobStatus};
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct StatusArgs {
     /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; all by default
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Args {
 
 /// Runs `oomctl status`: what the ledgers say, and for jobs that are not over what the scheduler says
 /// now, in one question a backend. No ledger is written.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?;
     let (runs, now) = (&session.runs, session.now);
     let names = match args.runs.is_empty() {
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// A line a run.
-fn glance(runs: &Runs, names: &[String], now: Timestamp) -> Result<Exit, Failure> {
+fn glance(runs: &Runs, names: &[String], now: Timestamp) -> Result<Exit, CommandFailure> {
     let mut found = runs.overview(names, now);
     ask(runs, &mut found.open, now)?;
     let damaged = found.damaged.pop();
@@ -76,7 +76,7 @@ fn glance(runs: &Runs, names: &[String], now: Timestamp) -> Result<Exit, Failure
 }
 
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.
-pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), Failure> {
+pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), CommandFailure> {
     let mut by_backend: BTreeMap<String, Vec<JobRef>> = BTreeMap::new();
     for run in stored.iter().filter(|s| s.history.phase() == Phase::Live) {
         let backend = run.request()?.inputs().backend.clone();

@@ -13,11 +13,11 @@ use crate::cli::watch_chain::{self, Supervise};
 use crate::core::exit::Exit;
 use crate::core::request::{Limits, Request};
 use crate::drive::Until;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Arguments of `submit`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct SubmitArgs {
     #[command(flatten)]
     configuration: Configuration,
     /// Name of the run; by default the dataset or preset, with a number
@@ -57,7 +57,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl submit`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
     let stays = args.watch || args.supervise == Some(Supervise::Here);
     if !stays {
         args.pipeline.without_watch()?;
@@ -114,9 +114,9 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// The run that is asked for: from templates, or a script of the user's own.
-fn wanted(session: &Session, args: &Args) -> Result<(String, Request), Failure> {
+fn wanted(session: &Session, args: &SubmitArgs) -> Result<(String, Request), CommandFailure> {
     if !args.script.is_empty() {
-        let asked = script::Asked {
+        let asked = script::ScriptCommandLine {
             flags: &args.configuration,
             run: args.run.as_deref(),
             sbatch: &args.sbatch,
@@ -136,12 +136,12 @@ fn wanted(session: &Session, args: &Args) -> Result<(String, Request), Failure> 
     Ok((name, request))
 }
 
-fn new_name(session: &Session, args: &Args) -> Result<String, Failure> {
+fn new_name(session: &Session, args: &SubmitArgs) -> Result<String, CommandFailure> {
     let stem = load::stem(session, &args.configuration)?;
     session.runs.new_name(&stem)
 }
 
-fn dry_run(session: &Session, request: &Request) -> Result<(), Failure> {
+fn dry_run(session: &Session, request: &Request) -> Result<(), CommandFailure> {
     match request.inputs().scripts {
         Some(_) => script::plan(session, request),
         None => print::data(&preview::text(&preview::first(request)?)),

@@ -9,12 +9,12 @@ use crate::cli::request::{climbing, load};
 use crate::core::config::Document;
 use crate::core::exit::Exit;
 use crate::core::request::{Basis, Request};
-use crate::view::Failure;
-use crate::view::tune_view::View;
+use crate::view::CommandFailure;
+use crate::view::tune_view::TuneView;
 
 /// Arguments of `tune`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct TuneArgs {
     /// A run (or the id of one of its jobs) that fits, or a dataset profile
     #[arg(value_name = "DATASET|RUN")]
     from: Option<String>,
@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl tune`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
     let flags = &args.configuration;
     let session = Session::open(flags.config.as_deref())?.printing(args.json);
     let (mut request, basis, from) = from::basis(&session, args.from.as_deref(), flags)?;
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     if preset.tune.is_empty() {
         let what = format!("preset {} has no steps that make a job faster", preset.name);
         let hint = "it names them under `tune:`; a run keeps the preset that it was submitted with";
-        return Err(Failure::configuration(what).hint(hint));
+        return Err(CommandFailure::configuration(what).hint(hint));
     }
     let before = request.judged(&basis)?;
     if let Some(before) = before.as_ref().filter(|_| !basis.fits) {
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
             (None, Some(name)) => name.clone(),
             (None, None) => load::stem(&session, flags)?,
         };
-        let tuning = probes::Tuning {
+        let tuning = probes::ProbeTuning {
             args: &args.probes,
             session: &session,
             config: flags.config.as_deref(),
@@ -74,13 +74,13 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         false => Some(command(&request, &layers)?),
     };
     let not_counted = request.elsewhere(&basis).map(|e| e.describe());
-    let view = View::new(from, not_counted, before, tuned, command);
+    let view = TuneView::new(from, not_counted, before, tuned, command);
     session.show(&view, |view| view.text())?;
     Ok(Exit::Success)
 }
 
 /// What is tuned must be expected to fit.
-fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), Failure> {
+fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), CommandFailure> {
     if probability >= request.inputs().risk {
         return Ok(());
     }
@@ -90,5 +90,5 @@ fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), Fa
     if let Some(elsewhere) = request.elsewhere(basis) {
         hint = format!("{}; {hint}", elsewhere.describe());
     }
-    Err(Failure::new(Exit::StillOutOfMemory, what).hint(hint))
+    Err(CommandFailure::new(Exit::StillOutOfMemory, what).hint(hint))
 }

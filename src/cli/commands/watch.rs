@@ -9,11 +9,11 @@ use crate::core::request::Stacks;
 use crate::drive::{Silent, Supervisor, Until};
 use crate::io::files::allow_open;
 use crate::io::ledger::Takeover;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Arguments of `watch`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct WatchArgs {
     /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; or the id of a job that was
     /// submitted with plain sbatch, which becomes a run
     #[arg(required = true, value_name = "JOBID|RUN|SWEEP")]
@@ -35,13 +35,13 @@ pub struct Args {
     #[command(flatten)]
     showing: Showing,
     #[command(flatten)]
-    turns: watch_chain::Turns,
+    turns: watch_chain::WatchTurnArgs,
     #[command(flatten)]
     pipeline: Flags,
 }
 
 /// Runs `oomctl watch`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
     if let Some(taken) = args.turns.take(&args.runs, args.config.as_deref()) {
         return taken.map(|()| Exit::Success);
     }
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
             supervisor.get_or_insert_with(|| (backend.clone(), session.runs.supervisor(&backend)));
         if *of != backend {
             let what = format!("{wanted} runs on {backend}, the others on {of}");
-            return Err(Failure::usage(what).hint("watch them in two calls"));
+            return Err(CommandFailure::usage(what).hint("watch them in two calls"));
         }
         all.add(handle);
     }

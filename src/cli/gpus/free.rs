@@ -9,7 +9,7 @@ use crate::core::exit::Exit;
 use crate::drive::gpus::{Looks, Patience, Waited, wait_for};
 use crate::io::claims::Claims;
 use crate::io::gpu_pool::Cards;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 use oomctl_base::units::{Bytes, parse_duration_s};
 use oomctl_gpu::nvml::GpuError;
 
@@ -39,12 +39,18 @@ pub fn size(text: &str) -> Result<Bytes, String> {
 }
 
 /// There is no driver to wait for.
-pub fn none(error: &GpuError) -> Failure {
-    Failure::new(Exit::NoGpu, error.to_string()).hint("a login node has no GPUs: wait inside a job")
+pub fn none(error: &GpuError) -> CommandFailure {
+    CommandFailure::new(Exit::NoGpu, error.to_string())
+        .hint("a login node has no GPUs: wait inside a job")
 }
 
 /// Waits, and prints the UUID.
-pub fn wait(looks: &Looks, need: Bytes, timeout_s: u64, json: bool) -> Result<Exit, Failure> {
+pub fn wait(
+    looks: &Looks,
+    need: Bytes,
+    timeout_s: u64,
+    json: bool,
+) -> Result<Exit, CommandFailure> {
     let sources = interrupt::listen_quietly()?;
     let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let patience = Patience {
@@ -73,13 +79,13 @@ pub fn wait(looks: &Looks, need: Bytes, timeout_s: u64, json: bool) -> Result<Ex
         }
         Waited::Free(card) => print::data(&card.uuid).map(|()| Exit::Success),
         Waited::Signal(signal) => Ok(Exit::Signal(signal)),
-        Waited::Never(None) => Err(Failure::new(Exit::NoGpu, "no GPU here may be used")
+        Waited::Never(None) => Err(CommandFailure::new(Exit::NoGpu, "no GPU here may be used")
             .hint("CUDA_VISIBLE_DEVICES, and the device cgroup of a job, leave GPUs out")),
-        Waited::Never(Some(largest)) => Err(Failure::new(
+        Waited::Never(Some(largest)) => Err(CommandFailure::new(
             Exit::NoGpu,
             format!("no GPU here has {need}; the largest has {largest}"),
         )),
-        Waited::TimedOut(free) => Err(Failure::new(
+        Waited::TimedOut(free) => Err(CommandFailure::new(
             Exit::TimedOut,
             format!("no GPU had {need} free in time; the freest has {free}"),
         )

@@ -6,12 +6,12 @@ use crate::core::exit::Exit;
 use crate::io::sampler::program;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{NoAnswer, Scheduler};
-use crate::view::gpus_view::{GpusView, JobGpusView, Look};
-use crate::view::{Failure, print};
+use crate::view::gpus_view::{GpusStyle, GpusView, JobGpusView};
+use crate::view::{CommandFailure, print};
 use oomctl_base::job::{JobId, JobRef, JobState};
 
 /// Runs this program on each node of the job, and shows what it says there.
-pub fn show(id: &str, json: bool) -> Result<Exit, Failure> {
+pub fn show(id: &str, json: bool) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let job = JobRef {
         id: JobId(id.to_owned()),
@@ -27,37 +27,37 @@ pub fn show(id: &str, json: bool) -> Result<Exit, Failure> {
         .on_each_node(&job, nodes.len(), &words)
         .map_err(|e| no_answer(id, &e))?;
     let view = merged(id, &nodes, &answer.texts, answer.error);
-    let look = Look {
+    let look = GpusStyle {
         unicode: print::unicode(),
         history: None,
     };
     print::show(json, &view, |view| view.text(look))?;
     match &view.error {
         None => Ok(Exit::Success),
-        Some(error) => Err(Failure::refused(error.clone())),
+        Some(error) => Err(CommandFailure::refused(error.clone())),
     }
 }
 
-fn no_answer(id: &str, error: &NoAnswer) -> Failure {
-    Failure::refused(format!("the nodes of job {id} do not answer: {error}"))
+fn no_answer(id: &str, error: &NoAnswer) -> CommandFailure {
+    CommandFailure::refused(format!("the nodes of job {id} do not answer: {error}"))
         .hint("oomctl must lie at the same path on the nodes, as in a shared home")
 }
 
-fn nodes(slurm: &mut Slurm, job: &JobRef, now: Timestamp) -> Result<Vec<String>, Failure> {
+fn nodes(slurm: &mut Slurm, job: &JobRef, now: Timestamp) -> Result<Vec<String>, CommandFailure> {
     let id = &job.id;
     let poll = slurm
         .poll(std::slice::from_ref(job), now)
-        .map_err(|e| Failure::refused(format!("Slurm does not answer: {e}")))?;
+        .map_err(|e| CommandFailure::refused(format!("Slurm does not answer: {e}")))?;
     match poll.jobs.into_iter().find(|status| status.id == *id) {
         Some(status) if status.state == JobState::Running && !status.nodes.is_empty() => {
             Ok(status.nodes)
         }
-        Some(status) => Err(Failure::usage(format!(
+        Some(status) => Err(CommandFailure::usage(format!(
             "job {id} is {}: it has no nodes to look at",
             status.state.word()
         ))),
         None => Err(
-            Failure::usage(format!("Slurm knows no job {id} (any more)"))
+            CommandFailure::usage(format!("Slurm knows no job {id} (any more)"))
                 .hint("`squeue --me` lists those that run"),
         ),
     }

@@ -8,8 +8,8 @@ use crate::cli::session::Session;
 use crate::core::config::parse_preset;
 use crate::core::recipe::{Knob, PresetFile, Scalar};
 use crate::core::request::Request;
-use crate::io::library::{Library, Shelf};
-use crate::view::{Failure, print};
+use crate::io::library::{Library, LibraryFolder};
+use crate::view::{CommandFailure, print};
 use oomctl_base::{Role, Value};
 use oomctl_gpu::nvml::Driver;
 use oomctl_memory::{GPU_MEMORY, Unknown};
@@ -18,12 +18,16 @@ use oomctl_memory::{GPU_MEMORY, Unknown};
 const MOST_TRIED: i64 = 4_096;
 
 /// The text of a project file for `folder`, from what the user answers. `set` is settled already.
-pub fn answered(folder: &Path, preset: Option<&str>, set: &[String]) -> Result<String, Failure> {
+pub fn answered(
+    folder: &Path,
+    preset: Option<&str>,
+    set: &[String],
+) -> Result<String, CommandFailure> {
     if !std::io::stdin().is_terminal() {
         let what = "standard input is no terminal, so there is nobody to ask";
         let hint =
             "drop --interactive, or give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
-        return Err(Failure::usage(what).hint(hint));
+        return Err(CommandFailure::usage(what).hint(hint));
     }
     let memory = show_gpus();
     let preset = match preset {
@@ -57,7 +61,7 @@ pub fn answered(folder: &Path, preset: Option<&str>, set: &[String]) -> Result<S
 }
 
 /// Shows the file, and asks whether it is to be written.
-pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, Failure> {
+pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, CommandFailure> {
     print::talk(&format!("\n{text}"));
     let (question, default) = match exists {
         true => ("exists already; replace it with this?", "n"),
@@ -67,7 +71,9 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, Failure> {
     until_taken(&question, default, |answer| match answer {
         "y" | "Y" | "yes" => Ok(true),
         "n" | "N" | "no" => Ok(false),
-        _ => Err(Failure::usage(format!("{answer:?} is neither y nor n"))),
+        _ => Err(CommandFailure::usage(format!(
+            "{answer:?} is neither y nor n"
+        ))),
     })
 }
 
@@ -75,8 +81,8 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, Failure> {
 fn until_taken<T>(
     question: &str,
     default: &str,
-    mut take: impl FnMut(&str) -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    mut take: impl FnMut(&str) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
     let mut refused = None;
     loop {
         let answer = ask(question, default)?;
@@ -87,13 +93,13 @@ fn until_taken<T>(
         if refused.replace(answer.clone()) == Some(answer) {
             let what = "the same answer was refused twice, and nothing was written";
             let hint = "give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
-            return Err(Failure::usage(what).hint(hint));
+            return Err(CommandFailure::usage(what).hint(hint));
         }
     }
 }
 
 /// One line of answer; an empty one is the default.
-fn ask(question: &str, default: &str) -> Result<String, Failure> {
+fn ask(question: &str, default: &str) -> Result<String, CommandFailure> {
     print::prompt(&match default {
         "" => format!("{question}: "),
         default => format!("{question} [{default}]: "),
@@ -102,12 +108,12 @@ fn ask(question: &str, default: &str) -> Result<String, Failure> {
     match std::io::stdin().read_line(&mut line) {
         Ok(1..) => {}
         Ok(0) => {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "no answer was given, and nothing was written",
             ));
         }
         Err(e) => {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "standard input: {e}; nothing was written"
             )));
         }
@@ -141,11 +147,11 @@ fn show_gpus() -> Option<String> {
 }
 
 /// The preset: by default one whose file lies here.
-fn ask_preset(library: &Library, folder: &Path) -> Result<String, Failure> {
+fn ask_preset(library: &Library, folder: &Path) -> Result<String, CommandFailure> {
     let mut default = library.default_preset().to_owned();
     let mut names = Vec::new();
-    for name in library.names(Shelf::Presets) {
-        let source = library.get(Shelf::Presets, &name)?;
+    for name in library.names(LibraryFolder::Presets) {
+        let source = library.get(LibraryFolder::Presets, &name)?;
         let file = parse_preset(&source.path, &source.text)?;
         // One without files is there for scripts that exist already.
         if file.files.is_empty() {
@@ -164,7 +170,9 @@ fn ask_preset(library: &Library, folder: &Path) -> Result<String, Failure> {
     until_taken("preset", &default, |name| {
         match names.iter().any(|known| known == name) {
             true => Ok(name.to_owned()),
-            false => Err(Failure::usage(format!("there is no preset named {name:?}"))),
+            false => Err(CommandFailure::usage(format!(
+                "there is no preset named {name:?}"
+            ))),
         }
     })
 }
@@ -177,7 +185,7 @@ fn default_path(file: &PresetFile, knob: &str) -> Option<String> {
 }
 
 /// The files that the preset copies, where they are not where it expects them.
-fn ask_files(draft: &mut Draft, file: &PresetFile) -> Result<(), Failure> {
+fn ask_files(draft: &mut Draft, file: &PresetFile) -> Result<(), CommandFailure> {
     for knob in file.files.iter().filter_map(|f| f.copy.as_ref()) {
         let path = default_path(file, knob).unwrap_or_default();
         if draft.folder().join(&path).is_file() && !path.is_empty() || draft.has(knob) {
@@ -196,20 +204,33 @@ fn is_known(draft: &Draft, knob: &Knob) -> bool {
 }
 
 /// A knob that is not settled yet; no answer leaves one unset that need not be given.
-fn ask_once(draft: &mut Draft, knob: &Knob, question: &str, default: &str) -> Result<(), Failure> {
+fn ask_once(
+    draft: &mut Draft,
+    knob: &Knob,
+    question: &str,
+    default: &str,
+) -> Result<(), CommandFailure> {
     if draft.has(&knob.name) {
         return Ok(());
     }
     let question = format!("{question}\n{}", knob.name);
     until_taken(&question, default, |answer| match answer {
-        "" if knob.required => Err(Failure::usage(format!("{} has no default", knob.name))),
+        "" if knob.required => Err(CommandFailure::usage(format!(
+            "{} has no default",
+            knob.name
+        ))),
         "" => Ok(()),
         _ => draft.set(&knob.name, answer, |_| Ok(())),
     })
 }
 
 /// A knob that has a value; another one only where the whole is legal with it.
-fn ask_legal(draft: &mut Draft, knob: &Knob, present: &str, default: &str) -> Result<(), Failure> {
+fn ask_legal(
+    draft: &mut Draft,
+    knob: &Knob,
+    present: &str,
+    default: &str,
+) -> Result<(), CommandFailure> {
     let choices = match knob.choices.join(", ") {
         none if none.is_empty() => String::new(),
         choices => format!(" ({choices})"),
@@ -222,7 +243,7 @@ fn ask_legal(draft: &mut Draft, knob: &Knob, present: &str, default: &str) -> Re
     })
 }
 
-fn ask_precision(draft: &mut Draft) -> Result<(), Failure> {
+fn ask_precision(draft: &mut Draft) -> Result<(), CommandFailure> {
     let request = draft.request()?;
     let recipe = request.recipe(&[])?;
     let mut knobs = request.preset().with_role(Role::Precision);
@@ -234,7 +255,7 @@ fn ask_precision(draft: &mut Draft) -> Result<(), Failure> {
 }
 
 /// The batch, with what the memory model and the rule of thumb say of it.
-fn ask_batch(draft: &mut Draft) -> Result<(), Failure> {
+fn ask_batch(draft: &mut Draft) -> Result<(), CommandFailure> {
     let request = draft.request()?;
     let recipe = request.recipe(&[])?;
     let preset = request.preset();

@@ -8,8 +8,8 @@ use crate::cli::session::Session;
 use crate::core::config::parse_preset;
 use crate::core::recipe::PresetFile;
 use crate::core::request::Request;
-use crate::io::library::Shelf;
-use crate::view::Failure;
+use crate::io::library::LibraryFolder;
+use crate::view::CommandFailure;
 use oomctl_base::Value;
 use oomctl_scripts::yaml::written;
 
@@ -26,7 +26,7 @@ pub struct Draft {
 
 impl Draft {
     /// Nothing but the preset and these values (`KNOB=VALUE`), for a project in `folder`.
-    pub fn new(folder: &Path, preset: &str, set: &[String]) -> Result<Self, Failure> {
+    pub fn new(folder: &Path, preset: &str, set: &[String]) -> Result<Self, CommandFailure> {
         let flags = Configuration {
             preset: Some(preset.to_owned()),
             set: set.to_vec(),
@@ -41,9 +41,9 @@ impl Draft {
     }
 
     /// The preset as it is written.
-    pub fn preset(&self) -> Result<PresetFile, Failure> {
+    pub fn preset(&self) -> Result<PresetFile, CommandFailure> {
         let name = self.flags.preset.as_deref().unwrap_or_default();
-        let source = self.session.library.get(Shelf::Presets, name)?;
+        let source = self.session.library.get(LibraryFolder::Presets, name)?;
         Ok(parse_preset(&source.path, &source.text)?)
     }
 
@@ -53,7 +53,7 @@ impl Draft {
     }
 
     /// The configuration as it would be with this file.
-    pub fn request(&self) -> Result<Request, Failure> {
+    pub fn request(&self) -> Result<Request, CommandFailure> {
         load::request(&self.session, &self.flags, RUN, &[])
     }
 
@@ -62,8 +62,8 @@ impl Draft {
         &mut self,
         knob: &str,
         value: &str,
-        legal: impl Fn(&Request) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        legal: impl Fn(&Request) -> Result<(), CommandFailure>,
+    ) -> Result<(), CommandFailure> {
         self.flags.set.push(format!("{knob}={value}"));
         let done = self.request().and_then(|request| legal(&request));
         if done.is_err() {
@@ -79,7 +79,7 @@ impl Draft {
     }
 
     /// Gives a knob a value until it is asked for, unless it has one.
-    pub fn assume(&mut self, knob: &str, value: &str) -> Result<(), Failure> {
+    pub fn assume(&mut self, knob: &str, value: &str) -> Result<(), CommandFailure> {
         if self.has(knob) {
             return Ok(());
         }
@@ -93,13 +93,13 @@ impl Draft {
     }
 
     /// The text of the file, when the configuration is legal.
-    pub fn checked(&self) -> Result<String, Failure> {
+    pub fn checked(&self) -> Result<String, CommandFailure> {
         self.request()?.shape(&[])?;
         self.text()
     }
 
     /// The text of the file.
-    pub fn text(&self) -> Result<String, Failure> {
+    pub fn text(&self) -> Result<String, CommandFailure> {
         let request = self.request()?;
         let preset = request.preset();
         let mut text = format!(

@@ -9,7 +9,7 @@ use crate::core::config::{from_environment, from_flags};
 use crate::core::launch::{Copied, Given, Launch};
 use crate::io::environment::variables;
 use crate::io::program::Ears;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::units::{Bytes, parse_duration_s};
 
 /// The knob set that says how a GPU is waited for; it comes with every preset here.
@@ -90,7 +90,7 @@ impl Options {
     }
 
     /// The preset, and what is known of launchers: the same for all programs of a queue.
-    pub fn shelves(&self, session: &Session) -> Result<Shelves, Failure> {
+    pub fn shelves(&self, session: &Session) -> Result<Shelves, CommandFailure> {
         Shelves::of(&session.library, Some(&self.preset))
     }
 
@@ -100,11 +100,11 @@ impl Options {
         session: &Session,
         shelves: &Shelves,
         command: Vec<String>,
-    ) -> Result<Launch, Failure> {
+    ) -> Result<Launch, CommandFailure> {
         let composed = script::composed(shelves, &command, &self.spellings);
         let file = shelves.presets.first().cloned();
-        let mut file =
-            file.ok_or_else(|| Failure::configuration(format!("no preset {}", self.preset)))?;
+        let mut file = file
+            .ok_or_else(|| CommandFailure::configuration(format!("no preset {}", self.preset)))?;
         if !file.uses.iter().any(|n| n == SET) {
             file.uses.push(SET.to_owned());
         }
@@ -125,7 +125,7 @@ impl Options {
         let launch = launch.with(layers);
         let absolute = |path: &Path| {
             let path = std::path::absolute(path);
-            path.map_err(|e| Failure::usage(format!("cannot tell where this is: {e}")))
+            path.map_err(|e| CommandFailure::usage(format!("cannot tell where this is: {e}")))
         };
         let launch = launch.copying(Copied {
             originals,
@@ -144,6 +144,6 @@ pub fn visible() -> Option<String> {
 }
 
 /// What tells of signals; from now on they do not end this process.
-pub fn signals() -> Result<Ears, Failure> {
-    Ears::open().map_err(|e| Failure::refused(format!("cannot listen for signals: {e}")))
+pub fn signals() -> Result<Ears, CommandFailure> {
+    Ears::open().map_err(|e| CommandFailure::refused(format!("cannot listen for signals: {e}")))
 }

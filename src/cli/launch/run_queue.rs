@@ -8,27 +8,27 @@ use crate::cli::launch::launching::{Options, signals, visible};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::launch::{Launch, commands};
-use crate::drive::launch::{Entry, Job, LaunchError, Summary, queue};
+use crate::drive::launch::{LaunchError, LaunchJob, QueueEntry, Summary, queue};
 use crate::io::files::{make_private_dir, read_text};
 use crate::io::program::{Ears, Outputs};
 use crate::view::launch_view::Teller;
-use crate::view::queue_view::{Program, View};
-use crate::view::{Failure, print};
+use crate::view::queue_view::{QueueView, QueuedProgram};
+use crate::view::{CommandFailure, print};
 
 /// Largest list of commands that is read.
 const MAX_LIST: u64 = 16 << 20;
 
 /// The commands of a list: of a file, or of standard input.
-pub fn list(file: Option<&Path>) -> Result<Vec<Vec<String>>, Failure> {
+pub fn list(file: Option<&Path>) -> Result<Vec<Vec<String>>, CommandFailure> {
     let text = match file {
         Some(path) if path != Path::new("-") => read_text(path, MAX_LIST)?,
         _ => {
             let mut text = String::new();
             let read = io::stdin().take(MAX_LIST + 1).read_to_string(&mut text);
-            read.map_err(|e| Failure::usage(format!("cannot read standard input: {e}")))?;
+            read.map_err(|e| CommandFailure::usage(format!("cannot read standard input: {e}")))?;
             if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_LIST {
                 let what = format!("standard input has more than {MAX_LIST} bytes");
-                return Err(Failure::usage(what).hint("split the list"));
+                return Err(CommandFailure::usage(what).hint("split the list"));
             }
             text
         }
@@ -36,7 +36,7 @@ pub fn list(file: Option<&Path>) -> Result<Vec<Vec<String>>, Failure> {
     let place = file.map_or("standard input".to_owned(), |f| f.display().to_string());
     commands(&text).map_err(|refusal| {
         let what: Vec<String> = refusal.0.into_iter().map(|p| p.what).collect();
-        Failure::usage(format!("{place}: {}", what.join("; ")))
+        CommandFailure::usage(format!("{place}: {}", what.join("; ")))
             .hint("one command a line, its words as a shell splits them")
     })
 }
@@ -48,7 +48,7 @@ pub fn run(
     list: &[Vec<String>],
     folder: &Path,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let shelves = options.shelves(session)?;
     let launches = list
         .iter()
@@ -60,8 +60,8 @@ pub fn run(
         .collect();
     let outputs: Vec<_> = folders.iter().map(|f| || outputs(f)).collect();
     let entries = launches.iter().zip(&outputs).enumerate();
-    let entries = entries.map(|(at, (launch, outputs))| Entry {
-        job: Job {
+    let entries = entries.map(|(at, (launch, outputs))| QueueEntry {
+        job: LaunchJob {
             launch,
             outputs,
             records: Some(folders[at].clone()),
@@ -76,7 +76,7 @@ pub fn run(
         .map(|(at, (result, (command, folder)))| {
             program(at + 1, command, log(folder), result, &ears)
         });
-    let view = View::new(programs.collect());
+    let view = QueueView::new(programs.collect());
     view.tell();
     if json {
         print::json(&view)?;
@@ -90,19 +90,19 @@ fn program(
     log: PathBuf,
     result: Option<Result<Summary, LaunchError>>,
     ears: &Ears,
-) -> Program {
+) -> QueuedProgram {
     let (exit_code, error, summary) = match result {
         Some(Ok(summary)) => (summary.exit_code.into(), None, Some(summary)),
         Some(Err(error)) => {
             let text = error.to_string();
-            (Failure::from(error).exit(), Some(text), None)
+            (CommandFailure::from(error).exit(), Some(text), None)
         }
         None => {
             let exit = ears.ending().map_or(Exit::Failed, Exit::Signal);
             (exit, Some("not begun".to_owned()), None)
         }
     };
-    Program {
+    QueuedProgram {
         number,
         command: command.to_vec(),
         log,

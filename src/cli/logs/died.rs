@@ -1,14 +1,14 @@
 //! What died, and what is decided about it.
 
-use super::Group;
+use super::LogGroup;
 use crate::cli::session::Session;
 use crate::core::ladder::{Decision, Past, Peak, Tried};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
 use crate::drive::explained;
-use crate::view::Failure;
-use crate::view::plan_after_view::View;
+use crate::view::CommandFailure;
+use crate::view::plan_after_view::PlanAfterView;
 use oomctl_diagnose::Incident;
 
 /// What died, and what had been tried before.
@@ -38,10 +38,14 @@ impl Died {
     }
 
     /// The last attempt of a run that died among those whose logs these are, with all that went before it.
-    pub fn of_run(session: &Session, run: &str, groups: &[Group]) -> Result<Self, Failure> {
+    pub fn of_run(
+        session: &Session,
+        run: &str,
+        groups: &[LogGroup],
+    ) -> Result<Self, CommandFailure> {
         let stored = session.runs.open(run)?;
         let history = &stored.history;
-        let died = |group: &&Group| {
+        let died = |group: &&LogGroup| {
             let number = group.attempt.as_ref().map(|(_, number)| *number);
             let mut attempts = history.attempts.iter();
             let attempt = attempts.find(|a| Some(a.number) == number);
@@ -51,9 +55,8 @@ impl Died {
         };
         let Some(group) = groups.iter().rev().find(died) else {
             let what = format!("no attempt of {run} died of something that is known");
-            return Err(
-                Failure::usage(what).hint(format!("`oomctl status {run}` shows its attempts"))
-            );
+            return Err(CommandFailure::usage(what)
+                .hint(format!("`oomctl status {run}` shows its attempts")));
         };
         let number = group.attempt.as_ref().map_or(1, |(_, number)| *number);
         let past = history.at_the_end_of(number);
@@ -72,7 +75,7 @@ impl Died {
     }
 
     /// What a supervisor would decide.
-    pub fn decided(&self) -> Result<Decided, Failure> {
+    pub fn decided(&self) -> Result<FailureDecision, CommandFailure> {
         let Self { request, rungs, .. } = self;
         let past = Past {
             earlier: &self.earlier,
@@ -90,8 +93,8 @@ impl Died {
             Decision::Exhausted { .. } => Vec::new(),
         };
         let now = request.memory(rungs);
-        let view = View::new(self.name.clone(), now.as_ref(), died, decision, steps);
-        Ok(Decided {
+        let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
+        Ok(FailureDecision {
             view,
             incident,
             diff,
@@ -99,7 +102,7 @@ impl Died {
     }
 
     /// The lines of the user's own scripts that the decision changes, in those that died.
-    fn diff(&self, decision: &Decision) -> Result<Option<String>, Failure> {
+    fn diff(&self, decision: &Decision) -> Result<Option<String>, CommandFailure> {
         let Decision::Climb { steps, .. } = decision else {
             return Ok(None);
         };
@@ -111,9 +114,9 @@ impl Died {
 }
 
 /// What a supervisor would decide.
-pub struct Decided {
+pub struct FailureDecision {
     /// For people and programs.
-    pub view: View,
+    pub view: PlanAfterView,
     /// The failure.
     pub incident: Incident,
     /// The changed lines of the user's own scripts.

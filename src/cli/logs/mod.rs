@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::core::engine::LogEnd;
 use crate::io::library::bugs;
 use crate::io::snapshots;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::job::JobStatus;
 use oomctl_diagnose::{Incident, OwnFailures, ProgressPattern, Scanner, Versions};
 
@@ -33,7 +33,7 @@ pub const STDIN: &str = "-";
 
 /// Logs that are judged together, with what a scheduler says about their job.
 #[derive(Debug, Clone, Default)]
-pub struct Group {
+pub struct LogGroup {
     /// The files; `-` is standard input.
     pub files: Vec<PathBuf>,
     /// The run and attempt, for those of a run.
@@ -50,7 +50,7 @@ pub struct Group {
     starts: Vec<LogEnd>,
 }
 
-impl Group {
+impl LogGroup {
     /// Logs of files alone.
     pub fn of_files(files: Vec<PathBuf>) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Group {
     }
 
     /// Reads the files and judges them together.
-    pub fn diagnose(&self, own: &OwnFailures) -> Result<Incident, Failure> {
+    pub fn diagnose(&self, own: &OwnFailures) -> Result<Incident, CommandFailure> {
         self.diagnose_beside(own, &mut |_| {})
     }
 
@@ -69,7 +69,7 @@ impl Group {
         &self,
         own: &OwnFailures,
         look: &mut dyn FnMut(&[u8]),
-    ) -> Result<Incident, Failure> {
+    ) -> Result<Incident, CommandFailure> {
         let scanner = Scanner::new(&self.progress).knowing(&own.signatures);
         let scanner = scanner.knowing_bugs(bugs, self.installed.clone());
         let mut scanner = scanner.knowing_own_bugs(&own.bugs);
@@ -95,10 +95,10 @@ impl Group {
     }
 
     /// Lets the incident see the snapshot that is given, or that the job left.
-    fn see_snapshot(&self, incident: &mut Incident) -> Result<(), Failure> {
+    fn see_snapshot(&self, incident: &mut Incident) -> Result<(), CommandFailure> {
         if let Some(given) = &self.snapshot {
             return snapshots::show(incident, given)
-                .map_err(|why| Failure::usage(why.to_string()).hint(SNAPSHOT_HINT));
+                .map_err(|why| CommandFailure::usage(why.to_string()).hint(SNAPSHOT_HINT));
         }
         let mut folders: Vec<&Path> = self.files.iter().filter_map(|f| f.parent()).collect();
         folders.dedup();
@@ -224,12 +224,14 @@ fn packed(beginning: &[u8]) -> Option<&'static str> {
     }
 }
 
-fn cannot(path: &Path, why: &Unread) -> Failure {
+fn cannot(path: &Path, why: &Unread) -> CommandFailure {
     let path = path.display();
     match why {
-        Unread::Failed(error) => Failure::usage(format!("cannot read {path}: {error}"))
+        Unread::Failed(error) => CommandFailure::usage(format!("cannot read {path}: {error}"))
             .hint("give the path of a log, - for standard input, a run, or the id of a job"),
-        Unread::Packed(program) => Failure::usage(format!("cannot read {path}: it is compressed"))
-            .hint(format!("{program} {path} | oomctl diagnose -")),
+        Unread::Packed(program) => {
+            CommandFailure::usage(format!("cannot read {path}: it is compressed"))
+                .hint(format!("{program} {path} | oomctl diagnose -"))
+        }
     }
 }

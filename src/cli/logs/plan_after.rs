@@ -1,12 +1,12 @@
 //! The decision after a failure, for `oomctl plan --after` and `oomctl fix`.
 
 use crate::cli::args::Configuration;
-use crate::cli::logs::died::{Decided, Died};
-use crate::cli::logs::{self, Group};
+use crate::cli::logs::died::{Died, FailureDecision};
+use crate::cli::logs::{self, LogGroup};
 use crate::cli::request::load;
 use crate::cli::script;
 use crate::cli::session::Session;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 
 /// Prints what a supervisor would decide after this failure.
 pub fn run(
@@ -14,7 +14,7 @@ pub fn run(
     flags: &Configuration,
     words: &[String],
     failure: &str,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let groups = logs::paired(logs::meant(&session.runs, failure)?);
     let view = decide(session, flags, words, failure, &groups)?.view;
     session.show(&view, |view| view.text())
@@ -27,15 +27,15 @@ pub fn decide(
     flags: &Configuration,
     words: &[String],
     failure: &str,
-    groups: &[Group],
-) -> Result<Decided, Failure> {
+    groups: &[LogGroup],
+) -> Result<FailureDecision, CommandFailure> {
     let Some(mut group) = groups.first().cloned() else {
-        return Err(Failure::usage(format!("{failure} has no log")));
+        return Err(CommandFailure::usage(format!("{failure} has no log")));
     };
     let died = match &group.attempt {
         Some(_) if flags.says_what_to_run() || !words.is_empty() => {
             let what = format!("{failure} is a run, which has its own configuration");
-            return Err(Failure::usage(what).hint(
+            return Err(CommandFailure::usage(what).hint(
                 "leave the options and the script out, or name the log of its attempt to decide for another configuration",
             ));
         }

@@ -1,12 +1,12 @@
 //! What is said of logs: an incident as it is shown, and how a command ends that was asked for it.
 
-use super::{Group, around};
+use super::{LogGroup, around};
 use crate::core::exit::Exit;
 use crate::view::IncidentView;
 use oomctl_diagnose::{Class, Incident, Tri};
 
 /// What is said of a group that is diagnosed.
-pub fn view(group: &Group, incident: &Incident) -> IncidentView {
+pub fn view(group: &LogGroup, incident: &Incident) -> IncidentView {
     let files = group.files.iter().map(|f| f.display().to_string());
     let mut view = IncidentView::new(group.name(), files.collect(), incident);
     view.job.clone_from(&group.status);

@@ -6,25 +6,25 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use super::{Group, STDIN, Unread, cannot};
+use super::{LogGroup, STDIN, Unread, cannot};
 use crate::cli::runs;
 use crate::cli::runs::Runs;
 use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here};
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::job::{JobId, JobRef};
 
 /// What an argument means. Files go before runs and jobs of the same name.
-pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<Group>, Failure> {
+pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<LogGroup>, CommandFailure> {
     let path = PathBuf::from(argument);
     if argument == STDIN {
-        return Ok(vec![Group::of_files(vec![path])]);
+        return Ok(vec![LogGroup::of_files(vec![path])]);
     }
     let is_path =
         argument.contains(['/', '\\']) || path.extension().is_some() && !is_job_id(argument);
     match path.metadata() {
-        Ok(_) => return Ok(vec![Group::of_files(vec![path])]),
+        Ok(_) => return Ok(vec![LogGroup::of_files(vec![path])]),
         Err(missing) if is_path => return Err(cannot(&path, &Unread::Failed(missing))),
         Err(_) => {}
     }
@@ -44,14 +44,14 @@ fn is_job_id(text: &str) -> bool {
 }
 
 /// All attempts of a run, or the one with the job.
-fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
+fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
     let history = &stored.history;
     let request = stored.request();
     let of_program = request.map(|r| (r.progress().to_vec(), r.inputs().installed.clone()));
     let (progress, installed) = of_program.unwrap_or_default();
     let whole = history.run == wanted;
     let meant = |a: &&Attempt| whole || a.job.as_ref().is_some_and(|j| j.id.0 == wanted);
-    let group = |a: &Attempt| Group {
+    let group = |a: &Attempt| LogGroup {
         files: attempt_logs(&stored.folder, a),
         attempt: Some((history.run.clone(), a.number)),
         status: a.status.clone(),
@@ -64,7 +64,7 @@ fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<Group> {
 }
 
 /// A job of Slurm that is no run of this project.
-fn of_job(id: &str) -> Result<Group, Failure> {
+fn of_job(id: &str) -> Result<LogGroup, CommandFailure> {
     let now = Timestamp::now();
     let job = JobRef {
         id: JobId(id.to_owned()),
@@ -74,7 +74,7 @@ fn of_job(id: &str) -> Result<Group, Failure> {
     };
     let mut slurm = Slurm::new();
     let poll = slurm.poll(std::slice::from_ref(&job), now).map_err(|e| {
-        Failure::refused(format!("Slurm does not say what became of job {id}: {e}"))
+        CommandFailure::refused(format!("Slurm does not say what became of job {id}: {e}"))
     })?;
     let status = poll.jobs.into_iter().next();
     let files = match slurm.log_paths(&job) {
@@ -90,18 +90,18 @@ fn of_job(id: &str) -> Result<Group, Failure> {
             ),
             None => format!("Slurm knows no job {id}"),
         };
-        return Err(Failure::usage(what).hint("give the paths of its logs"));
+        return Err(CommandFailure::usage(what).hint("give the paths of its logs"));
     }
-    Ok(Group {
+    Ok(LogGroup {
         files,
         status,
-        ..Group::default()
+        ..LogGroup::default()
     })
 }
 
 /// Puts the files of one job together: `slurm-7.out` and `slurm-7.err`.
-pub fn paired(groups: Vec<Group>) -> Vec<Group> {
-    let mut paired: Vec<Group> = Vec::with_capacity(groups.len());
+pub fn paired(groups: Vec<LogGroup>) -> Vec<LogGroup> {
+    let mut paired: Vec<LogGroup> = Vec::with_capacity(groups.len());
     let mut places: HashMap<PathBuf, usize> = HashMap::new();
     for group in groups {
         let place = stem(&group).map(|job| *places.entry(job).or_insert(paired.len()));
@@ -114,7 +114,7 @@ pub fn paired(groups: Vec<Group>) -> Vec<Group> {
 }
 
 /// What the two logs of one job have in common: the path without `.out` or `.err`.
-fn stem(group: &Group) -> Option<PathBuf> {
+fn stem(group: &LogGroup) -> Option<PathBuf> {
     let first = group.files.first().filter(|_| group.attempt.is_none())?;
     let ending = first.extension()?.to_str()?;
     ["out", "err", "stdout", "stderr", "o", "e"]
@@ -135,7 +135,7 @@ mod tests {
             "x.log",
             "y.log",
         ]
-        .map(|f| Group::of_files(vec![f.into()]));
+        .map(|f| LogGroup::of_files(vec![f.into()]));
         let files: Vec<usize> = paired(groups.into())
             .iter()
             .map(|g| g.files.len())

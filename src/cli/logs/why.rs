@@ -1,6 +1,6 @@
 //! What the configuration of an attempt adds to its incident: which bugs it can have, and why one GPU was full.
 
-use super::Group;
+use super::LogGroup;
 use crate::cli::runs::Runs;
 use crate::core::recipe::Layer;
 use crate::core::request::Explanation;
@@ -9,7 +9,7 @@ use oomctl_diagnose::Incident;
 
 /// Settles which bugs an attempt can have, and explains its incident; `None` for logs that are of no run, and where
 /// nothing is explained.
-pub fn why(runs: &Runs, group: &Group, incident: &mut Incident) -> Option<Explanation> {
+pub fn why(runs: &Runs, group: &LogGroup, incident: &mut Incident) -> Option<Explanation> {
     let (run, number) = group.attempt.as_ref()?;
     let stored = runs.open(run).ok()?;
     let request = stored.request().ok()?;

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use crate::cli::runs::Runs;
 use crate::core::request::Request;
 use crate::io::checkpoints;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 use oomctl_base::Role;
 
 /// The request that begins with a checkpoint: this folder, or the newest one of the run of this name.
-pub fn resuming_from(runs: &Runs, request: Request, wanted: &Path) -> Result<Request, Failure> {
-    let refused = |why: String| Failure::configuration(format!("--resume-from: {why}"));
+pub fn resuming_from(
+    runs: &Runs,
+    request: Request,
+    wanted: &Path,
+) -> Result<Request, CommandFailure> {
+    let refused = |why: String| CommandFailure::configuration(format!("--resume-from: {why}"));
     let shown = wanted.display();
     let folder = match (wanted.canonicalize(), wanted.to_str()) {
         (Ok(folder), _) if folder.is_dir() => folder,
@@ -32,20 +36,22 @@ pub fn resuming_from(runs: &Runs, request: Request, wanted: &Path) -> Result<Req
 }
 
 /// The newest checkpoint of a run, as an absolute folder.
-fn newest_of(runs: &Runs, run: &str) -> Result<PathBuf, Failure> {
+fn newest_of(runs: &Runs, run: &str) -> Result<PathBuf, CommandFailure> {
     let stored = runs.open(run)?;
     let request = stored.request()?;
     let listing = request.shelf(&stored.history.rungs()).map(|shelf| {
         checkpoints::list(Path::new(&request.inputs().workdir), &shelf)
-            .map_err(|unlisted| Failure::configuration(unlisted.to_string()))
+            .map_err(|unlisted| CommandFailure::configuration(unlisted.to_string()))
     });
     let listing = listing.transpose()?.flatten();
     let newest = listing.and_then(|l| Some(Path::new(&l.folder).join(request.newest(&l)?)));
-    newest.ok_or_else(|| Failure::configuration(format!("--resume-from: {run} has no checkpoint")))
+    newest.ok_or_else(|| {
+        CommandFailure::configuration(format!("--resume-from: {run} has no checkpoint"))
+    })
 }
 
 /// A new run has no checkpoints yet: what lies in its folder is another run's, and the program would train on from that.
-pub fn is_its_own(request: &Request) -> Result<(), Failure> {
+pub fn is_its_own(request: &Request) -> Result<(), CommandFailure> {
     let inputs = request.inputs();
     if inputs.adopts.is_some() || inputs.resume_from.is_some() {
         return Ok(());
@@ -54,7 +60,7 @@ pub fn is_its_own(request: &Request) -> Result<(), Failure> {
         return Ok(());
     };
     let listing = checkpoints::list(Path::new(&inputs.workdir), &shelf).map_err(|unlisted| {
-        Failure::configuration(unlisted.to_string())
+        CommandFailure::configuration(unlisted.to_string())
             .hint("they may be another run's, which this one would train on from; give it a folder of its own, or `--resume-from FOLDER`")
     })?;
     let Some(listing) = listing else {
@@ -65,7 +71,7 @@ pub fn is_its_own(request: &Request) -> Result<(), Failure> {
     };
     let folder = listing.folder;
     let what = format!("{folder} holds checkpoints of another run; the newest is {newest}");
-    Err(Failure::configuration(what).hint(format!(
+    Err(CommandFailure::configuration(what).hint(format!(
         "`--resume-from {folder}/{newest}` goes on from it; to begin anew, give this run another folder for checkpoints"
     )))
 }

@@ -10,7 +10,7 @@ use crate::core::recipe::{Layer, Preset, Scalar};
 use crate::core::request::split;
 use crate::io::environment;
 use crate::io::files::read_text;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::{Origin, Value};
 
 /// Largest file that is copied, in bytes.
@@ -23,7 +23,7 @@ pub fn read(
     folder: &Path,
     preset: &Preset,
     layers: &mut Vec<Layer>,
-) -> Result<BTreeMap<String, Original>, Failure> {
+) -> Result<BTreeMap<String, Original>, CommandFailure> {
     let mut originals = BTreeMap::new();
     for file in &preset.files {
         let named = file
@@ -35,7 +35,7 @@ pub fn read(
         };
         let text = read_text(&folder.join(&path), MAX_FILE).map_err(|e| {
             let knob = file.copy.as_deref().unwrap_or_default();
-            let mut failure = Failure::configuration(e.to_string());
+            let mut failure = CommandFailure::configuration(e.to_string());
             if let Some(origin) = &origin {
                 failure = failure.at(origin);
             }

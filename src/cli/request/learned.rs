@@ -6,7 +6,7 @@ use crate::cli::session::Session;
 use crate::core::learn::Memory;
 use crate::core::request::{Request, Start};
 use crate::io::fits;
-use crate::view::{Failure, print, start_view};
+use crate::view::{CommandFailure, print, start_view};
 
 impl Session {
     /// The request for a run of this name, and where it starts.
@@ -15,7 +15,7 @@ impl Session {
         flags: &Configuration,
         run: &str,
         sbatch: &[String],
-    ) -> Result<(Request, Option<Start>), Failure> {
+    ) -> Result<(Request, Option<Start>), CommandFailure> {
         let request = load::request(self, flags, run, sbatch)?;
         let Some(memory) = memory(self, flags) else {
             return Ok((request, None));

@@ -12,9 +12,9 @@ use crate::core::config::{
 use crate::core::recipe::{ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use crate::core::request::{INPUTS_VERSION, Inputs, Request, Source};
 use crate::io::environment::variables;
-use crate::io::library::{Library, Shelf};
+use crate::io::library::{Library, LibraryFolder};
 use crate::io::scheduler::slurm_is_here;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::Problem;
 use oomctl_diagnose::Versions;
 use oomctl_memory::Profiles;
@@ -41,13 +41,17 @@ const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "
 const SITE_KEYS: [&str; 5] = ["cluster", "knobs", "pin", "overrides", "notices"];
 
 /// What is known of training stacks: built in, and the project's own under `presets/memory/`.
-pub fn profiles(library: &Library) -> Result<Profiles, Failure> {
-    let names = library.names(Shelf::Memory);
+pub fn profiles(library: &Library) -> Result<Profiles, CommandFailure> {
+    let names = library.names(LibraryFolder::Memory);
     let profiles = names.iter().map(|name| {
-        let source = library.get(Shelf::Memory, name).map_err(Failure::from)?;
-        parse_data(&source.path, &source.text).map_err(Failure::from)
+        let source = library
+            .get(LibraryFolder::Memory, name)
+            .map_err(CommandFailure::from)?;
+        parse_data(&source.path, &source.text).map_err(CommandFailure::from)
     });
-    Ok(Profiles::new(profiles.collect::<Result<_, Failure>>()?))
+    Ok(Profiles::new(
+        profiles.collect::<Result<_, CommandFailure>>()?,
+    ))
 }
 
 /// Everything that is known before a run has a name: the request, named `run`.
@@ -56,7 +60,7 @@ pub fn request(
     flags: &Configuration,
     run: &str,
     sbatch: &[String],
-) -> Result<Request, Failure> {
+) -> Result<Request, CommandFailure> {
     let doc = &session.document;
     let named = |key: &str, flag: &Option<String>| named(session, key, flag.as_deref());
     let outer = outer_files()?;
@@ -67,8 +71,18 @@ pub fn request(
             cluster = file.text("cluster")?.map(|g| g.text);
         }
     }
-    let dataset_doc = profile(session, Shelf::Datasets, "dataset", dataset.as_deref())?;
-    let cluster_doc = profile(session, Shelf::Clusters, "cluster", cluster.as_deref())?;
+    let dataset_doc = profile(
+        session,
+        LibraryFolder::Datasets,
+        "dataset",
+        dataset.as_deref(),
+    )?;
+    let cluster_doc = profile(
+        session,
+        LibraryFolder::Clusters,
+        "cluster",
+        cluster.as_deref(),
+    )?;
     let of_dataset = dataset_doc.as_ref().map(|d| d.text("preset")).transpose()?;
     let preset_name = named("preset", &flags.preset)?
         .or_else(|| of_dataset.flatten().map(|g| g.text))
@@ -111,14 +125,14 @@ pub fn inputs(
     session: &Session,
     flags: &Configuration,
     run: &str,
-    stack: Stack,
-) -> Result<Inputs, Failure> {
+    stack: PresetStack,
+) -> Result<Inputs, CommandFailure> {
     let doc = &session.document;
     let backend = backend(flags, doc)?;
     let (policy, one_rung) = climbing::how(flags, doc)?;
     let folder = session.folder.display().to_string();
     let memory = stack.preset.memory.as_ref();
-    let memory = memory.map(|m| session.library.get(Shelf::Memory, &m.profile));
+    let memory = memory.map(|m| session.library.get(LibraryFolder::Memory, &m.profile));
     Ok(Inputs {
         schema_version: INPUTS_VERSION,
         run: run.to_owned(),
@@ -161,7 +175,7 @@ fn layers<'a>(
     preset: &Preset,
     flags: &Configuration,
     files: impl Iterator<Item = (LayerKind, &'a Document)>,
-) -> Result<Vec<Layer>, Failure> {
+) -> Result<Vec<Layer>, CommandFailure> {
     let mut layers = Vec::new();
     for (kind, file) in files {
         layers.push(layer(file, kind, preset)?);
@@ -175,7 +189,11 @@ fn layers<'a>(
 }
 
 /// The name under a key, from its flag or the project file. One that does not exist is refused where it is named.
-pub fn named(session: &Session, key: &str, flag: Option<&str>) -> Result<Option<String>, Failure> {
+pub fn named(
+    session: &Session,
+    key: &str,
+    flag: Option<&str>,
+) -> Result<Option<String>, CommandFailure> {
     if let Some(name) = flag {
         return Ok(Some(name.to_owned()));
     }
@@ -183,25 +201,25 @@ pub fn named(session: &Session, key: &str, flag: Option<&str>) -> Result<Option<
         return Ok(None);
     };
     let shelf = match key {
-        "dataset" => Shelf::Datasets,
-        "cluster" => Shelf::Clusters,
-        _ => Shelf::Presets,
+        "dataset" => LibraryFolder::Datasets,
+        "cluster" => LibraryFolder::Clusters,
+        _ => LibraryFolder::Presets,
     };
     match session.library.get(shelf, &given.text) {
         Ok(_) => Ok(Some(given.text)),
-        Err(e) => Err(Failure::from(e).at(&given.origin)),
+        Err(e) => Err(CommandFailure::from(e).at(&given.origin)),
     }
 }
 
 /// A preset made ready.
-pub struct Stack {
+pub struct PresetStack {
     pub preset: Preset,
-    pub texts: Texts,
+    pub texts: PresetTexts,
     pub version: Option<String>,
 }
 
 /// The texts of a preset and of the knob sets that it uses.
-pub struct Texts {
+pub struct PresetTexts {
     source: Source,
     sets: Vec<Source>,
 }
@@ -210,22 +228,22 @@ pub struct Texts {
 pub fn texts(
     session: &Session,
     source: Source,
-) -> Result<(Texts, PresetFile, Vec<KnobSetFile>), Failure> {
+) -> Result<(PresetTexts, PresetFile, Vec<KnobSetFile>), CommandFailure> {
     let file = parse_preset(&source.path, &source.text)?;
     let sets = file.uses.iter();
     let sets: Vec<Source> = sets
-        .map(|s| session.library.get(Shelf::Sets, s))
+        .map(|s| session.library.get(LibraryFolder::Sets, s))
         .collect::<Result<_, _>>()?;
     let parsed = sets
         .iter()
         .map(|s| parse_knob_set(&s.path, &s.text))
         .collect::<Result<_, _>>()?;
-    Ok((Texts { source, sets }, file, parsed))
+    Ok((PresetTexts { source, sets }, file, parsed))
 }
 
 /// The preset and its knob sets; the project file may only have keys that these know.
-fn stack(session: &Session, name: &str) -> Result<Stack, Failure> {
-    let (texts, file, parsed) = texts(session, session.library.get(Shelf::Presets, name)?)?;
+fn stack(session: &Session, name: &str) -> Result<PresetStack, CommandFailure> {
+    let (texts, file, parsed) = texts(session, session.library.get(LibraryFolder::Presets, name)?)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
     let mut known = PROJECT_KEYS.to_vec();
     known.extend(version_key.as_deref());
@@ -241,19 +259,19 @@ fn stack(session: &Session, name: &str) -> Result<Stack, Failure> {
         }
         refusal
     })?;
-    Ok(Stack {
+    Ok(PresetStack {
         preset,
         texts,
         version: text,
     })
 }
 
-fn layer(doc: &Document, kind: LayerKind, preset: &Preset) -> Result<Layer, Failure> {
+fn layer(doc: &Document, kind: LayerKind, preset: &Preset) -> Result<Layer, CommandFailure> {
     Ok(doc.layer(kind, preset)?)
 }
 
 /// Site and user files, where they exist.
-pub fn outer_files() -> Result<Vec<(LayerKind, Document)>, Failure> {
+pub fn outer_files() -> Result<Vec<(LayerKind, Document)>, CommandFailure> {
     let mut files = Vec::new();
     if let Some(path) = std::env::var_os("OOMCTL_SITE_CONFIG").filter(|p| !p.is_empty()) {
         files.push((LayerKind::Site, document(Path::new(&path), Path::new("/"))?));
@@ -273,10 +291,10 @@ pub fn outer_files() -> Result<Vec<(LayerKind, Document)>, Failure> {
 
 pub fn profile(
     session: &Session,
-    shelf: Shelf,
+    shelf: LibraryFolder,
     key: &str,
     name: Option<&str>,
-) -> Result<Option<Document>, Failure> {
+) -> Result<Option<Document>, CommandFailure> {
     let Some(name) = name else {
         return Ok(None);
     };
@@ -289,7 +307,7 @@ pub fn profile(
 }
 
 /// The backend: flag, project file, or Slurm where sbatch is found.
-pub fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, Failure> {
+pub fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, CommandFailure> {
     let given = match flags.backend {
         Some(backend) => backend,
         None => match doc.text("backend")? {
@@ -310,7 +328,7 @@ pub fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, Fa
 }
 
 /// What a run is named after: its dataset, or else its preset.
-pub fn stem(session: &Session, flags: &Configuration) -> Result<String, Failure> {
+pub fn stem(session: &Session, flags: &Configuration) -> Result<String, CommandFailure> {
     for (key, flag) in [("dataset", &flags.dataset), ("preset", &flags.preset)] {
         if let Some(name) = flag {
             return Ok(name.clone());

@@ -6,16 +6,17 @@ use crate::cli::runs::Runs;
 use crate::core::request::{Notices, Request, split};
 use crate::drive::{Environment, Handle};
 use crate::io::environment::variables;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::Value;
 
 impl Runs {
     /// Makes the run on disk: inputs, environment, first fact.
-    pub fn create(&self, name: &str, request: Request) -> Result<Handle, Failure> {
+    pub fn create(&self, name: &str, request: Request) -> Result<Handle, CommandFailure> {
         checkpoint::is_its_own(&request)?;
         let folder = self.folder(name)?;
-        let inputs = serde_json::to_string_pretty(request.inputs())
-            .map_err(|e| Failure::configuration(format!("cannot write down the request: {e}")))?;
+        let inputs = serde_json::to_string_pretty(request.inputs()).map_err(|e| {
+            CommandFailure::configuration(format!("cannot write down the request: {e}"))
+        })?;
         let environment = environment(&request)?;
         // A template that cannot be rendered is told before anything is written.
         preview::first(&request)?;
@@ -26,7 +27,7 @@ impl Runs {
 }
 
 /// The environment of the jobs: ours, without what is secret or belongs to this process.
-fn environment(request: &Request) -> Result<Environment, Failure> {
+fn environment(request: &Request) -> Result<Environment, CommandFailure> {
     let declared = match &request.inputs().scripts {
         // A script of the user's own declares nothing; what looks like a secret is one.
         Some(_) => Vec::new(),
@@ -42,7 +43,7 @@ fn environment(request: &Request) -> Result<Environment, Failure> {
         .collect();
     if !missing.is_empty() {
         let what = format!("the job needs {}, not set here", missing.join(", "));
-        return Err(Failure::configuration(what).hint("set it, or take it out of `secrets`"));
+        return Err(CommandFailure::configuration(what).hint("set it, or take it out of `secrets`"));
     }
     // Addresses of notices are for whoever watches. No job needs them, and they are never written down.
     let notices = request.inputs().notices.iter();

@@ -4,10 +4,10 @@ use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::core::request::Request;
 use crate::io::sampler::program;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 
 /// The files of a run's first attempt.
-pub fn first(request: &Request) -> Result<Vec<RenderedFile>, Failure> {
+pub fn first(request: &Request) -> Result<Vec<RenderedFile>, CommandFailure> {
     let inputs = request.inputs();
     let begins = request.resumption(&[], None, 1);
     let begins: Vec<Layer> = begins.and_then(|found| found.layer).into_iter().collect();

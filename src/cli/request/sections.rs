@@ -3,7 +3,7 @@
 use crate::core::config::Document;
 use crate::core::recipe::{ClusterFacts, LayerKind};
 use crate::core::request::{Limits, Notices, Supervision};
-use crate::view::Failure;
+use crate::view::CommandFailure;
 
 /// Fields of `limits` that are written as durations.
 pub const LIMIT_DURATIONS: [&str; 1] = ["wall_time"];
@@ -25,7 +25,7 @@ pub const SUPERVISION_DURATIONS: [&str; 11] = [
 ];
 
 /// When a run is given up.
-pub fn limits(doc: &Document) -> Result<Limits, Failure> {
+pub fn limits(doc: &Document) -> Result<Limits, CommandFailure> {
     let limits: Limits = doc.section("limits", &["attempts", "gpu_hours"], &LIMIT_DURATIONS)?;
     match (limits.attempts, doc.get("limits")) {
         (0, Some(node)) => Err(doc
@@ -36,7 +36,7 @@ pub fn limits(doc: &Document) -> Result<Limits, Failure> {
     }
 }
 
-pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {
+pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, CommandFailure> {
     const FIELDS: [&str; 7] = [
         "offline",
         "gpus_per_node",
@@ -58,7 +58,7 @@ pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, Failure> {
 
 /// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
 /// on its own disk.
-pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure> {
+pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, CommandFailure> {
     const PLAIN: [&str; 9] = [
         "node_failure_retries",
         "preemption_retries",
@@ -88,7 +88,7 @@ pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Failure
 pub fn notices(
     project: &Document,
     outer: &[(LayerKind, Document)],
-) -> Result<Option<Notices>, Failure> {
+) -> Result<Option<Notices>, CommandFailure> {
     const PLAIN: [&str; 6] = ["on", "command", "slack", "ntfy", "mail", "at_most"];
     let outer = outer.iter().rev().map(|(_, doc)| doc);
     let mut files = std::iter::once(project).chain(outer);

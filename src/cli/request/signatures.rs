@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::cli::session::Session;
 use crate::core::config::{ConfigError, Content, Document, Key, Node, parse_data};
-use crate::io::library::{Library, Shelf};
-use crate::view::Failure;
+use crate::io::library::{Library, LibraryFolder};
+use crate::view::CommandFailure;
 use oomctl_base::nearest;
 use oomctl_diagnose::{Bugs, OwnFailures, Package, UserSignature};
 
@@ -15,7 +15,7 @@ const LISTS: [&str; 2] = ["helps", "worse"];
 
 impl Session {
     /// What this project knows of the failures of its own program.
-    pub fn own_failures(&self) -> Result<OwnFailures, Failure> {
+    pub fn own_failures(&self) -> Result<OwnFailures, CommandFailure> {
         Ok(OwnFailures {
             signatures: of(&self.document)?,
             bugs: bugs(&self.library)?,
@@ -44,9 +44,9 @@ pub fn of(doc: &Document) -> Result<Vec<UserSignature>, ConfigError> {
 }
 
 /// The tables of bugs in the project's `presets/bugs`.
-pub fn bugs(library: &Library) -> Result<Bugs, Failure> {
+pub fn bugs(library: &Library) -> Result<Bugs, CommandFailure> {
     let mut all: Vec<Package> = Vec::new();
-    for source in library.own_sources(Shelf::Bugs)? {
+    for source in library.own_sources(LibraryFolder::Bugs)? {
         let table: Package = parse_data(&source.path, &source.text)?;
         if let Some(fault) = table.fault() {
             return Err(ConfigError::plain(&source.path, fault).into());

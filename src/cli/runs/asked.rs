@@ -6,7 +6,7 @@ use crate::drive::RunFolder;
 
 /// Dataset and preset of a run.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct RunLabels {
     /// The dataset profile.
     pub dataset: Option<String>,
     /// The preset.
@@ -14,24 +14,24 @@ pub struct Asked {
 }
 
 #[derive(Deserialize)]
-struct Inputs {
+struct StoredInputs {
     dataset: Option<String>,
-    preset: Source,
+    preset: StoredPreset,
 }
 
 #[derive(Deserialize)]
-struct Source {
+struct StoredPreset {
     path: String,
 }
 
 /// Reads them; nothing where the file cannot be read.
-pub fn of(folder: &RunFolder) -> Asked {
+pub fn of(folder: &RunFolder) -> RunLabels {
     let text = folder.read_inputs().unwrap_or_default();
-    let Ok(inputs) = serde_json::from_str::<Inputs>(&text) else {
-        return Asked::default();
+    let Ok(inputs) = serde_json::from_str::<StoredInputs>(&text) else {
+        return RunLabels::default();
     };
     let file = inputs.preset.path.rsplit('/').next().unwrap_or_default();
-    Asked {
+    RunLabels {
         dataset: inputs.dataset,
         preset: Some(file.trim_end_matches(".yaml").to_owned()),
     }

@@ -2,10 +2,10 @@
 
 use crate::core::engine::{Outcome, Phase};
 use crate::core::exit::Exit;
-use crate::drive::{End, Handle, Supervisor};
-use crate::view::row::{Row, list};
+use crate::drive::{DriveEnd, Handle, Supervisor};
+use crate::view::row::{RunRow, list};
 use crate::view::run_view::{RunView, document, run_view, summary};
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// The runs as they stand now.
 pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
@@ -16,7 +16,7 @@ pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
 
 /// A line for each run, and how many of them ended how.
 pub fn run_list(supervisor: &Supervisor) -> String {
-    let rows: Vec<Row> = views(supervisor).iter().map(Row::of).collect();
+    let rows: Vec<RunRow> = views(supervisor).iter().map(RunRow::of).collect();
     let states = rows.iter().map(|row| row.state.as_str());
     format!("{}{}", list(&rows), summary(states))
 }
@@ -24,10 +24,10 @@ pub fn run_list(supervisor: &Supervisor) -> String {
 /// Prints what has become of the runs, and gives the exit code.
 pub fn result(
     supervisor: &Supervisor,
-    end: End,
+    end: DriveEnd,
     json: bool,
-    text: &dyn Fn(&RunView) -> Result<(), Failure>,
-) -> Result<Exit, Failure> {
+    text: &dyn Fn(&RunView) -> Result<(), CommandFailure>,
+) -> Result<Exit, CommandFailure> {
     let views = views(supervisor);
     if json {
         print::json(&document(&views, Some(exit_code(supervisor, end))))?;
@@ -40,11 +40,11 @@ pub fn result(
 }
 
 /// The exit code: of an error for which a run was set aside, or else that of the run that ended most gravely.
-pub fn exit_code(supervisor: &Supervisor, end: End) -> Exit {
+pub fn exit_code(supervisor: &Supervisor, end: DriveEnd) -> Exit {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
         return error.exit();
     }
-    if let End::Detached { signal } | End::LetGo { signal, .. } = end {
+    if let DriveEnd::Detached { signal } | DriveEnd::LetGo { signal, .. } = end {
         return Exit::Signal(signal);
     }
     let outcomes = supervisor.runs();
@@ -59,22 +59,22 @@ pub fn exit_code(supervisor: &Supervisor, end: End) -> Exit {
 }
 
 /// Ends with that exit code.
-pub fn code(supervisor: &Supervisor, end: End) -> Result<Exit, Failure> {
+pub fn code(supervisor: &Supervisor, end: DriveEnd) -> Result<Exit, CommandFailure> {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
         return Err(error.into());
     }
     let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
     let names = names.join(" ");
     match end {
-        End::Detached { .. } => print::talk(&format!(
+        DriveEnd::Detached { .. } => print::talk(&format!(
             "detached; the jobs go on. `oomctl watch {names}` takes up again"
         )),
-        End::LetGo { all: true, .. } => print::talk("interrupted; the jobs were told to end"),
-        End::LetGo { all: false, .. } => print::talk(&format!(
+        DriveEnd::LetGo { all: true, .. } => print::talk("interrupted; the jobs were told to end"),
+        DriveEnd::LetGo { all: false, .. } => print::talk(&format!(
             "interrupted; the end of the runs is written down, and not all jobs could be told in time. `oomctl cancel \
              {names}` sees to it"
         )),
-        End::Reached | End::OutOfPatience => {}
+        DriveEnd::Reached | DriveEnd::OutOfPatience => {}
     }
     Ok(exit_code(supervisor, end))
 }

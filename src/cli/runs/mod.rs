@@ -17,7 +17,7 @@ use crate::io::files::io_error;
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::slurm::Slurm;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::meant;
 
 /// Numbers tried for the name of a new run.
@@ -57,12 +57,12 @@ impl Runs {
     }
 
     /// The folder of a run of this name.
-    pub fn folder(&self, name: &str) -> Result<RunFolder, Failure> {
+    pub fn folder(&self, name: &str) -> Result<RunFolder, CommandFailure> {
         Ok(RunFolder::of(&self.dir(), name)?)
     }
 
     /// Their names, sorted; also of those that may not be read.
-    pub fn names(&self) -> Result<Vec<String>, Failure> {
+    pub fn names(&self) -> Result<Vec<String>, CommandFailure> {
         let dir = self.dir();
         let entries = match std::fs::read_dir(&dir) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -81,12 +81,12 @@ impl Runs {
     }
 
     /// A name for a new run: `<stem>-<n>` with the first number that is free.
-    pub fn new_name(&self, stem: &str) -> Result<String, Failure> {
+    pub fn new_name(&self, stem: &str) -> Result<String, CommandFailure> {
         free_name(stem, |name| self.dir().join(name).exists())
     }
 
     /// The run that is meant by its name, or by the id of one of its jobs.
-    pub fn find(&self, wanted: &str) -> Result<Stored, Failure> {
+    pub fn find(&self, wanted: &str) -> Result<Stored, CommandFailure> {
         // Looked for by its name before the others are listed: there may be thousands, and thousands to be found.
         if self.folder(wanted).is_ok_and(|f| f.inputs().is_file()) {
             return self.open(wanted);
@@ -110,12 +110,12 @@ impl Runs {
         latest.ok_or_else(|| self.unknown(wanted, &known))
     }
 
-    fn unknown(&self, wanted: &str, known: &[String]) -> Failure {
+    fn unknown(&self, wanted: &str, known: &[String]) -> CommandFailure {
         let what = format!(
             "no run and no job of a run in {} is called {wanted:?}",
             self.dir().display()
         );
-        let failure = Failure::usage(what);
+        let failure = CommandFailure::usage(what);
         match meant(wanted, known.iter().map(String::as_str)) {
             Some(question) => failure.hint(question),
             None if known.is_empty() => failure.hint("`oomctl submit` starts a run"),
@@ -124,7 +124,7 @@ impl Runs {
     }
 
     /// Reads a run. Root may read those of others.
-    pub fn open(&self, name: &str) -> Result<Stored, Failure> {
+    pub fn open(&self, name: &str) -> Result<Stored, CommandFailure> {
         let folder = self.folder(name)?;
         folder.check_read()?;
         let history = history(folder.dir())?;
@@ -150,22 +150,22 @@ impl Runs {
 
 impl Stored {
     /// What the run was asked to do.
-    pub fn request(&self) -> Result<Request, Failure> {
+    pub fn request(&self) -> Result<Request, CommandFailure> {
         self.sharing(&mut Stacks::new())
     }
 
     /// The same, of one of many runs.
-    pub fn sharing(&self, stacks: &mut Stacks) -> Result<Request, Failure> {
+    pub fn sharing(&self, stacks: &mut Stacks) -> Result<Request, CommandFailure> {
         let text = self.folder.read_inputs()?;
         let path = self.folder.inputs();
         let inputs: Inputs = serde_json::from_str(&text)
-            .map_err(|e| Failure::ledger(format!("{}: {e}", path.display())))?;
+            .map_err(|e| CommandFailure::ledger(format!("{}: {e}", path.display())))?;
         Ok(stacks.request(inputs)?)
     }
 }
 
 /// `<stem>-<n>` with the first number that is not taken.
-pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, Failure> {
+pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, CommandFailure> {
     let clean = |c: char| {
         if c.is_ascii_alphanumeric() || "._-".contains(c) {
             c
@@ -177,5 +177,7 @@ pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, 
     (1..MOST_RUNS)
         .map(|n| format!("{stem}-{n}"))
         .find(|name| !is_taken(name))
-        .ok_or_else(|| Failure::configuration("too many runs of one name; give one with --run"))
+        .ok_or_else(|| {
+            CommandFailure::configuration("too many runs of one name; give one with --run")
+        })
 }

@@ -7,19 +7,19 @@ use jiff::Timestamp;
 use super::{Runs, Stored};
 use crate::drive::RunFolder;
 use crate::io::files::check_ours;
-use crate::io::index::{Index, Stamp};
-use crate::view::Failure;
-use crate::view::row::Row;
+use crate::io::index::{FileStamp, RunIndex};
+use crate::view::CommandFailure;
+use crate::view::row::RunRow;
 use crate::view::run_view::run_view;
 
 /// Runs of a project, each in one of the three.
 pub struct Overview {
     /// Those that are over.
-    pub over: Vec<Row>,
+    pub over: Vec<RunRow>,
     /// Those that are not.
     pub open: Vec<Stored>,
     /// Those that cannot be read, and why.
-    pub damaged: Vec<(String, Failure)>,
+    pub damaged: Vec<(String, CommandFailure)>,
 }
 
 impl Runs {
@@ -27,7 +27,7 @@ impl Runs {
     /// read.
     pub fn overview(&self, names: &[String], now: Timestamp) -> Overview {
         let dir = self.dir();
-        let mut index = Index::<Row>::open(self.project());
+        let mut index = RunIndex::<RunRow>::open(self.project());
         let mut found = Overview {
             over: Vec::new(),
             open: Vec::new(),
@@ -35,14 +35,14 @@ impl Runs {
         };
         for name in names {
             let folder = RunFolder::of(&dir, name).ok();
-            let stamp = folder.and_then(|folder| Stamp::of(folder.dir()));
+            let stamp = folder.and_then(|folder| FileStamp::of(folder.dir()));
             if let Some(row) = stamp.and_then(|stamp| index.get(name, stamp)) {
                 found.over.push(row.clone());
                 continue;
             }
             match self.open(name) {
                 Ok(run) if run.history.outcome.is_some() => {
-                    let row = Row::of(&run_view(&run.history, now));
+                    let row = RunRow::of(&run_view(&run.history, now));
                     if let Some(stamp) = stamp {
                         index.put(name, stamp, row.clone());
                     }
@@ -62,11 +62,11 @@ impl Runs {
 
 impl Overview {
     /// All of them as rows, in the order of these names.
-    pub fn rows(self, names: &[String], now: Timestamp) -> Vec<Row> {
+    pub fn rows(self, names: &[String], now: Timestamp) -> Vec<RunRow> {
         let open = self.open.iter();
-        let open = open.map(|run| Row::of(&run_view(&run.history, now)));
+        let open = open.map(|run| RunRow::of(&run_view(&run.history, now)));
         let all = self.over.into_iter().chain(open);
-        let mut all: HashMap<String, Row> = all.map(|row| (row.run.clone(), row)).collect();
+        let mut all: HashMap<String, RunRow> = all.map(|row| (row.run.clone(), row)).collect();
         names.iter().filter_map(|name| all.remove(name)).collect()
     }
 }

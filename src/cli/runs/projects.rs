@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::Runs;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 
 /// Folders inside one another that are looked into.
 const MOST_DEEP: usize = 6;
@@ -12,12 +12,12 @@ const MOST_DEEP: usize = 6;
 const MOST_FOLDERS: usize = 50_000;
 
 /// The projects in these folders and below them. Links and hidden folders are not followed.
-pub fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+pub fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, CommandFailure> {
     let mut found = Vec::new();
     for folder in folders {
         if !folder.is_dir() {
             let what = format!("{} is no folder", folder.display());
-            return Err(Failure::usage(what).hint(
+            return Err(CommandFailure::usage(what).hint(
                 "name folders below which there are projects; runs are named to `oomctl status`",
             ));
         }

@@ -7,12 +7,15 @@ use super::Runs;
 use crate::core::engine::Phase;
 use crate::drive::{Handle, Supervisor, SweepRecord};
 use crate::io::scheduler::tasks_named;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::job::JobId;
 
 impl Runs {
     /// What is meant, each once: names of sweeps and ids of job arrays are replaced by the names of their runs. And the sweeps.
-    pub fn expand(&self, wanted: &[String]) -> Result<(Vec<String>, Vec<SweepRecord>), Failure> {
+    pub fn expand(
+        &self,
+        wanted: &[String],
+    ) -> Result<(Vec<String>, Vec<SweepRecord>), CommandFailure> {
         let (mut names, mut sweeps) = (Vec::new(), Vec::new());
         let jobs = LazyCell::new(|| self.jobs());
         for name in wanted {

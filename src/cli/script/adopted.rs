@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::cli::args::{Backend, Configuration, sbatch_option};
 use crate::cli::runs;
-use crate::cli::script::arguments::Kept;
+use crate::cli::script::arguments::SlurmCommandLine;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
@@ -19,7 +19,7 @@ use crate::io::environment::variables;
 use crate::io::ledger::Takeover;
 use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
 use crate::io::scheduler::slurm_is_here;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 use oomctl_base::job::{JobId, JobRef};
 use oomctl_scripts::{Submission, split_line};
 
@@ -57,7 +57,7 @@ pub fn open(
     args: &JobArgs,
     takeover: Takeover,
     stacks: &mut Stacks,
-) -> Result<(Handle, String), Failure> {
+) -> Result<(Handle, String), CommandFailure> {
     let slurms = is_job_id(wanted) && slurm_is_here();
     let stored = match session.runs.find(wanted) {
         Ok(stored) if slurms && is_of_another(&stored, wanted) => {
@@ -93,7 +93,7 @@ fn is_of_another(stored: &runs::Stored, id: &str) -> bool {
     known.is_some_and(|(job, restarts)| Slurm::new().has_given_again(job, restarts))
 }
 
-fn attach(handle: &mut Handle, adopts: Adopts) -> Result<(), Failure> {
+fn attach(handle: &mut Handle, adopts: Adopts) -> Result<(), CommandFailure> {
     let Adopts { job, gpus, logs } = adopts;
     Ok(handle.attach(job, gpus, logs, Timestamp::now(), &mut Silent)?)
 }
@@ -105,7 +105,7 @@ fn is_job_id(text: &str) -> bool {
 }
 
 /// Takes a job over as the first attempt of a new run.
-fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Failure> {
+fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, CommandFailure> {
     let slurm = Slurm::new();
     let mut job = JobRef {
         id: JobId(id.to_owned()),
@@ -115,7 +115,7 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Fa
     };
     let Some(foreign) = told(&slurm, &job)? else {
         let what = format!("no run is called {id}, and Slurm knows no such job (any more)");
-        return Err(Failure::usage(what).hint("`oomctl diagnose LOG` says what killed it"));
+        return Err(CommandFailure::usage(what).hint("`oomctl diagnose LOG` says what killed it"));
     };
     ours(&foreign)?;
     one_job(&foreign, id)?;
@@ -162,10 +162,10 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Fa
 }
 
 /// What Slurm says of a job, with the line of its submission, which accounting writes down a little late.
-fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, Failure> {
+fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, CommandFailure> {
     let ask = || {
         let told = slurm.foreign(job);
-        told.map_err(|e| Failure::refused(format!("job {}: {e}", job.id)))
+        told.map_err(|e| CommandFailure::refused(format!("job {}: {e}", job.id)))
     };
     let mut foreign = ask()?;
     for _ in 0..LATE_S {
@@ -179,7 +179,7 @@ fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, Failure> {
 }
 
 /// A job of somebody else is left alone.
-fn ours(foreign: &Foreign) -> Result<(), Failure> {
+fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
     let uid = rustix::process::getuid().as_raw();
     match foreign.uid {
         Some(theirs) if theirs != uid => {
@@ -187,7 +187,7 @@ fn ours(foreign: &Foreign) -> Result<(), Failure> {
             let id = &foreign.id;
             let what =
                 format!("job {id} is {whose}'s, and only its owner can have it submitted again");
-            Err(Failure::usage(what).hint(format!(
+            Err(CommandFailure::usage(what).hint(format!(
                 "`oomctl diagnose {id}` says what killed it, where you may read its log"
             )))
         }
@@ -196,20 +196,19 @@ fn ours(foreign: &Foreign) -> Result<(), Failure> {
 }
 
 /// One job, and one that is nobody's run yet.
-fn one_job(foreign: &Foreign, id: &str) -> Result<(), Failure> {
+fn one_job(foreign: &Foreign, id: &str) -> Result<(), CommandFailure> {
     if foreign.id.0 != id {
         let what = format!(
             "job {id} is a job array, of which {} is one task",
             foreign.id
         );
-        return Err(
-            Failure::usage(what).hint(format!("name one task: `oomctl watch {}`", foreign.id))
-        );
+        return Err(CommandFailure::usage(what)
+            .hint(format!("name one task: `oomctl watch {}`", foreign.id)));
     }
     match &foreign.name {
         Some(name) if name.starts_with("oomctl-") => {
             let what = format!("job {id} ({name}) is an attempt of a run of oomctl");
-            Err(Failure::usage(what)
+            Err(CommandFailure::usage(what)
                 .hint("watch it in the folder of its project, or name that with --config"))
         }
         _ => Ok(()),
@@ -217,7 +216,7 @@ fn one_job(foreign: &Foreign, id: &str) -> Result<(), Failure> {
 }
 
 /// The same request for a run that is followed and told of, and not submitted again.
-fn watching(request: Request) -> Result<Request, Failure> {
+fn watching(request: Request) -> Result<Request, CommandFailure> {
     let mut inputs = request.inputs().clone();
     inputs.supervision = Supervision {
         resubmit: false,
@@ -232,7 +231,7 @@ fn read(
     foreign: &Foreign,
     taking: &JobArgs,
     shelves: &Shelves,
-) -> Result<(Read, bool), Failure> {
+) -> Result<(Read, bool), CommandFailure> {
     let id = &foreign.id;
     let here = || std::env::current_dir().unwrap_or_default();
     let workdir = foreign.workdir.clone().unwrap_or_else(here);
@@ -249,7 +248,7 @@ fn read(
         is_sbatch && (script_of.is_none() || script_of.and_then(name) == first.and_then(name));
     let (path, command) = named(foreign.command.as_deref(), rest, &workdir);
     let (_, behind) = named(None, rest, &workdir);
-    let kept = Kept {
+    let kept = SlurmCommandLine {
         command: &command,
         line: is_whole.then_some(behind.as_slice()),
         command_holds_them: &|| slurm.command_holds_arguments(),

@@ -4,11 +4,11 @@
 //! alone, and the line of the submission (`SubmitLine` of sacct, and of scontrol where it has it) is the only place. Both are
 //! kept without quotes.
 
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::job::JobId;
 
 /// Where Slurm keeps the words behind a script.
-pub struct Kept<'a> {
+pub struct SlurmCommandLine<'a> {
     /// Behind the path in `Command=`.
     pub command: &'a [String],
     /// Behind the script in the line of the submission; `None` where no line is kept, or the script is not found in it.
@@ -17,12 +17,12 @@ pub struct Kept<'a> {
     pub command_holds_them: &'a dyn Fn() -> bool,
 }
 
-impl Kept<'_> {
+impl SlurmCommandLine<'_> {
     /// The arguments, where they are known for sure.
     ///
     /// # Errors
     /// Where the places disagree, or none of them would hold arguments.
-    pub fn of(&self, id: &JobId) -> Result<Vec<String>, Failure> {
+    pub fn of(&self, id: &JobId) -> Result<Vec<String>, CommandFailure> {
         match self.line {
             Some(line) if self.command.is_empty() || self.command == line => Ok(line.to_vec()),
             Some(line) => Err(refused(format!(
@@ -40,8 +40,8 @@ impl Kept<'_> {
     }
 }
 
-fn refused(what: String) -> Failure {
-    Failure::configuration(what).hint(
+fn refused(what: String) -> CommandFailure {
+    CommandFailure::configuration(what).hint(
         "`oomctl submit SCRIPT ARGUMENTS` starts a run with the right ones; `--watch-only` follows this job and submits nothing",
     )
 }
@@ -56,7 +56,7 @@ mod tests {
 
     fn of(command: &str, line: Option<&str>, command_holds_them: bool) -> Option<String> {
         let (command, line) = (words(command), line.map(words));
-        let kept = Kept {
+        let kept = SlurmCommandLine {
             command: &command,
             line: line.as_deref(),
             command_holds_them: &|| command_holds_them,

@@ -8,7 +8,7 @@ use crate::cli::session::Session;
 use crate::core::config::{Document, from_environment, from_flags};
 use crate::core::recipe::{Layer, LayerKind, Preset};
 use crate::io::environment::variables;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 use oomctl_base::Role;
 use oomctl_memory::GPU_MEMORY;
 
@@ -23,7 +23,7 @@ pub fn layers(
     preset: &Preset,
     cluster: Option<&Document>,
     of_script: &Layer,
-) -> Result<Vec<Layer>, Failure> {
+) -> Result<Vec<Layer>, CommandFailure> {
     let outer = load::outer_files()?;
     let outer = outer.iter().map(|(kind, file)| (*kind, file));
     let inner = [

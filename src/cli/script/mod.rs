@@ -12,5 +12,5 @@ mod version;
 pub use adopted::{JobArgs, open};
 pub use command::composed;
 pub use read::{Read, Shelves};
-pub use submit::{Asked, agreed, plan, planned, submit};
+pub use submit::{ScriptCommandLine, agreed, plan, planned, submit};
 pub use version::known as version_of;

@@ -7,8 +7,8 @@ use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
-use crate::io::library::{Library, Shelf};
-use crate::view::Failure;
+use crate::io::library::{Library, LibraryFolder};
+use crate::view::CommandFailure;
 use oomctl_scripts::{Adoption, Given, Launchers, Stack, Submission};
 
 /// Largest file of a job that is read, in bytes.
@@ -28,10 +28,10 @@ pub struct Shelves {
 
 impl Shelves {
     /// All that the library has, or one preset only.
-    pub fn of(library: &Library, only: Option<&str>) -> Result<Self, Failure> {
+    pub fn of(library: &Library, only: Option<&str>) -> Result<Self, CommandFailure> {
         let presets = presets(library, only)?;
         let stack = |file: &PresetFile| Ok(file.stack(&Self::sets(library, file)?));
-        let stacks: Result<_, Failure> = presets.iter().map(stack).collect();
+        let stacks: Result<_, CommandFailure> = presets.iter().map(stack).collect();
         Ok(Self {
             stacks: stacks?,
             presets,
@@ -46,31 +46,31 @@ impl Shelves {
     }
 
     /// Knob sets that a preset uses.
-    pub fn sets(library: &Library, file: &PresetFile) -> Result<Vec<KnobSetFile>, Failure> {
+    pub fn sets(library: &Library, file: &PresetFile) -> Result<Vec<KnobSetFile>, CommandFailure> {
         let read = |name: &String| {
-            let source = library.get(Shelf::Sets, name)?;
+            let source = library.get(LibraryFolder::Sets, name)?;
             Ok(parse_knob_set(&source.path, &source.text)?)
         };
         file.uses.iter().map(read).collect()
     }
 }
 
-fn presets(library: &Library, only: Option<&str>) -> Result<Vec<PresetFile>, Failure> {
+fn presets(library: &Library, only: Option<&str>) -> Result<Vec<PresetFile>, CommandFailure> {
     let names = match only {
         Some(name) => vec![name.to_owned()],
-        None => library.names(Shelf::Presets),
+        None => library.names(LibraryFolder::Presets),
     };
     let read = |name: &String| {
-        let source = library.get(Shelf::Presets, name)?;
+        let source = library.get(LibraryFolder::Presets, name)?;
         Ok(parse_preset(&source.path, &source.text)?)
     };
     names.iter().map(read).collect()
 }
 
-fn launchers(library: &Library) -> Result<Launchers, Failure> {
+fn launchers(library: &Library) -> Result<Launchers, CommandFailure> {
     let mut all = Launchers::default();
-    for name in library.names(Shelf::Launchers) {
-        let source = library.get(Shelf::Launchers, &name)?;
+    for name in library.names(LibraryFolder::Launchers) {
+        let source = library.get(LibraryFolder::Launchers, &name)?;
         let table: Launchers = parse_data(&source.path, &source.text)?;
         all.launchers.extend(table.launchers);
     }
@@ -78,9 +78,9 @@ fn launchers(library: &Library) -> Result<Launchers, Failure> {
 }
 
 /// The text of a script that sbatch would take; what it would refuse is refused here, with a way out.
-pub fn script(path: &Path) -> Result<String, Failure> {
+pub fn script(path: &Path) -> Result<String, CommandFailure> {
     let shown = path.display();
-    let refused = |what: String, hint: &str| Err(Failure::configuration(what).hint(hint));
+    let refused = |what: String, hint: &str| Err(CommandFailure::configuration(what).hint(hint));
     let real = std::fs::canonicalize(path).and_then(|p| Ok((p.metadata()?, p)));
     let real = match real {
         Ok((meta, real)) if meta.is_file() => real,

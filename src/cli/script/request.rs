@@ -2,7 +2,7 @@
 
 use super::{described, version};
 use crate::cli::args::Configuration;
-use crate::cli::request::load::{self, Stack};
+use crate::cli::request::load::{self, PresetStack};
 use crate::cli::request::{known, sections};
 use crate::cli::script::read::{Read, Shelves};
 use crate::cli::session::Session;
@@ -10,8 +10,8 @@ use crate::core::adopt::{self, Scripts, UNKNOWN};
 use crate::core::config::merge_ladder;
 use crate::core::recipe::{Layer, LayerKind, Preset};
 use crate::core::request::{Inputs, Request, Source};
-use crate::io::library::Shelf;
-use crate::view::Failure;
+use crate::io::library::LibraryFolder;
+use crate::view::CommandFailure;
 
 /// The request for a run of this name. What the project says of limits, of supervision, and of how to climb counts;
 /// of its knobs those that describe GPUs, and pins where it uses the same preset.
@@ -21,11 +21,11 @@ pub fn request(
     run: &str,
     read: &Read,
     shelves: &Shelves,
-) -> Result<Request, Failure> {
+) -> Result<Request, CommandFailure> {
     let adoption = read.adoption(shelves);
     let doc = &session.document;
     let source = match adoption.stack {
-        Some(stack) => session.library.get(Shelf::Presets, &stack.name)?,
+        Some(stack) => session.library.get(LibraryFolder::Presets, &stack.name)?,
         None => Source {
             path: "no preset".to_owned(),
             text: UNKNOWN.to_owned(),
@@ -42,7 +42,12 @@ pub fn request(
     let installed = version::packages_of(&file, &told, &adoption, read);
     let preset = adopt::assemble(file, parsed, version.as_deref())?;
     let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
-    let profile = load::profile(session, Shelf::Clusters, "cluster", cluster.as_deref())?;
+    let profile = load::profile(
+        session,
+        LibraryFolder::Clusters,
+        "cluster",
+        cluster.as_deref(),
+    )?;
     let cluster_facts = sections::facts(profile.as_ref())?;
     let backend = load::backend(flags, doc)?;
     let of_script = adopt::layer(&preset, &adoption);
@@ -59,7 +64,7 @@ pub fn request(
     let places = (&session.library, read.workdir.as_path());
     known::complete(places, &preset, &cluster_facts, backend, &mut layers);
     let templates = adopt::template(&preset).into();
-    let stack = Stack {
+    let stack = PresetStack {
         preset,
         texts,
         version,
@@ -84,7 +89,7 @@ pub fn request(
 }
 
 /// What the project's file pins.
-fn pins(session: &Session, preset: &Preset) -> Result<Layer, Failure> {
+fn pins(session: &Session, preset: &Preset) -> Result<Layer, CommandFailure> {
     let layer = session.document.layer(LayerKind::Project, preset);
     let layer = layer?;
     Ok(Layer {

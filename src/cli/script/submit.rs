@@ -14,8 +14,8 @@ use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::sampler::program;
-use crate::view::own_view::{Told, View};
-use crate::view::{Failure, print};
+use crate::view::own_view::{AdoptedScript, ScriptView};
+use crate::view::{CommandFailure, print};
 use oomctl_scripts::{Submission, VARIABLES};
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
@@ -41,7 +41,7 @@ const OURS: [&str; 6] = [
 ];
 
 /// A script on the command line.
-pub struct Asked<'a> {
+pub struct ScriptCommandLine<'a> {
     /// Options of ours.
     pub flags: &'a Configuration,
     /// Name of the run, where one is given.
@@ -53,9 +53,12 @@ pub struct Asked<'a> {
 }
 
 /// The run that a script would be: its name and the request.
-pub fn submit(session: &Session, asked: &Asked<'_>) -> Result<(String, Request), Failure> {
+pub fn submit(
+    session: &Session,
+    asked: &ScriptCommandLine<'_>,
+) -> Result<(String, Request), CommandFailure> {
     let Some((path, args)) = asked.words.split_first() else {
-        return Err(Failure::quiet(Exit::Usage));
+        return Err(CommandFailure::quiet(Exit::Usage));
     };
     only_scripts(asked)?;
     for word in args.iter().filter(|w| OURS.contains(&w.as_str())) {
@@ -64,8 +67,9 @@ pub fn submit(session: &Session, asked: &Asked<'_>) -> Result<(String, Request),
         ));
     }
     let text = script(Path::new(path))?;
-    let here = std::env::current_dir()
-        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
+    let here = std::env::current_dir().map_err(|e| {
+        CommandFailure::configuration(format!("cannot tell the working directory: {e}"))
+    })?;
     let shelves = Shelves::of(&session.library, asked.flags.preset.as_deref())?;
     let mut options = from_environment();
     options.extend(asked.sbatch.iter().cloned());
@@ -113,7 +117,7 @@ pub fn planned(
     session: &Session,
     flags: &Configuration,
     words: &[String],
-) -> Result<Request, Failure> {
+) -> Result<Request, CommandFailure> {
     if let [name] = words
         && session.runs.names()?.contains(name)
     {
@@ -122,11 +126,11 @@ pub fn planned(
             Some(_) => Ok(request),
             None => {
                 let what = format!("the run {name} is not one of a script of your own");
-                Err(Failure::usage(what).hint("`oomctl plan` shows the ladder of templates"))
+                Err(CommandFailure::usage(what).hint("`oomctl plan` shows the ladder of templates"))
             }
         };
     }
-    let asked = Asked {
+    let asked = ScriptCommandLine {
         flags,
         run: None,
         sbatch: &[],
@@ -168,7 +172,7 @@ fn describes(set: &str) -> bool {
 }
 
 /// What is said to templates cannot be said to a script.
-fn only_scripts(asked: &Asked<'_>) -> Result<(), Failure> {
+fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
     let flags = asked.flags;
     let given = [
         ("--dataset", flags.dataset.is_some()),
@@ -179,7 +183,7 @@ fn only_scripts(asked: &Asked<'_>) -> Result<(), Failure> {
         return Ok(());
     };
     let script = asked.words.first().map_or("", String::as_str);
-    Err(Failure::usage(format!(
+    Err(CommandFailure::usage(format!(
             "{option} before the script is for templates, and {script} is a script of your own"
         ),
     )
@@ -190,24 +194,24 @@ fn only_scripts(asked: &Asked<'_>) -> Result<(), Failure> {
 }
 
 /// What a script asks for that a run cannot be.
-pub fn fits_a_run(request: &Request) -> Result<(), Failure> {
+pub fn fits_a_run(request: &Request) -> Result<(), CommandFailure> {
     let Some(adoption) = request.adoption() else {
         return Ok(());
     };
     if let Some((option, hint)) = adopt::bad_directive(&adoption.reading) {
         let what = format!("the job asks for {option}, and a run cannot be that");
-        return Err(Failure::usage(what).hint(hint));
+        return Err(CommandFailure::usage(what).hint(hint));
     }
     if request.inputs().backend != "slurm" && adopt::task(&adoption.reading).is_some() {
         let what = "the job is a task of an array, and there is no Slurm here";
-        return Err(Failure::usage(what).hint("take --array out"));
+        return Err(CommandFailure::usage(what).hint("take --array out"));
     }
     Ok(())
 }
 
 /// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given. `job` is the
 /// first attempt, where that was submitted without us.
-pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Failure> {
+pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), CommandFailure> {
     let view = shown(request, job);
     print::talk(view.text().trim_end());
     if yes {
@@ -219,7 +223,7 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Fai
             None => "look at it with --dry-run, then add --yes",
             Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",
         };
-        return Err(Failure::usage(what).hint(hint));
+        return Err(CommandFailure::usage(what).hint(hint));
     }
     print::prompt(match job {
         None => "submit this, and after a failure of memory what is shown? y or n [n]: ",
@@ -229,19 +233,19 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Fai
     let read = std::io::stdin().read_line(&mut answer);
     match read.map(|_| answer.trim()) {
         Ok("y" | "Y" | "yes") => Ok(()),
-        _ => Err(Failure::usage("nothing was submitted")),
+        _ => Err(CommandFailure::usage("nothing was submitted")),
     }
 }
 
 /// Prints what an attempt and each rung would change.
-pub fn plan(session: &Session, request: &Request) -> Result<(), Failure> {
+pub fn plan(session: &Session, request: &Request) -> Result<(), CommandFailure> {
     session.show(&shown(request, None), |view| view.text())
 }
 
 /// A script as it is shown; `job` is the first attempt, where it was submitted without us.
-fn shown(request: &Request, job: Option<&str>) -> View {
+fn shown(request: &Request, job: Option<&str>) -> ScriptView {
     let first = if job.is_some() { 2 } else { 1 };
-    View::new(Told {
+    ScriptView::new(AdoptedScript {
         inputs: request.inputs(),
         preset: &request.preset().name,
         adoption: request.adoption().as_ref(),

@@ -13,14 +13,14 @@ use crate::core::request::{Limits, Request};
 use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
 use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 use crate::io::files::{allow_open, runs_open};
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use crate::view::sweep_submit_view::Planned;
 
 /// Runs that one sweep may have: each is a folder, and an open file and some memory while it is watched.
 pub const MOST_RUNS: usize = 10_000;
 
 /// The runs of a sweep, before there is anything of them on disk.
-pub struct Plan {
+pub struct SweepPlan {
     /// Name of the sweep.
     pub name: String,
     /// A request for each cell that is run, in order.
@@ -35,7 +35,7 @@ pub struct Plan {
 }
 
 /// What is asked of the cells besides the sweep.
-pub struct Wish<'a> {
+pub struct SweepOptions<'a> {
     /// Name of the sweep.
     pub name: &'a str,
     /// How many may be under way at a time.
@@ -46,15 +46,15 @@ pub struct Wish<'a> {
     pub memory: Option<&'a Memory>,
 }
 
-impl Plan {
+impl SweepPlan {
     /// Makes a request of each cell, and looks whether a script can be made of it.
     pub fn new(
         runs: &Runs,
-        wish: &Wish<'_>,
+        wish: &SweepOptions<'_>,
         loaded: &Loaded,
         judge: &Judge<'_>,
         selection: &Selection,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let cells = selection.run.len();
         check_count(cells)?;
         let mut base = loaded.request().clone();
@@ -146,7 +146,7 @@ impl Plan {
     }
 
     /// Looks whether a script can be made of each cell, and whether every parameter gets to the program. The scripts.
-    fn check(&self, runs: &Runs, loaded: &Loaded) -> Result<Vec<String>, Failure> {
+    fn check(&self, runs: &Runs, loaded: &Loaded) -> Result<Vec<String>, CommandFailure> {
         let mut scripts = Vec::new();
         for request in &self.requests {
             let files = self.files(runs, request)?;
@@ -174,19 +174,19 @@ impl Plan {
                 words.join(", ")
             );
             let hint = "give the preset a knob for it, or put `overrides` into its template";
-            return Err(Failure::configuration(what).hint(hint));
+            return Err(CommandFailure::configuration(what).hint(hint));
         }
         Ok(scripts)
     }
 
-    fn files(&self, runs: &Runs, request: &Request) -> Result<Vec<RenderedFile>, Failure> {
+    fn files(&self, runs: &Runs, request: &Request) -> Result<Vec<RenderedFile>, CommandFailure> {
         let mut place = preview::place(&runs.project().display().to_string(), &self.backend);
         place.run.clone_from(&request.inputs().run);
         Ok(request.render(&[], &place)?)
     }
 
     /// The scripts of the arrays and the files of the first cell, to look at.
-    pub fn scripts(&self, runs: &Runs) -> Result<String, Failure> {
+    pub fn scripts(&self, runs: &Runs) -> Result<String, CommandFailure> {
         let mut text = String::new();
         for (number, array) in (1..).zip(&self.arrays) {
             let Some(first) = array.first().and_then(|cell| self.requests.get(*cell)) else {
@@ -200,7 +200,7 @@ impl Plan {
                 SweepRecord::folder(runs.project(), &self.name)?.join(format!("array-{number}"));
             let folder = folder.display().to_string();
             let script = dispatcher(&self.name, &directives(&entry.text), &folder, &entry.name);
-            let script = script.map_err(Failure::configuration)?;
+            let script = script.map_err(CommandFailure::configuration)?;
             let last = array.len().saturating_sub(1);
             text.push_str(&format!(
                 "#### array {number}, tasks 0-{last} (submitted)\n{script}\n"
@@ -215,11 +215,11 @@ impl Plan {
     }
 
     /// Makes every run, then the record of the sweep. Nothing is submitted before all of it is on disk.
-    pub fn create(self, runs: &Runs) -> Result<(Supervisor, SweepRecord), Failure> {
+    pub fn create(self, runs: &Runs) -> Result<(Supervisor, SweepRecord), CommandFailure> {
         let mut supervisor = runs.supervisor(&self.backend);
         if runs.is_taken(&self.name) {
             let what = format!("a sweep or run `{}` exists already", self.name);
-            return Err(Failure::usage(what).hint("name another one with --run"));
+            return Err(CommandFailure::usage(what).hint("name another one with --run"));
         }
         let names = self.names();
         let mut records = Vec::new();
@@ -252,7 +252,7 @@ pub fn count(text: &str) -> Result<usize, String> {
 }
 
 /// Refuses more cells than this process could watch.
-fn check_count(cells: usize) -> Result<(), Failure> {
+fn check_count(cells: usize) -> Result<(), CommandFailure> {
     let open = runs_open().map_or(MOST_RUNS, |n| usize::try_from(n).unwrap_or(MOST_RUNS));
     let (most, why) = match open < MOST_RUNS {
         true => (
@@ -265,11 +265,11 @@ fn check_count(cells: usize) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!("{cells} cells would run; the limit is {most}{why}");
-    Err(Failure::usage(what).hint("--limit, --cell or --count choose some of them"))
+    Err(CommandFailure::usage(what).hint("--limit, --cell or --count choose some of them"))
 }
 
 /// A name for a new sweep: that of its file, or `sweep`, with the first number that is free.
-pub fn new_name(runs: &Runs, loaded: &Loaded) -> Result<String, Failure> {
+pub fn new_name(runs: &Runs, loaded: &Loaded) -> Result<String, CommandFailure> {
     let file = Path::new(&loaded.path)
         .file_stem()
         .filter(|_| loaded.text.is_some());

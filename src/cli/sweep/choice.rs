@@ -2,11 +2,11 @@
 
 use super::cells::{self, MOST_RUNS};
 use crate::core::sweep::{Choice, Draw, Method, Order, Selector, Sweep};
-use crate::view::Failure;
+use crate::view::CommandFailure;
 
 /// Which cells, and in which order.
 #[derive(Debug, clap::Args)]
-pub struct Cells {
+pub struct CellSelection {
     /// Only cells with this value, or one of these (repeatable)
     #[arg(long = "cell", value_name = "NAME=VALUE[,VALUE]")]
     cells: Vec<String>,
@@ -33,12 +33,12 @@ enum OrderName {
     SmallestFirst,
 }
 
-impl Cells {
+impl CellSelection {
     /// Which cells of a sweep are wanted; with `force` also those that do not fit.
-    pub fn choice(&self, sweep: &Sweep, force: bool) -> Result<Choice, Failure> {
+    pub fn choice(&self, sweep: &Sweep, force: bool) -> Result<Choice, CommandFailure> {
         let selector = |text: &String| {
             let (name, values) = text.split_once('=').ok_or_else(|| {
-                Failure::usage(format!("--cell {text}: expected NAME=VALUE"))
+                CommandFailure::usage(format!("--cell {text}: expected NAME=VALUE"))
                     .hint("--cell graph_d=250,500")
             })?;
             Ok(Selector {
@@ -50,7 +50,7 @@ impl Cells {
         let drawn = cap.filter(|_| sweep.method == Method::Random);
         if let Some(cap) = drawn.filter(|cap| self.count.is_none() && *cap > MOST_RUNS) {
             let what = format!("run_cap is {cap}, and at most {MOST_RUNS} cells are drawn");
-            return Err(Failure::configuration(what).hint("--count N draws fewer"));
+            return Err(CommandFailure::configuration(what).hint("--count N draws fewer"));
         }
         let draw = self.count.or(drawn).map(|count| Draw {
             count,
@@ -61,7 +61,7 @@ impl Cells {
                 .cells
                 .iter()
                 .map(selector)
-                .collect::<Result<_, Failure>>()?,
+                .collect::<Result<_, CommandFailure>>()?,
             order: match self.order {
                 OrderName::AsWritten => Order::AsWritten,
                 OrderName::SmallestFirst => Order::SmallestFirst,

@@ -10,7 +10,7 @@ use crate::core::recipe::{Layer, LayerKind, Recipe, resolve};
 use crate::core::request::Request;
 use crate::core::sweep::{self, Change, ClimbContext, Sweep};
 use crate::io::files::read_text;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use oomctl_base::{Origin, Value};
 
 /// Largest sweep file that is read, in bytes.
@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Which sweep.
 #[derive(Debug, clap::Args)]
-pub struct Source {
+pub struct SweepSource {
     /// A W&B sweep file, a Hydra configuration with `hydra.sweeper.params`, or overrides (`a=1,2`)
     #[arg(required = true, value_name = "FILE|KEY=VALUES")]
     sweep: Vec<String>,
@@ -29,9 +29,9 @@ pub struct Source {
     pub json: bool,
 }
 
-impl Source {
+impl SweepSource {
     /// The session in its project.
-    pub fn session(&self) -> Result<Session, Failure> {
+    pub fn session(&self) -> Result<Session, CommandFailure> {
         let session = Session::open(self.configuration.config.as_deref())?;
         Ok(session.printing(self.json))
     }
@@ -68,12 +68,16 @@ impl Loaded {
 }
 
 /// Reads the sweep, and what lies below it. `sbatch` are options for Slurm.
-pub fn load(session: &Session, source: &Source, sbatch: &[String]) -> Result<Loaded, Failure> {
+pub fn load(
+    session: &Session,
+    source: &SweepSource,
+    sbatch: &[String],
+) -> Result<Loaded, CommandFailure> {
     let request = load::request(session, &source.configuration, "sweep", sbatch)?;
     let (path, text, given) = match source.sweep.as_slice() {
         [file] if !file.contains('=') => {
             let text = read_text(Path::new(file), MOST_BYTES)
-                .map_err(|e| Failure::from(e).with_exit(Exit::Usage))?;
+                .map_err(|e| CommandFailure::from(e).with_exit(Exit::Usage))?;
             let sweep = sweep::parse(file, &text)?;
             yaml_lint::of(file, &text);
             (file.clone(), Some(text), sweep)

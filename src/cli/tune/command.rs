@@ -2,10 +2,10 @@
 
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 
 /// The words that submit a configuration.
-pub fn command(request: &Request, layers: &[Layer]) -> Result<Vec<String>, Failure> {
+pub fn command(request: &Request, layers: &[Layer]) -> Result<Vec<String>, CommandFailure> {
     let inputs = request.inputs();
     let mut words: Vec<String> = ["oomctl", "submit", "--fresh"].map(str::to_owned).into();
     let profiles = [

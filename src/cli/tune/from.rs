@@ -10,15 +10,15 @@ use crate::core::learn::Memory;
 use crate::core::measure::Measured;
 use crate::core::request::{Basis, Ground, Request};
 use crate::io::fits;
-use crate::view::Failure;
-use crate::view::tune_view::From;
+use crate::view::CommandFailure;
+use crate::view::tune_view::TuneStart;
 
 /// Where to start: the run that is named, or what would be submitted.
 pub fn basis(
     session: &Session,
     named: Option<&str>,
     flags: &Configuration,
-) -> Result<(Request, Basis, Option<From>), Failure> {
+) -> Result<(Request, Basis, Option<TuneStart>), CommandFailure> {
     let memory = fits::read(&fits::file_of(&session.folder))?;
     let mut flags = flags.clone();
     if let Some(name) = named {
@@ -54,14 +54,14 @@ pub fn basis(
         memory,
         trials: Vec::new(),
     };
-    let from = entry.map(|e| From::new(&e.run, e.attempt, &basis.measured));
+    let from = entry.map(|e| TuneStart::new(&e.run, e.attempt, &basis.measured));
     Ok((request, basis, from))
 }
 
 fn of_run(
     stored: &runs::Stored,
     memory: Memory,
-) -> Result<(Request, Basis, Option<From>), Failure> {
+) -> Result<(Request, Basis, Option<TuneStart>), CommandFailure> {
     let history = &stored.history;
     let run = &history.run;
     let request = stored.request()?;
@@ -70,7 +70,7 @@ fn of_run(
             "{run} is a short job that tried a configuration of {}",
             probe.of
         );
-        return Err(Failure::usage(what).hint(format!("`oomctl tune {}`", probe.of)));
+        return Err(CommandFailure::usage(what).hint(format!("`oomctl tune {}`", probe.of)));
     }
     let fitted = |number| {
         let known = memory.entries().iter();
@@ -84,7 +84,7 @@ fn of_run(
     let Some(attempt) = last else {
         let what = format!("the last attempt of {run} is not known to fit");
         let hint = "a run that succeeded, or trained for a while, is what tuning starts from";
-        return Err(Failure::new(Exit::StillOutOfMemory, what).hint(hint));
+        return Err(CommandFailure::new(Exit::StillOutOfMemory, what).hint(hint));
     };
     let basis = Basis {
         rungs: history.rungs(),
@@ -94,6 +94,6 @@ fn of_run(
         memory,
         trials: Vec::new(),
     };
-    let from = From::new(run, attempt.number, &basis.measured);
+    let from = TuneStart::new(run, attempt.number, &basis.measured);
     Ok((request, basis, Some(from)))
 }

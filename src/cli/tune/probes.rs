@@ -15,11 +15,11 @@ use crate::core::ladder::Candidate;
 use crate::core::ladder::probe::{Bounds, Next, Stop, next};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::request::{Basis, Request, Short, Trial, TrialEnd};
-use crate::drive::{End, Handle, Until, drive};
+use crate::drive::{DriveEnd, Handle, Until, drive};
 use crate::io::ledger::Takeover;
-use crate::view::probe_view::{Asked, Proposed, View};
+use crate::view::probe_view::{ProbeSession, ProbeView, Proposed};
 use crate::view::story::Story;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Characters of the name of what is tuned in the names of its probes.
 const STEM_MAX: usize = 40;
@@ -45,7 +45,7 @@ pub struct Probing {
 }
 
 /// What is tuned, and how.
-pub struct Tuning<'a> {
+pub struct ProbeTuning<'a> {
     pub args: &'a Probing,
     pub session: &'a Session,
     /// The project file, where it is not the nearest one.
@@ -56,9 +56,9 @@ pub struct Tuning<'a> {
     pub changes_training: bool,
 }
 
-impl Tuning<'_> {
+impl ProbeTuning<'_> {
     /// Probes until nothing more is worth it, then shows the fastest.
-    pub fn run(&self, mut basis: Basis, steps: u32) -> Result<Exit, Failure> {
+    pub fn run(&self, mut basis: Basis, steps: u32) -> Result<Exit, CommandFailure> {
         let set = self.set()?;
         let command: Vec<String> = std::env::args().collect();
         let short = Short {
@@ -92,7 +92,7 @@ impl Tuning<'_> {
                 continue;
             }
             let candidates = self.request.candidates(&basis, self.changes_training)?;
-            let asked = Asked::new(&basis, &short);
+            let asked = ProbeSession::new(&basis, &short);
             match next(&candidates, &asked.tested, bounds) {
                 Next::Stop(stop) => break stop,
                 Next::Probe(i) if self.args.dry_run => {
@@ -108,7 +108,7 @@ impl Tuning<'_> {
     }
 
     /// What is set in the probes besides, above the rungs.
-    fn set(&self) -> Result<Vec<Layer>, Failure> {
+    fn set(&self) -> Result<Vec<Layer>, CommandFailure> {
         let mut layer = from_flags(self.request.preset(), &self.args.probe_set, &[])?;
         layer.kind = LayerKind::Rung;
         Ok(vec![layer])
@@ -116,7 +116,7 @@ impl Tuning<'_> {
 
     /// The probes of earlier calls. Those that failed for another reason than memory say nothing and are made
     /// again.
-    fn found(&self, basis: &Basis, short: &Short<'_>) -> Result<Vec<Trial>, Failure> {
+    fn found(&self, basis: &Basis, short: &Short<'_>) -> Result<Vec<Trial>, CommandFailure> {
         let runs = &self.session.runs;
         let stem = format!("{}-", stem(self.of));
         let numbered = |name: &str| name.strip_prefix(&stem)?.parse::<u32>().ok();
@@ -143,7 +143,7 @@ impl Tuning<'_> {
         basis: &Basis,
         candidate: &Candidate,
         short: &Short<'_>,
-    ) -> Result<Trial, Failure> {
+    ) -> Result<Trial, CommandFailure> {
         let runs = &self.session.runs;
         let name = runs.new_name(&stem(self.of))?;
         let request = self.request.probe(basis, candidate, short, &name)?;
@@ -153,7 +153,7 @@ impl Tuning<'_> {
     }
 
     /// Drives a probe to its end. The exit code where a signal came first.
-    fn finish(&self, name: &str) -> Result<Result<Trial, Exit>, Failure> {
+    fn finish(&self, name: &str) -> Result<Result<Trial, Exit>, CommandFailure> {
         let runs = &self.session.runs;
         let stored = runs.open(name)?;
         let request = stored.request()?;
@@ -169,7 +169,7 @@ impl Tuning<'_> {
         if let Some(error) = supervisor.runs().find_map(Handle::error) {
             return Err(error.into());
         }
-        if let End::Detached { signal } = end {
+        if let DriveEnd::Detached { signal } = end {
             let job = supervisor
                 .runs()
                 .find_map(|h| h.history().attempt()?.job.clone());
@@ -192,7 +192,7 @@ impl Tuning<'_> {
         basis: &Basis,
         candidate: &Candidate,
         short: &Short<'_>,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, CommandFailure> {
         let runs = &self.session.runs;
         let name = runs.new_name(&stem(self.of))?;
         let request = self.request.probe(basis, candidate, short, &name)?;
@@ -201,7 +201,7 @@ impl Tuning<'_> {
             &request.inputs().backend,
         );
         let files = request.render(&[], &place)?;
-        let next = Asked::new(basis, short).next(&name, candidate);
+        let next = ProbeSession::new(basis, short).next(&name, candidate);
         self.session.show(&next, |next| {
             format!("{}{}", next.text(), preview::text(&files))
         })?;
@@ -209,8 +209,8 @@ impl Tuning<'_> {
         Ok(Exit::Success)
     }
 
-    fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<Exit, Failure> {
-        let asked = Asked::new(basis, short);
+    fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<Exit, CommandFailure> {
+        let asked = ProbeSession::new(basis, short);
         let proposed = match asked.proposed() {
             Some(layers) => Some(Proposed {
                 values: self.request.settings(&layers)?,
@@ -218,7 +218,7 @@ impl Tuning<'_> {
             }),
             None => None,
         };
-        let view = View::new(&asked, stop, proposed);
+        let view = ProbeView::new(&asked, stop, proposed);
         self.session.show(&view, |view| view.text())?;
         if self.args.write {
             let file = self
@@ -231,22 +231,22 @@ impl Tuning<'_> {
 }
 
 /// A probe that is on disk.
-fn trial(runs: &Runs, name: &str) -> Result<Trial, Failure> {
+fn trial(runs: &Runs, name: &str) -> Result<Trial, CommandFailure> {
     let stored = runs.open(name)?;
     let request = stored.request()?;
     crate::core::engine::trial(request.inputs(), &stored.history)
-        .ok_or_else(|| Failure::ledger(format!("{name} is no probe")))
+        .ok_or_else(|| CommandFailure::ledger(format!("{name} is no probe")))
 }
 
 /// What stops the search: a probe that failed for another reason than memory.
-fn failed(trial: &Trial) -> Option<Failure> {
+fn failed(trial: &Trial) -> Option<CommandFailure> {
     let TrialEnd::Failed { reason } = &trial.end else {
         return None;
     };
     let run = &trial.run;
     let what = format!("probe {run} says nothing of its configuration: {reason}");
     let hint = format!("`oomctl status {run}` shows more; the same command makes it again");
-    Some(Failure::failed(what).hint(hint))
+    Some(CommandFailure::failed(what).hint(hint))
 }
 
 /// What the names of the probes of something begin with.

@@ -7,7 +7,7 @@ pub mod showing;
 use super::runs::ended;
 use crate::core::exit::Exit;
 use crate::drive::{Supervisor, Until};
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 use pipeline::Pipeline;
 
 /// Drives all runs, telling the story as it goes, and what has become of them.
@@ -16,7 +16,7 @@ pub fn follow(
     until: Until,
     json: bool,
     pipeline: &Pipeline<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let end = pipeline.attend(&mut supervisor, until)?;
     let is_sweep = supervisor.is_sweep();
     let code = ended::result(&supervisor, end, json, &|view| match is_sweep {

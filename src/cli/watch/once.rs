@@ -7,16 +7,19 @@ use crate::cli::watch_chain::{self, Supervise};
 use crate::core::engine::NextLook;
 use crate::core::engine::next_look;
 use crate::core::exit::Exit;
-use crate::drive::{End, Handle, Supervisor, Until, drive};
+use crate::drive::{DriveEnd, Handle, Supervisor, Until, drive};
 use crate::view::story::Story;
-use crate::view::{Failure, next_step, print};
+use crate::view::{CommandFailure, next_step, print};
 use oomctl_base::job::JobId;
 
 /// Seconds for which an unclear submission is looked up before `submit` hands over to `watch`.
 const PATIENCE_S: u64 = 90;
 
 /// Submits what can be submitted now, and leaves what a pipeline reads of it.
-pub fn submitted(supervisor: &mut Supervisor, pipeline: &Pipeline<'_>) -> Result<End, Failure> {
+pub fn submitted(
+    supervisor: &mut Supervisor,
+    pipeline: &Pipeline<'_>,
+) -> Result<DriveEnd, CommandFailure> {
     let sources = interrupt::listen()?;
     let until = Until::Submitted {
         patience_s: PATIENCE_S,
@@ -34,7 +37,7 @@ pub fn submit_once(
     pipeline: &Pipeline<'_>,
     json: bool,
     watched: Option<(&JobId, Supervise)>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let end = submitted(&mut supervisor, pipeline)?;
     let name = pipeline.asked.as_str();
     let code = ended::result(&supervisor, end, json, &|view| {
@@ -57,7 +60,7 @@ pub fn submit_once(
                 "{how}watched by job {job}; `oomctl status {name}` tells"
             ));
         }
-        (End::Detached { .. }, None) => {}
+        (DriveEnd::Detached { .. }, None) => {}
         (_, None) => print::talk(&next_step(&supervisor, name)),
     }
     Ok(code)

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use crate::drive::{Observer, Sources, Supervisor};
+use crate::drive::{Observer, Supervisor, WakeSources};
 use crate::view::heartbeat::Attended;
 use crate::view::live::{self, Live};
 use crate::view::story::Story;
@@ -34,7 +34,7 @@ impl Showing {
     pub fn show<T>(
         self,
         supervisor: &mut Supervisor,
-        sources: &Sources,
+        sources: &WakeSources,
         every_s: Option<u64>,
         driven: impl FnOnce(&mut Supervisor, &mut dyn Observer) -> T,
     ) -> T {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{turn, turn_at_end};
 use crate::core::request::Request;
-use crate::view::Failure;
+use crate::view::CommandFailure;
 
 /// Who looks after a run once it is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -24,7 +24,7 @@ impl Supervise {
     }
 
     /// Refuses what needs Slurm where there is none, before anything is written.
-    pub fn check(self, request: &Request) -> Result<(), Failure> {
+    pub fn check(self, request: &Request) -> Result<(), CommandFailure> {
         let how = match self {
             Self::Job => "job",
             Self::Script => "script",
@@ -33,20 +33,20 @@ impl Supervise {
         if self == Self::Script && request.inputs().scripts.is_some() {
             let what =
                 "--supervise script needs a script from a template, and this one is your own";
-            return Err(Failure::usage(what).hint("--supervise job, or --watch"));
+            return Err(CommandFailure::usage(what).hint("--supervise job, or --watch"));
         }
         if request.inputs().backend == "slurm" {
             return Ok(());
         }
         let what = format!("--supervise {how} needs the backend slurm");
-        Err(Failure::usage(what)
+        Err(CommandFailure::usage(what)
             .hint("on this machine: `oomctl submit --watch`, under nohup or tmux"))
     }
 }
 
 /// Turns of the watch, as watch jobs and the scripts of jobs ask for them.
 #[derive(Debug, clap::Args)]
-pub struct Turns {
+pub struct WatchTurnArgs {
     /// Take this turn of the watch over one run, and send the next (what a watch job runs)
     #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["once", "take_over", "json"])]
     turn: Option<u32>,
@@ -58,9 +58,13 @@ pub struct Turns {
     ended: Option<i32>,
 }
 
-impl Turns {
+impl WatchTurnArgs {
     /// Takes the turn that is asked for, if one is.
-    pub fn take(&self, runs: &[String], config: Option<&Path>) -> Option<Result<(), Failure>> {
+    pub fn take(
+        &self,
+        runs: &[String],
+        config: Option<&Path>,
+    ) -> Option<Result<(), CommandFailure>> {
         match (self.turn, self.ended, runs) {
             (Some(number), _, [run]) => Some(turn(run, config, number, self.in_vain.unwrap_or(0))),
             (_, Some(code), [run]) => Some(turn_at_end(run, code)),

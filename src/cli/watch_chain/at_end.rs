@@ -13,9 +13,9 @@ use crate::cli::watch_chain::step::step;
 use crate::core::exit::Exit;
 use crate::drive::attempt_logs;
 use crate::io::files::read_end;
-use crate::io::scheduler::ending::Ending;
-use crate::io::scheduler::slurm::{Slurm, Start};
-use crate::view::Failure;
+use crate::io::scheduler::ending::EndingJobScheduler;
+use crate::io::scheduler::slurm::{Slurm, WatchStart};
+use crate::view::CommandFailure;
 use oomctl_base::job::JobId;
 use oomctl_diagnose::{Class, Scanner, Tri};
 
@@ -28,13 +28,14 @@ const BY_SIGNAL: i32 = 128;
 
 /// Does what is due for a run whose job ends with exit code `code`, from within that job. A watch job stands ready
 /// all the time, and takes the turn where this one is not begun, does not come to its end, or cannot know how the job ended.
-pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
+pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), CommandFailure> {
     let Some(job) = own_job(&|name| std::env::var(name).ok()) else {
         let what = "--ended is for the end of a job's script, and this is no job of Slurm's";
-        return Err(Failure::usage(what).hint(format!("`oomctl watch {wanted}`")));
+        return Err(CommandFailure::usage(what).hint(format!("`oomctl watch {wanted}`")));
     };
-    let here = std::env::current_dir()
-        .map_err(|e| Failure::configuration(format!("cannot tell the working directory: {e}")))?;
+    let here = std::env::current_dir().map_err(|e| {
+        CommandFailure::configuration(format!("cannot tell the working directory: {e}"))
+    })?;
     let stored = Runs::of(&here).find(wanted)?;
     if next_look(&stored.history) == NextLook::Never {
         return Ok(());
@@ -54,11 +55,11 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
         return Ok(());
     }
     let next = watch_job(&request, &folder, number.saturating_add(1), 0, None)?;
-    let start = Start {
+    let start = WatchStart {
         after: Some(job.clone()),
         in_s: if unknown { 0 } else { BREATH_S },
     };
-    let refused = |why: String| Failure::refused(why);
+    let refused = |why: String| CommandFailure::refused(why);
     let sent = send(&next, &start);
     if unknown {
         return sent.map(drop).map_err(refused);
@@ -74,7 +75,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), Failure> {
     if let (Some(standing), Ok(_)) = (standing, &sent) {
         dismiss(&standing);
     }
-    let scheduler = Ending::new(Slurm::new(), me.job.clone(), code);
+    let scheduler = EndingJobScheduler::new(Slurm::new(), me.job.clone(), code);
     let told = step(request, folder, Box::new(scheduler), PATIENCE_S);
     match (told, sent) {
         // The next job has somebody behind it from its first second on.

@@ -11,9 +11,9 @@ use crate::core::render::shell_word;
 use crate::core::request::Request;
 use crate::drive::{DriveError, RunFolder};
 use crate::io::files::{Access, read_text, write_atomic};
-use crate::io::scheduler::slurm::{Slurm, Start, WatchJob};
+use crate::io::scheduler::slurm::{Slurm, WatchJob, WatchStart};
 use crate::io::scheduler::{Scheduler, SubmitAnswer};
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 use oomctl_base::Value;
 use oomctl_base::job::{JobId, JobRef};
 
@@ -33,7 +33,7 @@ pub fn aim(job: &JobId, history: &History) {
         NextLook::After(watched) => (Some(watched.id), 0),
         NextLook::Later => (None, LATER_S),
     };
-    if let Err(error) = slurm.aim_watch(job, &Start { after, in_s }) {
+    if let Err(error) = slurm.aim_watch(job, &WatchStart { after, in_s }) {
         print::talk(&format!(
             "{error}; watch job {job} starts when it was told to at first"
         ));
@@ -42,7 +42,7 @@ pub fn aim(job: &JobId, history: &History) {
 
 /// Lets a waiting watch job start some time later.
 pub fn put_off(job: &JobId, in_s: u32) {
-    let later = Start { after: None, in_s };
+    let later = WatchStart { after: None, in_s };
     if let Err(error) = Slurm::new().aim_watch(job, &later) {
         print::talk(&format!(
             "{error}; watch job {job} starts when it was told to at first"
@@ -84,15 +84,15 @@ pub fn begun(folder: &RunFolder) -> Option<Turn> {
 }
 
 /// Notes that a turn has begun.
-pub fn note(folder: &RunFolder, turn: &Turn) -> Result<(), Failure> {
+pub fn note(folder: &RunFolder, turn: &Turn) -> Result<(), CommandFailure> {
     let text = serde_json::to_string(turn)
-        .map_err(|e| Failure::ledger(format!("{}: {e}", folder.turn().display())))?;
+        .map_err(|e| CommandFailure::ledger(format!("{}: {e}", folder.turn().display())))?;
     let written = write_atomic(&folder.turn(), text.as_bytes(), Access::Private);
     Ok(written.map_err(DriveError::from)?)
 }
 
 /// Notes, before any turn was begun, which watch job takes the first where nobody else does.
-pub fn stands_ready(folder: &RunFolder, job: &JobId) -> Result<(), Failure> {
+pub fn stands_ready(folder: &RunFolder, job: &JobId) -> Result<(), CommandFailure> {
     let before = Turn {
         number: 0,
         job: JobId(String::new()),
@@ -103,7 +103,7 @@ pub fn stands_ready(folder: &RunFolder, job: &JobId) -> Result<(), Failure> {
 }
 
 /// Puts a watch job into the queue.
-pub fn send(job: &WatchJob, start: &Start) -> Result<JobId, String> {
+pub fn send(job: &WatchJob, start: &WatchStart) -> Result<JobId, String> {
     match Slurm::new().send_watch(job, start) {
         SubmitAnswer::Accepted { id, .. } => Ok(id),
         SubmitAnswer::Refused { reason, .. } => Err(reason),
@@ -118,10 +118,11 @@ pub fn watch_job(
     number: u32,
     in_vain: u32,
     config: Option<&Path>,
-) -> Result<WatchJob, Failure> {
+) -> Result<WatchJob, CommandFailure> {
     let inputs = request.inputs();
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::configuration(format!("cannot tell where oomctl itself is: {e}")))?;
+    let program = std::env::current_exe().map_err(|e| {
+        CommandFailure::configuration(format!("cannot tell where oomctl itself is: {e}"))
+    })?;
     let mut words = vec![
         program.display().to_string(),
         "watch".into(),
@@ -139,7 +140,7 @@ pub fn watch_job(
         _ => Vec::new(),
     };
     let words: Result<Vec<String>, _> = words.iter().map(|word| shell_word(word)).collect();
-    let words = words.map_err(|e| Failure::configuration(e.to_string()))?;
+    let words = words.map_err(|e| CommandFailure::configuration(e.to_string()))?;
     Ok(WatchJob {
         name: format!("oomctl-watch-{}", inputs.run),
         command: format!("exec {}", words.join(" ")),

@@ -17,9 +17,9 @@ use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::drive::RunFolder;
 use crate::io::scheduler::SubmitAnswer;
-use crate::io::scheduler::slurm::{Slurm, Start};
-use crate::view::{Failure, print};
-pub use asked::{Supervise, Turns};
+use crate::io::scheduler::slurm::{Slurm, WatchStart};
+use crate::view::{CommandFailure, print};
+pub use asked::{Supervise, WatchTurnArgs};
 use at_end::turn_at_end;
 pub use jobs::aim;
 use jobs::{begun, come_again, dismiss, note, put_off, send, stands_ready, watch_job};
@@ -39,11 +39,11 @@ pub fn begin(
     request: &Request,
     folder: &RunFolder,
     config: Option<&Path>,
-) -> Result<Option<JobId>, Failure> {
+) -> Result<Option<JobId>, CommandFailure> {
     let config = config.map(std::path::absolute).transpose();
-    let config = config.map_err(|e| Failure::configuration(format!("--config: {e}")))?;
+    let config = config.map_err(|e| CommandFailure::configuration(format!("--config: {e}")))?;
     let first = watch_job(request, folder, 1, 0, config.as_deref())?;
-    let start = Start {
+    let start = WatchStart {
         after: None,
         in_s: FIRST_S,
     };
@@ -64,7 +64,7 @@ pub fn begin(
         }
         SubmitAnswer::Refused { reason, .. } => {
             let what = format!("the watch job of {run} was not accepted: {reason}");
-            Err(Failure::refused(what).hint(format!(
+            Err(CommandFailure::refused(what).hint(format!(
                 "nothing was submitted. sbatch options for watch jobs are the knob watch_options; `oomctl watch {run}` \
                  submits the run and stays"
             )))
@@ -73,7 +73,12 @@ pub fn begin(
 }
 
 /// One turn of the watch. One that fails and has sent no other goes back into the queue, and comes again.
-fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Result<(), Failure> {
+fn turn(
+    wanted: &str,
+    config: Option<&Path>,
+    number: u32,
+    in_vain: u32,
+) -> Result<(), CommandFailure> {
     let me = Turn {
         number,
         job: JobId(std::env::var("SLURM_JOB_ID").unwrap_or_default()),
@@ -88,12 +93,12 @@ fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Resul
         return Ok(());
     }
     let last = format!("no further watch job for {wanted}: nobody looks after it now");
-    let last = Failure::new(failure.exit(), last);
+    let last = CommandFailure::new(failure.exit(), last);
     Err(failure.and(last.hint(format!("`oomctl watch {wanted}` does"))))
 }
 
 /// Sends the next turn, does what is due for the run, and says when the next may start.
-fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(), Failure> {
+fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(), CommandFailure> {
     let session = Session::open(config)?;
     let stored = session.runs.find(wanted)?;
     let folder = stored.folder.clone();
@@ -110,7 +115,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
     let (number, in_vain) = (me.number.saturating_add(1), before.saturating_add(1));
     let next = watch_job(&request, &folder, number, in_vain, config)?;
     let limits = request.inputs().limits.clone();
-    let start = Start {
+    let start = WatchStart {
         after: Some(me.job.clone()).filter(|id| !id.0.is_empty()),
         in_s: BREATH_S,
     };
@@ -131,7 +136,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
         // Somebody ended this job. The next turn waits for its end, as it was told to at first.
         (Ok(None), Ok(_)) => {}
         (Ok(Some(history)), Err(_)) if next_look(&history) == NextLook::Never => {}
-        (Ok(_), Err(why)) => return Err(Failure::refused(why)),
+        (Ok(_), Err(why)) => return Err(CommandFailure::refused(why)),
         // What waiting cannot cure is not waited for.
         (Err(failure), Ok(job)) if failure.exit() == Exit::Configuration => {
             dismiss(&job);
@@ -144,7 +149,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
                 Ok(in_s) => put_off(&job, in_s),
                 Err(why) => {
                     dismiss(&job);
-                    return Err(Failure::configuration(why.to_string()));
+                    return Err(CommandFailure::configuration(why.to_string()));
                 }
             }
         }

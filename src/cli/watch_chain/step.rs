@@ -3,11 +3,13 @@
 use crate::cli::interrupt;
 use crate::core::engine::{History, NextLook, next_look};
 use crate::core::request::Request;
-use crate::drive::{DriveError, End, Handle, RunFolder, Supervisor, Until, drive, monotonic_clock};
+use crate::drive::{
+    DriveEnd, DriveError, Handle, RunFolder, Supervisor, Until, drive, monotonic_clock,
+};
 use crate::io::ledger::{LedgerError, Takeover};
 use crate::io::scheduler::Scheduler;
 use crate::view::story::Story;
-use crate::view::{Failure, print};
+use crate::view::{CommandFailure, print};
 
 /// Does what is due for a run, unless somebody else is at it. `None` where a signal came in between.
 pub fn step(
@@ -15,7 +17,7 @@ pub fn step(
     folder: RunFolder,
     scheduler: Box<dyn Scheduler>,
     patience_s: u64,
-) -> Result<Option<History>, Failure> {
+) -> Result<Option<History>, CommandFailure> {
     let now = jiff::Timestamp::now();
     let run = folder.clone();
     let handle = match Handle::open(folder, request, Takeover::IfDead, now) {
@@ -37,13 +39,15 @@ pub fn step(
         return Err(error.into());
     }
     Ok(match end {
-        End::Detached { .. } | End::LetGo { .. } => None,
-        End::Reached | End::OutOfPatience => handle.map(|handle| handle.history().clone()),
+        DriveEnd::Detached { .. } | DriveEnd::LetGo { .. } => None,
+        DriveEnd::Reached | DriveEnd::OutOfPatience => {
+            handle.map(|handle| handle.history().clone())
+        }
     })
 }
 
 /// Another process looks after the run: what it does is not ours to foresee, so it is looked at again later.
-fn watched_elsewhere(folder: &RunFolder) -> Result<History, Failure> {
+fn watched_elsewhere(folder: &RunFolder) -> Result<History, CommandFailure> {
     let history = crate::drive::history(folder.dir())?;
     match next_look(&history) {
         NextLook::Never => Ok(history),

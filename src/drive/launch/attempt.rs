@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::place::{Held, Machine};
-use super::{Job, LaunchError, Listener, News, Tried};
+use super::place::{ClaimedGpu, MachineGpus};
+use super::{LaunchAttempt, LaunchError, LaunchJob, LaunchListener, LaunchNews};
 use crate::core::launch::{Attempt, Ended};
 use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
 use crate::io::files::{Access, io_error, make_private_dir, write_atomic};
 use crate::io::gpu_pool::Cards;
 use crate::io::installed::active_here;
 use crate::io::library::bugs;
-use crate::io::program::{Ears, Ending, Event, Inbox, Program};
+use crate::io::program::{Ears, Inbox, ProgramEnd, ProgramEvent, RunningProgram};
 use crate::io::scheduler::local::process::is_below;
 use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus};
 use oomctl_diagnose::{Class, Incident, ProgressPattern, Scanner, SourceId};
@@ -26,17 +26,17 @@ const LEFT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Runs an attempt to its end; `inbox` is told of signals already.
 pub(super) fn run(
-    job: &Job<'_>,
+    job: &LaunchJob<'_>,
     attempt: &Attempt,
     number: u32,
-    mut held: Option<&mut Held>,
-    machine: &Machine,
-    listener: &mut dyn Listener,
+    mut held: Option<&mut ClaimedGpu>,
+    machine: &MachineGpus,
+    listener: &mut dyn LaunchListener,
     inbox: &Inbox,
-) -> Result<(Ended, Tried), LaunchError> {
+) -> Result<(Ended, LaunchAttempt), LaunchError> {
     let mut gpu = held.as_ref().map(|h| h.gpu.clone());
     let command = with_copies(job, attempt, number)?;
-    listener.news(&News::Started {
+    listener.news(&LaunchNews::Started {
         number,
         command: &command,
         gpu: gpu.as_ref(),
@@ -45,7 +45,7 @@ pub(super) fn run(
     let start = Instant::now();
     let uuid = gpu.as_ref().map_or("", |g| g.uuid.as_str());
     let environment = environment(attempt, uuid, number);
-    let begin = || Program::start(&command, &environment, (job.outputs)(), inbox);
+    let begin = || RunningProgram::start(&command, &environment, (job.outputs)(), inbox);
     let program = match &held {
         Some(held) => held.claim.shared_with(begin),
         None => begin(),
@@ -54,8 +54,8 @@ pub(super) fn run(
         program: command.first().cloned().unwrap_or_default(),
         source,
     })?;
-    let mut reader = Reader::new(job);
-    let mut watch = Watch {
+    let mut reader = OutputReader::new(job);
+    let mut watch = GpuWatch {
         program,
         cards: held.as_ref().and_then(|_| machine.cards()),
         gpu: gpu.as_mut(),
@@ -76,7 +76,7 @@ pub(super) fn run(
         held.gpu.clone_from(gpu);
     }
     let failed = exit != ExitStatus::default();
-    let tried = Tried {
+    let tried = LaunchAttempt {
         number,
         command,
         gpu,
@@ -91,7 +91,11 @@ pub(super) fn run(
 }
 
 /// Writes the copies of an attempt into a folder beside its record; the command that names them there.
-fn with_copies(job: &Job<'_>, attempt: &Attempt, number: u32) -> Result<Vec<String>, LaunchError> {
+fn with_copies(
+    job: &LaunchJob<'_>,
+    attempt: &Attempt,
+    number: u32,
+) -> Result<Vec<String>, LaunchError> {
     let Some(records) = job.records.as_ref().filter(|_| !attempt.copies.is_empty()) else {
         return Ok(attempt.command(""));
     };
@@ -120,12 +124,12 @@ fn environment(attempt: &Attempt, uuid: &str, number: u32) -> Vec<(String, Strin
 /// Takes events until the program has ended and all that it said is read. True when somebody told it to end.
 fn follow(
     inbox: &Inbox,
-    reader: &mut Reader,
-    watch: &mut Watch<'_>,
+    reader: &mut OutputReader,
+    watch: &mut GpuWatch<'_>,
     attempt: &Attempt,
 ) -> (ExitStatus, bool) {
     let mut told = false;
-    let mut ending = Ending::default();
+    let mut ending = ProgramEnd::default();
     let mut hang = Hang::new(attempt);
     loop {
         if let Some(exit) = ending.over(told, Instant::now()) {
@@ -136,17 +140,17 @@ fn follow(
             ending.heard(event, Instant::now());
         }
         match event {
-            Some(Event::Output { error, bytes }) => {
+            Some(ProgramEvent::Output { error, bytes }) => {
                 reader.read(error, &bytes);
                 hang.heard();
             }
             // The driver may not have freed its memory yet, and it may have ended before the first look.
-            Some(Event::Exited(_)) => watch.look(),
-            Some(Event::Signal(number)) => {
+            Some(ProgramEvent::Exited(_)) => watch.look(),
+            Some(ProgramEvent::Signal(number)) => {
                 told |= Ears::ends(number);
                 watch.program.signal(number);
             }
-            Some(Event::Said | Event::Closed | Event::Freed) | None => {}
+            Some(ProgramEvent::Said | ProgramEvent::Closed | ProgramEvent::Freed) | None => {}
         }
         if !ending.has_exited() && Instant::now() >= watch.next {
             watch.look();
@@ -158,7 +162,7 @@ fn follow(
 }
 
 /// Ends what a dead program left running: it holds memory that the next attempt needs.
-fn end_what_is_left(program: Program, inbox: &Inbox) {
+fn end_what_is_left(program: RunningProgram, inbox: &Inbox) {
     program.signal(signal_hook::consts::SIGTERM);
     let end = Instant::now() + LEFT_PATIENCE;
     while program.leaves_something() && Instant::now() < end {
@@ -188,7 +192,7 @@ impl Hang {
     }
 
     /// The signal that is due: first the polite one, after as long again the deadly one.
-    fn due(&mut self, reader: &Reader) -> Option<i32> {
+    fn due(&mut self, reader: &OutputReader) -> Option<i32> {
         if self.heard.elapsed() < self.grace || !reader.is_dead_of_memory() {
             return None;
         }
@@ -203,15 +207,15 @@ impl Hang {
 }
 
 /// Looks at the GPU now and then.
-struct Watch<'a> {
-    program: Program,
+struct GpuWatch<'a> {
+    program: RunningProgram,
     cards: Option<Cards<'a>>,
     gpu: Option<&'a mut super::GpuUsed>,
     next: Instant,
     pause: Duration,
 }
 
-impl Watch<'_> {
+impl GpuWatch<'_> {
     fn look(&mut self) {
         self.pause = (self.pause * 2).min(LOOK);
         self.next = Instant::now() + self.pause;
@@ -229,7 +233,7 @@ impl Watch<'_> {
 }
 
 /// Reads what the program prints.
-struct Reader {
+struct OutputReader {
     scanner: Scanner,
     sources: [SourceId; 2],
     offsets: [u64; 2],
@@ -237,8 +241,8 @@ struct Reader {
     figures: Figures,
 }
 
-impl Reader {
-    fn new(job: &Job<'_>) -> Self {
+impl OutputReader {
+    fn new(job: &LaunchJob<'_>) -> Self {
         let preset = job.launch.preset();
         let progress: Vec<ProgressPattern> = preset
             .progress

@@ -2,7 +2,7 @@
 //! run it again as the ladder says.
 //!
 //! Rule: as in all of this room nothing is decided and nothing is printed here: `core/launch` says what
-//! follows, a `Listener` is told.
+//! follows, a `LaunchListener` is told.
 
 mod attempt;
 mod place;
@@ -28,9 +28,9 @@ use oomctl_base::units::Bytes;
 use oomctl_diagnose::Incident;
 use oomctl_gpu::nvml::GpuError;
 
-pub use place::Machine;
-use place::{Held, Place};
-pub use queue::{Entry, queue};
+pub use place::MachineGpus;
+use place::{ClaimedGpu, LaunchPlace};
+pub use queue::{QueueEntry, queue};
 
 /// A program cannot be run at all.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +81,7 @@ pub struct GpuUsed {
 
 /// One attempt, as it is recorded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tried {
+pub struct LaunchAttempt {
     /// From 1.
     pub number: u32,
     /// The program and its arguments.
@@ -105,7 +105,7 @@ pub struct Tried {
 /// How it went on to the end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum LaunchOutcome {
     /// The program ended in success.
     Succeeded,
     /// It failed, and not of memory.
@@ -133,16 +133,16 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: LaunchOutcome,
     /// The program's exit code, as a shell gives it.
     pub exit_code: u8,
     /// Its attempts.
-    pub attempts: Vec<Tried>,
+    pub attempts: Vec<LaunchAttempt>,
 }
 
 /// Something to tell.
 #[derive(Debug)]
-pub enum News<'a> {
+pub enum LaunchNews<'a> {
     /// A remark.
     Remark(&'a str),
     /// No GPU has enough memory available for now.
@@ -171,7 +171,7 @@ pub enum News<'a> {
         gpu: Option<&'a GpuUsed>,
     },
     /// An attempt ended.
-    Ended(&'a Tried),
+    Ended(&'a LaunchAttempt),
     /// Rungs are taken.
     Climbing(&'a [Step]),
     /// The memory of the dead program is waited for.
@@ -182,13 +182,13 @@ pub enum News<'a> {
 }
 
 /// Whoever listens.
-pub trait Listener: Send {
+pub trait LaunchListener: Send {
     /// Takes news.
-    fn news(&mut self, news: &News<'_>);
+    fn news(&mut self, news: &LaunchNews<'_>);
 }
 
 /// One program to be run.
-pub struct Job<'a> {
+pub struct LaunchJob<'a> {
     /// Its command and its ladder.
     pub launch: &'a Launch,
     /// Where its output goes, made anew for each attempt.
@@ -204,24 +204,24 @@ pub struct Job<'a> {
 /// # Errors
 /// When it cannot be started, or the machine cannot be looked at.
 pub fn launch(
-    job: &Job<'_>,
-    machine: &mut Machine,
-    listener: &mut dyn Listener,
+    job: &LaunchJob<'_>,
+    machine: &mut MachineGpus,
+    listener: &mut dyn LaunchListener,
 ) -> Result<Summary, LaunchError> {
-    Turns::new(job).run(machine, None, listener)
+    AttemptLoop::new(job).run(machine, None, listener)
 }
 
 /// The attempts of one program.
-struct Turns<'a> {
-    job: &'a Job<'a>,
+struct AttemptLoop<'a> {
+    job: &'a LaunchJob<'a>,
     rungs: Vec<Layer>,
-    attempts: Vec<Tried>,
+    attempts: Vec<LaunchAttempt>,
     /// Bytes that the next attempt needs at least, because the last one died with the same values.
     needed: Option<Bytes>,
 }
 
-impl<'a> Turns<'a> {
-    fn new(job: &'a Job<'a>) -> Self {
+impl<'a> AttemptLoop<'a> {
+    fn new(job: &'a LaunchJob<'a>) -> Self {
         Self {
             job,
             rungs: Vec::new(),
@@ -234,11 +234,11 @@ impl<'a> Turns<'a> {
     /// attempt, where that was looked for already.
     fn run(
         mut self,
-        machine: &mut Machine,
-        mut first: Option<Place>,
-        listener: &mut dyn Listener,
+        machine: &mut MachineGpus,
+        mut first: Option<LaunchPlace>,
+        listener: &mut dyn LaunchListener,
     ) -> Result<Summary, LaunchError> {
-        let mut held: Option<Held> = None;
+        let mut held: Option<ClaimedGpu> = None;
         loop {
             let mut attempt = self.job.launch.attempt(&self.rungs)?;
             attempt.need = attempt.need.max(self.needed.unwrap_or_default());
@@ -247,19 +247,19 @@ impl<'a> Turns<'a> {
                 None => machine.place(&attempt, held.take(), self.job.ears, listener)?,
             };
             match place {
-                Place::Signal(number) => {
+                LaunchPlace::Signal(number) => {
                     let code = u8::try_from(128 + number).unwrap_or(1);
-                    return Ok(self.over(Outcome::Signalled, code));
+                    return Ok(self.over(LaunchOutcome::Signalled, code));
                 }
-                Place::Nowhere { why } => {
-                    listener.news(&News::NoGpu { why: &why });
+                LaunchPlace::Nowhere { why } => {
+                    listener.news(&LaunchNews::NoGpu { why: &why });
                     if !self.leave_the_gpu(listener)? {
-                        return Ok(self.over(Outcome::NoGpu { why }, NO_GPU.code()));
+                        return Ok(self.over(LaunchOutcome::NoGpu { why }, NO_GPU.code()));
                     }
                     continue;
                 }
-                Place::Cpu => {}
-                Place::Gpu(found) => held = Some(found),
+                LaunchPlace::Cpu => {}
+                LaunchPlace::Gpu(found) => held = Some(found),
             }
             // A signal that came while a GPU was looked for must not be lost: `ending` is set before anybody is
             // told, so from here on it is seen or heard.
@@ -267,7 +267,7 @@ impl<'a> Turns<'a> {
             self.job.ears.add(&inbox);
             if let Some(signal) = self.job.ears.ending() {
                 let code = u8::try_from(128 + signal).unwrap_or(1);
-                return Ok(self.over(Outcome::Signalled, code));
+                return Ok(self.over(LaunchOutcome::Signalled, code));
             }
             let number = self.number();
             let held_now = held.as_mut();
@@ -296,13 +296,18 @@ impl<'a> Turns<'a> {
     }
 
     /// Takes the rungs of what is next, or says how it ended. The attempt is told and recorded with them.
-    fn take(&mut self, ended: &Ended, next: Next, listener: &mut dyn Listener) -> Option<Outcome> {
+    fn take(
+        &mut self,
+        ended: &Ended,
+        next: Next,
+        listener: &mut dyn LaunchListener,
+    ) -> Option<LaunchOutcome> {
         let (outcome, steps) = match next {
             Next::Again { steps } => (None, steps),
-            Next::Exhausted { skipped } => (Some(Outcome::Exhausted { skipped }), Vec::new()),
-            Next::Over if ended.told => (Some(Outcome::Signalled), Vec::new()),
-            Next::Over if ended.code() == 0 => (Some(Outcome::Succeeded), Vec::new()),
-            Next::Over => (Some(Outcome::Failed), Vec::new()),
+            Next::Exhausted { skipped } => (Some(LaunchOutcome::Exhausted { skipped }), Vec::new()),
+            Next::Over if ended.told => (Some(LaunchOutcome::Signalled), Vec::new()),
+            Next::Over if ended.code() == 0 => (Some(LaunchOutcome::Succeeded), Vec::new()),
+            Next::Over => (Some(LaunchOutcome::Failed), Vec::new()),
         };
         self.needed = match only_moves_away(&steps) {
             true => self.needed.max(ended.needed()),
@@ -310,28 +315,28 @@ impl<'a> Turns<'a> {
         };
         if let Some(tried) = self.attempts.last_mut() {
             tried.rungs.clone_from(&steps);
-            listener.news(&News::Ended(tried));
+            listener.news(&LaunchNews::Ended(tried));
             record::write(self.job.records.as_deref(), tried, listener);
         }
         if outcome.is_none() {
-            listener.news(&News::Climbing(&steps));
+            listener.news(&LaunchNews::Climbing(&steps));
         }
         self.rungs.extend(steps.into_iter().map(|s| s.layer));
         outcome
     }
 
     /// Takes the rung to the CPU for want of a GPU; false where there is none.
-    fn leave_the_gpu(&mut self, listener: &mut dyn Listener) -> Result<bool, LaunchError> {
+    fn leave_the_gpu(&mut self, listener: &mut dyn LaunchListener) -> Result<bool, LaunchError> {
         let decision = self.job.launch.without_gpu(&self.rungs, self.number())?;
         let Decision::Climb { steps, .. } = decision else {
             return Ok(false);
         };
-        listener.news(&News::Climbing(&steps));
+        listener.news(&LaunchNews::Climbing(&steps));
         self.rungs.extend(steps.into_iter().map(|s| s.layer));
         Ok(true)
     }
 
-    fn over(self, outcome: Outcome, exit_code: u8) -> Summary {
+    fn over(self, outcome: LaunchOutcome, exit_code: u8) -> Summary {
         Summary {
             outcome,
             exit_code,

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::{GpuUsed, LaunchError, Listener, News};
+use super::{GpuUsed, LaunchError, LaunchListener, LaunchNews};
 use crate::core::launch::Attempt;
-use crate::io::claims::{Claim, Claims};
-use crate::io::gpu_pool::{Cards, Wanted};
-use crate::io::program::{Ears, Event, Inbox};
+use crate::io::claims::{Claims, GpuClaim};
+use crate::io::gpu_pool::{Cards, GpuRequest};
+use crate::io::program::{Ears, Inbox, ProgramEvent};
 use oomctl_base::units::Bytes;
 use oomctl_gpu::nvml::{Driver, GpuError};
 use oomctl_gpu::{Card, Choice, Visible, choose};
@@ -19,7 +19,7 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 const SETTLE_SLACK: u64 = 64 << 20;
 
 /// The GPUs of this machine, and the claims on them.
-pub struct Machine {
+pub struct MachineGpus {
     driver: Result<Driver, String>,
     claims: Claims,
     list: Option<String>,
@@ -28,20 +28,20 @@ pub struct Machine {
 }
 
 /// A GPU that is claimed.
-pub(super) struct Held {
-    pub claim: Claim,
+pub(super) struct ClaimedGpu {
+    pub claim: GpuClaim,
     pub gpu: GpuUsed,
 }
 
 /// Where an attempt runs.
-pub(super) enum Place {
-    Gpu(Held),
+pub(super) enum LaunchPlace {
+    Gpu(ClaimedGpu),
     Cpu,
     Nowhere { why: String },
     Signal(i32),
 }
 
-impl Machine {
+impl MachineGpus {
     /// Opens the driver and the claims; `list` is `CUDA_VISIBLE_DEVICES`. No driver is no error: then there
     /// is no GPU.
     ///
@@ -79,21 +79,21 @@ impl Machine {
     pub(super) fn place(
         &self,
         attempt: &Attempt,
-        held: Option<Held>,
+        held: Option<ClaimedGpu>,
         ears: &Ears,
-        listener: &mut dyn Listener,
-    ) -> Result<Place, LaunchError> {
+        listener: &mut dyn LaunchListener,
+    ) -> Result<LaunchPlace, LaunchError> {
         let inbox = Inbox::default();
         ears.add(&inbox);
         if let Some(signal) = ears.ending() {
-            return Ok(Place::Signal(signal));
+            return Ok(LaunchPlace::Signal(signal));
         }
         if attempt.cpu {
-            return Ok(Place::Cpu);
+            return Ok(LaunchPlace::Cpu);
         }
         let Some(mut cards) = self.cards() else {
             let why = self.driver.as_ref().err().cloned();
-            return Ok(Place::Nowhere {
+            return Ok(LaunchPlace::Nowhere {
                 why: why.unwrap_or_default(),
             });
         };
@@ -101,10 +101,10 @@ impl Machine {
             && !attempt.excluded_gpus.contains(&held.claim.uuid)
         {
             if let Some(signal) = settle(&mut cards, &held, &inbox, listener) {
-                return Ok(Place::Signal(signal));
+                return Ok(LaunchPlace::Signal(signal));
             }
             if let Some(held) = again(&mut cards, held, attempt.need) {
-                return Ok(Place::Gpu(held));
+                return Ok(LaunchPlace::Gpu(held));
             }
         }
         self.search(&mut cards, attempt, &inbox, listener)
@@ -115,9 +115,9 @@ impl Machine {
         cards: &mut Cards<'_>,
         attempt: &Attempt,
         inbox: &Inbox,
-        listener: &mut dyn Listener,
-    ) -> Result<Place, LaunchError> {
-        let wanted = Wanted {
+        listener: &mut dyn LaunchListener,
+    ) -> Result<LaunchPlace, LaunchError> {
+        let wanted = GpuRequest {
             need: attempt.need,
             claim: attempt.claim,
             excluded: &attempt.excluded_gpus,
@@ -135,11 +135,11 @@ impl Machine {
             ) {
                 Choice::Never { largest } => {
                     let why = self.never(&seen, attempt, largest);
-                    return Ok(Place::Nowhere { why });
+                    return Ok(LaunchPlace::Nowhere { why });
                 }
                 Choice::Wait { best } => best.1,
                 Choice::Take(uuids) => match claim(cards, &seen.cards, &uuids, wanted)? {
-                    Some(held) => return Ok(Place::Gpu(held)),
+                    Some(held) => return Ok(LaunchPlace::Gpu(held)),
                     None => Bytes(0),
                 },
             };
@@ -150,9 +150,9 @@ impl Machine {
             if waited >= limit {
                 let found = available(&seen.cards);
                 let why = format!("no GPU had {need} available within {}{found}", words(limit));
-                return Ok(Place::Nowhere { why });
+                return Ok(LaunchPlace::Nowhere { why });
             }
-            listener.news(&News::Waiting {
+            listener.news(&LaunchNews::Waiting {
                 need,
                 best,
                 waited,
@@ -160,7 +160,7 @@ impl Machine {
             });
             let pause = every.min(limit.saturating_sub(waited));
             if let Some(signal) = pass_time(inbox, Instant::now() + pause) {
-                return Ok(Place::Signal(signal));
+                return Ok(LaunchPlace::Signal(signal));
             }
         }
     }
@@ -194,8 +194,8 @@ fn claim(
     cards: &mut Cards<'_>,
     seen: &[Card],
     uuids: &[String],
-    wanted: Wanted<'_>,
-) -> Result<Option<Held>, LaunchError> {
+    wanted: GpuRequest<'_>,
+) -> Result<Option<ClaimedGpu>, LaunchError> {
     for uuid in uuids {
         let card = seen.iter().find(|c| c.uuid == *uuid);
         if let (Some(card), Some(claim)) = (card, cards.claim(uuid, wanted)?) {
@@ -208,7 +208,7 @@ fn claim(
                 peak_bytes: None,
                 own_peak_bytes: None,
             };
-            return Ok(Some(Held { claim, gpu }));
+            return Ok(Some(ClaimedGpu { claim, gpu }));
         }
     }
     Ok(None)
@@ -217,9 +217,9 @@ fn claim(
 /// Waits until the memory of the attempt before is free again, for a while. A signal ends it.
 fn settle(
     cards: &mut Cards<'_>,
-    held: &Held,
+    held: &ClaimedGpu,
     inbox: &Inbox,
-    listener: &mut dyn Listener,
+    listener: &mut dyn LaunchListener,
 ) -> Option<i32> {
     let before = held.gpu.total_bytes.0.saturating_sub(held.gpu.free_bytes.0);
     let end = Instant::now() + SETTLE;
@@ -232,7 +232,7 @@ fn settle(
         }
         if !std::mem::replace(&mut told, true) {
             let held = Bytes(surplus);
-            listener.news(&News::Settling { held });
+            listener.news(&LaunchNews::Settling { held });
         }
         let signal = pass_time(inbox, Instant::now() + SETTLE_PAUSE);
         if signal.is_some() {
@@ -242,7 +242,7 @@ fn settle(
 }
 
 /// The same GPU once more, if others have left it enough memory.
-fn again(cards: &mut Cards<'_>, mut held: Held, need: Bytes) -> Option<Held> {
+fn again(cards: &mut Cards<'_>, mut held: ClaimedGpu, need: Bytes) -> Option<ClaimedGpu> {
     let reading = cards.reading(&held.gpu.uuid, |_| false)?;
     let free = Bytes(reading.total_bytes.0.saturating_sub(reading.used_bytes.0));
     held.gpu.free_bytes = free;
@@ -254,8 +254,8 @@ fn again(cards: &mut Cards<'_>, mut held: Held, need: Bytes) -> Option<Held> {
 fn pass_time(inbox: &Inbox, until: Instant) -> Option<i32> {
     loop {
         match inbox.next(until) {
-            Some(Event::Signal(number)) if Ears::ends(number) => return Some(number),
-            Some(Event::Freed) | None => return None,
+            Some(ProgramEvent::Signal(number)) if Ears::ends(number) => return Some(number),
+            Some(ProgramEvent::Freed) | None => return None,
             Some(_) => {}
         }
     }

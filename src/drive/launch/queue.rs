@@ -3,35 +3,35 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use super::place::{Machine, Place};
-use super::{Job, LaunchError, Listener, Outcome, Summary, Turns};
+use super::place::{LaunchPlace, MachineGpus};
+use super::{AttemptLoop, LaunchError, LaunchJob, LaunchListener, LaunchOutcome, Summary};
 use crate::core::exit::Exit;
-use crate::io::program::{Ears, Event};
+use crate::io::program::{Ears, ProgramEvent};
 
 /// One program of a queue.
-pub struct Entry<'a> {
+pub struct QueueEntry<'a> {
     /// The program.
-    pub job: Job<'a>,
+    pub job: LaunchJob<'a>,
     /// Who is told of it.
-    pub listener: Box<dyn Listener + 'a>,
+    pub listener: Box<dyn LaunchListener + 'a>,
 }
 
 /// Runs programs in the order given, several at a time where several GPUs are free. The result of each, in
 /// that order; none for one that was not begun.
 pub fn queue(
-    entries: Vec<Entry<'_>>,
+    entries: Vec<QueueEntry<'_>>,
     list: Option<&str>,
     ears: &Ears,
 ) -> Vec<Option<Result<Summary, LaunchError>>> {
     let running = Arc::new(AtomicUsize::new(0));
-    let turn = Turn::default();
+    let turn = CpuTurn::default();
     let turn = &turn;
     std::thread::scope(|scope| {
         let mut started = Vec::new();
         for mut entry in entries {
             let found = find(&mut entry, list, ears, &running);
             let (machine, place) = match found {
-                Ok((_, Place::Signal(_))) => {
+                Ok((_, LaunchPlace::Signal(_))) => {
                     started.push(None);
                     continue;
                 }
@@ -42,7 +42,7 @@ pub fn queue(
                 }
             };
             // Without a GPU they would all begin at once.
-            let alone = !matches!(place, Place::Gpu(_));
+            let alone = !matches!(place, LaunchPlace::Gpu(_));
             let taken = alone.then(|| turn.take());
             running.fetch_add(1, Ordering::AcqRel);
             let running = Arc::clone(&running);
@@ -50,7 +50,7 @@ pub fn queue(
                 let done = run(entry, machine, place);
                 running.fetch_sub(1, Ordering::AcqRel);
                 drop(taken);
-                ears.tell(|| Event::Freed);
+                ears.tell(|| ProgramEvent::Freed);
                 done
             }))));
         }
@@ -63,12 +63,12 @@ pub fn queue(
 
 /// Whose turn it is to run without a GPU.
 #[derive(Default)]
-struct Turn {
+struct CpuTurn {
     taken: Mutex<bool>,
     back: Condvar,
 }
 
-impl Turn {
+impl CpuTurn {
     fn take(&self) -> Taken<'_> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let free = self.back.wait_while(taken, |taken| *taken);
@@ -78,7 +78,7 @@ impl Turn {
 }
 
 /// The turn, until this is dropped.
-struct Taken<'t>(&'t Turn);
+struct Taken<'t>(&'t CpuTurn);
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
@@ -90,28 +90,32 @@ impl Drop for Taken<'_> {
 
 /// A GPU for the next program.
 fn find(
-    entry: &mut Entry<'_>,
+    entry: &mut QueueEntry<'_>,
     list: Option<&str>,
     ears: &Ears,
     running: &Arc<AtomicUsize>,
-) -> Result<(Machine, Place), LaunchError> {
-    let mut machine = Machine::open(list.map(str::to_owned))?;
+) -> Result<(MachineGpus, LaunchPlace), LaunchError> {
+    let mut machine = MachineGpus::open(list.map(str::to_owned))?;
     machine.others = Some(Arc::clone(running));
     let attempt = entry.job.launch.attempt(&[])?;
     let place = machine.place(&attempt, None, ears, entry.listener.as_mut())?;
     Ok((machine, place))
 }
 
-fn run(mut entry: Entry<'_>, mut machine: Machine, place: Place) -> Result<Summary, LaunchError> {
+fn run(
+    mut entry: QueueEntry<'_>,
+    mut machine: MachineGpus,
+    place: LaunchPlace,
+) -> Result<Summary, LaunchError> {
     // From here on the program waits for itself: the queue has gone on to the next.
     machine.others = None;
-    Turns::new(&entry.job).run(&mut machine, Some(place), entry.listener.as_mut())
+    AttemptLoop::new(&entry.job).run(&mut machine, Some(place), entry.listener.as_mut())
 }
 
 /// What is said of a program whose thread broke.
 fn broken() -> Summary {
     Summary {
-        outcome: Outcome::Failed,
+        outcome: LaunchOutcome::Failed,
         exit_code: Exit::Failed.code(),
         attempts: Vec::new(),
     }

@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
-use super::{Listener, News, Tried};
+use super::{LaunchAttempt, LaunchListener, LaunchNews};
 use crate::io::files::{make_private_dir, replace};
 
 /// Writes `attempt-N.json` into a folder. It is for people and scripts; that it cannot be written is said,
 /// and stops nothing.
-pub(super) fn write(folder: Option<&Path>, tried: &Tried, listener: &mut dyn Listener) {
+pub(super) fn write(
+    folder: Option<&Path>,
+    tried: &LaunchAttempt,
+    listener: &mut dyn LaunchListener,
+) {
     let Some(folder) = folder else {
         return;
     };
@@ -16,7 +20,7 @@ pub(super) fn write(folder: Option<&Path>, tried: &Tried, listener: &mut dyn Lis
     let written = make_private_dir(folder)
         .and_then(|()| replace(&path, format!("{document:#}\n").as_bytes()));
     if let Err(error) = written {
-        listener.news(&News::Remark(&format!(
+        listener.news(&LaunchNews::Remark(&format!(
             "{error}; the attempt is not recorded"
         )));
     }

@@ -26,7 +26,7 @@ const VERSION: u32 = 1;
 
 /// What a bookmark is of: one part of one attempt's job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct JobPart {
     /// The run.
     pub run: String,
     /// Number of the attempt.
@@ -54,7 +54,7 @@ pub struct Marked {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Bookmark<S> {
     /// What it is of.
-    pub part: Part,
+    pub part: JobPart,
     /// The logs, in the order in which they are read.
     pub logs: Vec<Marked>,
     /// How far they had been read when the scheduler last said that this part of the job was the present one. What was read
@@ -109,7 +109,7 @@ pub fn write<S: Serialize>(path: &Path, bookmark: &Bookmark<S>) -> Result<u64, F
 }
 
 /// Reads the bookmark of a part, where there is a sound one.
-pub fn read<S: DeserializeOwned>(path: &Path, part: &Part) -> Option<Bookmark<S>> {
+pub fn read<S: DeserializeOwned>(path: &Path, part: &JobPart) -> Option<Bookmark<S>> {
     let text = read_text(path, BOOKMARK_MAX).ok()?;
     let (seal, body) = text.strip_suffix('\n')?.split_once('\n')?;
     let seal: Seal = serde_json::from_str(seal).ok()?;

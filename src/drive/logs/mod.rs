@@ -19,9 +19,9 @@ use oomctl_base::job::JobStatus;
 use oomctl_diagnose::{Class, Digest, Incident, Kept, Link, Links, Progress, Scanner};
 use oomctl_follow::{Checkpoint, Followed, Followers, Look, Start};
 
-pub(super) use bookmark::Part;
+pub(super) use bookmark::JobPart;
 use bookmark::{Bookmark, Marked};
-use text::{Readers, Text};
+use text::{LogStream, Readers};
 
 /// Most looks at the logs of an ended job: somebody may still write to them.
 const LOOKS_MAX: usize = 16 * 1_024;
@@ -38,15 +38,15 @@ const MARK_RATIO: u64 = 4;
 /// One log file.
 struct Log {
     followed: Followed,
-    text: Text,
+    text: LogStream,
     /// What was last known by the path.
-    file: File,
+    file: FollowedFile,
 }
 
 /// The file that a path led to, by its numbers; whether it is gone, and whether anything was read of it.
-type File = (Option<(u64, u64)>, bool, bool);
+type FollowedFile = (Option<(u64, u64)>, bool, bool);
 
-fn file_of(at: &Checkpoint) -> File {
+fn file_of(at: &Checkpoint) -> FollowedFile {
     (at.file, at.gone, at.offset > 0)
 }
 
@@ -86,7 +86,7 @@ impl AttemptLogs {
             let start = Start::At(start_of(path, starts));
             let followed = followers.follow(path.clone(), start, group);
             let name = shown_name(path);
-            Log::new(followed, Text::new(scanner.source(&name), name, 0))
+            Log::new(followed, LogStream::new(scanner.source(&name), name, 0))
         });
         let logs = logs.collect();
         Self::of(logs, scanner)
@@ -108,7 +108,7 @@ impl AttemptLogs {
             return None;
         }
         let logs = kept.logs.into_iter().map(|log| {
-            let text = Text::new(log.source, shown_name(&log.path), log.rotations);
+            let text = LogStream::new(log.source, shown_name(&log.path), log.rotations);
             let followed = followers.follow(log.path, Start::Checkpoint(log.at), group);
             Log {
                 file: file_of(&log.at),
@@ -255,7 +255,7 @@ impl AttemptLogs {
     pub fn mark(
         &mut self,
         path: &Path,
-        part: Part,
+        part: JobPart,
         surely: &[LogEnd],
         followers: &Followers,
         now: Timestamp,
@@ -349,11 +349,11 @@ fn start_of(path: &Path, starts: &[LogEnd]) -> u64 {
 }
 
 impl Log {
-    fn new(followed: Followed, text: Text) -> Self {
+    fn new(followed: Followed, text: LogStream) -> Self {
         Self {
             followed,
             text,
-            file: File::default(),
+            file: FollowedFile::default(),
         }
     }
 }

@@ -97,8 +97,8 @@ struct Watch {
     told: Vec<u64>,
 }
 
-fn part(run: &str) -> Part {
-    Part {
+fn part(run: &str) -> JobPart {
+    JobPart {
         run: run.to_owned(),
         attempt: 1,
         restarts: 0,

@@ -8,7 +8,7 @@ use oomctl_follow::Growth;
 const ROTATIONS_MAX: usize = 64;
 
 /// Where the text of a log goes.
-pub(super) struct Text {
+pub(super) struct LogStream {
     /// How evidence names it.
     pub(super) name: String,
     pub(super) source: SourceId,
@@ -29,7 +29,7 @@ pub(super) struct Readers {
     pub(super) trouble: Vec<String>,
 }
 
-impl Text {
+impl LogStream {
     pub(super) fn new(source: SourceId, name: String, rotations: usize) -> Self {
         Self {
             name,

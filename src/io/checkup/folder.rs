@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, StatVfs, flock, statvfs};
 
-use crate::io::finding::{Finding, Health};
+use crate::io::finding::{CheckFinding, CheckHealth};
 use oomctl_base::units::Bytes;
 use oomctl_follow::network_file_system;
 
@@ -23,7 +23,7 @@ const CLOCK_S: i64 = 5;
 
 /// Looks at the folder, or at the nearest one above it that exists.
 #[must_use]
-pub fn folder(path: &Path) -> Vec<Finding> {
+pub fn folder(path: &Path) -> Vec<CheckFinding> {
     let there = path.ancestors().find(|p| p.is_dir()).unwrap_or(path);
     let mut findings = vec![place(there)];
     let trial = tempfile::Builder::new()
@@ -39,23 +39,23 @@ pub fn folder(path: &Path) -> Vec<Finding> {
             let (shown, why) = (there.display(), e.kind());
             let found = format!("nothing can be written in {shown}: {why}");
             let advice = "runs are kept in .oomctl/runs of the project: call oomctl in a folder of yours that can be written, or `chmod u+w` this one";
-            findings.push(Finding::with(Health::Bad, "files", found, advice));
+            findings.push(CheckFinding::with(CheckHealth::Bad, "files", found, advice));
         }
     }
     findings.extend(statvfs(there).ok().map(|room| space(&room)));
     findings
 }
 
-fn place(there: &Path) -> Finding {
+fn place(there: &Path) -> CheckFinding {
     let shown = there.display();
     match network_file_system(there) {
-        Ok(Some(name)) => Finding::good("run folder", format!("{shown}, on {name}")),
-        Ok(None) => Finding {
+        Ok(Some(name)) => CheckFinding::good("run folder", format!("{shown}, on {name}")),
+        Ok(None) => CheckFinding {
             advice: Some("nothing for jobs of this machine; with Slurm it must be on a file system that the compute nodes share".to_owned()),
-            ..Finding::good("run folder", format!("{shown}, on a file system of this machine"))
+            ..CheckFinding::good("run folder", format!("{shown}, on a file system of this machine"))
         },
-        Err(e) => Finding::with(
-            Health::Odd,
+        Err(e) => CheckFinding::with(
+            CheckHealth::Odd,
             "run folder",
             format!("{shown}: its file system cannot be told: {e}"),
             "look at the lines below; where they are good, nothing",
@@ -64,7 +64,7 @@ fn place(there: &Path) -> Finding {
 }
 
 /// Written and synced, renamed, linked: without these a ledger is not safe.
-fn files(folder: &Path) -> Finding {
+fn files(folder: &Path) -> CheckFinding {
     let tried = [
         (
             "write and sync a file",
@@ -78,9 +78,9 @@ fn files(folder: &Path) -> Finding {
         .iter()
         .find_map(|(what, act)| act(folder).err().map(|e| (what, e)));
     match failed {
-        None => Finding::good("files", "write, sync, rename and hard link work"),
-        Some((what, e)) => Finding::with(
-            Health::Bad,
+        None => CheckFinding::good("files", "write, sync, rename and hard link work"),
+        Some((what, e)) => CheckFinding::with(
+            CheckHealth::Bad,
             "files",
             format!("cannot {what}: {e}"),
             "the ledger needs all of them: keep the project on another file system (a home or scratch folder, no object store)",
@@ -109,16 +109,16 @@ fn link(folder: &Path) -> io::Result<()> {
     }
 }
 
-fn lock(folder: &Path) -> Finding {
+fn lock(folder: &Path) -> CheckFinding {
     let locked = File::create(folder.join("lock"))
         .map_err(|e| e.to_string())
         .and_then(|file| {
             flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| e.to_string())
         });
     match locked {
-        Ok(()) => Finding::good("locks", "flock works; the ledger does without locks"),
-        Err(e) => Finding::with(
-            Health::Odd,
+        Ok(()) => CheckFinding::good("locks", "flock works; the ledger does without locks"),
+        Err(e) => CheckFinding::with(
+            CheckHealth::Odd,
             "locks",
             format!("flock: {e}"),
             "nothing for oomctl, whose ledger does without locks; other programs in this folder may need them",
@@ -127,14 +127,14 @@ fn lock(folder: &Path) -> Finding {
 }
 
 /// Times of files are the file server's.
-fn clock(folder: &Path) -> Finding {
+fn clock(folder: &Path) -> CheckFinding {
     let before = SystemTime::now();
     let at = folder.join("clock");
     let stamped = fs::write(&at, b"tick\n").and_then(|()| at.metadata()?.modified());
     let Ok(stamped) = stamped else {
         let advice = "look at the line on files";
-        return Finding::with(
-            Health::Odd,
+        return CheckFinding::with(
+            CheckHealth::Odd,
             "clock",
             "the time of a file cannot be read",
             advice,
@@ -145,18 +145,18 @@ fn clock(folder: &Path) -> Finding {
         Err(earlier) => -i64::try_from(earlier.duration().as_secs()).unwrap_or(i64::MAX),
     };
     if apart.abs() <= CLOCK_S {
-        return Finding::good("clock", "this machine and the file server agree");
+        return CheckFinding::good("clock", "this machine and the file server agree");
     }
     let word = if apart > 0 { "ahead of" } else { "behind" };
-    Finding::with(
-        Health::Odd,
+    CheckFinding::with(
+        CheckHealth::Odd,
         "clock",
         format!("the file server is {} s {word} this machine", apart.abs()),
         "times in reports will be off by that; ask the administrators about NTP on this machine",
     )
 }
 
-fn space(room: &StatVfs) -> Finding {
+fn space(room: &StatVfs) -> CheckFinding {
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     let inodes = (room.f_files > 0).then_some(room.f_favail);
     let files = inodes.map_or(String::new(), |n| format!(", room for {n} more files"));
@@ -165,9 +165,9 @@ fn space(room: &StatVfs) -> Finding {
     let advice = "free some, or move the project: a full disk ends runs, and their logs are cut";
     match free {
         _ if inodes == Some(0) || free < NOTHING => {
-            Finding::with(Health::Bad, "space", found, advice)
+            CheckFinding::with(CheckHealth::Bad, "space", found, advice)
         }
-        _ if few || free < LITTLE => Finding::with(Health::Odd, "space", found, advice),
-        _ => Finding::good("space", found),
+        _ if few || free < LITTLE => CheckFinding::with(CheckHealth::Odd, "space", found, advice),
+        _ => CheckFinding::good("space", found),
     }
 }

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::io::finding::{Finding, Health};
-use crate::io::scheduler::command::{Call, End, run};
+use crate::io::finding::{CheckFinding, CheckHealth};
+use crate::io::scheduler::command::{CommandCall, CommandEnd, run};
 use oomctl_gpu::nvml::{Driver, GpuError};
 
 /// The name under which people call us.
@@ -15,12 +15,12 @@ const MOST_FOLDERS: usize = 256;
 
 /// This program, and others of its name on `PATH`.
 #[must_use]
-pub fn programs(deadline: Duration) -> Vec<Finding> {
+pub fn programs(deadline: Duration) -> Vec<CheckFinding> {
     let us = std::env::current_exe()
         .and_then(|p| p.canonicalize())
         .unwrap_or_default();
     let version = concat!("oomctl ", env!("CARGO_PKG_VERSION"));
-    let mut findings = vec![Finding::good(
+    let mut findings = vec![CheckFinding::good(
         "program",
         format!("{version}, {}", us.display()),
     )];
@@ -42,14 +42,19 @@ pub fn programs(deadline: Duration) -> Vec<Finding> {
         let found = "no `oomctl` is on PATH";
         let advice =
             "jobs call this program by its full path; for the shell put its folder into PATH";
-        findings.push(Finding::with(Health::Absent, "PATH", found, advice));
+        findings.push(CheckFinding::with(
+            CheckHealth::Absent,
+            "PATH",
+            found,
+            advice,
+        ));
     }
     findings
 }
 
 /// Another program of our name, told by what it prints.
-fn other(path: &Path, first: bool, deadline: Duration) -> Finding {
-    let answer = run(&Call {
+fn other(path: &Path, first: bool, deadline: Duration) -> CheckFinding {
+    let answer = run(&CommandCall {
         program: path.to_owned(),
         arguments: vec![OsString::from("--version")],
         environment: std::env::vars_os().collect(),
@@ -67,25 +72,25 @@ fn other(path: &Path, first: bool, deadline: Duration) -> Finding {
     let what = match answer.end {
         _ if line.starts_with("systemd ") => format!("the oomctl of systemd-oomd ({line})"),
         _ if is_ours => format!("another {line}"),
-        End::TimedOut => "a program that does not tell its version".to_owned(),
+        CommandEnd::TimedOut => "a program that does not tell its version".to_owned(),
         _ => format!("another program (`--version`: {line:?})"),
     };
     let found = format!("{} is {what}", path.display());
     match (first, is_ours) {
-        (true, _) => Finding::with(
-            Health::Odd,
+        (true, _) => CheckFinding::with(
+            CheckHealth::Odd,
             "PATH",
             format!("{found}, and comes first on PATH"),
             "put the folder of this program before it in PATH, or call this one by its full path",
         ),
-        (false, true) => Finding::with(
-            Health::Absent,
+        (false, true) => CheckFinding::with(
+            CheckHealth::Absent,
             "PATH",
             found,
             "remove the one that you do not want",
         ),
-        (false, false) => Finding::with(
-            Health::Absent,
+        (false, false) => CheckFinding::with(
+            CheckHealth::Absent,
             "PATH",
             found,
             "nothing: this program comes first on PATH",
@@ -95,29 +100,29 @@ fn other(path: &Path, first: bool, deadline: Duration) -> Finding {
 
 /// The driver of the GPUs.
 #[must_use]
-pub fn driver() -> Finding {
+pub fn driver() -> CheckFinding {
     match Driver::open().and_then(|driver| driver.look()) {
         Ok(machine) => {
             let version = machine.driver.unwrap_or_else(|| "unknown".to_owned());
             let found = format!("driver {version}, {} GPUs", machine.gpus.len());
             match machine.unavailable.first() {
-                None => Finding::good("NVML", found),
-                Some(lost) => Finding::with(
-                    Health::Odd,
+                None => CheckFinding::good("NVML", found),
+                Some(lost) => CheckFinding::with(
+                    CheckHealth::Odd,
                     "NVML",
                     format!("{found}; GPU {}: {}", lost.index, lost.error),
                     "`oomctl gpus` says what helps",
                 ),
             }
         }
-        Err(GpuError::NoDriver(_)) => Finding::with(
-            Health::Absent,
+        Err(GpuError::NoDriver(_)) => CheckFinding::with(
+            CheckHealth::Absent,
             "NVML",
             "no NVIDIA driver on this machine",
             "nothing on a login node; for a node with GPUs: `oomctl gpus --job JOBID`, or call this there",
         ),
-        Err(e) => Finding::with(
-            Health::Odd,
+        Err(e) => CheckFinding::with(
+            CheckHealth::Odd,
             "NVML",
             e.to_string(),
             "`nvidia-smi` should say more; memory is not measured until it works",

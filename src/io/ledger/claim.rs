@@ -26,7 +26,7 @@ const TRIES: u32 = 8;
 
 /// Who writes a run's ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
+pub struct LedgerOwner {
     /// Number of the owner, from 1.
     pub epoch: u64,
     /// Host name.
@@ -53,30 +53,30 @@ pub enum Takeover {
 
 /// What can be told of an owner from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum OwnerState {
     Alive,
     Gone,
 }
 
 /// Our ownership of a run.
 #[derive(Debug)]
-pub struct Claim {
+pub struct LedgerClaim {
     dir: PathBuf,
-    owner: Owner,
+    owner: LedgerOwner,
 }
 
 /// The present owner of a run that has one and did not give it back.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn owner(dir: &Path) -> Result<Option<Owner>, LedgerError> {
+pub fn owner(dir: &Path) -> Result<Option<LedgerOwner>, LedgerError> {
     let Some(epoch) = highest(dir)? else {
         return Ok(None);
     };
-    Ok(load(dir, epoch)?.filter(|o| !o.released && life(dir, o) == Life::Alive))
+    Ok(load(dir, epoch)?.filter(|o| !o.released && life(dir, o) == OwnerState::Alive))
 }
 
-impl Claim {
+impl LedgerClaim {
     /// Becomes the owner of a run.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Claim {
                     continue;
                 };
                 let free = owner.released || takeover == Takeover::Forced;
-                if !free && life(dir, &owner) == Life::Alive {
+                if !free && life(dir, &owner) == OwnerState::Alive {
                     return Err(LedgerError::Owned {
                         dir: dir.to_owned(),
                         owner: Box::new(owner),
@@ -128,7 +128,7 @@ impl Claim {
 
     /// Who we are.
     #[must_use]
-    pub fn owner(&self) -> &Owner {
+    pub fn owner(&self) -> &LedgerOwner {
         &self.owner
     }
 
@@ -161,7 +161,7 @@ impl Claim {
 }
 
 /// Gives the run back. A failure costs the next owner the wait for our death, nothing else.
-impl Drop for Claim {
+impl Drop for LedgerClaim {
     fn drop(&mut self) {
         if !self.holds() {
             return;
@@ -194,7 +194,7 @@ fn epochs(dir: &Path) -> Result<Vec<u64>, LedgerError> {
 }
 
 /// The owner of an epoch; `None` when its file went away in between.
-fn load(dir: &Path, epoch: u64) -> Result<Option<Owner>, LedgerError> {
+fn load(dir: &Path, epoch: u64) -> Result<Option<LedgerOwner>, LedgerError> {
     let path = file_of(dir, epoch);
     let bytes = match read_bounded(&path, OWNER_MAX) {
         Ok(bytes) => bytes,
@@ -215,7 +215,7 @@ fn load(dir: &Path, epoch: u64) -> Result<Option<Owner>, LedgerError> {
 }
 
 /// Makes the owner file of an epoch with its content in one step. False when another was faster.
-fn make(dir: &Path, owner: &Owner) -> Result<bool, LedgerError> {
+fn make(dir: &Path, owner: &LedgerOwner) -> Result<bool, LedgerError> {
     let path = file_of(dir, owner.epoch);
     let failed = || io_error("create", &path);
     let file = disk::temporary(dir, ".oomctl-owner-", 0o600).map_err(failed())?;
@@ -232,26 +232,26 @@ fn make(dir: &Path, owner: &Owner) -> Result<bool, LedgerError> {
 }
 
 /// Is the owner alive, as far as it can be told from here?
-fn life(dir: &Path, owner: &Owner) -> Life {
+fn life(dir: &Path, owner: &LedgerOwner) -> OwnerState {
     let here = myself(0);
     if owner.host == here.host {
         let (boot, namespace) = split_boot(&owner.boot);
         let (my_boot, my_namespace) = split_boot(&here.boot);
         if boot != my_boot {
-            return Life::Gone;
+            return OwnerState::Gone;
         }
         if namespace == my_namespace {
             let started = process_start(owner.pid);
             return if started == Some(owner.started) {
-                Life::Alive
+                OwnerState::Alive
             } else {
-                Life::Gone
+                OwnerState::Gone
             };
         }
     }
     match silence(dir, owner.epoch) {
-        Some(age) if age > Duration::from_secs(STALE_S) => Life::Gone,
-        _ => Life::Alive,
+        Some(age) if age > Duration::from_secs(STALE_S) => OwnerState::Gone,
+        _ => OwnerState::Alive,
     }
 }
 
@@ -267,14 +267,14 @@ fn silence(dir: &Path, epoch: u64) -> Option<Duration> {
 }
 
 /// This process as an owner.
-fn myself(epoch: u64) -> Owner {
+fn myself(epoch: u64) -> LedgerOwner {
     #[cfg(test)]
     if let Some(owner) = crate::io::trial::with(|t| t.process()) {
-        return Owner { epoch, ..owner };
+        return LedgerOwner { epoch, ..owner };
     }
     let pid = std::process::id();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    Owner {
+    LedgerOwner {
         epoch,
         host: rustix::system::uname()
             .nodename()
@@ -304,7 +304,7 @@ fn process_start(pid: u32) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn plant(dir: &Path, owner: &Owner) {
+    fn plant(dir: &Path, owner: &LedgerOwner) {
         fs::write(
             file_of(dir, owner.epoch),
             serde_json::to_vec(owner).unwrap(),
@@ -315,8 +315,8 @@ mod tests {
     #[test]
     fn the_second_owner_is_told_who_the_first_is() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Claim::take(dir.path(), Takeover::IfDead).unwrap();
-        let error = Claim::take(dir.path(), Takeover::IfDead).unwrap_err();
+        let first = LedgerClaim::take(dir.path(), Takeover::IfDead).unwrap();
+        let error = LedgerClaim::take(dir.path(), Takeover::IfDead).unwrap_err();
         let text = error.to_string();
         assert!(text.contains(&std::process::id().to_string()), "{text}");
         assert!(first.holds());
@@ -326,11 +326,11 @@ mod tests {
     #[test]
     fn a_released_run_is_free_and_the_epoch_grows() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Claim::take(dir.path(), Takeover::IfDead).unwrap();
+        let first = LedgerClaim::take(dir.path(), Takeover::IfDead).unwrap();
         assert_eq!(first.epoch(), 1);
         drop(first);
         assert_eq!(owner(dir.path()).unwrap(), None);
-        let second = Claim::take(dir.path(), Takeover::IfDead).unwrap();
+        let second = LedgerClaim::take(dir.path(), Takeover::IfDead).unwrap();
         assert_eq!(second.epoch(), 2);
     }
 
@@ -341,7 +341,9 @@ mod tests {
         dead.started += 1; // the pid lives, but as another process
         plant(dir.path(), &dead);
         assert_eq!(
-            Claim::take(dir.path(), Takeover::IfDead).unwrap().epoch(),
+            LedgerClaim::take(dir.path(), Takeover::IfDead)
+                .unwrap()
+                .epoch(),
             5
         );
     }
@@ -352,7 +354,7 @@ mod tests {
         let mut dead = myself(1);
         dead.boot = "another-boot".to_owned();
         plant(dir.path(), &dead);
-        assert!(Claim::take(dir.path(), Takeover::IfDead).is_ok());
+        assert!(LedgerClaim::take(dir.path(), Takeover::IfDead).is_ok());
     }
 
     #[test]
@@ -361,7 +363,7 @@ mod tests {
         let mut other = myself(1);
         other.host = "login2".to_owned();
         plant(dir.path(), &other);
-        assert!(Claim::take(dir.path(), Takeover::IfDead).is_err());
+        assert!(LedgerClaim::take(dir.path(), Takeover::IfDead).is_err());
         let file = fs::File::options()
             .write(true)
             .open(file_of(dir.path(), 1))
@@ -369,7 +371,9 @@ mod tests {
         let old = std::time::SystemTime::now() - Duration::from_secs(STALE_S + 5);
         file.set_modified(old).unwrap();
         assert_eq!(
-            Claim::take(dir.path(), Takeover::IfDead).unwrap().epoch(),
+            LedgerClaim::take(dir.path(), Takeover::IfDead)
+                .unwrap()
+                .epoch(),
             2
         );
     }
@@ -377,7 +381,7 @@ mod tests {
     #[test]
     fn a_heartbeat_keeps_a_run() {
         let dir = tempfile::tempdir().unwrap();
-        let claim = Claim::take(dir.path(), Takeover::IfDead).unwrap();
+        let claim = LedgerClaim::take(dir.path(), Takeover::IfDead).unwrap();
         let file = fs::File::options()
             .write(true)
             .open(file_of(dir.path(), 1))
@@ -392,8 +396,8 @@ mod tests {
     #[test]
     fn whoever_was_replaced_notices() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Claim::take(dir.path(), Takeover::IfDead).unwrap();
-        let second = Claim::take(dir.path(), Takeover::Forced).unwrap();
+        let first = LedgerClaim::take(dir.path(), Takeover::IfDead).unwrap();
+        let second = LedgerClaim::take(dir.path(), Takeover::Forced).unwrap();
         assert!(!first.holds());
         assert!(second.holds());
         drop(first);
@@ -403,12 +407,12 @@ mod tests {
     #[test]
     fn whoever_was_replaced_twice_notices_too() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Claim::take(dir.path(), Takeover::IfDead).unwrap();
+        let first = LedgerClaim::take(dir.path(), Takeover::IfDead).unwrap();
         // Its successor was killed before it could clear up.
         let mut dead = myself(2);
         dead.started += 1;
         plant(dir.path(), &dead);
-        let third = Claim::take(dir.path(), Takeover::IfDead).unwrap();
+        let third = LedgerClaim::take(dir.path(), Takeover::IfDead).unwrap();
         assert_eq!(third.epoch(), 3);
         assert!(third.holds() && !first.holds());
     }
@@ -420,12 +424,12 @@ mod tests {
         dead.started += 1;
         plant(dir.path(), &dead);
         let start = std::sync::Barrier::new(8);
-        let won: Vec<Option<Claim>> = std::thread::scope(|scope| {
+        let won: Vec<Option<LedgerClaim>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
                 .map(|_| {
                     scope.spawn(|| {
                         start.wait();
-                        Claim::take(dir.path(), Takeover::IfDead).ok()
+                        LedgerClaim::take(dir.path(), Takeover::IfDead).ok()
                     })
                 })
                 .collect();

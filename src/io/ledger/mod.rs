@@ -21,8 +21,8 @@ use crate::core::engine::{Fact, LEDGER_VERSION, Record};
 use crate::io::disk::{self, Appending};
 use crate::io::files::{FileError, io_error, no_follow, sync_dir};
 
-pub use claim::{Claim, Owner, Takeover, owner};
-pub use read::{Reading, Torn, parse, read};
+pub use claim::{LedgerClaim, LedgerOwner, Takeover, owner};
+pub use read::{LedgerContents, Torn, parse, read};
 
 /// Name of the ledger in a run's folder.
 pub const LEDGER_FILE: &str = "ledger.jsonl";
@@ -42,7 +42,7 @@ pub enum LedgerError {
         /// Folder of the run.
         dir: PathBuf,
         /// Who writes it.
-        owner: Box<Owner>,
+        owner: Box<LedgerOwner>,
     },
     /// Another process became the writer while we were it.
     #[error("another process has taken {} over; this one stops", dir.display())]
@@ -90,7 +90,7 @@ pub enum LedgerError {
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
-    claim: Claim,
+    claim: LedgerClaim,
     next_seq: u64,
     /// Where the next record begins. If the file is longer, somebody else wrote to it.
     end: u64,
@@ -105,7 +105,7 @@ impl Ledger {
     /// # Errors
     /// When one with facts is there, or the folder cannot be written.
     pub fn create(dir: &Path) -> Result<Self, LedgerError> {
-        let claim = Claim::take(dir, Takeover::IfDead)?;
+        let claim = LedgerClaim::take(dir, Takeover::IfDead)?;
         let path = dir.join(LEDGER_FILE);
         let made = opening().create(true).mode(0o600).open(&path);
         made.map_err(io_error("create", &path))?;
@@ -137,7 +137,7 @@ impl Ledger {
         if let Some(line) = read(dir)?.newer {
             return Err(LedgerError::Newer { path, line });
         }
-        let claim = Claim::take(dir, takeover)?;
+        let claim = LedgerClaim::take(dir, takeover)?;
         // Read again: until now another owner may have written.
         let reading = read(dir)?;
         if let Some(line) = reading.newer {

@@ -24,7 +24,7 @@ pub struct Torn {
 
 /// What a ledger says.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reading {
+pub struct LedgerContents {
     /// Records that count and that this version understands, in order.
     pub records: Vec<Record>,
     /// First line that only a newer version understands.
@@ -39,21 +39,21 @@ pub struct Reading {
 ///
 /// # Errors
 /// When there is none, or a line in the middle is damaged.
-pub fn read(dir: &Path) -> Result<Reading, LedgerError> {
+pub fn read(dir: &Path) -> Result<LedgerContents, LedgerError> {
     let path = dir.join(LEDGER_FILE);
     let bytes = read_bounded(&path, LEDGER_MAX)?;
     parse(&bytes).map_err(|(line, why)| LedgerError::Damaged { path, line, why })
 }
 
 /// One line of a ledger, with where it stands.
-struct Line<'a> {
+struct LedgerLine<'a> {
     number: u64,
     offset: u64,
     bytes: &'a [u8],
 }
 
 /// What a line is.
-enum Kind {
+enum LedgerLineKind {
     /// What seals a tail that is none any more.
     Empty,
     Record(Box<Record>),
@@ -72,8 +72,8 @@ struct Bad {
 ///
 /// # Errors
 /// The line, from 1, and what is wrong with it.
-pub fn parse(bytes: &[u8]) -> Result<Reading, (u64, String)> {
-    let mut reader = Reader::default();
+pub fn parse(bytes: &[u8]) -> Result<LedgerContents, (u64, String)> {
+    let mut reader = LedgerReader::default();
     let complete = bytes
         .iter()
         .rposition(|b| *b == b'\n')
@@ -81,7 +81,7 @@ pub fn parse(bytes: &[u8]) -> Result<Reading, (u64, String)> {
     let mut offset = 0;
     for text in bytes[..complete].split_inclusive(|b| *b == b'\n') {
         reader.lines += 1;
-        reader.line(&Line {
+        reader.line(&LedgerLine {
             number: reader.lines,
             offset,
             bytes: &text[..text.len() - 1],
@@ -92,25 +92,25 @@ pub fn parse(bytes: &[u8]) -> Result<Reading, (u64, String)> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct LedgerReader {
     lines: u64,
-    reading: Reading,
+    reading: LedgerContents,
     /// Where each record of the reading begins.
     offsets: Vec<u64>,
     bad: Option<Bad>,
 }
 
-impl Reader {
-    fn line(&mut self, line: &Line) -> Result<(), (u64, String)> {
+impl LedgerReader {
+    fn line(&mut self, line: &LedgerLine) -> Result<(), (u64, String)> {
         match classify(line.bytes) {
-            Kind::Empty => Ok(()),
-            Kind::Record(record) => self.record(*record, line),
-            Kind::Newer => {
+            LedgerLineKind::Empty => Ok(()),
+            LedgerLineKind::Record(record) => self.record(*record, line),
+            LedgerLineKind::Newer => {
                 self.damage()?;
                 self.reading.newer.get_or_insert(line.number);
                 Ok(())
             }
-            Kind::Bad(why) => {
+            LedgerLineKind::Bad(why) => {
                 self.bad.get_or_insert(Bad {
                     line: line.number,
                     offset: line.offset,
@@ -121,7 +121,7 @@ impl Reader {
         }
     }
 
-    fn record(&mut self, record: Record, line: &Line) -> Result<(), (u64, String)> {
+    fn record(&mut self, record: Record, line: &LedgerLine) -> Result<(), (u64, String)> {
         if self
             .reading
             .records
@@ -163,7 +163,7 @@ impl Reader {
         Ok(())
     }
 
-    fn push(&mut self, record: Record, line: &Line) {
+    fn push(&mut self, record: Record, line: &LedgerLine) {
         self.reading.records.push(record);
         self.offsets.push(line.offset);
     }
@@ -200,7 +200,7 @@ impl Reader {
 
     /// What no good record follows is a tail that nobody sealed yet: half a record, blocks that were
     /// never written, or the halves that several attempts to write on a full disk left behind.
-    fn finish(mut self, complete: u64, length: u64) -> Reading {
+    fn finish(mut self, complete: u64, length: u64) -> LedgerContents {
         let from = self.bad.as_ref().map_or(complete, |bad| bad.offset);
         if from < length {
             self.reading.torn = Some(Torn {
@@ -223,10 +223,10 @@ pub(super) fn behind(bytes: &[u8], offset: u64, epoch: u64) -> Result<Option<Tor
     let mut at = offset;
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         match line.strip_suffix(b"\n").map(classify) {
-            Some(Kind::Empty) => {}
-            Some(Kind::Record(record)) if record.epoch < epoch => {}
-            Some(Kind::Record(_) | Kind::Newer) => return Err(()),
-            Some(Kind::Bad(_)) | None => {
+            Some(LedgerLineKind::Empty) => {}
+            Some(LedgerLineKind::Record(record)) if record.epoch < epoch => {}
+            Some(LedgerLineKind::Record(_) | LedgerLineKind::Newer) => return Err(()),
+            Some(LedgerLineKind::Bad(_)) | None => {
                 torn.get_or_insert(at);
             }
         }
@@ -240,7 +240,7 @@ pub(super) fn behind(bytes: &[u8], offset: u64, epoch: u64) -> Result<Option<Tor
 
 /// A record without its fact.
 #[derive(Deserialize)]
-struct Place {
+struct RecordHeader {
     v: u32,
     seq: u64,
     at: Timestamp,
@@ -250,7 +250,7 @@ struct Place {
 /// A record as this version writes them. Place and fact are read from the line one after the other: together, every value
 /// would be held twice on the way, and a project may have ten thousand ledgers.
 fn record(line: &[u8]) -> serde_json::Result<Record> {
-    let Place { v, seq, at, epoch } = serde_json::from_slice(line)?;
+    let RecordHeader { v, seq, at, epoch } = serde_json::from_slice(line)?;
     if v != LEDGER_VERSION {
         return Err(serde::de::Error::custom("of another version"));
     }
@@ -264,28 +264,28 @@ fn record(line: &[u8]) -> serde_json::Result<Record> {
     })
 }
 
-fn classify(line: &[u8]) -> Kind {
+fn classify(line: &[u8]) -> LedgerLineKind {
     if line.is_empty() {
-        return Kind::Empty;
+        return LedgerLineKind::Empty;
     }
     if let Ok(record) = record(line) {
-        return Kind::Record(Box::new(record));
+        return LedgerLineKind::Record(Box::new(record));
     }
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
-        Err(e) => return Kind::Bad(format!("not a record ({e})")),
+        Err(e) => return LedgerLineKind::Bad(format!("not a record ({e})")),
     };
     let Some(version) = value.get("v").and_then(Value::as_u64) else {
-        return Kind::Bad("not a record (it has no version)".to_owned());
+        return LedgerLineKind::Bad("not a record (it has no version)".to_owned());
     };
     if version > u64::from(LEDGER_VERSION) {
-        return Kind::Newer;
+        return LedgerLineKind::Newer;
     }
     let kind = value.get("fact").and_then(Value::as_str).unwrap_or("");
     let known = Fact::KINDS.contains(&kind);
     match serde_json::from_slice(line) {
-        Ok(record) => Kind::Record(Box::new(record)),
-        Err(_) if !known && !kind.is_empty() => Kind::Newer,
-        Err(e) => Kind::Bad(format!("not a record ({e})")),
+        Ok(record) => LedgerLineKind::Record(Box::new(record)),
+        Err(_) if !known && !kind.is_empty() => LedgerLineKind::Newer,
+        Err(e) => LedgerLineKind::Bad(format!("not a record ({e})")),
     }
 }

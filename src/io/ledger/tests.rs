@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::core::engine::{History, Outcome};
-use crate::io::disk::Change;
-use crate::io::scheduler::command::{Answer, Call};
+use crate::io::disk::DiskChange;
+use crate::io::scheduler::command::{CommandCall, CommandOutput};
 use crate::io::trial::{self, Trial};
 use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Token};
 
@@ -310,7 +310,7 @@ fn half_a_record_on_a_full_disk_is_an_error_and_does_not_count() {
 struct BadDisk;
 
 impl Trial for BadDisk {
-    fn change(&self, _: Change<'_>) -> std::io::Result<usize> {
+    fn change(&self, _: DiskChange<'_>) -> std::io::Result<usize> {
         Err(std::io::Error::other("Input/output error"))
     }
     fn length(&self, _: &Path, real: u64) -> u64 {
@@ -328,7 +328,7 @@ impl Trial for BadDisk {
     fn uptime(&self) -> Duration {
         Duration::ZERO
     }
-    fn process(&self) -> Owner {
+    fn process(&self) -> LedgerOwner {
         unreachable!("nobody becomes an owner here")
     }
     fn started(&self, _: u32) -> Option<u64> {
@@ -337,7 +337,7 @@ impl Trial for BadDisk {
     fn random(&self) -> [u8; 4] {
         [0; 4]
     }
-    fn call(&self, _: &Call) -> Answer {
+    fn call(&self, _: &CommandCall) -> CommandOutput {
         unreachable!("nothing is asked here")
     }
 }

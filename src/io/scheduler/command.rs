@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use crate::io::words::{self, Words};
+use crate::io::words::{self, PipeRead};
 
 /// Bytes kept of standard output; the rest is read and dropped, and the answer marked as cut.
 /// 20,000 jobs (a large `MaxJobCount`) at 300 bytes a line are 6 MB.
@@ -56,7 +56,7 @@ fn executable(folder: &Path, program: &str) -> Option<PathBuf> {
 
 /// One call of a program.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct CommandCall {
     /// Absolute path of the program.
     pub program: PathBuf,
     /// Its arguments.
@@ -71,7 +71,7 @@ pub struct Call {
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum CommandEnd {
     /// The program ended with this exit code.
     Exited(i32),
     /// The program died of this signal.
@@ -84,9 +84,9 @@ pub enum End {
 
 /// What a call brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct CommandOutput {
     /// How it ended.
-    pub end: End,
+    pub end: CommandEnd,
     /// Standard output, bytes that are no UTF-8 replaced.
     pub stdout: String,
     /// Standard error, the same.
@@ -95,22 +95,22 @@ pub struct Answer {
     pub cut: bool,
 }
 
-impl Answer {
+impl CommandOutput {
     /// True for exit code 0 and a complete standard output.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.end == End::Exited(0) && !self.cut
+        self.end == CommandEnd::Exited(0) && !self.cut
     }
 
     /// How it ended, with the last line of standard error, for a message.
     #[must_use]
     pub fn describe(&self) -> String {
         let end = match &self.end {
-            End::Exited(0) if self.cut => "more output than is read".to_owned(),
-            End::Exited(code) => format!("exit code {code}"),
-            End::Killed(signal) => format!("killed by signal {signal}"),
-            End::TimedOut => "no answer before the deadline".to_owned(),
-            End::NotStarted(error) => format!("could not be started: {error}"),
+            CommandEnd::Exited(0) if self.cut => "more output than is read".to_owned(),
+            CommandEnd::Exited(code) => format!("exit code {code}"),
+            CommandEnd::Killed(signal) => format!("killed by signal {signal}"),
+            CommandEnd::TimedOut => "no answer before the deadline".to_owned(),
+            CommandEnd::NotStarted(error) => format!("could not be started: {error}"),
         };
         match self
             .stderr
@@ -146,13 +146,13 @@ pub fn changes_answers(name: &OsStr) -> bool {
 /// Runs a call. Standard input is empty. The call has a process group of its own, so that the
 /// deadline also ends what a site's wrapper script started.
 #[must_use]
-pub fn run(call: &Call) -> Answer {
+pub fn run(call: &CommandCall) -> CommandOutput {
     run_with(call, Stdio::null())
 }
 
 /// The same, with something on standard input.
 #[must_use]
-pub fn run_with(call: &Call, input: Stdio) -> Answer {
+pub fn run_with(call: &CommandCall, input: Stdio) -> CommandOutput {
     let mut command = Command::new(&call.program);
     command
         .args(&call.arguments)
@@ -168,8 +168,8 @@ pub fn run_with(call: &Call, input: Stdio) -> Answer {
     let started = pipe().and_then(|life| Ok((command.spawn()?, life)));
     match started {
         Ok((child, life)) => attend(child, call.deadline, life),
-        Err(error) => Answer {
-            end: End::NotStarted(format!("{}: {error}", call.program.display())),
+        Err(error) => CommandOutput {
+            end: CommandEnd::NotStarted(format!("{}: {error}", call.program.display())),
             stdout: String::new(),
             stderr: String::new(),
             cut: false,
@@ -178,14 +178,14 @@ pub fn run_with(call: &Call, input: Stdio) -> Answer {
 }
 
 /// What came from one of the two pipes.
-struct Heard {
+struct PipeOutput {
     error: bool,
-    words: Words,
+    words: PipeRead,
 }
 
 /// What has been kept so far of both pipes.
 #[derive(Default)]
-struct Kept {
+struct CapturedOutput {
     out: Vec<u8>,
     err: Vec<u8>,
     cut: bool,
@@ -193,9 +193,9 @@ struct Kept {
     said: u8,
 }
 
-impl Kept {
-    fn add(&mut self, heard: Heard) {
-        let Words::Piece(bytes) = heard.words else {
+impl CapturedOutput {
+    fn add(&mut self, heard: PipeOutput) {
+        let PipeRead::Piece(bytes) = heard.words else {
             self.said += 1;
             return;
         };
@@ -215,24 +215,28 @@ const MAX_PIECES: usize = 64;
 /// it (`tee` behind a site's wrapper script).
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-fn attend(mut child: Child, deadline: Duration, (life, alive): (PipeReader, PipeWriter)) -> Answer {
+fn attend(
+    mut child: Child,
+    deadline: Duration,
+    (life, alive): (PipeReader, PipeWriter),
+) -> CommandOutput {
     let started = Instant::now();
     let (sender, pieces) = mpsc::sync_channel(MAX_PIECES);
     let life = Arc::new(life);
     read_pipe(child.stdout.take(), false, &life, sender.clone());
     read_pipe(child.stderr.take(), true, &life, sender);
-    let mut kept = Kept::default();
+    let mut kept = CapturedOutput::default();
     let end = loop {
         match child.try_wait() {
             Ok(Some(status)) => break end_of(status),
             Ok(None) if started.elapsed() >= deadline => break kill(&mut child),
             Ok(None) => receive(&pieces, &mut kept, step(started.elapsed())),
-            Err(error) => break End::NotStarted(error.to_string()),
+            Err(error) => break CommandEnd::NotStarted(error.to_string()),
         }
     };
     drop(alive);
     hear_out(&pieces, &mut kept);
-    Answer {
+    CommandOutput {
         end,
         stdout: String::from_utf8_lossy(&kept.out).into_owned(),
         stderr: String::from_utf8_lossy(&kept.err).into_owned(),
@@ -241,7 +245,7 @@ fn attend(mut child: Child, deadline: Duration, (life, alive): (PipeReader, Pipe
 }
 
 /// Takes what a program that has ended wrote: all of it, however long a busy machine needs.
-fn hear_out(pieces: &Receiver<Heard>, kept: &mut Kept) {
+fn hear_out(pieces: &Receiver<PipeOutput>, kept: &mut CapturedOutput) {
     while kept.said < 2
         && let Ok(heard) = pieces.recv()
     {
@@ -261,7 +265,7 @@ fn step(elapsed: Duration) -> Duration {
     (elapsed / 8).clamp(Duration::from_millis(1), Duration::from_millis(50))
 }
 
-fn receive(pieces: &Receiver<Heard>, kept: &mut Kept, wait: Duration) {
+fn receive(pieces: &Receiver<PipeOutput>, kept: &mut CapturedOutput, wait: Duration) {
     match pieces.recv_timeout(wait) {
         Ok(heard) => kept.add(heard),
         Err(RecvTimeoutError::Timeout) => {}
@@ -274,18 +278,18 @@ fn read_pipe(
     pipe: Option<impl Read + AsFd + Send + 'static>,
     error: bool,
     life: &Arc<PipeReader>,
-    sender: SyncSender<Heard>,
+    sender: SyncSender<PipeOutput>,
 ) {
     let Some(pipe) = pipe else { return };
     let life = Arc::clone(life);
     std::thread::spawn(move || {
         words::read(pipe, life, |words| {
-            sender.send(Heard { error, words }).is_ok()
+            sender.send(PipeOutput { error, words }).is_ok()
         });
     });
 }
 
-fn kill(child: &mut Child) -> End {
+fn kill(child: &mut Child) -> CommandEnd {
     // Not waited for yet, so the number still belongs to this child.
     if let Some(group) = i32::try_from(child.id())
         .ok()
@@ -295,13 +299,13 @@ fn kill(child: &mut Child) -> End {
     }
     let _ = child.kill();
     let _ = child.wait();
-    End::TimedOut
+    CommandEnd::TimedOut
 }
 
-fn end_of(status: ExitStatus) -> End {
+fn end_of(status: ExitStatus) -> CommandEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => End::Exited(code),
-        (None, signal) => End::Killed(signal.unwrap_or(0)),
+        (Some(code), _) => CommandEnd::Exited(code),
+        (None, signal) => CommandEnd::Killed(signal.unwrap_or(0)),
     }
 }
 

@@ -2,18 +2,18 @@
 
 use jiff::Timestamp;
 
-use super::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use super::{Dependent, FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 
 /// A scheduler that is asked by a job at the end of its own script. It still says that this job runs; what becomes of it
 /// is known already, and said to be the job's own word.
-pub struct Ending<S> {
+pub struct EndingJobScheduler<S> {
     inner: S,
     job: JobId,
     code: i32,
 }
 
-impl<S: Scheduler> Ending<S> {
+impl<S: Scheduler> EndingJobScheduler<S> {
     /// Around a scheduler that knows `job`, whose script ends with exit code `code`.
     pub fn new(inner: S, job: JobId, code: i32) -> Self {
         Self { inner, job, code }
@@ -42,16 +42,16 @@ impl<S: Scheduler> Ending<S> {
     }
 }
 
-impl<S: Scheduler> Scheduler for Ending<S> {
+impl<S: Scheduler> Scheduler for EndingJobScheduler<S> {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
 
-    fn submit(&mut self, submission: &Submission, now: Timestamp) -> SubmitAnswer {
+    fn submit(&mut self, submission: &JobSubmission, now: Timestamp) -> SubmitAnswer {
         self.inner.submit(submission, now)
     }
 
-    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
         self.inner.find(tokens, since)
     }
 
@@ -86,7 +86,7 @@ impl<S: Scheduler> Scheduler for Ending<S> {
         self.inner.redirect(dependent, from, to)
     }
 
-    fn forecast(&mut self, submission: &Submission) -> Option<String> {
+    fn forecast(&mut self, submission: &JobSubmission) -> Option<String> {
         self.inner.forecast(submission)
     }
 }
@@ -103,13 +103,13 @@ mod tests {
             "busy"
         }
 
-        fn submit(&mut self, _: &Submission, _now: Timestamp) -> SubmitAnswer {
+        fn submit(&mut self, _: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
             SubmitAnswer::Unclear {
                 detail: String::new(),
             }
         }
 
-        fn find(&mut self, _: &[Token], _: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+        fn find(&mut self, _: &[Token], _: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
             Ok(Vec::new())
         }
 
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn only_the_job_that_asks_is_known_to_end() {
-        let mut ending = Ending::new(Busy, JobId("7".into()), 1);
+        let mut ending = EndingJobScheduler::new(Busy, JobId("7".into()), 1);
         let now = Timestamp::UNIX_EPOCH;
         let poll = ending.poll(&[job("7"), job("77")], now).unwrap();
         assert_eq!(poll.jobs[0].state, JobState::Failed);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_script_that_ends_with_0_has_done_its_work() {
-        let mut ending = Ending::new(Busy, JobId("7".into()), 0);
+        let mut ending = EndingJobScheduler::new(Busy, JobId("7".into()), 0);
         let poll = ending.poll(&[job("7")], Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(poll.jobs[0].state, JobState::Completed);
     }

@@ -15,7 +15,7 @@ use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 
 /// What is handed to a scheduler for one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Submission {
+pub struct JobSubmission {
     /// The rendered entry script (`attempt-N/job.sbatch`), absolute.
     pub script: PathBuf,
     /// The attempt's token: becomes job name and comment.
@@ -38,12 +38,12 @@ pub struct Submission {
     pub time_limit_s: Option<u64>,
     /// The tasks, where it is a job array. Then the logs are those of the first task, and those of the others lie
     /// in the folders beside it.
-    pub tasks: Option<Tasks>,
+    pub tasks: Option<ArrayTasks>,
 }
 
 /// The tasks of a job array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tasks {
+pub struct ArrayTasks {
     /// Their indices, as Slurm writes them: `0-3,7`.
     pub indices: String,
     /// How many may run at a time.
@@ -55,8 +55,8 @@ pub struct Tasks {
 /// What tells the tasks of a job array that people name by its id, or by a list of them as the queue shows it.
 /// `None` for anything else.
 pub fn tasks_named(wanted: &str) -> Option<impl Fn(&JobId) -> bool + use<>> {
-    let wanted = slurm::Named::read(wanted).filter(slurm::Named::is_many)?;
-    Some(move |id: &JobId| slurm::Named::read(&id.0).is_some_and(|id| wanted.has_task(&id)))
+    let wanted = slurm::NamedJob::read(wanted).filter(slurm::NamedJob::is_many)?;
+    Some(move |id: &JobId| slurm::NamedJob::read(&id.0).is_some_and(|id| wanted.has_task(&id)))
 }
 
 /// The answer to a submission.
@@ -98,7 +98,7 @@ pub struct NoAnswer {
 
 /// A job that carries a token we asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundJob {
     /// The token it carries.
     pub token: Token,
     /// The job.
@@ -141,13 +141,13 @@ pub trait Scheduler: Send {
     fn name(&self) -> &'static str;
 
     /// Submits one attempt. Returns within a deadline; a missed deadline is `Unclear`.
-    fn submit(&mut self, submission: &Submission, now: Timestamp) -> SubmitAnswer;
+    fn submit(&mut self, submission: &JobSubmission, now: Timestamp) -> SubmitAnswer;
 
     /// Looks up the jobs that carry `tokens`, submitted since `since`, in queue and accounting.
     ///
     /// # Errors
     /// `NoAnswer` when either source that should know did not answer; then nothing is known.
-    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer>;
+    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer>;
 
     /// Asks for the state of all `jobs` in one batch.
     ///
@@ -191,7 +191,7 @@ pub trait Scheduler: Send {
 
     /// When a submission could start, in the scheduler's own words, without submitting it
     /// (`sbatch --test-only`). `None` where the scheduler cannot tell.
-    fn forecast(&mut self, _submission: &Submission) -> Option<String> {
+    fn forecast(&mut self, _submission: &JobSubmission) -> Option<String> {
         None
     }
 }

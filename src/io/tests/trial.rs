@@ -8,14 +8,14 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use super::disk::Change;
-use super::ledger::Owner;
-use super::scheduler::command::{Answer, Call};
+use super::disk::DiskChange;
+use super::ledger::LedgerOwner;
+use super::scheduler::command::{CommandCall, CommandOutput};
 
 /// A world that takes the place of ours.
 pub(crate) trait Trial {
     /// Asked before a change: how many bytes there is room for, or why it fails. It may not return.
-    fn change(&self, change: Change<'_>) -> io::Result<usize>;
+    fn change(&self, change: DiskChange<'_>) -> io::Result<usize>;
     /// What a process sees of the length of a file.
     fn length(&self, path: &Path, real: u64) -> u64;
     /// Whether a process sees a name.
@@ -27,13 +27,13 @@ pub(crate) trait Trial {
     /// How long the present host has been up.
     fn uptime(&self) -> Duration;
     /// The process that runs now, as an owner.
-    fn process(&self) -> Owner;
+    fn process(&self) -> LedgerOwner;
     /// When a process of the present host started; `None` when there is none.
     fn started(&self, pid: u32) -> Option<u64>;
     /// Random bytes.
     fn random(&self) -> [u8; 4];
     /// Runs a command of the scheduler. It may not return.
-    fn call(&self, call: &Call) -> Answer;
+    fn call(&self, call: &CommandCall) -> CommandOutput;
 }
 
 thread_local! {

@@ -9,7 +9,7 @@ use super::super::measured;
 use super::super::outcome::reason;
 use super::super::run_view::total;
 use super::super::waiting;
-use super::model::Card;
+use super::model::RunCard;
 use super::painter::{Ink, Pen};
 use super::scene::Scene;
 use crate::core::engine::{Attempt, Outcome, Verdict};
@@ -24,7 +24,7 @@ const RUNGS_MAX: usize = 24;
 const NARROW: u16 = 120;
 
 /// The attempts, the last ones where there are too many, and a line about the one that is shown.
-pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &Card) {
+pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &RunCard) {
     let attempts = &card.history.attempts;
     let rows = usize::from(area.height.saturating_sub(2));
     let shown = scene.state.attempt(card);
@@ -76,7 +76,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(card: &Card, attempt: &Attempt, now: Timestamp) -> Self {
+    fn of(card: &RunCard, attempt: &Attempt, now: Timestamp) -> Self {
         let job = attempt.job.as_ref().map_or("-", |j| j.id.0.as_str());
         Self {
             head: format!("{:>3}  {job}", attempt.number),
@@ -148,7 +148,7 @@ fn seconds(attempt: &Attempt, now: Timestamp) -> i64 {
 }
 
 /// The rungs that were taken for an attempt: `base` for the first.
-fn rungs_before(card: &Card, attempt: &Attempt) -> String {
+fn rungs_before(card: &RunCard, attempt: &Attempt) -> String {
     let mut attempts = card.history.attempts.iter();
     let before = attempts.rfind(|a| a.number < attempt.number);
     let Some(before) = before else {
@@ -164,7 +164,7 @@ fn rungs_before(card: &Card, attempt: &Attempt) -> String {
 }
 
 /// What there is to say of an attempt in one line: why it failed, or how far it is.
-pub fn told(card: &Card, attempt: &Attempt) -> (String, Ink) {
+pub fn told(card: &RunCard, attempt: &Attempt) -> (String, Ink) {
     if let Some(incident) = attempt.incident.as_ref().filter(|i| says_why(i)) {
         return (incident.headline(), Ink::Bad);
     }
@@ -196,7 +196,7 @@ pub fn told(card: &Card, attempt: &Attempt) -> (String, Ink) {
 }
 
 /// The same of one whose job lives.
-fn alive(card: &Card, attempt: &Attempt) -> (String, Ink) {
+fn alive(card: &RunCard, attempt: &Attempt) -> (String, Ink) {
     let stage = attempt.status.as_ref().map(|s| s.state.stage());
     if stage != Some(Stage::Running) {
         let reason = card
@@ -248,7 +248,7 @@ fn says_why(incident: &Incident) -> bool {
 
 /// What does not fit into the line of the attempt that is shown: how far it is, what its rungs changed, what proves why
 /// it failed.
-fn below(pen: &mut Pen<'_>, area: Rect, row: u16, card: &Card, attempt: &Attempt) {
+fn below(pen: &mut Pen<'_>, area: Rect, row: u16, card: &RunCard, attempt: &Attempt) {
     let ended = attempt.ended_at.is_some();
     let progress = card.course.progress.as_ref().filter(|_| !ended);
     if let Some(total) = progress.and_then(|p| p.total.filter(|t| *t > 0)) {

@@ -2,7 +2,7 @@
 
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
+pub enum KeyPress {
     Char(char),
     Up,
     Down,
@@ -34,7 +34,7 @@ pub struct Keys {
 
 impl Keys {
     /// The keys in these bytes.
-    pub fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<KeyPress> {
         self.rest.extend_from_slice(bytes);
         let mut keys = Vec::new();
         while let Some((key, length)) = first(&self.rest) {
@@ -48,14 +48,14 @@ impl Keys {
     }
 
     /// No more came for a while.
-    pub fn settled(&mut self) -> Option<Key> {
+    pub fn settled(&mut self) -> Option<KeyPress> {
         let lone = std::mem::take(&mut self.rest) == [0x1b];
-        lone.then_some(Key::Escape)
+        lone.then_some(KeyPress::Escape)
     }
 }
 
 /// The first key and its length in bytes, where it is whole; no key where the bytes are none that is known.
-fn first(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
+fn first(bytes: &[u8]) -> Option<(Option<KeyPress>, usize)> {
     match bytes {
         [] => None,
         [0x1b, b'[' | b'O', rest @ ..] => {
@@ -64,12 +64,12 @@ fn first(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
         }
         [0x1b] => None,
         // Escape, or a key with Alt, which means no more.
-        [0x1b, _, ..] => Some((Some(Key::Escape), 1)),
-        [b'\r' | b'\n', ..] => Some((Some(Key::Enter), 1)),
-        [b'\t', ..] => Some((Some(Key::Tab), 1)),
-        [0x08 | 0x7f, ..] => Some((Some(Key::Backspace), 1)),
-        [0x03, ..] => Some((Some(Key::Interrupt), 1)),
-        [0x0c, ..] => Some((Some(Key::Redraw), 1)),
+        [0x1b, _, ..] => Some((Some(KeyPress::Escape), 1)),
+        [b'\r' | b'\n', ..] => Some((Some(KeyPress::Enter), 1)),
+        [b'\t', ..] => Some((Some(KeyPress::Tab), 1)),
+        [0x08 | 0x7f, ..] => Some((Some(KeyPress::Backspace), 1)),
+        [0x03, ..] => Some((Some(KeyPress::Interrupt), 1)),
+        [0x0c, ..] => Some((Some(KeyPress::Redraw), 1)),
         [0x00..=0x1f, ..] => Some((None, 1)),
         [b, ..] => {
             let length = match b {
@@ -82,24 +82,24 @@ fn first(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
             let c = std::str::from_utf8(text)
                 .ok()
                 .and_then(|t| t.chars().next());
-            Some((c.map(Key::Char), if c.is_some() { length } else { 1 }))
+            Some((c.map(KeyPress::Char), if c.is_some() { length } else { 1 }))
         }
     }
 }
 
 /// What stands behind `ESC [` or `ESC O`: a final byte, maybe after a number and modifiers (xterm and VT220 send the
 /// same keys in several ways).
-fn sequence(body: &[u8]) -> Option<Key> {
+fn sequence(body: &[u8]) -> Option<KeyPress> {
     Some(match body {
-        [.., b'A'] => Key::Up,
-        [.., b'B'] => Key::Down,
-        [.., b'C'] => Key::Right,
-        [.., b'D'] => Key::Left,
-        [.., b'H'] | [b'1' | b'7', b'~'] => Key::Home,
-        [.., b'F'] | [b'4' | b'8', b'~'] => Key::End,
-        [b'5', .., b'~'] => Key::PageUp,
-        [b'6', .., b'~'] => Key::PageDown,
-        [b'M'] => Key::Enter,
+        [.., b'A'] => KeyPress::Up,
+        [.., b'B'] => KeyPress::Down,
+        [.., b'C'] => KeyPress::Right,
+        [.., b'D'] => KeyPress::Left,
+        [.., b'H'] | [b'1' | b'7', b'~'] => KeyPress::Home,
+        [.., b'F'] | [b'4' | b'8', b'~'] => KeyPress::End,
+        [b'5', .., b'~'] => KeyPress::PageUp,
+        [b'6', .., b'~'] => KeyPress::PageDown,
+        [b'M'] => KeyPress::Enter,
         _ => return None,
     })
 }
@@ -108,13 +108,13 @@ fn sequence(body: &[u8]) -> Option<Key> {
 mod tests {
     use super::*;
 
-    fn keys(bytes: &[u8]) -> Vec<Key> {
+    fn keys(bytes: &[u8]) -> Vec<KeyPress> {
         Keys::default().take(bytes)
     }
 
     #[test]
     fn letters_of_any_script_and_the_keys_of_xterm_and_vt220_are_read() {
-        use Key::{Char, Down, End, Enter, Home, Interrupt, PageDown, PageUp, Up};
+        use KeyPress::{Char, Down, End, Enter, Home, Interrupt, PageDown, PageUp, Up};
         assert_eq!(keys("qß?".as_bytes()), [Char('q'), Char('ß'), Char('?')]);
         assert_eq!(keys(b"\x1b[A\x1bOB\x1b[1;5A"), [Up, Down, Up]);
         assert_eq!(keys(b"\x1b[5~\x1b[6~"), [PageUp, PageDown]);
@@ -129,9 +129,9 @@ mod tests {
         let mut keys = Keys::default();
         assert_eq!(keys.take(b"\x1b"), []);
         assert_eq!(keys.take(b"[5"), []);
-        assert_eq!(keys.take(b"~j"), [Key::PageUp, Key::Char('j')]);
+        assert_eq!(keys.take(b"~j"), [KeyPress::PageUp, KeyPress::Char('j')]);
         assert_eq!(keys.take(b"\x1b"), []);
-        assert_eq!(keys.settled(), Some(Key::Escape));
+        assert_eq!(keys.settled(), Some(KeyPress::Escape));
         assert_eq!(keys.settled(), None);
     }
 

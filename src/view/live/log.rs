@@ -2,14 +2,14 @@
 
 use ratatui::layout::Rect;
 
-use super::model::Card;
+use super::model::RunCard;
 use super::painter::{Ink, Pen};
 use super::scene::Scene;
 use super::state::evidence;
-use super::text::{Line, Place};
+use super::text::{LogLine, LogPosition};
 
 /// Draws the lines from the place that was chosen.
-pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &Card) {
+pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &RunCard) {
     if area.height < 2 {
         return;
     }
@@ -43,8 +43,8 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &Card) {
 fn tail(scene: Scene<'_>, top: usize) -> String {
     let (state, text) = (scene.state, &scene.shown.text);
     let place = match state.place {
-        Place::End => "end".to_owned(),
-        Place::At(_) => {
+        LogPosition::End => "end".to_owned(),
+        LogPosition::At(_) => {
             let offset = text.lines.get(top).map_or(0, |l| l.offset);
             let percent = u128::from(offset) * 100 / u128::from(text.length.max(1));
             format!("{percent} %")
@@ -57,7 +57,7 @@ fn tail(scene: Scene<'_>, top: usize) -> String {
 }
 
 /// A line with what was searched for marked.
-fn pieces<'a>(line: &'a Line, search: &str, ink: Ink) -> Vec<(&'a str, Ink)> {
+fn pieces<'a>(line: &'a LogLine, search: &str, ink: Ink) -> Vec<(&'a str, Ink)> {
     let mut pieces = Vec::new();
     let mut rest = line.text.as_str();
     while let Some((at, length)) = found(rest, search) {

@@ -1,6 +1,6 @@
 //! The live view of `watch`: runs, attempts, memory and logs on one screen, and keys that steer.
 //!
-//! `Board` is what is known, a fold over the notices of the drive. `State` is what a person chose, changed by keys alone.
+//! `Board` is what is known, a fold over the notices of the drive. `ScreenState` is what a person chose, changed by keys alone.
 //! `draw` makes a screen of both and touches nothing. `shell` is the rest: a thread that owns the terminal, one that reads
 //! files, and the observer that hands on what the drive tells.
 //!

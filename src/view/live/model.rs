@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::Timestamp;
 
 use super::super::run_view::state;
-use super::steer::Outlook;
+use super::steer::NextRungPreview;
 use crate::core::engine::History;
 use crate::drive::{Notice, RunFolder, Supervisor};
 use oomctl_diagnose::{Class, Progress};
@@ -15,13 +15,13 @@ const LOOKS_MAX: usize = 32;
 
 /// How far the present attempt has come, and how fast.
 #[derive(Debug, Clone, Default)]
-pub struct Course {
+pub struct AttemptProgress {
     /// The last word of the log.
     pub progress: Option<Progress>,
     looks: VecDeque<(Timestamp, u64)>,
 }
 
-impl Course {
+impl AttemptProgress {
     fn take(&mut self, progress: &Progress, now: Timestamp) {
         let done = progress.done();
         // When the first one was done, nobody saw.
@@ -65,7 +65,7 @@ impl Course {
 
 /// One run.
 #[derive(Debug, Clone)]
-pub struct Card {
+pub struct RunCard {
     /// What its facts add up to.
     pub history: History,
     /// Where its files lie.
@@ -73,7 +73,7 @@ pub struct Card {
     /// The word for where it stands.
     pub state: String,
     /// How far the present attempt has come.
-    pub course: Course,
+    pub course: AttemptProgress,
     /// The scheduler's reason, as it said at last: a change of it alone is no fact for a while.
     pub reason: Option<String>,
     /// The log of the present job shows a fatal failure, and the job still runs.
@@ -82,14 +82,14 @@ pub struct Card {
     pub error: Option<String>,
 }
 
-impl Card {
+impl RunCard {
     /// A run with this history.
     pub fn new(history: History, folder: RunFolder) -> Self {
         Self {
             state: state(&history),
             history,
             folder,
-            course: Course::default(),
+            course: AttemptProgress::default(),
             reason: None,
             fatal: None,
             error: None,
@@ -111,14 +111,14 @@ impl Card {
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Board {
-    cards: Vec<Card>,
+    cards: Vec<RunCard>,
     places: BTreeMap<String, usize>,
     /// What does not work at the moment, with all runs.
     pub trouble: Option<String>,
     /// Something to be told to the person at the keys.
     pub told: Option<String>,
     /// What the next rung of a run would be, as was asked.
-    pub outlook: Option<Outlook>,
+    pub outlook: Option<NextRungPreview>,
     /// Grows with every change.
     pub changes: u64,
 }
@@ -126,12 +126,12 @@ pub struct Board {
 impl Board {
     /// The runs as they are taken up.
     pub fn of(supervisor: &Supervisor) -> Self {
-        let card = |h: &crate::drive::Handle| Card::new(h.history().clone(), h.folder().clone());
+        let card = |h: &crate::drive::Handle| RunCard::new(h.history().clone(), h.folder().clone());
         Self::with(supervisor.runs().map(card).collect())
     }
 
     /// These runs.
-    pub fn with(cards: Vec<Card>) -> Self {
+    pub fn with(cards: Vec<RunCard>) -> Self {
         let places = cards.iter().enumerate();
         Self {
             places: places.map(|(i, c)| (c.name().to_owned(), i)).collect(),
@@ -141,16 +141,16 @@ impl Board {
     }
 
     /// The runs, by name.
-    pub fn cards(&self) -> &[Card] {
+    pub fn cards(&self) -> &[RunCard] {
         &self.cards
     }
 
     /// The run of this name.
-    pub fn card(&self, name: &str) -> Option<&Card> {
+    pub fn card(&self, name: &str) -> Option<&RunCard> {
         self.places.get(name).and_then(|at| self.cards.get(*at))
     }
 
-    fn card_mut(&mut self, name: &str) -> Option<&mut Card> {
+    fn card_mut(&mut self, name: &str) -> Option<&mut RunCard> {
         self.places.get(name).and_then(|at| self.cards.get_mut(*at))
     }
 
@@ -201,7 +201,7 @@ impl Board {
                 what,
             } => self.told = Some(format!("{run}: {what}")),
             Notice::Outlook { run, attempt, next } => {
-                self.outlook = Some(Outlook::new(run, *attempt, *next));
+                self.outlook = Some(NextRungPreview::new(run, *attempt, *next));
             }
             Notice::Recovered => self.trouble = None,
             Notice::Forecast { .. }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_speed_is_that_of_the_last_steps_and_says_how_long_it_takes() {
-        let mut course = Course::default();
+        let mut course = AttemptProgress::default();
         // What an earlier watch has seen, and a step soon after.
         course.take(&step(9, Some(100)), at(-1));
         course.take(&step(10, Some(100)), at(0));
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_day_of_steps_is_few_looks() {
-        let mut course = Course::default();
+        let mut course = AttemptProgress::default();
         for second in 0..86_400_i64 {
             course.take(&step(second.unsigned_abs(), None), at(second));
         }

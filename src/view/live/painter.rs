@@ -9,7 +9,7 @@ use oomctl_diagnose::sanitize;
 
 /// What the terminal can show.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct TerminalFeatures {
     /// More than ASCII.
     pub unicode: bool,
     /// Colours.
@@ -35,7 +35,7 @@ pub enum Ink {
     Hit,
 }
 
-impl Look {
+impl TerminalFeatures {
     fn style(self, ink: Ink) -> Style {
         let colour = |colour: Color| match self.colour {
             true => Style::new().fg(colour),
@@ -59,12 +59,12 @@ impl Look {
 /// A buffer with the rules of this view.
 pub struct Pen<'a> {
     buffer: &'a mut Buffer,
-    pub look: Look,
+    pub look: TerminalFeatures,
 }
 
 impl<'a> Pen<'a> {
     /// Writes into this buffer.
-    pub fn new(buffer: &'a mut Buffer, look: Look) -> Self {
+    pub fn new(buffer: &'a mut Buffer, look: TerminalFeatures) -> Self {
         Self { buffer, look }
     }
 

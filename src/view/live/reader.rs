@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::state::Shown;
-use super::text::{Place, Text};
+use super::state::AttemptFiles;
+use super::text::{LogPosition, LogText};
 use crate::core::report::Track;
 use crate::io::sampler::tracks;
-use crate::io::window::{Words, part};
+use crate::io::window::{LineSearch, part};
 
 /// Time between two looks at the log.
 const LOG_EVERY: Duration = Duration::from_millis(250);
@@ -19,7 +19,7 @@ const SAMPLES_SHARE: u32 = 20;
 
 /// What is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct ViewedAttempt {
     /// The run.
     pub run: String,
     /// The attempt.
@@ -33,13 +33,13 @@ pub struct Wanted {
     /// Name of the log with the evidence.
     pub proof: Option<String>,
     /// Where in it.
-    pub place: Place,
+    pub place: LogPosition,
 }
 
 /// Something to be done.
-pub enum Delivery {
+pub enum ReaderTask {
     /// Look at this from now on.
-    Look(Wanted),
+    Look(ViewedAttempt),
     /// Look for words in the log that is shown.
     Find {
         /// The words.
@@ -59,9 +59,9 @@ pub enum Delivery {
 }
 
 /// What came of it.
-pub enum Answer {
+pub enum ReaderAnswer {
     /// What there is to see, whenever it changed.
-    Seen(Box<(Wanted, Shown)>),
+    Seen(Box<(ViewedAttempt, AttemptFiles)>),
     /// Where the words stand.
     Found(Option<u64>),
     /// Something to be told.
@@ -69,12 +69,12 @@ pub enum Answer {
 }
 
 /// The reader, as the screen sees it.
-pub struct Reader {
-    errands: Sender<Delivery>,
-    answers: Receiver<Answer>,
+pub struct FileReader {
+    errands: Sender<ReaderTask>,
+    answers: Receiver<ReaderAnswer>,
 }
 
-impl Reader {
+impl FileReader {
     /// Starts one. It ends when nobody listens any more.
     pub fn start() -> std::io::Result<Self> {
         let (errands, todo) = channel();
@@ -83,43 +83,45 @@ impl Reader {
         std::thread::Builder::new()
             .name("reader".to_owned())
             .spawn(move || {
-                Reading::default().serve(&todo, &tell);
+                ReaderState::default().serve(&todo, &tell);
             })?;
         Ok(Self { errands, answers })
     }
 
     /// Gives it something to do.
-    pub fn ask(&self, delivery: Delivery) {
+    pub fn ask(&self, delivery: ReaderTask) {
         drop(self.errands.send(delivery));
     }
 
     /// What it has found.
-    pub fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<ReaderAnswer> {
         self.answers.try_recv().ok()
     }
 }
 
 #[derive(Default)]
-struct Reading {
-    wanted: Option<Wanted>,
-    told: Option<(Wanted, Shown)>,
+struct ReaderState {
+    wanted: Option<ViewedAttempt>,
+    told: Option<(ViewedAttempt, AttemptFiles)>,
     tracks: Vec<Track>,
     /// When the samples are worth another look, and of which attempt they are.
     due: Option<(PathBuf, Instant)>,
 }
 
-impl Reading {
-    fn serve(&mut self, todo: &Receiver<Delivery>, tell: &SyncSender<Answer>) {
+impl ReaderState {
+    fn serve(&mut self, todo: &Receiver<ReaderTask>, tell: &SyncSender<ReaderAnswer>) {
         loop {
             let answer = match todo.recv_timeout(LOG_EVERY) {
-                Ok(Delivery::Look(wanted)) => {
+                Ok(ReaderTask::Look(wanted)) => {
                     self.wanted = Some(wanted);
                     None
                 }
-                Ok(Delivery::Find { words, from, back }) => {
-                    Some(Answer::Found(self.find(&words, from, back)))
+                Ok(ReaderTask::Find { words, from, back }) => {
+                    Some(ReaderAnswer::Found(self.find(&words, from, back)))
                 }
-                Ok(Delivery::Report { run, project }) => Some(Answer::Told(report(&run, &project))),
+                Ok(ReaderTask::Report { run, project }) => {
+                    Some(ReaderAnswer::Told(report(&run, &project)))
+                }
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
@@ -131,11 +133,11 @@ impl Reading {
     }
 
     /// What there is to see, where that is something new.
-    fn look(&mut self) -> Option<Answer> {
+    fn look(&mut self) -> Option<ReaderAnswer> {
         let wanted = self.wanted.clone()?;
         self.sample(&wanted.folder);
         let (log, text) = text(&wanted);
-        let shown = Shown {
+        let shown = AttemptFiles {
             logs: wanted.logs.iter().map(|path| name(path)).collect(),
             log,
             text,
@@ -146,7 +148,7 @@ impl Reading {
             return None;
         }
         self.told = Some(seen.clone());
-        Some(Answer::Seen(Box::new(seen)))
+        Some(ReaderAnswer::Seen(Box::new(seen)))
     }
 
     fn sample(&mut self, folder: &Path) {
@@ -163,7 +165,7 @@ impl Reading {
     fn find(&self, words: &str, from: u64, back: bool) -> Option<u64> {
         let (wanted, shown) = self.told.as_ref()?;
         let path = wanted.logs.get(shown.log)?;
-        let words = Words::new(words)?;
+        let words = LineSearch::new(words)?;
         let look = |from| match back {
             true => words.before(path, from).ok().flatten(),
             false => words.after(path, from).ok().flatten(),
@@ -174,7 +176,7 @@ impl Reading {
 }
 
 /// The part of the log that is wanted, and which log that is.
-fn text(wanted: &Wanted) -> (usize, Text) {
+fn text(wanted: &ViewedAttempt) -> (usize, LogText) {
     let read = |path: &Path| part(path, |length| wanted.place.part(length)).ok();
     let named = |path: &PathBuf| Some(name(path)) == wanted.proof;
     let chosen = wanted.log.or_else(|| wanted.logs.iter().position(named));
@@ -185,7 +187,7 @@ fn text(wanted: &Wanted) -> (usize, Text) {
     };
     let log = chosen.or_else(filled).unwrap_or(0);
     let part = wanted.logs.get(log).and_then(|path| read(path));
-    let text = part.map(|p| Text::new(&p.bytes, p.start, p.length));
+    let text = part.map(|p| LogText::new(&p.bytes, p.start, p.length));
     (log, text.unwrap_or_default())
 }
 

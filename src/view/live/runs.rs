@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use super::super::figures::duration;
 use super::attempts;
-use super::model::Card;
+use super::model::RunCard;
 use super::painter::{Ink, Pen};
 use super::scene::Scene;
 
@@ -25,14 +25,14 @@ pub fn header(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>) {
     pen.row(area, 0, &pieces);
 }
 
-fn told_of_one(card: &Card, scene: Scene<'_>) -> String {
+fn told_of_one(card: &RunCard, scene: Scene<'_>) -> String {
     let used = card.history.gpu_seconds(scene.now) / 3_600.0;
     let made = card.history.created.unwrap_or(scene.now);
     let age = scene.now.duration_since(made).as_secs().max(0);
     format!("{}  {}  {used:.2} GPU-hours", card.state, duration(age))
 }
 
-fn counts(cards: &[Card]) -> String {
+fn counts(cards: &[RunCard]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for card in cards {
         *counts.entry(&card.state).or_default() += 1;
@@ -48,7 +48,7 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>) {
     }
     let listed = scene.state.listed(scene.board);
     let cards = scene.board.cards();
-    let chosen = scene.state.card(scene.board).map(Card::name);
+    let chosen = scene.state.card(scene.board).map(RunCard::name);
     let at = listed.iter().position(|i| Some(cards[*i].name()) == chosen);
     let rows = usize::from(area.height) - 2;
     let at = at.unwrap_or(0);
@@ -86,7 +86,7 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>) {
     }
 }
 
-fn one(pen: &mut Pen<'_>, area: Rect, row: u16, width: usize, card: &Card) {
+fn one(pen: &mut Pen<'_>, area: Rect, row: u16, width: usize, card: &RunCard) {
     let name: String = card.name().chars().take(width).collect();
     let name = format!("  {name:<width$}  ");
     let state = format!("{:<13} ", card.state);

@@ -3,8 +3,8 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::model::Card;
-use super::painter::{Look, Pen};
+use super::model::RunCard;
+use super::painter::{Pen, TerminalFeatures};
 use super::scene::Scene;
 use super::state::{Mode, Rows};
 use super::{attempts, footer, help, log, memory, runs};
@@ -26,7 +26,7 @@ struct Areas {
 }
 
 /// Draws a screen, and says how many rows of what there are.
-pub fn draw(buffer: &mut Buffer, look: Look, scene: Scene<'_>) -> Rows {
+pub fn draw(buffer: &mut Buffer, look: TerminalFeatures, scene: Scene<'_>) -> Rows {
     let area = buffer.area;
     buffer.reset();
     let mut pen = Pen::new(buffer, look);
@@ -55,7 +55,7 @@ pub fn draw(buffer: &mut Buffer, look: Look, scene: Scene<'_>) -> Rows {
 }
 
 /// The log gets what the others leave: they are lists of which the part that counts is shown.
-fn areas(area: Rect, scene: Scene<'_>, card: Option<&Card>) -> Areas {
+fn areas(area: Rect, scene: Scene<'_>, card: Option<&RunCard>) -> Areas {
     let mut rest = area;
     let header = take(&mut rest, 1);
     let footer = take_last(&mut rest, footer::rows(scene, area.width));

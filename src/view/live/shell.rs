@@ -11,16 +11,16 @@ use ratatui::buffer::Buffer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::super::story::Story;
-use super::keys::{Key, Keys};
+use super::keys::{KeyPress, Keys};
 use super::model::Board;
-use super::painter::Look;
-use super::reader::{Answer, Delivery, Reader, Wanted};
+use super::painter::TerminalFeatures;
+use super::reader::{FileReader, ReaderAnswer, ReaderTask, ViewedAttempt};
 use super::scene::Scene;
 use super::screen::draw;
-use super::state::{Rows, Shown, State, Wish, evidence};
+use super::state::{AttemptFiles, Rows, ScreenRequest, ScreenState, evidence};
 use super::terminal::{Input, Terminal};
-use super::text::Place;
-use crate::drive::{Asked, Asker, Notice, Observer, Sources, Supervisor, attempt_logs};
+use super::text::LogPosition;
+use crate::drive::{Asker, Notice, Observer, SteerRequest, Supervisor, WakeSources, attempt_logs};
 
 /// Shortest time between two screens that nobody asked for with a key.
 const FRAME: Duration = Duration::from_millis(100);
@@ -44,15 +44,15 @@ fn in_background() -> bool {
 }
 
 /// The board, which the drive changes and the screen looks at.
-type Shared = Arc<Mutex<Board>>;
+type SharedBoard = Arc<Mutex<Board>>;
 
-fn locked(board: &Shared) -> MutexGuard<'_, Board> {
+fn locked(board: &SharedBoard) -> MutexGuard<'_, Board> {
     board.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The live view, as the drive sees it.
 pub struct Live {
-    board: Shared,
+    board: SharedBoard,
     /// The same as lines, for when the view is over.
     story: Story,
     closing: Arc<AtomicBool>,
@@ -61,7 +61,11 @@ pub struct Live {
 
 impl Live {
     /// Opens it; an error leaves the terminal as it was.
-    pub fn open(supervisor: &Supervisor, sources: &Sources, ascii: bool) -> std::io::Result<Self> {
+    pub fn open(
+        supervisor: &Supervisor,
+        sources: &WakeSources,
+        ascii: bool,
+    ) -> std::io::Result<Self> {
         let board = Board::of(supervisor);
         let several = board.cards().len() > 1;
         let board = Arc::new(Mutex::new(board));
@@ -71,19 +75,19 @@ impl Live {
             signal_hook::flag::register(signal, Arc::clone(&closing))?;
         }
         let wanted = anstream::AutoStream::choice(&std::io::stdout());
-        let look = Look {
+        let look = TerminalFeatures {
             unicode: !ascii && crate::view::print::unicode(),
             colour: wanted != anstream::ColorChoice::Never,
         };
-        let screen = Screen {
+        let screen = LiveScreen {
             board: Arc::clone(&board),
             closing: Arc::clone(&closing),
             asker: sources.asker(),
-            reader: Reader::start()?,
+            reader: FileReader::start()?,
             terminal: Terminal::open()?,
             look,
-            state: State::default(),
-            shown: Shown::default(),
+            state: ScreenState::default(),
+            shown: AttemptFiles::default(),
             wanted: None,
             rows: Rows::default(),
         };
@@ -122,21 +126,21 @@ impl Observer for Live {
 }
 
 /// The thread that owns the terminal.
-struct Screen {
-    board: Shared,
+struct LiveScreen {
+    board: SharedBoard,
     closing: Arc<AtomicBool>,
     asker: Asker,
-    reader: Reader,
+    reader: FileReader,
     terminal: Terminal,
-    look: Look,
-    state: State,
-    shown: Shown,
+    look: TerminalFeatures,
+    state: ScreenState,
+    shown: AttemptFiles,
     /// What the reader was asked for last.
-    wanted: Option<Wanted>,
+    wanted: Option<ViewedAttempt>,
     rows: Rows,
 }
 
-impl Screen {
+impl LiveScreen {
     fn run(mut self) {
         let mut keys = Keys::default();
         let mut drawn = None::<(Instant, u64, i64)>;
@@ -154,7 +158,7 @@ impl Screen {
             };
             let mut fresh = !pressed.is_empty();
             for key in pressed {
-                if key == Key::Redraw {
+                if key == KeyPress::Redraw {
                     self.terminal.forget();
                     continue;
                 }
@@ -203,37 +207,37 @@ impl Screen {
     }
 
     /// Does what the keys cannot do alone; false where that is the end.
-    fn fulfil(&mut self, wish: Wish) -> bool {
+    fn fulfil(&mut self, wish: ScreenRequest) -> bool {
         match wish {
-            Wish::Detach => {
+            ScreenRequest::Detach => {
                 // The terminal first: whoever is in a hurry and does it again is heard at once.
                 super::terminal::restore();
                 let us = rustix::process::getpid();
                 let _ = rustix::process::kill_process(us, rustix::process::Signal::INT);
                 return false;
             }
-            Wish::Do(question) => {
+            ScreenRequest::Do(question) => {
                 self.state.told = Some("asked for".to_owned());
                 self.asker.ask(question.asked());
             }
-            Wish::LookAhead(run) => {
+            ScreenRequest::LookAhead(run) => {
                 self.state.told = Some("looking for the next rung".to_owned());
-                self.asker.ask(Asked::Outlook { run });
+                self.asker.ask(SteerRequest::Outlook { run });
             }
-            Wish::Report(run) => {
+            ScreenRequest::Report(run) => {
                 let folder = locked(&self.board).card(&run).map(|c| c.folder.clone());
                 if let Some(project) = folder.and_then(|f| f.project().map(ToOwned::to_owned)) {
                     self.state.told = Some("making the report".to_owned());
-                    self.reader.ask(Delivery::Report { run, project });
+                    self.reader.ask(ReaderTask::Report { run, project });
                 }
             }
-            Wish::Find { back } => {
+            ScreenRequest::Find { back } => {
                 let text = &self.shown.text;
                 let top = text.lines.get(text.top(self.state.place, self.rows.log));
                 let top = top.map_or(0, |line| line.offset);
                 let from = if back { top } else { top + 1 };
                 self.state.told = Some("searching".to_owned());
-                self.reader.ask(Delivery::Find {
+                self.reader.ask(ReaderTask::Find {
                     words: self.state.search.clone(),
                     from,
                     back,
@@ -257,19 +261,21 @@ impl Screen {
         heard
     }
 
-    fn hear(&mut self, answer: Answer) {
+    fn hear(&mut self, answer: ReaderAnswer) {
         match answer {
             // Of what was asked for before the last keys, nothing is worth showing.
-            Answer::Seen(seen) if Some(&seen.0) == self.wanted.as_ref() => self.shown = seen.1,
-            Answer::Seen(_) => {}
-            Answer::Found(Some(offset)) => {
-                self.state.told = None;
-                self.state.place = Place::At(offset);
+            ReaderAnswer::Seen(seen) if Some(&seen.0) == self.wanted.as_ref() => {
+                self.shown = seen.1
             }
-            Answer::Found(None) => {
+            ReaderAnswer::Seen(_) => {}
+            ReaderAnswer::Found(Some(offset)) => {
+                self.state.told = None;
+                self.state.place = LogPosition::At(offset);
+            }
+            ReaderAnswer::Found(None) => {
                 self.state.told = Some(format!("\"{}\" is not there", self.state.search));
             }
-            Answer::Told(text) => self.state.told = Some(text),
+            ReaderAnswer::Told(text) => self.state.told = Some(text),
         }
     }
 
@@ -285,10 +291,10 @@ impl Screen {
         };
         let before = self.wanted.as_ref();
         if before.is_none_or(|w| w.run != card.name() || w.attempt != attempt.number) {
-            self.shown = Shown::default();
-            (self.state.log, self.state.place) = (None, Place::End);
+            self.shown = AttemptFiles::default();
+            (self.state.log, self.state.place) = (None, LogPosition::End);
         }
-        let wanted = Wanted {
+        let wanted = ViewedAttempt {
             run: card.name().to_owned(),
             attempt: attempt.number,
             folder: card.folder.attempt(attempt.number),
@@ -300,7 +306,7 @@ impl Screen {
         drop(board);
         if self.wanted.as_ref() != Some(&wanted) {
             self.wanted = Some(wanted.clone());
-            self.reader.ask(Delivery::Look(wanted));
+            self.reader.ask(ReaderTask::Look(wanted));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What a person chose: which run, which attempt, which log, and where in it. Keys change it, and may give a wish that
 //! somebody else must fulfil.
 
-use super::keys::Key;
-use super::model::{Board, Card};
-use super::steer::{Ahead, Outlook, Question};
-use super::text::{Place, Text};
+use super::keys::KeyPress;
+use super::model::{Board, RunCard};
+use super::steer::{Confirmation, NextRungChoice, NextRungPreview};
+use super::text::{LogPosition, LogText};
 use crate::core::engine::Attempt;
 
 /// Characters that can be typed.
@@ -33,16 +33,16 @@ pub enum Mode {
     /// The help is shown.
     Help,
     /// A question is answered.
-    Asked(Question),
+    Asked(Confirmation),
 }
 
 /// What only others can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wish {
+pub enum ScreenRequest {
     /// Go away; the runs go on.
     Detach,
     /// Do what the question was about.
-    Do(Question),
+    Do(Confirmation),
     /// Say what the next rung of a run would be.
     LookAhead(String),
     /// Make the report of a run and open it.
@@ -56,20 +56,20 @@ pub enum Wish {
 
 /// What is read from files for the attempt that is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct AttemptFiles {
     /// Names of its logs.
     pub logs: Vec<String>,
     /// Which of them the text is of.
     pub log: usize,
     /// The part that is looked at.
-    pub text: Text,
+    pub text: LogText,
     /// Its GPUs over time.
     pub tracks: Vec<crate::core::report::Track>,
 }
 
 /// What a person chose.
 #[derive(Debug, Clone, Default)]
-pub struct State {
+pub struct ScreenState {
     /// The run that is shown; the first at first.
     pub run: Option<String>,
     /// The attempt that is shown; the present one at first.
@@ -77,7 +77,7 @@ pub struct State {
     /// The log that is shown; the one with the evidence at first.
     pub log: Option<usize>,
     /// Where in it.
-    pub place: Place,
+    pub place: LogPosition,
     /// The log has the whole screen.
     pub large: bool,
     pub focus: Focus,
@@ -87,7 +87,7 @@ pub struct State {
     pub search: String,
     pub mode: Mode,
     /// What is to be done with the next rung, while it is asked for.
-    pub ahead: Ahead,
+    pub ahead: NextRungChoice,
     /// Said once, until the next key.
     pub told: Option<String>,
 }
@@ -101,7 +101,7 @@ pub struct Rows {
     pub log: usize,
 }
 
-impl State {
+impl ScreenState {
     /// The runs on the list, by their places on the board.
     pub fn listed(&self, board: &Board) -> Vec<usize> {
         let cards = board.cards().iter().enumerate();
@@ -110,7 +110,7 @@ impl State {
     }
 
     /// The run that is shown.
-    pub fn card<'a>(&self, board: &'a Board) -> Option<&'a Card> {
+    pub fn card<'a>(&self, board: &'a Board) -> Option<&'a RunCard> {
         let chosen = self.run.as_deref().and_then(|run| board.card(run));
         let first = || {
             let mut cards = board.cards().iter();
@@ -120,17 +120,23 @@ impl State {
     }
 
     /// The attempt that is shown.
-    pub fn attempt<'a>(&self, card: &'a Card) -> Option<&'a Attempt> {
+    pub fn attempt<'a>(&self, card: &'a RunCard) -> Option<&'a Attempt> {
         let attempts = &card.history.attempts;
         let chosen = attempts.iter().find(|a| Some(a.number) == self.attempt);
         chosen.or(attempts.last())
     }
 
     /// A key.
-    pub fn press(&mut self, key: Key, board: &Board, shown: &Shown, rows: Rows) -> Option<Wish> {
+    pub fn press(
+        &mut self,
+        key: KeyPress,
+        board: &Board,
+        shown: &AttemptFiles,
+        rows: Rows,
+    ) -> Option<ScreenRequest> {
         self.told = None;
-        if key == Key::Interrupt {
-            return Some(Wish::Detach);
+        if key == KeyPress::Interrupt {
+            return Some(ScreenRequest::Detach);
         }
         match std::mem::take(&mut self.mode) {
             Mode::Commands => self.command(key, board, shown, rows),
@@ -143,50 +149,62 @@ impl State {
             }
             Mode::Search(text) => {
                 self.search = typed(text, key, &mut self.mode, Mode::Search)?;
-                (!self.search.is_empty()).then_some(Wish::Find { back: false })
+                (!self.search.is_empty()).then_some(ScreenRequest::Find { back: false })
             }
             Mode::Asked(question) => {
-                let agreed = matches!(key, Key::Char('y' | 'Y'));
-                agreed.then_some(Wish::Do(question))
+                let agreed = matches!(key, KeyPress::Char('y' | 'Y'));
+                agreed.then_some(ScreenRequest::Do(question))
             }
         }
     }
 
-    fn command(&mut self, key: Key, board: &Board, shown: &Shown, rows: Rows) -> Option<Wish> {
+    fn command(
+        &mut self,
+        key: KeyPress,
+        board: &Board,
+        shown: &AttemptFiles,
+        rows: Rows,
+    ) -> Option<ScreenRequest> {
         match key {
-            Key::Char('q') => return Some(Wish::Detach),
-            Key::Char('?' | 'h') => self.mode = Mode::Help,
-            Key::Char('f') => self.mode = Mode::Filter(self.filter.clone()),
-            Key::Char('/') => self.mode = Mode::Search(String::new()),
-            Key::Char('n') => return self.find(false),
-            Key::Char('N') => return self.find(true),
-            Key::Char('c') => self.mode = self.ask_to_cancel(board),
-            Key::Char('e') => return self.look_ahead(board, Ahead::Take),
-            Key::Char('s') => return self.look_ahead(board, Ahead::LeaveOut),
-            Key::Char('r') => return self.card(board).map(|c| Wish::Report(c.name().to_owned())),
-            Key::Char('z') | Key::Enter => self.large = !self.large,
-            Key::Char('o') => self.turn_to_log((shown.log + 1) % shown.logs.len().max(1)),
-            Key::Char('v') => self.turn_to_evidence(board, shown),
-            Key::Char('[') | Key::Left => self.turn_attempt(board, -1),
-            Key::Char(']') | Key::Right => self.turn_attempt(board, 1),
-            Key::Tab => {
+            KeyPress::Char('q') => return Some(ScreenRequest::Detach),
+            KeyPress::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyPress::Char('f') => self.mode = Mode::Filter(self.filter.clone()),
+            KeyPress::Char('/') => self.mode = Mode::Search(String::new()),
+            KeyPress::Char('n') => return self.find(false),
+            KeyPress::Char('N') => return self.find(true),
+            KeyPress::Char('c') => self.mode = self.ask_to_cancel(board),
+            KeyPress::Char('e') => return self.look_ahead(board, NextRungChoice::Take),
+            KeyPress::Char('s') => return self.look_ahead(board, NextRungChoice::LeaveOut),
+            KeyPress::Char('r') => {
+                return self
+                    .card(board)
+                    .map(|c| ScreenRequest::Report(c.name().to_owned()));
+            }
+            KeyPress::Char('z') | KeyPress::Enter => self.large = !self.large,
+            KeyPress::Char('o') => self.turn_to_log((shown.log + 1) % shown.logs.len().max(1)),
+            KeyPress::Char('v') => self.turn_to_evidence(board, shown),
+            KeyPress::Char('[') | KeyPress::Left => self.turn_attempt(board, -1),
+            KeyPress::Char(']') | KeyPress::Right => self.turn_attempt(board, 1),
+            KeyPress::Tab => {
                 self.focus = match self.focus {
                     Focus::Runs => Focus::Log,
                     Focus::Log => Focus::Runs,
                 }
             }
-            Key::Escape => (self.filter, self.search) = Default::default(),
+            KeyPress::Escape => (self.filter, self.search) = Default::default(),
             _ => self.travel(key, board, shown, rows),
         }
         None
     }
 
-    fn find(&self, back: bool) -> Option<Wish> {
-        (!self.search.is_empty()).then_some(Wish::Find { back })
+    fn find(&self, back: bool) -> Option<ScreenRequest> {
+        (!self.search.is_empty()).then_some(ScreenRequest::Find { back })
     }
 
     fn ask_to_cancel(&mut self, board: &Board) -> Mode {
-        let question = self.card(board).map(|card| Question::cancel(&card.history));
+        let question = self
+            .card(board)
+            .map(|card| Confirmation::cancel(&card.history));
         match question {
             Some(Ok(question)) => Mode::Asked(question),
             Some(Err(why)) => {
@@ -197,18 +215,18 @@ impl State {
         }
     }
 
-    fn look_ahead(&mut self, board: &Board, ahead: Ahead) -> Option<Wish> {
+    fn look_ahead(&mut self, board: &Board, ahead: NextRungChoice) -> Option<ScreenRequest> {
         let card = self.card(board)?;
         if card.history.outcome.is_some() {
             self.told = Some(format!("{} is over", card.name()));
             return None;
         }
         self.ahead = ahead;
-        Some(Wish::LookAhead(card.name().to_owned()))
+        Some(ScreenRequest::LookAhead(card.name().to_owned()))
     }
 
     /// What the next rung would be: then it is asked whether to go on.
-    pub fn heard(&mut self, outlook: Outlook) {
+    pub fn heard(&mut self, outlook: NextRungPreview) {
         self.told = None;
         match outlook.question(self.ahead) {
             Ok(question) => self.mode = Mode::Asked(question),
@@ -217,18 +235,18 @@ impl State {
     }
 
     /// The keys that move.
-    fn travel(&mut self, key: Key, board: &Board, shown: &Shown, rows: Rows) {
+    fn travel(&mut self, key: KeyPress, board: &Board, shown: &AttemptFiles, rows: Rows) {
         let far = isize::MAX;
         let in_log = self.is_in_log(board);
         let page = if in_log { rows.log } else { rows.runs };
         let page = isize::try_from(page.saturating_sub(1).max(1)).unwrap_or(1);
         let by = match key {
-            Key::Up | Key::Char('k') => -1,
-            Key::Down | Key::Char('j') => 1,
-            Key::PageUp | Key::Char('b') => -page,
-            Key::PageDown | Key::Char(' ') => page,
-            Key::Home | Key::Char('g') => -far,
-            Key::End | Key::Char('G') => far,
+            KeyPress::Up | KeyPress::Char('k') => -1,
+            KeyPress::Down | KeyPress::Char('j') => 1,
+            KeyPress::PageUp | KeyPress::Char('b') => -page,
+            KeyPress::PageDown | KeyPress::Char(' ') => page,
+            KeyPress::Home | KeyPress::Char('g') => -far,
+            KeyPress::End | KeyPress::Char('G') => far,
             _ => return,
         };
         if !in_log {
@@ -236,8 +254,8 @@ impl State {
             return;
         }
         self.place = match by {
-            isize::MAX => Place::End,
-            by if by == -far => Place::At(0),
+            isize::MAX => LogPosition::End,
+            by if by == -far => LogPosition::At(0),
             by => shown.text.moved(self.place, by, rows.log),
         };
     }
@@ -261,7 +279,7 @@ impl State {
         {
             self.run = Some(run.to_owned());
             self.attempt = None;
-            (self.log, self.place) = (None, Place::End);
+            (self.log, self.place) = (None, LogPosition::End);
         }
     }
 
@@ -274,16 +292,16 @@ impl State {
         let to = present.saturating_add_signed(by).clamp(1, last);
         if to != present {
             self.attempt = (to != last).then_some(to);
-            (self.log, self.place) = (None, Place::End);
+            (self.log, self.place) = (None, LogPosition::End);
         }
     }
 
     fn turn_to_log(&mut self, log: usize) {
         self.log = Some(log);
-        self.place = Place::End;
+        self.place = LogPosition::End;
     }
 
-    fn turn_to_evidence(&mut self, board: &Board, shown: &Shown) {
+    fn turn_to_evidence(&mut self, board: &Board, shown: &AttemptFiles) {
         let card = self.card(board);
         let attempt = card.and_then(|c| self.attempt(c));
         let Some(evidence) = attempt.and_then(evidence) else {
@@ -292,7 +310,7 @@ impl State {
         };
         if let Some(log) = shown.logs.iter().position(|name| *name == evidence.file) {
             self.log = Some(log);
-            self.place = Place::At(evidence.offset.saturating_sub(200));
+            self.place = LogPosition::At(evidence.offset.saturating_sub(200));
         }
     }
 }
@@ -306,17 +324,17 @@ pub fn evidence(attempt: &Attempt) -> Option<&oomctl_diagnose::Evidence> {
 /// A key where text is typed: the text, when it is whole. Until then the mode goes on.
 fn typed(
     mut text: String,
-    key: Key,
+    key: KeyPress,
     mode: &mut Mode,
     on: impl Fn(String) -> Mode,
 ) -> Option<String> {
     match key {
-        Key::Enter => return Some(text),
-        Key::Escape => return Some(String::new()),
-        Key::Backspace => {
+        KeyPress::Enter => return Some(text),
+        KeyPress::Escape => return Some(String::new()),
+        KeyPress::Backspace => {
             text.pop();
         }
-        Key::Char(c) if text.chars().count() < TYPED_MAX => text.push(c),
+        KeyPress::Char(c) if text.chars().count() < TYPED_MAX => text.push(c),
         _ => {}
     }
     *mode = on(text);

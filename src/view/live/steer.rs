@@ -2,12 +2,12 @@
 
 use crate::core::engine::History;
 use crate::core::ladder::Step;
-use crate::drive::Asked;
+use crate::drive::SteerRequest;
 use crate::view::print::somebody;
 
 /// What is to be done with the next rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ahead {
+pub enum NextRungChoice {
     /// It is taken now.
     #[default]
     Take,
@@ -17,14 +17,14 @@ pub enum Ahead {
 
 /// What the next rung of a run would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outlook {
+pub struct NextRungPreview {
     run: String,
     attempt: u32,
     /// Its name, and what all that would be taken changes; or why there is none.
     next: Result<(String, String), String>,
 }
 
-impl Outlook {
+impl NextRungPreview {
     /// As the drive told it.
     pub fn new(run: &str, attempt: u32, next: Result<&[Step], &str>) -> Self {
         let told = |steps: &[Step]| {
@@ -41,24 +41,24 @@ impl Outlook {
     }
 
     /// What is asked before it is done; why it cannot be, where that is so.
-    pub fn question(self, ahead: Ahead) -> Result<Question, String> {
+    pub fn question(self, ahead: NextRungChoice) -> Result<Confirmation, String> {
         let Self { run, attempt, next } = self;
         let (rung, changes) = next.map_err(|why| format!("{run}: {why}"))?;
         Ok(match ahead {
-            Ahead::Take => Question::Escalate {
+            NextRungChoice::Take => Confirmation::Escalate {
                 run,
                 attempt,
                 rung,
                 changes,
             },
-            Ahead::LeaveOut => Question::LeaveOut { run, attempt, rung },
+            NextRungChoice::LeaveOut => Confirmation::LeaveOut { run, attempt, rung },
         })
     }
 }
 
 /// Something that is done only when it was agreed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum Confirmation {
     /// End a run and its job.
     Cancel {
         /// The run.
@@ -88,7 +88,7 @@ pub enum Question {
     },
 }
 
-impl Question {
+impl Confirmation {
     /// About the end of a run; an error where it has ended.
     pub fn cancel(history: &History) -> Result<Self, String> {
         if history.outcome.is_some() {
@@ -126,12 +126,12 @@ impl Question {
     }
 
     /// What is asked of the drive, when it is agreed to.
-    pub fn asked(self) -> Asked {
+    pub fn asked(self) -> SteerRequest {
         let by = somebody("oomctl watch");
         match self {
-            Self::Cancel { run, .. } => Asked::Cancel { run, by },
-            Self::Escalate { run, attempt, .. } => Asked::Escalate { run, attempt, by },
-            Self::LeaveOut { run, attempt, rung } => Asked::LeaveOut {
+            Self::Cancel { run, .. } => SteerRequest::Cancel { run, by },
+            Self::Escalate { run, attempt, .. } => SteerRequest::Escalate { run, attempt, by },
+            Self::LeaveOut { run, attempt, rung } => SteerRequest::LeaveOut {
                 run,
                 attempt,
                 rung,

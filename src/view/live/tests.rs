@@ -5,13 +5,13 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::keys::Key;
-use super::model::{Board, Card};
-use super::painter::Look;
+use super::keys::KeyPress;
+use super::model::{Board, RunCard};
+use super::painter::TerminalFeatures;
 use super::scene::Scene;
 use super::screen::draw;
-use super::state::{Mode, Rows, Shown, State, Wish};
-use super::text::{Place, Text};
+use super::state::{AttemptFiles, Mode, Rows, ScreenRequest, ScreenState};
+use super::text::{LogPosition, LogText};
 use crate::core::engine::{Fact, History, Record, Verdict};
 use crate::core::ladder::{Change, Step};
 use crate::core::recipe::{Layer, LayerKind};
@@ -23,7 +23,7 @@ use oomctl_base::{Effect, Value};
 use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident, Progress};
 use oomctl_gpu::{GpuSample, Reading, Sample};
 
-const COLOURS: Look = Look {
+const COLOURS: TerminalFeatures = TerminalFeatures {
     unicode: true,
     colour: true,
 };
@@ -157,8 +157,8 @@ fn folder(run: &str) -> RunFolder {
     RunFolder::of(std::path::Path::new("/project/.oomctl/runs"), run).unwrap()
 }
 
-fn card(run: &str, facts: Vec<(i64, Fact)>) -> Card {
-    Card::new(history(run, facts), folder(run))
+fn card(run: &str, facts: Vec<(i64, Fact)>) -> RunCard {
+    RunCard::new(history(run, facts), folder(run))
 }
 
 /// A run that failed twice and trains now.
@@ -212,11 +212,11 @@ fn tracks() -> Vec<crate::core::report::Track> {
     tracks.sorted()
 }
 
-fn shown(log: &str) -> Shown {
-    Shown {
+fn shown(log: &str) -> AttemptFiles {
+    AttemptFiles {
         logs: vec!["slurm.err".to_owned(), "slurm.out".to_owned()],
         log: 0,
-        text: Text::new(log.as_bytes(), 0, log.len() as u64),
+        text: LogText::new(log.as_bytes(), 0, log.len() as u64),
         tracks: tracks(),
     }
 }
@@ -240,7 +240,13 @@ fn lines(buffer: &Buffer) -> String {
     (0..rows).map(row).collect()
 }
 
-fn drawn(size: (u16, u16), look: Look, board: &Board, state: &State, shown: &Shown) -> Buffer {
+fn drawn(
+    size: (u16, u16),
+    look: TerminalFeatures,
+    board: &Board,
+    state: &ScreenState,
+    shown: &AttemptFiles,
+) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, size.0, size.1));
     let scene = Scene {
         board,
@@ -252,14 +258,19 @@ fn drawn(size: (u16, u16), look: Look, board: &Board, state: &State, shown: &Sho
     buffer
 }
 
-fn screen(size: (u16, u16), board: &Board, state: &State, shown: &Shown) -> String {
+fn screen(size: (u16, u16), board: &Board, state: &ScreenState, shown: &AttemptFiles) -> String {
     lines(&drawn(size, COLOURS, board, state, shown))
 }
 
 #[test]
 fn the_screen_in_the_documentation_is_the_one_that_is_drawn() {
     let page = include_str!("../../../docs/watch.md");
-    let screen = screen((80, 24), &third_attempt(), &State::default(), &shown(LOG));
+    let screen = screen(
+        (80, 24),
+        &third_attempt(),
+        &ScreenState::default(),
+        &shown(LOG),
+    );
     let block = page
         .split("```text\n")
         .nth(1)
@@ -278,28 +289,33 @@ fn the_help_names_the_keys_of_the_page() {
         let row = format!("| {keys} | {does} |");
         assert!(page.contains(&row), "docs/watch.md lacks: {row}");
     }
-    let state = State {
+    let state = ScreenState {
         mode: Mode::Help,
-        ..State::default()
+        ..ScreenState::default()
     };
     insta::assert_snapshot!(screen((80, 24), &third_attempt(), &state, &shown(LOG)));
 }
 
 #[test]
 fn a_wide_screen_has_memory_beside_the_attempts() {
-    let screen = screen((160, 30), &third_attempt(), &State::default(), &shown(LOG));
+    let screen = screen(
+        (160, 30),
+        &third_attempt(),
+        &ScreenState::default(),
+        &shown(LOG),
+    );
     insta::assert_snapshot!(screen);
 }
 
 #[test]
 fn ascii_alone_and_no_colours_are_enough() {
-    let plain = Look {
+    let plain = TerminalFeatures {
         unicode: false,
         colour: false,
     };
-    let state = State {
+    let state = ScreenState {
         attempt: Some(1),
-        ..State::default()
+        ..ScreenState::default()
     };
     let log = shown("Löß 日本語\n   in weave\nxx: torch.OutOfMemoryError: CUDA out of memory\n");
     let buffer = drawn((80, 24), plain, &third_attempt(), &state, &log);
@@ -319,12 +335,12 @@ fn the_line_of_evidence_stands_out_also_without_colours() {
     let evidence = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 18.19 GiB.";
     let shown = shown(&format!("{log}{evidence}\nlast\n"));
     assert_eq!(shown.text.lines[4].offset, 48);
-    let state = State {
+    let state = ScreenState {
         attempt: Some(1),
         large: true,
-        ..State::default()
+        ..ScreenState::default()
     };
-    let look = Look {
+    let look = TerminalFeatures {
         unicode: true,
         colour: false,
     };
@@ -358,10 +374,10 @@ fn every_size_is_drawn_and_nothing_leaves_its_place() {
         (500, 200),
     ] {
         for large in [false, true] {
-            let state = State {
+            let state = ScreenState {
                 large,
                 mode: Mode::Help,
-                ..State::default()
+                ..ScreenState::default()
             };
             drawn(
                 (width, height),
@@ -374,7 +390,13 @@ fn every_size_is_drawn_and_nothing_leaves_its_place() {
     }
     // The same buffer in the backend of the library, which refuses what does not fit.
     let mut backend = TestBackend::new(80, 24);
-    let buffer = drawn((80, 24), COLOURS, &board, &State::default(), &shown(LOG));
+    let buffer = drawn(
+        (80, 24),
+        COLOURS,
+        &board,
+        &ScreenState::default(),
+        &shown(LOG),
+    );
     let empty = Buffer::empty(buffer.area);
     let cells = empty.diff(&buffer).into_iter();
     ratatui::backend::Backend::draw(&mut backend, cells).unwrap();
@@ -394,7 +416,7 @@ fn many(count: usize) -> Board {
 }
 
 /// Presses keys one after the other, on a screen of 80x24.
-fn press(state: &mut State, board: &Board, keys: &[Key]) -> Vec<Wish> {
+fn press(state: &mut ScreenState, board: &Board, keys: &[KeyPress]) -> Vec<ScreenRequest> {
     let (shown, mut wishes) = (shown(LOG), Vec::new());
     let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
     for key in keys {
@@ -413,14 +435,14 @@ fn press(state: &mut State, board: &Board, keys: &[Key]) -> Vec<Wish> {
 #[test]
 fn ten_thousand_runs_are_a_list_of_which_a_window_is_drawn() {
     let board = many(10_000);
-    let mut state = State::default();
+    let mut state = ScreenState::default();
     press(
         &mut state,
         &board,
-        &[Key::PageDown, Key::PageDown, Key::Down],
+        &[KeyPress::PageDown, KeyPress::PageDown, KeyPress::Down],
     );
     assert_eq!(state.run.as_deref(), Some("sweep.00009"));
-    press(&mut state, &board, &[Key::End]);
+    press(&mut state, &board, &[KeyPress::End]);
     assert_eq!(state.run.as_deref(), Some("sweep.09999"));
     insta::assert_snapshot!(screen((80, 24), &board, &state, &shown(LOG)));
 }
@@ -428,16 +450,16 @@ fn ten_thousand_runs_are_a_list_of_which_a_window_is_drawn() {
 #[test]
 fn a_filter_chooses_by_name_and_state_and_escape_shows_all_again() {
     let board = many(200);
-    let mut state = State::default();
-    let typed = |text: &str| text.chars().map(Key::Char).collect::<Vec<_>>();
-    let keys = [typed("f0012"), vec![Key::Backspace, Key::Enter]].concat();
+    let mut state = ScreenState::default();
+    let typed = |text: &str| text.chars().map(KeyPress::Char).collect::<Vec<_>>();
+    let keys = [typed("f0012"), vec![KeyPress::Backspace, KeyPress::Enter]].concat();
     press(&mut state, &board, &keys);
     assert_eq!(state.listed(&board).len(), 111);
-    press(&mut state, &board, &[Key::Escape]);
+    press(&mut state, &board, &[KeyPress::Escape]);
     assert_eq!(state.listed(&board).len(), 200);
     state.filter = "submitting".to_owned();
     assert_eq!(state.listed(&board).len(), 1);
-    assert_eq!(state.card(&board).map(Card::name), Some("sweep.00000"));
+    assert_eq!(state.card(&board).map(RunCard::name), Some("sweep.00000"));
     state.filter = "nothing of the kind".to_owned();
     assert!(screen((80, 24), &board, &state, &shown(LOG)).contains("none"));
 }
@@ -445,35 +467,53 @@ fn a_filter_chooses_by_name_and_state_and_escape_shows_all_again() {
 #[test]
 fn nothing_is_ended_unless_it_was_agreed_to() {
     let board = third_attempt();
-    let mut state = State::default();
-    assert_eq!(press(&mut state, &board, &[Key::Char('c'), Key::Enter]), []);
+    let mut state = ScreenState::default();
     assert_eq!(
-        press(&mut state, &board, &[Key::Char('c'), Key::Char('n')]),
+        press(&mut state, &board, &[KeyPress::Char('c'), KeyPress::Enter]),
         []
     );
-    let wishes = press(&mut state, &board, &[Key::Char('c'), Key::Char('y')]);
-    assert!(matches!(wishes.as_slice(), [Wish::Do(_)]), "{wishes:?}");
+    assert_eq!(
+        press(
+            &mut state,
+            &board,
+            &[KeyPress::Char('c'), KeyPress::Char('n')]
+        ),
+        []
+    );
+    let wishes = press(
+        &mut state,
+        &board,
+        &[KeyPress::Char('c'), KeyPress::Char('y')],
+    );
+    assert!(
+        matches!(wishes.as_slice(), [ScreenRequest::Do(_)]),
+        "{wishes:?}"
+    );
     assert_eq!(state.mode, Mode::Commands);
     // Whatever else is going on, this goes away at once.
-    for before in [Key::Char('?'), Key::Char('/'), Key::Char('c')] {
-        let wishes = press(&mut state, &board, &[before, Key::Interrupt]);
-        assert_eq!(wishes, [Wish::Detach]);
+    for before in [
+        KeyPress::Char('?'),
+        KeyPress::Char('/'),
+        KeyPress::Char('c'),
+    ] {
+        let wishes = press(&mut state, &board, &[before, KeyPress::Interrupt]);
+        assert_eq!(wishes, [ScreenRequest::Detach]);
     }
 }
 
 #[test]
 fn what_is_asked_or_told_is_read_in_whole_on_the_smallest_screen() {
     let board = third_attempt();
-    let mut state = State::default();
-    let last_rows = |state: &State| {
+    let mut state = ScreenState::default();
+    let last_rows = |state: &ScreenState| {
         let screen = screen((40, 10), &board, state, &shown(LOG));
         let rows: Vec<&str> = screen.lines().skip(6).map(str::trim).collect();
         (rows.join(" "), rows.concat())
     };
-    press(&mut state, &board, &[Key::Char('c')]);
+    press(&mut state, &board, &[KeyPress::Char('c')]);
     let (words, _) = last_rows(&state);
     assert!(words.contains("End grpo-7b and its job 4725?"), "{words}");
-    press(&mut state, &board, &[Key::Char('n')]);
+    press(&mut state, &board, &[KeyPress::Char('n')]);
     let path = "/lustre/projects/llm/grpo/.oomctl/runs/grpo-7b/report.html";
     state.told = Some(format!("the report is {path}"));
     let (words, path_alone) = last_rows(&state);
@@ -509,7 +549,7 @@ fn what_was_said_of_an_attempt_is_not_said_of_the_next() {
         };
         board.take(&notice, at(second));
     }
-    let screen = screen((80, 24), &board, &State::default(), &shown(LOG));
+    let screen = screen((80, 24), &board, &ScreenState::default(), &shown(LOG));
     let row = screen.lines().find(|l| l.contains("4730")).unwrap();
     assert!(row.contains("PENDING") && !row.contains("NonZero"), "{row}");
     assert!(!screen.contains("waiting for the job to end"), "{screen}");
@@ -518,9 +558,9 @@ fn what_was_said_of_an_attempt_is_not_said_of_the_next() {
 #[test]
 fn the_next_rung_is_told_before_it_is_asked_for() {
     let mut board = third_attempt();
-    let mut state = State::default();
-    let wishes = press(&mut state, &board, &[Key::Char('e')]);
-    assert_eq!(wishes, [Wish::LookAhead("grpo-7b".to_owned())]);
+    let mut state = ScreenState::default();
+    let wishes = press(&mut state, &board, &[KeyPress::Char('e')]);
+    assert_eq!(wishes, [ScreenRequest::LookAhead("grpo-7b".to_owned())]);
     let Some(Verdict::Climb { steps, .. }) = &board.cards()[0].history.attempts[0].verdict.clone()
     else {
         panic!("the first attempt climbed");
@@ -548,22 +588,22 @@ fn the_next_rung_is_told_before_it_is_asked_for() {
 #[test]
 fn the_log_scrolls_by_lines_and_search_marks_what_it_finds() {
     let board = third_attempt();
-    let mut state = State::default();
+    let mut state = ScreenState::default();
     let log: String = (0..200)
         .map(|n| format!("line {n:03} of the log\n"))
         .collect();
     let shown = shown(&log);
     let rows = Rows { runs: 0, log: 10 };
-    state.press(Key::Up, &board, &shown, rows);
-    assert_eq!(state.place, Place::At(189 * 20));
-    state.press(Key::End, &board, &shown, rows);
-    assert_eq!(state.place, Place::End);
-    for key in "/line 150".chars().map(Key::Char) {
+    state.press(KeyPress::Up, &board, &shown, rows);
+    assert_eq!(state.place, LogPosition::At(189 * 20));
+    state.press(KeyPress::End, &board, &shown, rows);
+    assert_eq!(state.place, LogPosition::End);
+    for key in "/line 150".chars().map(KeyPress::Char) {
         state.press(key, &board, &shown, rows);
     }
-    let wish = state.press(Key::Enter, &board, &shown, rows);
-    assert_eq!(wish, Some(Wish::Find { back: false }));
-    state.place = Place::At(150 * 20);
+    let wish = state.press(KeyPress::Enter, &board, &shown, rows);
+    assert_eq!(wish, Some(ScreenRequest::Find { back: false }));
+    state.place = LogPosition::At(150 * 20);
     let buffer = drawn((80, 24), COLOURS, &board, &state, &shown);
     let reversed = buffer.content().iter();
     let reversed = reversed.filter(|c| c.fg == ratatui::style::Color::Yellow);

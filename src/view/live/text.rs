@@ -11,7 +11,7 @@ const LINE_MAX: usize = 4_096;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     /// Where it begins in the file, in bytes.
     pub offset: u64,
     /// What a terminal would show of it.
@@ -20,9 +20,9 @@ pub struct Line {
 
 /// The lines of a part of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Text {
+pub struct LogText {
     /// In the order of the file.
-    pub lines: Vec<Line>,
+    pub lines: Vec<LogLine>,
     /// The part, in bytes.
     pub part: Range<u64>,
     /// Bytes of the whole file.
@@ -31,7 +31,7 @@ pub struct Text {
 
 /// Where in a log the screen stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Place {
+pub enum LogPosition {
     /// At its end, wherever that will be.
     #[default]
     End,
@@ -39,7 +39,7 @@ pub enum Place {
     At(u64),
 }
 
-impl Place {
+impl LogPosition {
     /// The part of a file of so many bytes that is read for this place.
     pub fn part(self, length: u64) -> Range<u64> {
         let start = match self {
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-impl Text {
+impl LogText {
     /// The lines of `bytes`, which stand at `start` in a file of `length` bytes. A first line whose beginning is not among
     /// them is left out, unless it is the only one.
     pub fn new(bytes: &[u8], start: u64, length: u64) -> Self {
@@ -59,7 +59,7 @@ impl Text {
         for (at, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
             let torn = at == 0 && start > 0 && line.len() < bytes.len();
             if !torn {
-                lines.push(Line {
+                lines.push(LogLine {
                     offset,
                     text: shown(line),
                 });
@@ -74,11 +74,11 @@ impl Text {
     }
 
     /// The line on top of `rows` rows at a place.
-    pub fn top(&self, place: Place, rows: usize) -> usize {
+    pub fn top(&self, place: LogPosition, rows: usize) -> usize {
         let last = self.lines.len().saturating_sub(rows);
         match place {
-            Place::End => last,
-            Place::At(offset) => {
+            LogPosition::End => last,
+            LogPosition::At(offset) => {
                 let top = self.lines.partition_point(|l| l.offset < offset);
                 // The last screen is full where the file ends with it; elsewhere the window will move.
                 if self.part.end >= self.length {
@@ -91,16 +91,16 @@ impl Text {
     }
 
     /// The place `by` lines further, seen through `rows` rows.
-    pub fn moved(&self, place: Place, by: isize, rows: usize) -> Place {
+    pub fn moved(&self, place: LogPosition, by: isize, rows: usize) -> LogPosition {
         let top = self.top(place, rows);
         let to = top.saturating_add_signed(by);
         let at_end = self.part.end >= self.length;
         if at_end && to + rows >= self.lines.len() {
-            return Place::End;
+            return LogPosition::End;
         }
         let last = self.lines.len().saturating_sub(1);
         match self.lines.get(to.min(last)) {
-            Some(line) => Place::At(line.offset),
+            Some(line) => LogPosition::At(line.offset),
             None => place,
         }
     }
@@ -123,56 +123,56 @@ fn shown(line: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn texts(text: &Text) -> Vec<&str> {
+    fn texts(text: &LogText) -> Vec<&str> {
         text.lines.iter().map(|l| l.text.as_str()).collect()
     }
 
     #[test]
     fn a_line_is_what_a_terminal_would_show_of_it() {
         let log = b"10%|#  |\r20%|## |\r\n\x1b[31mred\x1b[0m\ta\x07\n\nend";
-        let text = Text::new(log, 0, log.len() as u64);
+        let text = LogText::new(log, 0, log.len() as u64);
         assert_eq!(texts(&text), ["20%|## |", "red a", "", "end"]);
         assert_eq!(text.lines[1].offset, 19);
     }
 
     #[test]
     fn a_line_whose_beginning_is_missing_is_left_out_unless_there_is_no_other() {
-        assert_eq!(texts(&Text::new(b"ail\nnext\n", 90, 99)), ["next"]);
+        assert_eq!(texts(&LogText::new(b"ail\nnext\n", 90, 99)), ["next"]);
         assert_eq!(
-            texts(&Text::new(b"one endless line", 90, 106)),
+            texts(&LogText::new(b"one endless line", 90, 106)),
             ["one endless line"]
         );
-        assert_eq!(texts(&Text::new(b"first\n", 0, 6)), ["first"]);
+        assert_eq!(texts(&LogText::new(b"first\n", 0, 6)), ["first"]);
     }
 
     #[test]
     fn a_line_of_any_length_takes_bounded_room() {
         let log = vec![b'x'; usize::try_from(WINDOW).unwrap()];
-        let text = Text::new(&log, 0, WINDOW);
+        let text = LogText::new(&log, 0, WINDOW);
         assert_eq!(text.lines[0].text.len(), LINE_MAX);
     }
 
     #[test]
     fn scrolling_goes_line_by_line_and_stays_at_the_end_once_it_is_there() {
         let log: String = (0..100).map(|n| format!("line {n:02}\n")).collect();
-        let text = Text::new(log.as_bytes(), 0, log.len() as u64);
-        assert_eq!(text.top(Place::End, 10), 90);
-        let up = text.moved(Place::End, -1, 10);
-        assert_eq!(up, Place::At(89 * 8));
-        assert_eq!(text.moved(up, 1, 10), Place::End);
-        assert_eq!(text.moved(up, -1_000, 10), Place::At(0));
-        assert_eq!(text.moved(Place::At(0), 3, 10), Place::At(24));
+        let text = LogText::new(log.as_bytes(), 0, log.len() as u64);
+        assert_eq!(text.top(LogPosition::End, 10), 90);
+        let up = text.moved(LogPosition::End, -1, 10);
+        assert_eq!(up, LogPosition::At(89 * 8));
+        assert_eq!(text.moved(up, 1, 10), LogPosition::End);
+        assert_eq!(text.moved(up, -1_000, 10), LogPosition::At(0));
+        assert_eq!(text.moved(LogPosition::At(0), 3, 10), LogPosition::At(24));
         // Fewer lines than rows: there is nothing to scroll.
-        assert_eq!(text.moved(Place::End, -1, 200), Place::End);
+        assert_eq!(text.moved(LogPosition::End, -1, 200), LogPosition::End);
     }
 
     #[test]
     fn a_window_lies_around_its_place_and_never_outside_of_the_file() {
-        assert_eq!(Place::End.part(1_000), 0..1_000);
-        assert_eq!(Place::End.part(3 * WINDOW), 2 * WINDOW..3 * WINDOW);
-        assert_eq!(Place::At(5).part(3 * WINDOW), 0..WINDOW);
-        assert_eq!(Place::At(9 * WINDOW).part(1_000), 0..1_000);
-        let middle = Place::At(2 * WINDOW).part(4 * WINDOW);
+        assert_eq!(LogPosition::End.part(1_000), 0..1_000);
+        assert_eq!(LogPosition::End.part(3 * WINDOW), 2 * WINDOW..3 * WINDOW);
+        assert_eq!(LogPosition::At(5).part(3 * WINDOW), 0..WINDOW);
+        assert_eq!(LogPosition::At(9 * WINDOW).part(1_000), 0..1_000);
+        let middle = LogPosition::At(2 * WINDOW).part(4 * WINDOW);
         assert_eq!(middle, 3 * WINDOW / 2..5 * WINDOW / 2);
     }
 }

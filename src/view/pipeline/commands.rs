@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::Told;
+use super::PipelineRun;
 use crate::core::exit::Exit;
 
 /// Annotations of one level that a step may make.
@@ -23,7 +23,7 @@ pub fn are_obeyed() -> bool {
 
 /// The annotations of some runs, one a line: why a run failed, and the evidence of each attempt at its line. An attempt
 /// that failed in a run that did not is a warning.
-pub fn annotations(runs: &[Told]) -> Vec<String> {
+pub fn annotations(runs: &[PipelineRun]) -> Vec<String> {
     let ends = runs.iter().filter_map(end);
     let mut errors: Vec<String> = ends.take(MOST_OF_A_LEVEL).collect();
     let mut warnings = Vec::new();
@@ -50,7 +50,7 @@ pub fn annotations(runs: &[Told]) -> Vec<String> {
 }
 
 /// Why a run failed.
-fn end(told: &Told) -> Option<String> {
+fn end(told: &PipelineRun) -> Option<String> {
     let view = &told.view;
     view.exit_code.filter(|exit| *exit != Exit::Success)?;
     let title = format!("{} {}", view.run, view.state);

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Finding, Told, is_failure};
+use super::{PipelineFailure, PipelineRun, is_failure};
 use crate::core::exit::Exit;
 use crate::view::run_view::{AttemptView, RunView};
 
@@ -39,7 +39,7 @@ struct Counts {
 }
 
 /// The report of some runs.
-pub fn junit(runs: &[Told]) -> String {
+pub fn junit(runs: &[PipelineRun]) -> String {
     let suites: Vec<(&RunView, Vec<Case>)> = runs.iter().map(|t| (&t.view, cases(t))).collect();
     let all = counts(suites.iter().flat_map(|(_, cases)| cases));
     let seconds: i64 = runs.iter().map(|t| t.view.elapsed_s).sum();
@@ -106,7 +106,7 @@ fn write_case(out: &mut String, run: &str, case: &Case) {
     }
 }
 
-fn cases(told: &Told) -> Vec<Case> {
+fn cases(told: &PipelineRun) -> Vec<Case> {
     let mut findings = told.findings();
     let attempts = told.view.attempts.iter();
     let mut cases: Vec<Case> = attempts
@@ -119,7 +119,7 @@ fn cases(told: &Told) -> Vec<Case> {
     cases
 }
 
-fn case(attempt: &AttemptView, finding: Option<&Finding<'_>>) -> Case {
+fn case(attempt: &AttemptView, finding: Option<&PipelineFailure<'_>>) -> Case {
     let came = match finding {
         None if attempt.ended.is_some() => Came::Passed,
         None => Came::Skipped {

@@ -16,7 +16,7 @@ use oomctl_diagnose::{Evidence, sanitize};
 const EVIDENCE_MAX: usize = 8;
 
 /// A run with the places of its logs, as the pipeline knows them.
-pub struct Told {
+pub struct PipelineRun {
     /// The run.
     pub view: RunView,
     /// For each attempt, where the log of its first evidence is; `None` where that is not from a log.
@@ -24,7 +24,7 @@ pub struct Told {
 }
 
 /// An attempt that failed.
-pub struct Finding<'a> {
+pub struct PipelineFailure<'a> {
     /// The run.
     pub run: &'a str,
     /// The attempt.
@@ -35,13 +35,13 @@ pub struct Finding<'a> {
     pub place: Option<(&'a str, u64)>,
 }
 
-impl Told {
+impl PipelineRun {
     /// The attempts that failed, in order.
-    pub fn findings(&self) -> impl Iterator<Item = Finding<'_>> {
+    pub fn findings(&self) -> impl Iterator<Item = PipelineFailure<'_>> {
         let healed = self.view.exit_code.is_none_or(|exit| exit == Exit::Success);
         let attempts = self.view.attempts.iter().zip(&self.logs);
         let failed = attempts.filter(|(a, _)| is_failure(a));
-        failed.map(move |(attempt, log)| Finding {
+        failed.map(move |(attempt, log)| PipelineFailure {
             run: &self.view.run,
             attempt,
             healed,
@@ -50,7 +50,7 @@ impl Told {
     }
 }
 
-impl Finding<'_> {
+impl PipelineFailure<'_> {
     /// Why it failed, in one line.
     pub fn headline(&self) -> String {
         printable(self.attempt.headline.as_deref().unwrap_or("failed"))

@@ -6,10 +6,10 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Finding, Told};
+use super::{PipelineFailure, PipelineRun};
 
 /// The report of some runs. An attempt that failed in a run that did not is of severity `minor`.
-pub fn quality(runs: &[Told]) -> String {
+pub fn quality(runs: &[PipelineRun]) -> String {
     let issues: Vec<Value> = runs
         .iter()
         .flat_map(|told| told.findings().map(|finding| issue(&finding)))
@@ -17,7 +17,7 @@ pub fn quality(runs: &[Told]) -> String {
     format!("{:#}\n", Value::Array(issues))
 }
 
-fn issue(finding: &Finding<'_>) -> Value {
+fn issue(finding: &PipelineFailure<'_>) -> Value {
     let (run, number) = (finding.run, finding.attempt.attempt);
     // What the scheduler alone says stands in no log; its place is the verdict of the attempt.
     let verdict = format!(".oomctl/runs/{run}/attempt-{number}/verdict.json");

@@ -53,7 +53,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
 }
 
 /// A run whose attempts failed with these incidents and that ended with this code; no code where it is not over.
-fn told(exit_code: Option<Exit>, incidents: Vec<Option<Incident>>) -> Told {
+fn told(exit_code: Option<Exit>, incidents: Vec<Option<Incident>>) -> PipelineRun {
     let logs = incidents.iter().enumerate().map(|(i, incident)| {
         let evidence = incident.as_ref()?.evidence.first()?;
         let file = &evidence.file;
@@ -81,7 +81,7 @@ fn told(exit_code: Option<Exit>, incidents: Vec<Option<Incident>>) -> Told {
         attempts: attempts.collect(),
         skipped: Vec::new(),
     };
-    Told { view, logs }
+    PipelineRun { view, logs }
 }
 
 /// What a log may say to whoever shows it.

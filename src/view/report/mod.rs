@@ -8,11 +8,11 @@ mod tests;
 use jiff::Timestamp;
 use serde::Serialize;
 
-pub use page::{Format, render};
+pub use page::{ReportFormat, render};
 
 use super::estimate_view::phase_name;
 use super::measured;
-use super::row::Row;
+use super::row::RunRow;
 use super::run_view::{RunView, run_view, summary};
 use super::snapshot_view;
 use crate::core::engine::{Attempt, History, Verdict};
@@ -38,22 +38,22 @@ const GPUS_LISTED: usize = 64;
 const EVIDENCE_MAX: usize = 8;
 
 /// What the memory model expects of a run with some rungs, where it can be asked.
-type Model = dyn Fn(&[Layer]) -> Option<Estimate>;
+type MemoryModel = dyn Fn(&[Layer]) -> Option<Estimate>;
 
 /// What a run was asked to do.
-pub struct Asked {
+pub struct ReportedRequest {
     /// The words that it was submitted with.
     pub command: Vec<String>,
     /// What the memory model expects of it.
-    pub memory: Box<Model>,
+    pub memory: Box<MemoryModel>,
 }
 
 /// A run as it is read back: what happened, what was asked for, and what the samplers of an attempt saw.
-pub struct Told<'a> {
+pub struct ReportedRun<'a> {
     /// What happened.
     pub history: &'a History,
     /// What was asked for; `None` where it cannot be read any more. Asked of runs that are told in full only.
-    pub asked: &'a dyn Fn() -> Option<Asked>,
+    pub asked: &'a dyn Fn() -> Option<ReportedRequest>,
     /// The samples of an attempt, by its number; as what was asked for.
     pub tracks: &'a dyn Fn(u32) -> Vec<Track>,
 }
@@ -66,18 +66,18 @@ pub struct Report {
     oomctl: &'static str,
     made: String,
     /// One line a run, where there are several.
-    overview: Vec<Line>,
+    overview: Vec<ReportLine>,
     /// How many runs stand how, where there are several.
     counts: String,
     /// GPU-seconds of all runs.
     gpu_seconds: f64,
-    runs: Vec<Run>,
+    runs: Vec<RunSection>,
     /// Runs that stand in the overview alone.
     left_out: usize,
 }
 
 #[derive(Serialize)]
-struct Line {
+struct ReportLine {
     run: String,
     state: String,
     good: Option<bool>,
@@ -89,13 +89,13 @@ struct Line {
 }
 
 #[derive(Serialize)]
-struct Run {
+struct RunSection {
     #[serde(flatten)]
     view: RunView,
     good: Option<bool>,
     story: Vec<String>,
     course: Option<Course>,
-    details: Vec<Detail>,
+    details: Vec<AttemptDetail>,
     cost: Cost,
     asked: String,
     reproduce: Option<String>,
@@ -103,7 +103,7 @@ struct Run {
 
 /// What a report shows of an attempt beside its view.
 #[derive(Serialize)]
-struct Detail {
+struct AttemptDetail {
     /// Which one.
     attempt: u32,
     good: Option<bool>,
@@ -113,14 +113,14 @@ struct Detail {
     expected: Option<String>,
     peak: Option<String>,
     plot: Option<Plot>,
-    gpus: Vec<Gpu>,
+    gpus: Vec<GpuPeakRow>,
     more_gpus: usize,
-    evidence: Vec<Quote>,
+    evidence: Vec<EvidenceQuote>,
     changes: Vec<Changed>,
 }
 
 #[derive(Serialize)]
-struct Gpu {
+struct GpuPeakRow {
     node: String,
     gpu: u32,
     peak_gib: f64,
@@ -129,7 +129,7 @@ struct Gpu {
 }
 
 #[derive(Serialize)]
-struct Quote {
+struct EvidenceQuote {
     place: String,
     text: String,
 }
@@ -143,9 +143,9 @@ struct Changed {
 }
 
 /// Gathers what a report shows: of several runs a line each, and of these in full what there is to tell.
-pub fn report(title: &str, rows: &[Row], told: &[Told<'_>], now: Timestamp) -> Report {
+pub fn report(title: &str, rows: &[RunRow], told: &[ReportedRun<'_>], now: Timestamp) -> Report {
     let several = rows.len() > 1;
-    let in_full = |row: &Row| told.iter().any(|t| t.history.run == row.run);
+    let in_full = |row: &RunRow| told.iter().any(|t| t.history.run == row.run);
     let overview = rows.iter().filter(|_| several);
     let overview = overview.map(|row| line(row, in_full(row))).collect();
     let counts = match several {
@@ -154,7 +154,7 @@ pub fn report(title: &str, rows: &[Row], told: &[Told<'_>], now: Timestamp) -> R
     };
     let curves = if several { CURVES_AMONG } else { CURVES_ALONE };
     let gpu_seconds = rows.iter().map(|row| row.gpu_seconds).sum();
-    let runs: Vec<Run> = told
+    let runs: Vec<RunSection> = told
         .iter()
         .map(|told| run(told, run_view(told.history, now), curves, now))
         .collect();
@@ -172,8 +172,9 @@ pub fn report(title: &str, rows: &[Row], told: &[Told<'_>], now: Timestamp) -> R
 }
 
 /// Which runs are told in full: all, or else first those in which something went wrong.
-pub fn in_full(rows: &[Row]) -> Vec<&Row> {
-    let dull = |row: &Row| row.attempts < 2 && matches!(row.exit_code, Some(Exit::Success) | None);
+pub fn in_full(rows: &[RunRow]) -> Vec<&RunRow> {
+    let dull =
+        |row: &RunRow| row.attempts < 2 && matches!(row.exit_code, Some(Exit::Success) | None);
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|i| dull(&rows[*i]));
     order.truncate(RUNS_MAX);
@@ -181,8 +182,8 @@ pub fn in_full(rows: &[Row]) -> Vec<&Row> {
     order.into_iter().map(|i| &rows[i]).collect()
 }
 
-fn line(row: &Row, in_full: bool) -> Line {
-    Line {
+fn line(row: &RunRow, in_full: bool) -> ReportLine {
+    ReportLine {
         run: row.run.clone(),
         state: row.state.clone(),
         good: row.good(),
@@ -202,7 +203,7 @@ fn good(view: &RunView) -> Option<bool> {
     view.exit_code.map(|exit| exit == Exit::Success)
 }
 
-fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
+fn run(told: &ReportedRun<'_>, view: RunView, curves: usize, now: Timestamp) -> RunSection {
     let (history, asked) = (told.history, (told.asked)());
     let mut rungs: Vec<Layer> = Vec::new();
     let mut expects: Option<&Expectation> = None;
@@ -220,7 +221,7 @@ fn run(told: &Told<'_>, view: RunView, curves: usize, now: Timestamp) -> Run {
     }
     let command = asked.map(|asked| asked.command).unwrap_or_default();
     let cost = cost(history, now);
-    Run {
+    RunSection {
         good: good(&view),
         story: sentences::story(history, &view, &cost),
         course: course(history, now),
@@ -265,14 +266,14 @@ fn detail(
     tracks: &dyn Fn(u32) -> Vec<Track>,
     curves: usize,
     now: Timestamp,
-) -> Detail {
+) -> AttemptDetail {
     let status = attempt.status.as_ref();
     let started = status.and_then(|s| s.started);
     let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs().max(0);
     let incident = attempt.incident.as_ref();
     let gpus = &attempt.measured.gpus;
     let changes = attempt.steps().iter().flat_map(|s| &s.changes);
-    Detail {
+    AttemptDetail {
         attempt: attempt.number,
         good: attempt.ended_at.and(incident).map(|i| !i.fatal),
         waited_s: started.map(|started| seconds(attempt.intended_at, started)),
@@ -300,8 +301,8 @@ fn in_words(expected: &Expected) -> String {
     )
 }
 
-fn gpu(peak: &GpuPeak) -> Gpu {
-    Gpu {
+fn gpu(peak: &GpuPeak) -> GpuPeakRow {
+    GpuPeakRow {
         node: peak.node.clone(),
         gpu: peak.gpu,
         peak_gib: peak.peak_bytes.gib(),
@@ -311,8 +312,8 @@ fn gpu(peak: &GpuPeak) -> Gpu {
 }
 
 /// Lines that prove it, and what a snapshot of memory shows.
-fn quotes(incident: &Incident) -> Vec<Quote> {
-    let quote = |e: &Evidence| Quote {
+fn quotes(incident: &Incident) -> Vec<EvidenceQuote> {
+    let quote = |e: &Evidence| EvidenceQuote {
         place: match e.file.is_empty() {
             true => String::new(),
             false => format!("{}:{}", e.file, e.line),
@@ -321,7 +322,7 @@ fn quotes(incident: &Incident) -> Vec<Quote> {
     };
     let evidence = incident.evidence.iter().take(EVIDENCE_MAX).map(quote);
     let shown = incident.snapshot.iter().flat_map(snapshot_view::lines);
-    let shown = shown.map(|(name, text)| Quote {
+    let shown = shown.map(|(name, text)| EvidenceQuote {
         place: name.to_owned(),
         text,
     });

@@ -6,7 +6,7 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
 use super::{Report, gpu_hours};
-use crate::view::Failure;
+use crate::view::CommandFailure;
 use crate::view::figures::duration;
 use oomctl_base::units::Bytes;
 
@@ -27,7 +27,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// What a report is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum ReportFormat {
     /// One HTML page, complete in itself
     Html,
     /// One SVG picture: attempts and memory over time, as for a README or slides
@@ -38,7 +38,7 @@ pub enum Format {
     Text,
 }
 
-impl Format {
+impl ReportFormat {
     /// The ending of a file of this format.
     pub fn extension(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Format {
 }
 
 /// Renders a report.
-pub fn render(report: &Report, format: Format) -> Result<String, Failure> {
+pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandFailure> {
     let text = environment()
         .and_then(|env| env.get_template(format.extension())?.render(Serde(report)))
         .context("cannot render the report")?;

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{Format, Told, in_full, render, report};
+use super::{ReportFormat, ReportedRun, in_full, render, report};
 use crate::core::engine::{History, Record};
-use crate::view::row::Row;
+use crate::view::row::RunRow;
 use crate::view::run_view::run_view;
 
 /// Every kind of fact, and a run from out of memory to its end.
@@ -76,12 +76,12 @@ proptest! {
         let now = Timestamp::from_second(1_795_000_000).unwrap();
         let all = LEDGERS.iter().zip([one, other]).map(|(l, draws)| History::replay(&records(l, &draws)));
         let all: Vec<History> = all.skip(usize::from(!several)).collect();
-        let rows: Vec<Row> = all.iter().map(|h| Row::of(&run_view(h, now))).collect();
-        let told = all.iter().map(|history| Told { history, asked: &|| None, tracks: &|_| Vec::new() });
-        let told: Vec<Told<'_>> = told.collect();
+        let rows: Vec<RunRow> = all.iter().map(|h| RunRow::of(&run_view(h, now))).collect();
+        let told = all.iter().map(|history| ReportedRun { history, asked: &|| None, tracks: &|_| Vec::new() });
+        let told: Vec<ReportedRun<'_>> = told.collect();
         prop_assert_eq!(in_full(&rows).len(), told.len());
         let report = report("all", &rows, &told, now);
-        for format in Format::value_variants() {
+        for format in ReportFormat::value_variants() {
             let made = render(&report, *format).map_err(|f| format!("{format:?}: {f:?}"));
             prop_assert!(made.is_ok(), "{:?}", made);
         }

@@ -3,7 +3,7 @@
 
 use oomctl::core::engine::{Fact, History, Record};
 use oomctl::core::request::Inputs;
-use oomctl::io::ledger::{Reading, parse};
+use oomctl::io::ledger::{LedgerContents, parse};
 
 use super::allocations::within;
 use super::random::Random;
@@ -38,7 +38,7 @@ pub fn check(input: &[u8]) {
 }
 
 /// Never more records than lines, numbered without a gap, and a tail that lies within the file.
-fn counted(reading: &Reading, input: &[u8]) {
+fn counted(reading: &LedgerContents, input: &[u8]) {
     let lines = input.iter().filter(|byte| **byte == b'\n').count();
     assert!(reading.records.len() <= lines);
     if reading.newer.is_none() {
@@ -61,7 +61,7 @@ fn as_text(records: &[Record]) -> Vec<u8> {
 }
 
 /// What counts, written down again, is read as it was.
-fn written_again(reading: &Reading) {
+fn written_again(reading: &LedgerContents) {
     let sealed = |record: &Record| matches!(record.fact, Fact::TornTail { .. });
     if reading.newer.is_some() || reading.records.iter().any(sealed) {
         return;
@@ -77,7 +77,7 @@ fn written_again(reading: &Reading) {
 
 /// A ledger that is cut off anywhere, as a reader sees it while it is written, says what its beginning
 /// says; nothing that was sealed later comes in between.
-fn prefix(reading: &Reading, input: &[u8], random: &mut Random) {
+fn prefix(reading: &LedgerContents, input: &[u8], random: &mut Random) {
     if String::from_utf8_lossy(input).contains("torn_tail") {
         return;
     }

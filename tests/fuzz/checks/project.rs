@@ -11,7 +11,7 @@ use oomctl::core::ladder::{Decision, Policy};
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, PresetFile, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
 use oomctl::core::request::{INPUTS_VERSION, Inputs, Limits, RISK, Request, Source, Supervision};
-use oomctl::io::library::{Library, Shelf};
+use oomctl::io::library::{Library, LibraryFolder};
 use oomctl_base::{Origin, Problem, Refusal};
 use oomctl_diagnose::{Bugs, Scanner, UserSignature};
 
@@ -41,7 +41,7 @@ static TORCHRUN: LazyLock<Framework> =
 
 impl Framework {
     fn new(name: &str, needed: &[&str]) -> Self {
-        let source = LIBRARY.get(Shelf::Presets, name).unwrap();
+        let source = LIBRARY.get(LibraryFolder::Presets, name).unwrap();
         let file = parse_preset(&source.path, &source.text).unwrap();
         let sets = sets(&file);
         Self {
@@ -64,7 +64,7 @@ impl Framework {
 fn sets(file: &PresetFile) -> Vec<Source> {
     let names = file.uses.iter();
     names
-        .filter_map(|name| LIBRARY.get(Shelf::Sets, name).ok())
+        .filter_map(|name| LIBRARY.get(LibraryFolder::Sets, name).ok())
         .collect()
 }
 

@@ -2,9 +2,9 @@
 //! than it says.
 
 use oomctl::io::scheduler::SubmitAnswer;
-use oomctl::io::scheduler::command::{Answer, End};
+use oomctl::io::scheduler::command::{CommandEnd, CommandOutput};
 use oomctl::io::scheduler::slurm::parse::{
-    Record, read_sacct, read_scontrol, read_squeue, read_submission,
+    JobRecord, read_sacct, read_scontrol, read_squeue, read_submission,
 };
 use oomctl::io::scheduler::slurm::states::{
     MAX_NODES, expand_nodes, parse_canceller, parse_exit, parse_state, parse_time, parse_word,
@@ -49,7 +49,7 @@ fn accounts(text: &str) {
 }
 
 /// A state stands in the text, or it is none that decides anything.
-fn said(record: &Record, text: &str) {
+fn said(record: &JobRecord, text: &str) {
     let status = &record.status;
     assert!(status.nodes.len() <= MAX_NODES, "{}", status.nodes.len());
     if let JobState::Unknown(word) = &status.state {
@@ -87,14 +87,14 @@ fn submission(text: &str) {
     }
     let (out, err) = text.split_once("\n--\n").unwrap_or((text, text));
     let ends = [
-        End::Exited(0),
-        End::Exited(1),
-        End::Exited(255),
-        End::Killed(9),
-        End::TimedOut,
+        CommandEnd::Exited(0),
+        CommandEnd::Exited(1),
+        CommandEnd::Exited(255),
+        CommandEnd::Killed(9),
+        CommandEnd::TimedOut,
     ];
     for end in ends {
-        let answer = Answer {
+        let answer = CommandOutput {
             end,
             stdout: out.to_owned(),
             stderr: err.to_owned(),
@@ -102,11 +102,14 @@ fn submission(text: &str) {
         };
         match refusal::read_answer(&answer) {
             SubmitAnswer::Accepted { id, .. } => {
-                assert_eq!(answer.end, End::Exited(0));
+                assert_eq!(answer.end, CommandEnd::Exited(0));
                 assert_eq!(read_submission(out).map(|(id, _)| id), Some(id));
             }
             SubmitAnswer::Refused { reason, .. } => {
-                assert!(matches!(answer.end, End::Exited(1 | 255)), "{reason}");
+                assert!(
+                    matches!(answer.end, CommandEnd::Exited(1 | 255)),
+                    "{reason}"
+                );
                 assert!(reason.chars().count() <= MOST_REASON);
             }
             SubmitAnswer::Unclear { .. } => {}

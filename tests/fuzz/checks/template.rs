@@ -9,7 +9,7 @@ use oomctl::core::config::{from_flags, parse_knob_set, parse_preset};
 use oomctl::core::recipe::expr::{self, Scope};
 use oomctl::core::recipe::{ClusterFacts, Preset, Shape};
 use oomctl::core::render::{comment, hydra_value, render, sbatch_word, shell_word};
-use oomctl::io::library::{Library, Shelf};
+use oomctl::io::library::{Library, LibraryFolder};
 use oomctl_base::Value;
 
 use super::allocations::within;
@@ -21,10 +21,10 @@ const ENTRY: &str = "torchrun/job.sbatch.j2";
 
 static PRESET: LazyLock<Preset> = LazyLock::new(|| {
     let library = Library::new(None);
-    let source = library.get(Shelf::Presets, "torchrun").unwrap();
+    let source = library.get(LibraryFolder::Presets, "torchrun").unwrap();
     let file = parse_preset(&source.path, &source.text).unwrap();
     let set = |name: &String| {
-        let set = library.get(Shelf::Sets, name).unwrap();
+        let set = library.get(LibraryFolder::Sets, name).unwrap();
         parse_knob_set(&set.path, &set.text).unwrap()
     };
     let sets = file.uses.iter().map(set).collect();

@@ -4,36 +4,36 @@ mod submit;
 
 use std::path::PathBuf;
 
-use crate::cli::sweep::sweep_source::{Loaded, Source, load};
+use crate::cli::sweep::sweep_source::{Loaded, SweepSource, load};
 use crate::core::exit::Exit;
 use crate::core::sweep::{self, Judge};
 use crate::io::files::{Access, write_to};
 use crate::view::sweep_fix_view::FixView;
-use crate::view::sweep_view::View;
-use crate::view::{Failure, print};
+use crate::view::sweep_view::SweepView;
+use crate::view::{CommandFailure, print};
 use oomctl_base::units::Bytes;
 
 /// Arguments of `sweep`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct SweepArgs {
     #[command(subcommand)]
-    command: Command,
+    command: SweepCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum SweepCommand {
     /// Judge every cell: fits, tight, does not fit, breaks a rule
-    Check(CheckArgs),
+    Check(SweepCheckArgs),
     /// Write a sweep whose cells all run: values dropped or capped, comments kept
-    Fix(FixArgs),
+    Fix(SweepFixArgs),
     /// Run every cell that can fit, each as a run of its own: as job arrays of Slurm, or on this machine
-    Submit(Box<submit::Args>),
+    Submit(Box<submit::SweepSubmitArgs>),
 }
 
 #[derive(Debug, clap::Args)]
-struct CheckArgs {
+struct SweepCheckArgs {
     #[command(flatten)]
-    source: Source,
+    source: SweepSource,
     /// Show every cell, not only the first ones
     #[arg(long)]
     all: bool,
@@ -43,25 +43,25 @@ struct CheckArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct FixArgs {
+struct SweepFixArgs {
     #[command(flatten)]
-    source: Source,
+    source: SweepSource,
     /// File to write; without it the sweep goes to standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 /// Runs `oomctl sweep`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &SweepArgs) -> Result<Exit, CommandFailure> {
     match &args.command {
-        Command::Check(args) => check(args),
-        Command::Fix(args) => fix(args),
-        Command::Submit(args) => submit::run(args),
+        SweepCommand::Check(args) => check(args),
+        SweepCommand::Fix(args) => fix(args),
+        SweepCommand::Submit(args) => submit::run(args),
     }
 }
 
 /// What judges the cells of a sweep.
-fn judge(loaded: &Loaded) -> Result<Judge<'_>, Failure> {
+fn judge(loaded: &Loaded) -> Result<Judge<'_>, CommandFailure> {
     let footing = loaded.footing();
     let (preset, recipe) = (footing.preset, footing.recipe);
     let sweep = &loaded.sweep;
@@ -74,11 +74,12 @@ fn judge(loaded: &Loaded) -> Result<Judge<'_>, Failure> {
     )?)
 }
 
-fn check(args: &CheckArgs) -> Result<Exit, Failure> {
+fn check(args: &SweepCheckArgs) -> Result<Exit, CommandFailure> {
     let loaded = load(&args.source.session()?, &args.source, &[])?;
     let requested = args.requested.as_deref().map(Bytes::parse).transpose();
-    let requested = requested.map_err(|what| Failure::usage(format!("--requested: {what}")))?;
-    let view = View::new(
+    let requested =
+        requested.map_err(|what| CommandFailure::usage(format!("--requested: {what}")))?;
+    let view = SweepView::new(
         &loaded.path,
         &loaded.sweep,
         &mut judge(&loaded)?,
@@ -89,7 +90,7 @@ fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     Ok(view.exit_code)
 }
 
-fn fix(args: &FixArgs) -> Result<Exit, Failure> {
+fn fix(args: &SweepFixArgs) -> Result<Exit, CommandFailure> {
     let loaded = load(&args.source.session()?, &args.source, &[])?;
     if let Some(why) = judge(&loaded)?.unmentioned() {
         print::talk(&format!("note: {why}"));
@@ -101,13 +102,13 @@ fn fix(args: &FixArgs) -> Result<Exit, Failure> {
             loaded.path
         );
         let hint = "`oomctl sweep check` shows the cells; set a knob that the sweep does not vary (--set), or take a larger GPU";
-        return Err(Failure::configuration(what).hint(hint));
+        return Err(CommandFailure::configuration(what).hint(hint));
     }
     let text = match &loaded.text {
         Some(text) => {
             let written = sweep::apply(&loaded.path, text, &loaded.given, &repair);
             let by_hand = |what| {
-                Failure::configuration(format!(
+                CommandFailure::configuration(format!(
                     "{}: the file is written in a way that cannot be edited safely",
                     loaded.path
                 ))
@@ -126,7 +127,7 @@ fn fix(args: &FixArgs) -> Result<Exit, Failure> {
     match (text, &args.output) {
         (Some(text), Some(path)) => {
             write_to(path, text.as_bytes(), Access::Shared)
-                .map_err(|e| Failure::from(e).with_exit(Exit::Usage))?;
+                .map_err(|e| CommandFailure::from(e).with_exit(Exit::Usage))?;
             print::talk(&format!("written to {}", path.display()));
         }
         (Some(text), None) if !args.source.json => print::data(&text)?,

@@ -1,30 +1,29 @@
 //! `oomctl sweep submit`: every cell that can fit, each as a run of its own.
 
 use crate::cli::request::learned;
-use crate::cli::runs::Runs;
-use crate::cli::runs::{ended, sweeps};
-use crate::cli::sweep::cells::{self, Plan, Wish};
-use crate::cli::sweep::choice::Cells;
-use crate::cli::sweep::sweep_source::{Loaded, Source, load};
+use crate::cli::runs::{Runs, ended, sweeps};
+use crate::cli::sweep::cells::{self, SweepOptions, SweepPlan};
+use crate::cli::sweep::choice::CellSelection;
+use crate::cli::sweep::sweep_source::{Loaded, SweepSource, load};
 use crate::cli::watch::once;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
 use crate::core::exit::Exit;
 use crate::core::sweep::{Judge, Method, select};
-use crate::drive::{End, SweepRecord, Until};
-use crate::view::sweep_submit_view::View;
-use crate::view::{Failure, print};
+use crate::drive::{DriveEnd, SweepRecord, Until};
+use crate::view::sweep_submit_view::SweepSubmitView;
+use crate::view::{CommandFailure, print};
 
 /// Arguments of `sweep submit`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct SweepSubmitArgs {
     #[command(flatten)]
-    source: Source,
+    source: SweepSource,
     /// Name of the sweep; by default its file's, with a number. Its runs are called NAME.1, NAME.2 and so on
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
     #[command(flatten)]
-    cells: Cells,
+    cells: CellSelection,
     /// Cells under way at a time [default: 1 on this machine, as many as Slurm starts there]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_running: Option<u32>,
@@ -50,7 +49,7 @@ pub struct Args {
 }
 
 /// Runs `oomctl sweep submit`.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub fn run(args: &SweepSubmitArgs) -> Result<Exit, CommandFailure> {
     if !args.watch {
         args.pipeline.without_watch()?;
     }
@@ -60,37 +59,32 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     if loaded.sweep.method == Method::Grid {
         loaded.sweep = loaded.sweep.listed();
     }
+    let sweep = &loaded.sweep;
     let footing = loaded.footing();
     let mut judge = Judge::new(
         footing.preset,
         footing.recipe,
         footing.cluster,
         footing.profile,
-        &loaded.sweep,
+        sweep,
     )?;
-    let choice = args.cells.choice(&loaded.sweep, args.force)?;
-    let selection = select(&loaded.sweep, &mut judge, &choice)
-        .map_err(|what| Failure::configuration(format!("{}: {what}", loaded.path)))?;
+    let choice = args.cells.choice(sweep, args.force)?;
+    let selection = select(sweep, &mut judge, &choice)
+        .map_err(|what| CommandFailure::configuration(format!("{}: {what}", loaded.path)))?;
     let name = match &args.run {
         Some(name) => name.clone(),
         None => cells::new_name(&session.runs, &loaded)?,
     };
     SweepRecord::folder(&session.folder, &name)?;
     let memory = learned::memory(&session, configuration);
-    let wish = Wish {
+    let wish = SweepOptions {
         name: &name,
         max_running: args.max_running,
         attempts: args.attempts,
         memory: memory.as_ref(),
     };
-    let plan = Plan::new(&session.runs, &wish, &loaded, &judge, &selection)?;
-    let view = View::new(
-        plan.planned(),
-        &loaded.sweep,
-        &mut judge,
-        &selection,
-        choice.draw,
-    );
+    let plan = SweepPlan::new(&session.runs, &wish, &loaded, &judge, &selection)?;
+    let view = SweepSubmitView::new(plan.planned(), sweep, &mut judge, &selection, choice.draw);
     if selection.run.is_empty() {
         return none_left(&view, &loaded, args.source.json);
     }
@@ -110,7 +104,12 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// Makes the runs, submits what can be submitted now, and goes or stays.
-fn submit(plan: Plan, runs: &Runs, view: &View, args: &Args) -> Result<Exit, Failure> {
+fn submit(
+    plan: SweepPlan,
+    runs: &Runs,
+    view: &SweepSubmitView,
+    args: &SweepSubmitArgs,
+) -> Result<Exit, CommandFailure> {
     let (mut supervisor, record) = plan.create(runs)?;
     let pipeline = Pipeline {
         flags: &args.pipeline,
@@ -128,14 +127,14 @@ fn submit(plan: Plan, runs: &Runs, view: &View, args: &Args) -> Result<Exit, Fai
     } else {
         print::data(&ended::run_list(&supervisor))?;
     }
-    if !args.watch && !matches!(end, End::Detached { .. }) {
+    if !args.watch && !matches!(end, DriveEnd::Detached { .. }) {
         print::talk(&sweeps::next_step(&supervisor, &record.sweep));
     }
     ended::code(&supervisor, end)
 }
 
 /// Every cell is refused.
-fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<Exit, Failure> {
+fn none_left(view: &SweepSubmitView, loaded: &Loaded, json: bool) -> Result<Exit, CommandFailure> {
     let code = if view.too_large() {
         Exit::StillOutOfMemory
     } else {
@@ -145,5 +144,5 @@ fn none_left(view: &View, loaded: &Loaded, json: bool) -> Result<Exit, Failure> 
     let what = format!("{}: no cell is left to run", loaded.path);
     let hint =
         "`oomctl sweep check` says why, `oomctl sweep fix` writes a sweep whose cells all run";
-    Err(Failure::new(code, what).hint(hint))
+    Err(CommandFailure::new(code, what).hint(hint))
 }

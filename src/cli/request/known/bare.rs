@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use anyhow::bail;
 use serde_json::{Map, Value};
 
-use super::Known;
+use super::LookupTables;
 use oomctl_base::units::{Bytes, GIB};
 use oomctl_memory::{Capacity, Dimensions};
 
@@ -15,7 +15,7 @@ const DIMENSIONS: [&str; 5] = ["layers", "hidden", "heads", "ffn", "vocab"];
 /// A specification with the dimensions that its `model` stands for, where it gives none, and the capacity of its
 /// `gpu_type`, where it gives none. A type that is not known leaves the capacity unknown; without dimensions a model that
 /// is not known is a fault.
-pub fn filled<'t>(known: &Known<'_>, text: &'t str) -> anyhow::Result<Cow<'t, str>> {
+pub fn filled<'t>(known: &LookupTables<'_>, text: &'t str) -> anyhow::Result<Cow<'t, str>> {
     let Ok(mut fields) = serde_json::from_str::<Map<String, Value>>(text) else {
         return Ok(Cow::Borrowed(text));
     };
@@ -48,7 +48,7 @@ pub fn filled<'t>(known: &Known<'_>, text: &'t str) -> anyhow::Result<Cow<'t, st
 }
 
 fn of_named(
-    known: &Known<'_>,
+    known: &LookupTables<'_>,
     fields: &Map<String, Value>,
 ) -> anyhow::Result<Vec<(&'static str, Value)>> {
     let Some(name) = fields.get("model").and_then(Value::as_str) else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Known;
+use super::LookupTables;
 use crate::core::memory::{Naming, follow, gpu_of_cluster, naming, of_another};
 use crate::core::recipe::{ClusterFacts, Layer, Preset, Setting};
 use crate::io::library::Library;
@@ -34,7 +34,7 @@ pub fn complete(
     let mut from_top = layers.iter().rev();
     let environment = from_top.find_map(|l| l.settings.get(ENVIRONMENT));
     let environment = environment.map_or(&Value::Null, |s| &s.value);
-    let known = &Known::new(library, workdir).of_job(environment);
+    let known = &LookupTables::new(library, workdir).of_job(environment);
     if let Some(named) =
         model_knob(preset).and_then(|knob| Some((knob, naming(preset, layers, knob)?)))
     {
@@ -46,7 +46,7 @@ pub fn complete(
 }
 
 fn complete_model(
-    known: &Known<'_>,
+    known: &LookupTables<'_>,
     preset: &Preset,
     named: (&str, Naming),
     layers: &mut Vec<Layer>,
@@ -60,7 +60,7 @@ fn complete_model(
 }
 
 fn complete_gpu(
-    known: &Known<'_>,
+    known: &LookupTables<'_>,
     preset: &Preset,
     facts: &ClusterFacts,
     backend: &str,
@@ -108,7 +108,7 @@ fn complete_gpu(
 }
 
 /// The memory of this machine's smallest GPU, with where that is known from.
-fn of_this_machine(known: &Known<'_>) -> Option<(String, String)> {
+fn of_this_machine(known: &LookupTables<'_>) -> Option<(String, String)> {
     let all = nvml::Driver::open().ok()?.look().ok()?.gpus;
     let smallest = all.into_iter().min_by_key(|g| g.memory.total)?;
     Some(match known.gpu(&smallest.name) {

@@ -17,8 +17,8 @@ use crate::core::config::parse_data;
 use crate::core::recipe::Setting;
 use crate::core::request::Source;
 use crate::io::hf_cache;
-use crate::io::library::{Library, Shelf};
-use crate::view::Failure;
+use crate::io::library::{Library, LibraryFolder};
+use crate::view::CommandFailure;
 use oomctl_base::{Origin, Problem, Value};
 use oomctl_memory::{
     Capacity, Dimensions, GpuTable, ModelTable, Unknown, capacity, place_of, read_dimensions,
@@ -29,7 +29,7 @@ pub use complete::{ENVIRONMENT, complete, model_knob};
 pub use told::{sources, why_unknown};
 
 /// A model that is known.
-pub struct Model {
+pub struct KnownModel {
     /// Its dimensions.
     pub dimensions: Dimensions,
     /// The file that they were read from, as shown to the user.
@@ -38,7 +38,7 @@ pub struct Model {
     place: Result<String, u32>,
 }
 
-impl Model {
+impl KnownModel {
     /// What its file says besides dimensions, in sentences.
     pub fn remarks(&self) -> Vec<String> {
         let quantised = self.dimensions.quantised.iter();
@@ -70,14 +70,14 @@ impl Model {
 }
 
 /// Tables and places to look into.
-pub struct Known<'a> {
+pub struct LookupTables<'a> {
     library: &'a Library,
     workdir: &'a Path,
     cache: Option<PathBuf>,
     gpus: OnceCell<Vec<(String, GpuTable)>>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> LookupTables<'a> {
     /// The tables of a library, and the models on this machine's disks.
     pub fn new(library: &'a Library, workdir: &'a Path) -> Self {
         Self {
@@ -101,22 +101,22 @@ impl<'a> Known<'a> {
 
     /// The model of this name: its `config.json` in a folder or in the hub's cache, else the tables; `None` where neither
     /// has it.
-    pub fn model(&self, name: &str) -> Result<Option<Model>, Failure> {
+    pub fn model(&self, name: &str) -> Result<Option<KnownModel>, CommandFailure> {
         let Some(file) = hf_cache::find(name, self.workdir, self.cache.as_deref())? else {
             return self.of_tables(name);
         };
         let path = file.path.display().to_string();
         let dimensions = read_dimensions(&file.text).map_err(|e| fault(&path, &file.text, &e))?;
-        Ok(Some(Model {
+        Ok(Some(KnownModel {
             dimensions,
             path,
             place: Ok(file.text),
         }))
     }
 
-    fn of_tables(&self, name: &str) -> Result<Option<Model>, Failure> {
-        for shelf_name in self.library.names(Shelf::Models) {
-            let source = self.library.get(Shelf::Models, &shelf_name)?;
+    fn of_tables(&self, name: &str) -> Result<Option<KnownModel>, CommandFailure> {
+        for shelf_name in self.library.names(LibraryFolder::Models) {
+            let source = self.library.get(LibraryFolder::Models, &shelf_name)?;
             // A table is only parsed where the name stands in it.
             if !source
                 .text
@@ -128,9 +128,10 @@ impl<'a> Known<'a> {
             let table: ModelTable = parsed(&source)?;
             if let Some(entry) = table.find(name) {
                 let line = entry.line();
-                let fault =
-                    |e: Unknown| Failure::configuration(format!("{}:{line}: {e}", source.path));
-                return Ok(Some(Model {
+                let fault = |e: Unknown| {
+                    CommandFailure::configuration(format!("{}:{line}: {e}", source.path))
+                };
+                return Ok(Some(KnownModel {
                     dimensions: entry.dimensions().map_err(fault)?,
                     path: source.path.clone(),
                     place: Err(line),
@@ -141,7 +142,7 @@ impl<'a> Known<'a> {
     }
 
     /// What the tables say of a type of GPU, with the file.
-    pub fn gpu(&self, name: &str) -> Result<Option<(Capacity, String)>, Failure> {
+    pub fn gpu(&self, name: &str) -> Result<Option<(Capacity, String)>, CommandFailure> {
         let tables = match self.gpus.get() {
             Some(tables) => tables,
             None => {
@@ -156,13 +157,17 @@ impl<'a> Known<'a> {
         Ok(found)
     }
 
-    fn gpu_tables(&self) -> Result<Vec<(String, GpuTable)>, Failure> {
+    fn gpu_tables(&self) -> Result<Vec<(String, GpuTable)>, CommandFailure> {
         let read = |name: &String| {
-            let source = self.library.get(Shelf::Gpus, name)?;
+            let source = self.library.get(LibraryFolder::Gpus, name)?;
             let table = parsed(&source)?;
             Ok((source.path, table))
         };
-        self.library.names(Shelf::Gpus).iter().map(read).collect()
+        self.library
+            .names(LibraryFolder::Gpus)
+            .iter()
+            .map(read)
+            .collect()
     }
 
     /// Where a model was looked for that is not known.
@@ -181,12 +186,12 @@ impl<'a> Known<'a> {
     }
 }
 
-fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, Failure> {
-    parse_data(&source.path, &source.text).map_err(Failure::from)
+fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, CommandFailure> {
+    parse_data(&source.path, &source.text).map_err(CommandFailure::from)
 }
 
 /// A fault of a `config.json`, with its place.
-fn fault(path: &str, text: &str, unknown: &Unknown) -> Failure {
+fn fault(path: &str, text: &str, unknown: &Unknown) -> CommandFailure {
     let (line, column) = place_of(text, &unknown.field);
     let origin = Origin::File {
         path: path.to_owned(),

@@ -1,30 +1,33 @@
 //! What `estimate` says of the model and the GPU: where they are known from, or why they are not.
 
-use super::{Known, model_knob};
+use super::{LookupTables, model_knob};
 use crate::core::recipe::Recipe;
 use crate::core::request::Request;
-use crate::view::Failure;
-use crate::view::sources_view::{Sources, Told};
+use crate::view::CommandFailure;
+use crate::view::sources_view::{EstimateSources, SourceKnobs};
 use oomctl_base::Role;
 use oomctl_memory::{Capacity, GPU_MEMORY, Unknown};
 
 /// Where model and GPU are known from.
-pub fn sources(request: &Request, known: &Known<'_>) -> Result<Sources, Failure> {
+pub fn sources(
+    request: &Request,
+    known: &LookupTables<'_>,
+) -> Result<EstimateSources, CommandFailure> {
     let knob = model_knob(request.preset());
     let recipe = request.recipe(&[])?;
     let name = knob.map(|knob| recipe.value(knob)).filter(|v| !v.is_null());
     let model = name.and_then(|name| known.model(&name.to_string()).ok().flatten());
-    let told = Told {
+    let told = SourceKnobs {
         model: knob,
         gpu_memory: GPU_MEMORY,
         file: model.map(|m| (m.path.clone(), m.remarks())),
         gpu_unknown: gpu_unknown(request, &recipe, known),
     };
-    Ok(Sources::new(&recipe, told))
+    Ok(EstimateSources::new(&recipe, told))
 }
 
 /// Why the memory of a GPU is not known; `None` where it is, or nobody asks for it.
-fn gpu_unknown(request: &Request, recipe: &Recipe, known: &Known<'_>) -> Option<String> {
+fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>) -> Option<String> {
     let preset = request.preset();
     let asked = preset.knob(GPU_MEMORY).is_some();
     if !asked || !recipe.value(GPU_MEMORY).is_null() {
@@ -46,14 +49,18 @@ fn gpu_unknown(request: &Request, recipe: &Recipe, known: &Known<'_>) -> Option<
 
 /// Why a job cannot be estimated: the file that describes its model is at fault, or nobody knows the model, or a value is
 /// missing.
-pub fn why_unknown(request: &Request, known: &Known<'_>, unknown: &Unknown) -> Failure {
+pub fn why_unknown(
+    request: &Request,
+    known: &LookupTables<'_>,
+    unknown: &Unknown,
+) -> CommandFailure {
     let fields = request.preset().memory.as_ref().map(|m| &m.fields);
     let from = fields.and_then(|f| f.get(&unknown.field));
     let from = from.map_or(String::new(), |expr| {
         format!(" (the preset takes it from `{expr}`)")
     });
     let what = format!("the memory of this job cannot be estimated: {unknown}{from}");
-    let failure = Failure::configuration(what);
+    let failure = CommandFailure::configuration(what);
     let recipe = request.recipe(&[]).ok();
     let named = model_knob(request.preset()).and_then(|knob| recipe?.values.remove(knob));
     let hint = "give the model's dimensions as model.layers, model.hidden, … under `knobs:`, as its config.json names them";
@@ -68,7 +75,11 @@ pub fn why_unknown(request: &Request, known: &Known<'_>, unknown: &Unknown) -> F
                 "the model {name} is not known: {}",
                 known.where_looked(&name)
             );
-            failure.and(Failure::configuration(what).at(&named.origin).hint(hint))
+            failure.and(
+                CommandFailure::configuration(what)
+                    .at(&named.origin)
+                    .hint(hint),
+            )
         }
         Err(fault) => failure.and(fault),
     }

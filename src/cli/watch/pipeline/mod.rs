@@ -11,10 +11,10 @@ use crate::cli::runs::ended;
 use crate::cli::runs::gathered;
 use crate::cli::watch::showing::Showing;
 use crate::core::exit::Exit;
-use crate::drive::{End, RunFolder, Sources, Supervisor, Until, cancel_all, drive};
+use crate::drive::{DriveEnd, RunFolder, Supervisor, Until, WakeSources, cancel_all, drive};
 use crate::io::files::{Access, FileError, append, write_to};
-use crate::view::pipeline::{Told, commands, junit, quality, summary, variables};
-use crate::view::{Failure, print};
+use crate::view::pipeline::{PipelineRun, commands, junit, quality, summary, variables};
+use crate::view::{CommandFailure, print};
 use oomctl_base::units::parse_duration_s;
 pub use place::Ci;
 use place::{logs_of, size_of};
@@ -49,14 +49,15 @@ pub struct Flags {
 
 impl Flags {
     /// Refuses what only a process that stays can do, where none does.
-    pub fn without_watch(&self) -> Result<(), Failure> {
+    pub fn without_watch(&self) -> Result<(), CommandFailure> {
         let flag = match (self.heartbeat, self.on_interrupt) {
             (Some(_), _) => "--heartbeat",
             (None, OnInterrupt::Cancel) => "--on-interrupt cancel",
             (None, OnInterrupt::Detach) => return Ok(()),
         };
         let what = format!("{flag} is for a process that stays, and this one submits and goes");
-        Err(Failure::usage(what).hint("add --watch, or give it to the `oomctl watch` that follows"))
+        Err(CommandFailure::usage(what)
+            .hint("add --watch, or give it to the `oomctl watch` that follows"))
     }
 }
 
@@ -84,14 +85,22 @@ pub struct Pipeline<'a> {
 
 impl Pipeline<'_> {
     /// Drives all runs, telling the story as it goes.
-    pub fn attend(&self, supervisor: &mut Supervisor, until: Until) -> Result<End, Failure> {
+    pub fn attend(
+        &self,
+        supervisor: &mut Supervisor,
+        until: Until,
+    ) -> Result<DriveEnd, CommandFailure> {
         self.tell_variables(supervisor, None);
         let end = self.driven(supervisor, until)?;
         self.tell(supervisor, end);
         Ok(end)
     }
 
-    fn driven(&self, supervisor: &mut Supervisor, until: Until) -> Result<End, Failure> {
+    fn driven(
+        &self,
+        supervisor: &mut Supervisor,
+        until: Until,
+    ) -> Result<DriveEnd, CommandFailure> {
         let on_interrupt = self.flags.on_interrupt;
         let sources = sources(supervisor, on_interrupt, self.runs)?;
         let every_s = self.flags.heartbeat;
@@ -104,7 +113,7 @@ impl Pipeline<'_> {
                 drive(supervisor, until, &sources, observer),
                 on_interrupt,
             ) {
-                (End::Detached { signal }, OnInterrupt::Cancel) => {
+                (DriveEnd::Detached { signal }, OnInterrupt::Cancel) => {
                     cancel_all(supervisor, signal, CANCEL_ALL_S, &sources, observer)
                 }
                 (end, _) => end,
@@ -114,7 +123,7 @@ impl Pipeline<'_> {
     }
 
     /// Leaves what the CI system and its later jobs read. What cannot be written is told, and changes nothing else.
-    pub fn tell(&self, supervisor: &Supervisor, end: End) {
+    pub fn tell(&self, supervisor: &Supervisor, end: DriveEnd) {
         self.tell_variables(supervisor, Some(ended::exit_code(supervisor, end)));
         let flags = self.flags;
         let is_github = flags.ci.is_github();
@@ -122,7 +131,7 @@ impl Pipeline<'_> {
             return;
         }
         let views = ended::views(supervisor).into_iter();
-        let told: Vec<Told> = views.map(|view| logs_of(self.runs, view)).collect();
+        let told: Vec<PipelineRun> = views.map(|view| logs_of(self.runs, view)).collect();
         if let Some(path) = &flags.junit {
             write(path, &junit::junit(&told));
         }
@@ -153,7 +162,7 @@ impl Pipeline<'_> {
     }
 
     /// The report of the runs in the summary of the step, behind what is there.
-    fn summarise(&self, told_runs: &[Told]) {
+    fn summarise(&self, told_runs: &[PipelineRun]) {
         let Some(path) = self.flags.ci.file("GITHUB_STEP_SUMMARY") else {
             return;
         };
@@ -176,7 +185,7 @@ fn sources(
     supervisor: &Supervisor,
     on_interrupt: OnInterrupt,
     runs: &Runs,
-) -> Result<Sources, Failure> {
+) -> Result<WakeSources, CommandFailure> {
     match on_interrupt {
         OnInterrupt::Detach => interrupt::listen(),
         OnInterrupt::Cancel => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::runs::Runs;
 use crate::drive::attempt_logs;
-use crate::view::pipeline::{Told, commands, logged};
+use crate::view::pipeline::{PipelineRun, commands, logged};
 use crate::view::run_view::RunView;
 
 /// Whose annotations, summary and outputs are made.
@@ -37,7 +37,7 @@ impl Ci {
 }
 
 /// A run with the places of its logs.
-pub fn logs_of(runs: &Runs, view: RunView) -> Told {
+pub fn logs_of(runs: &Runs, view: RunView) -> PipelineRun {
     let stored = runs.open(&view.run).ok();
     let top = top();
     let log = |number: u32, file: &str| {
@@ -58,7 +58,7 @@ pub fn logs_of(runs: &Runs, view: RunView) -> Told {
         Some(log(a.attempt, file).unwrap_or_else(|| file.clone()))
     });
     let logs = logs.collect();
-    Told { view, logs }
+    PipelineRun { view, logs }
 }
 
 /// The folder that paths are relative to: the checkout, which CI systems name.

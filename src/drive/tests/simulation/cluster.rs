@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::job::{Fate, Job};
 use crate::core::engine::tests::at;
-use crate::io::scheduler::command::{Answer, End};
+use crate::io::scheduler::command::{CommandEnd, CommandOutput};
 use oomctl_base::job::{JobState, Stage};
 
 /// Seconds after its end for which the controller knows a job (`MinJobAge`).
@@ -58,7 +58,12 @@ impl Cluster {
     }
 
     /// squeue for our user, all jobs or those with these names; or for ids, which somebody else's job may have now.
-    pub fn squeue(&self, names: Option<&[String]>, ids: Option<&[String]>, now: i64) -> Answer {
+    pub fn squeue(
+        &self,
+        names: Option<&[String]>,
+        ids: Option<&[String]>,
+        now: i64,
+    ) -> CommandOutput {
         let mut text = String::new();
         let asked = |id: &str| ids.is_none_or(|ids| ids.iter().any(|other| other == id));
         for job in self.jobs.iter().filter(|j| self.in_queue(j, now)) {
@@ -83,7 +88,7 @@ impl Cluster {
         answer(0, text, "")
     }
 
-    pub fn sacct(&self, ids: &[String], names: &[String], now: i64) -> Answer {
+    pub fn sacct(&self, ids: &[String], names: &[String], now: i64) -> CommandOutput {
         if self.no_accounts {
             return answer(1, String::new(), "Slurm accounting storage is disabled");
         }
@@ -101,7 +106,7 @@ impl Cluster {
         answer(0, text, "")
     }
 
-    pub fn scontrol(&self, id: &str, now: i64) -> Answer {
+    pub fn scontrol(&self, id: &str, now: i64) -> CommandOutput {
         let known = |j: &&Job| j.shown() == id && self.in_queue(j, now);
         if let Some(job) = self.jobs.iter().find(known) {
             return answer(0, scontrol_text(job, now), "");
@@ -191,9 +196,9 @@ impl Cluster {
     }
 }
 
-pub fn answer(code: i32, stdout: String, stderr: &str) -> Answer {
-    Answer {
-        end: End::Exited(code),
+pub fn answer(code: i32, stdout: String, stderr: &str) -> CommandOutput {
+    CommandOutput {
+        end: CommandEnd::Exited(code),
         stdout,
         stderr: stderr.to_owned(),
         cut: false,

@@ -7,13 +7,13 @@ use super::job::{Fate, Job};
 use super::world::{Fault, World};
 use crate::core::engine::{Fact, History};
 use crate::io::ledger::read;
-use crate::io::scheduler::command::{Answer, Call, End};
+use crate::io::scheduler::command::{CommandCall, CommandEnd, CommandOutput};
 use oomctl_base::job::JobState;
 
 /// Runs a command as the present process.
-pub fn call(world: &World, call: &Call) -> Answer {
+pub fn call(world: &World, call: &CommandCall) -> CommandOutput {
     if world.process().is_none_or(|p| p.dead) {
-        return ended(End::NotStarted("killed".to_owned()));
+        return ended(CommandEnd::NotStarted("killed".to_owned()));
     }
     world.risk();
     let program = call.program.file_name().unwrap().to_string_lossy();
@@ -39,8 +39,8 @@ pub fn call(world: &World, call: &Call) -> Answer {
     answer
 }
 
-fn ended(end: End) -> Answer {
-    Answer {
+fn ended(end: CommandEnd) -> CommandOutput {
+    CommandOutput {
         end,
         stdout: String::new(),
         stderr: String::new(),
@@ -64,7 +64,7 @@ fn list(text: Option<&str>) -> Vec<String> {
 }
 
 /// The controller does not answer.
-fn silence(world: &World) -> Option<Answer> {
+fn silence(world: &World) -> Option<CommandOutput> {
     world.thaw();
     if world.cluster.borrow().silent <= world.now.get() {
         return None;
@@ -77,13 +77,13 @@ fn silence(world: &World) -> Option<Answer> {
     ))
 }
 
-fn controller(world: &World, program: &str, words: &[String]) -> Answer {
+fn controller(world: &World, program: &str, words: &[String]) -> CommandOutput {
     if let Some(answer) = silence(world) {
         return answer;
     }
     if world.strikes(Fault::Silence, 20) {
         world.pass(45);
-        return ended(End::TimedOut);
+        return ended(CommandEnd::TimedOut);
     }
     let now = world.now.get();
     match program {
@@ -106,10 +106,10 @@ fn controller(world: &World, program: &str, words: &[String]) -> Answer {
     }
 }
 
-fn sacct(world: &World, words: &[String]) -> Answer {
+fn sacct(world: &World, words: &[String]) -> CommandOutput {
     if world.strikes(Fault::Lag, 30) {
         world.pass(30);
-        return ended(End::TimedOut);
+        return ended(CommandEnd::TimedOut);
     }
     let names = list(value(words, "--name"));
     let now = world.now.get();
@@ -119,7 +119,7 @@ fn sacct(world: &World, words: &[String]) -> Answer {
         .sacct(&list(after(words, "-j")), &names, now)
 }
 
-fn scancel(world: &World, words: &[String]) -> Answer {
+fn scancel(world: &World, words: &[String]) -> CommandOutput {
     let (id, name) = (words.last().unwrap(), value(words, "--name").unwrap_or(""));
     let now = world.now.get();
     let ended = world.cluster.borrow_mut().scancel(id, name, now);
@@ -143,7 +143,7 @@ fn history(world: &World) -> Option<History> {
     Some(History::replay(&reading.records))
 }
 
-fn sbatch(world: &World, words: &[String]) -> Answer {
+fn sbatch(world: &World, words: &[String]) -> CommandOutput {
     let order = order(words);
     world.thaw();
     check_order(world, &order);
@@ -177,10 +177,10 @@ fn sbatch(world: &World, words: &[String]) -> Answer {
     match (world.below(4), accepted) {
         (1, _) => {
             world.pass(60);
-            ended(End::TimedOut)
+            ended(CommandEnd::TimedOut)
         }
         (2, true) => answer(0, "Welcome to the cluster\n".to_owned(), ""),
-        (3, _) => ended(End::Killed(9)),
+        (3, _) => ended(CommandEnd::Killed(9)),
         _ => {
             world.pass(10);
             answer(1, String::new(), timed_out)
@@ -217,12 +217,12 @@ fn order(words: &[String]) -> Order {
 }
 
 /// A refusal leaves a record that must not be taken for a job; one for now may leave none.
-fn refuse(world: &World, order: Order) -> Answer {
+fn refuse(world: &World, order: Order) -> CommandOutput {
     let passing = world.below(2) == 1;
     if passing && world.below(2) == 1 {
         let text = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
         if world.strikes(Fault::LostAnswers, 300) {
-            return ended(End::TimedOut);
+            return ended(CommandEnd::TimedOut);
         }
         return answer(1, String::new(), text);
     }
@@ -241,7 +241,7 @@ fn refuse(world: &World, order: Order) -> Answer {
         return answer(1, String::new(), text);
     }
     if world.strikes(Fault::LostAnswers, 300) {
-        return ended(End::TimedOut);
+        return ended(CommandEnd::TimedOut);
     }
     answer(1, String::new(), text)
 }

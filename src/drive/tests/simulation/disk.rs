@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::planted::Bug;
-use crate::io::disk::Change;
+use crate::io::disk::DiskChange;
 
 /// Longest time for which a host may answer from its cache, in seconds: `acregmax` and `acdirmax` of
 /// nfs(5) are 60.
@@ -34,29 +34,29 @@ pub struct Disk {
 
 impl Disk {
     /// Takes note of a change.
-    pub fn change(&mut self, host: usize, change: Change<'_>, room: usize, bug: Option<Bug>) {
+    pub fn change(&mut self, host: usize, change: DiskChange<'_>, room: usize, bug: Option<Bug>) {
         match change {
-            Change::Append(path, _) => {
+            DiskChange::Append(path, _) => {
                 self.remember(host, path, true);
                 let key = (host, path.to_owned());
                 if let Some(seen) = self.lengths.get_mut(&key) {
                     *seen += room as u64;
                 }
             }
-            Change::Replace(path) | Change::Link(path) | Change::Remove(path) => {
+            DiskChange::Replace(path) | DiskChange::Link(path) | DiskChange::Remove(path) => {
                 self.remember(host, path, false);
                 self.forget(host, path);
             }
-            Change::Sync(path) => {
+            DiskChange::Sync(path) => {
                 if bug != Some(Bug::NoSync) {
                     self.pending.retain(|p| p.path != path || !p.appended);
                 }
             }
-            Change::SyncDir(dir) => {
+            DiskChange::SyncDir(dir) => {
                 self.pending
                     .retain(|p| p.appended || p.path.parent() != Some(dir));
             }
-            Change::MakeDir(path) => self.forget(host, path),
+            DiskChange::MakeDir(path) => self.forget(host, path),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::io::scheduler::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use crate::io::scheduler::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
 use oomctl_base::job::{JobRef, Token};
 
 /// A mistake.
@@ -66,7 +66,7 @@ pub struct Planted<S> {
     /// What was heard, and when.
     heard: Option<(Timestamp, Poll)>,
     /// What was found, and how often that was told since.
-    found: Option<(usize, Vec<Found>)>,
+    found: Option<(usize, Vec<FoundJob>)>,
 }
 
 impl<S> Planted<S> {
@@ -85,7 +85,7 @@ impl<S: Scheduler> Scheduler for Planted<S> {
         self.right.name()
     }
 
-    fn submit(&mut self, submission: &Submission, now: Timestamp) -> SubmitAnswer {
+    fn submit(&mut self, submission: &JobSubmission, now: Timestamp) -> SubmitAnswer {
         let answer = self.right.submit(submission, now);
         let unclear = matches!(answer, SubmitAnswer::Unclear { .. });
         if unclear && self.bug == Some(Bug::SubmitAgain) {
@@ -94,7 +94,7 @@ impl<S: Scheduler> Scheduler for Planted<S> {
         answer
     }
 
-    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
         if self.bug == Some(Bug::OldSearch)
             && let Some((told, found)) = self.found.as_mut().filter(|(told, _)| *told < 4)
         {

@@ -11,10 +11,10 @@ use crate::core::engine::History;
 use crate::core::engine::tests::at;
 use crate::drive::monotonic_clock::Anchor;
 use crate::drive::record::Array;
-use crate::drive::{Clock, Environment, Handle, Notice, Observer, Supervisor};
+use crate::drive::{Environment, Handle, Notice, Observer, Supervisor, TimeSource};
 use crate::io::ledger::{Takeover, read};
 use crate::io::scheduler::Scheduler;
-use crate::io::scheduler::ending::Ending;
+use crate::io::scheduler::ending::EndingJobScheduler;
 use crate::io::scheduler::slurm::Slurm;
 use oomctl_base::job::{JobId, Token};
 
@@ -163,7 +163,7 @@ impl World {
                 .iter_mut()
                 .for_each(|a| a.ready_epoch = epoch);
         }
-        let clock: Clock = {
+        let clock: TimeSource = {
             let world = Rc::clone(self);
             let uptime = |world: &Self| Duration::from_secs(world.now.get().unsigned_abs());
             let anchor = Anchor::new(now, uptime(&world));
@@ -176,7 +176,9 @@ impl World {
             .sharing_answers_in(&heard);
         let slurm = Planted::new(slurm, self.bug);
         let scheduler: Box<dyn Scheduler> = match duty {
-            Duty::AtEnd { job, code } => Box::new(Ending::new(slurm, JobId(job.clone()), *code)),
+            Duty::AtEnd { job, code } => {
+                Box::new(EndingJobScheduler::new(slurm, JobId(job.clone()), *code))
+            }
             _ => Box::new(slurm),
         };
         let mut supervisor = Supervisor::new(scheduler, clock).paced(pid.into());

@@ -18,9 +18,9 @@ use super::simulated_supervisor::SimulatedSupervisor;
 use super::watch_chain::{Ready, Watch};
 use crate::core::engine::tests::{Toy, at};
 use crate::drive::RunFolder;
-use crate::io::disk::Change;
-use crate::io::ledger::{LEDGER_FILE, Owner};
-use crate::io::scheduler::command::{Answer, Call};
+use crate::io::disk::DiskChange;
+use crate::io::ledger::{LEDGER_FILE, LedgerOwner};
+use crate::io::scheduler::command::{CommandCall, CommandOutput};
 use crate::io::trial::Trial;
 
 /// What the adversary does in a story. Each story has a part of them.
@@ -282,9 +282,9 @@ fn toy(choices: &mut Choices, budgets: bool, root: &Path) -> Toy {
 }
 
 impl Trial for World {
-    fn change(&self, change: Change<'_>) -> io::Result<usize> {
+    fn change(&self, change: DiskChange<'_>) -> io::Result<usize> {
         let all = match change {
-            Change::Append(_, bytes) => bytes,
+            DiskChange::Append(_, bytes) => bytes,
             _ => 0,
         };
         let Some(process) = self.process() else {
@@ -293,7 +293,7 @@ impl Trial for World {
         if process.dead {
             return Err(io::Error::other("killed"));
         }
-        if self.bug == Some(Bug::NoOwner) && matches!(change, Change::Remove(_)) {
+        if self.bug == Some(Bug::NoOwner) && matches!(change, DiskChange::Remove(_)) {
             // The file by which an owner sees that it was replaced stays.
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -311,11 +311,13 @@ impl Trial for World {
         }
         let full = self.disk.borrow().full > self.now.get();
         let room = match change {
-            Change::Append(_, bytes) if full => self.below(u32::try_from(bytes).unwrap()) as usize,
-            Change::Replace(_) | Change::Link(_) | Change::MakeDir(_) if full => {
+            DiskChange::Append(_, bytes) if full => {
+                self.below(u32::try_from(bytes).unwrap()) as usize
+            }
+            DiskChange::Replace(_) | DiskChange::Link(_) | DiskChange::MakeDir(_) if full => {
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            Change::Sync(_) if self.strikes(Fault::FullDisk, 4) => {
+            DiskChange::Sync(_) if self.strikes(Fault::FullDisk, 4) => {
                 return Err(io::Error::other("Input/output error"));
             }
             _ => all,
@@ -382,7 +384,7 @@ impl Trial for World {
         Duration::from_secs(self.now.get().unsigned_abs())
     }
 
-    fn process(&self) -> Owner {
+    fn process(&self) -> LedgerOwner {
         let process = self.running.borrow().last().cloned();
         let process = process.unwrap_or(Process {
             host: 0,
@@ -391,7 +393,7 @@ impl Trial for World {
         });
         let hosts = self.hosts.borrow();
         let host = &hosts[process.host];
-        Owner {
+        LedgerOwner {
             epoch: 0,
             host: format!("login{}", process.host + 1),
             pid: process.pid,
@@ -411,7 +413,7 @@ impl Trial for World {
         self.pids.get().to_be_bytes()
     }
 
-    fn call(&self, call: &Call) -> Answer {
+    fn call(&self, call: &CommandCall) -> CommandOutput {
         super::commands::call(self, call)
     }
 }

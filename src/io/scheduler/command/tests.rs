@@ -4,8 +4,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
 
-fn shell(script: &str, deadline: Duration) -> Answer {
-    run(&Call {
+fn shell(script: &str, deadline: Duration) -> CommandOutput {
+    run(&CommandCall {
         program: PathBuf::from("/bin/bash"),
         arguments: vec!["-c".into(), script.into()],
         environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
@@ -17,7 +17,7 @@ fn shell(script: &str, deadline: Duration) -> Answer {
 #[test]
 fn both_pipes_and_the_exit_code_come_back() {
     let answer = shell("echo out; echo err >&2; exit 7", Duration::from_secs(20));
-    assert_eq!(answer.end, End::Exited(7));
+    assert_eq!(answer.end, CommandEnd::Exited(7));
     assert_eq!(
         (answer.stdout.as_str(), answer.stderr.as_str()),
         ("out\n", "err\n")
@@ -31,7 +31,7 @@ fn the_deadline_ends_the_whole_process_group() {
     let mark = folder.path().join("pid");
     let script = format!("sleep 60 & echo $! > {}; echo begun; wait", mark.display());
     let answer = shell(&script, Duration::from_secs(2));
-    assert_eq!(answer.end, End::TimedOut);
+    assert_eq!(answer.end, CommandEnd::TimedOut);
     assert_eq!(answer.stdout, "begun\n");
     // The kernel has the signal; the child may still need a turn of the processor to die of it.
     let child = std::fs::read_to_string(mark).unwrap();
@@ -52,7 +52,7 @@ fn the_deadline_ends_the_whole_process_group() {
 fn a_left_over_child_that_holds_the_pipe_does_not_hold_us() {
     let started = Instant::now();
     let answer = shell("sleep 30 & echo 4711", Duration::from_secs(20));
-    assert_eq!(answer.end, End::Exited(0));
+    assert_eq!(answer.end, CommandEnd::Exited(0));
     assert_eq!(answer.stdout, "4711\n");
     assert!(started.elapsed() < Duration::from_secs(10));
 }
@@ -79,14 +79,14 @@ fn endless_output_is_cut_and_said_to_be() {
 
 #[test]
 fn a_program_that_is_not_there_is_no_panic() {
-    let call = Call {
+    let call = CommandCall {
         program: PathBuf::from("/nowhere/sbatch"),
         arguments: Vec::new(),
         environment: Vec::new(),
         folder: None,
         deadline: Duration::from_secs(1),
     };
-    assert!(matches!(run(&call).end, End::NotStarted(_)));
+    assert!(matches!(run(&call).end, CommandEnd::NotStarted(_)));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::process::{Identity, descendants, reap_orphans, signal};
-use super::records::{Cancel, Exit, Job, JobFolder, Started};
+use super::records::{Cancel, JobFolder, LocalJob, LocalJobEnd, Started};
 use super::{JOB_ID, READY};
 use oomctl_base::job::{ExitStatus, JobState};
 
@@ -44,7 +44,7 @@ pub fn keep(folder: &Path) -> ExitCode {
 
 fn keep_job(folder: &JobFolder) -> io::Result<()> {
     let missing = || io::Error::other("there is no such job");
-    let job: Job = folder.read("job.json")?.ok_or_else(missing)?;
+    let job: LocalJob = folder.read("job.json")?.ok_or_else(missing)?;
     let signals = listen()?;
     // Whoever makes this file owns the job; a second keeper ends here.
     let started = Started {
@@ -66,7 +66,7 @@ fn keep_job(folder: &JobFolder) -> io::Result<()> {
                 code: 0,
                 signal: NO_LOG,
             };
-            Exit {
+            LocalJobEnd {
                 exit,
                 ..ended(JobState::Failed, Some(format!("JobLaunchFailure: {error}")))
             }
@@ -82,8 +82,8 @@ fn say_ready() {
     let _ = stdout.write_all(READY).and_then(|()| stdout.flush());
 }
 
-fn ended(state: JobState, reason: Option<String>) -> Exit {
-    Exit {
+fn ended(state: JobState, reason: Option<String>) -> LocalJobEnd {
+    LocalJobEnd {
         state,
         exit: ExitStatus::default(),
         at: Timestamp::now(),
@@ -92,7 +92,7 @@ fn ended(state: JobState, reason: Option<String>) -> Exit {
     }
 }
 
-fn signed(mut exit: Exit, folder: &JobFolder) -> Exit {
+fn signed(mut exit: LocalJobEnd, folder: &JobFolder) -> LocalJobEnd {
     if exit.state == JobState::Cancelled {
         exit.cancelled_by = folder
             .read::<Cancel>("cancel")
@@ -104,7 +104,7 @@ fn signed(mut exit: Exit, folder: &JobFolder) -> Exit {
 }
 
 /// The script as a process to be: logs open, environment inherited, a process group of its own.
-fn begin(job: &Job) -> io::Result<Command> {
+fn begin(job: &LocalJob) -> io::Result<Command> {
     let bash = if Path::new("/bin/bash").exists() {
         "/bin/bash"
     } else {
@@ -143,24 +143,24 @@ fn listen() -> io::Result<Receiver<i32>> {
 
 /// What ends a script before its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cause {
+enum StopCause {
     TimeLimit,
     Cancelled,
     KeeperTerminated,
 }
 
 /// An end that was decided, and when the deadly signal follows the polite one.
-struct Ending {
-    cause: Cause,
+struct PendingStop {
+    cause: StopCause,
     kill_at: Instant,
 }
 
 fn run(
     mut command: Command,
-    job: &Job,
+    job: &LocalJob,
     folder: &JobFolder,
     signals: &Receiver<i32>,
-) -> io::Result<Exit> {
+) -> io::Result<LocalJobEnd> {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -174,26 +174,26 @@ fn run(
     let limit = job
         .time_limit_s
         .map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let mut ending: Option<Ending> = None;
+    let mut ending: Option<PendingStop> = None;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(verdict(status, ending.map(|ending| ending.cause)));
         }
         let due = ending.as_ref().map_or(limit, |ending| Some(ending.kill_at));
         match next(signals, due) {
-            Event::Signal(SIGTERM | SIGINT | SIGHUP) if ending.is_none() => {
+            KeeperEvent::Signal(SIGTERM | SIGINT | SIGHUP) if ending.is_none() => {
                 let cause = if folder.has("cancel") {
-                    Cause::Cancelled
+                    StopCause::Cancelled
                 } else {
-                    Cause::KeeperTerminated
+                    StopCause::KeeperTerminated
                 };
                 ending = Some(end(&child, cause, job, folder));
             }
-            Event::Signal(_) => reap_orphans(child.id()),
-            Event::Due if ending.is_none() => {
-                ending = Some(end(&child, Cause::TimeLimit, job, folder));
+            KeeperEvent::Signal(_) => reap_orphans(child.id()),
+            KeeperEvent::Due if ending.is_none() => {
+                ending = Some(end(&child, StopCause::TimeLimit, job, folder));
             }
-            Event::Due => {
+            KeeperEvent::Due => {
                 sweep();
                 // Should something survive even this, the next look is a moment later.
                 ending
@@ -204,30 +204,30 @@ fn run(
     }
 }
 
-enum Event {
+enum KeeperEvent {
     Signal(i32),
     Due,
 }
 
-fn next(signals: &Receiver<i32>, due: Option<Instant>) -> Event {
+fn next(signals: &Receiver<i32>, due: Option<Instant>) -> KeeperEvent {
     /// Without a due time, how long one wait lasts.
     const LONG: Duration = Duration::from_secs(3_600);
     let wait = due.map_or(LONG, |due| due.saturating_duration_since(Instant::now()));
     match signals.recv_timeout(wait) {
-        Ok(signal) => Event::Signal(signal),
-        Err(_) if due.is_some_and(|due| due <= Instant::now()) => Event::Due,
-        Err(_) => Event::Signal(0),
+        Ok(signal) => KeeperEvent::Signal(signal),
+        Err(_) if due.is_some_and(|due| due <= Instant::now()) => KeeperEvent::Due,
+        Err(_) => KeeperEvent::Signal(0),
     }
 }
 
 /// Begins the end: a note for whoever asks, a line in the log, SIGTERM (and SIGCONT, for stopped
 /// processes) to the script's process group.
-fn end(child: &Child, cause: Cause, job: &Job, folder: &JobFolder) -> Ending {
+fn end(child: &Child, cause: StopCause, job: &LocalJob, folder: &JobFolder) -> PendingStop {
     let _ = folder.write("ending", &Timestamp::now());
     let why = match cause {
-        Cause::TimeLimit => " DUE TO TIME LIMIT",
-        Cause::Cancelled => "",
-        Cause::KeeperTerminated => " DUE TO THE END OF ITS KEEPER",
+        StopCause::TimeLimit => " DUE TO TIME LIMIT",
+        StopCause::Cancelled => "",
+        StopCause::KeeperTerminated => " DUE TO THE END OF ITS KEEPER",
     };
     let (id, host, now) = (&job.id, &job.host, Timestamp::now());
     let line = format!("oomctl: error: *** JOB {id} ON {host} CANCELLED AT {now:.0}{why} ***\n");
@@ -239,18 +239,18 @@ fn end(child: &Child, cause: Cause, job: &Job, folder: &JobFolder) -> Ending {
         let _ = rustix::process::kill_process_group(group, Signal::TERM);
         let _ = rustix::process::kill_process_group(group, Signal::CONT);
     }
-    Ending {
+    PendingStop {
         cause,
         kill_at: Instant::now() + Duration::from_secs(job.grace_s),
     }
 }
 
 /// State and exit code in Slurm's terms: a script that was ended from outside has 0:0.
-fn verdict(status: process::ExitStatus, cause: Option<Cause>) -> Exit {
+fn verdict(status: process::ExitStatus, cause: Option<StopCause>) -> LocalJobEnd {
     match cause {
-        Some(Cause::TimeLimit) => ended(JobState::Timeout, Some("TimeLimit".to_owned())),
-        Some(Cause::Cancelled) => ended(JobState::Cancelled, None),
-        Some(Cause::KeeperTerminated) => {
+        Some(StopCause::TimeLimit) => ended(JobState::Timeout, Some("TimeLimit".to_owned())),
+        Some(StopCause::Cancelled) => ended(JobState::Cancelled, None),
+        Some(StopCause::KeeperTerminated) => {
             ended(JobState::NodeFail, Some("KeeperTerminated".to_owned()))
         }
         None if status.success() => ended(JobState::Completed, None),
@@ -259,7 +259,7 @@ fn verdict(status: process::ExitStatus, cause: Option<Cause>) -> Exit {
                 code: status.code().unwrap_or(0),
                 signal: status.signal().unwrap_or(0),
             };
-            Exit {
+            LocalJobEnd {
                 exit,
                 ..ended(JobState::Failed, Some("NonZeroExitCode".to_owned()))
             }

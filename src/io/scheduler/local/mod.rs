@@ -17,12 +17,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
 
-use super::{Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use super::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
 use crate::io::files::is_full;
 pub use keeper::keep;
 use oomctl_base::job::{ExitStatus, JobRef, JobState, JobStatus, Token};
-use process::{Identity, Life, host_name, left_behind};
-use records::{Cancel, Exit, Job, JobFolder, Started, numbers};
+use process::{Identity, ProcessState, host_name, left_behind};
+use records::{Cancel, JobFolder, LocalJob, LocalJobEnd, Started, numbers};
 
 /// The first argument that makes oomctl a keeper; the second is the job's folder.
 pub const KEEP_ARGUMENT: &str = "__keep-local-job";
@@ -73,9 +73,13 @@ impl Local {
         self
     }
 
-    fn try_submit(&mut self, submission: &Submission, now: Timestamp) -> io::Result<SubmitAnswer> {
+    fn try_submit(
+        &mut self,
+        submission: &JobSubmission,
+        now: Timestamp,
+    ) -> io::Result<SubmitAnswer> {
         let (id, folder) = JobFolder::create(&self.root)?;
-        let job = Job {
+        let job = LocalJob {
             id: id.clone(),
             token: submission.token.clone(),
             submitted: now,
@@ -104,7 +108,7 @@ impl Local {
     }
 
     /// Starts the keeper with the job's environment; true once it said that the job is its own.
-    fn start_keeper(&mut self, folder: &JobFolder, submission: &Submission) -> io::Result<bool> {
+    fn start_keeper(&mut self, folder: &JobFolder, submission: &JobSubmission) -> io::Result<bool> {
         let program = self
             .keeper
             .as_ref()
@@ -137,7 +141,7 @@ impl Local {
 }
 
 /// What can be known before anything is started.
-fn check(submission: &Submission) -> Result<(), String> {
+fn check(submission: &JobSubmission) -> Result<(), String> {
     for path in [
         &submission.script,
         &submission.workdir,
@@ -176,31 +180,32 @@ fn unreadable(folder: &JobFolder, error: &io::Error) -> NoAnswer {
 }
 
 /// State of one job; a job whose keeper is gone without a word is given its end here.
-fn look(folder: &JobFolder, job: &Job, now: Timestamp) -> io::Result<JobStatus> {
+fn look(folder: &JobFolder, job: &LocalJob, now: Timestamp) -> io::Result<JobStatus> {
     let started: Option<Started> = folder.read("started")?;
-    let tell = |exit: Option<&Exit>, state| records::status(job, started.as_ref(), exit, state);
-    if let Some(exit) = folder.read::<Exit>("exit")? {
+    let tell =
+        |exit: Option<&LocalJobEnd>, state| records::status(job, started.as_ref(), exit, state);
+    if let Some(exit) = folder.read::<LocalJobEnd>("exit")? {
         return Ok(tell(Some(&exit), exit.state.clone()));
     }
     let life = match &started {
         Some(started) => started.keeper.life(),
-        None if job.host != host_name() => Life::Elsewhere,
+        None if job.host != host_name() => ProcessState::Elsewhere,
         None if now.duration_since(job.submitted) < KEEPER_DEADLINE => {
             return Ok(tell(None, JobState::Pending));
         }
-        None => Life::Gone,
+        None => ProcessState::Gone,
     };
     match life {
-        Life::Alive if folder.has("ending") || folder.has("cancel") => {
+        ProcessState::Alive if folder.has("ending") || folder.has("cancel") => {
             Ok(tell(None, JobState::Completing))
         }
-        Life::Alive => Ok(tell(None, JobState::Running)),
-        Life::Elsewhere => {
+        ProcessState::Alive => Ok(tell(None, JobState::Running)),
+        ProcessState::Elsewhere => {
             let mut status = tell(None, JobState::Unknown("OTHER_HOST".to_owned()));
             status.reason = Some(format!("runs on {}, ask there", job.host));
             Ok(status)
         }
-        Life::Gone => bury(folder, job, started.as_ref(), now),
+        ProcessState::Gone => bury(folder, job, started.as_ref(), now),
     }
 }
 
@@ -208,7 +213,7 @@ fn look(folder: &JobFolder, job: &Job, now: Timestamp) -> io::Result<JobStatus> 
 /// moment. A job that no keeper came for is claimed first: one that comes late finds it taken.
 fn bury(
     folder: &JobFolder,
-    job: &Job,
+    job: &LocalJob,
     started: Option<&Started>,
     now: Timestamp,
 ) -> io::Result<JobStatus> {
@@ -232,7 +237,7 @@ fn bury(
         None => {}
     }
     let cancel: Option<Cancel> = folder.read("cancel")?;
-    let exit = Exit {
+    let exit = LocalJobEnd {
         state: if cancel.is_some() {
             JobState::Cancelled
         } else {
@@ -244,7 +249,7 @@ fn bury(
         cancelled_by: cancel.map(|cancel| cancel.by),
     };
     folder.write_first("exit", &exit)?;
-    let exit: Exit = folder.read("exit")?.unwrap_or(exit);
+    let exit: LocalJobEnd = folder.read("exit")?.unwrap_or(exit);
     Ok(records::status(
         job,
         started,
@@ -258,7 +263,7 @@ impl Scheduler for Local {
         "local"
     }
 
-    fn submit(&mut self, submission: &Submission, now: Timestamp) -> SubmitAnswer {
+    fn submit(&mut self, submission: &JobSubmission, now: Timestamp) -> SubmitAnswer {
         self.reap();
         if let Err(reason) = check(submission) {
             return SubmitAnswer::Refused {
@@ -275,13 +280,13 @@ impl Scheduler for Local {
             })
     }
 
-    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
         self.reap();
         let root = JobFolder(self.root.clone());
         let mut found = Vec::new();
         for number in numbers(&self.root).map_err(|error| unreadable(&root, &error))? {
             let folder = JobFolder(self.root.join(number.to_string()));
-            let job: Option<Job> = match folder.read("job.json") {
+            let job: Option<LocalJob> = match folder.read("job.json") {
                 // A job of somebody else in a shared project.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
                 read => read.map_err(|error| unreadable(&folder, &error))?,
@@ -290,7 +295,7 @@ impl Scheduler for Local {
                 continue;
             };
             let now = since.max(job.submitted);
-            found.push(Found {
+            found.push(FoundJob {
                 token: job.token.clone(),
                 status: look(&folder, &job, now).map_err(|error| unreadable(&folder, &error))?,
                 cluster: None,
@@ -308,11 +313,11 @@ impl Scheduler for Local {
             let folder = JobFolder::of(&self.root, &wanted.id);
             let job = match &folder {
                 Some(folder) => folder
-                    .read::<Job>("job.json")
+                    .read::<LocalJob>("job.json")
                     .map_err(|error| unreadable(folder, &error))?,
                 None => None,
             };
-            let ours = |job: &Job| {
+            let ours = |job: &LocalJob| {
                 wanted
                     .token
                     .as_ref()
@@ -336,8 +341,8 @@ impl Scheduler for Local {
             return Ok(());
         };
         let failed = |error: io::Error| unreadable(&folder, &error);
-        let job: Option<Job> = folder.read("job.json").map_err(failed)?;
-        let ours = |job: &Job| {
+        let job: Option<LocalJob> = folder.read("job.json").map_err(failed)?;
+        let ours = |job: &LocalJob| {
             wanted
                 .token
                 .as_ref()
@@ -355,8 +360,8 @@ impl Scheduler for Local {
             .as_ref()
             .map(|started| (started.keeper.life(), started.keeper.pid))
         {
-            Some((Life::Alive, keeper)) => process::signal(keeper, Signal::TERM),
-            Some((Life::Elsewhere, _)) => {
+            Some((ProcessState::Alive, keeper)) => process::signal(keeper, Signal::TERM),
+            Some((ProcessState::Elsewhere, _)) => {
                 let detail = format!(
                     "the job runs on {}: cancel it there",
                     wanted_host(job.as_ref())
@@ -367,12 +372,12 @@ impl Scheduler for Local {
                 });
             }
             // Gone, or not there yet: it sees the wish when it comes.
-            Some((Life::Gone, _)) | None => {}
+            Some((ProcessState::Gone, _)) | None => {}
         }
         Ok(())
     }
 }
 
-fn wanted_host(job: Option<&Job>) -> &str {
+fn wanted_host(job: Option<&LocalJob>) -> &str {
     job.map_or("another machine", |job| &job.host)
 }

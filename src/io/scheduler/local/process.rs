@@ -21,7 +21,7 @@ pub struct Identity {
 
 /// What is known of a process that an [`Identity`] names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum ProcessState {
     /// It runs.
     Alive,
     /// It surely does not run any more.
@@ -57,13 +57,17 @@ impl Identity {
 
     /// Whether the process lives.
     #[must_use]
-    pub fn life(&self) -> Life {
+    pub fn life(&self) -> ProcessState {
         if self.host != host_name() {
-            return Life::Elsewhere;
+            return ProcessState::Elsewhere;
         }
         let alive = self.boot == boot_id()
             && stat(self.pid).is_some_and(|stat| stat.start == self.start && stat.state != 'Z');
-        if alive { Life::Alive } else { Life::Gone }
+        if alive {
+            ProcessState::Alive
+        } else {
+            ProcessState::Gone
+        }
     }
 }
 
@@ -172,7 +176,7 @@ pub fn is_below(pid: i32, ancestor: i32) -> bool {
 /// job's id in their environment.
 #[must_use]
 pub fn left_behind(keeper: &Identity, mark: &str) -> Vec<i32> {
-    if keeper.life() != Life::Gone || keeper.boot != boot_id() {
+    if keeper.life() != ProcessState::Gone || keeper.boot != boot_id() {
         return Vec::new();
     }
     all()
@@ -244,14 +248,14 @@ mod tests {
     #[test]
     fn a_process_is_told_from_a_later_one_of_the_same_number() {
         let own = Identity::own();
-        assert_eq!(own.life(), Life::Alive);
+        assert_eq!(own.life(), ProcessState::Alive);
         assert_eq!(
             Identity {
                 start: own.start + 1,
                 ..own.clone()
             }
             .life(),
-            Life::Gone
+            ProcessState::Gone
         );
         assert_eq!(
             Identity {
@@ -259,7 +263,7 @@ mod tests {
                 ..own.clone()
             }
             .life(),
-            Life::Gone
+            ProcessState::Gone
         );
         assert_eq!(
             Identity {
@@ -267,7 +271,7 @@ mod tests {
                 ..own
             }
             .life(),
-            Life::Elsewhere
+            ProcessState::Elsewhere
         );
     }
 }

@@ -27,7 +27,7 @@ const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// What is to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
+pub struct LocalJob {
     /// The job's id, also the name of its folder.
     pub id: JobId,
     /// The token it is found by.
@@ -65,7 +65,7 @@ pub struct Started {
 
 /// How the job ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
+pub struct LocalJobEnd {
     /// Final state.
     pub state: JobState,
     /// Exit of the script.
@@ -204,9 +204,9 @@ pub fn numbers(root: &Path) -> io::Result<Vec<u64>> {
 /// A job's status from its records.
 #[must_use]
 pub fn status(
-    job: &Job,
+    job: &LocalJob,
     started: Option<&Started>,
-    exit: Option<&Exit>,
+    exit: Option<&LocalJobEnd>,
     state: JobState,
 ) -> JobStatus {
     let mut status = JobStatus::bare(job.id.clone(), state);

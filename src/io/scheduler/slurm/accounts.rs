@@ -2,14 +2,14 @@
 
 use super::super::NoAnswer;
 use super::clients::{no_answer, on_cluster};
-use super::parse::{Record, SACCT_FIELDS, read_sacct};
+use super::parse::{JobRecord, SACCT_FIELDS, read_sacct};
 use super::view::{IDS_PER_CALL, ids};
 use super::{Accounting, Slurm};
 use oomctl_base::job::JobRef;
 
 /// What sacct said.
 pub(super) enum Accounts {
-    Answer(Vec<Record>),
+    Answer(Vec<JobRecord>),
     Off,
     NoAnswer(NoAnswer),
 }

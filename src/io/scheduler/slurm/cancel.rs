@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::NoAnswer;
-use super::super::command::{Answer, End};
+use super::super::command::{CommandEnd, CommandOutput};
 use super::clients::{no_answer, on_cluster};
 use super::parse::is_job_id;
 use super::view::IDS_PER_CALL;
@@ -71,15 +71,15 @@ impl Slurm {
         arguments.extend(words);
         let answer = self.clients.query("scancel", &arguments);
         match answer.end {
-            End::Exited(0) => Ok(()),
-            End::Exited(_) if are_over(&answer) => Ok(()),
+            CommandEnd::Exited(0) => Ok(()),
+            CommandEnd::Exited(_) if are_over(&answer) => Ok(()),
             _ => Err(no_answer("scancel", &answer)),
         }
     }
 }
 
 /// Is all that it complains of jobs that are over?
-fn are_over(answer: &Answer) -> bool {
+fn are_over(answer: &CommandOutput) -> bool {
     let over = |line: &str| OVER.iter().any(|words| line.contains(words));
     let mut lines = answer.stderr.lines().filter(|line| !line.trim().is_empty());
     !answer.stderr.trim().is_empty() && lines.all(over)

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::command::{Answer, End};
+use super::super::command::{CommandEnd, CommandOutput};
 use super::Slurm;
-use crate::io::finding::{Finding, Health};
+use crate::io::finding::{CheckFinding, CheckHealth};
 
 /// Characters of an answer that are shown.
 const LONGEST: usize = 120;
@@ -14,11 +14,16 @@ const OLDEST: (u32, u32) = (20, 11);
 impl Slurm {
     /// What can be said of Slurm on this machine.
     #[must_use]
-    pub fn checkup(&self) -> Vec<Finding> {
+    pub fn checkup(&self) -> Vec<CheckFinding> {
         if self.clients.search.locate("sbatch").is_none() {
             let found = "no sbatch on PATH: jobs run on this machine (backend local)";
             let advice = "where there is a Slurm: `module load slurm`, or put its commands on PATH";
-            return vec![Finding::with(Health::Absent, "Slurm", found, advice)];
+            return vec![CheckFinding::with(
+                CheckHealth::Absent,
+                "Slurm",
+                found,
+                advice,
+            )];
         }
         let ask = |program: &'static str, arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
@@ -46,26 +51,26 @@ impl Slurm {
     }
 }
 
-fn version(answer: &Answer) -> Finding {
+fn version(answer: &CommandOutput) -> CheckFinding {
     let text = answer.stdout.trim();
     let numbers = text.rsplit(' ').next().unwrap_or_default();
     let mut parts = numbers.split('.').filter_map(|n| n.parse::<u32>().ok());
     match (parts.next(), parts.next()) {
-        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Finding::good("Slurm", text),
-        (Some(_), Some(_)) => Finding::with(
-            Health::Odd,
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST => CheckFinding::good("Slurm", text),
+        (Some(_), Some(_)) => CheckFinding::with(
+            CheckHealth::Odd,
             "Slurm",
             format!("{text}, older than what oomctl was tried with"),
             "try one small job first: `oomctl submit --watch`",
         ),
-        _ if answer.stderr.contains("configuration source") => Finding::with(
-            Health::Bad,
+        _ if answer.stderr.contains("configuration source") => CheckFinding::with(
+            CheckHealth::Bad,
             "Slurm",
             "its commands are here and know no cluster (no slurm.conf)",
             "`export SLURM_CONF=...` or `module load slurm`; to run jobs on this machine: `--backend local`, or `backend: local` in oomctl.yaml",
         ),
-        _ => Finding::with(
-            Health::Bad,
+        _ => CheckFinding::with(
+            CheckHealth::Bad,
             "Slurm",
             format!("sbatch --version: {}", said(answer)),
             "the sbatch on PATH is none, or is a wrapper that prints something else; `type -a sbatch` shows which it is",
@@ -73,12 +78,12 @@ fn version(answer: &Answer) -> Finding {
     }
 }
 
-fn controller(answer: &Answer) -> Finding {
+fn controller(answer: &CommandOutput) -> CheckFinding {
     let up = answer.stdout.lines().find(|l| l.contains(" is UP"));
     match up {
-        Some(line) => Finding::good("controller", line.trim()),
-        None => Finding::with(
-            Health::Bad,
+        Some(line) => CheckFinding::good("controller", line.trim()),
+        None => CheckFinding::with(
+            CheckHealth::Bad,
             "controller",
             format!("scontrol ping: {}", said(answer)),
             "nothing can be submitted until it answers: try again, see whether `squeue` works, ask the administrators; jobs that run go on, and `oomctl watch` waits for it",
@@ -86,9 +91,9 @@ fn controller(answer: &Answer) -> Finding {
     }
 }
 
-fn accounting(answer: &Answer) -> Finding {
+fn accounting(answer: &CommandOutput) -> CheckFinding {
     if answer.is_clean() {
-        return Finding::good("accounting", "sacct answers");
+        return CheckFinding::good("accounting", "sacct answers");
     }
     let found = match &answer.end {
         _ if answer.stderr.contains("accounting storage is disabled") => {
@@ -97,29 +102,29 @@ fn accounting(answer: &Answer) -> Finding {
         _ => format!("sacct: {}", said(answer)),
     };
     let advice = "ends of jobs are then read from scontrol and from what the job itself left; keep `oomctl watch` running, for Slurm forgets a job minutes after its end";
-    Finding::with(Health::Odd, "accounting", found, advice)
+    CheckFinding::with(CheckHealth::Odd, "accounting", found, advice)
 }
 
-fn json(command: &'static str, answer: &Answer) -> Finding {
+fn json(command: &'static str, answer: &CommandOutput) -> CheckFinding {
     let check = if command == "squeue" {
         "squeue JSON"
     } else {
         "sacct JSON"
     };
     if answer.is_clean() && answer.stdout.trim_start().starts_with('{') {
-        return Finding::good(check, format!("{command} --json works"));
+        return CheckFinding::good(check, format!("{command} --json works"));
     }
     let found = format!("{command} --json: {}", said(answer));
-    if answer.end == End::TimedOut {
+    if answer.end == CommandEnd::TimedOut {
         let advice = "not known; nothing for oomctl, which reads the plain output";
-        return Finding::with(Health::Absent, check, found, advice);
+        return CheckFinding::with(CheckHealth::Absent, check, found, advice);
     }
     let advice = "nothing for oomctl, which reads the plain output; scripts that use `--json` need a Slurm that was built with its JSON serializer";
-    Finding::with(Health::Absent, check, found, advice)
+    CheckFinding::with(CheckHealth::Absent, check, found, advice)
 }
 
 /// Partitions may name the nodes from which jobs are accepted.
-fn from_nodes(answer: &Answer) -> Finding {
+fn from_nodes(answer: &CommandOutput) -> CheckFinding {
     let check = "sbatch on nodes";
     let partitions = partitions(&answer.stdout);
     let closed: Vec<&str> = partitions
@@ -128,21 +133,21 @@ fn from_nodes(answer: &Answer) -> Finding {
         .map(|(name, _)| *name)
         .collect();
     match closed[..] {
-        _ if partitions.is_empty() => Finding::with(
-            Health::Absent,
+        _ if partitions.is_empty() => CheckFinding::with(
+            CheckHealth::Absent,
             check,
             format!("scontrol show partition: {}", said(answer)),
             "not known; `submit --supervise script` needs it, `--watch` and `--supervise job` do not",
         ),
-        [] => Finding::good(
+        [] => CheckFinding::good(
             check,
             format!(
                 "no partition of {} forbids it (AllocNodes=ALL)",
                 partitions.len()
             ),
         ),
-        _ => Finding::with(
-            Health::Absent,
+        _ => CheckFinding::with(
+            CheckHealth::Absent,
             check,
             format!(
                 "not everywhere: {} take jobs only from the nodes that AllocNodes names",
@@ -166,10 +171,10 @@ fn field<'t>(line: &'t str, key: &str) -> Option<&'t str> {
 }
 
 /// What a command said instead.
-fn said(answer: &Answer) -> String {
+fn said(answer: &CommandOutput) -> String {
     let first = answer.stdout.lines().find(|l| !l.trim().is_empty());
     match (&answer.end, first) {
-        (End::Exited(_), Some(line)) if answer.stderr.trim().is_empty() => {
+        (CommandEnd::Exited(_), Some(line)) if answer.stderr.trim().is_empty() => {
             line.trim().chars().take(LONGEST).collect()
         }
         _ => answer.describe(),

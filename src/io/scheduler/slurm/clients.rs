@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::super::NoAnswer;
 use super::super::command::{
-    Answer, Call, End, SearchPath, changes_answers, run, without_slurm_variables,
+    CommandCall, CommandEnd, CommandOutput, SearchPath, changes_answers, run,
+    without_slurm_variables,
 };
 use super::super::local::process::boot_id;
 
@@ -45,7 +46,7 @@ pub(super) struct Clients {
 impl Clients {
     /// Runs a command that asks or cancels. Times come back as seconds since 1970, messages in
     /// English.
-    pub fn query(&self, program: &str, arguments: &[String]) -> Answer {
+    pub fn query(&self, program: &str, arguments: &[String]) -> CommandOutput {
         let mut environment = without_slurm_variables(self.inherited.iter().cloned());
         environment.retain(|(name, _)| name != "LC_ALL");
         environment.push(("LC_ALL".into(), "C".into()));
@@ -80,7 +81,7 @@ impl Clients {
         arguments: &[String],
         job_environment: &BTreeMap<String, String>,
         folder: &std::path::Path,
-    ) -> Answer {
+    ) -> CommandOutput {
         let mut environment: Vec<(OsString, OsString)> = job_environment
             .iter()
             .filter(|(name, _)| !changes_answers(name.as_ref()))
@@ -106,16 +107,16 @@ impl Clients {
         environment: Vec<(OsString, OsString)>,
         deadline: Duration,
         folder: Option<&std::path::Path>,
-    ) -> Answer {
+    ) -> CommandOutput {
         let Some(path) = self.search.locate(program) else {
-            return Answer {
-                end: End::NotStarted(format!("{program} is not on PATH")),
+            return CommandOutput {
+                end: CommandEnd::NotStarted(format!("{program} is not on PATH")),
                 stdout: String::new(),
                 stderr: String::new(),
                 cut: false,
             };
         };
-        let call = Call {
+        let call = CommandCall {
             program: path,
             arguments: arguments.iter().map(Into::into).collect(),
             environment,
@@ -131,7 +132,7 @@ impl Clients {
 }
 
 /// The refusal to conclude anything from an answer.
-pub(super) fn no_answer(command: &str, answer: &Answer) -> NoAnswer {
+pub(super) fn no_answer(command: &str, answer: &CommandOutput) -> NoAnswer {
     NoAnswer {
         command: command.to_owned(),
         detail: answer.describe(),
@@ -139,12 +140,12 @@ pub(super) fn no_answer(command: &str, answer: &Answer) -> NoAnswer {
 }
 
 /// Slurm's message for an id that it does not know (any more). The controller did answer.
-pub(super) fn says_unknown_id(answer: &Answer) -> bool {
+pub(super) fn says_unknown_id(answer: &CommandOutput) -> bool {
     let unknown = answer.stderr.contains("Invalid job id specified");
     // Of a task of an array that others of are still known: 22.05 on standard output, 26.05 on standard error.
     let no_task = |text: &str| text.starts_with("Job ") && text.trim_end().ends_with(" not found");
     let no_task = no_task(&answer.stdout) || no_task(&answer.stderr);
-    matches!(answer.end, End::Exited(_)) && (unknown || no_task)
+    matches!(answer.end, CommandEnd::Exited(_)) && (unknown || no_task)
 }
 
 /// `-M cluster`, where a job is on a named one.

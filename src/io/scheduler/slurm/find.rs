@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::super::{Found, NoAnswer};
+use super::super::{FoundJob, NoAnswer};
 use super::Slurm;
 use super::accounts::Accounts;
 use super::clients::{no_answer, on_cluster};
-use super::parse::{Record, read_squeue};
+use super::parse::{JobRecord, read_squeue};
 use super::view::question;
 use oomctl_base::job::{JobState, Token};
 
@@ -25,13 +25,13 @@ impl Slurm {
         &mut self,
         tokens: &[Token],
         since: Timestamp,
-    ) -> Result<Vec<Found>, NoAnswer> {
-        let mut found: Vec<Found> = Vec::new();
+    ) -> Result<Vec<FoundJob>, NoAnswer> {
+        let mut found: Vec<FoundJob> = Vec::new();
         for cluster in self.clusters.clone() {
             for batch in tokens.chunks(TOKENS_PER_CALL) {
                 let records = self.records_of(cluster.as_deref(), batch, since)?;
                 for (record, token) in bearers(&records, batch) {
-                    let known = |other: &Found| {
+                    let known = |other: &FoundJob| {
                         other.status.id == record.status.id && other.cluster == cluster
                     };
                     if !found.iter().any(known) {
@@ -49,7 +49,7 @@ impl Slurm {
         cluster: Option<&str>,
         tokens: &[Token],
         since: Timestamp,
-    ) -> Result<Vec<Record>, NoAnswer> {
+    ) -> Result<Vec<JobRecord>, NoAnswer> {
         // A task of an array is found under the array's name, or its own where it was submitted alone.
         let arrays = tokens
             .iter()
@@ -88,7 +88,7 @@ impl Slurm {
 }
 
 /// The records that carry one of the tokens. The one record of several tasks that wait tells of each of them.
-fn bearers<'a>(records: &[Record], tokens: &'a [Token]) -> Vec<(Record, &'a Token)> {
+fn bearers<'a>(records: &[JobRecord], tokens: &'a [Token]) -> Vec<(JobRecord, &'a Token)> {
     let mut bearers = Vec::new();
     for record in records {
         if let Some(token) = tokens.iter().find(|token| record.carries(token)) {
@@ -106,9 +106,9 @@ fn bearers<'a>(records: &[Record], tokens: &'a [Token]) -> Vec<(Record, &'a Toke
     bearers
 }
 
-fn as_found(token: &Token, record: Record, cluster: Option<String>) -> Found {
+fn as_found(token: &Token, record: JobRecord, cluster: Option<String>) -> FoundJob {
     let status = record.status;
-    Found {
+    FoundJob {
         token: token.clone(),
         refused_trace: status.state == JobState::Failed
             && status.reason.as_deref() == Some("BadConstraints"),

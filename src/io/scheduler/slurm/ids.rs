@@ -5,36 +5,36 @@
 
 /// What a job id names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedJob {
     /// The number that everything else hangs on: of the job, the array, or the first component.
     pub number: u32,
     /// Which part of it.
-    pub part: Part,
+    pub part: JobIdPart,
 }
 
 /// Which part of a job an id names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum JobIdPart {
     /// A job by itself, or all of an array.
     Whole,
     /// One task of an array.
     Task(u32),
     /// Tasks of an array that wait, in one record.
-    Waiting(Tasks),
+    Waiting(TaskRanges),
     /// A component of a heterogeneous job.
     Component(u32),
 }
 
 /// Tasks of an array, as ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tasks {
+pub struct TaskRanges {
     /// First, last, step.
     ranges: Vec<(u32, u32, u32)>,
     /// The list was cut off by the command that printed it (`1,3,5...`): it may name any task.
     cut: bool,
 }
 
-impl Tasks {
+impl TaskRanges {
     /// Could this task be one of them?
     #[must_use]
     pub fn may_hold(&self, task: u32) -> bool {
@@ -45,7 +45,7 @@ impl Tasks {
     }
 }
 
-impl Named {
+impl NamedJob {
     /// Reads an id. `None` for anything else, steps (`4711.batch`) included.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
@@ -53,11 +53,11 @@ impl Named {
         let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
         let number = number(digits)?;
         let part = match rest.split_at_checked(1) {
-            None => Part::Whole,
-            Some(("+", component)) => Part::Component(self::number(component)?),
+            None => JobIdPart::Whole,
+            Some(("+", component)) => JobIdPart::Component(self::number(component)?),
             Some(("_", task)) => match self::number(task) {
-                Some(task) => Part::Task(task),
-                None => Part::Waiting(tasks(task)?),
+                Some(task) => JobIdPart::Task(task),
+                None => JobIdPart::Waiting(tasks(task)?),
             },
             Some(_) => return None,
         };
@@ -67,13 +67,13 @@ impl Named {
     /// Can it name several tasks: is it the id of an array, as far as one can see, or a list of its tasks?
     #[must_use]
     pub fn is_many(&self) -> bool {
-        matches!(self.part, Part::Whole | Part::Waiting(_))
+        matches!(self.part, JobIdPart::Whole | JobIdPart::Waiting(_))
     }
 
     /// The id of an array, or a list of its tasks: is the other one of these?
     #[must_use]
     pub fn has_task(&self, other: &Self) -> bool {
-        let whole = self.part == Part::Whole && matches!(other.part, Part::Task(_));
+        let whole = self.part == JobIdPart::Whole && matches!(other.part, JobIdPart::Task(_));
         whole && self.number == other.number || self.stands_for(other)
     }
 
@@ -81,7 +81,7 @@ impl Named {
     #[must_use]
     pub fn stands_for(&self, other: &Self) -> bool {
         match (&self.part, &other.part) {
-            (Part::Waiting(tasks), Part::Task(task)) => {
+            (JobIdPart::Waiting(tasks), JobIdPart::Task(task)) => {
                 self.number == other.number && tasks.may_hold(*task)
             }
             _ => false,
@@ -95,7 +95,7 @@ fn number(text: &str) -> Option<u32> {
 }
 
 /// `3-9,12`, `0-15:4`, with what may run at a time behind (`%2`), in brackets (squeue, sacct) or not (scontrol).
-fn tasks(text: &str) -> Option<Tasks> {
+fn tasks(text: &str) -> Option<TaskRanges> {
     let inner = match text.strip_prefix('[') {
         Some(inner) => inner.strip_suffix(']')?,
         None => text,
@@ -123,7 +123,7 @@ fn tasks(text: &str) -> Option<Tasks> {
         }
     }
     let cut = whole.is_some();
-    (cut || !ranges.is_empty()).then_some(Tasks { ranges, cut })
+    (cut || !ranges.is_empty()).then_some(TaskRanges { ranges, cut })
 }
 
 #[cfg(test)]
@@ -132,8 +132,8 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Named {
-        Named::read(text).unwrap_or_else(|| panic!("{text:?} is not read"))
+    fn read(text: &str) -> NamedJob {
+        NamedJob::read(text).unwrap_or_else(|| panic!("{text:?} is not read"))
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
             "N/A",
             "4711+1_2",
         ] {
-            assert_eq!(Named::read(text), None, "{text:?}");
+            assert_eq!(NamedJob::read(text), None, "{text:?}");
         }
     }
 
@@ -208,11 +208,11 @@ mod tests {
         #[test]
         fn what_is_printed_is_read_back(job in 1_u32.., index in 0_u32..4_000_001) {
             let whole = read(&job.to_string());
-            prop_assert_eq!(&whole, &Named { number: job, part: Part::Whole });
+            prop_assert_eq!(&whole, &NamedJob { number: job, part: JobIdPart::Whole });
             let task = read(&format!("{job}_{index}"));
-            prop_assert_eq!(&task, &Named { number: job, part: Part::Task(index) });
+            prop_assert_eq!(&task, &NamedJob { number: job, part: JobIdPart::Task(index) });
             let component = read(&format!("{job}+{index}"));
-            prop_assert_eq!(&component, &Named { number: job, part: Part::Component(index) });
+            prop_assert_eq!(&component, &NamedJob { number: job, part: JobIdPart::Component(index) });
             prop_assert!(!task.stands_for(&task) && !whole.stands_for(&task) && !component.stands_for(&task));
         }
 
@@ -232,7 +232,7 @@ mod tests {
 
         #[test]
         fn no_text_makes_it_fail(text in "[0-9_+\\[\\]%,:.;-]{0,40}|\\PC{0,20}") {
-            let _ = Named::read(&text);
+            let _ = NamedJob::read(&text);
         }
     }
 }

@@ -31,19 +31,19 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::command::SearchPath;
-use super::{Dependent, Found, NoAnswer, Poll, Scheduler, Submission, SubmitAnswer};
+use super::{Dependent, FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
 use crate::io::files::runtime_dir;
 use oomctl_base::job::{JobId, JobRef, Token};
 
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
 pub use foreign::Foreign;
-pub(super) use ids::Named;
-use queue::Memory;
-use shared::Shared;
+pub(super) use ids::NamedJob;
+use queue::PollState;
+use shared::SharedAnswers;
 pub use step::OnNodes;
 pub use submit::bad_option;
-pub use watch_chain::{Start, WatchJob};
+pub use watch_chain::{WatchJob, WatchStart};
 
 /// True when Slurm's commands are on this machine.
 #[must_use]
@@ -77,8 +77,8 @@ pub struct Slurm {
     accounting: Accounting,
     /// Extra detail from sacct is not asked for before this moment, after it did not answer.
     accounting_rests_until: Option<Timestamp>,
-    memory: BTreeMap<String, Memory>,
-    shared: Option<Shared>,
+    memory: BTreeMap<String, PollState>,
+    shared: Option<SharedAnswers>,
 }
 
 /// Set to `off`, it keeps this process from sharing answers with others of its user.
@@ -132,7 +132,7 @@ impl Slurm {
     /// The same, in a folder that is made if it is missing.
     #[must_use]
     pub fn sharing_answers_in(mut self, folder: &Path) -> Self {
-        self.shared = Shared::open_in(folder).ok();
+        self.shared = SharedAnswers::open_in(folder).ok();
         self
     }
 
@@ -180,11 +180,11 @@ impl Scheduler for Slurm {
         "slurm"
     }
 
-    fn submit(&mut self, submission: &Submission, _now: Timestamp) -> SubmitAnswer {
+    fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
         submit::submit(&self.clients, submission)
     }
 
-    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<Found>, NoAnswer> {
+    fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
         self.find_tokens(tokens, since)
     }
 
@@ -223,7 +223,7 @@ impl Scheduler for Slurm {
         dependents::redirect(&self.clients, dependent, from, to)
     }
 
-    fn forecast(&mut self, submission: &Submission) -> Option<String> {
+    fn forecast(&mut self, submission: &JobSubmission) -> Option<String> {
         submit::forecast(&self.clients, submission)
     }
 }

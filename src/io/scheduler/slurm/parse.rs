@@ -1,7 +1,7 @@
 //! The text of squeue, sacct and scontrol, read into job records. Pure: text in, records out; a
 //! line that cannot be read is left out, never guessed.
 
-pub use super::record::Record;
+pub use super::record::JobRecord;
 use super::states::{
     MAX_ANSWER_NODES, expand_nodes, expand_within, parse_canceller, parse_exit, parse_state,
     parse_time, parse_wait, parse_word,
@@ -59,13 +59,13 @@ fn place_exits(status: &mut JobStatus, exit: Option<ExitStatus>, derived: Option
 
 /// Lines of squeue in the columns of [`SQUEUE_FIELDS`].
 #[must_use]
-pub fn read_squeue(text: &str) -> Vec<Record> {
+pub fn read_squeue(text: &str) -> Vec<JobRecord> {
     let mut room = MAX_ANSWER_NODES;
     let records = text.lines().filter_map(|line| squeue_line(line, &mut room));
     records.collect()
 }
 
-fn squeue_line(line: &str, room: &mut usize) -> Option<Record> {
+fn squeue_line(line: &str, room: &mut usize) -> Option<JobRecord> {
     let fields: Vec<&str> = line.splitn(13, '|').collect();
     let [
         id,
@@ -96,7 +96,7 @@ fn squeue_line(line: &str, room: &mut usize) -> Option<Record> {
     if status.state.stage() == Stage::Ended {
         place_exits(&mut status, parse_wait(exit), parse_wait(derived));
     }
-    Some(Record {
+    Some(JobRecord {
         raw_id: raw_id.to_owned(),
         status,
         submitted: parse_time(submit),
@@ -108,8 +108,8 @@ fn squeue_line(line: &str, room: &mut usize) -> Option<Record> {
 /// Lines of `sacct -D` in the columns of [`SACCT_FIELDS`]. Each job comes once, as its last run
 /// shows it: earlier runs of the same id and name count as restarts, steps add what they know.
 #[must_use]
-pub fn read_sacct(text: &str) -> Vec<Record> {
-    let mut jobs: Vec<Record> = Vec::new();
+pub fn read_sacct(text: &str) -> Vec<JobRecord> {
+    let mut jobs: Vec<JobRecord> = Vec::new();
     let mut room = MAX_ANSWER_NODES;
     for line in text.lines() {
         let fields: Vec<&str> = line.splitn(12, '|').collect();
@@ -127,7 +127,7 @@ pub fn read_sacct(text: &str) -> Vec<Record> {
     jobs
 }
 
-fn sacct_job(fields: &[&str; 12], room: &mut usize) -> Record {
+fn sacct_job(fields: &[&str; 12], room: &mut usize) -> JobRecord {
     let [
         raw_id,
         id,
@@ -153,7 +153,7 @@ fn sacct_job(fields: &[&str; 12], room: &mut usize) -> Record {
     if status.state.stage() != Stage::Ended {
         (status.exit, status.derived_exit) = (None, None);
     }
-    Record {
+    JobRecord {
         raw_id: raw_id.to_owned(),
         status,
         submitted: parse_time(submit),
@@ -162,8 +162,8 @@ fn sacct_job(fields: &[&str; 12], room: &mut usize) -> Record {
     }
 }
 
-fn add_run(jobs: &mut Vec<Record>, mut run: Record) {
-    let same = |job: &&mut Record| job.raw_id == run.raw_id && job.name == run.name;
+fn add_run(jobs: &mut Vec<JobRecord>, mut run: JobRecord) {
+    let same = |job: &&mut JobRecord| job.raw_id == run.raw_id && job.name == run.name;
     let Some(known) = jobs.iter_mut().find(same) else {
         jobs.push(run);
         return;
@@ -185,7 +185,7 @@ fn ran_s(status: &JobStatus) -> u64 {
 }
 
 /// A step is printed below its job.
-fn add_step(jobs: &mut [Record], job: &str, fields: &[&str; 12]) {
+fn add_step(jobs: &mut [JobRecord], job: &str, fields: &[&str; 12]) {
     if parse_state(fields[2]) == JobState::OutOfMemory
         && let Some(job) = jobs.iter_mut().rev().find(|known| known.raw_id == job)
     {
@@ -197,7 +197,7 @@ fn add_step(jobs: &mut [Record], job: &str, fields: &[&str; 12]) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Control {
     /// State and identity.
-    pub record: Record,
+    pub record: JobRecord,
     /// `StdOut=`, maybe with patterns in it.
     pub stdout: Option<String>,
     /// `StdErr=`, the same; `None` when it goes with standard output.
@@ -248,7 +248,7 @@ pub fn read_scontrol(text: &str) -> Option<Control> {
     let status = scontrol_status(JobId(id), &field);
     let path = |key| parse_word(field(key));
     Some(Control {
-        record: Record {
+        record: JobRecord {
             raw_id,
             status,
             submitted: parse_time(field("SubmitTime")),

@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::{NoAnswer, Poll};
 use super::accounts::Accounts;
-use super::parse::{Record, is_job_id};
-use super::view::Index;
+use super::parse::{JobRecord, is_job_id};
+use super::view::RecordIndex;
 use super::{Accounting, Slurm};
 use oomctl_base::job::{JobRef, JobState, JobStatus, Stage};
 
@@ -22,7 +22,7 @@ const ACCOUNTING_REST: SignedDuration = SignedDuration::from_secs(120);
 
 /// What is remembered of a job between polls.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory {
+pub(super) struct PollState {
     /// Since when queue and accounting know nothing of it.
     silent_since: Option<Timestamp>,
     /// Its id was seen on another job.
@@ -35,9 +35,9 @@ pub(super) struct Memory {
 
 /// Where a job stands after the queue was asked.
 #[derive(Default)]
-struct Seen<'a> {
+struct QueueLookup<'a> {
     live: Vec<(&'a JobRef, JobStatus)>,
-    ended: Vec<(&'a JobRef, Record)>,
+    ended: Vec<(&'a JobRef, JobRecord)>,
     left: Vec<&'a JobRef>,
 }
 
@@ -85,7 +85,7 @@ impl Slurm {
         let (queue, age) = self.view(cluster, jobs)?;
         let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
         poll.age = poll.age.max(age);
-        let mut seen = Seen::default();
+        let mut seen = QueueLookup::default();
         for job in jobs {
             match queue.of(job) {
                 Some(record) if record.status.state.stage() == Stage::Ended => {
@@ -139,7 +139,7 @@ impl Slurm {
     fn settle_ended(
         &mut self,
         cluster: Option<&str>,
-        seen: &mut Seen<'_>,
+        seen: &mut QueueLookup<'_>,
         now: Timestamp,
         lookups: &mut usize,
         poll: &mut Poll,
@@ -171,7 +171,7 @@ impl Slurm {
         let details = self.details(cluster, &jobs, now);
         for (job, mut status) in told {
             let record = details.as_ref().and_then(|details| details.of(job));
-            if let Some(Record { status: more, .. }) =
+            if let Some(JobRecord { status: more, .. }) =
                 record.filter(|record| record.status.state == status.state)
             {
                 status.cancelled_by.clone_from(&more.cancelled_by);
@@ -189,13 +189,13 @@ impl Slurm {
         cluster: Option<&str>,
         jobs: &[&JobRef],
         now: Timestamp,
-    ) -> Option<Index> {
+    ) -> Option<RecordIndex> {
         let rests = self.accounting_rests_until.is_some_and(|until| now < until);
         if rests || jobs.is_empty() {
             return None;
         }
         match self.accounts(cluster, jobs) {
-            Accounts::Answer(records) => Some(Index::new(records)),
+            Accounts::Answer(records) => Some(RecordIndex::new(records)),
             Accounts::Off => None,
             Accounts::NoAnswer(_) => {
                 self.accounting_rests_until = Some(now + ACCOUNTING_REST);
@@ -217,9 +217,9 @@ impl Slurm {
             return;
         }
         let (records, clean) = match self.accounts(cluster, left) {
-            Accounts::Answer(records) => (Index::new(records), true),
-            Accounts::Off => (Index::new(Vec::new()), true),
-            Accounts::NoAnswer(_) => (Index::new(Vec::new()), false),
+            Accounts::Answer(records) => (RecordIndex::new(records), true),
+            Accounts::Off => (RecordIndex::new(Vec::new()), true),
+            Accounts::NoAnswer(_) => (RecordIndex::new(Vec::new()), false),
         };
         let controller_alone = self.accounting == Accounting::Off || !clean;
         for job in left {
@@ -285,10 +285,10 @@ impl Slurm {
             self.memory.remove(&key(job));
         } else {
             let memory = self.memory.entry(key(job)).or_default();
-            *memory = Memory {
+            *memory = PollState {
                 last: Some(status.clone()),
                 ran_before: memory.ran_before,
-                ..Memory::default()
+                ..PollState::default()
             };
         }
         poll.jobs.push(status);

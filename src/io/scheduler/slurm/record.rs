@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::ids::{Named, Part};
+use super::ids::{JobIdPart, NamedJob};
 use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 
 /// One job as one of the three commands shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct JobRecord {
     /// The id as people write it (`17_3`, `28+0`) is in `status`; this is the raw number.
     pub raw_id: String,
     /// What is known of the job.
@@ -20,7 +20,7 @@ pub struct Record {
     pub comment: Option<String>,
 }
 
-impl Record {
+impl JobRecord {
     /// True when the record has this id in either way of writing it.
     #[must_use]
     pub fn has_id(&self, id: &JobId) -> bool {
@@ -40,7 +40,8 @@ impl Record {
     /// True when this is the one record of several tasks of an array that wait, and the job is one of them.
     #[must_use]
     pub fn stands_for(&self, job: &JobRef) -> bool {
-        let (Some(shared), Some(one)) = (Named::read(&self.status.id.0), Named::read(&job.id.0))
+        let (Some(shared), Some(one)) =
+            (NamedJob::read(&self.status.id.0), NamedJob::read(&job.id.0))
         else {
             return false;
         };
@@ -52,10 +53,10 @@ impl Record {
     #[must_use]
     pub fn waiting_task(&self, token: &Token) -> Option<JobId> {
         let (array, index) = token.array()?;
-        let shared = Named::read(&self.status.id.0)?;
-        let one = Named {
+        let shared = NamedJob::read(&self.status.id.0)?;
+        let one = NamedJob {
             number: shared.number,
-            part: Part::Task(index),
+            part: JobIdPart::Task(index),
         };
         let known = shared.stands_for(&one) && self.has(&array);
         known.then(|| JobId(format!("{}_{index}", shared.number)))
@@ -73,8 +74,8 @@ impl Record {
 /// The token under which a task of an array travels, for the id and the token of that task.
 fn array_of(id: &JobId, token: &Token) -> Option<Token> {
     let (array, index) = token.array()?;
-    let named = Named::read(&id.0)?;
-    (named.part == Part::Task(index)).then_some(array)
+    let named = NamedJob::read(&id.0)?;
+    (named.part == JobIdPart::Task(index)).then_some(array)
 }
 
 /// The name of the job with this id and this token.

@@ -4,7 +4,7 @@
 //! in details, so each is recognised by its stable part.
 
 use super::super::SubmitAnswer;
-use super::super::command::{Answer, End};
+use super::super::command::{CommandEnd, CommandOutput};
 use super::parse::read_submission;
 
 /// sbatch's exit code for options that it could not read; nothing was sent.
@@ -235,22 +235,22 @@ pub fn hint(reason: &str) -> Option<&'static str> {
 
 /// What a call of `sbatch --parsable` means.
 #[must_use]
-pub fn read_answer(answer: &Answer) -> SubmitAnswer {
+pub fn read_answer(answer: &CommandOutput) -> SubmitAnswer {
     let submitted = read_submission(&answer.stdout);
     match (&answer.end, submitted) {
-        (End::Exited(0), Some((id, cluster))) => SubmitAnswer::Accepted { id, cluster },
-        (End::Exited(USAGE), None) => refused(answer),
-        (End::Exited(code), None) if *code != 0 && surely_refused(&answer.stderr) => {
+        (CommandEnd::Exited(0), Some((id, cluster))) => SubmitAnswer::Accepted { id, cluster },
+        (CommandEnd::Exited(USAGE), None) => refused(answer),
+        (CommandEnd::Exited(code), None) if *code != 0 && surely_refused(&answer.stderr) => {
             refused(answer)
         }
-        (End::NotStarted(error), _) => SubmitAnswer::Refused {
+        (CommandEnd::NotStarted(error), _) => SubmitAnswer::Refused {
             reason: error.clone(),
             hint: Some(
                 "Slurm's commands must be on PATH; `module load slurm` on some sites".into(),
             ),
             passing: false,
         },
-        (End::Exited(0), None) => SubmitAnswer::Unclear {
+        (CommandEnd::Exited(0), None) => SubmitAnswer::Unclear {
             detail: format!(
                 "sbatch ended well, yet printed no job id: {:?}",
                 first_line(&answer.stdout)
@@ -273,7 +273,7 @@ fn surely_refused(stderr: &str) -> bool {
     named && (full || !lost)
 }
 
-fn refused(answer: &Answer) -> SubmitAnswer {
+fn refused(answer: &CommandOutput) -> SubmitAnswer {
     let reason = reason(&answer.stderr);
     let hint = hint(&reason).map(str::to_owned);
     let passing = passes(&reason);
@@ -321,9 +321,9 @@ mod tests {
     use super::*;
     use oomctl_base::job::JobId;
 
-    fn answer(code: i32, stdout: &str, stderr: &str) -> Answer {
-        Answer {
-            end: End::Exited(code),
+    fn answer(code: i32, stdout: &str, stderr: &str) -> CommandOutput {
+        CommandOutput {
+            end: CommandEnd::Exited(code),
             stdout: stdout.into(),
             stderr: stderr.into(),
             cut: false,
@@ -526,12 +526,12 @@ mod tests {
         let no_words = answer(1, "", "");
         let no_id = answer(0, "Submitted batch job 12\n", "");
         let id_and_failure = answer(1, "4711\n", "sbatch: error: something\n");
-        let killed = Answer {
-            end: End::Killed(9),
+        let killed = CommandOutput {
+            end: CommandEnd::Killed(9),
             ..answer(0, "", "")
         };
-        let slow = Answer {
-            end: End::TimedOut,
+        let slow = CommandOutput {
+            end: CommandEnd::TimedOut,
             ..answer(
                 0,
                 "",

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::super::command::End;
-use super::super::{Submission, SubmitAnswer};
+use super::super::command::CommandEnd;
+use super::super::{JobSubmission, SubmitAnswer};
 use super::clients::Clients;
 use super::refusal::read_answer;
 
@@ -27,7 +27,7 @@ const NOT_OURS: [(&str, &str); 6] = [
     ("version", "no job would be submitted"),
 ];
 
-pub(super) fn submit(clients: &Clients, submission: &Submission) -> SubmitAnswer {
+pub(super) fn submit(clients: &Clients, submission: &JobSubmission) -> SubmitAnswer {
     if let Err(refused) = check(submission) {
         return refused;
     }
@@ -36,11 +36,11 @@ pub(super) fn submit(clients: &Clients, submission: &Submission) -> SubmitAnswer
 }
 
 /// `sbatch --test-only`: the sentence that it prints on standard error.
-pub(super) fn forecast(clients: &Clients, submission: &Submission) -> Option<String> {
+pub(super) fn forecast(clients: &Clients, submission: &JobSubmission) -> Option<String> {
     check(submission).ok()?;
     let arguments = arguments(submission, true);
     let answer = clients.submit(&arguments, &submission.environment, &submission.workdir);
-    if !matches!(answer.end, End::Exited(_)) {
+    if !matches!(answer.end, CommandEnd::Exited(_)) {
         return None;
     }
     let lines = answer
@@ -58,7 +58,7 @@ pub(super) fn forecast(clients: &Clients, submission: &Submission) -> Option<Str
 
 /// The words after `sbatch`. The user's options come first and ours last: of an option given twice
 /// sbatch takes the last, and neither the token nor the log paths may be lost.
-fn arguments(submission: &Submission, test_only: bool) -> Vec<String> {
+fn arguments(submission: &JobSubmission, test_only: bool) -> Vec<String> {
     let mut words = submission.options.clone();
     if test_only {
         words.push("--test-only".to_owned());
@@ -84,7 +84,7 @@ fn arguments(submission: &Submission, test_only: bool) -> Vec<String> {
 }
 
 /// A log as sbatch takes it: of an array, that of each task in its own folder.
-fn log(submission: &Submission, path: &Path) -> String {
+fn log(submission: &JobSubmission, path: &Path) -> String {
     match (&submission.tasks, path.file_name()) {
         (Some(tasks), Some(name)) => {
             let name = escape(Path::new(name));
@@ -101,7 +101,7 @@ pub(super) fn escape(path: &Path) -> String {
 
 /// Mistakes that sbatch would not notice, or not in time: a job whose folders are missing is
 /// accepted and fails later without a log.
-fn check(submission: &Submission) -> Result<(), SubmitAnswer> {
+fn check(submission: &JobSubmission) -> Result<(), SubmitAnswer> {
     let refused = |reason: String, hint: &str| {
         Err(SubmitAnswer::Refused {
             reason,

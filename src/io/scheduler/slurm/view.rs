@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::super::NoAnswer;
 use super::Slurm;
 use super::clients::{no_answer, on_cluster, says_unknown_id};
-use super::ids::{Named, Part};
-use super::parse::{Record, SQUEUE_FIELDS, read_squeue};
-use super::shared::{Age, Heard};
+use super::ids::{JobIdPart, NamedJob};
+use super::parse::{JobRecord, SQUEUE_FIELDS, read_squeue};
+use super::shared::{Age, SharedAnswer};
 use oomctl_base::job::{JobRef, JobState, Stage};
 
 /// Job ids in one squeue or sacct call. A longer command line meets the system's limit at about
@@ -21,25 +21,25 @@ pub(super) const IDS_PER_CALL: usize = 1_000;
 
 /// Records by all of their ids.
 #[derive(Default)]
-pub(super) struct Index {
-    records: Vec<Record>,
+pub(super) struct RecordIndex {
+    records: Vec<JobRecord>,
     by_id: HashMap<String, Vec<usize>>,
     /// Records of several waiting tasks by array, and components by the first one.
     by_number: HashMap<u32, Vec<usize>>,
 }
 
-impl Index {
-    pub fn new(records: Vec<Record>) -> Self {
+impl RecordIndex {
+    pub fn new(records: Vec<JobRecord>) -> Self {
         let mut index = Self::default();
         records.into_iter().for_each(|record| index.add(record));
         index
     }
 
-    fn add(&mut self, record: Record) {
+    fn add(&mut self, record: JobRecord) {
         let at = self.records.len();
         let id = record.status.id.0.clone();
-        if let Some(Named { number, part }) = Named::read(&id)
-            && matches!(part, Part::Waiting(_) | Part::Component(_))
+        if let Some(NamedJob { number, part }) = NamedJob::read(&id)
+            && matches!(part, JobIdPart::Waiting(_) | JobIdPart::Component(_))
         {
             self.by_number.entry(number).or_default().push(at);
         }
@@ -64,14 +64,14 @@ impl Index {
 
     /// The record that tells of a job: its own, the latest, or else the one that it shares with others of its array
     /// while they wait. A heterogeneous job is its first component until that has ended.
-    pub fn of(&self, job: &JobRef) -> Option<&Record> {
+    pub fn of(&self, job: &JobRef) -> Option<&JobRecord> {
         let at = |list: Option<&Vec<usize>>| list.into_iter().flatten().copied().collect();
         let own: Vec<usize> = at(self.by_id.get(&job.id.0));
         let records = own.into_iter().filter_map(|at| self.records.get(at));
         let own = records
             .filter(|record| record.is_of(job))
             .max_by_key(|r| r.submitted);
-        let number = Named::read(&job.id.0)?.number;
+        let number = NamedJob::read(&job.id.0)?.number;
         let related = || self.related(number);
         match own {
             Some(own) => Some(decisive(own, related())),
@@ -79,7 +79,7 @@ impl Index {
         }
     }
 
-    fn related(&self, number: u32) -> impl Iterator<Item = &Record> {
+    fn related(&self, number: u32) -> impl Iterator<Item = &JobRecord> {
         let at = self.by_number.get(&number).into_iter().flatten();
         at.filter_map(|at| self.records.get(*at))
     }
@@ -87,18 +87,21 @@ impl Index {
 
 /// Which component says how it is with a heterogeneous job: the first while it lives, then any that still does, then the
 /// first that ended badly. No component may be running when the job is submitted again.
-fn decisive<'a>(first: &'a Record, related: impl Iterator<Item = &'a Record>) -> &'a Record {
-    let component = |record: &Record| match Named::read(&record.status.id.0)?.part {
-        Part::Component(n) => Some(n),
+fn decisive<'a>(
+    first: &'a JobRecord,
+    related: impl Iterator<Item = &'a JobRecord>,
+) -> &'a JobRecord {
+    let component = |record: &JobRecord| match NamedJob::read(&record.status.id.0)?.part {
+        JobIdPart::Component(n) => Some(n),
         _ => None,
     };
     if component(first) != Some(0) || first.status.state.stage() != Stage::Ended {
         return first;
     }
-    let ended = |record: &&Record| record.status.state.stage() == Stage::Ended;
-    let others: Vec<&Record> = related.filter(|r| component(r) > Some(0)).collect();
+    let ended = |record: &&JobRecord| record.status.state.stage() == Stage::Ended;
+    let others: Vec<&JobRecord> = related.filter(|r| component(r) > Some(0)).collect();
     let living = others.iter().find(|r| !ended(r));
-    let badly = |r: &&&Record| r.status.state != JobState::Completed;
+    let badly = |r: &&&JobRecord| r.status.state != JobState::Completed;
     let bad = std::iter::once(&first).chain(&others).find(badly);
     living.or(bad).copied().unwrap_or(first)
 }
@@ -110,10 +113,10 @@ impl Slurm {
         &mut self,
         cluster: Option<&str>,
         jobs: &[&JobRef],
-    ) -> Result<(Index, Duration), NoAnswer> {
+    ) -> Result<(RecordIndex, Duration), NoAnswer> {
         let (ours, foreign): (Vec<&JobRef>, Vec<&JobRef>) =
             jobs.iter().partition(|job| job.token.is_some());
-        let (mut index, mut age) = (Index::default(), Duration::ZERO);
+        let (mut index, mut age) = (RecordIndex::default(), Duration::ZERO);
         if !ours.is_empty() {
             let mut heard = self.my_queue(cluster, Age::Recent)?;
             index = read(&heard);
@@ -130,7 +133,7 @@ impl Slurm {
     }
 
     /// What squeue says of all jobs of this user that it knows, live or ended.
-    fn my_queue(&mut self, cluster: Option<&str>, age: Age) -> Result<Heard, NoAnswer> {
+    fn my_queue(&mut self, cluster: Option<&str>, age: Age) -> Result<SharedAnswer, NoAnswer> {
         let arguments = question(cluster, &["--me".to_owned()]);
         let Self {
             clients, shared, ..
@@ -147,7 +150,7 @@ impl Slurm {
                 let question = clients.identity("squeue", &arguments);
                 shared.hear(&question, age, clients.deadlines.controller, ask)
             }
-            None => Heard {
+            None => SharedAnswer {
                 said: ask(),
                 new: true,
                 age: Duration::ZERO,
@@ -167,7 +170,7 @@ impl Slurm {
         &self,
         cluster: Option<&str>,
         jobs: &[&JobRef],
-    ) -> Result<Vec<Record>, NoAnswer> {
+    ) -> Result<Vec<JobRecord>, NoAnswer> {
         let mut records = Vec::new();
         for batch in jobs.chunks(IDS_PER_CALL) {
             let arguments = question(cluster, &["-j".to_owned(), ids(batch)]);
@@ -183,8 +186,8 @@ impl Slurm {
 }
 
 /// The jobs in an answer of squeue.
-fn read(heard: &Heard) -> Index {
-    Index::new(read_squeue(heard.said.as_deref().unwrap_or_default()))
+fn read(heard: &SharedAnswer) -> RecordIndex {
+    RecordIndex::new(read_squeue(heard.said.as_deref().unwrap_or_default()))
 }
 
 /// The words after `squeue` for these jobs, ended ones included, each task of an array by itself.

@@ -32,7 +32,7 @@ pub struct WatchJob {
 
 /// When a watch job may start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
+pub struct WatchStart {
     /// After the end of this job.
     pub after: Option<JobId>,
     /// Not before so many seconds from now.
@@ -43,7 +43,7 @@ impl Slurm {
     /// Submits a watch job. It gets the environment of this process, for what it submits needs the secrets in it. One
     /// more than wanted does no harm, so a lost answer needs no search.
     #[must_use]
-    pub fn send_watch(&self, job: &WatchJob, start: &Start) -> SubmitAnswer {
+    pub fn send_watch(&self, job: &WatchJob, start: &WatchStart) -> SubmitAnswer {
         let minutes = format!("--time={MINUTES}");
         let small = ["--nodes=1", "--ntasks=1", "--cpus-per-task=1", &minutes];
         let mut words: Vec<String> = small.map(str::to_owned).into();
@@ -75,7 +75,7 @@ impl Slurm {
     ///
     /// # Errors
     /// `NoAnswer` when Slurm did not take it, or did not say so.
-    pub fn aim_watch(&self, job: &JobId, start: &Start) -> Result<(), NoAnswer> {
+    pub fn aim_watch(&self, job: &JobId, start: &WatchStart) -> Result<(), NoAnswer> {
         let after = start.after.as_ref();
         let after = after.map(|id| format!("afterany:{id}"));
         let words = [

@@ -42,7 +42,7 @@ pub(super) enum Age {
 
 /// What was heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct SharedAnswer {
     /// Standard output, or why there is none.
     pub said: Result<String, String>,
     /// It was asked for after it was wanted.
@@ -65,14 +65,14 @@ struct Head {
 }
 
 /// An answer on disk.
-struct Kept {
+struct StoredAnswer {
     asked: Duration,
     said: Result<String, String>,
 }
 
 /// The answers that processes share.
 #[derive(Debug, Clone)]
-pub(super) struct Shared {
+pub(super) struct SharedAnswers {
     folder: PathBuf,
     /// When the last answer to each question that this process had was asked for.
     last: HashMap<Vec<String>, Duration>,
@@ -80,7 +80,7 @@ pub(super) struct Shared {
     stuck: bool,
 }
 
-impl Shared {
+impl SharedAnswers {
     /// The answers in this folder.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Shared {
         age: Age,
         patience: Duration,
         ask: impl FnOnce() -> Result<String, String>,
-    ) -> Heard {
+    ) -> SharedAnswer {
         let wanted = now();
         let last = self.last.get(question).copied();
         let oldest = oldest(age, last, wanted);
@@ -116,7 +116,7 @@ impl Shared {
         let borrowed = kept.is_some();
         let kept = kept.unwrap_or_else(|| {
             let asked = now();
-            let kept = Kept { asked, said: ask() };
+            let kept = StoredAnswer { asked, said: ask() };
             if lock.is_some() {
                 // An answer that cannot be shared is as good for this process.
                 let _ = write(&path, question, &kept);
@@ -124,7 +124,7 @@ impl Shared {
             kept
         });
         self.last.insert(question.to_vec(), kept.asked);
-        Heard {
+        SharedAnswer {
             said: kept.said,
             new: !borrowed || kept.asked > wanted,
             age: wanted.saturating_sub(kept.asked),
@@ -136,8 +136,8 @@ impl Shared {
         &mut self,
         path: &Path,
         patience: Duration,
-        enough: impl Fn() -> Option<Kept>,
-    ) -> (Option<File>, Option<Kept>) {
+        enough: impl Fn() -> Option<StoredAnswer>,
+    ) -> (Option<File>, Option<StoredAnswer>) {
         let Ok(file) = private().open(path.with_extension("lock")) else {
             return (None, enough());
         };
@@ -213,7 +213,7 @@ fn private() -> OpenOptions {
     options
 }
 
-fn read(path: &Path, question: &[String]) -> Option<Kept> {
+fn read(path: &Path, question: &[String]) -> Option<StoredAnswer> {
     let limit = MAX_STDOUT_BYTES as u64 + HEAD_MAX;
     let mut options = OpenOptions::new();
     let file = options
@@ -229,7 +229,7 @@ fn read(path: &Path, question: &[String]) -> Option<Kept> {
     if head.v != 1 || head.question != question || head.bytes != text.len() as u64 {
         return None;
     }
-    Some(Kept {
+    Some(StoredAnswer {
         asked: Duration::from_millis(head.asked_ms),
         said: match head.failed {
             Some(why) => Err(why),
@@ -239,7 +239,7 @@ fn read(path: &Path, question: &[String]) -> Option<Kept> {
 }
 
 /// Written under another name first, which only the holder of the lock uses.
-fn write(path: &Path, question: &[String], kept: &Kept) -> std::io::Result<()> {
+fn write(path: &Path, question: &[String], kept: &StoredAnswer) -> std::io::Result<()> {
     let text = kept.said.as_deref().unwrap_or_default();
     let head = Head {
         v: 1,

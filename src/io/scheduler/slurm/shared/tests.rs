@@ -12,27 +12,27 @@ fn question() -> Vec<String> {
         .into()
 }
 
-fn answers() -> (tempfile::TempDir, Shared) {
+fn answers() -> (tempfile::TempDir, SharedAnswers) {
     let folder = tempfile::tempdir().unwrap();
-    let shared = Shared::open_in(&folder.path().join("oomctl")).unwrap();
+    let shared = SharedAnswers::open_in(&folder.path().join("oomctl")).unwrap();
     (folder, shared)
 }
 
 /// Another process, which has watched for a while.
-fn watching(shared: &Shared) -> Shared {
-    let mut other = Shared::open_in(&shared.folder).unwrap();
+fn watching(shared: &SharedAnswers) -> SharedAnswers {
+    let mut other = SharedAnswers::open_in(&shared.folder).unwrap();
     let long_ago = now().saturating_sub(Duration::from_secs(60));
     other.last.insert(question(), long_ago);
     other
 }
 
-fn hear(shared: &mut Shared, age: Age, said: &str) -> Heard {
+fn hear(shared: &mut SharedAnswers, age: Age, said: &str) -> SharedAnswer {
     shared.hear(&question(), age, PATIENCE, || Ok(said.to_owned()))
 }
 
 /// Keeps an answer as if it had been asked for so long ago.
-fn keep(shared: &Shared, ago: Duration, said: Result<&str, &str>) {
-    let kept = Kept {
+fn keep(shared: &SharedAnswers, ago: Duration, said: Result<&str, &str>) {
+    let kept = StoredAnswer {
         asked: now().saturating_sub(ago),
         said: said.map(str::to_owned).map_err(str::to_owned),
     };
@@ -47,7 +47,7 @@ fn what_another_process_heard_lately_is_not_asked_again_and_is_not_new() {
     let borrowed = hear(&mut watching(&first), Age::Recent, "two");
     assert_eq!((borrowed.said.as_deref(), borrowed.new), (Ok("one"), false));
     // Whoever has just been started wants to see how things are.
-    let mut started = Shared::open_in(&first.folder).unwrap();
+    let mut started = SharedAnswers::open_in(&first.folder).unwrap();
     assert_eq!(
         hear(&mut started, Age::Recent, "three").said.as_deref(),
         Ok("three")
@@ -188,7 +188,7 @@ fn only_its_user_can_read_an_answer_and_a_folder_of_others_is_not_used() {
         assert_eq!(mode(&entry.unwrap().path()), 0o600);
     }
     fs::set_permissions(&shared.folder, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(Shared::open_in(&shared.folder).is_err());
+    assert!(SharedAnswers::open_in(&shared.folder).is_err());
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn whoever_waits_reads_an_answer_only_when_it_is_another() {
     let new = || {
         // The first look finds the old one, and it is replaced before the second.
         if reads.fetch_add(1, Ordering::Relaxed) == 0 {
-            let other = Shared::open_in(path.parent().unwrap()).unwrap();
+            let other = SharedAnswers::open_in(path.parent().unwrap()).unwrap();
             keep(&other, Duration::ZERO, Ok("new"));
         }
         read(&path, &question()).filter(|kept| kept.said.as_deref() == Ok("new"))
