@@ -7,7 +7,7 @@ use crate::cli::runs::Runs;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::view::{Failure, IncidentView, print};
-use oomctl_diagnose::{Incident, OwnFailures};
+use oomctl_diagnose::{Incident, ProjectFailures};
 
 /// Arguments of `diagnose`.
 #[derive(Debug, clap::Args)]
@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 fn answer(
     runs: &Runs,
     group: &Group,
-    own: &OwnFailures,
+    own: &ProjectFailures,
 ) -> Result<(Incident, IncidentView), Failure> {
     let mut incident = group.diagnose(own)?;
     let explanation = logs::why(runs, group, &mut incident);

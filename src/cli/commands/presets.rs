@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::session::Session;
 use crate::cli::values::SHELVES;
-use crate::core::config::Document;
+use crate::core::config::ConfigDocument;
 use crate::core::exit::Exit;
 use crate::io::library::{Library, Shelf};
 use crate::view::{DIM, Failure, NAME, Paint, print};
@@ -80,7 +80,7 @@ fn none_of(library: &Library, name: &str) -> Failure {
 
 fn entry(library: &Library, shelf: Shelf, name: String) -> Result<Entry, Failure> {
     let source = library.get(shelf, &name)?;
-    let summary = Document::parse(&source.path, &source.text)
+    let summary = ConfigDocument::parse(&source.path, &source.text)
         .and_then(|d| d.text("summary"))
         .map_or_else(|e| e.to_string(), |s| s.map_or(String::new(), |g| g.text));
     Ok(Entry {

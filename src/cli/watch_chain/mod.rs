@@ -7,7 +7,7 @@ mod jobs;
 mod step;
 
 use crate::core::engine::NextLook;
-use crate::core::engine::Turn;
+use crate::core::engine::WatchTurn;
 use crate::core::engine::after_nothing;
 use crate::core::engine::next_look;
 use std::path::Path;
@@ -74,7 +74,7 @@ pub fn begin(
 
 /// One turn of the watch. One that fails and has sent no other goes back into the queue, and comes again.
 fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Result<(), Failure> {
-    let me = Turn {
+    let me = WatchTurn {
         number,
         job: JobId(std::env::var("SLURM_JOB_ID").unwrap_or_default()),
         done: false,
@@ -93,7 +93,7 @@ fn turn(wanted: &str, config: Option<&Path>, number: u32, in_vain: u32) -> Resul
 }
 
 /// Sends the next turn, does what is due for the run, and says when the next may start.
-fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(), Failure> {
+fn take(wanted: &str, config: Option<&Path>, me: &WatchTurn, sent: u32) -> Result<(), Failure> {
     let session = Session::open(config)?;
     let stored = session.runs.find(wanted)?;
     let folder = stored.folder.clone();
@@ -123,7 +123,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
     if history.is_ok() {
         // Lost, it costs an earlier end of the patience with turns that come to nothing.
         let done = true;
-        let _ = note(&folder, &Turn { done, ..me.clone() });
+        let _ = note(&folder, &WatchTurn { done, ..me.clone() });
     }
     let job = sent.or_else(|_| send(&next, &start));
     match (history, job) {

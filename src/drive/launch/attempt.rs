@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::place::{Held, Machine};
 use super::{Job, LaunchError, Listener, News, Tried};
-use crate::core::launch::{Attempt, Ended};
-use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
+use crate::core::launch::{Ended, ProgramAttempt};
+use crate::core::measure::{AttemptFigures, Figure, FigurePattern, Overlap};
 use crate::io::files::{Access, io_error, make_private_dir, write_atomic};
 use crate::io::gpu_pool::Cards;
 use crate::io::installed::active_here;
@@ -27,7 +27,7 @@ const LEFT_PAUSE: Duration = Duration::from_millis(20);
 /// Runs an attempt to its end; `inbox` is told of signals already.
 pub(super) fn run(
     job: &Job<'_>,
-    attempt: &Attempt,
+    attempt: &ProgramAttempt,
     number: u32,
     mut held: Option<&mut Held>,
     machine: &Machine,
@@ -91,7 +91,11 @@ pub(super) fn run(
 }
 
 /// Writes the copies of an attempt into a folder beside its record; the command that names them there.
-fn with_copies(job: &Job<'_>, attempt: &Attempt, number: u32) -> Result<Vec<String>, LaunchError> {
+fn with_copies(
+    job: &Job<'_>,
+    attempt: &ProgramAttempt,
+    number: u32,
+) -> Result<Vec<String>, LaunchError> {
     let Some(records) = job.records.as_ref().filter(|_| !attempt.copies.is_empty()) else {
         return Ok(attempt.command(""));
     };
@@ -105,7 +109,7 @@ fn with_copies(job: &Job<'_>, attempt: &Attempt, number: u32) -> Result<Vec<Stri
 }
 
 /// What the program is told by variables: its GPU by UUID, and to print at once what it prints.
-fn environment(attempt: &Attempt, uuid: &str, number: u32) -> Vec<(String, String)> {
+fn environment(attempt: &ProgramAttempt, uuid: &str, number: u32) -> Vec<(String, String)> {
     let mut all = vec![
         ("CUDA_VISIBLE_DEVICES".to_owned(), uuid.to_owned()),
         ("OOMCTL_ATTEMPT".to_owned(), number.to_string()),
@@ -122,7 +126,7 @@ fn follow(
     inbox: &Inbox,
     reader: &mut Reader,
     watch: &mut Watch<'_>,
-    attempt: &Attempt,
+    attempt: &ProgramAttempt,
 ) -> (ExitStatus, bool) {
     let mut told = false;
     let mut ending = Ending::default();
@@ -175,7 +179,7 @@ struct Hang {
 }
 
 impl Hang {
-    fn new(attempt: &Attempt) -> Self {
+    fn new(attempt: &ProgramAttempt) -> Self {
         Self {
             grace: Duration::from_secs(attempt.hang_grace_s),
             heard: Instant::now(),
@@ -234,7 +238,7 @@ struct Reader {
     sources: [SourceId; 2],
     offsets: [u64; 2],
     overlaps: [Overlap; 2],
-    figures: Figures,
+    figures: AttemptFigures,
 }
 
 impl Reader {
@@ -254,7 +258,7 @@ impl Reader {
             sources,
             offsets: [0; 2],
             overlaps: [Overlap::default(), Overlap::default()],
-            figures: Figures::new(figures.collect()),
+            figures: AttemptFigures::new(figures.collect()),
         }
     }
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::core::exit::Exit;
 use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::launch::{Ended, Launch, Next, only_moves_away};
+use crate::core::launch::{Ended, Launch, NextLaunch, only_moves_away};
 use crate::core::measure::Figure;
 use crate::core::recipe::Layer;
 use crate::io::files::FileError;
@@ -296,13 +296,18 @@ impl<'a> Turns<'a> {
     }
 
     /// Takes the rungs of what is next, or says how it ended. The attempt is told and recorded with them.
-    fn take(&mut self, ended: &Ended, next: Next, listener: &mut dyn Listener) -> Option<Outcome> {
+    fn take(
+        &mut self,
+        ended: &Ended,
+        next: NextLaunch,
+        listener: &mut dyn Listener,
+    ) -> Option<Outcome> {
         let (outcome, steps) = match next {
-            Next::Again { steps } => (None, steps),
-            Next::Exhausted { skipped } => (Some(Outcome::Exhausted { skipped }), Vec::new()),
-            Next::Over if ended.told => (Some(Outcome::Signalled), Vec::new()),
-            Next::Over if ended.code() == 0 => (Some(Outcome::Succeeded), Vec::new()),
-            Next::Over => (Some(Outcome::Failed), Vec::new()),
+            NextLaunch::Again { steps } => (None, steps),
+            NextLaunch::Exhausted { skipped } => (Some(Outcome::Exhausted { skipped }), Vec::new()),
+            NextLaunch::Over if ended.told => (Some(Outcome::Signalled), Vec::new()),
+            NextLaunch::Over if ended.code() == 0 => (Some(Outcome::Succeeded), Vec::new()),
+            NextLaunch::Over => (Some(Outcome::Failed), Vec::new()),
         };
         self.needed = match only_moves_away(&steps) {
             true => self.needed.max(ended.needed()),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::state::Shown;
 use super::text::{Place, Text};
-use crate::core::report::Track;
+use crate::core::report::GpuTrack;
 use crate::io::sampler::tracks;
 use crate::io::window::{Words, part};
 
@@ -103,7 +103,7 @@ impl Reader {
 struct Reading {
     wanted: Option<Wanted>,
     told: Option<(Wanted, Shown)>,
-    tracks: Vec<Track>,
+    tracks: Vec<GpuTrack>,
     /// When the samples are worth another look, and of which attempt they are.
     due: Option<(PathBuf, Instant)>,
 }

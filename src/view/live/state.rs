@@ -64,7 +64,7 @@ pub struct Shown {
     /// The part that is looked at.
     pub text: Text,
     /// Its GPUs over time.
-    pub tracks: Vec<crate::core::report::Track>,
+    pub tracks: Vec<crate::core::report::GpuTrack>,
 }
 
 /// What a person chose.

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::core::config::parse_data;
 use crate::core::recipe::Setting;
-use crate::core::request::Source;
+use crate::core::request::NamedText;
 use crate::io::hf_cache;
 use crate::io::library::{Library, Shelf};
 use crate::view::Failure;
@@ -181,7 +181,7 @@ impl<'a> Known<'a> {
     }
 }
 
-fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, Failure> {
+fn parsed<T: DeserializeOwned>(source: &NamedText) -> Result<T, Failure> {
     parse_data(&source.path, &source.text).map_err(Failure::from)
 }
 
