@@ -22,7 +22,7 @@ use oomctl::core::memory::spec_of;
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Setting};
 use oomctl::io::library::{Library, LibraryFolder};
 use oomctl_base::{Origin, Value};
-use oomctl_memory::{Estimate, Profile, Profiles, Row, estimate};
+use oomctl_memory::{Estimate, MeasurementRow, Profile, Profiles, estimate};
 use stack::Stack;
 
 /// Estimates whose time is taken together, and how often.
@@ -85,7 +85,7 @@ fn main() {
         for (kind, rollout) in [("weights", false), ("adapter, rollout", true)] {
             let text = job(framework, rollout);
             report(&format!("{}, {kind}", profile.profile), || {
-                let (row, profile) = Row::read(&text, &known).expect("a specification");
+                let (row, profile) = MeasurementRow::read(&text, &known).expect("a specification");
                 estimate(&row.spec(profile).expect("a job"), profile)
             });
         }

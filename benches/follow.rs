@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use oomctl::drive::WakeSources;
 use oomctl_diagnose::{ProgressPattern, Scanner, SourceId};
-use oomctl_follow::{Followed, Followers, Growth, Look, Start};
+use oomctl_follow::{FollowStart, Followed, Followers, Growth, LookMode};
 
 /// Shortest wait of the loop, as in `oomctl watch`.
 const WAIT_MIN: Duration = Duration::from_millis(20);
@@ -307,7 +307,7 @@ fn follow(how: &str, folder: &Path, files: u64) {
             Log {
                 source: scanner.source("slurm.err"),
                 scanner,
-                followed: followers.follow(path, Start::At(end), file),
+                followed: followers.follow(path, FollowStart::At(end), file),
                 said: false,
             }
         })
@@ -337,7 +337,7 @@ fn look(followers: &mut Followers, log: &mut Log, now: Timestamp) {
         source,
         ..
     } = log;
-    let grew = followers.read(followed, now, Look::Due, &mut |growth| {
+    let grew = followers.read(followed, now, LookMode::Due, &mut |growth| {
         if let Growth::Bytes { offset, data } = growth {
             scanner.feed(*source, offset, data);
         }

@@ -1,7 +1,7 @@
 //! Policies: what is submitted after a failure.
 
 use oomctl::core::ladder::{
-    self, ClimbContext, Decision, Outlook, Past, Peak, Tried, ascend, climb, predict,
+    self, ClimbContext, Decision, Past, PastAttempt, Peak, Priors, ascend, climb, predict,
 };
 use oomctl::core::recipe::{ClusterFacts, Layer, RungSpec};
 use oomctl_base::Refusal;
@@ -118,15 +118,15 @@ impl Climb {
         };
         let tried = |a: &Attempt| {
             let incident = a.incident.clone()?;
-            Some(Tried::new(a.rungs.clone(), incident, self.peaks(a)))
+            Some(PastAttempt::new(a.rungs.clone(), incident, self.peaks(a)))
         };
-        let earlier: Vec<Tried> = before.iter().filter_map(tried).collect();
+        let earlier: Vec<PastAttempt> = before.iter().filter_map(tried).collect();
         let past = Past {
             earlier: &earlier,
             peaks: &self.peaks(last),
             left_out: &[],
         };
-        let outlook = Outlook {
+        let outlook = Priors {
             profile,
             risk: RISK,
             past,

@@ -11,7 +11,7 @@ use crate::cli::args::{Backend, PolicyName};
 use crate::cli::launch::launching;
 use crate::cli::request::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISION_DURATIONS};
 use crate::core::config::{
-    Document, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
+    ConfigDocument, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
 };
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
 use crate::core::request::{Limits, Notices, Supervision};
@@ -289,7 +289,7 @@ fn datasets_of(library: &Library, preset: &str) -> Vec<String> {
     let mut names = library.names(LibraryFolder::Datasets);
     names.retain(|name| {
         let source = library.get(LibraryFolder::Datasets, name).ok();
-        let document = source.and_then(|s| Document::parse(&s.path, &s.text).ok());
+        let document = source.and_then(|s| ConfigDocument::parse(&s.path, &s.text).ok());
         let given = document.and_then(|d| d.text("preset").ok()?);
         given.is_some_and(|g| g.text == preset)
     });

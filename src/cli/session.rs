@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::runs::Runs;
-use crate::core::config::Document;
+use crate::core::config::ConfigDocument;
 use crate::io::files::read_text;
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
@@ -22,7 +22,7 @@ pub struct Session {
     /// Its presets and templates, before those of the program.
     pub library: Library,
     /// Its file; empty where it has none.
-    pub document: Document,
+    pub document: ConfigDocument,
     /// Its runs.
     pub runs: Runs,
     /// When the call began.
@@ -43,7 +43,7 @@ impl Session {
         };
         let document = match &path {
             Some(path) => document(path, &here)?,
-            None => Document::parse(PROJECT_FILE, "")?,
+            None => ConfigDocument::parse(PROJECT_FILE, "")?,
         };
         let folder = path.as_deref().and_then(Path::parent).unwrap_or(&here);
         Ok(Self::new(folder.to_owned(), document))
@@ -52,10 +52,10 @@ impl Session {
     /// In a project in `folder` that has no file yet.
     pub fn empty(folder: &Path) -> Result<Self, CommandFailure> {
         let folder = working_directory()?.join(folder);
-        Ok(Self::new(folder, Document::parse(PROJECT_FILE, "")?))
+        Ok(Self::new(folder, ConfigDocument::parse(PROJECT_FILE, "")?))
     }
 
-    fn new(folder: PathBuf, document: Document) -> Self {
+    fn new(folder: PathBuf, document: ConfigDocument) -> Self {
         Self {
             library: Library::new(Some(&folder)),
             runs: Runs::of(&folder),
@@ -82,10 +82,10 @@ impl Session {
 }
 
 /// Reads a configuration file; it is shown relative to `here` where it lies below.
-pub fn document(path: &Path, here: &Path) -> Result<Document, CommandFailure> {
+pub fn document(path: &Path, here: &Path) -> Result<ConfigDocument, CommandFailure> {
     let text = read_text(path, MAX_FILE)?;
     let shown = path.strip_prefix(here).unwrap_or(path);
-    Ok(Document::parse(&shown.display().to_string(), &text)?)
+    Ok(ConfigDocument::parse(&shown.display().to_string(), &text)?)
 }
 
 /// The working directory.

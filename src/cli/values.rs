@@ -14,10 +14,10 @@ use clap_complete::engine::{
 use crate::cli::launch::launching;
 use crate::cli::runs::Runs;
 use crate::cli::session::PROJECT_FILE;
-use crate::core::config::{Document, parse_knob_set, parse_preset};
+use crate::core::config::{ConfigDocument, parse_knob_set, parse_preset};
 use crate::core::recipe::{Knob, PresetFile};
 use crate::io::library::{Library, LibraryFolder};
-use oomctl_base::Kind;
+use oomctl_base::ValueKind;
 
 /// Where a thing is looked for, in this order.
 pub const SHELVES: [LibraryFolder; 6] = [
@@ -143,7 +143,7 @@ fn candidate(knob: &Knob, end: &str) -> CompletionCandidate {
 }
 
 fn values_of(knob: &Knob) -> Vec<CompletionCandidate> {
-    let of_kind: &[&str] = if knob.kind == Kind::Bool {
+    let of_kind: &[&str] = if knob.kind == ValueKind::Bool {
         &["true", "false"]
     } else {
         &[]
@@ -195,12 +195,12 @@ fn preset() -> Option<PresetFile> {
     let text = project
         .and_then(|path| std::fs::read_to_string(path).ok())
         .unwrap_or_default();
-    let document = Document::parse(PROJECT_FILE, &text).ok();
+    let document = ConfigDocument::parse(PROJECT_FILE, &text).ok();
     let written = |key: &str| Some(document.as_ref()?.text(key).ok()??.text);
     let of_dataset = || {
         let dataset = flag("--dataset").or_else(|| written("dataset"))?;
         let source = library.get(LibraryFolder::Datasets, &dataset).ok()?;
-        let profile = Document::parse(&source.path, &source.text).ok()?;
+        let profile = ConfigDocument::parse(&source.path, &source.text).ok()?;
         Some(profile.text("preset").ok()??.text)
     };
     let default = || {

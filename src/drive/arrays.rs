@@ -10,7 +10,7 @@ use super::notice::{Notice, Observer};
 use super::perform::{SCRIPT_MAX, answered, submission};
 use super::record::{Array, SweepRecord};
 use super::supervisor::Supervisor;
-use crate::core::engine::{Action, Event, Phase, due};
+use crate::core::engine::{Action, Event, RunPhase, due};
 use crate::core::render::{directives, dispatcher};
 use crate::core::sweep::indices;
 use crate::io::files::{Access, link, make_private_dir, read_text, write_atomic};
@@ -95,7 +95,7 @@ impl Supervisor {
             handles.filter(|h| h.is_open() && h.is_task())
         };
         let submits = |h: &Handle| due(&h.run, now).iter().any(is_submit);
-        open().any(submits) && !open().any(|h| h.run.phase() == Phase::Searching)
+        open().any(submits) && !open().any(|h| h.run.phase() == RunPhase::Searching)
     }
 
     /// Is each run still ours? One that is not is set aside, and the others are submitted in the next turn.

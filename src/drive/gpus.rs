@@ -8,7 +8,7 @@ use crate::io::kernel_log::KernelLog;
 use crate::io::owners::Owners;
 use oomctl_base::units::Bytes;
 use oomctl_gpu::nvml::{Driver, GpuError};
-use oomctl_gpu::{Card, Choice, History, Machine, choose};
+use oomctl_gpu::{Card, GpuChoice, Machine, UseHistory, choose};
 
 /// Time between two words about it.
 const WORD: Duration = Duration::from_secs(60);
@@ -65,9 +65,9 @@ pub fn watch(
     every: Duration,
     history: usize,
     sources: &WakeSources,
-    show: &mut dyn FnMut(&Machine, &History) -> bool,
+    show: &mut dyn FnMut(&Machine, &UseHistory) -> bool,
 ) -> Result<Option<i32>, GpuError> {
-    let mut history = History::of(history);
+    let mut history = UseHistory::of(history);
     let mut next = Instant::now();
     loop {
         let machine = looks.look()?;
@@ -118,12 +118,12 @@ pub fn wait_for(
     loop {
         let cards = look();
         let free = match choose(&cards, need, &[], false) {
-            Choice::Take(uuids) => {
+            GpuChoice::Take(uuids) => {
                 let taken = cards.into_iter().find(|c| uuids.first() == Some(&c.uuid));
                 return taken.map_or(Waited::Never(None), Waited::Free);
             }
-            Choice::Never { largest } => return Waited::Never(largest),
-            Choice::Wait { best: (_, free) } => free,
+            GpuChoice::Never { largest } => return Waited::Never(largest),
+            GpuChoice::Wait { best: (_, free) } => free,
         };
         if start.elapsed() >= patience.at_most {
             return Waited::TimedOut(free);

@@ -9,7 +9,9 @@ use super::explain::{explained, save};
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
-use crate::core::engine::{Attempt, Event, Fact, History, Phase, Record, Run, decide, observation};
+use crate::core::engine::{
+    Attempt, Event, Fact, History, Record, Run, RunPhase, decide, observation,
+};
 use crate::core::measure::Measured;
 use crate::core::request::Request;
 use crate::io::files::{Access, io_error, link, write_atomic};
@@ -168,7 +170,7 @@ impl Handle {
     /// Is there anything left to do for it here?
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.error.is_none() && self.run.phase() != Phase::Finished
+        self.error.is_none() && self.run.phase() != RunPhase::Finished
     }
 
     /// Is its present attempt a task of a job array that this process submits?
@@ -184,7 +186,7 @@ impl Handle {
 
     /// Is there nothing left to do for it but to wait for its job, or for others?
     pub(super) fn is_settled(&self) -> bool {
-        let refused = self.run.phase() == Phase::Refused;
+        let refused = self.run.phase() == RunPhase::Refused;
         !self.is_active() || refused || self.run.waits_for_its_job()
     }
 
@@ -200,7 +202,7 @@ impl Handle {
         self.held
             || !matches!(
                 self.run.phase(),
-                Phase::Preparing(_) | Phase::Submitting | Phase::Searching
+                RunPhase::Preparing(_) | RunPhase::Submitting | RunPhase::Searching
             )
     }
 

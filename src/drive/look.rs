@@ -12,7 +12,7 @@ use crate::io::files::make_private_dir;
 use crate::io::library::bugs;
 use crate::io::snapshots;
 use oomctl_diagnose::{Incident, Scanner};
-use oomctl_follow::{Followers, Look};
+use oomctl_follow::{Followers, LookMode};
 
 impl Handle {
     /// The logs of the present attempt: from where an earlier watch stood, or else from where the present
@@ -58,7 +58,7 @@ impl Handle {
     pub(super) fn look(
         &mut self,
         followers: &mut Followers,
-        look: Look,
+        look: LookMode,
         now: Timestamp,
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError> {

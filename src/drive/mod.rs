@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::core::engine::Phase;
+use crate::core::engine::RunPhase;
 use crate::core::exit::Exit;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, LedgerOwner, owner};
@@ -314,7 +314,7 @@ pub enum CancelAnswer {
 /// When the ledger cannot be read, or the request cannot be written.
 pub fn request_cancel(folder: &RunFolder, by: &str) -> Result<CancelAnswer, DriveError> {
     folder.check()?;
-    if history(folder.dir())?.phase() == Phase::Finished {
+    if history(folder.dir())?.phase() == RunPhase::Finished {
         return Ok(CancelAnswer::Over);
     }
     folder.request_cancel(by)?;

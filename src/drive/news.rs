@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::handle::Handle;
 use super::notice::Observer;
 use super::supervisor::{Supervisor, set_aside};
-use crate::core::engine::{Fact, Told, mask, notification};
+use crate::core::engine::{Fact, NotifiedEvent, mask, notification};
 use crate::core::request::{Notices, split};
 use crate::io::environment::variables;
 
@@ -72,13 +72,16 @@ fn take(
     notices: &Notices,
     now: Timestamp,
     observer: &mut dyn Observer,
-) -> Vec<Told> {
+) -> Vec<NotifiedEvent> {
     let history = &handle.run.history;
     let due = history.news.due(notices);
     let Some(until) = due.last().map(|news| news.seq) else {
         return Vec::new();
     };
-    let told = due.iter().map(|news| Told::new(history, news)).collect();
+    let told = due
+        .iter()
+        .map(|news| NotifiedEvent::new(history, news))
+        .collect();
     match handle.ledger.append(&Fact::Noticed { until }, now) {
         Ok(record) => {
             handle.run.apply(&record);

@@ -12,11 +12,11 @@ use super::notifier::Notifier;
 use super::record::Array;
 use super::turn::{Hands, housekeeping, one_by_one};
 use crate::core::engine::{
-    Action, AttemptEvent, Event, Pace, Phase, Sighting, SweepGroup, due, next_due, poll_at,
+    Action, AttemptEvent, Event, Pace, RunPhase, Sighting, SweepGroup, due, next_due, poll_at,
 };
 use crate::io::scheduler::{FoundJob, NoAnswer, Scheduler};
 use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
-use oomctl_follow::{Followers, Look, Waiter};
+use oomctl_follow::{Followers, LookMode, Waiter};
 
 /// Many runs, one scheduler, and one follower of all their logs.
 pub struct Supervisor {
@@ -151,11 +151,11 @@ impl Supervisor {
                 continue;
             };
             // A job that has ended is read when its log is drained.
-            if !handle.is_open() || handle.run.phase() != Phase::Live {
+            if !handle.is_open() || handle.run.phase() != RunPhase::Live {
                 continue;
             }
             let now = (self.hands.clock)();
-            let look = handle.look(&mut self.hands.followers, Look::Due, now, observer);
+            let look = handle.look(&mut self.hands.followers, LookMode::Due, now, observer);
             if let Err(error) = look {
                 set_aside(handle, error, observer);
                 continue;
@@ -335,7 +335,7 @@ impl Supervisor {
         });
         let restarted = status.restarts > attempt.restarts;
         if (restarted || status.state.stage() == Stage::Ended)
-            && let Err(error) = handle.look(&mut self.hands.followers, Look::Now, now, observer)
+            && let Err(error) = handle.look(&mut self.hands.followers, LookMode::Now, now, observer)
         {
             set_aside(handle, error, observer);
         }

@@ -7,7 +7,7 @@ use super::notice::Observer;
 use super::record::SweepRecord;
 use super::supervisor::Supervisor;
 use crate::core::engine::{Event, History, observations, prune};
-use crate::core::learn::Memory;
+use crate::core::learn::LearnedEntries;
 
 impl Supervisor {
     /// Says that runs which were added are a sweep of this project.
@@ -58,7 +58,7 @@ impl Supervisor {
                     .iter()
                     .filter_map(|name| self.runs.get(name))
             };
-            let memory = Memory::new(runs().flat_map(|h| observations(&h.run)).collect());
+            let memory = LearnedEntries::new(runs().flat_map(|h| observations(&h.run)).collect());
             if memory.entries().iter().all(|e| e.fitted()) {
                 continue;
             }

@@ -9,13 +9,13 @@ use super::handle::Handle;
 use super::monotonic_clock::TimeSource;
 use super::notice::Observer;
 use super::{dependents, perform, prepare};
-use crate::core::engine::{Action, AttemptEvent, Event, Phase, due};
-use crate::core::report::Track;
+use crate::core::engine::{Action, AttemptEvent, Event, RunPhase, due};
+use crate::core::report::GpuTrack;
 use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
 use oomctl_base::job::JobRef;
-use oomctl_diagnose::{Course, Incident, Progress, of_samples};
-use oomctl_follow::{Followers, Look};
+use oomctl_diagnose::{Incident, MemoryCourse, Progress, of_samples};
+use oomctl_follow::{Followers, LookMode};
 
 /// Seconds between two heartbeats of the owner; less than a quarter of what others wait for.
 const HEARTBEAT_S: i64 = 25;
@@ -124,7 +124,7 @@ fn perform_one(
             return Ok(());
         }
         Action::ReadLogs { .. } => {
-            return handle.look(followers, Look::Due, now, observer);
+            return handle.look(followers, LookMode::Due, now, observer);
         }
         Action::Drain { attempt, last } => {
             return drain(handle, *attempt, *last, followers, now, observer);
@@ -146,7 +146,7 @@ fn drain(
     now: Timestamp,
     observer: &mut dyn Observer,
 ) -> Result<(), DriveError> {
-    handle.look(followers, Look::Now, now, observer)?;
+    handle.look(followers, LookMode::Now, now, observer)?;
     let status = handle.run.history.attempt().and_then(|a| a.status.clone());
     let logs = handle.logs(followers);
     let complete = last || logs.are_local(followers);
@@ -176,16 +176,16 @@ fn drain(
         },
     );
     handle.feed(&event, now, observer)?;
-    if handle.run.phase() != Phase::Draining {
+    if handle.run.phase() != RunPhase::Draining {
         handle.close_logs(attempt);
     }
     Ok(())
 }
 
 /// What the memory of the fullest GPU did over the steps, by the sampler beside the job.
-fn sampled(folder: &Path, steps: u64, incident: &Incident) -> Option<Course> {
+fn sampled(folder: &Path, steps: u64, incident: &Incident) -> Option<MemoryCourse> {
     let tracks = tracks(folder).into_iter();
-    let fullest = tracks.max_by_key(Track::peak_bytes)?;
+    let fullest = tracks.max_by_key(GpuTrack::peak_bytes)?;
     let points = fullest.points.iter();
     let points: Vec<_> = points.map(|p| (p.at.as_second(), p.bytes)).collect();
     of_samples(&points, steps, incident)

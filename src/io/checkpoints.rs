@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::files::read_text;
-use crate::core::request::{Listing, Shelf};
+use crate::core::request::{CheckpointDirectory, Listing};
 
 /// Files that are listed at most; of a folder with more nothing is said.
 const MOST_FILES: usize = 100_000;
@@ -19,7 +19,7 @@ const NEWEST_MAX: u64 = 4_096;
 ///
 /// # Errors
 /// Why it cannot be listed as a whole: nothing is known of its checkpoints then.
-pub fn list(workdir: &Path, shelf: &Shelf) -> Result<Option<Listing>, Unlisted> {
+pub fn list(workdir: &Path, shelf: &CheckpointDirectory) -> Result<Option<Listing>, Unlisted> {
     let folder = workdir.join(&shelf.folder);
     let unlisted = |why: String| Unlisted {
         folder: folder.clone(),
@@ -91,7 +91,7 @@ mod tests {
         fs::create_dir_all(&step).unwrap();
         fs::write(step.join("model.pt"), b"1234").unwrap();
         fs::write(place.path().join("ckpt/latest.txt"), b"4\n").unwrap();
-        let shelf = Shelf {
+        let shelf = CheckpointDirectory {
             folder: "ckpt".into(),
             newest: Some("latest.txt".into()),
         };
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_folder_nothing_is_said() {
-        let shelf = Shelf {
+        let shelf = CheckpointDirectory {
             folder: "ckpt".into(),
             newest: None,
         };

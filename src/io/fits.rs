@@ -14,7 +14,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::files::{FileError, io_error, no_follow, read_bounded};
-use crate::core::learn::{ENTRY_VERSION, Entry, Memory};
+use crate::core::learn::{ENTRY_VERSION, LearnedEntries, LearnedEntry};
 
 /// Length in bytes from which a file is replaced by what stands of it.
 const LONG: u64 = 1 << 20;
@@ -40,11 +40,11 @@ pub fn file_of(project: &Path) -> PathBuf {
 ///
 /// # Errors
 /// When it cannot be read, or is larger than anything that is written here.
-pub fn read(path: &Path) -> Result<Memory, FileError> {
+pub fn read(path: &Path) -> Result<LearnedEntries, FileError> {
     match read_bounded(path, FILE_MAX) {
-        Ok(bytes) => Ok(Memory::new(parse(&bytes))),
+        Ok(bytes) => Ok(LearnedEntries::new(parse(&bytes))),
         Err(FileError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            Ok(Memory::default())
+            Ok(LearnedEntries::default())
         }
         Err(e) => Err(e),
     }
@@ -62,7 +62,7 @@ pub fn knows(path: &Path, id: &str) -> bool {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn append(path: &Path, entry: &Entry) -> Result<(), FileError> {
+pub fn append(path: &Path, entry: &LearnedEntry) -> Result<(), FileError> {
     let Some(line) = line(entry) else {
         return Ok(());
     };
@@ -112,7 +112,7 @@ fn compact(path: &Path) -> Result<(), FileError> {
         .custom_flags(no_follow())
         .open(path)
         .map_err(io_error("read", path))?;
-    let kept = Memory::new(parse(&rest(&mut old, path)?)).newest(ENTRIES_MAX);
+    let kept = LearnedEntries::new(parse(&rest(&mut old, path)?)).newest(ENTRIES_MAX);
     let lines: Vec<u8> = kept.entries().iter().filter_map(line).flatten().collect();
     new.write_all(&lines)
         .and_then(|()| new.sync_data())
@@ -150,7 +150,7 @@ fn clear(at: &Path, path: &Path) {
 }
 
 /// A line between two newlines; `None` for one that is too long.
-fn line(entry: &Entry) -> Option<Vec<u8>> {
+fn line(entry: &LearnedEntry) -> Option<Vec<u8>> {
     let text = serde_json::to_string(entry).ok()?;
     let line = format!(
         "\n{{\"v\":{ENTRY_VERSION},\"sum\":\"{}\",\"entry\":{text}}}\n",
@@ -159,13 +159,13 @@ fn line(entry: &Entry) -> Option<Vec<u8>> {
     (line.len() <= LINE_MAX).then(|| line.into_bytes())
 }
 
-fn parse(bytes: &[u8]) -> Vec<Entry> {
+fn parse(bytes: &[u8]) -> Vec<LearnedEntry> {
     let lines = bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty());
     lines.filter_map(entry).collect()
 }
 
 /// The entry of a line whose version is ours and whose checksum is right.
-fn entry(line: &[u8]) -> Option<Entry> {
+fn entry(line: &[u8]) -> Option<LearnedEntry> {
     let line = std::str::from_utf8(line).ok()?;
     let rest = line.strip_prefix("{\"v\":")?;
     let (version, rest) = rest.split_once(",\"sum\":\"")?;
@@ -190,17 +190,17 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::core::learn::{End, Job};
+    use crate::core::learn::{AttemptEnd, JobFeatures};
     use crate::core::measure::Measured;
 
-    fn entry(id: &str, micro: f64, end: End) -> Entry {
-        Entry {
+    fn entry(id: &str, micro: f64, end: AttemptEnd) -> LearnedEntry {
+        LearnedEntry {
             id: id.to_owned(),
             run: "r1".to_owned(),
             attempt: 1,
             at: "2026-11-21T12:00:00Z".parse().unwrap(),
             end,
-            job: Job {
+            job: JobFeatures {
                 same: BTreeMap::from([("preset".to_owned(), "toy".to_owned())]),
                 sizes: BTreeMap::from([("micro".to_owned(), micro)]),
             },
@@ -209,8 +209,8 @@ mod tests {
         }
     }
 
-    fn failed() -> End {
-        End::Failed {
+    fn failed() -> AttemptEnd {
+        AttemptEnd::Failed {
             kind: "cuda_oom".to_owned(),
             phase: "backward".to_owned(),
         }
@@ -226,7 +226,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fits.jsonl");
         assert!(read(&path).unwrap().entries().is_empty());
-        let entries = [entry("a", 8.0, End::Fitted), entry("b", 16.0, failed())];
+        let entries = [
+            entry("a", 8.0, AttemptEnd::Fitted),
+            entry("b", 16.0, failed()),
+        ];
         for entry in &entries {
             append(&path, entry).unwrap();
         }
@@ -243,7 +246,7 @@ mod tests {
         let path = dir.path().join("fits.jsonl");
         let torn = line(&entry("b", 16.0, failed())).unwrap();
         for cut in 0..torn.len() {
-            fs::write(&path, line(&entry("a", 8.0, End::Fitted)).unwrap()).unwrap();
+            fs::write(&path, line(&entry("a", 8.0, AttemptEnd::Fitted)).unwrap()).unwrap();
             open(&path).unwrap().write_all(&torn[..cut]).unwrap();
             append(&path, &entry("c", 32.0, failed())).unwrap();
             let expected: &[&str] = match cut + 1 == torn.len() {
@@ -259,7 +262,7 @@ mod tests {
     fn a_line_that_was_changed_or_is_of_a_newer_version_does_not_count() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fits.jsonl");
-        append(&path, &entry("a", 8.0, End::Fitted)).unwrap();
+        append(&path, &entry("a", 8.0, AttemptEnd::Fitted)).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         for (from, to) in [
             ("8.0", "9.0"),
@@ -280,7 +283,7 @@ mod tests {
         fn nothing_is_read_that_was_not_written(
             changes in proptest::collection::vec((0_usize..2_000, proptest::prelude::any::<u8>(), 0_usize..9), 0..6)
         ) {
-            let written = [entry("a", 8.0, End::Fitted), entry("b", 16.0, failed()), entry("c", 4.0, End::Fitted)];
+            let written = [entry("a", 8.0, AttemptEnd::Fitted), entry("b", 16.0, failed()), entry("c", 4.0, AttemptEnd::Fitted)];
             let mut bytes: Vec<u8> = written.iter().filter_map(line).flatten().collect();
             for (at, byte, length) in changes {
                 let at = at % bytes.len();
@@ -299,19 +302,19 @@ mod tests {
         let again = line(&entry("a", 8.0, failed())).unwrap();
         let copies = usize::try_from(LONG).unwrap() / again.len() + 1;
         fs::write(&path, again.repeat(copies)).unwrap();
-        append(&path, &entry("b", 4.0, End::Fitted)).unwrap();
+        append(&path, &entry("b", 4.0, AttemptEnd::Fitted)).unwrap();
         assert_eq!(ids(&path), ["a", "b"]);
         assert!(fs::metadata(&path).unwrap().len() < 2_000);
         // Of more than can be kept, the newest.
         let many = (0..1_200).map(|n| {
-            let mut entry = entry(&format!("{n:04}"), f64::from(n), End::Fitted);
+            let mut entry = entry(&format!("{n:04}"), f64::from(n), AttemptEnd::Fitted);
             let long = "x".repeat(1_000);
             entry.job.same.insert("model".to_owned(), long);
             entry.at += jiff::SignedDuration::from_secs(n.into());
             line(&entry).unwrap()
         });
         fs::write(&path, many.flatten().collect::<Vec<u8>>()).unwrap();
-        append(&path, &entry("old", 0.5, End::Fitted)).unwrap();
+        append(&path, &entry("old", 0.5, AttemptEnd::Fitted)).unwrap();
         let kept = ids(&path);
         assert_eq!(kept.len(), ENTRIES_MAX);
         assert_eq!(kept.last().map(String::as_str), Some("1199"));

@@ -4,12 +4,12 @@ use super::claims::{Claims, GpuClaim, Promise};
 use super::files::FileError;
 use super::scheduler::local::process::is_below;
 use oomctl_base::units::Bytes;
-use oomctl_gpu::nvml::{Driver, Meter};
-use oomctl_gpu::{Card, Choice, Reading, Visible, choose, visible};
+use oomctl_gpu::nvml::{Driver, GpuMeter};
+use oomctl_gpu::{Card, GpuChoice, GpuReading, Visible, choose, visible};
 
 /// The GPUs, kept open to look again and again.
 pub struct Cards<'d> {
-    meters: Vec<Meter<'d>>,
+    meters: Vec<GpuMeter<'d>>,
     claims: &'d Claims,
 }
 
@@ -66,20 +66,20 @@ impl<'d> Cards<'d> {
         let total = card.total_bytes;
         let alone = wanted.claim.is_none();
         match choose(&[card], wanted.need, wanted.excluded, alone) {
-            Choice::Take(_) => desk.claim(wanted.claim.unwrap_or(total)).map(Some),
+            GpuChoice::Take(_) => desk.claim(wanted.claim.unwrap_or(total)).map(Some),
             _ => Ok(None),
         }
     }
 
     /// Looks at one; `ours` tells the processes of the program.
-    pub fn reading(&mut self, uuid: &str, ours: impl FnMut(u32) -> bool) -> Option<Reading> {
+    pub fn reading(&mut self, uuid: &str, ours: impl FnMut(u32) -> bool) -> Option<GpuReading> {
         let mut meters = self.meters.iter_mut();
         let meter = meters.find(|m| m.reading().uuid == uuid)?;
         meter.look(ours).cloned()
     }
 }
 
-fn card(meter: &mut Meter<'_>, promises: &[Promise]) -> Option<Card> {
+fn card(meter: &mut GpuMeter<'_>, promises: &[Promise]) -> Option<Card> {
     let ours = |pid: u32| {
         let pid = i32::try_from(pid).unwrap_or(-1);
         promises.iter().any(|p| is_below(pid, p.pid))

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use oomctl_diagnose::sanitize;
-use oomctl_gpu::{Clock, Machine, Xid};
+use oomctl_gpu::{LogClock, Machine, Xid};
 
 /// The kernel's buffer, a record a read.
 const KMSG: &str = "/dev/kmsg";
@@ -36,7 +36,7 @@ enum KernelLogSource {
 /// A kernel's log that is looked at again and again.
 pub struct KernelLog {
     source: Result<KernelLogSource, String>,
-    clock: Clock,
+    clock: LogClock,
     last: Vec<Xid>,
 }
 
@@ -65,7 +65,7 @@ impl KernelLog {
     }
 
     fn of(source: Result<KernelLogSource, String>, boot: Option<Timestamp>) -> Self {
-        let clock = Clock {
+        let clock = LogClock {
             boot,
             now: Timestamp::now(),
             zone: TimeZone::system(),
@@ -108,7 +108,7 @@ fn boot() -> Option<Timestamp> {
     Timestamp::now().checked_sub(since).ok()
 }
 
-fn note(line: &[u8], clock: &Clock, last: &mut Vec<Xid>) {
+fn note(line: &[u8], clock: &LogClock, last: &mut Vec<Xid>) {
     /// What a line with an Xid holds.
     const MARK: &[u8] = b"NVRM: Xid";
     if memchr::memmem::find(line, MARK).is_some()
@@ -119,7 +119,7 @@ fn note(line: &[u8], clock: &Clock, last: &mut Vec<Xid>) {
 }
 
 /// The records since the last look.
-fn records(file: &mut File, clock: &Clock, last: &mut Vec<Xid>) -> Result<(), String> {
+fn records(file: &mut File, clock: &LogClock, last: &mut Vec<Xid>) -> Result<(), String> {
     let mut record = vec![0; RECORD];
     for _ in 0..RECORDS {
         match file.read(&mut record) {
@@ -139,7 +139,7 @@ fn records(file: &mut File, clock: &Clock, last: &mut Vec<Xid>) -> Result<(), St
 }
 
 /// The end of a file.
-fn tail(path: &Path, clock: &Clock, last: &mut Vec<Xid>) -> Result<(), String> {
+fn tail(path: &Path, clock: &LogClock, last: &mut Vec<Xid>) -> Result<(), String> {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = nonblocking(path)?;
         let length = file.metadata()?.len();

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use include_dir::{Dir, include_dir};
 
 use super::files::{FileError, read_text};
-use crate::core::request::Source;
+use crate::core::request::NamedText;
 use oomctl_diagnose::Bugs;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
@@ -119,17 +119,17 @@ impl Library {
     ///
     /// # Errors
     /// `LibraryError`.
-    pub fn get(&self, shelf: LibraryFolder, name: &str) -> Result<Source, LibraryError> {
+    pub fn get(&self, shelf: LibraryFolder, name: &str) -> Result<NamedText, LibraryError> {
         check_name(shelf, name)?;
         let relative = Path::new(shelf.folder()).join(format!("{name}.yaml"));
         if let Some(path) = self.own(Path::new("presets").join(&relative)) {
             let text = read_text(&path, MAX_FILE)?;
             let path = path.display().to_string();
-            return Ok(Source { path, text });
+            return Ok(NamedText { path, text });
         }
         let built_in = PRESETS.get_file(&relative).and_then(|f| f.contents_utf8());
         built_in
-            .map(|text| Source {
+            .map(|text| NamedText {
                 path: format!("<built in>/presets/{}", relative.display()),
                 text: text.to_owned(),
             })
@@ -149,7 +149,7 @@ impl Library {
     ///
     /// # Errors
     /// Files that cannot be read.
-    pub fn own_sources(&self, shelf: LibraryFolder) -> Result<Vec<Source>, LibraryError> {
+    pub fn own_sources(&self, shelf: LibraryFolder) -> Result<Vec<NamedText>, LibraryError> {
         let folder = Path::new("presets").join(shelf.folder());
         let names = self.names(shelf).into_iter();
         let own = names.filter(|n| self.own(folder.join(format!("{n}.yaml"))).is_some());

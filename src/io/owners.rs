@@ -15,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::scheduler::command::{CommandCall, SearchPath, run};
 use super::scheduler::local::process::{parent, state};
-use oomctl_gpu::{Life, Machine, Process, command_line, slurm_job, user_name};
+use oomctl_gpu::{Machine, Process, ProcessLife, command_line, slurm_job, user_name};
 
 /// Bytes of a file of `/proc` that are read: longer command lines are cut.
 const READ_MAX: u64 = 16 << 10;
@@ -82,19 +82,19 @@ impl Owners {
         process.job = slurm_job(&String::from_utf8_lossy(&cgroups));
         process.parent = parent(pid).and_then(|parent| u32::try_from(parent).ok());
         process.life = match state(pid) {
-            Some('T' | 't') => Life::Stopped,
-            Some('Z' | 'X') => Life::Ending,
-            Some(_) => Life::Runs,
+            Some('T' | 't') => ProcessLife::Stopped,
+            Some('Z' | 'X') => ProcessLife::Ending,
+            Some(_) => ProcessLife::Runs,
             None => self.fate(process.pid),
         };
     }
 
     /// What has become of a process that `/proc` does not show.
-    fn fate(&self, pid: u32) -> Life {
+    fn fate(&self, pid: u32) -> ProcessLife {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         match pid.map(test_kill_process) {
-            Some(Err(Errno::SRCH)) if self.sees_all => Life::Gone,
-            _ => Life::Unknown,
+            Some(Err(Errno::SRCH)) if self.sees_all => ProcessLife::Gone,
+            _ => ProcessLife::Unknown,
         }
     }
 
@@ -131,7 +131,7 @@ fn bytes(path: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oomctl_gpu::{Gpu, Memory, MigDevice};
+    use oomctl_gpu::{DeviceMemory, Gpu, MigDevice};
     use std::process::{Command, Stdio};
 
     fn described(pid: u32) -> Process {
@@ -155,27 +155,27 @@ mod tests {
         assert_eq!(told.command.as_deref(), Some("sleep 60"));
         assert_eq!(told.parent, Some(std::process::id()));
         assert_eq!(told.user, Some(Owners::new().me()));
-        assert_eq!((told.life, told.job), (Life::Runs, None));
+        assert_eq!((told.life, told.job), (ProcessLife::Runs, None));
         child.kill().unwrap();
         let pid = child.id();
         // Ended, and nobody has asked how.
-        while described(pid).life == Life::Runs {
+        while described(pid).life == ProcessLife::Runs {
             std::thread::yield_now();
         }
-        assert_eq!(described(pid).life, Life::Ending);
+        assert_eq!(described(pid).life, ProcessLife::Ending);
         child.wait().unwrap();
         let owners = Owners {
             users: HashMap::new(),
             sees_all: true,
         };
-        assert_eq!(owners.fate(pid), Life::Gone);
+        assert_eq!(owners.fate(pid), ProcessLife::Gone);
         let inside = Owners {
             users: HashMap::new(),
             sees_all: false,
         };
-        assert_eq!(inside.fate(pid), Life::Unknown);
-        assert_eq!(owners.fate(u32::MAX), Life::Unknown);
-        assert_eq!(owners.fate(1), Life::Unknown);
+        assert_eq!(inside.fate(pid), ProcessLife::Unknown);
+        assert_eq!(owners.fate(u32::MAX), ProcessLife::Unknown);
+        assert_eq!(owners.fate(1), ProcessLife::Unknown);
     }
 
     #[test]
@@ -183,12 +183,12 @@ mod tests {
         let part = MigDevice {
             uuid: "MIG-a".to_owned(),
             name: "H100 MIG 1g.10gb".to_owned(),
-            memory: Memory::default(),
+            memory: DeviceMemory::default(),
             processes: vec![Process::bare(std::process::id(), None)],
         };
         let gpu = Gpu {
             mig: Some(vec![part]),
-            ..Gpu::bare(0, "GPU-a", "H100", Memory::default())
+            ..Gpu::bare(0, "GPU-a", "H100", DeviceMemory::default())
         };
         let mut machine = Machine {
             gpus: vec![gpu],
@@ -197,7 +197,7 @@ mod tests {
         Owners::new().describe(&mut machine);
         assert_eq!(
             machine.gpus[0].all_processes().next().unwrap().life,
-            Life::Runs
+            ProcessLife::Runs
         );
     }
 

@@ -23,10 +23,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use super::files::{no_follow, read_end};
 use super::scheduler::local::process::{carries, host_name};
 use crate::core::measure::GpuPeak;
-use crate::core::report::{Track, Tracks};
+use crate::core::report::{GpuTrack, Tracks};
 use oomctl_base::units::Bytes;
-use oomctl_gpu::nvml::{Driver, GpuError, Meter};
-use oomctl_gpu::{Card, FILE_MAX, LINE_MAX, Reading, Recorder, Sample, last_sample};
+use oomctl_gpu::nvml::{Driver, GpuError, GpuMeter};
+use oomctl_gpu::{Card, FILE_MAX, GpuReading, LINE_MAX, Recorder, SampleLine, last_sample};
 
 /// Files of one attempt that are read: one a node.
 const NODES_MAX: usize = 4_096;
@@ -58,7 +58,7 @@ pub fn sample(watched: &SamplerOptions) -> Result<(), SamplerError> {
     };
     let mut meters = driver.meters();
     let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-    let gpus: Vec<&Reading> = meters.iter().map(Meter::reading).collect();
+    let gpus: Vec<&GpuReading> = meters.iter().map(GpuMeter::reading).collect();
     let visible = visible(list.as_deref(), &gpus);
     let mut kept = visible.iter();
     meters.retain(|_| kept.next().copied().unwrap_or(false));
@@ -99,8 +99,8 @@ pub enum SamplerError {
 
 /// Which GPUs are the job's. A list that names none of them, though it names something, says nothing: all that
 /// can be seen count then.
-fn visible(list: Option<&str>, gpus: &[&Reading]) -> Vec<bool> {
-    let card = |gpu: &&Reading| Card {
+fn visible(list: Option<&str>, gpus: &[&GpuReading]) -> Vec<bool> {
+    let card = |gpu: &&GpuReading| Card {
         gpu: gpu.gpu,
         uuid: gpu.uuid.clone(),
         name: gpu.name.clone(),
@@ -112,7 +112,7 @@ fn visible(list: Option<&str>, gpus: &[&Reading]) -> Vec<bool> {
     let cards: Vec<Card> = gpus.iter().map(card).collect();
     let seen = oomctl_gpu::visible(list, &cards);
     let all = seen.cards.is_empty() && seen.unknown.is_some();
-    let is_seen = |gpu: &&Reading| all || seen.cards.iter().any(|c| c.uuid == gpu.uuid);
+    let is_seen = |gpu: &&GpuReading| all || seen.cards.iter().any(|c| c.uuid == gpu.uuid);
     gpus.iter().map(is_seen).collect()
 }
 
@@ -132,7 +132,7 @@ impl JobProcesses {
         }
     }
 
-    fn look(&mut self, meters: &mut [Meter<'_>]) -> Vec<Reading> {
+    fn look(&mut self, meters: &mut [GpuMeter<'_>]) -> Vec<GpuReading> {
         self.looks += 1;
         if self.looks.is_multiple_of(FORGET_LOOKS) {
             self.known.clear();
@@ -175,7 +175,7 @@ impl SampleFile {
     }
 
     /// Its length, and its last line.
-    fn end(&self) -> (u64, Option<Sample>) {
+    fn end(&self) -> (u64, Option<SampleLine>) {
         match read_end(&self.path, END) {
             Ok((length, end)) => (length, last_sample(&end)),
             Err(_) => (0, None),
@@ -257,7 +257,7 @@ impl SamplerEnd {
 
 /// What the samplers of an attempt saw of each GPU, as lines over time.
 #[must_use]
-pub fn tracks(dir: &Path) -> Vec<Track> {
+pub fn tracks(dir: &Path) -> Vec<GpuTrack> {
     let mut tracks = Tracks::default();
     samples(dir, |node, sample| tracks.take(node, sample));
     tracks.sorted()
@@ -279,7 +279,7 @@ pub fn peaks(dir: &Path) -> Vec<GpuPeak> {
 
 /// Hands every line that the samplers of an attempt have written to `take`, with the name of its node: the
 /// nodes in the order of their names, the lines of each in the order of time.
-pub fn samples(dir: &Path, mut take: impl FnMut(&str, &Sample)) {
+pub fn samples(dir: &Path, mut take: impl FnMut(&str, &SampleLine)) {
     for (node, path) in sample_files(dir) {
         let file = OpenOptions::new()
             .read(true)
@@ -325,8 +325,8 @@ pub fn program() -> Option<String> {
 mod tests {
     use super::*;
 
-    fn reading(gpu: u32, uuid: &str) -> Reading {
-        Reading {
+    fn reading(gpu: u32, uuid: &str) -> GpuReading {
+        GpuReading {
             gpu,
             uuid: uuid.to_owned(),
             name: "A100".to_owned(),
@@ -345,7 +345,7 @@ mod tests {
             reading(1, "GPU-bbbb"),
             reading(1, "MIG-cccc"),
         ];
-        let gpus: Vec<&Reading> = gpus.iter().collect();
+        let gpus: Vec<&GpuReading> = gpus.iter().collect();
         let check = |list: Option<&str>, picked: [bool; 3]| {
             assert_eq!(visible(list, &gpus), picked, "{list:?}");
         };
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn in_a_device_cgroup_the_list_counts_only_the_gpus_that_can_be_opened() {
         let gpus = [reading(2, "GPU-c"), reading(3, "GPU-d")];
-        let gpus: Vec<&Reading> = gpus.iter().collect();
+        let gpus: Vec<&GpuReading> = gpus.iter().collect();
         assert_eq!(visible(Some("0,1"), &gpus), [true, true]);
         assert_eq!(visible(Some("1"), &gpus), [false, true]);
     }

@@ -10,7 +10,7 @@ use super::{DIM, NAME, Paint};
 use crate::core::adopt::FirstPatch;
 use crate::core::ladder::Step;
 use oomctl_base::Value;
-use oomctl_scripts::{Adoption, Reading, Span, State, directives};
+use oomctl_scripts::{Adoption, KnobState, Reading, Span, directives};
 
 /// What is understood of a script.
 #[derive(Serialize)]
@@ -100,12 +100,12 @@ pub fn view(
 
 fn knobs(adoption: &Adoption<'_>) -> Vec<AdoptedKnob> {
     let reading = &adoption.reading;
-    let knob = |(knob, found): (&oomctl_scripts::StackKnob, oomctl_scripts::Found)| {
+    let knob = |(knob, found): (&oomctl_scripts::StackKnob, oomctl_scripts::FoundKnob)| {
         let place_of = place(reading, found.place());
         let (value, unknown) = match found.state {
-            State::Known(value) => (Some(value), None),
-            State::Text(text) => (None, Some(format!("{text}, which the program resolves"))),
-            State::Computed(span, why) => {
+            KnobState::Known(value) => (Some(value), None),
+            KnobState::Text(text) => (None, Some(format!("{text}, which the program resolves"))),
+            KnobState::Computed(span, why) => {
                 let at = place(reading, Some(span));
                 (None, Some(format!("{} ({at})", why.describe())))
             }

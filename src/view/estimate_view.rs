@@ -8,7 +8,7 @@ use super::figures::{gib, in_gib, rounded};
 use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
-use crate::core::request::{Remedy, Resources, Thumb};
+use crate::core::request::{FittingSteps, Resources, RuleComparison};
 use oomctl_memory::{Estimate, Phase, Profile, Room, TERMS, Term};
 
 /// Format of the JSON document.
@@ -79,7 +79,7 @@ struct SmallestChange {
 }
 
 impl SmallestChange {
-    fn of(remedy: Remedy) -> Self {
+    fn of(remedy: FittingSteps) -> Self {
         Self {
             rungs: remedy.rungs,
             peak_gib: gib(remedy.estimate.peak_bytes, 3),
@@ -108,7 +108,7 @@ pub struct EstimateView {
     mem: Option<String>,
     smallest_change: Option<SmallestChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    rule_of_thumb: Option<Thumb>,
+    rule_of_thumb: Option<RuleComparison>,
 }
 
 /// What is known of a job besides its estimate.
@@ -124,9 +124,9 @@ pub struct EstimatedJob {
     /// Where model and GPU are known from.
     pub sources: EstimateSources,
     /// The first rungs that make it fit.
-    pub remedy: Option<Remedy>,
+    pub remedy: Option<FittingSteps>,
     /// A rule of thumb for it.
-    pub thumb: Option<Thumb>,
+    pub thumb: Option<RuleComparison>,
 }
 
 impl EstimateView {
@@ -269,7 +269,7 @@ impl EstimateView {
 }
 
 /// The rule of thumb, and how far it is from the memory model.
-fn thumb_line(out: &mut String, thumb: &Thumb) {
+fn thumb_line(out: &mut String, thumb: &RuleComparison) {
     let (knob, rule) = (&thumb.knob, thumb.by_rule);
     let _ = writeln!(
         out,

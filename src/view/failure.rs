@@ -11,7 +11,7 @@ use crate::drive::launch::LaunchError;
 use crate::io::files::FileError;
 use crate::io::ledger::LedgerError;
 use crate::io::library::LibraryError;
-use oomctl_base::{Origin, Place, Problem, Refusal, meant};
+use oomctl_base::{Origin, Problem, ProblemPlace, Refusal, meant};
 
 /// Problems shown at most; the rest is counted.
 const MOST_SHOWN: usize = 8;
@@ -182,7 +182,7 @@ impl From<ConfigError> for Message {
 
 impl From<Problem> for Message {
     fn from(p: Problem) -> Self {
-        let place = |place: &Place| {
+        let place = |place: &ProblemPlace| {
             let text = match &place.origin {
                 Origin::File { path, line, column } => {
                     format!("{path}:{line}:{column}: {}", place.label)

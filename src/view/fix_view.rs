@@ -8,7 +8,7 @@ use super::incident::IncidentView;
 use super::plan_after_view;
 use super::style::{DIM, NAME, Paint};
 use crate::core::adopt::Likely;
-use crate::core::ladder::{self, Advices, Turn, Way};
+use crate::core::ladder::{self, Advices, Direction, KnobMove};
 use oomctl_diagnose::Incident;
 
 /// Other spellings of a knob that are shown.
@@ -117,7 +117,7 @@ impl LogAdvice {
     }
 }
 
-fn one(out: &mut String, advised: &ladder::Advised, helps: bool) {
+fn one(out: &mut String, advised: &ladder::Recommendation, helps: bool) {
     let title = match helps {
         true => format!("{} ({})", advised.title, advised.effect.describe()),
         false => advised.title.clone(),
@@ -140,13 +140,13 @@ fn one(out: &mut String, advised: &ladder::Advised, helps: bool) {
 }
 
 /// `lower a.b.c (or --c)`.
-fn told(turn: &Turn) -> String {
+fn told(turn: &KnobMove) -> String {
     let way = match turn.way {
-        Way::Raise => "raise",
-        Way::Lower => "lower",
-        Way::TurnOn => "turn on",
-        Way::TurnOff => "turn off",
-        Way::Set => "set",
+        Direction::Raise => "raise",
+        Direction::Lower => "lower",
+        Direction::TurnOn => "turn on",
+        Direction::TurnOff => "turn off",
+        Direction::Set => "set",
     };
     let (name, others) = match turn.spellings.split_first() {
         Some((first, others)) => (first.clone(), others),

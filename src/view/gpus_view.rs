@@ -6,7 +6,8 @@ use super::bars::{bar, fitted, sparkline};
 use super::figures::{in_gib, of_gib};
 use super::style::{BAD, DIM, NAME, Paint, WARN};
 use oomctl_gpu::{
-    Advice, Gpu, History, Life, Machine, Memory, Origin, Process, Trouble, Unavailable, Xid,
+    DeviceMemory, Gpu, GpuAdvice, Machine, Process, ProcessLife, Trouble, Unavailable, UseHistory,
+    Xid, XidOrigin,
 };
 
 /// Widest line.
@@ -37,7 +38,7 @@ pub struct GpusView {
     pub machine: Machine,
     /// What is wrong.
     #[serde(default)]
-    pub advice: Vec<Advice>,
+    pub advice: Vec<GpuAdvice>,
 }
 
 /// The nodes of a job.
@@ -59,7 +60,7 @@ pub struct GpusStyle<'a> {
     /// Does the terminal show more than ASCII?
     pub unicode: bool,
     /// Earlier looks, for sparklines.
-    pub history: Option<&'a History>,
+    pub history: Option<&'a UseHistory>,
 }
 
 impl GpusView {
@@ -84,7 +85,7 @@ impl GpusView {
             );
             out.extend(wrapped(&said));
         }
-        let programs = |xid: &&Xid| !matches!(xid.origin, Origin::Hardware | Origin::Driver);
+        let programs = |xid: &&Xid| !matches!(xid.origin, XidOrigin::Hardware | XidOrigin::Driver);
         let xids = machine.xids.iter().filter(programs);
         for xid in xids {
             out.extend(wrapped(&xid.to_string()));
@@ -164,7 +165,7 @@ fn closed_line(gone: &Unavailable, look: GpusStyle<'_>) -> String {
 }
 
 /// Bar, figures, and the sparkline where there is a history.
-fn meter(memory: Memory, uuid: &str, look: GpusStyle<'_>) -> String {
+fn meter(memory: DeviceMemory, uuid: &str, look: GpusStyle<'_>) -> String {
     let share = memory.used_percent();
     let cells = if look.history.is_some() {
         NARROW
@@ -183,7 +184,7 @@ fn meter(memory: Memory, uuid: &str, look: GpusStyle<'_>) -> String {
     }
 }
 
-fn used_of(memory: Memory) -> String {
+fn used_of(memory: DeviceMemory) -> String {
     of_gib(memory.used.gib(), memory.total.gib())
 }
 
@@ -201,10 +202,10 @@ fn process_lines(processes: &[Process], look: GpusStyle<'_>, out: &mut Vec<Strin
             .map_or_else(|| "?".to_owned(), |b| in_gib(b.gib()));
         let job = process.job.as_ref().map(|job| format!("job {job}"));
         let life = match process.life {
-            Life::Runs | Life::Unknown => None,
-            Life::Ending => Some("has ended".to_owned()),
-            Life::Stopped => Some("stopped".to_owned()),
-            Life::Gone => Some("does not exist".to_owned()),
+            ProcessLife::Runs | ProcessLife::Unknown => None,
+            ProcessLife::Ending => Some("has ended".to_owned()),
+            ProcessLife::Stopped => Some("stopped".to_owned()),
+            ProcessLife::Gone => Some("does not exist".to_owned()),
         };
         let pid = Some(format!("pid {}", process.pid));
         let words = [
@@ -226,7 +227,7 @@ fn process_lines(processes: &[Process], look: GpusStyle<'_>, out: &mut Vec<Strin
     }
 }
 
-fn advice_lines(advice: &Advice, out: &mut Vec<String>) {
+fn advice_lines(advice: &GpuAdvice, out: &mut Vec<String>) {
     let style = match advice.kind {
         Trouble::Lost | Trouble::Ecc | Trouble::Zombie => BAD,
         _ => WARN,

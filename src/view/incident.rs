@@ -13,8 +13,8 @@ use crate::core::request::Explanation;
 use oomctl_base::job::{ExitStatus, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{
-    Class, Course, EngineCache, Evidence, EvidenceRole, Frame, Incident, KnownBug, Snapshot, Tri,
-    sanitize,
+    Class, EngineCache, Evidence, EvidenceRole, Frame, Incident, KnownBug, MemoryCourse, Snapshot,
+    Tri, sanitize,
 };
 
 /// Lines of evidence and of consequences that are shown.
@@ -59,7 +59,7 @@ pub struct IncidentView {
     data_parallel: bool,
     step: Option<u64>,
     first_step: Option<bool>,
-    course: Option<Course>,
+    course: Option<MemoryCourse>,
     exception: Option<String>,
     frame: Option<Frame>,
     progress_line: Option<String>,

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use super::outcome::{hint, reason};
 use super::rung_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
-use crate::core::engine::{Fact, Foreseen, Phase};
+use crate::core::engine::{Fact, Foreseen, RunPhase};
 use crate::core::ladder::Step;
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
@@ -128,7 +128,7 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
         .find(|h| h.name() == name)
         .map(|h| h.history());
     let over = history.and_then(|h| h.outcome.as_ref());
-    let unclear = history.is_some_and(|h| h.phase() == Phase::Searching);
+    let unclear = history.is_some_and(|h| h.phase() == RunPhase::Searching);
     let refused = history.and_then(|h| h.attempt()?.refusal());
     match over {
         Some(outcome) => {

@@ -3,9 +3,9 @@
 use super::estimate_view::phase_name;
 use super::figures::percent;
 use crate::core::engine::Budget;
-use crate::core::engine::Cause;
 use crate::core::engine::History;
 use crate::core::engine::Outcome;
+use crate::core::engine::RetryCause;
 use crate::core::ladder::{Expectation, Shortfall};
 
 /// Why the run ended, beyond the word for it.
@@ -119,24 +119,26 @@ fn by_hand(history: &History) -> Option<String> {
 }
 
 /// What helps against an end that has nothing to do with the configuration.
-fn again(cause: Cause) -> &'static str {
+fn again(cause: RetryCause) -> &'static str {
     match cause {
-        Cause::TimeLimit => {
+        RetryCause::TimeLimit => {
             "raise the time limit; or, where checkpoints are written, `supervision: \
              time_limit_retries` submits again"
         }
-        Cause::NodeFailure => {
+        RetryCause::NodeFailure => {
             "raise `supervision: node_failure_retries`, or keep away from the node (`--sbatch=--exclude=NODE`)"
         }
-        Cause::Preemption => {
+        RetryCause::Preemption => {
             "raise `supervision: preemption_retries`, or use a partition or QOS that is not preempted"
         }
-        Cause::CoTenant => {
+        RetryCause::CoTenant => {
             "another process holds the GPU: tell the site, or keep away from the node"
         }
-        Cause::Disk => "make room on the disk, then `oomctl watch RUN` goes on",
-        Cause::LateOom => "take the next rung by hand, or raise `supervision: late_oom_retries`",
-        Cause::Leak => {
+        RetryCause::Disk => "make room on the disk, then `oomctl watch RUN` goes on",
+        RetryCause::LateOom => {
+            "take the next rung by hand, or raise `supervision: late_oom_retries`"
+        }
+        RetryCause::Leak => {
             "find what leaks, or raise `supervision: leak_retries`; checkpoints more often lose less"
         }
     }

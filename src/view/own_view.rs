@@ -9,7 +9,7 @@ use super::rung_view::step_text;
 use super::{DIM, NAME, Paint};
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan};
-use oomctl_scripts::{Adoption, Spelling, State, Way};
+use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling};
 
 /// The attempts that may come.
 #[derive(Serialize)]
@@ -197,8 +197,8 @@ fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
     let knobs = adoption.knobs().into_iter();
     let computed = knobs.filter_map(|(knob, found)| {
         let (span, why) = match (&found.state, found.maybe, found.way) {
-            (State::Computed(span, why), ..) => (Some(*span), why.describe()),
-            (_, true, Way::Composed) => (found.place(), "may be hidden by what is not read"),
+            (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),
+            (_, true, KnobForm::Composed) => (found.place(), "may be hidden by what is not read"),
             (_, true, _) => (found.place(), "is given under a condition"),
             _ => return None,
         };

@@ -10,9 +10,9 @@ use super::tune_view::{changes_of, quoted};
 use super::{DIM, NAME, Paint, measured};
 use crate::core::config::knobs_yaml;
 use crate::core::ladder::probe::{GAIN_MIN, Stop, Tested, fastest, times};
-use crate::core::ladder::{Candidate, Change};
+use crate::core::ladder::{Change, TuneCandidate};
 use crate::core::recipe::Layer;
-use crate::core::request::{Basis, Short, Trial, TrialEnd};
+use crate::core::request::{Basis, ProbeSeries, Trial, TrialEnd};
 use oomctl_base::Value;
 
 /// What is known so far, and what was asked for.
@@ -26,7 +26,7 @@ pub struct ProbeSession<'a> {
 
 impl<'a> ProbeSession<'a> {
     /// After the probes so far.
-    pub fn new(basis: &'a Basis, short: &Short<'a>) -> Self {
+    pub fn new(basis: &'a Basis, short: &ProbeSeries<'a>) -> Self {
         let steps = usize::try_from(short.steps).unwrap_or(usize::MAX);
         let start = Tested {
             taken: Vec::new(),
@@ -62,7 +62,7 @@ impl<'a> ProbeSession<'a> {
     }
 
     /// The next probe, not submitted.
-    pub fn next<'c>(&self, run: &str, candidate: &'c Candidate) -> NextView<'c> {
+    pub fn next<'c>(&self, run: &str, candidate: &'c TuneCandidate) -> NextView<'c> {
         NextView {
             schema_version: 1,
             run: run.to_owned(),

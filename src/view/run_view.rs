@@ -4,7 +4,7 @@ use crate::core::engine::Attempt;
 use crate::core::engine::Foreseen;
 use crate::core::engine::History;
 use crate::core::engine::Outcome;
-use crate::core::engine::Phase;
+use crate::core::engine::RunPhase;
 use crate::core::engine::Verdict;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -193,11 +193,11 @@ pub fn state(history: &History) -> String {
         .map(|s| s.state.word().to_lowercase());
     match history.phase() {
         // Before its first attempt: others of its sweep go first.
-        Phase::Preparing(1) => "waiting".to_owned(),
-        Phase::Live => word.unwrap_or_else(|| "submitted".to_owned()),
-        Phase::Searching => "unclear".to_owned(),
-        Phase::Refused => "refused_for_now".to_owned(),
-        Phase::Draining | Phase::Judging | Phase::Closing => "ended".to_owned(),
+        RunPhase::Preparing(1) => "waiting".to_owned(),
+        RunPhase::Live => word.unwrap_or_else(|| "submitted".to_owned()),
+        RunPhase::Searching => "unclear".to_owned(),
+        RunPhase::Refused => "refused_for_now".to_owned(),
+        RunPhase::Draining | RunPhase::Judging | RunPhase::Closing => "ended".to_owned(),
         _ => "submitting".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! What a snapshot of PyTorch's allocator shows, line by line.
 
-use oomctl_diagnose::{Frame, Held, Snapshot, sanitize};
+use oomctl_diagnose::{AllocationSite, Frame, Snapshot, sanitize};
 
 /// Names and texts of its lines.
 pub fn lines(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
@@ -53,7 +53,7 @@ fn pieces(snapshot: &Snapshot) -> String {
     )
 }
 
-fn held_by(held: &Held) -> String {
+fn held_by(held: &AllocationSite) -> String {
     let plural = if held.tensors == 1 { "" } else { "s" };
     let frame = held
         .frame

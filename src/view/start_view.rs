@@ -2,7 +2,7 @@
 
 use super::measured;
 use crate::core::ladder::Change;
-use crate::core::learn::{End, Entry};
+use crate::core::learn::{AttemptEnd, LearnedEntry};
 use crate::core::request::{Ground, Start};
 
 /// The start, and why.
@@ -38,13 +38,13 @@ fn change(change: &Change) -> String {
     format!("{} {} -> {}", change.knob, change.from, change.to)
 }
 
-fn peak(entry: &Entry) -> String {
+fn peak(entry: &LearnedEntry) -> String {
     measured::peak(&entry.measured).map_or_else(String::new, |p| format!(" (peak {p})"))
 }
 
-fn died(entry: &Entry) -> String {
+fn died(entry: &LearnedEntry) -> String {
     match &entry.end {
-        End::Failed { phase, .. } if phase != "unknown" => {
+        AttemptEnd::Failed { phase, .. } if phase != "unknown" => {
             format!("ran out of GPU memory in {phase}")
         }
         _ => "ran out of GPU memory".to_owned(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::core::sweep::{Change, Repair};
+use crate::core::sweep::{Repair, SweepChange};
 use oomctl_base::Value;
 
 /// Format of the JSON document.
@@ -31,15 +31,15 @@ struct ChangeView {
 impl FixView {
     /// The view of a repair.
     pub fn new(path: &str, repair: &Repair, text: Option<&str>) -> Self {
-        let view = |change: &Change| match change.clone() {
-            Change::Drop { name, value, why } => ChangeView {
+        let view = |change: &SweepChange| match change.clone() {
+            SweepChange::Drop { name, value, why } => ChangeView {
                 change: "drop",
                 parameter: name,
                 from: Some(value),
                 to: None,
                 why,
             },
-            Change::Cap {
+            SweepChange::Cap {
                 name,
                 from,
                 to,
@@ -51,7 +51,7 @@ impl FixView {
                 to: Some(to),
                 why,
             },
-            Change::Add { name, value, why } => ChangeView {
+            SweepChange::Add { name, value, why } => ChangeView {
                 change: "add",
                 parameter: name,
                 from: None,

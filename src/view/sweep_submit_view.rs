@@ -11,7 +11,7 @@ use super::sweep_text::{VERDICT, told};
 use super::table::{Side, Table};
 use super::{DIM, Paint};
 use crate::core::exit::Exit;
-use crate::core::sweep::{Chosen, Draw, Judge, Selection, Sweep, Verdict};
+use crate::core::sweep::{CellVerdict, Draw, Judge, SelectedCell, Selection, Sweep};
 use oomctl_base::Value;
 
 /// Format of the JSON document.
@@ -26,7 +26,7 @@ struct SweepRunRow {
     run: Option<String>,
     values: BTreeMap<String, Value>,
     peak_gib: Option<f64>,
-    verdict: Verdict,
+    verdict: CellVerdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
     /// What the rule says.
@@ -100,7 +100,7 @@ impl SweepSubmitView {
         let varies: Vec<usize> = (0..sweep.axes.len())
             .filter(|a| sweep.axes[*a].values.len() > 1)
             .collect();
-        let mut row = |run: Option<String>, chosen: &Chosen| {
+        let mut row = |run: Option<String>, chosen: &SelectedCell| {
             let value = |a: &usize| {
                 let value = judge.value(*a, chosen.cell[*a]).clone();
                 (sweep.axes[*a].name.clone(), value)
@@ -112,7 +112,7 @@ impl SweepSubmitView {
                 peak_gib: chosen.brief.bytes.map(|b| gib(b, 2)),
                 verdict: chosen.brief.verdict,
                 rule: rule.map(str::to_owned),
-                why: (chosen.brief.verdict == Verdict::BreaksRule)
+                why: (chosen.brief.verdict == CellVerdict::BreaksRule)
                     .then(|| judge.detail(&chosen.cell).why)
                     .flatten(),
                 starts_with: Vec::new(),
@@ -144,7 +144,7 @@ impl SweepSubmitView {
     pub fn too_large(&self) -> bool {
         self.refused
             .iter()
-            .any(|r| r.verdict == Verdict::DoesNotFit)
+            .any(|r| r.verdict == CellVerdict::DoesNotFit)
     }
 
     /// The JSON document, with the runs that were made.

@@ -6,7 +6,7 @@ use super::style::{BAD, GOOD, WARN};
 use super::sweep_view::{CulpritView, SweepFinding, SweepView, word};
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
-use crate::core::sweep::Verdict;
+use crate::core::sweep::CellVerdict;
 
 /// Cells that are shown unless all are asked for.
 const SHOWN: usize = 20;
@@ -48,7 +48,8 @@ impl SweepView {
                 let _ = writeln!(out, "  {:.1} {}", unit.count, unit.unit);
             }
         }
-        let mends = |verdict: &Verdict| !matches!(verdict, Verdict::Fits | Verdict::Unknown);
+        let mends =
+            |verdict: &CellVerdict| !matches!(verdict, CellVerdict::Fits | CellVerdict::Unknown);
         if self.verdicts.keys().any(mends) {
             let _ = writeln!(
                 out,
@@ -101,13 +102,13 @@ fn cells(number: u64) -> String {
 
 impl SweepFinding {
     fn text(&self, out: &mut String) {
-        let style = if self.verdict == Verdict::Tight {
+        let style = if self.verdict == CellVerdict::Tight {
             WARN
         } else {
             BAD
         };
         let head = match (self.verdict, self.peak_gib) {
-            (Verdict::BreaksRule | Verdict::Unknown, _) | (_, None) => self.what.clone(),
+            (CellVerdict::BreaksRule | CellVerdict::Unknown, _) | (_, None) => self.what.clone(),
             (_, Some(peak)) => format!("{peak:.2} GiB in {}", self.what),
         };
         let _ = writeln!(
@@ -116,7 +117,7 @@ impl SweepFinding {
             Paint(style, word(self.verdict)),
             cells(self.cells)
         );
-        if self.verdict != Verdict::BreaksRule {
+        if self.verdict != CellVerdict::BreaksRule {
             let parts: Vec<String> = self
                 .terms
                 .iter()
@@ -159,11 +160,11 @@ impl CulpritView {
 pub(super) const VERDICT: [&str; 2] = ["peak GiB", "verdict"];
 
 /// What stands in them for a cell.
-pub(super) fn told(peak_gib: Option<f64>, verdict: Verdict, rule: Option<&str>) -> [String; 2] {
+pub(super) fn told(peak_gib: Option<f64>, verdict: CellVerdict, rule: Option<&str>) -> [String; 2] {
     let style = match verdict {
-        Verdict::Fits => GOOD,
-        Verdict::Tight | Verdict::Unknown => WARN,
-        Verdict::DoesNotFit | Verdict::BreaksRule => BAD,
+        CellVerdict::Fits => GOOD,
+        CellVerdict::Tight | CellVerdict::Unknown => WARN,
+        CellVerdict::DoesNotFit | CellVerdict::BreaksRule => BAD,
     };
     let peak = peak_gib.map_or_else(|| "?".to_owned(), |p| format!("{p:.2}"));
     let rule = rule.map_or(String::new(), |r| format!(" ({r})"));

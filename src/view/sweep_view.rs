@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::figures::{gib, rounded};
 use crate::core::exit::Exit;
 use crate::core::recipe::Preset;
-use crate::core::sweep::{Blame, Bound, Brief, Cells, Culprit, Judge, Method, Sweep, Verdict};
+use crate::core::sweep::{
+    Blame, Brief, CellVerdict, Cells, Culprit, Judge, Method, Sweep, ValueLimit,
+};
 use oomctl_base::Value;
 use oomctl_base::units::{Bytes, GIB};
 
@@ -34,7 +36,7 @@ fn terms(terms: Vec<(String, f64)>) -> Vec<SweepTermView> {
 #[derive(Serialize)]
 pub(super) struct CellView {
     pub(super) values: BTreeMap<String, Value>,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CellVerdict,
     pub(super) peak_gib: Option<f64>,
     pub(super) rule: Option<String>,
 }
@@ -43,7 +45,7 @@ pub(super) struct CellView {
 #[derive(Serialize)]
 pub(super) struct SweepFinding {
     pub(super) cells: u64,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CellVerdict,
     /// The message of the rule, or the fullest phase.
     pub(super) what: String,
     pub(super) example: BTreeMap<String, Value>,
@@ -85,20 +87,20 @@ pub struct SweepView {
     pub(super) sampled: bool,
     /// Parameters that neither memory nor a rule looks at.
     pub(super) without_effect: Vec<String>,
-    pub(super) verdicts: BTreeMap<Verdict, u64>,
+    pub(super) verdicts: BTreeMap<CellVerdict, u64>,
     pub(super) findings: Vec<SweepFinding>,
     pub(super) requested_gib: Option<f64>,
     pub(super) requested_is: Vec<UnitView>,
     pub(super) judged: Vec<CellView>,
 }
 
-pub(super) fn word(verdict: Verdict) -> &'static str {
+pub(super) fn word(verdict: CellVerdict) -> &'static str {
     match verdict {
-        Verdict::Fits => "fits",
-        Verdict::Tight => "tight",
-        Verdict::DoesNotFit => "does not fit",
-        Verdict::BreaksRule => "breaks a rule",
-        Verdict::Unknown => "unknown",
+        CellVerdict::Fits => "fits",
+        CellVerdict::Tight => "tight",
+        CellVerdict::DoesNotFit => "does not fit",
+        CellVerdict::BreaksRule => "breaks a rule",
+        CellVerdict::Unknown => "unknown",
     }
 }
 
@@ -113,9 +115,9 @@ struct CellGroup {
 #[derive(Default)]
 struct Tally {
     gpu_bytes: Option<f64>,
-    verdicts: BTreeMap<Verdict, u64>,
+    verdicts: BTreeMap<CellVerdict, u64>,
     /// By verdict, rule and phase.
-    groups: BTreeMap<(Verdict, usize, usize), CellGroup>,
+    groups: BTreeMap<(CellVerdict, usize, usize), CellGroup>,
     judged: Vec<CellView>,
     /// The fullest cell of all.
     fullest: Option<(f64, Vec<u32>)>,
@@ -172,7 +174,7 @@ impl SweepView {
         }
         let mut findings = Vec::new();
         for ((verdict, ..), group) in tally.groups.into_iter().rev().take(FINDINGS) {
-            if verdict != Verdict::Fits {
+            if verdict != CellVerdict::Fits {
                 let example = values(sweep, judge, &matter, &group.fullest);
                 findings.push(finding(sweep, judge, &group, example));
             }
@@ -202,12 +204,12 @@ impl SweepView {
 }
 
 /// 3 where a cell does not fit, only just, or is not known to, else 5 where one breaks a rule.
-fn exit_code(verdicts: &BTreeMap<Verdict, u64>) -> Exit {
+fn exit_code(verdicts: &BTreeMap<CellVerdict, u64>) -> Exit {
     let any = |verdict| verdicts.contains_key(&verdict);
     match (
-        any(Verdict::DoesNotFit) || any(Verdict::Tight),
-        any(Verdict::BreaksRule),
-        any(Verdict::Unknown),
+        any(CellVerdict::DoesNotFit) || any(CellVerdict::Tight),
+        any(CellVerdict::BreaksRule),
+        any(CellVerdict::Unknown),
     ) {
         (true, ..) => Exit::StillOutOfMemory,
         (_, true, _) => Exit::Configuration,
@@ -255,11 +257,11 @@ fn finding(
         parameter: sweep.axes[c.axis].name.clone(),
         value: c.value.clone(),
         at_most: match &c.bound {
-            Some(Bound::AtMost(v)) => Some(v.clone()),
+            Some(ValueLimit::AtMost(v)) => Some(v.clone()),
             _ => None,
         },
         at_least: match &c.bound {
-            Some(Bound::AtLeast(v)) => Some(v.clone()),
+            Some(ValueLimit::AtLeast(v)) => Some(v.clone()),
             _ => None,
         },
         gib_after: c.bytes_after.map(|b| gib(b, 2)),

@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 
 use crate::source::{files, root};
 use oomctl::core::config::{parse_knob_set, parse_preset};
-use oomctl::core::engine::{Budget, Cause, Fact, Outcome};
+use oomctl::core::engine::{Budget, Fact, Outcome, RetryCause};
 use oomctl::core::exit::Exit;
 use oomctl_base::Role;
 use oomctl_base::job::JobState;
@@ -293,7 +293,7 @@ fn exit_codes_are_those_of_the_code() {
             reason: String::new(),
         },
         Outcome::RetriesSpent {
-            cause: Cause::TimeLimit,
+            cause: RetryCause::TimeLimit,
             state: JobState::Timeout,
             retries: 0,
         },

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use oomctl::core::adopt::Own;
+use oomctl::core::adopt::ScriptJob;
 use oomctl::core::config::parse_preset;
 use oomctl::core::ladder::Decision;
 use oomctl::core::recipe::{KnobSetFile, PresetFile};
-use oomctl_base::{Kind, Value};
+use oomctl_base::{Value, ValueKind};
 use oomctl_scripts::{
-    Adoption, Ask, Given, Launchers, Place, Source, Span, Stack, State, Submission, directives,
+    Adoption, Ask, CopyPlace, KnobState, Launchers, ScriptSource, Span, Stack, Submission,
+    SubmissionContext, directives,
 };
 
 /// Rungs that are taken one after the other.
@@ -118,17 +119,17 @@ pub(super) fn read_set(path: &Path) -> Set {
 }
 
 /// `file:line` of some bytes.
-fn place(sources: &[Source], span: Span) -> String {
+fn place(sources: &[ScriptSource], span: Span) -> String {
     let source = &sources[span.file];
     let before = &source.text[..span.start.min(source.text.len())];
     format!("{}:{}", source.path, before.matches('\n').count() + 1)
 }
 
-fn state(adoption: &Adoption<'_>, state: &State) -> String {
+fn state(adoption: &Adoption<'_>, state: &KnobState) -> String {
     match state {
-        State::Known(value) => value.to_string(),
-        State::Text(text) => format!("`{text}`, which the program resolves"),
-        State::Computed(span, why) => {
+        KnobState::Known(value) => value.to_string(),
+        KnobState::Text(text) => format!("`{text}`, which the program resolves"),
+        KnobState::Computed(span, why) => {
             let at = place(&adoption.reading.sources, *span);
             format!("{} at {at}", why.describe())
         }
@@ -175,7 +176,7 @@ fn wishes<'c>(adoption: &Adoption<'_>, change: &'c str) -> (Vec<(&'c str, Value)
             "nodes" => asks.push(Ask::Nodes(text.parse().unwrap())),
             _ => {
                 let knob = adoption.stack.and_then(|s| s.knob(name));
-                let kind = knob.map_or(Kind::Text, |k| k.kind);
+                let kind = knob.map_or(ValueKind::Text, |k| k.kind);
                 knobs.push((name, kind.parse(text).unwrap()));
             }
         }
@@ -203,7 +204,7 @@ fn changed(adoption: &Adoption<'_>, change: &str) -> String {
 }
 
 /// The lines that a text loses and gains on the way to another.
-fn lines_changed(old: &Source, new: &Source) -> String {
+fn lines_changed(old: &ScriptSource, new: &ScriptSource) -> String {
     let diff = similar::TextDiff::from_lines(&old.text, &new.text);
     let changes = diff.iter_all_changes().filter_map(|change| {
         let sign = match change.tag() {
@@ -224,7 +225,7 @@ fn rungs(adoption: &Adoption<'_>, presets: &[PresetFile]) -> String {
     let Some(preset) = presets.iter().find(named) else {
         return String::new();
     };
-    let own = Own::new(preset.clone(), sets_of(preset), None, adoption).unwrap();
+    let own = ScriptJob::new(preset.clone(), sets_of(preset), None, adoption).unwrap();
     let (mut steps, mut layers) = (Vec::new(), Vec::new());
     let mut before = adoption.reading.sources.clone();
     for _ in 0..MOST_RUNGS {
@@ -271,7 +272,7 @@ fn with_each(mut look: impl FnMut(&Set, &Adoption<'_>)) {
     let (launchers, stacks) = (launchers(), stacks());
     for path in files_in("tests/adopt/sets") {
         let set = read_set(&path);
-        let adoption = Adoption::read(Given {
+        let adoption = Adoption::read(SubmissionContext {
             submission: &set.submission,
             files: &set.files,
             launchers: &launchers,
@@ -299,9 +300,9 @@ fn as_expected(adoption: &Adoption<'_>, name: &str, expected: &str) -> Option<bo
     let knobs = adoption.knobs();
     let (knob, found) = knobs.iter().find(|(knob, _)| knob.name == name)?;
     Some(match &found.state {
-        State::Known(value) => knob.kind.parse(expected).as_ref() == Ok(value),
-        State::Text(_) => expected == "interpolated",
-        State::Computed(..) => expected == "computed",
+        KnobState::Known(value) => knob.kind.parse(expected).as_ref() == Ok(value),
+        KnobState::Text(_) => expected == "interpolated",
+        KnobState::Computed(..) => expected == "computed",
     })
 }
 
@@ -349,7 +350,7 @@ fn a_patch_changes_one_place_and_no_other_byte() {
             let gone = between(&old.text, &new.text);
             assert!(gone.len() < 80, "{}: {}: {gone:?}", set.name, knob.name);
             let (submission, files) = adoption.resubmitted(&patch);
-            let again = Adoption::read(Given {
+            let again = Adoption::read(SubmissionContext {
                 submission: &submission,
                 files: &files,
                 launchers: &launchers,
@@ -359,7 +360,7 @@ fn a_patch_changes_one_place_and_no_other_byte() {
             let now = now.iter().find(|(k, _)| k.name == knob.name);
             let now = now.map(|(_, f)| &f.state);
             let off = value == Value::Bool(false) && now.is_none();
-            let new = now == Some(&State::Known(value));
+            let new = now == Some(&KnobState::Known(value));
             assert!(off || new, "{}: {}: {now:?}", set.name, knob.name);
         }
     });
@@ -378,7 +379,7 @@ fn copies_name_each_other_and_are_else_the_patched_files() {
             let Ok(patch) = adoption.change(&[(&knob.name, value)], &[]) else {
                 continue;
             };
-            let place = Place {
+            let place = CopyPlace {
                 folder: "/runs/attempt-2",
                 workdir: "/work",
                 taken: &[],
@@ -413,11 +414,11 @@ fn copies_name_each_other_and_are_else_the_patched_files() {
 }
 
 /// Another value than the one that is known.
-fn another(state: &State) -> Option<Value> {
+fn another(state: &KnobState) -> Option<Value> {
     match state {
-        State::Known(Value::Int(x)) => Some(Value::Int(x * 3 + 1)),
-        State::Known(Value::Float(x)) => Some(Value::Float(x / 2.0)),
-        State::Known(Value::Bool(on)) => Some(Value::Bool(!on)),
+        KnobState::Known(Value::Int(x)) => Some(Value::Int(x * 3 + 1)),
+        KnobState::Known(Value::Float(x)) => Some(Value::Float(x / 2.0)),
+        KnobState::Known(Value::Bool(on)) => Some(Value::Bool(!on)),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oomctl::core::config::from_flags;
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset};
-use oomctl_base::Kind;
+use oomctl_base::ValueKind;
 
 use super::harness;
 use super::place::{Done, Place, at_once};
@@ -85,7 +85,7 @@ fn refused(preset: &Preset, dataset: &Layer, assignment: &str) -> Option<String>
 }
 
 fn text_knobs(preset: &Preset) -> Vec<String> {
-    let texts = preset.knobs.iter().filter(|k| k.kind == Kind::Text);
+    let texts = preset.knobs.iter().filter(|k| k.kind == ValueKind::Text);
     texts
         .map(|k| k.name.clone())
         .filter(|n| !NOT_HANDED_ON.contains(&n.as_str()))

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use oomctl::core::config::{Document, from_flags, parse_knob_set, parse_preset};
+use oomctl::core::config::{ConfigDocument, from_flags, parse_knob_set, parse_preset};
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
 use oomctl_base::Refusal;
@@ -57,7 +57,7 @@ pub fn preset(name: &str, version: Option<&str>) -> Preset {
 }
 
 pub fn profile(preset: &Preset, path: &str, kind: LayerKind) -> Layer {
-    let document = Document::parse(path, &read(path)).unwrap_or_else(|e| panic!("{e:?}"));
+    let document = ConfigDocument::parse(path, &read(path)).unwrap_or_else(|e| panic!("{e:?}"));
     document
         .layer(kind, preset)
         .unwrap_or_else(|e| panic!("{e:?}"))

@@ -9,6 +9,6 @@ pub mod units;
 mod value;
 
 pub use origin::Origin;
-pub use problem::{Place, Problem, Refusal, meant, nearest};
+pub use problem::{Problem, ProblemPlace, Refusal, meant, nearest};
 pub use role::{Effect, Role};
-pub use value::{Key, Kind, Value, key};
+pub use value::{Value, ValueKey, ValueKind, key};

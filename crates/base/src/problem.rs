@@ -8,14 +8,14 @@ pub struct Problem {
     /// What is wrong, in one sentence.
     pub what: String,
     /// Where the values that clash were given, with the knob and its value.
-    pub places: Vec<Place>,
+    pub places: Vec<ProblemPlace>,
     /// What to do next.
     pub hint: Option<String>,
 }
 
 /// A value that takes part in a problem.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Place {
+pub struct ProblemPlace {
     /// What stands there, for people: `ppo_mini_batch_size = 100`.
     pub label: String,
     /// Where.
@@ -36,7 +36,7 @@ impl Problem {
     /// Adds a place.
     #[must_use]
     pub fn at(mut self, label: impl Into<String>, origin: Origin) -> Self {
-        self.places.push(Place {
+        self.places.push(ProblemPlace {
             label: label.into(),
             origin,
         });

@@ -28,14 +28,14 @@ pub enum Value {
 }
 
 /// Some values in their order, as bytes that are compared sooner than values.
-pub type Key = Vec<u8>;
+pub type ValueKey = Vec<u8>;
 
 /// The key of some values: two have the same only where all values are equal.
 #[must_use]
-pub fn key<'v>(values: impl Iterator<Item = &'v Value>) -> Key {
-    let mut key = Key::with_capacity(16 * values.size_hint().0);
+pub fn key<'v>(values: impl Iterator<Item = &'v Value>) -> ValueKey {
+    let mut key = ValueKey::with_capacity(16 * values.size_hint().0);
     // No text has the last of these bytes, for it is UTF-8.
-    let text = |key: &mut Key, kind: u8, text: &str| {
+    let text = |key: &mut ValueKey, kind: u8, text: &str| {
         key.push(kind);
         key.extend_from_slice(text.as_bytes());
         key.push(u8::MAX);
@@ -62,7 +62,8 @@ pub fn key<'v>(values: impl Iterator<Item = &'v Value>) -> Key {
 /// The kind of value that a knob takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+#[schemars(rename = "Kind")]
+pub enum ValueKind {
     /// Whole number.
     Int,
     /// Number.
@@ -83,7 +84,7 @@ pub enum Kind {
     Map,
 }
 
-impl Kind {
+impl ValueKind {
     /// How the kind is called in a message.
     #[must_use]
     pub fn noun(self) -> &'static str {
@@ -148,14 +149,14 @@ impl Value {
         clippy::cast_precision_loss,
         reason = "compared and scaled, never kept"
     )]
-    pub fn number(&self, kind: Kind) -> Option<f64> {
+    pub fn number(&self, kind: ValueKind) -> Option<f64> {
         match (self, kind) {
             (Self::Int(x), _) => Some(*x as f64),
             (Self::Float(x), _) => Some(*x),
-            (Self::Text(t), Kind::Size | Kind::SlurmSize) => {
+            (Self::Text(t), ValueKind::Size | ValueKind::SlurmSize) => {
                 Bytes::parse(t).ok().map(|b| b.0 as f64)
             }
-            (Self::Text(t), Kind::Duration) => parse_duration_s(t).ok().map(|s| s as f64),
+            (Self::Text(t), ValueKind::Duration) => parse_duration_s(t).ok().map(|s| s as f64),
             _ => None,
         }
     }
@@ -168,15 +169,17 @@ impl Value {
         clippy::cast_sign_loss,
         reason = "bounded by the knob's own bounds; `as` saturates"
     )]
-    pub fn from_number(kind: Kind, x: f64) -> Self {
+    pub fn from_number(kind: ValueKind, x: f64) -> Self {
         match kind {
-            Kind::Int => Self::Int((x + 1e-9).floor() as i64),
+            ValueKind::Int => Self::Int((x + 1e-9).floor() as i64),
             // Whole GiB where that costs less than a sixty-fourth.
-            Kind::Size | Kind::SlurmSize => match (x.max(0.0) / 1_048_576.0).floor() as u64 {
-                mib if mib >= 65_536 => Self::Text(format!("{}G", mib / 1_024)),
-                _ => Self::Text(slurm_mem(x)),
-            },
-            Kind::Duration => Self::Text(slurm_time(x.max(0.0).round() as u64)),
+            ValueKind::Size | ValueKind::SlurmSize => {
+                match (x.max(0.0) / 1_048_576.0).floor() as u64 {
+                    mib if mib >= 65_536 => Self::Text(format!("{}G", mib / 1_024)),
+                    _ => Self::Text(slurm_mem(x)),
+                }
+            }
+            ValueKind::Duration => Self::Text(slurm_time(x.max(0.0).round() as u64)),
             _ => Self::Float((x * 1e4).round() / 1e4),
         }
     }

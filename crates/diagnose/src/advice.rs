@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::class::Class;
-use super::course::{Course, Pattern, Pool};
+use super::course::{CoursePattern, MemoryCourse, Pool};
 use super::evidence::{Evidence, EvidenceRole};
 use super::incident::Incident;
-use super::snapshot::{Owner, Snapshot};
+use super::snapshot::{MemoryOwner, Snapshot};
 use super::tables::{read, table};
 use super::{kind, replicas, signatures};
 
@@ -19,9 +19,9 @@ static ROWS: LazyLock<Vec<Advice>> = LazyLock::new(|| read(table!("remedies")));
 const FRAGMENTATION: &str = "fragmentation";
 
 /// The names of the rows for whom a snapshot of the GPU shows to hold it.
-const HELD: [(Owner, &str); 2] = [
-    (Owner::Logits, "held_by_logits"),
-    (Owner::Optimizer, "held_by_optimizer"),
+const HELD: [(MemoryOwner, &str); 2] = [
+    (MemoryOwner::Logits, "held_by_logits"),
+    (MemoryOwner::Optimizer, "held_by_optimizer"),
 ];
 
 /// What is known about remedies of a failure.
@@ -72,7 +72,7 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let phase = &incident.phase;
     let own = row(signature, phase).or_else(|| row(&incident.kind, phase));
     // Token budgets are about a GPU.
-    let answers = |c: &&Course| c.pattern == Pattern::Leak || c.memory == Pool::Gpu;
+    let answers = |c: &&MemoryCourse| c.pattern == CoursePattern::Leak || c.memory == Pool::Gpu;
     let course = incident.course.as_ref().filter(answers);
     let course = course.and_then(|course| row(course.pattern.word(), phase));
     let chief = incident.snapshot.as_ref().and_then(Snapshot::chief);
@@ -121,7 +121,11 @@ mod tests {
             let name = advice.failure.as_str();
             let kind = KINDS.iter().any(|k| k.name == name);
             let signature = signatures::all().any(|s| s.id == name);
-            let course = [Pattern::Leak, Pattern::GrowingResponses, Pattern::Outlier];
+            let course = [
+                CoursePattern::Leak,
+                CoursePattern::GrowingResponses,
+                CoursePattern::Outlier,
+            ];
             let course = course.iter().any(|pattern| pattern.word() == name);
             let shown = name == FRAGMENTATION || HELD.iter().any(|(_, held)| *held == name);
             assert!(kind || signature || course || shown, "{name}");

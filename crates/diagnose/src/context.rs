@@ -7,9 +7,9 @@ use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 
 use super::clean::clip;
-use super::frame::{Frame, Shape};
-use super::phase::{self, Found};
-use super::prefix::{Line, Printer};
+use super::frame::{Frame, FrameShape};
+use super::phase::{self, PhaseMention};
+use super::prefix::{PrefixedLine, Printer};
 use super::replicas;
 
 /// Frames of one traceback that are remembered, the heaviest of a longer one included.
@@ -29,7 +29,7 @@ const CODE_CHARS: usize = 200;
 
 /// What a line is to a traceback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum TracebackPart {
     /// `Traceback (most recent call last):`
     Head,
     /// `File "…", line N, in f`, or a Ray method.
@@ -42,9 +42,9 @@ pub(crate) enum Part {
 
 /// One printer's traceback.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Stream {
+pub(crate) struct TracebackStream {
     printer: Printer,
-    frames: Vec<Found>,
+    frames: Vec<PhaseMention>,
     /// Inside a traceback, before its last line.
     pub open: bool,
     /// Line of the latest frame.
@@ -52,7 +52,7 @@ pub(crate) struct Stream {
     /// "The above exception was …": the next traceback continues this one.
     chained: bool,
     /// Who printed the latest frame, and how many of the next lines may be its source.
-    source: Option<(Shape, u8)>,
+    source: Option<(FrameShape, u8)>,
     /// The latest source line shown.
     pub code: String,
     /// The innermost frame, and the innermost of the user's own code.
@@ -69,9 +69,9 @@ pub(crate) struct Stream {
 /// Lines of source that a notebook or a box shows for one frame.
 const SOURCE_LINES: u8 = 16;
 
-impl Stream {
+impl TracebackStream {
     /// Takes a line and says what it is.
-    fn take(&mut self, line: &Line) -> Part {
+    fn take(&mut self, line: &PrefixedLine) -> TracebackPart {
         static HEAD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("Traceback (most"));
         static CHAIN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("above exception"));
         let body = line.body();
@@ -87,36 +87,36 @@ impl Stream {
             self.chained = false;
             self.open = true;
             self.latest = line.number;
-            return Part::Head;
+            return TracebackPart::Head;
         }
         if holds(&CHAIN) {
             self.chained = true;
-            return Part::Plain;
+            return TracebackPart::Plain;
         }
         if let Some((frame, shape)) = Frame::read(body) {
             self.frame(line, body, frame, shape);
-            return Part::Frame;
+            return TracebackPart::Frame;
         }
         if let Some(code) = self.source_line(line, body) {
             self.code_line(code, body);
-            return Part::Code;
+            return TracebackPart::Code;
         }
         match classify(body) {
-            Part::Frame => {
+            TracebackPart::Frame => {
                 self.remember(line.phase());
                 self.latest = line.number;
                 self.open = true;
-                Part::Frame
+                TracebackPart::Frame
             }
-            Part::Plain if line.text.contains('(') => {
+            TracebackPart::Plain if line.text.contains('(') => {
                 self.stray(line, body);
-                Part::Plain
+                TracebackPart::Plain
             }
             part => part,
         }
     }
 
-    fn frame(&mut self, line: &Line, body: &str, frame: Frame, shape: Shape) {
+    fn frame(&mut self, line: &PrefixedLine, body: &str, frame: Frame, shape: FrameShape) {
         if line.number > self.latest + STALE_LINES {
             self.frames.clear();
             self.trace.clear();
@@ -135,7 +135,7 @@ impl Stream {
         self.remember(found);
         self.latest = line.number;
         self.open = true;
-        let lines = if shape == Shape::Plain {
+        let lines = if shape == FrameShape::Plain {
             1
         } else {
             SOURCE_LINES
@@ -148,7 +148,7 @@ impl Stream {
     }
 
     /// A line of source under a frame. `Some("")` for one that is only shown around the line itself.
-    fn source_line<'l>(&mut self, line: &Line, body: &'l str) -> Option<&'l str> {
+    fn source_line<'l>(&mut self, line: &PrefixedLine, body: &'l str) -> Option<&'l str> {
         let (shape, left) = self.source?;
         let near = line.number <= self.latest + u64::from(SOURCE_LINES) + 2;
         if left == 0 || !near {
@@ -156,9 +156,9 @@ impl Stream {
             return None;
         }
         let code = match shape {
-            Shape::Plain => (body.starts_with("  ") && self.latest + 3 >= line.number)
+            FrameShape::Plain => (body.starts_with("  ") && self.latest + 3 >= line.number)
                 .then(|| body.trim_start_matches([' ', '|', '│'])),
-            Shape::Notebook | Shape::Boxed => numbered(body),
+            FrameShape::Notebook | FrameShape::Boxed => numbered(body),
         };
         self.source = code.is_some().then_some((shape, left - 1));
         code
@@ -205,7 +205,7 @@ impl Stream {
     }
 
     /// A source line whose frame was lost among the lines of other ranks.
-    fn stray(&mut self, line: &Line, body: &str) {
+    fn stray(&mut self, line: &PrefixedLine, body: &str) {
         let found = line
             .phase()
             .filter(|f| f.weight >= phase::LOOP || body.contains("backward("));
@@ -215,7 +215,7 @@ impl Stream {
         }
     }
 
-    fn remember(&mut self, found: Option<Found>) {
+    fn remember(&mut self, found: Option<PhaseMention>) {
         let Some(found) = found else { return };
         if self.frames.len() == FRAMES {
             let lightest = (0..FRAMES)
@@ -227,7 +227,7 @@ impl Stream {
     }
 
     /// The phase that the traceback shows, for a message on line `number`.
-    pub(crate) fn phase(&self, number: u64) -> Option<Found> {
+    pub(crate) fn phase(&self, number: u64) -> Option<PhaseMention> {
         (number <= self.latest + STALE_LINES)
             .then(|| phase::of(&self.frames))
             .flatten()
@@ -249,10 +249,10 @@ fn numbered(body: &str) -> Option<&str> {
     (is_numbered || blank).then_some(if pointed { code } else { "" })
 }
 
-fn classify(body: &str) -> Part {
+fn classify(body: &str) -> TracebackPart {
     let start = body.trim_start_matches([' ', '│', '|', '❱', '>']);
     if start.starts_with("ray::") || body.contains("): ray::") {
-        return Part::Frame;
+        return TracebackPart::Frame;
     }
     let echoed = ["+ ", "# ", "$ ", "grep ", "echo "];
     let program = [
@@ -278,17 +278,17 @@ fn classify(body: &str) -> Part {
         words.iter().any(|word| same(word))
     };
     if boxed || begins(body, &echoed) || begins(start, &program) {
-        return Part::Code;
+        return TracebackPart::Code;
     }
-    Part::Plain
+    TracebackPart::Plain
 }
 
 /// All printers of one file, and what the file last announced.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Context {
     /// Most recent last.
-    streams: Vec<Stream>,
-    ambient: Option<(Found, u64)>,
+    streams: Vec<TracebackStream>,
+    ambient: Option<(PhaseMention, u64)>,
     /// Markers of [`phase::Markers::announced`] that were read, one bit each.
     read: u64,
 }
@@ -296,7 +296,11 @@ pub(crate) struct Context {
 impl Context {
     /// Takes a line with the markers of [`phase::Markers::announced`] in it; returns what it is and its printer's
     /// traceback.
-    pub(crate) fn take(&mut self, line: &Line, markers: &[u8]) -> (Part, &mut Stream) {
+    pub(crate) fn take(
+        &mut self,
+        line: &PrefixedLine,
+        markers: &[u8],
+    ) -> (TracebackPart, &mut TracebackStream) {
         for marker in markers {
             self.read |= 1 << marker;
             self.announce(*marker, line.number);
@@ -318,14 +322,14 @@ impl Context {
             // Most of thousands of logs have one printer.
             self.streams.reserve_exact(1);
         }
-        self.streams.push(Stream {
+        self.streams.push(TracebackStream {
             printer,
-            ..Stream::default()
+            ..TracebackStream::default()
         });
     }
 
     /// The traceback of a printer.
-    pub(crate) fn stream(&mut self, printer: Printer) -> Option<&mut Stream> {
+    pub(crate) fn stream(&mut self, printer: Printer) -> Option<&mut TracebackStream> {
         self.streams.iter_mut().find(|s| s.printer == printer)
     }
 
@@ -340,7 +344,7 @@ impl Context {
     }
 
     /// What was going on at line `number`, by the lines that announce it.
-    pub(crate) fn ambient(&self, number: u64) -> Option<Found> {
+    pub(crate) fn ambient(&self, number: u64) -> Option<PhaseMention> {
         self.ambient
             .filter(|(_, at)| number <= at + STALE_LINES)
             .map(|(found, _)| found)

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::clean::clip;
 use super::evidence::{Evidence, EvidenceRole};
-use super::figures::Figures;
+use super::figures::MemoryFigures;
 use super::frame::Frame;
-use super::phase::Found;
-use super::prefix::{Line, Printer, Stamp};
+use super::phase::PhaseMention;
+use super::prefix::{PrefixedLine, PrintedTime, Printer};
 use super::rising::Count;
-use super::signatures::{Role, Signature, UserSignature};
+use super::signatures::{LineRole, Signature, UserSignature};
 
 /// Lines of a wrapped message that belong to it, the first included.
 const MESSAGE_LINES: usize = 8;
@@ -34,7 +34,7 @@ const COMPLETE: &[&str] = &[
 
 /// One thing that a log says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Event {
+pub(crate) struct LogEvent {
     #[serde(with = "super::serial::signature")]
     pub signature: &'static Signature,
     /// Index of the file.
@@ -48,13 +48,13 @@ pub(crate) struct Event {
     pub end: u64,
     /// The message's lines, cleaned; the first with its prefix.
     pub texts: Vec<String>,
-    pub stamp: Option<Stamp>,
+    pub stamp: Option<PrintedTime>,
     pub printer: Printer,
     pub rank: Option<u32>,
     /// From the frames.
-    pub phase: Option<Found>,
+    pub phase: Option<PhaseMention>,
     /// From what the file announced last.
-    pub ambient: Option<Found>,
+    pub ambient: Option<PhaseMention>,
     /// Where the program was.
     pub frame: Option<Frame>,
     /// The innermost frames of its traceback, as `path/file.py:function`.
@@ -92,12 +92,12 @@ pub(crate) struct Event {
     pub(super) open: usize,
 }
 
-impl Event {
+impl LogEvent {
     /// An event on a line whose message begins at byte `at` of its text.
     pub(crate) fn new(
         signature: &'static Signature,
         source: usize,
-        line: &Line,
+        line: &PrefixedLine,
         at: usize,
     ) -> Self {
         let mut event = Self {
@@ -142,7 +142,7 @@ impl Event {
     }
 
     /// Takes a line that follows, if it can belong to the message.
-    pub(crate) fn absorb(&mut self, line: &Line) {
+    pub(crate) fn absorb(&mut self, line: &PrefixedLine) {
         self.open -= 1;
         if line.printer != self.printer && line.printer != Printer::default() {
             return;
@@ -216,17 +216,17 @@ impl Event {
         self.rerun |= begun.is_some_and(|at| step >= at + STEPS_SURVIVED);
     }
 
-    pub(crate) fn figures(&self) -> Figures {
-        Figures::read(&self.texts)
+    pub(crate) fn figures(&self) -> MemoryFigures {
+        MemoryFigures::read(&self.texts)
     }
 
     pub(crate) fn is_cause(&self) -> bool {
-        self.signature.role == Role::Cause
+        self.signature.role == LineRole::Cause
     }
 
     /// Could this be why the attempt ends?
     pub(crate) fn is_candidate(&self) -> bool {
-        matches!(self.signature.role, Role::Cause | Role::Consequence)
+        matches!(self.signature.role, LineRole::Cause | LineRole::Consequence)
             && !self.survived
             && !self.handled
     }

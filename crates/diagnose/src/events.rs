@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::class::Class;
-pub(crate) use super::event::Event;
+pub(crate) use super::event::LogEvent;
 use super::kind;
-use super::phase::{Found, LOOP};
-use super::prefix::{Line, Printer};
+use super::phase::{LOOP, PhaseMention};
+use super::prefix::{PrefixedLine, Printer};
 use super::rising::Count;
-use super::signatures::{Role, Signature, weight};
+use super::signatures::{LineRole, Signature, weight};
 
 /// Events that are remembered. When there are more, survived ones go first, then the latest but one:
 /// the first failures and the last are what a verdict needs.
@@ -20,7 +20,7 @@ const EVENTS: usize = 96;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Events {
     /// The first to be forgotten stand in front.
-    list: VecDeque<Event>,
+    list: VecDeque<LogEvent>,
     /// As many of them at the front were survived and are complete: no further line changes what they mean.
     #[serde(skip)]
     settled: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LogEvent> {
         self.list.iter()
     }
 
@@ -38,7 +38,7 @@ impl Events {
     }
 
     /// What a file said last.
-    pub(crate) fn latest(&self, source: usize) -> Option<&Event> {
+    pub(crate) fn latest(&self, source: usize) -> Option<&LogEvent> {
         self.list.iter().rfind(|e| e.source == source)
     }
 
@@ -48,10 +48,10 @@ impl Events {
     }
 
     /// Adds an event; a consequence tells that what failed before it in the same file was fatal.
-    pub(crate) fn push(&mut self, mut event: Event) {
+    pub(crate) fn push(&mut self, mut event: LogEvent) {
         self.seen += 1;
         event.order = self.seen;
-        if event.signature.role == Role::Consequence {
+        if event.signature.role == LineRole::Consequence {
             self.mark(event.source, |e| e.dead |= !e.survived);
         }
         if self.list.len() == EVENTS {
@@ -70,7 +70,7 @@ impl Events {
         self.list.push_back(event);
     }
 
-    fn mark(&mut self, source: usize, change: impl Fn(&mut Event)) {
+    fn mark(&mut self, source: usize, change: impl Fn(&mut LogEvent)) {
         self.list
             .iter_mut()
             .filter(|e| e.source == source)
@@ -129,14 +129,14 @@ impl Events {
     }
 
     fn settle(&mut self) {
-        let settled = |e: &Event| e.survived && e.open == 0;
+        let settled = |e: &LogEvent| e.survived && e.open == 0;
         while self.list.get(self.settled).is_some_and(settled) {
             self.settled += 1;
         }
     }
 
     /// The events of a file that can still change.
-    fn unsettled(&mut self, source: usize) -> impl Iterator<Item = &mut Event> {
+    fn unsettled(&mut self, source: usize) -> impl Iterator<Item = &mut LogEvent> {
         let unsettled = self.list.range_mut(self.settled..);
         unsettled.filter(move |e| e.source == source)
     }
@@ -154,7 +154,7 @@ impl Events {
     }
 
     /// Gives a line to the messages that wait for it.
-    pub(crate) fn absorb(&mut self, source: usize, line: &Line) {
+    pub(crate) fn absorb(&mut self, source: usize, line: &PrefixedLine) {
         self.unsettled(source)
             .filter(|e| e.open > 0)
             .for_each(|e| e.absorb(line));
@@ -173,7 +173,7 @@ impl Events {
         source: usize,
         printer: Printer,
         line: u64,
-        found: Found,
+        found: PhaseMention,
     ) {
         const BEHIND: u64 = 60;
         let near = self

@@ -13,7 +13,7 @@ use oomctl_base::units::Bytes;
 
 /// What one message says about memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
+pub(crate) struct MemoryFigures {
     pub device: Option<u32>,
     pub requested: Option<Bytes>,
     pub total: Option<Bytes>,
@@ -31,7 +31,7 @@ pub(crate) struct Figures {
     pub private_pools: Option<Bytes>,
 }
 
-impl Figures {
+impl MemoryFigures {
     /// True when nothing was printed.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -155,7 +155,7 @@ impl Figures {
     }
 }
 
-struct Patterns {
+struct FigurePatterns {
     device: Regex,
     requested: Regex,
     desired: Regex,
@@ -175,9 +175,9 @@ struct Patterns {
 /// Number and unit; `\s*` everywhere, for a line may have been broken anywhere.
 const AMOUNT: &str = r"(\d[\d.,]*\s*(?:bytes|[KMGT]iB|[KMGT]B|B)\b)";
 
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
+static PATTERNS: LazyLock<FigurePatterns> = LazyLock::new(|| {
     let a = AMOUNT;
-    Patterns {
+    FigurePatterns {
         device: compiled(
             r"\bGPU\s+(\d+)\s*(?:;|has\b)|Allocation on device (\d+)|(?:device:|/)(?:GPU|gpu):(\d+)|\bdevice (?:cuda|xpu|hip):(\d+)|\bCUDA device ordinal (\d+)|(?:NPU|XPU)\s+(\d+)\s*(?:;|has\b)|:\d+:\d+ \[(\d+)\] (?:\S+ ?)?NCCL (?:WARN|INFO)|(?:CUDA|ROCm)(\d+) buffer|MiB on device (\d+)\b|\bGPU_(\d+)_bfc\b",
         ),
@@ -263,7 +263,7 @@ mod tests {
     /// PyTorch 1.0 to 1.3: `c10/cuda/CUDACachingAllocator.cpp`, "cached".
     #[test]
     fn first_generation() {
-        let f = Figures::read(&[
+        let f = MemoryFigures::read(&[
             "CUDA out of memory. Tried to allocate 1.50 GiB (GPU 3; 15.75 GiB total capacity; 12.25 GiB already allocated; 512.00 MiB free; 2.00 GiB cached)",
         ]);
         assert_eq!(
@@ -277,7 +277,7 @@ mod tests {
     /// PyTorch 1.4 to 2.0: "reserved in total by PyTorch"; here broken at 60 columns, in a number.
     #[test]
     fn second_generation_wrapped_by_a_terminal() {
-        let f = Figures::read(&[
+        let f = MemoryFigures::read(&[
             "CUDA out of memory. Tried to allocate 640.00 MiB (GPU 1; 23.",
             "69 GiB total capacity; 20.50 GiB already allocated; 256.00 M",
             "iB free; 21.75 GiB reserved in total by PyTorch) If reserved",
@@ -292,7 +292,7 @@ mod tests {
     /// A number broken by the terminal and a line that ends between words, in one message.
     #[test]
     fn a_broken_number_among_lines_that_end_between_words() {
-        let f = Figures::read(&[
+        let f = MemoryFigures::read(&[
             "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 2 has a total capacity of 47.50 GiB of which 1.25 GiB is free. Of the allocated memory 3",
             "9.75 GiB is allocated by PyTorch, and 4.50 GiB",
             "is reserved by PyTorch but unallocated.",
@@ -306,7 +306,7 @@ mod tests {
     /// PyTorch 2.1 (typing error and all) to today.
     #[test]
     fn third_generation() {
-        let f = Figures::read(&[
+        let f = MemoryFigures::read(&[
             "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacty of 79.18 GiB of which 1.10 GiB is free. Process 77 has 30.00 GiB memory in use. Including non-PyTorch memory, this process has 48.00 GiB memory in use. Of the allocated memory 40.00 GiB is allocated by PyTorch, with 1.50 GiB allocated in private pools (e.g., CUDA Graphs), and 5.25 GiB is reserved by PyTorch but unallocated.",
         ]);
         assert_eq!(
@@ -324,7 +324,7 @@ mod tests {
     /// `PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync`, `c10/cuda/CUDAMallocAsyncAllocator.cpp`, 2.0 on.
     #[test]
     fn the_asynchronous_allocator() {
-        let f = Figures::read(&[
+        let f = MemoryFigures::read(&[
             "torch.cuda.OutOfMemoryError: Allocation on device 1 would exceed allowed memory. (out of memory)",
             "Currently allocated     : 21.50 GiB",
             "Requested               : 1.25 GiB",
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn an_index_that_is_missing_and_a_message_that_is_cut_off() {
-        let f = Figures::read(&[
+        let f = MemoryFigures::read(&[
             "CUDA out of memory. Tried to allocate 10.00 MiB. GPU  has a total capacity of 40.00 GiB of which 3.00 MiB is fr",
         ]);
         assert_eq!((f.device, f.total, f.free), (None, gib(40.0), None));
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_sum_that_no_machine_can_hold_is_none() {
-        let f = Figures::read(&[
+        let f = MemoryFigures::read(&[
             "CUDA out of memory. Of the allocated memory 16000000.00 TiB is allocated by PyTorch, and 15000000.00 TiB is reserved by PyTorch but unallocated.",
         ]);
         assert!(f.allocated.is_some() && f.reserved_unallocated.is_some());
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn figures_that_contradict_each_other_are_kept_and_remarked() {
-        let f = Figures::read(&[
+        let f = MemoryFigures::read(&[
             "CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total capacity of 79.18 GiB of which 80.00 GiB is free. Of the allocated memory 100.77 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.",
         ]);
         assert_eq!(f.allocated, gib(100.77));
@@ -378,22 +378,22 @@ mod tests {
 
     #[test]
     fn numbers_of_other_programs() {
-        let vllm = Figures::read(&[
+        let vllm = MemoryFigures::read(&[
             "ValueError: Free memory on device cuda:2 (10.50/79.25 GiB) on startup is less than desired GPU memory utilization (0.9, 71.33 GiB). Decrease GPU memory utilization",
         ]);
         assert_eq!(
             (vllm.device, vllm.free, vllm.total, vllm.requested),
             (Some(2), gib(10.5), gib(79.25), gib(71.33))
         );
-        let xla = Figures::read(&[
+        let xla = MemoryFigures::read(&[
             "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes.",
         ]);
         assert_eq!(xla.requested, gib(4.0));
-        let tf = Figures::read(&[
+        let tf = MemoryFigures::read(&[
             "OOM when allocating tensor with shape[8,64] and type float on /job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc",
         ]);
         assert_eq!(tf.device, Some(1));
-        let hip = Figures::read(&[
+        let hip = MemoryFigures::read(&[
             "Allocation failed : Device memory : required :4096 | free :1048576 | total :17163091968 ",
         ]);
         assert_eq!(
@@ -404,7 +404,7 @@ mod tests {
                 Some(Bytes(17_163_091_968))
             )
         );
-        let nccl = Figures::read(&[
+        let nccl = MemoryFigures::read(&[
             "node7:4711:4790 [2] include/alloc.h:185 NCCL WARN Cuda failure 2 'out of memory'",
         ]);
         assert_eq!(nccl.device, Some(2));

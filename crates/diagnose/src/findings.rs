@@ -2,12 +2,12 @@
 
 use super::class::Class;
 use super::course::Records;
-use super::event::Event;
+use super::event::LogEvent;
 use super::events::Events;
 use super::evidence::{Evidence, EvidenceRole};
 use super::incident::Incident;
 use super::kind;
-use super::phase::Found;
+use super::phase::PhaseMention;
 use super::reached::Progress;
 use super::tail::Tail;
 use super::tenants::Ours;
@@ -29,11 +29,11 @@ pub(crate) struct Findings<'a> {
     /// Events up to this one belong to an earlier run of the job.
     pub since: u64,
     /// The head of a traceback in whose middle a file ends.
-    pub unfinished: Option<&'a Event>,
+    pub unfinished: Option<&'a LogEvent>,
     /// Lines of each file.
     pub lines: Vec<u64>,
     /// What was going on at the end.
-    pub ambient: Option<Found>,
+    pub ambient: Option<PhaseMention>,
     /// The latest line that showed progress.
     pub progress_line: Option<String>,
     /// The end of each file.
@@ -44,13 +44,13 @@ pub(crate) struct Findings<'a> {
 
 impl<'a> Findings<'a> {
     /// The events of this run of the job.
-    pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> + use<'a> {
+    pub(super) fn events(&self) -> impl Iterator<Item = &'a LogEvent> + use<'a> {
         let since = self.since;
         self.events.iter().filter(move |e| e.order > since)
     }
 
     /// The last lines of the file of an event, or else of one that errors are written to, or of the last.
-    pub(super) fn last_lines(&self, root: Option<&Event>) -> Vec<String> {
+    pub(super) fn last_lines(&self, root: Option<&LogEvent>) -> Vec<String> {
         let errors = || self.files.iter().rposition(|name| name.ends_with(".err"));
         let first = root.map(|e| e.source).or_else(errors);
         let rest = (0..self.tails.len()).rev();
@@ -61,7 +61,7 @@ impl<'a> Findings<'a> {
         lines.find(|lines| !lines.is_empty()).unwrap_or_default()
     }
 
-    pub(super) fn evidence(&self, event: &Event, role: EvidenceRole) -> Evidence {
+    pub(super) fn evidence(&self, event: &LogEvent, role: EvidenceRole) -> Evidence {
         event.evidence(
             role,
             self.files.get(event.source).copied().unwrap_or_default(),
@@ -70,7 +70,7 @@ impl<'a> Findings<'a> {
 }
 
 /// Does it tell of a lack of memory?
-pub(super) fn is_memory(event: &Event) -> bool {
+pub(super) fn is_memory(event: &LogEvent) -> bool {
     kind::row(&event.signature.kind).class != Class::NotOom
 }
 

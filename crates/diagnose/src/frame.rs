@@ -26,7 +26,7 @@ pub struct Frame {
 
 /// Who prints frames like this: it decides which of the next lines are source code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Shape {
+pub(crate) enum FrameShape {
     /// `File "f.py", line 3, in g`, one source line below.
     Plain,
     /// IPython: `File f.py:3, in g(…)` or `f.py in g(…)`, numbered lines below, an arrow at the one.
@@ -35,34 +35,34 @@ pub(crate) enum Shape {
     Boxed,
 }
 
-const SHAPES: [(&str, Shape); 6] = [
+const SHAPES: [(&str, FrameShape); 6] = [
     (
         r#"File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>[\w.<>[:^ascii:]]+))?"#,
-        Shape::Plain,
+        FrameShape::Plain,
     ),
     (
         r"^\s*File (?P<file>\S+?):(?P<line>\d+), in (?P<function>[\w.<>[:^ascii:]]+)",
-        Shape::Notebook,
+        FrameShape::Notebook,
     ),
     (
         r"^\s*(?P<file>Cell In ?\[\d+\]), line (?P<line>\d+)",
-        Shape::Notebook,
+        FrameShape::Notebook,
     ),
     (
         r"^\s*(?P<file>(?:[A-Za-z]:\\[^:]+?|[^\s:]+)\.py|<[\w-]+>) in (?P<function>[\w.<>[:^ascii:]]+)\(",
-        Shape::Notebook,
+        FrameShape::Notebook,
     ),
     (
         r"^\s*[│|]\s*(?P<file>[^│]*?\.py):(?P<line>\d+)\s+in\s+(?P<function>[\w.<>[:^ascii:]]+)",
-        Shape::Boxed,
+        FrameShape::Boxed,
     ),
     (
         r"^\s*(?P<file>[^\s:]+\.py):(?P<line>\d+): in (?P<function>[\w.<>[:^ascii:]]+)",
-        Shape::Boxed,
+        FrameShape::Boxed,
     ),
 ];
 
-static COMPILED: LazyLock<Vec<(Regex, Shape)>> = LazyLock::new(|| {
+static COMPILED: LazyLock<Vec<(Regex, FrameShape)>> = LazyLock::new(|| {
     SHAPES
         .iter()
         .map(|(pattern, shape)| {
@@ -91,7 +91,7 @@ const LONGEST: usize = 1_000;
 
 impl Frame {
     /// Reads a line without its prefix.
-    pub(crate) fn read(body: &str) -> Option<(Self, Shape)> {
+    pub(crate) fn read(body: &str) -> Option<(Self, FrameShape)> {
         if body.len() > LONGEST || !may_be_frame(body) {
             return None;
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bugs::KnownBug;
 use super::class::{Class, Tri};
-use super::course::Course;
+use super::course::MemoryCourse;
 use super::engine_cache::EngineCache;
 use super::evidence::Evidence;
 use super::frame::Frame;
@@ -84,7 +84,7 @@ pub struct Incident {
     pub first_step: Option<bool>,
     /// What memory did over the steps before; `None` where the log does not tell, or too little.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub course: Option<Course>,
+    pub course: Option<MemoryCourse>,
     /// The last line of the traceback that ended the program, where the failure is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exception: Option<String>,

@@ -6,13 +6,13 @@
 use serde::Deserialize;
 
 use super::events::Events;
-use super::scanner::{Scanner, Source, SourceId};
+use super::scanner::{LogSource, Scanner, SourceId};
 use super::tenants::Ours;
 
 /// What a scanner had understood, as [`Scanner`] writes itself.
 #[derive(Debug, Deserialize)]
-pub struct Kept {
-    sources: Vec<Source>,
+pub struct ScannerState {
+    sources: Vec<LogSource>,
     events: Events,
     ours: Ours,
 }
@@ -21,7 +21,7 @@ impl Scanner {
     /// Goes on from where another scanner, with the same patterns and signatures, was written down. False
     /// when what was written cannot be right; the scanner is then as it was.
     #[must_use]
-    pub fn resume(&mut self, kept: Kept) -> bool {
+    pub fn resume(&mut self, kept: ScannerState) -> bool {
         let files = kept.sources.len();
         if kept.events.iter().any(|event| event.source >= files) {
             return false;

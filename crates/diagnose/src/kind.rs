@@ -10,7 +10,7 @@ use super::tables::{read, table};
 /// What follows from a kind when nothing else is known.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Kind {
+pub(crate) struct FailureKind {
     #[serde(rename = "kind")]
     pub name: String,
     pub class: Class,
@@ -27,7 +27,7 @@ pub(crate) struct Kind {
     is_gpu_oom: Option<Tri>,
 }
 
-impl Kind {
+impl FailureKind {
     pub(crate) fn is_gpu_oom(&self) -> Tri {
         let of_class = matches!(self.class, Class::GpuOom | Class::EngineMemory);
         self.is_gpu_oom.unwrap_or(Tri::of(of_class))
@@ -39,15 +39,15 @@ impl Kind {
 }
 
 /// Every kind.
-pub(crate) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| read(table!("kinds")));
+pub(crate) static KINDS: LazyLock<Vec<FailureKind>> = LazyLock::new(|| read(table!("kinds")));
 
 /// The row of a kind that is in the table.
-pub(crate) fn known(name: &str) -> Option<&'static Kind> {
+pub(crate) fn known(name: &str) -> Option<&'static FailureKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
 /// The row of a kind; that of `other` for a name that is not in the table.
-pub(crate) fn row(name: &str) -> &'static Kind {
+pub(crate) fn row(name: &str) -> &'static FailureKind {
     let found = known(name).or_else(|| known("other"));
     found.expect("the table has `other`, as its test sees")
 }

@@ -54,24 +54,27 @@ mod stories;
 
 pub use advice::{Advice, Remedy, others, remedies};
 pub use bugs::{
-    Bug, Bugs, Example, KnownBug, Number, Package, Seen, Setting, Telling, Versions, same_package,
+    Bug, BugConditions, BugSetting, Bugs, Example, KnownBug, Package, Telling, Versions,
+    WrittenVersion, same_package,
 };
 pub use class::{Class, Tri};
 pub use clean::sanitize;
-pub use course::{Course, Pattern, Pool, Span, of_samples};
+pub use course::{CoursePattern, MemoryCourse, Pool, StepSpan, of_samples};
 pub use engine_cache::EngineCache;
 pub use evidence::{Evidence, EvidenceRole};
 pub use frame::Frame;
 pub use incident::Incident;
-pub use kept::Kept;
+pub use kept::ScannerState;
 pub use links::{LINKS_MAX, Link, Links, Seam, Tracker};
-pub use own::OwnFailures;
+pub use own::ProjectFailures;
 pub use progress::{PatternError, ProgressPattern};
 pub use reached::Progress;
 pub use scanner::{Digest, Scanner, SourceId};
 pub use signatures::{SignatureError, UserSignature};
 pub use signatures::{examples as signature_examples, patterns as signature_patterns};
-pub use snapshot::{Held, Owner, PickleError, Share, Snapshot, named as snapshots_named};
+pub use snapshot::{
+    AllocationSite, MemoryOwner, PickleError, Share, Snapshot, named as snapshots_named,
+};
 
 /// Its example is a test.
 #[cfg(doctest)]

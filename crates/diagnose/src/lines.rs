@@ -18,7 +18,7 @@ const BLOCK: usize = 256 * 1024;
 
 /// One line, or one window of a giant line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct LinePiece<'a> {
     /// The bytes, without the line end.
     pub bytes: &'a [u8],
     /// Offset of the first byte in its file.
@@ -33,7 +33,7 @@ pub(crate) struct Piece<'a> {
 
 /// Whole lines, each with its end, and where they stand.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Block<'a> {
+pub(crate) struct LineBlock<'a> {
     /// The bytes; the last is a line end.
     pub bytes: &'a [u8],
     /// Offset of the first byte in its file.
@@ -42,7 +42,7 @@ pub(crate) struct Block<'a> {
     pub line: u64,
 }
 
-impl<'a> Block<'a> {
+impl<'a> LineBlock<'a> {
     /// The line that holds a byte, without its end: where it starts and ends.
     pub(crate) fn line_at(&self, at: usize) -> (usize, usize) {
         let start = memchr::memrchr2(b'\n', b'\r', &self.bytes[..at]).map_or(0, |end| end + 1);
@@ -56,10 +56,10 @@ impl<'a> Block<'a> {
         start: usize,
         end: usize,
         line: u64,
-    ) -> impl Iterator<Item = Piece<'a>> {
+    ) -> impl Iterator<Item = LinePiece<'a>> {
         let text = &self.bytes[start..end];
         let offset = self.offset + start as u64;
-        windows(text.len()).map(move |(from, to, own)| Piece {
+        windows(text.len()).map(move |(from, to, own)| LinePiece {
             bytes: &text[from..to],
             offset: offset + from as u64,
             line,
@@ -106,9 +106,9 @@ pub(crate) fn each_line(
 /// Takes what a [`Splitter`] hands out, in order.
 pub(crate) trait Sink {
     /// Takes whole lines; returns how many newlines they hold.
-    fn block(&mut self, block: Block<'_>) -> u64;
+    fn block(&mut self, block: LineBlock<'_>) -> u64;
     /// Takes a line whose bytes came in several pieces, or one window of it.
-    fn piece(&mut self, piece: Piece<'_>);
+    fn piece(&mut self, piece: LinePiece<'_>);
 }
 
 /// Splits what is fed. Holds at most [`WINDOW`] bytes.
@@ -165,7 +165,7 @@ impl Splitter {
                 Some(end) => {
                     let bytes = &rest[..=end];
                     let (offset, line) = (self.next, self.newlines + 1);
-                    self.newlines += sink.block(Block {
+                    self.newlines += sink.block(LineBlock {
                         bytes,
                         offset,
                         line,
@@ -228,7 +228,7 @@ impl Splitter {
             WINDOW - OVERLAP
         };
         if !self.carry.is_empty() {
-            sink.piece(Piece {
+            sink.piece(LinePiece {
                 bytes: &self.carry,
                 offset: self.next - self.carry.len() as u64,
                 line: self.newlines + 1,
@@ -249,9 +249,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    type Seen = (Vec<u8>, u64, u64, usize, bool);
+    type PieceFields = (Vec<u8>, u64, u64, usize, bool);
 
-    fn seen(piece: Piece<'_>) -> Seen {
+    fn seen(piece: LinePiece<'_>) -> PieceFields {
         (
             piece.bytes.to_vec(),
             piece.offset,
@@ -261,10 +261,10 @@ mod tests {
         )
     }
 
-    struct All(Vec<Seen>);
+    struct All(Vec<PieceFields>);
 
     impl Sink for All {
-        fn block(&mut self, block: Block<'_>) -> u64 {
+        fn block(&mut self, block: LineBlock<'_>) -> u64 {
             let (mut at, mut newlines) = (0, 0);
             while at < block.bytes.len() {
                 let (start, end) = block.line_at(at);
@@ -276,12 +276,12 @@ mod tests {
             newlines
         }
 
-        fn piece(&mut self, piece: Piece<'_>) {
+        fn piece(&mut self, piece: LinePiece<'_>) {
             self.0.push(seen(piece));
         }
     }
 
-    fn lines_of(parts: &[&[u8]]) -> (Vec<Seen>, u64) {
+    fn lines_of(parts: &[&[u8]]) -> (Vec<PieceFields>, u64) {
         let mut splitter = Splitter::new();
         let mut out = All(Vec::new());
         for part in parts {

@@ -5,7 +5,7 @@ use super::signatures::UserSignature;
 
 /// A project's own signatures and tables of bugs.
 #[derive(Debug, Clone, Default)]
-pub struct OwnFailures {
+pub struct ProjectFailures {
     /// Messages that only its program prints.
     pub signatures: Vec<UserSignature>,
     /// Bugs of the versions that it runs with.

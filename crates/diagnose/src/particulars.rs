@@ -3,8 +3,8 @@
 use super::advice::{Advice, Remedy, remedies};
 use super::clean::clip;
 use super::engine_cache::EngineCache;
-use super::events::Event;
-use super::figures::Figures;
+use super::events::LogEvent;
+use super::figures::MemoryFigures;
 use super::findings::{Findings, is_memory};
 use super::incident::Incident;
 use super::kind;
@@ -19,7 +19,7 @@ const IDLE: u64 = 3;
 
 /// The figures of a failure of memory that was survived, or belongs to an earlier run in the same file.
 pub(super) fn survived_figures(incident: &mut Incident, findings: &Findings<'_>) {
-    let survived = |e: &&Event| e.is_cause() && is_memory(e) && (e.survived || e.handled);
+    let survived = |e: &&LogEvent| e.is_cause() && is_memory(e) && (e.survived || e.handled);
     let told = findings.events().filter(survived).find_map(|e| {
         let figures = e.figures();
         figures.requested.is_some().then_some(figures)
@@ -45,7 +45,7 @@ pub(super) fn as_the_project_says(incident: &mut Incident, user: &UserSignature)
 }
 
 /// Where the program was when it failed.
-pub(super) fn program(incident: &mut Incident, root: &Event) {
+pub(super) fn program(incident: &mut Incident, root: &LogEvent) {
     if root.in_traceback {
         let message = root.texts.first().map(|text| body_of(text));
         incident.exception = message.map(|m| clip(m.trim()));
@@ -85,8 +85,8 @@ pub(super) fn advised(incident: &Incident) -> (Vec<String>, Vec<String>) {
 pub(super) fn figures(
     incident: &mut Incident,
     findings: &Findings<'_>,
-    root: &Event,
-    same: &[&Event],
+    root: &LogEvent,
+    same: &[&LogEvent],
 ) {
     let mut figures = root.figures();
     if figures.is_empty() || (figures.requested.is_none() && figures.total.is_none()) {
@@ -100,7 +100,7 @@ pub(super) fn figures(
                 "the first message has no figures; they are those of the next that says the same"
                     .to_owned(),
             );
-            figures = Figures {
+            figures = MemoryFigures {
                 device: figures.device.or(fuller.device),
                 ..fuller
             };
@@ -125,7 +125,7 @@ pub(super) fn figures(
 }
 
 /// What lies idle is at least what was asked for, and too much of the GPU to be the rest that every cache has.
-fn is_fragmented(idle: Bytes, figures: &Figures) -> bool {
+fn is_fragmented(idle: Bytes, figures: &MemoryFigures) -> bool {
     let wanted = figures.requested.filter(|wanted| wanted.0 > 0);
     let enough = wanted.is_some_and(|wanted| idle >= wanted);
     // More than there is proves nothing.
@@ -135,7 +135,7 @@ fn is_fragmented(idle: Bytes, figures: &Figures) -> bool {
 }
 
 /// Figures as printed.
-fn put(incident: &mut Incident, figures: &Figures) {
+fn put(incident: &mut Incident, figures: &MemoryFigures) {
     incident.device_index = figures.device;
     incident.requested_bytes = figures.requested;
     incident.total_bytes = figures.total;

@@ -5,12 +5,12 @@
 //! What is read, and what is known afterwards, does not depend on how the bytes were cut.
 
 use super::events::Events;
-use super::lines::{Block, Piece, Sink, WINDOW, each_line};
-use super::prefilter::{Bar, Found, Hit, PREFILTER, Shown, What};
-use super::prefix::Line;
-use super::progress::{self, Patterns};
+use super::lines::{LineBlock, LinePiece, Sink, WINDOW, each_line};
+use super::prefilter::{Bar, BarMatch, Hit, PREFILTER, PrefilterHits, What};
+use super::prefix::PrefixedLine;
+use super::progress::{self, ProgressPatterns};
 use super::reached::Progress;
-use super::reader::{Reader, SourceText};
+use super::reader::{LineReader, SourceText};
 use super::rising;
 use super::signatures::UserTable;
 use super::tenants::Ours;
@@ -22,9 +22,9 @@ pub(super) struct Pass<'a> {
     pub(super) events: &'a mut Events,
     pub(super) ours: &'a mut Ours,
     pub(super) table: &'a UserTable,
-    pub(super) patterns: &'a Patterns,
+    pub(super) patterns: &'a ProgressPatterns,
     /// Reused from block to block.
-    pub(super) found: &'a mut Found,
+    pub(super) found: &'a mut PrefilterHits,
     /// Reads every line with plain searches: what the fast way must agree with.
     #[cfg(test)]
     pub(super) naive: bool,
@@ -33,7 +33,7 @@ pub(super) struct Pass<'a> {
 /// Where a pass over a block stands.
 #[derive(Debug)]
 struct Cursor<'f> {
-    found: &'f Found,
+    found: &'f PrefilterHits,
     /// What lies before was read or can be left out.
     done: usize,
     /// The latest line is known up to here.
@@ -41,7 +41,7 @@ struct Cursor<'f> {
     /// What lies before was asked whether it counts.
     counted_to: usize,
     /// A line that shows progress and need not be looked at yet.
-    bar: Option<(usize, Shown)>,
+    bar: Option<(usize, BarMatch)>,
     /// The latest announcement of a phase.
     ambient: Option<(u8, usize)>,
     /// A place before which the newlines are counted, and how many they are.
@@ -49,7 +49,7 @@ struct Cursor<'f> {
 }
 
 impl<'f> Cursor<'f> {
-    fn new(found: &'f Found) -> Self {
+    fn new(found: &'f PrefilterHits) -> Self {
         Self {
             found,
             done: 0,
@@ -62,17 +62,17 @@ impl<'f> Cursor<'f> {
     }
 
     /// Number of the line that a byte stands in.
-    fn line(&mut self, block: &Block<'_>, at: usize) -> u64 {
+    fn line(&mut self, block: &LineBlock<'_>, at: usize) -> u64 {
         let newlines = self.found.newlines_before(block.bytes, at, self.counted);
         self.counted = (at, newlines);
         block.line + newlines as u64
     }
 
     /// How many bars a line has that show progress or may.
-    fn bars(&self, block: &Block<'_>, start: usize, end: usize) -> usize {
+    fn bars(&self, block: &LineBlock<'_>, start: usize, end: usize) -> usize {
         let of_line = self.found.between(start, end);
         let bars = of_line.iter().filter(|hit| match hit.what {
-            What::Progress(bar) => bar.shown(block.bytes, hit.at) != Shown::Nothing,
+            What::Progress(bar) => bar.shown(block.bytes, hit.at) != BarMatch::Nothing,
             _ => false,
         });
         bars.count()
@@ -80,7 +80,7 @@ impl<'f> Cursor<'f> {
 }
 
 impl Sink for Pass<'_> {
-    fn block(&mut self, block: Block<'_>) -> u64 {
+    fn block(&mut self, block: LineBlock<'_>) -> u64 {
         self.text.versions.take(block.bytes, block.offset);
         #[cfg(test)]
         if self.naive {
@@ -112,7 +112,7 @@ impl Sink for Pass<'_> {
         newlines
     }
 
-    fn piece(&mut self, piece: Piece<'_>) {
+    fn piece(&mut self, piece: LinePiece<'_>) {
         self.text.note_last_line(piece.bytes);
         #[cfg(test)]
         if self.naive {
@@ -121,10 +121,10 @@ impl Sink for Pass<'_> {
         let mut found = std::mem::take(self.found);
         PREFILTER.search(piece.bytes, |_| true, &mut found);
         let hits = &found.hits;
-        let seen = Seen {
+        let seen = LineFlags {
             read: hits.iter().any(|hit| self.wants(hit.what)),
             progress: hits.iter().any(|hit| match hit.what {
-                What::Progress(bar) => bar.shown(piece.bytes, hit.at) != Shown::Nothing,
+                What::Progress(bar) => bar.shown(piece.bytes, hit.at) != BarMatch::Nothing,
                 _ => false,
             }),
             ambient: hits.iter().rev().find_map(|hit| match hit.what {
@@ -140,7 +140,7 @@ impl Sink for Pass<'_> {
 
 /// What stands in a line.
 #[derive(Debug, Default)]
-struct Seen {
+struct LineFlags {
     read: bool,
     progress: bool,
     ambient: Option<u8>,
@@ -161,8 +161,8 @@ impl Pass<'_> {
         self.text.attentive(self.events, self.source)
     }
 
-    fn reader(&mut self) -> Reader<'_> {
-        Reader {
+    fn reader(&mut self) -> LineReader<'_> {
+        LineReader {
             source: self.source,
             text: self.text,
             events: self.events,
@@ -172,13 +172,13 @@ impl Pass<'_> {
     }
 
     /// A line, or a window of one, of which everything is known.
-    fn see(&mut self, piece: Piece<'_>, seen: &Seen) {
+    fn see(&mut self, piece: LinePiece<'_>, seen: &LineFlags) {
         if piece.starts_line && self.events.waits(self.source) {
             self.count(piece.bytes);
         }
         let attentive = self.attentive();
         if attentive || seen.read || self.table.may_match(piece.bytes) {
-            let line = Line::read(piece);
+            let line = PrefixedLine::read(piece);
             let patterns = self.patterns;
             let held = PREFILTER.held(&line.text);
             let mut reader = self.reader();
@@ -193,7 +193,7 @@ impl Pass<'_> {
         }
         let mut others = self.patterns.others.iter().map(|i| &self.patterns.list[*i]);
         if seen.progress || others.any(|p| p.may_match(piece.bytes)) {
-            let line = Line::read(piece);
+            let line = PrefixedLine::read(piece);
             let patterns = self.patterns;
             self.reader().progress(&line, piece.bytes, &patterns.list);
         }
@@ -207,7 +207,7 @@ impl Pass<'_> {
     }
 
     /// The same for the lines before a byte that nothing else reads.
-    fn count_up_to(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>, to: usize) {
+    fn count_up_to(&mut self, block: &LineBlock<'_>, cursor: &mut Cursor<'_>, to: usize) {
         let from = cursor.counted_to;
         cursor.counted_to = from.max(to);
         if from >= to || !self.events.waits(self.source) {
@@ -258,13 +258,13 @@ impl Pass<'_> {
     }
 
     /// Reads lines while one that was read asks for the next.
-    fn read_on(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>) {
+    fn read_on(&mut self, block: &LineBlock<'_>, cursor: &mut Cursor<'_>) {
         while cursor.done < block.bytes.len() && self.attentive() {
             self.line(block, cursor, cursor.done);
         }
     }
 
-    fn hit(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>, hit: Hit) {
+    fn hit(&mut self, block: &LineBlock<'_>, cursor: &mut Cursor<'_>, hit: Hit) {
         match hit.what {
             what if self.wants(what) => self.line(block, cursor, hit.at),
             What::Read => {}
@@ -278,12 +278,12 @@ impl Pass<'_> {
     }
 
     /// A bar is put off while it can only say what a later one says as well.
-    fn bar(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>, bar: Bar, at: usize) {
+    fn bar(&mut self, block: &LineBlock<'_>, cursor: &mut Cursor<'_>, bar: Bar, at: usize) {
         let shown = bar.shown(block.bytes, at);
-        if shown == Shown::Nothing {
+        if shown == BarMatch::Nothing {
             return;
         }
-        if let Shown::Step {
+        if let BarMatch::Step {
             pattern,
             step,
             total,
@@ -319,10 +319,10 @@ impl Pass<'_> {
     /// Takes a line with a bar that shows this. Where it is the only one in the line, all is known already.
     fn progress_line(
         &mut self,
-        block: &Block<'_>,
+        block: &LineBlock<'_>,
         cursor: &mut Cursor<'_>,
         at: usize,
-        shown: Shown,
+        shown: BarMatch,
     ) {
         let (start, end) = block.line_at(at);
         if end - start >= WINDOW {
@@ -333,7 +333,7 @@ impl Pass<'_> {
         let alone = cursor.bars(block, start, end) == 1;
         let patterns = self.patterns;
         match shown {
-            Shown::Step {
+            BarMatch::Step {
                 pattern,
                 step,
                 total,
@@ -346,13 +346,13 @@ impl Pass<'_> {
                     own: None,
                 };
                 let pattern = patterns.built_in[pattern];
-                let known = progress::Shown::known(pattern, progress, line);
+                let known = progress::LineProgress::known(pattern, progress, line);
                 self.reader().shown(known, line);
             }
             _ => {
                 let number = cursor.line(block, start);
                 for piece in block.pieces(start, end, number) {
-                    let line = Line::read(piece);
+                    let line = PrefixedLine::read(piece);
                     self.reader().progress(&line, piece.bytes, &patterns.list);
                 }
             }
@@ -360,7 +360,7 @@ impl Pass<'_> {
     }
 
     /// Looks at what was put off.
-    fn catch_up(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>) {
+    fn catch_up(&mut self, block: &LineBlock<'_>, cursor: &mut Cursor<'_>) {
         if let Some((marker, at)) = cursor.ambient.take() {
             let number = cursor.line(block, at);
             self.text.context.announce(marker, number);
@@ -371,7 +371,7 @@ impl Pass<'_> {
     }
 
     /// Reads the line that holds a byte.
-    fn line(&mut self, block: &Block<'_>, cursor: &mut Cursor<'_>, at: usize) {
+    fn line(&mut self, block: &LineBlock<'_>, cursor: &mut Cursor<'_>, at: usize) {
         self.catch_up(block, cursor);
         let (start, end) = block.line_at(at);
         self.count_up_to(block, cursor, start);
@@ -385,9 +385,9 @@ impl Pass<'_> {
                 continue;
             }
             self.text.note_last_line(piece.bytes);
-            let read = Seen {
+            let read = LineFlags {
                 read: true,
-                ..Seen::default()
+                ..LineFlags::default()
             };
             self.see(piece, &read);
             let of_line = cursor.found.between(start, end);
@@ -401,7 +401,7 @@ impl Pass<'_> {
 #[cfg(test)]
 impl Pass<'_> {
     /// The oracle: every line, one after the other.
-    fn every_line(&mut self, block: Block<'_>) -> u64 {
+    fn every_line(&mut self, block: LineBlock<'_>) -> u64 {
         let (mut at, mut newlines) = (0, 0);
         while at < block.bytes.len() {
             let (start, end) = block.line_at(at);
@@ -414,10 +414,10 @@ impl Pass<'_> {
         newlines
     }
 
-    fn naive_piece(&mut self, piece: Piece<'_>) {
+    fn naive_piece(&mut self, piece: LinePiece<'_>) {
         use super::prefilter::naive;
         let markers = naive::ambient(piece.bytes);
-        let seen = Seen {
+        let seen = LineFlags {
             read: naive::is_read(piece.bytes)
                 || markers.iter().any(|m| self.text.context.is_new(*m)),
             progress: true,

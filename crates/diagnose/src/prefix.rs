@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
 use super::clean::sanitize;
-use super::lines::Piece;
-use super::phase::{self, Found};
+use super::lines::LinePiece;
+use super::phase::{self, PhaseMention};
 
 /// The printer of a line: lines of different printers are interleaved in one file, and a traceback
 /// belongs to one of them.
@@ -28,7 +28,7 @@ pub(crate) struct Printer {
 
 /// How loud a line is, by its own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Level {
+pub(crate) enum Severity {
     /// Information or a warning.
     Mild,
     /// An error, or nothing said.
@@ -38,13 +38,13 @@ pub(crate) enum Level {
 
 /// A time of day as printed, often without a year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stamp {
+pub(crate) struct PrintedTime {
     year: Option<u16>,
     /// Milliseconds since the start of a year whose months have 31 days each: enough to order.
     ms: u64,
 }
 
-impl Stamp {
+impl PrintedTime {
     /// True when `self` is surely before `other`; across New Year where no year is printed.
     pub(crate) fn before(self, other: Self) -> bool {
         const HALF_YEAR_MS: u64 = 186 * 86_400_000;
@@ -58,7 +58,7 @@ impl Stamp {
 
 /// A cleaned line with its prefix understood.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub(crate) struct PrefixedLine {
     /// Offset of its first byte in the file.
     pub offset: u64,
     /// Line number from 1.
@@ -72,16 +72,16 @@ pub(crate) struct Line {
     /// Who printed it.
     pub printer: Printer,
     /// Level by its prefix.
-    pub level: Level,
+    pub level: Severity,
     /// Time by its prefix.
-    pub stamp: Option<Stamp>,
-    /// What [`Line::phase`] found.
-    phase: OnceCell<Option<Found>>,
+    pub stamp: Option<PrintedTime>,
+    /// What [`PrefixedLine::phase`] found.
+    phase: OnceCell<Option<PhaseMention>>,
 }
 
-impl Line {
+impl PrefixedLine {
     /// Cleans a piece and reads its prefix.
-    pub(crate) fn read(piece: Piece<'_>) -> Self {
+    pub(crate) fn read(piece: LinePiece<'_>) -> Self {
         let text = sanitize(piece.bytes);
         let own = if piece.own == piece.bytes.len() {
             text.len()
@@ -116,7 +116,7 @@ impl Line {
     }
 
     /// The phase that the message tells as it stands, whatever it is; looked for once.
-    pub(crate) fn phase(&self) -> Option<Found> {
+    pub(crate) fn phase(&self) -> Option<PhaseMention> {
         *self
             .phase
             .get_or_init(|| phase::in_frame(self.body(), None))
@@ -295,18 +295,18 @@ fn in_word(byte: u8) -> bool {
 }
 
 /// Level by the words before a message; also used for what stands before a match inside a line.
-pub(crate) fn level_of(before: &str) -> Level {
+pub(crate) fn level_of(before: &str) -> Severity {
     let mut letters = memchr::memchr3_iter(b'W', b'I', b'D', before.as_bytes());
     let says_mild = letters.any(|at| is_mild(before.as_bytes(), at));
     if !says_mild {
-        return Level::Loud;
+        return Severity::Loud;
     }
     // NCCL has no louder word than this one.
     let error_of_nccl = before.contains("NCCL WARN");
     if !error_of_nccl && !LOUD.is_match(before) {
-        Level::Mild
+        Severity::Mild
     } else {
-        Level::Loud
+        Severity::Loud
     }
 }
 
@@ -333,7 +333,7 @@ pub(crate) fn summary_rank(text: &str) -> Option<u32> {
     RANK.captures(text)?.get(1)?.as_str().parse().ok()
 }
 
-fn stamp_of(prefix: &str) -> Option<Stamp> {
+fn stamp_of(prefix: &str) -> Option<PrintedTime> {
     if !prefix.contains(':') {
         return None;
     }
@@ -342,7 +342,7 @@ fn stamp_of(prefix: &str) -> Option<Stamp> {
     let base = if found.get(2).is_some() { 2 } else { 8 };
     let [month, day, h, m, s] = [0, 1, 2, 3, 4].map(|i| number(base + i).unwrap_or(0));
     let days = month * 31 + day;
-    Some(Stamp {
+    Some(PrintedTime {
         year: found.get(1).and_then(|y| y.as_str().parse().ok()),
         ms: ((days * 24 + h) * 3_600 + m * 60 + s) * 1_000 + number(base + 5).unwrap_or(0),
     })
@@ -375,8 +375,8 @@ mod tests {
         }
     }
 
-    fn read(text: &str) -> Line {
-        Line::read(Piece {
+    fn read(text: &str) -> PrefixedLine {
+        PrefixedLine::read(LinePiece {
             bytes: text.as_bytes(),
             offset: 0,
             line: 1,
@@ -431,8 +431,11 @@ mod tests {
                 pid: Some(1090)
             }
         );
-        assert_eq!(line.level, Level::Loud);
-        assert_eq!(read("WARNING 06-05 06:18:13 [a.py:4] M").level, Level::Mild);
+        assert_eq!(line.level, Severity::Loud);
+        assert_eq!(
+            read("WARNING 06-05 06:18:13 [a.py:4] M").level,
+            Severity::Mild
+        );
         let later = read("[rank0]:[E605 06:18:14.1 a.cpp:4] M").stamp.unwrap();
         assert!(line.stamp.unwrap().before(later));
         assert!(!later.before(line.stamp.unwrap()));

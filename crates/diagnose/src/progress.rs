@@ -124,7 +124,7 @@ impl ProgressPattern {
 
 /// The progress patterns, and what is known about them.
 #[derive(Debug)]
-pub(super) struct Patterns {
+pub(super) struct ProgressPatterns {
     /// The more trusted ones first.
     pub list: Vec<ProgressPattern>,
     /// Where the built-in ones stand in the list.
@@ -133,11 +133,12 @@ pub(super) struct Patterns {
     pub(super) others: Vec<usize>,
 }
 
-impl Patterns {
+impl ProgressPatterns {
     /// A project's patterns, and the built-in ones behind them where they are not among them. Shared by those
     /// who have none of their own: there are thousands of scanners.
     pub(super) fn of(given: &[ProgressPattern]) -> Arc<Self> {
-        static BUILT_IN: LazyLock<Arc<Patterns>> = LazyLock::new(|| Arc::new(Patterns::new(&[])));
+        static BUILT_IN: LazyLock<Arc<ProgressPatterns>> =
+            LazyLock::new(|| Arc::new(ProgressPatterns::new(&[])));
         if given.is_empty() {
             Arc::clone(&BUILT_IN)
         } else {
@@ -168,7 +169,7 @@ impl Patterns {
 
 /// One line's progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct LineProgress {
     /// Which pattern it was; earlier patterns are trusted more.
     pub pattern: usize,
     pub progress: Progress,
@@ -179,7 +180,7 @@ pub(crate) struct Shown {
 /// What only a bar that was not redrawn yet holds.
 const INITIAL: &str = "[00:00<?";
 
-impl Shown {
+impl LineProgress {
     /// What is known of a line without asking the pattern.
     pub(crate) fn known(pattern: usize, progress: Progress, line: &[u8]) -> Self {
         static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(INITIAL));
@@ -192,10 +193,10 @@ impl Shown {
 }
 
 /// The most trusted pattern that the line matches.
-pub(crate) fn shown(patterns: &[ProgressPattern], body: &str) -> Option<Shown> {
+pub(crate) fn shown(patterns: &[ProgressPattern], body: &str) -> Option<LineProgress> {
     patterns.iter().enumerate().find_map(|(pattern, p)| {
         let progress = p.read(body)?;
-        Some(Shown {
+        Some(LineProgress {
             pattern,
             progress,
             initial: body.contains(INITIAL),
@@ -214,7 +215,7 @@ struct Finished {
 
 impl Finished {
     /// By the first line: a bar that was drawn before anything was done shows what was done before.
-    fn first(shown: &Shown) -> Self {
+    fn first(shown: &LineProgress) -> Self {
         let Progress { step, total, .. } = shown.progress;
         Self {
             steps: if shown.initial { 0 } else { step },
@@ -224,7 +225,7 @@ impl Finished {
     }
 
     /// Takes the next line; `anew` for one of a pattern that is trusted more.
-    fn take(&mut self, shown: &Shown, anew: bool) {
+    fn take(&mut self, shown: &LineProgress, anew: bool) {
         let next = Self::first(shown);
         let total = next.total.or(self.total);
         if total < self.total {
@@ -246,8 +247,8 @@ impl Finished {
 
 /// Progress of one source: the latest of its most trusted pattern.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Track {
-    latest: Option<Shown>,
+pub(crate) struct ProgressTrack {
+    latest: Option<LineProgress>,
     #[serde(default)]
     finished: Option<Finished>,
     /// A step was finished in this attempt, not only shown as already done.
@@ -257,9 +258,9 @@ pub(crate) struct Track {
     records: Option<Box<Records>>,
 }
 
-impl Track {
+impl ProgressTrack {
     /// Takes a line's progress; true when it is the pattern that counts.
-    pub(crate) fn take(&mut self, shown: Shown) -> bool {
+    pub(crate) fn take(&mut self, shown: LineProgress) -> bool {
         if let Some(latest) = &self.latest
             && latest.pattern < shown.pattern
         {
@@ -383,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_bar_that_starts_after_a_resume_has_not_moved() {
-        let mut track = Track::default();
+        let mut track = ProgressTrack::default();
         let patterns = ProgressPattern::built_in();
         let first = "Training Progress:  95%|█████████▌| 100/105 [00:00<?, ?it/s]";
         track.take(shown(&patterns, first).unwrap());
@@ -405,7 +406,7 @@ mod tests {
     fn steps_of_this_attempt_are_counted_over_bars_that_begin_anew() {
         let patterns = ProgressPattern::built_in();
         let done = |lines: &[&str]| {
-            let mut track = Track::default();
+            let mut track = ProgressTrack::default();
             for line in lines {
                 track.take(shown(&patterns, line).expect(line));
             }

@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use super::bugs::Versions;
 use super::clean::sanitize;
-use super::context::{Context, Part};
-use super::events::{Event, Events};
+use super::context::{Context, TracebackPart};
+use super::events::{Events, LogEvent};
 use super::exceptions;
-use super::frame::{Frame, Shape};
+use super::frame::{Frame, FrameShape};
 use super::lines::windows;
-use super::phase::{self, Found};
-use super::prefilter::Held;
-use super::prefix::{Level, Line, Stamp, level_of, rank_in, summary_rank};
-use super::progress::{ProgressPattern, Shown, Track, shown};
-use super::signatures::{COMPILED, Compiled, Role, Signature, UserTable};
+use super::phase::{self, PhaseMention};
+use super::prefilter::LineHits;
+use super::prefix::{PrefixedLine, PrintedTime, Severity, level_of, rank_in, summary_rank};
+use super::progress::{LineProgress, ProgressPattern, ProgressTrack, shown};
+use super::signatures::{COMPILED, CompiledSignature, LineRole, Signature, UserTable};
 use super::tenants::Ours;
 
 /// What is known of one file besides its bytes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SourceText {
     pub(super) context: Context,
-    pub(super) track: Track,
+    pub(super) track: ProgressTrack,
     /// First bytes of the latest line that is not blank.
     #[serde(with = "super::serial::bytes")]
     pub(super) last_line: Vec<u8>,
@@ -40,11 +40,11 @@ pub(super) struct SourceText {
     pub(super) summary_rank: Option<u32>,
     /// An earlier run of the same job wrote to this file.
     pub(super) earlier: bool,
-    last_stamp: Option<(Stamp, u64)>,
+    last_stamp: Option<(PrintedTime, u64)>,
     /// A traceback whose last line has not come.
-    pub(super) unfinished: Option<Box<Event>>,
+    pub(super) unfinished: Option<Box<LogEvent>>,
     /// The latest line that only says that something went wrong.
-    pub(super) said: Option<Box<Event>>,
+    pub(super) said: Option<Box<LogEvent>>,
     #[serde(default)]
     pub(super) versions: Versions,
 }
@@ -54,7 +54,7 @@ pub(super) struct SourceText {
 struct Pending {
     #[serde(with = "super::serial::entry")]
     signature: usize,
-    event: Event,
+    event: LogEvent,
     lines_left: u8,
 }
 
@@ -68,7 +68,7 @@ impl SourceText {
     }
 
     /// What was going on at the end, by the lines that announce it.
-    pub(super) fn ambient(&self, lines: u64) -> Option<Found> {
+    pub(super) fn ambient(&self, lines: u64) -> Option<PhaseMention> {
         self.context.ambient(lines)
     }
 
@@ -96,7 +96,7 @@ impl SourceText {
 }
 
 /// One file's state while a line is read.
-pub(super) struct Reader<'a> {
+pub(super) struct LineReader<'a> {
     pub(super) source: usize,
     pub(super) text: &'a mut SourceText,
     pub(super) events: &'a mut Events,
@@ -104,40 +104,45 @@ pub(super) struct Reader<'a> {
     pub(super) table: &'a UserTable,
 }
 
-impl Reader<'_> {
+impl LineReader<'_> {
     /// Takes a line that could matter, or that a line before asked for, with what it holds.
-    pub(super) fn read(&mut self, line: &Line, held: &Held) {
+    pub(super) fn read(&mut self, line: &PrefixedLine, held: &LineHits) {
         self.surroundings(line);
         let (part, stream) = self.text.context.take(line, &held.markers);
         let in_traceback = stream.open;
         match part {
-            Part::Head => self.traceback(line),
-            Part::Frame => {
+            TracebackPart::Head => self.traceback(line),
+            TracebackPart::Frame => {
                 self.events.close(self.source, line.printer);
                 self.late_frame(line);
             }
-            Part::Code => self.late_frame(line),
-            Part::Plain => {}
+            TracebackPart::Code => self.late_frame(line),
+            TracebackPart::Plain => {}
         }
-        let failed = (part != Part::Code && self.users(line))
+        let failed = (part != TracebackPart::Code && self.users(line))
             || self.signatures(line, part, in_traceback, &held.entries);
-        if !failed && part == Part::Plain {
+        if !failed && part == TracebackPart::Plain {
             self.exception(line, in_traceback);
         }
-        if !failed && matches!(part, Part::Plain | Part::Code) {
+        if !failed && matches!(part, TracebackPart::Plain | TracebackPart::Code) {
             self.events.absorb(self.source, line);
         }
     }
 
     /// Takes a line that may show progress; `raw` is the same with its prefix, as it stands in the log.
-    pub(super) fn progress(&mut self, line: &Line, raw: &[u8], patterns: &[ProgressPattern]) {
+    pub(super) fn progress(
+        &mut self,
+        line: &PrefixedLine,
+        raw: &[u8],
+        patterns: &[ProgressPattern],
+    ) {
         if let Some(shown) = shown(patterns, line.body()) {
             self.shown(shown, raw);
         }
     }
 
     /// Takes what a line shows.
-    pub(super) fn shown(&mut self, shown: Shown, raw: &[u8]) {
+    pub(super) fn shown(&mut self, shown: LineProgress, raw: &[u8]) {
         let (step, anew) = (shown.progress.step, shown.initial);
         if self.text.track.take(shown) {
             self.text.progress_line.clear();
@@ -151,7 +156,7 @@ impl Reader<'_> {
     }
 
     /// Who prints, and when.
-    fn surroundings(&mut self, line: &Line) {
+    fn surroundings(&mut self, line: &PrefixedLine) {
         static ENGINES: LazyLock<Regex> = LazyLock::new(|| {
             Regex::new("vllm|vLLM|sglang|SGLang|WorkerDict")
                 .expect("a constant, compiled by the tests of this file")
@@ -165,10 +170,10 @@ impl Reader<'_> {
         }
     }
 
-    fn traceback(&mut self, line: &Line) {
+    fn traceback(&mut self, line: &PrefixedLine) {
         self.events.traceback(self.source);
         self.events.close(self.source, line.printer);
-        let cut_off = Event::new(exceptions::unfinished(line.body()), self.source, line, 0);
+        let cut_off = LogEvent::new(exceptions::unfinished(line.body()), self.source, line, 0);
         self.text.unfinished = Some(Box::new(self.placed(cut_off, line)));
         if let Some(stream) = self.text.context.stream(line.printer) {
             stream.open = true;
@@ -176,13 +181,13 @@ impl Reader<'_> {
     }
 
     /// A frame or the source below it may belong to a message before, or to one that never ends.
-    fn late_frame(&mut self, line: &Line) {
+    fn late_frame(&mut self, line: &PrefixedLine) {
         let read = Frame::read(line.body());
         let quoted = line.body().trim_start_matches([' ', '|']);
-        let boxed = matches!(read, Some((_, Shape::Boxed)));
+        let boxed = matches!(read, Some((_, FrameShape::Boxed)));
         if self.text.unfinished.is_none() && (boxed || quoted.starts_with("File \"")) {
             // The log begins inside a traceback.
-            let cut_off = Event::new(exceptions::unfinished(""), self.source, line, 0);
+            let cut_off = LogEvent::new(exceptions::unfinished(""), self.source, line, 0);
             self.text.unfinished = Some(Box::new(cut_off));
         }
         if let (Some(cut_off), Some(stream)) = (
@@ -205,8 +210,8 @@ impl Reader<'_> {
     /// Asks the tables, of which the line holds these literals. True when a failure was found.
     fn signatures(
         &mut self,
-        line: &Line,
-        part: Part,
+        line: &PrefixedLine,
+        part: TracebackPart,
         in_traceback: bool,
         literals: &[(usize, usize)],
     ) -> bool {
@@ -218,22 +223,22 @@ impl Reader<'_> {
                 continue;
             };
             match entry.signature.role {
-                Role::Cause | Role::Consequence if part == Part::Code => {}
-                Role::Cause | Role::Consequence => {
+                LineRole::Cause | LineRole::Consequence if part == TracebackPart::Code => {}
+                LineRole::Cause | LineRole::Consequence => {
                     let heavier = failure.is_none_or(|(i, _): (usize, usize)| {
-                        COMPILED[i].signature.role == Role::Consequence
-                            && entry.signature.role == Role::Cause
+                        COMPILED[i].signature.role == LineRole::Consequence
+                            && entry.signature.role == LineRole::Cause
                     });
                     if heavier {
                         failure = Some((index, found.at));
                     }
                 }
-                Role::Handled => handled = Some(&entry.signature.kind),
-                Role::Success => {
+                LineRole::Handled => handled = Some(&entry.signature.kind),
+                LineRole::Success => {
                     self.text.said = None;
                     self.events.success(self.source, entry.signature);
                 }
-                Role::Advice => advice = Some((entry.signature, found.at)),
+                LineRole::Advice => advice = Some((entry.signature, found.at)),
             }
         }
         if let Some((index, at)) = failure {
@@ -246,24 +251,24 @@ impl Reader<'_> {
         if failure.is_some() || handled.is_some() {
             return true;
         }
-        if part != Part::Code && self.continued(line) {
+        if part != TracebackPart::Code && self.continued(line) {
             return true;
         }
         self.wait(line, part, literals);
         if let Some((signature, at)) = advice {
             self.events
-                .push(Event::new(signature, self.source, line, at));
+                .push(LogEvent::new(signature, self.source, line, at));
         }
         false
     }
 
     /// Completes a message that began on a line before.
-    fn continued(&mut self, line: &Line) -> bool {
+    fn continued(&mut self, line: &PrefixedLine) -> bool {
         let Some(mut pending) = self.text.pending.take() else {
             return false;
         };
         pending.event.texts.push(line.body().to_owned());
-        let entry: &Compiled = &COMPILED[pending.signature];
+        let entry: &CompiledSignature = &COMPILED[pending.signature];
         let joined = [" ", ""].map(|gap| pending.event.texts.join(gap));
         let hit = joined
             .iter()
@@ -281,8 +286,8 @@ impl Reader<'_> {
     }
 
     /// Remembers a line that may be the first of a wrapped message.
-    fn wait(&mut self, line: &Line, part: Part, literals: &[(usize, usize)]) {
-        if part == Part::Code || self.text.pending.is_some() {
+    fn wait(&mut self, line: &PrefixedLine, part: TracebackPart, literals: &[(usize, usize)]) {
+        if part == TracebackPart::Code || self.text.pending.is_some() {
             return;
         }
         let first = literals
@@ -293,20 +298,20 @@ impl Reader<'_> {
             let entry = COMPILED[signature].signature;
             self.text.pending = Some(Box::new(Pending {
                 signature,
-                event: Event::new(entry, self.source, line, 0),
+                event: LogEvent::new(entry, self.source, line, 0),
                 lines_left: 2,
             }));
         }
     }
 
     /// A message that the project itself described.
-    fn users(&mut self, line: &Line) -> bool {
+    fn users(&mut self, line: &PrefixedLine) -> bool {
         let Some((row, user, at)) = self.table.find(&line.text, line.body_at) else {
             return false;
         };
         self.text.unfinished = None;
         self.events.close(self.source, line.printer);
-        let mut event = Event::new(row, self.source, line, at);
+        let mut event = LogEvent::new(row, self.source, line, at);
         event.rank = event.rank.or_else(|| rank_in(&line.text));
         event.handled = !user.fatal;
         event.user = Some(user.clone());
@@ -315,15 +320,21 @@ impl Reader<'_> {
         true
     }
 
-    fn fail(&mut self, line: &Line, signature: &'static Signature, at: usize, in_traceback: bool) {
+    fn fail(
+        &mut self,
+        line: &PrefixedLine,
+        signature: &'static Signature,
+        at: usize,
+        in_traceback: bool,
+    ) {
         self.text.pending = None;
         self.text.unfinished = None;
         self.events.close(self.source, line.printer);
-        let mut event = Event::new(signature, self.source, line, at);
+        let mut event = LogEvent::new(signature, self.source, line, at);
         event.rank = event.rank.or_else(|| rank_in(&line.text));
         let level = level_of(line.text.get(..at).unwrap_or_default());
         // A log shipper may call all of stderr INFO; a traceback's last line is no warning.
-        let mild = line.level == Level::Mild || level == Level::Mild;
+        let mild = line.level == Severity::Mild || level == Severity::Mild;
         if mild && !signature.any_level && !in_traceback {
             event.handled = true;
         }
@@ -332,7 +343,7 @@ impl Reader<'_> {
     }
 
     /// Puts an event into its surroundings.
-    fn placed(&mut self, mut event: Event, line: &Line) -> Event {
+    fn placed(&mut self, mut event: LogEvent, line: &PrefixedLine) -> LogEvent {
         const STAMP_LINES: u64 = 200;
         let around = self.text.context.stream(line.printer).and_then(|stream| {
             event.in_traceback = std::mem::take(&mut stream.open);
@@ -361,7 +372,7 @@ impl Reader<'_> {
     }
 
     /// Is it an entry behind `Root Cause (first observed failure):`? What stands before it came later.
-    fn is_root_of_summary(&self, line: &Line) -> bool {
+    fn is_root_of_summary(&self, line: &PrefixedLine) -> bool {
         const ENTRY: u64 = 6;
         let latest = self.events.latest(self.source);
         latest.is_some_and(|e| {
@@ -370,13 +381,13 @@ impl Reader<'_> {
     }
 
     /// The last line of a traceback that no signature knows.
-    fn exception(&mut self, line: &Line, in_traceback: bool) {
+    fn exception(&mut self, line: &PrefixedLine, in_traceback: bool) {
         if let Some(rank) = summary_rank(&line.text)
             && self.is_root_of_summary(line)
         {
             self.text.summary_rank.get_or_insert(rank);
         }
-        if line.level == Level::Mild && !in_traceback {
+        if line.level == Severity::Mild && !in_traceback {
             return;
         }
         let stream = self.text.context.stream(line.printer);
@@ -388,7 +399,7 @@ impl Reader<'_> {
             if let Some(signature) = exceptions::said(&line.text, line.body())
                 && !self.events.stands_on(self.source, line.number)
             {
-                let event = Event::new(signature, self.source, line, 0);
+                let event = LogEvent::new(signature, self.source, line, 0);
                 self.text.said = Some(Box::new(self.placed(event, line)));
             }
             return;

@@ -3,7 +3,7 @@
 //! Sources: PyTorch 1.0 to 2.9 `nn/parallel/data_parallel.py`, `replicate.py`, `scatter_gather.py`,
 //! `parallel_apply.py`, `_functions.py`, `comm.py`.
 
-use super::events::Event;
+use super::events::LogEvent;
 use super::frame::Frame;
 
 /// Files that nothing else uses.
@@ -34,7 +34,7 @@ pub(super) fn in_frame(frame: &Frame) -> bool {
 }
 
 /// Does an event tell of such a process?
-pub(super) fn tells(event: &Event) -> bool {
+pub(super) fn tells(event: &LogEvent) -> bool {
     event.replicas || SIGNATURES.contains(&event.signature.id.as_str())
 }
 

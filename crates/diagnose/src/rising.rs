@@ -10,8 +10,8 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
-use super::lines::Piece;
-use super::prefix::{Line, Printer};
+use super::lines::LinePiece;
+use super::prefix::{PrefixedLine, Printer};
 
 /// Bytes at the beginning of a line in which it may count.
 const HEAD: usize = 512;
@@ -48,7 +48,7 @@ pub(super) fn read(line: &[u8]) -> Option<(Count, Printer)> {
     if !HINTS.is_match(head) {
         return None;
     }
-    let line = Line::read(Piece {
+    let line = PrefixedLine::read(LinePiece {
         bytes: head,
         offset: 0,
         line: 0,

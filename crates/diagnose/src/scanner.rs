@@ -12,15 +12,15 @@ use oomctl_base::job::JobStatus;
 use super::bugs::{Bugs, Versions};
 use super::class::Class;
 use super::clean::{clip, sanitize};
-use super::course::{self, Course, Records};
-use super::events::{Event, Events};
+use super::course::{self, MemoryCourse, Records};
+use super::events::{Events, LogEvent};
 use super::findings::Findings;
 use super::incident::Incident;
 use super::lines::Splitter;
 use super::pass::Pass;
-use super::prefilter::Found;
+use super::prefilter::PrefilterHits;
 use super::prefix::body_of;
-use super::progress::{Patterns, ProgressPattern, Track};
+use super::progress::{ProgressPattern, ProgressPatterns, ProgressTrack};
 use super::reached::Progress;
 use super::reader::{LAST_LINE, SourceText};
 use super::signatures::{UserSignature, UserTable};
@@ -60,8 +60,8 @@ pub struct Digest {
 #[derive(Debug, Serialize)]
 pub struct Scanner {
     #[serde(skip)]
-    patterns: Arc<Patterns>,
-    pub(super) sources: Vec<Source>,
+    patterns: Arc<ProgressPatterns>,
+    pub(super) sources: Vec<LogSource>,
     pub(super) events: Events,
     pub(super) ours: Ours,
     #[serde(skip)]
@@ -77,7 +77,7 @@ pub struct Scanner {
     installed: Versions,
     /// Reused from block to block.
     #[serde(skip)]
-    found: Found,
+    found: PrefilterHits,
     #[cfg(test)]
     #[serde(skip)]
     pub(super) naive: bool,
@@ -85,7 +85,7 @@ pub struct Scanner {
 
 /// One file.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Source {
+pub(crate) struct LogSource {
     pub name: String,
     pub(super) splitter: Splitter,
     pub(super) text: SourceText,
@@ -95,9 +95,9 @@ pub(crate) struct Source {
     fresh: bool,
 }
 
-impl Source {
+impl LogSource {
     /// The traceback in whose middle the file ends, or the last that a program says of a failure.
-    fn unfinished(&self) -> Option<&Event> {
+    fn unfinished(&self) -> Option<&LogEvent> {
         const LINES: u64 = 120;
         const SAID_LINES: u64 = 40;
         let lines = self.splitter.lines_seen();
@@ -115,7 +115,7 @@ impl Scanner {
     #[must_use]
     pub fn new(progress: &[ProgressPattern]) -> Self {
         Self {
-            patterns: Patterns::of(progress),
+            patterns: ProgressPatterns::of(progress),
             sources: Vec::new(),
             events: Events::default(),
             ours: Ours::default(),
@@ -123,7 +123,7 @@ impl Scanner {
             bugs: None,
             own_bugs: Bugs::default(),
             installed: Versions::default(),
-            found: Found::default(),
+            found: PrefilterHits::default(),
             #[cfg(test)]
             naive: false,
         }
@@ -155,7 +155,7 @@ impl Scanner {
     pub fn source(&mut self, name: &str) -> SourceId {
         // There are thousands of scanners, most of them of one or two files.
         self.sources.reserve_exact(1);
-        self.sources.push(Source {
+        self.sources.push(LogSource {
             name: sanitize(name.as_bytes()),
             splitter: Splitter::new(),
             text: SourceText::default(),
@@ -275,7 +275,7 @@ impl Scanner {
             summary_rank: self.sources.iter().find_map(|s| s.text.summary_rank),
             earlier: self.sources.iter().any(|s| s.text.earlier),
             since: 0,
-            unfinished: self.sources.iter().find_map(Source::unfinished),
+            unfinished: self.sources.iter().find_map(LogSource::unfinished),
             progress_line: self.progress_line(),
             tails: self.sources.iter().map(|s| &s.tail).collect(),
             records: self.records(),
@@ -294,7 +294,7 @@ impl Scanner {
 
     /// What memory does over the steps while the attempt is alive, where it rises, with the seconds of a usual step.
     #[must_use]
-    pub fn rising(&self) -> (Vec<Course>, Option<f64>) {
+    pub fn rising(&self) -> (Vec<MemoryCourse>, Option<f64>) {
         let records = self.records();
         records.map_or_else(Default::default, |r| (course::ahead(r), r.step_s()))
     }
@@ -305,7 +305,7 @@ impl Scanner {
         all.max_by_key(|records| records.len())
     }
 
-    fn best_track(&self) -> Option<&Track> {
+    fn best_track(&self) -> Option<&ProgressTrack> {
         let tracks = self.sources.iter().map(|s| &s.text.track);
         tracks
             .filter(|t| t.progress().is_some())

@@ -6,7 +6,7 @@
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 
 use super::class::{Class, Tri};
-use super::events::Event;
+use super::events::LogEvent;
 use super::evidence::{Evidence, EvidenceRole};
 use super::findings::{CONSEQUENCES, Findings, blank, steps};
 use super::incident::Incident;
@@ -84,7 +84,7 @@ const SLURM_NO_LOG_SIGNAL: i32 = 53;
 /// Adds the scheduler's word to an incident, or lets it have the last one.
 pub(super) fn join(
     incident: &mut Incident,
-    root: Option<&Event>,
+    root: Option<&LogEvent>,
     findings: &Findings<'_>,
     job: &JobStatus,
 ) {
@@ -178,7 +178,7 @@ fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &J
 /// code (a pipe into `tee`). Only a failure after which processes ended, or the log, counts.
 fn join_success(
     incident: &mut Incident,
-    root: Option<&Event>,
+    root: Option<&LogEvent>,
     findings: &Findings<'_>,
     job: &JobStatus,
 ) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::phase::{self, Found};
+use super::phase::{self, PhaseMention};
 
 /// A signature of the tables, by its name.
 pub(super) mod signature {
@@ -63,13 +63,13 @@ pub(super) mod bytes {
     }
 }
 
-impl Serialize for Found {
+impl Serialize for PhaseMention {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         (self.phase, self.weight).serialize(to)
     }
 }
 
-impl<'de> Deserialize<'de> for Found {
+impl<'de> Deserialize<'de> for PhaseMention {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let (name, weight) = <(String, u8)>::deserialize(from)?;
         let phase = phase::named(&name);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use oomctl_base::units::Bytes;
 
-use super::figures::Figures;
+use super::figures::MemoryFigures;
 
 /// What is known about our own processes.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ impl Ours {
 const CONTEXT: u64 = 768 << 20;
 
 /// What other processes hold, when our own cannot explain the bytes; and a remark where it is not clear.
-pub(crate) fn co_tenant(figures: &Figures, ours: &Ours) -> (Option<Bytes>, Option<String>) {
+pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>, Option<String>) {
     let strangers = strangers(figures, ours);
     let held = strangers.iter().map(|(_, held)| held.0);
     let bytes = held.fold(0, u64::saturating_add);
@@ -54,7 +54,7 @@ pub(crate) fn co_tenant(figures: &Figures, ours: &Ours) -> (Option<Bytes>, Optio
 }
 
 /// Processes that are neither the one that failed nor known as ours.
-fn strangers(figures: &Figures, ours: &Ours) -> Vec<(u64, Bytes)> {
+fn strangers(figures: &MemoryFigures, ours: &Ours) -> Vec<(u64, Bytes)> {
     let mut listed = figures.processes.clone();
     if figures.own.is_none() {
         let reserved = figures.reserved_total().unwrap_or_default().0;
@@ -70,7 +70,7 @@ fn strangers(figures: &Figures, ours: &Ours) -> Vec<(u64, Bytes)> {
 }
 
 /// The generations without a list of processes: what is used and not reserved by us.
-fn unexplained(figures: &Figures, ours: &Ours) -> Option<Bytes> {
+fn unexplained(figures: &MemoryFigures, ours: &Ours) -> Option<Bytes> {
     const OUTSIDE_PYTORCH: u64 = 3 << 30;
     if ours.engine || !figures.processes.is_empty() || figures.own.is_some() {
         return None;
@@ -86,8 +86,8 @@ fn unexplained(figures: &Figures, ours: &Ours) -> Option<Bytes> {
 mod tests {
     use super::*;
 
-    fn figures(text: &str) -> Figures {
-        Figures::read(&[text])
+    fn figures(text: &str) -> MemoryFigures {
+        MemoryFigures::read(&[text])
     }
 
     const NEW: &str = "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 0.50 GiB is free. Process 10 has 60.00 GiB memory in use. Process 11 has 18.00 GiB memory in use. Of the allocated memory 16.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.";

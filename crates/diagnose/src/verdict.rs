@@ -4,7 +4,7 @@ use oomctl_base::job::{JobState, JobStatus};
 
 use super::class::Class;
 use super::course::{self, Records};
-use super::event::Event;
+use super::event::LogEvent;
 use super::evidence::{Evidence, EvidenceRole};
 use super::exceptions;
 use super::findings::{CONSEQUENCES, Findings, blank, is_memory, steps};
@@ -15,7 +15,7 @@ use super::phase::{self, LOOP};
 use super::prefix::body_of;
 use super::replicas;
 use super::scheduler;
-use super::signatures::{Role, weight};
+use super::signatures::{LineRole, weight};
 
 /// Confirmations that an incident carries.
 const CONFIRMATIONS: usize = 3;
@@ -23,7 +23,7 @@ const CONFIRMATIONS: usize = 3;
 const REMARKS: usize = 2;
 
 /// The heaviest of some events, among equals the first in time.
-fn first_of<'e>(events: impl Iterator<Item = &'e Event>) -> Option<&'e Event> {
+fn first_of<'e>(events: impl Iterator<Item = &'e LogEvent>) -> Option<&'e LogEvent> {
     events.reduce(|best, event| {
         let (a, b) = (event.signature.weight, best.signature.weight);
         if a > b || (a == b && event.before(best)) {
@@ -35,21 +35,23 @@ fn first_of<'e>(events: impl Iterator<Item = &'e Event>) -> Option<&'e Event> {
 }
 
 /// The root while the job still runs: weak signs count only when processes ended after them.
-pub(crate) fn live_root<'a>(findings: &Findings<'a>) -> Option<&'a Event> {
-    let sure = |e: &&Event| e.is_candidate() && (e.signature.weight >= weight::SCHEDULER || e.dead);
+pub(crate) fn live_root<'a>(findings: &Findings<'a>) -> Option<&'a LogEvent> {
+    let sure =
+        |e: &&LogEvent| e.is_candidate() && (e.signature.weight >= weight::SCHEDULER || e.dead);
     first_of(findings.events().filter(sure))
 }
 
 /// The root by the text alone. Where everything was handled, what ended in a traceback or with the
 /// death of processes was not handled after all.
-fn text_root<'a>(findings: &Findings<'a>) -> Option<&'a Event> {
+fn text_root<'a>(findings: &Findings<'a>) -> Option<&'a LogEvent> {
     let events = || findings.events();
     let open = first_of(events().filter(|e| e.is_candidate()));
-    let heavy = |e: &Event| is_memory(e) || e.signature.weight >= weight::SPECIFIC;
-    let failed_handling =
-        |e: &&Event| e.is_cause() && heavy(e) && e.handled && !e.survived && (e.dead || e.traced);
+    let heavy = |e: &LogEvent| is_memory(e) || e.signature.weight >= weight::SPECIFIC;
+    let failed_handling = |e: &&LogEvent| {
+        e.is_cause() && heavy(e) && e.handled && !e.survived && (e.dead || e.traced)
+    };
     // `Exception: …` only says that somebody gave up: of what, the processes that ended before may have said.
-    let gave_up = |e: &&Event| {
+    let gave_up = |e: &&LogEvent| {
         let last_words = || e.texts.first().map_or("", |text| body_of(text).trim());
         e.signature.weight <= weight::EXCEPTION && last_words().starts_with("Exception")
     };
@@ -70,7 +72,7 @@ fn end_before_restart(findings: &Findings<'_>, job: Option<&JobStatus>) -> Optio
             JobState::Preempted | JobState::NodeFail | JobState::BootFail | JobState::Requeued
         )
     };
-    let message = |e: &&Event| matches!(e.signature.kind.as_str(), "preempted" | "node_failure");
+    let message = |e: &&LogEvent| matches!(e.signature.kind.as_str(), "preempted" | "node_failure");
     let last = findings.events().filter(message).last()?;
     let restarted = match job {
         Some(job) => job.restarts > 0 && !ended_so(job),
@@ -103,7 +105,7 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
             "training begins anew behind it in the same log; if that is another run of the job, judge it by itself".to_owned(),
         );
     }
-    if root.is_some_and(|e| e.signature.role == Role::Consequence && e.user.is_none()) {
+    if root.is_some_and(|e| e.signature.role == LineRole::Consequence && e.user.is_none()) {
         incident.notes.push(
             "this is what follows from another failure, and that is not in these logs: look at the logs of the other ranks and nodes".to_owned(),
         );
@@ -140,8 +142,8 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
 
 /// No root: a failure that was survived without a sign that training went on, or a clean log.
 fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Incident {
-    let waits = |e: &Event| e.signature.id == "network_retry" && !e.progressed;
-    let memory = |e: &&Event| {
+    let waits = |e: &LogEvent| e.signature.id == "network_retry" && !e.progressed;
+    let memory = |e: &&LogEvent| {
         e.is_cause()
             && e.handled
             && !e.survived
@@ -172,7 +174,7 @@ fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Inci
 }
 
 /// The incident whose root is `root`.
-pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
+pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     let signature = root.signature;
     let mut incident = blank(&signature.kind);
     incident.is_gpu_oom = signature.is_gpu_oom.unwrap_or(incident.is_gpu_oom);
@@ -211,7 +213,7 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &Event) -> Incident {
 }
 
 /// Other events that say the same: the same class of memory, or the same kind.
-fn confirmations<'a>(findings: &Findings<'a>, root: &Event) -> Vec<&'a Event> {
+fn confirmations<'a>(findings: &Findings<'a>, root: &LogEvent) -> Vec<&'a LogEvent> {
     let class = kind::row(&root.signature.kind).class;
     findings
         .events()
@@ -223,7 +225,7 @@ fn confirmations<'a>(findings: &Findings<'a>, root: &Event) -> Vec<&'a Event> {
         .collect()
 }
 
-fn set_phase(incident: &mut Incident, root: &Event, same: &[&Event]) {
+fn set_phase(incident: &mut Incident, root: &LogEvent, same: &[&LogEvent]) {
     let fixed = matches!(
         incident.kind.as_str(),
         "vllm_kv_cache" | "vllm_startup_memory"
@@ -231,7 +233,7 @@ fn set_phase(incident: &mut Incident, root: &Event, same: &[&Event]) {
     if fixed {
         return;
     }
-    let loop_phase = |e: &&&Event| e.phase.is_some_and(|p| p.weight >= LOOP);
+    let loop_phase = |e: &&&LogEvent| e.phase.is_some_and(|p| p.weight >= LOOP);
     let related = same.iter().take(CONFIRMATIONS).find(loop_phase);
     let own = root.phase;
     let found = match (own, related.and_then(|e| e.phase)) {
@@ -259,7 +261,7 @@ fn set_phase(incident: &mut Incident, root: &Event, same: &[&Event]) {
 }
 
 fn remarks(findings: &Findings<'_>) -> Vec<Evidence> {
-    let of = |keep: &dyn Fn(&Event) -> bool, role| {
+    let of = |keep: &dyn Fn(&LogEvent) -> bool, role| {
         findings
             .events()
             .filter(|e| keep(e))
@@ -272,14 +274,14 @@ fn remarks(findings: &Findings<'_>) -> Vec<Evidence> {
         EvidenceRole::Survived,
     );
     all.extend(of(
-        &|e| e.signature.role == Role::Advice,
+        &|e| e.signature.role == LineRole::Advice,
         EvidenceRole::Advice,
     ));
     all
 }
 
 /// What is neither the root nor says the same: the processes that were dragged along.
-fn consequences(findings: &Findings<'_>, root: &Event, same: &[&Event]) -> Vec<Evidence> {
+fn consequences(findings: &Findings<'_>, root: &LogEvent, same: &[&LogEvent]) -> Vec<Evidence> {
     let mut seen: Vec<&str> = Vec::new();
     findings
         .events()

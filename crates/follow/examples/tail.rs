@@ -9,19 +9,19 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use oomctl_follow::{Followers, Growth, Look, Start};
+use oomctl_follow::{FollowStart, Followers, Growth, LookMode};
 
 fn main() -> io::Result<()> {
     let mut followers = Followers::new();
     let paths = std::env::args().skip(1);
     let files: Vec<_> = paths
-        .map(|path| followers.follow(path.into(), Start::At(0), 0))
+        .map(|path| followers.follow(path.into(), FollowStart::At(0), 0))
         .collect();
     let waiter = followers.waiter();
     loop {
         for file in &files {
             let mut written = Ok(());
-            followers.read(file, Timestamp::now(), Look::Due, &mut |growth| {
+            followers.read(file, Timestamp::now(), LookMode::Due, &mut |growth| {
                 if let Growth::Bytes { data, .. } = growth {
                     written = io::stdout().write_all(data);
                 }

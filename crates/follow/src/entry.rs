@@ -2,7 +2,7 @@
 
 use super::Growth;
 use super::calls::is_out_of_descriptors;
-use super::record::{Desk, Record, Step};
+use super::record::{FileRecord, LookContext, LookOutcome};
 
 /// Most chunks of one log at one look, so that one log cannot hold up the others.
 const CHUNKS: usize = 16;
@@ -20,8 +20,8 @@ const GRAIN_MS: i64 = 50;
 const HINTED_MS: i64 = 15_000;
 
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) record: Record,
+pub(super) struct FollowerEntry {
+    pub(super) record: FileRecord,
     pub(super) group: u64,
     /// Looks in a row that found nothing.
     pub(super) quiet: u8,
@@ -31,14 +31,14 @@ pub(super) struct Entry {
     pub(super) hinted: bool,
     /// It grew after an event: they do come.
     pub(super) proven: bool,
-    pub(super) watch: Watch,
+    pub(super) watch: WatchState,
     /// The system's number of the watch of its folder.
     pub(super) number: Option<i32>,
 }
 
 /// Do events come of a file?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Watch {
+pub(super) enum WatchState {
     /// Not asked yet, or its folder is not there.
     Wanted,
     /// Yes.
@@ -49,8 +49,8 @@ pub(super) enum Watch {
     No,
 }
 
-impl Entry {
-    pub(super) fn new(record: Record, group: u64) -> Self {
+impl FollowerEntry {
+    pub(super) fn new(record: FileRecord, group: u64) -> Self {
         Self {
             record,
             group,
@@ -58,18 +58,20 @@ impl Entry {
             stirred: i64::MAX,
             hinted: false,
             proven: false,
-            watch: Watch::Wanted,
+            watch: WatchState::Wanted,
             number: None,
         }
     }
 
     /// When to look next, in milliseconds since 1970.
-    pub(super) fn reschedule(&mut self, seen: &Seen, now: i64) -> i64 {
-        if seen.grew && self.watch == Watch::Yes {
+    pub(super) fn reschedule(&mut self, seen: &RoundResult, now: i64) -> i64 {
+        if seen.grew && self.watch == WatchState::Yes {
             match self.hinted {
                 true => self.proven = true,
                 // Not at its first look, which no event announces.
-                false if self.quiet > 0 => (self.watch, self.proven) = (Watch::Doubtful, false),
+                false if self.quiet > 0 => {
+                    (self.watch, self.proven) = (WatchState::Doubtful, false)
+                }
                 false => {}
             }
         }
@@ -82,7 +84,7 @@ impl Entry {
         if seen.anything || self.stirred > now || !self.record.is_at_rest() {
             self.stirred = now;
         }
-        let certain = self.watch == Watch::Yes
+        let certain = self.watch == WatchState::Yes
             && !seen.out_of_descriptors
             && self.record.is_at_rest()
             && self.record.real.is_none()
@@ -104,7 +106,7 @@ impl Entry {
 
 /// What one round of looks at one file brought.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct RoundResult {
     pub(super) anything: bool,
     grew: bool,
     /// There is more.
@@ -114,11 +116,11 @@ pub(super) struct Seen {
 
 /// Reads a bounded part of what is new.
 pub(super) fn read_some(
-    record: &mut Record,
-    desk: &mut Desk<'_>,
+    record: &mut FileRecord,
+    desk: &mut LookContext<'_>,
     each: &mut dyn FnMut(Growth<'_>),
-) -> Seen {
-    let mut seen = Seen::default();
+) -> RoundResult {
+    let mut seen = RoundResult::default();
     for _ in 0..CHUNKS {
         // A reader that fails for once (ESTALE, EIO) gets it when the file is opened anew.
         let step = record.look(desk).or_else(|_| record.look(desk));
@@ -126,8 +128,8 @@ pub(super) fn read_some(
             record.trouble = None;
         }
         match step {
-            Ok(Step::Nothing) => return seen,
-            Ok(Step::Bytes {
+            Ok(LookOutcome::Nothing) => return seen,
+            Ok(LookOutcome::Bytes {
                 offset,
                 start,
                 end,
@@ -140,9 +142,9 @@ pub(super) fn read_some(
                     return seen;
                 }
             }
-            Ok(Step::NewGeneration) => each(Growth::NewGeneration),
-            Ok(Step::Rotated) => each(Growth::Rotated),
-            Ok(Step::Removed) => {
+            Ok(LookOutcome::NewGeneration) => each(Growth::NewGeneration),
+            Ok(LookOutcome::Rotated) => each(Growth::Rotated),
+            Ok(LookOutcome::Removed) => {
                 each(Growth::Removed);
                 seen.anything = true;
                 return seen;

@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use jiff::Timestamp;
 
 use super::calls::Calls;
-use super::entry::{Entry, Watch, read_some};
-use super::hints::{Hints, Waiter, Watched};
-use super::position::{Checkpoint, TAIL};
-use super::record::{Desk, Record};
-use super::{Growth, Start};
+use super::entry::{FollowerEntry, WatchState, read_some};
+use super::hints::{Hints, Waiter, WatchAnswer};
+use super::position::{FilePosition, TAIL};
+use super::record::{FileRecord, LookContext};
+use super::{FollowStart, Growth};
 
 /// Bytes of a log that are read at once, for all logs into the same buffer.
 const CHUNK: usize = 256 * 1024;
@@ -23,7 +23,7 @@ const SET_BACK_MS: i64 = 60_000;
 
 /// How a file is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum LookMode {
     /// If it is time, or an event came.
     Due,
     /// In any case.
@@ -58,7 +58,7 @@ impl Drop for Followed {
 #[derive(Debug)]
 pub struct Followers {
     pub(super) calls: Calls,
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<FollowerEntry>>,
     free: Vec<u32>,
     /// When each is to be looked at next, in milliseconds since 1970: a row of numbers, quicker to go
     /// through as a whole than any queue is to keep.
@@ -127,13 +127,13 @@ impl Followers {
 
     /// Follows a file, which need not exist. `group` is handed back by [`Followers::ready`]: the caller's
     /// number for what the file belongs to.
-    pub fn follow(&mut self, path: PathBuf, start: Start, group: u64) -> Followed {
+    pub fn follow(&mut self, path: PathBuf, start: FollowStart, group: u64) -> Followed {
         self.reap();
         let position = match start {
-            Start::At(offset) => Checkpoint::at(offset),
-            Start::Checkpoint(checkpoint) => checkpoint,
+            FollowStart::At(offset) => FilePosition::at(offset),
+            FollowStart::Checkpoint(checkpoint) => checkpoint,
         };
-        let entry = Entry::new(Record::new(path, position), group);
+        let entry = FollowerEntry::new(FileRecord::new(path, position), group);
         let file = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.due.push(i64::MAX);
@@ -149,7 +149,7 @@ impl Followers {
 
     /// Where a file stands, to be started from later.
     #[must_use]
-    pub fn checkpoint(&self, file: &Followed) -> Checkpoint {
+    pub fn checkpoint(&self, file: &Followed) -> FilePosition {
         self.entry(file.file)
             .map(|e| e.record.position)
             .unwrap_or_default()
@@ -221,7 +221,7 @@ impl Followers {
         &mut self,
         file: &Followed,
         now: Timestamp,
-        look: Look,
+        look: LookMode,
         each: &mut dyn FnMut(Growth<'_>),
     ) -> bool {
         let number = file.file;
@@ -235,15 +235,15 @@ impl Followers {
             return false;
         };
         let due = &mut self.due[number as usize];
-        if look == Look::Due && !entry.hinted && *due > now.saturating_add(EARLY_MS) {
+        if look == LookMode::Due && !entry.hinted && *due > now.saturating_add(EARLY_MS) {
             return false;
         }
-        let mut desk = Desk {
+        let mut desk = LookContext {
             calls: &self.calls,
             buffer: &mut self.buffer,
             held: &mut self.held,
             now,
-            last: look == Look::Last,
+            last: look == LookMode::Last,
             likely: entry.hinted,
         };
         let seen = read_some(&mut entry.record, &mut desk, each);
@@ -261,10 +261,10 @@ impl Followers {
     /// What a followed file costs besides its path and, in its folder, its name.
     #[cfg(test)]
     pub(super) fn bytes_per_file() -> usize {
-        size_of::<Option<Entry>>() + size_of::<i64>()
+        size_of::<Option<FollowerEntry>>() + size_of::<i64>()
     }
 
-    fn entry(&self, file: u32) -> Option<&Entry> {
+    fn entry(&self, file: u32) -> Option<&FollowerEntry> {
         self.entries.get(file as usize).and_then(Option::as_ref)
     }
 
@@ -273,24 +273,24 @@ impl Followers {
         let Some(entry) = self.entries.get_mut(file as usize).and_then(Option::as_mut) else {
             return;
         };
-        if entry.watch != Watch::Wanted {
+        if entry.watch != WatchState::Wanted {
             return;
         }
         let Some(hints) = &mut self.hints else {
-            entry.watch = Watch::No;
+            entry.watch = WatchState::No;
             return;
         };
         entry.watch = match hints.watch(&self.calls, &entry.record.path, file) {
-            Ok(Watched::Yes(number)) => {
+            Ok(WatchAnswer::Yes(number)) => {
                 entry.number = Some(number);
-                Watch::Yes
+                WatchState::Yes
             }
-            Ok(Watched::NotYet) => Watch::Wanted,
-            Ok(Watched::Never) => Watch::No,
+            Ok(WatchAnswer::NotYet) => WatchState::Wanted,
+            Ok(WatchAnswer::Never) => WatchState::No,
             Err(error) => {
                 let what = format!("no further inotify watch ({error}): other logs are polled");
                 self.notices.push(what);
-                Watch::No
+                WatchState::No
             }
         };
     }
@@ -303,7 +303,7 @@ impl Followers {
         let heard = hints.hear();
         for file in heard.files {
             if let Some(entry) = self.entries.get_mut(file as usize).and_then(Option::as_mut) {
-                entry.watch = Watch::Yes;
+                entry.watch = WatchState::Yes;
                 if !std::mem::replace(&mut entry.hinted, true) {
                     self.woken.push(file);
                 }
@@ -311,7 +311,7 @@ impl Followers {
         }
         for file in heard.unwatched {
             if let Some(entry) = self.entries.get_mut(file as usize).and_then(Option::as_mut) {
-                entry.watch = Watch::Wanted;
+                entry.watch = WatchState::Wanted;
                 entry.hinted = true;
                 self.woken.push(file);
             }

@@ -36,7 +36,7 @@ pub(super) struct Hints {
 
 /// What came of asking for events of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum WatchAnswer {
     /// They come with this watch.
     Yes(i32),
     /// Not there yet; ask again.
@@ -47,7 +47,7 @@ pub(super) enum Watched {
 
 /// What the events say.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct WatchEvents {
     /// Files that may have changed.
     pub files: Vec<u32>,
     /// Files whose folder is watched no more.
@@ -77,25 +77,30 @@ impl Hints {
     ///
     /// # Errors
     /// When the system gives no further watch; said once.
-    pub(super) fn watch(&mut self, calls: &Calls, path: &Path, file: u32) -> io::Result<Watched> {
+    pub(super) fn watch(
+        &mut self,
+        calls: &Calls,
+        path: &Path,
+        file: u32,
+    ) -> io::Result<WatchAnswer> {
         let (Some(folder), Some(name)) = (folder_of(path), path.file_name()) else {
-            return Ok(Watched::Never);
+            return Ok(WatchAnswer::Never);
         };
         if self.silent.contains(folder) {
-            return Ok(Watched::Never);
+            return Ok(WatchAnswer::Never);
         }
         let watch = match self.add(calls, folder) {
             Ok(Some(watch)) => watch,
-            Ok(None) => return Ok(Watched::Never),
-            Err(error) if is_missing(&error) => return Ok(Watched::NotYet),
-            Err(_) if self.exhausted => return Ok(Watched::Never),
+            Ok(None) => return Ok(WatchAnswer::Never),
+            Err(error) if is_missing(&error) => return Ok(WatchAnswer::NotYet),
+            Err(_) if self.exhausted => return Ok(WatchAnswer::Never),
             Err(error) => {
                 self.exhausted = true;
                 return Err(error);
             }
         };
         self.files.insert((watch, hash(name), file));
-        Ok(Watched::Yes(watch))
+        Ok(WatchAnswer::Yes(watch))
     }
 
     fn add(&mut self, calls: &Calls, path: &Path) -> io::Result<Option<i32>> {
@@ -119,8 +124,8 @@ impl Hints {
     }
 
     /// Reads the events that have come. Waits for none.
-    pub(super) fn hear(&mut self) -> Heard {
-        let mut heard = Heard::default();
+    pub(super) fn hear(&mut self) -> WatchEvents {
+        let mut heard = WatchEvents::default();
         let mut lost = Vec::new();
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = Reader::new(&self.instance, &mut buffer);

@@ -20,9 +20,9 @@ mod record;
 mod rotated;
 
 pub use calls::network_file_system;
-pub use followers::{Followed, Followers, Look};
+pub use followers::{Followed, Followers, LookMode};
 pub use hints::Waiter;
-pub use position::Checkpoint;
+pub use position::FilePosition;
 
 /// What a look at a file found, in the order in which it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +49,12 @@ pub enum Growth<'a> {
 
 /// From where a file is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum FollowStart {
     /// From an offset on: a job that was restarted appends to the log of its earlier run. A file that is
     /// shorter is read from its start.
     At(u64),
     /// From where an earlier process stood.
-    Checkpoint(Checkpoint),
+    Checkpoint(FilePosition),
 }
 
 #[cfg(test)]

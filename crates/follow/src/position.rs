@@ -20,7 +20,7 @@ pub(super) const TAIL: usize = 64;
 /// renamed within seconds of each other, while they waited for their predecessor's last lines: they are
 /// found again by their names.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Checkpoint {
+pub struct FilePosition {
     /// Device and inode; `None` before the file was first seen.
     pub file: Option<(u64, u64)>,
     /// When the file was created, where the file system says it, in nanoseconds since 1970: an inode can
@@ -41,7 +41,7 @@ pub struct Checkpoint {
     pub gone: bool,
 }
 
-impl Checkpoint {
+impl FilePosition {
     /// At an offset of a file that was not seen yet.
     #[must_use]
     pub fn at(offset: u64) -> Self {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::SeekFrom;
 
 use super::calls::Calls;
-use super::position::{Checkpoint, TAIL};
+use super::position::{FilePosition, TAIL};
 
 /// Page size of NFS clients' caches, in bytes.
 const PAGE: u64 = 4_096;
@@ -25,7 +25,7 @@ pub(super) const HOLE: u64 = 64 * 1024;
 const TICK_MS: i64 = 50;
 
 /// What a look needs besides the record.
-pub(super) struct Desk<'a> {
+pub(super) struct LookContext<'a> {
     pub calls: &'a Calls,
     /// One buffer for all files. Its length bounds what one look reads.
     pub buffer: &'a mut [u8],
@@ -41,7 +41,7 @@ pub(super) struct Desk<'a> {
 
 /// What a look found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum LookOutcome {
     Nothing,
     /// New bytes, from `start` to `end` of the buffer; `more` if there may be further ones.
     Bytes {
@@ -56,7 +56,7 @@ pub(super) enum Step {
 }
 
 /// What a file that may be the known one holds.
-pub(super) enum Found {
+pub(super) enum FileMatch {
     /// It is another one, or was truncated.
     Other,
     Nothing,
@@ -72,9 +72,9 @@ pub(super) enum Found {
 /// kept for thousands of files as one number, and two that are equal by chance hide a change of size until
 /// the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp(u64);
+struct StatStamp(u64);
 
-impl Stamp {
+impl StatStamp {
     fn of(metadata: &Metadata) -> Self {
         let (device, inode) = super::position::identity(metadata);
         let modified = (metadata.mtime(), metadata.mtime_nsec());
@@ -101,21 +101,21 @@ pub(super) struct Old {
     /// Its successor waits no longer.
     pub(super) done: bool,
     /// The successors, in order; one may be renamed too before its turn comes.
-    pub(super) next: Vec<Checkpoint>,
+    pub(super) next: Vec<FilePosition>,
     /// The log is where it was; the link to it leads elsewhere.
     pub(super) retargeted: bool,
 }
 
 /// One followed file. Small, for there are thousands.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct FileRecord {
     pub(super) path: Box<Path>,
-    pub(super) position: Checkpoint,
+    pub(super) position: FilePosition,
     /// Where the path leads, if it is a link.
     pub(super) real: Option<Box<Path>>,
     pub(super) old: Option<Box<Old>>,
     pub(super) trouble: Option<Box<str>>,
-    stamp: Option<Stamp>,
+    stamp: Option<StatStamp>,
     /// No change can hide behind an unchanged stamp.
     pub(super) settled: bool,
     pub(super) network: Option<bool>,
@@ -123,8 +123,8 @@ pub(super) struct Record {
     pub(super) nul_looks: u8,
 }
 
-impl Record {
-    pub(super) fn new(path: PathBuf, position: Checkpoint) -> Self {
+impl FileRecord {
+    pub(super) fn new(path: PathBuf, position: FilePosition) -> Self {
         Self {
             path: path.into_boxed_path(),
             position,
@@ -140,10 +140,10 @@ impl Record {
     }
 
     /// Opens the file, unless it has surely not changed.
-    pub(super) fn open(&self, desk: &Desk<'_>) -> io::Result<Option<(File, Metadata)>> {
+    pub(super) fn open(&self, desk: &LookContext<'_>) -> io::Result<Option<(File, Metadata)>> {
         if self.settled && !desk.likely && self.network == Some(false) {
             let metadata = (desk.calls.stat)(&self.path)?;
-            if self.stamp == Some(Stamp::of(&metadata)) {
+            if self.stamp == Some(StatStamp::of(&metadata)) {
                 return Ok(None);
             }
         }
@@ -167,7 +167,7 @@ impl Record {
     /// From now on this file, from its start.
     pub(super) fn begin(&mut self, calls: &Calls, metadata: &Metadata) {
         self.arrive(calls);
-        self.position = Checkpoint::begin(metadata);
+        self.position = FilePosition::begin(metadata);
         self.stamp = None;
         self.settled = false;
         self.nul_looks = 0;
@@ -191,13 +191,13 @@ impl Record {
     /// Reads what the file has got since the last look, if it is still the same.
     pub(super) fn new_bytes(
         &mut self,
-        desk: &mut Desk<'_>,
+        desk: &mut LookContext<'_>,
         file: &File,
         metadata: &Metadata,
-    ) -> io::Result<Found> {
+    ) -> io::Result<FileMatch> {
         let known = self.position;
         if metadata.len() < known.offset || !known.has_head(desk.calls, file)? {
-            return Ok(Found::Other);
+            return Ok(FileMatch::Other);
         }
         let tail = usize::from(known.tail_bytes).min(TAIL);
         let expected = metadata.len().saturating_sub(known.offset).max(PAGE);
@@ -216,7 +216,7 @@ impl Record {
         let buffer = &mut desk.buffer[..tail + wanted];
         let read = desk.calls.read_full(file, buffer, from)?;
         if read < tail || !known.has_tail(&buffer[..tail]) {
-            return Ok(Found::Other);
+            return Ok(FileMatch::Other);
         }
         if in_hole {
             return self.skip(desk, file, metadata, data);
@@ -236,9 +236,9 @@ impl Record {
         }
         self.settle(metadata, desk.now, end > tail);
         Ok(if end == tail {
-            Found::Nothing
+            FileMatch::Nothing
         } else {
-            Found::Bytes {
+            FileMatch::Bytes {
                 offset: known.offset,
                 start: tail,
                 end,
@@ -250,14 +250,14 @@ impl Record {
     /// Goes on behind a hole; a hole that reaches to the end is waited at.
     fn skip(
         &mut self,
-        desk: &mut Desk<'_>,
+        desk: &mut LookContext<'_>,
         file: &File,
         metadata: &Metadata,
         next: u64,
-    ) -> io::Result<Found> {
+    ) -> io::Result<FileMatch> {
         if next >= metadata.len() {
             self.settle(metadata, desk.now, false);
-            return Ok(Found::Nothing);
+            return Ok(FileMatch::Nothing);
         }
         self.position = self.position.seen(metadata);
         self.position
@@ -267,7 +267,7 @@ impl Record {
 
     /// Takes note of what stat said at a look that read to the end, or `read` something.
     fn settle(&mut self, metadata: &Metadata, now: i64, read: bool) {
-        let stamp = Stamp::of(metadata);
+        let stamp = StatStamp::of(metadata);
         self.position = self.position.seen(metadata);
         let again = self.stamp == Some(stamp) && !read;
         self.settled = self.position.offset == metadata.len()

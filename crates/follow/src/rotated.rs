@@ -8,8 +8,8 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use super::calls::is_missing;
-use super::position::Checkpoint;
-use super::record::{Desk, Found, Old, Record, Step};
+use super::position::FilePosition;
+use super::record::{FileMatch, FileRecord, LookContext, LookOutcome, Old};
 
 /// Milliseconds without growth after which nobody writes to a renamed log any more.
 pub(super) const QUIET_MS: i64 = 5_000;
@@ -27,7 +27,7 @@ const NAMES_MAX: usize = 65_536;
 pub(super) const HELD_MAX: usize = 32;
 
 /// Finds the log that a record knows under another name, and from where to read on in it.
-pub(super) fn find(record: &Record, desk: &mut Desk<'_>) -> Option<(Old, Checkpoint)> {
+pub(super) fn find(record: &FileRecord, desk: &mut LookContext<'_>) -> Option<(Old, FilePosition)> {
     let (_, inode) = record.position.file?;
     let real = record.real.as_deref();
     if let Some(path) = real
@@ -65,18 +65,18 @@ fn is_rotated(path: &Path, name: &OsStr) -> bool {
 
 /// Logs that came after the one that a record knows and were renamed too before anybody looked, oldest first.
 /// None where the file system does not say when a file was made.
-fn since(record: &Record, desk: &Desk<'_>, others: &[PathBuf]) -> Vec<Checkpoint> {
+fn since(record: &FileRecord, desk: &LookContext<'_>, others: &[PathBuf]) -> Vec<FilePosition> {
     let known = record.position.born;
     let files = others
         .iter()
         .filter_map(|path| (desk.calls.stat)(path).ok());
     let mut later: Vec<Metadata> = files
         .filter(Metadata::is_file)
-        .filter(|metadata| known.is_some() && Checkpoint::begin(metadata).born > known)
+        .filter(|metadata| known.is_some() && FilePosition::begin(metadata).born > known)
         .collect();
     // Of two that were made within a tick of the clock, the one that was written to last is the later.
     later.sort_by_key(|metadata| (metadata.created().ok(), metadata.modified().ok()));
-    let mut later: Vec<Checkpoint> = later.iter().map(Checkpoint::begin).collect();
+    let mut later: Vec<FilePosition> = later.iter().map(FilePosition::begin).collect();
     later.truncate(SUCCESSORS_MAX);
     later
 }
@@ -84,7 +84,11 @@ fn since(record: &Record, desk: &Desk<'_>, others: &[PathBuf]) -> Vec<Checkpoint
 /// Opens the file at `path` if it is the one that the record knows, and says from where to read on: from where
 /// the record stands if it has that content too, and from its start if it was truncated before it was renamed.
 /// The same numbers alone are not enough for that, for an inode is used again; when it was made must be known.
-fn same(record: &Record, desk: &Desk<'_>, path: &Path) -> io::Result<Option<(File, Checkpoint)>> {
+fn same(
+    record: &FileRecord,
+    desk: &LookContext<'_>,
+    path: &Path,
+) -> io::Result<Option<(File, FilePosition)>> {
     let file = match (desk.calls.open)(path) {
         Ok(file) => file,
         Err(error) if is_missing(&error) => return Ok(None),
@@ -96,12 +100,18 @@ fn same(record: &Record, desk: &Desk<'_>, path: &Path) -> io::Result<Option<(Fil
         Some(known)
     } else {
         let truncated = known.born.is_some() && known.may_be(&metadata);
-        truncated.then(|| Checkpoint::begin(&metadata))
+        truncated.then(|| FilePosition::begin(&metadata))
     };
     Ok(from.map(|from| (file, from)))
 }
 
-fn hold(record: &Record, desk: &mut Desk<'_>, path: &Path, file: File, retargeted: bool) -> Old {
+fn hold(
+    record: &FileRecord,
+    desk: &mut LookContext<'_>,
+    path: &Path,
+    file: File,
+    retargeted: bool,
+) -> Old {
     let may = record.network == Some(false) && *desk.held < HELD_MAX;
     *desk.held += usize::from(may);
     Old {
@@ -115,11 +125,11 @@ fn hold(record: &Record, desk: &mut Desk<'_>, path: &Path, file: File, retargete
     }
 }
 
-impl Record {
+impl FileRecord {
     /// Reads on in the old file; turns to the new one when nobody writes to the old one any more.
-    pub(super) fn drain(&mut self, desk: &mut Desk<'_>) -> io::Result<Step> {
+    pub(super) fn drain(&mut self, desk: &mut LookContext<'_>) -> io::Result<LookOutcome> {
         let Some(mut old) = self.old.take() else {
-            return Ok(Step::Nothing);
+            return Ok(LookOutcome::Nothing);
         };
         let present = match (desk.calls.stat)(&self.path) {
             Ok(metadata) => Some(metadata),
@@ -132,18 +142,18 @@ impl Record {
         if present.as_ref().is_some_and(|m| self.position.may_be(m)) {
             // It was renamed back.
             release(&mut old, desk);
-            return Ok(Step::Nothing);
+            return Ok(LookOutcome::Nothing);
         }
         if let Some(metadata) = &present
             && old.next.len() < SUCCESSORS_MAX
             && !old.next.last().is_some_and(|next| next.may_be(metadata))
         {
-            old.next.push(Checkpoint::begin(metadata));
+            old.next.push(FilePosition::begin(metadata));
         }
         let overdue = desk.now.saturating_sub(old.since) >= DRAIN_MAX_MS;
         let found = match self.read_old(desk, &mut old) {
-            _ if old.done => Found::Nothing,
-            Err(_) if overdue => Found::Other,
+            _ if old.done => FileMatch::Nothing,
+            Err(_) if overdue => FileMatch::Other,
             Err(error) => {
                 self.old = Some(old);
                 return Err(error);
@@ -152,7 +162,7 @@ impl Record {
         };
         let quiet = desk.now.saturating_sub(old.grew) >= QUIET_MS && !self.holds_back();
         match found {
-            Found::Bytes {
+            FileMatch::Bytes {
                 offset,
                 start,
                 end,
@@ -161,19 +171,19 @@ impl Record {
                 old.grew = desk.now;
                 old.done = overdue && !more && present.is_some();
                 self.old = Some(old);
-                Ok(Step::Bytes {
+                Ok(LookOutcome::Bytes {
                     offset,
                     start,
                     end,
                     more,
                 })
             }
-            Found::Nothing if !(old.done || quiet || desk.last) => {
+            FileMatch::Nothing if !(old.done || quiet || desk.last) => {
                 self.old = Some(old);
-                Ok(Step::Nothing)
+                Ok(LookOutcome::Nothing)
             }
             found => {
-                let step = self.turn(desk, old, present, matches!(found, Found::Other));
+                let step = self.turn(desk, old, present, matches!(found, FileMatch::Other));
                 Ok(step)
             }
         }
@@ -182,16 +192,16 @@ impl Record {
     /// The old file is at its end, or `lost`.
     fn turn(
         &mut self,
-        desk: &mut Desk<'_>,
+        desk: &mut LookContext<'_>,
         mut old: Box<Old>,
         present: Option<Metadata>,
         lost: bool,
-    ) -> Step {
+    ) -> LookOutcome {
         release(&mut old, desk);
         let step = if old.retargeted || lost {
-            Step::NewGeneration
+            LookOutcome::NewGeneration
         } else {
-            Step::Rotated
+            LookOutcome::Rotated
         };
         let before = self.position;
         let mut next = std::mem::take(&mut old.next).into_iter();
@@ -214,16 +224,16 @@ impl Record {
             }
             None if lost => {
                 self.is_gone();
-                Step::Removed
+                LookOutcome::Removed
             }
             None => {
                 self.old = Some(old);
-                Step::Nothing
+                LookOutcome::Nothing
             }
         }
     }
 
-    fn read_old(&mut self, desk: &mut Desk<'_>, old: &mut Old) -> io::Result<Found> {
+    fn read_old(&mut self, desk: &mut LookContext<'_>, old: &mut Old) -> io::Result<FileMatch> {
         if let Some(file) = old.file.take() {
             let found = file
                 .metadata()
@@ -239,15 +249,15 @@ impl Record {
         }
         // Renamed once more?
         let Some((mut again, from)) = find(self, desk) else {
-            return Ok(Found::Other);
+            return Ok(FileMatch::Other);
         };
         if from != self.position {
             release(&mut again, desk);
-            return Ok(Found::Other);
+            return Ok(FileMatch::Other);
         }
         old.path = again.path;
         old.file = again.file;
-        Ok(Found::Nothing)
+        Ok(FileMatch::Nothing)
     }
 
     /// Gives back what the record holds open.
@@ -258,7 +268,7 @@ impl Record {
     }
 }
 
-fn release(old: &mut Old, desk: &mut Desk<'_>) {
+fn release(old: &mut Old, desk: &mut LookContext<'_>) {
     if old.file.take().is_some() {
         *desk.held = desk.held.saturating_sub(1);
     }

@@ -38,7 +38,7 @@ impl Card {
 
 /// What came of looking for a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
+pub enum GpuChoice {
     /// These would do, by UUID, the one with the most available memory first.
     Take(Vec<String>),
     /// None for now.
@@ -56,7 +56,7 @@ pub enum Choice {
 /// The GPUs on which `need` bytes are available, without those that are `excluded`; for a program that wants
 /// its GPU `alone`, only those of which nothing is promised.
 #[must_use]
-pub fn choose(cards: &[Card], need: Bytes, excluded: &[String], alone: bool) -> Choice {
+pub fn choose(cards: &[Card], need: Bytes, excluded: &[String], alone: bool) -> GpuChoice {
     let mut usable: Vec<&Card> = cards
         .iter()
         .filter(|c| !excluded.contains(&c.uuid))
@@ -67,14 +67,14 @@ pub fn choose(cards: &[Card], need: Bytes, excluded: &[String], alone: bool) -> 
     let takes = usable.iter().filter(|c| c.available() >= need && !taken(c));
     let takes: Vec<String> = takes.map(|c| c.uuid.clone()).collect();
     if !takes.is_empty() {
-        return Choice::Take(takes);
+        return GpuChoice::Take(takes);
     }
     let largest = usable.iter().map(|c| c.total_bytes).max();
     match usable.first() {
-        Some(best) if largest.is_some_and(|l| l >= need) => Choice::Wait {
+        Some(best) if largest.is_some_and(|l| l >= need) => GpuChoice::Wait {
             best: (best.uuid.clone(), best.available()),
         },
-        _ => Choice::Never { largest },
+        _ => GpuChoice::Never { largest },
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    fn taken(cards: &[Card], need: u64, excluded: &[&str]) -> Choice {
+    fn taken(cards: &[Card], need: u64, excluded: &[&str]) -> GpuChoice {
         let excluded: Vec<String> = excluded.iter().map(|e| (*e).to_owned()).collect();
         choose(cards, Bytes(need), &excluded, true)
     }
@@ -106,11 +106,12 @@ mod tests {
             card("b", 10, 0, 0),
             card("c", 30, 0, 0),
         ];
-        let take = |uuids: &[&str]| Choice::Take(uuids.iter().map(|u| (*u).to_owned()).collect());
+        let take =
+            |uuids: &[&str]| GpuChoice::Take(uuids.iter().map(|u| (*u).to_owned()).collect());
         assert_eq!(taken(&cards, 20, &[]), take(&["b", "c"]));
         assert_eq!(taken(&cards, 20, &["b"]), take(&["c"]));
         let best = ("a".to_owned(), Bytes(10));
-        assert_eq!(taken(&cards, 20, &["b", "c"]), Choice::Wait { best });
+        assert_eq!(taken(&cards, 20, &["b", "c"]), GpuChoice::Wait { best });
     }
 
     #[test]
@@ -129,17 +130,17 @@ mod tests {
     fn who_wants_a_gpu_alone_gets_none_that_is_promised_in_part() {
         let cards = [card("a", 10, 20, 0)];
         let best = ("a".to_owned(), Bytes(50));
-        assert_eq!(taken(&cards, 0, &[]), Choice::Wait { best });
+        assert_eq!(taken(&cards, 0, &[]), GpuChoice::Wait { best });
         let shared = choose(&cards, Bytes(50), &[], false);
-        assert_eq!(shared, Choice::Take(vec!["a".to_owned()]));
+        assert_eq!(shared, GpuChoice::Take(vec!["a".to_owned()]));
     }
 
     #[test]
     fn waiting_for_what_no_gpu_has_is_refused() {
         let cards = [card("a", 0, 0, 0)];
         let largest = Some(Bytes(80));
-        assert_eq!(taken(&cards, 81, &[]), Choice::Never { largest });
-        assert_eq!(taken(&cards, 1, &["a"]), Choice::Never { largest: None });
-        assert_eq!(taken(&[], 1, &[]), Choice::Never { largest: None });
+        assert_eq!(taken(&cards, 81, &[]), GpuChoice::Never { largest });
+        assert_eq!(taken(&cards, 1, &["a"]), GpuChoice::Never { largest: None });
+        assert_eq!(taken(&[], 1, &[]), GpuChoice::Never { largest: None });
     }
 }

@@ -50,7 +50,7 @@ pub struct Gpu {
     pub pci: Option<Pci>,
     /// Its memory.
     #[serde(flatten)]
-    pub memory: Memory,
+    pub memory: DeviceMemory,
     /// Share of the last sampling period (1 s or less) in which a kernel ran, in percent.
     pub utilization_percent: Option<u32>,
     /// Temperature of the chip in degrees Celsius.
@@ -77,7 +77,7 @@ pub struct MigDevice {
     pub name: String,
     /// Its memory.
     #[serde(flatten)]
-    pub memory: Memory,
+    pub memory: DeviceMemory,
     /// Processes on it.
     pub processes: Vec<Process>,
 }
@@ -85,7 +85,7 @@ pub struct MigDevice {
 /// Memory of a GPU or MIG device in bytes. Used, free and what the driver reserves make up the total; drivers
 /// before 510 count what they reserve as used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Memory {
+pub struct DeviceMemory {
     /// Capacity.
     #[serde(rename = "total_bytes")]
     pub total: Bytes,
@@ -113,13 +113,13 @@ pub struct Process {
     /// Process that started it.
     pub parent: Option<u32>,
     /// What has become of it.
-    pub life: Life,
+    pub life: ProcessLife,
 }
 
 /// Whether a process that holds memory of a GPU still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Life {
+pub enum ProcessLife {
     /// It runs or sleeps.
     Runs,
     /// It has ended; its parent, or a thread of it that hangs in the driver, keeps it from going.
@@ -163,7 +163,7 @@ pub enum Throttle {
 
 /// A GPU or MIG device that a program can be given.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'m> {
+pub struct DevicePlace<'m> {
     /// NVML's index of the GPU.
     pub index: u32,
     /// UUID of the GPU or MIG device.
@@ -171,12 +171,12 @@ pub struct Place<'m> {
     /// Product name.
     pub name: &'m str,
     /// Its memory.
-    pub memory: Memory,
+    pub memory: DeviceMemory,
     /// Processes on it.
     pub processes: &'m [Process],
 }
 
-impl Memory {
+impl DeviceMemory {
     /// The part that is in use, in percent.
     #[must_use]
     pub fn used_percent(&self) -> u8 {
@@ -196,14 +196,14 @@ impl Process {
             command: None,
             job: None,
             parent: None,
-            life: Life::Unknown,
+            life: ProcessLife::Unknown,
         }
     }
 }
 
 impl Machine {
     /// What programs can be given: whole GPUs, and of a split GPU its MIG devices.
-    pub fn places(&self) -> impl Iterator<Item = Place<'_>> {
+    pub fn places(&self) -> impl Iterator<Item = DevicePlace<'_>> {
         self.gpus.iter().flat_map(Gpu::places)
     }
 }
@@ -211,7 +211,7 @@ impl Machine {
 impl Gpu {
     /// A GPU of which only identity and memory are known.
     #[must_use]
-    pub fn bare(index: u32, uuid: &str, name: &str, memory: Memory) -> Self {
+    pub fn bare(index: u32, uuid: &str, name: &str, memory: DeviceMemory) -> Self {
         Self {
             index,
             uuid: uuid.to_owned(),
@@ -229,15 +229,15 @@ impl Gpu {
     }
 
     /// The GPU itself, or its MIG devices where it is split.
-    pub fn places(&self) -> impl Iterator<Item = Place<'_>> {
-        let whole = self.mig.is_none().then_some(Place {
+    pub fn places(&self) -> impl Iterator<Item = DevicePlace<'_>> {
+        let whole = self.mig.is_none().then_some(DevicePlace {
             index: self.index,
             uuid: &self.uuid,
             name: &self.name,
             memory: self.memory,
             processes: &self.processes,
         });
-        let parts = self.mig.iter().flatten().map(|part| Place {
+        let parts = self.mig.iter().flatten().map(|part| DevicePlace {
             index: self.index,
             uuid: &part.uuid,
             name: &part.name,

@@ -6,12 +6,12 @@ use super::gpu::Machine;
 
 /// How full each GPU and MIG device was at the last looks, in percent of its memory.
 #[derive(Debug, Clone)]
-pub struct History {
+pub struct UseHistory {
     most: usize,
     series: BTreeMap<String, VecDeque<u8>>,
 }
 
-impl History {
+impl UseHistory {
     /// A history of so many looks at most.
     #[must_use]
     pub const fn of(most: usize) -> Self {
@@ -47,12 +47,12 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Gpu, Memory};
+    use crate::{DeviceMemory, Gpu};
     use oomctl_base::units::Bytes;
 
     fn machine(gpus: &[(&str, u64)]) -> Machine {
         let gpu = |(uuid, used): &(&str, u64)| {
-            let memory = Memory {
+            let memory = DeviceMemory {
                 total: Bytes(200),
                 used: Bytes(*used),
                 free: Bytes(200 - used),
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn it_keeps_the_last_looks_of_the_gpus_that_are_there() {
-        let mut history = History::of(3);
+        let mut history = UseHistory::of(3);
         for used in [0, 50, 100, 200] {
             history.add(&machine(&[("GPU-a", used), ("GPU-b", 2)]));
         }

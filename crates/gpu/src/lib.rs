@@ -14,14 +14,15 @@ mod visible;
 mod xid;
 mod xid_table;
 
-pub use advice::{Advice, Trouble, advise, fragmented, too_small};
-pub use choice::{Card, Choice, choose};
+pub use advice::{GpuAdvice, Trouble, advise, fragmented, too_small};
+pub use choice::{Card, GpuChoice, choose};
 pub use gpu::{
-    Gpu, Health, Life, Machine, Memory, MigDevice, Place, Process, Throttle, Unavailable,
+    DeviceMemory, DevicePlace, Gpu, Health, Machine, MigDevice, Process, ProcessLife, Throttle,
+    Unavailable,
 };
-pub use history::History;
+pub use history::UseHistory;
 pub use owner::{command_line, slurm_job, user_name};
-pub use recorder::{FILE_MAX, GpuSample, LINE_MAX, Reading, Recorder, Sample, last_sample};
+pub use recorder::{FILE_MAX, GpuReading, GpuSample, LINE_MAX, Recorder, SampleLine, last_sample};
 pub use visible::{Visible, visible};
-pub use xid::{Clock, Pci, Xid};
-pub use xid_table::Origin;
+pub use xid::{LogClock, Pci, Xid};
+pub use xid_table::XidOrigin;

@@ -14,8 +14,8 @@ use nvml_wrapper::sys_exports::field_id::{
 };
 use nvml_wrapper::{Device, Nvml};
 
-use crate::Reading;
-use crate::{Gpu, Health, Machine, Memory, MigDevice, Pci, Process, Throttle, Unavailable};
+use crate::GpuReading;
+use crate::{DeviceMemory, Gpu, Health, Machine, MigDevice, Pci, Process, Throttle, Unavailable};
 use oomctl_base::units::Bytes;
 
 /// Why the GPUs of this machine cannot be told.
@@ -77,10 +77,10 @@ fn mig_device(device: &Device<'_>) -> Result<MigDevice, NvmlError> {
 }
 
 /// Drivers before 510 lack the second version of this call, which alone tells reserved from used memory.
-fn memory(device: &Device<'_>) -> Result<Memory, NvmlError> {
+fn memory(device: &Device<'_>) -> Result<DeviceMemory, NvmlError> {
     let lacking = match device.memory_info() {
         Ok(told) => {
-            return Ok(Memory {
+            return Ok(DeviceMemory {
                 total: Bytes(told.total),
                 used: Bytes(told.used),
                 free: Bytes(told.free),
@@ -101,7 +101,7 @@ fn memory(device: &Device<'_>) -> Result<Memory, NvmlError> {
     if code != 0 {
         return Err(lacking);
     }
-    Ok(Memory {
+    Ok(DeviceMemory {
         total: Bytes(told.total),
         used: Bytes(told.used),
         free: Bytes(told.free),
@@ -230,7 +230,7 @@ impl Driver {
 
     /// A meter for each GPU that may be looked at; where a GPU is split (MIG), one for each of its parts.
     #[must_use]
-    pub fn meters(&self) -> Vec<Meter<'_>> {
+    pub fn meters(&self) -> Vec<GpuMeter<'_>> {
         let count = self.0.device_count().unwrap_or_default();
         // Inside the device cgroup of a job the GPUs of others are counted and cannot be opened.
         let gpus =
@@ -239,7 +239,7 @@ impl Driver {
             Some(parts) => parts.into_iter().map(|part| (index, part)).collect(),
             None => vec![(index, device)],
         })
-        .filter_map(|(index, device)| Meter::new(index, device).ok())
+        .filter_map(|(index, device)| GpuMeter::new(index, device).ok())
         .collect()
     }
 }
@@ -258,15 +258,15 @@ fn parts<'d>(device: &Device<'d>) -> Option<Vec<Device<'d>>> {
 }
 
 /// One GPU or MIG device that is looked at again and again.
-pub struct Meter<'d> {
+pub struct GpuMeter<'d> {
     device: Device<'d>,
-    reading: Reading,
+    reading: GpuReading,
     free: Bytes,
 }
 
-impl<'d> Meter<'d> {
+impl<'d> GpuMeter<'d> {
     fn new(gpu: u32, device: Device<'d>) -> Result<Self, NvmlError> {
-        let reading = Reading {
+        let reading = GpuReading {
             gpu,
             uuid: device.uuid()?,
             name: device.name()?,
@@ -285,7 +285,7 @@ impl<'d> Meter<'d> {
 
     /// What it showed last.
     #[must_use]
-    pub fn reading(&self) -> &Reading {
+    pub fn reading(&self) -> &GpuReading {
         &self.reading
     }
 
@@ -296,7 +296,7 @@ impl<'d> Meter<'d> {
     }
 
     /// Looks; `ours` tells the processes of the job. `None` while the GPU does not answer.
-    pub fn look(&mut self, mut ours: impl FnMut(u32) -> bool) -> Option<&Reading> {
+    pub fn look(&mut self, mut ours: impl FnMut(u32) -> bool) -> Option<&GpuReading> {
         let memory = memory(&self.device).ok()?;
         self.reading.used_bytes = memory.used;
         self.free = memory.free;

@@ -26,7 +26,7 @@ const GROWTH: u64 = 256;
 
 /// One look at one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct GpuReading {
     /// NVML's index on the node; of a MIG device that of its GPU.
     pub gpu: u32,
     /// UUID, of a MIG device its own.
@@ -53,7 +53,7 @@ pub struct Reading {
 pub struct GpuSample {
     /// The look.
     #[serde(flatten)]
-    pub reading: Reading,
+    pub reading: GpuReading,
     /// Most bytes in use so far.
     pub peak_bytes: Bytes,
     /// Most bytes of the job's own processes so far.
@@ -63,7 +63,7 @@ pub struct GpuSample {
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct SampleLine {
     /// Version of the format.
     pub v: u32,
     /// When it was written (clock of the node).
@@ -74,7 +74,7 @@ pub struct Sample {
 
 /// The last whole line of a file's end.
 #[must_use]
-pub fn last_sample(end: &[u8]) -> Option<Sample> {
+pub fn last_sample(end: &[u8]) -> Option<SampleLine> {
     let mut lines = end.split(|b| *b == b'\n').rev();
     lines.find_map(|line| serde_json::from_slice(line).ok())
 }
@@ -88,14 +88,14 @@ pub struct Recorder {
     /// The GPUs as last seen, with their peaks.
     gpus: Vec<GpuSample>,
     /// The last line; none before the first of this recorder.
-    line: Option<Sample>,
+    line: Option<SampleLine>,
 }
 
 impl Recorder {
     /// A recorder of looks `every_s` seconds apart, for a file of so many bytes whose last line, where there
     /// is one, was written before the job was started again.
     #[must_use]
-    pub fn new(every_s: u64, written: u64, before: Option<Sample>) -> Self {
+    pub fn new(every_s: u64, written: u64, before: Option<SampleLine>) -> Self {
         Self {
             every_s: every_s.max(1),
             written,
@@ -105,7 +105,7 @@ impl Recorder {
     }
 
     /// Takes a look; gives the line that it is worth.
-    pub fn take(&mut self, readings: &[Reading], at: Timestamp) -> Option<String> {
+    pub fn take(&mut self, readings: &[GpuReading], at: Timestamp) -> Option<String> {
         for reading in readings {
             self.see(reading);
         }
@@ -120,7 +120,7 @@ impl Recorder {
         self.write(at)
     }
 
-    fn see(&mut self, reading: &Reading) {
+    fn see(&mut self, reading: &GpuReading) {
         let own = reading.own_bytes;
         let Some(gpu) = self
             .gpus
@@ -182,7 +182,7 @@ impl Recorder {
     }
 
     fn write(&mut self, at: Timestamp) -> Option<String> {
-        let sample = Sample {
+        let sample = SampleLine {
             v: VERSION,
             at,
             gpus: self.gpus.clone(),
@@ -205,8 +205,8 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
-    fn reading(gpu: u32, used_bytes: u64) -> Reading {
-        Reading {
+    fn reading(gpu: u32, used_bytes: u64) -> GpuReading {
+        GpuReading {
             gpu,
             uuid: format!("GPU-9f3c2b7e-0000-4000-8000-{gpu:012}"),
             name: "NVIDIA H100 80GB HBM3".to_owned(),

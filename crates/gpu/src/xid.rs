@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use serde::{Deserialize, Serialize};
 
-use super::xid_table::{Origin, about};
+use super::xid_table::{XidOrigin, about};
 
 /// GPUs whose Xids are kept; more than a machine has.
 const MOST: usize = 64;
@@ -86,7 +86,7 @@ pub struct Xid {
     /// What it means, in words.
     pub means: String,
     /// Whose fault it mostly is.
-    pub origin: Origin,
+    pub origin: XidOrigin,
     /// When, where the log tells it.
     #[serde(default)]
     pub at: Option<Timestamp>,
@@ -111,7 +111,7 @@ impl fmt::Display for Xid {
 
 /// What it takes to make a time of what a log says.
 #[derive(Debug, Clone)]
-pub struct Clock {
+pub struct LogClock {
     /// Start of the kernel that wrote the log, where it is this machine's present one.
     pub boot: Option<Timestamp>,
     /// The present.
@@ -123,7 +123,7 @@ pub struct Clock {
 impl Xid {
     /// Reads a line of a kernel's log; `None` for one without an Xid.
     #[must_use]
-    pub fn read(line: &str, clock: &Clock) -> Option<Self> {
+    pub fn read(line: &str, clock: &LogClock) -> Option<Self> {
         let (before, rest) = line.split_once("NVRM: Xid (")?;
         let (place, rest) = rest.split_once("): ")?;
         let place = place.split(' ').next()?;
@@ -153,7 +153,7 @@ impl Xid {
     /// not hide what it follows from.
     pub fn note(self, last: &mut Vec<Self>) {
         let follows =
-            |known: &Self| self.origin == Origin::Follows && known.origin != Origin::Follows;
+            |known: &Self| self.origin == XidOrigin::Follows && known.origin != XidOrigin::Follows;
         match last.iter().position(|known| known.pci == self.pci) {
             Some(at) if follows(&last[at]) => {}
             Some(at) => last[at] = self,
@@ -164,7 +164,7 @@ impl Xid {
 }
 
 /// The time that stands before a message.
-fn time(before: &str, clock: &Clock) -> Option<Timestamp> {
+fn time(before: &str, clock: &LogClock) -> Option<Timestamp> {
     let before = before.trim_start();
     let since_boot = |seconds: f64| {
         let boot = clock.boot?;
@@ -194,7 +194,7 @@ fn time(before: &str, clock: &Clock) -> Option<Timestamp> {
 }
 
 /// `Aug 30 11:43:14`: of this year, or of the last where that would lie ahead.
-fn without_year(before: &str, clock: &Clock) -> Option<Timestamp> {
+fn without_year(before: &str, clock: &LogClock) -> Option<Timestamp> {
     let words: Vec<&str> = before.split_whitespace().take(3).collect();
     let this_year = clock.now.to_zoned(clock.zone.clone()).year();
     let in_year = |year: i16| {
@@ -211,7 +211,7 @@ fn single_blanks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn zoned(civil: DateTime, clock: &Clock) -> Option<Timestamp> {
+fn zoned(civil: DateTime, clock: &LogClock) -> Option<Timestamp> {
     let zoned = civil.to_zoned(clock.zone.clone()).ok()?;
     Some(zoned.timestamp())
 }
@@ -220,8 +220,8 @@ fn zoned(civil: DateTime, clock: &Clock) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    fn clock() -> Clock {
-        Clock {
+    fn clock() -> LogClock {
+        LogClock {
             boot: Some("2026-11-01T00:00:00Z".parse().unwrap()),
             now: "2026-11-21T12:00:00Z".parse().unwrap(),
             zone: TimeZone::UTC,
@@ -258,7 +258,7 @@ mod tests {
             let xid = read(&format!("{before}{fallen}"));
             assert_eq!(xid.at, Some(at.parse().unwrap()), "{before}");
             assert_eq!((xid.pci.to_string().as_str(), xid.code), ("0000:3b:00", 79));
-            assert_eq!(xid.origin, Origin::Hardware);
+            assert_eq!(xid.origin, XidOrigin::Hardware);
             assert!(xid.text.starts_with("pid=4711"), "{}", xid.text);
         }
         assert_eq!(read(fallen).at, None);
@@ -267,13 +267,13 @@ mod tests {
     #[test]
     fn old_and_split_gpus_are_read_too() {
         let old = read("NVRM: Xid (0000:01:00): 13, 0005 00000000 0000502d 00000104");
-        assert_eq!((old.code, old.origin), (13, Origin::Program));
+        assert_eq!((old.code, old.origin), (13, XidOrigin::Program));
         let split = read("NVRM: Xid (PCI:0000:04:00 GPU-I:05): 94, pid=7194, Contained: SM (0x1).");
         assert_eq!(split.pci, Pci::parse("00000000:04:00.0").unwrap());
         let unknown = read("NVRM: Xid (PCI:0000:04:00): 999");
         assert_eq!(
             (unknown.origin, unknown.text.as_str()),
-            (Origin::Unknown, "")
+            (XidOrigin::Unknown, "")
         );
         for line in [
             "NVRM: Xid (PCI:0000:04:00)",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Whose fault an Xid mostly is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum XidOrigin {
     /// A program's; the GPU is as good as before.
     Program,
     /// The driver's or its firmware's: a reset of the GPU helps, an update perhaps.
@@ -21,103 +21,111 @@ pub enum Origin {
 }
 
 /// A number, what it means, and whose fault it mostly is.
-type Row = (u32, &'static str, Origin);
+type XidRow = (u32, &'static str, XidOrigin);
 
-const TABLE: &[Row] = &[
-    (8, "the GPU stopped processing", Origin::Program),
+const TABLE: &[XidRow] = &[
+    (8, "the GPU stopped processing", XidOrigin::Program),
     (
         13,
         "a kernel of a program failed, mostly by an access outside its arrays",
-        Origin::Program,
+        XidOrigin::Program,
     ),
     (
         31,
         "a program touched GPU memory that is not its own",
-        Origin::Program,
+        XidOrigin::Program,
     ),
-    (32, "corrupted commands reached the GPU", Origin::Driver),
-    (38, "error of the driver's firmware", Origin::Driver),
+    (32, "corrupted commands reached the GPU", XidOrigin::Driver),
+    (38, "error of the driver's firmware", XidOrigin::Driver),
     (
         43,
         "a program's error stopped its work; the GPU is healthy",
-        Origin::Program,
+        XidOrigin::Program,
     ),
-    (44, "fault while switching between programs", Origin::Driver),
+    (
+        44,
+        "fault while switching between programs",
+        XidOrigin::Driver,
+    ),
     (
         45,
         "clean-up of a program after an earlier error, or because it was killed",
-        Origin::Follows,
+        XidOrigin::Follows,
     ),
     (
         48,
         "memory error that could not be corrected",
-        Origin::Hardware,
+        XidOrigin::Hardware,
     ),
-    (61, "the GPU's micro-controller halted", Origin::Driver),
-    (62, "the GPU's micro-controller halted", Origin::Hardware),
+    (61, "the GPU's micro-controller halted", XidOrigin::Driver),
+    (62, "the GPU's micro-controller halted", XidOrigin::Hardware),
     (
         63,
         "a faulty row of memory is replaced when the GPU is reset",
-        Origin::Hardware,
+        XidOrigin::Hardware,
     ),
     (
         64,
         "a faulty row of memory could not be noted for replacement",
-        Origin::Hardware,
+        XidOrigin::Hardware,
     ),
     (
         69,
         "a program gave a command that the GPU does not know",
-        Origin::Program,
+        XidOrigin::Program,
     ),
-    (74, "error of an NVLink", Origin::Hardware),
-    (79, "the GPU has fallen off the bus", Origin::Hardware),
-    (92, "many memory errors, corrected so far", Origin::Hardware),
+    (74, "error of an NVLink", XidOrigin::Hardware),
+    (79, "the GPU has fallen off the bus", XidOrigin::Hardware),
+    (
+        92,
+        "many memory errors, corrected so far",
+        XidOrigin::Hardware,
+    ),
     (
         94,
         "memory error that ended one program; others are safe",
-        Origin::Hardware,
+        XidOrigin::Hardware,
     ),
     (
         95,
         "memory error that may have reached all programs of the GPU",
-        Origin::Hardware,
+        XidOrigin::Hardware,
     ),
     (
         109,
         "a switch between programs took too long",
-        Origin::Driver,
+        XidOrigin::Driver,
     ),
     (
         119,
         "the GPU's system processor (GSP) did not answer",
-        Origin::Driver,
+        XidOrigin::Driver,
     ),
     (
         120,
         "error of the GPU's system processor (GSP)",
-        Origin::Driver,
+        XidOrigin::Driver,
     ),
     (
         121,
         "error of the link between CPU and GPU, corrected",
-        Origin::Hardware,
+        XidOrigin::Hardware,
     ),
     (
         137,
         "a program's access over NVLink was refused",
-        Origin::Program,
+        XidOrigin::Program,
     ),
     (
         140,
         "memory error that was not recovered from",
-        Origin::Hardware,
+        XidOrigin::Hardware,
     ),
-    (143, "the GPU could not be initialised", Origin::Hardware),
+    (143, "the GPU could not be initialised", XidOrigin::Hardware),
     (
         154,
         "the action that recovers the GPU has changed",
-        Origin::Follows,
+        XidOrigin::Follows,
     ),
 ];
 
@@ -126,13 +134,13 @@ const NVLINK: std::ops::RangeInclusive<u32> = 144..=150;
 
 /// What a number means.
 #[must_use]
-pub fn about(code: u32) -> (&'static str, Origin) {
+pub fn about(code: u32) -> (&'static str, XidOrigin) {
     if NVLINK.contains(&code) {
-        return ("error of an NVLink", Origin::Hardware);
+        return ("error of an NVLink", XidOrigin::Hardware);
     }
     let row = TABLE.iter().find(|(number, ..)| *number == code);
     row.map_or(
-        ("not in the table of this program", Origin::Unknown),
+        ("not in the table of this program", XidOrigin::Unknown),
         |(_, means, origin)| (means, *origin),
     )
 }
@@ -144,7 +152,7 @@ mod tests {
     #[test]
     fn numbers_are_in_order_and_stand_once() {
         assert!(TABLE.is_sorted_by(|a, b| a.0 < b.0));
-        assert_eq!(about(147), ("error of an NVLink", Origin::Hardware));
-        assert_eq!(about(1).1, Origin::Unknown);
+        assert_eq!(about(147), ("error of an NVLink", XidOrigin::Hardware));
+        assert_eq!(about(1).1, XidOrigin::Unknown);
     }
 }

@@ -7,12 +7,12 @@
     reason = "an example reads its words and files"
 )]
 
-use oomctl_memory::{Profile, Profiles, Row, estimate};
+use oomctl_memory::{MeasurementRow, Profile, Profiles, estimate};
 
 fn main() {
     let text = std::env::args().nth(1).unwrap_or_default();
     let profiles = Profiles::new(vec![Profile::default()]);
-    let read = Row::read(&text, &profiles).and_then(|(row, p)| Ok((row.spec(p)?, p)));
+    let read = MeasurementRow::read(&text, &profiles).and_then(|(row, p)| Ok((row.spec(p)?, p)));
     let estimate = match read {
         Ok((spec, profile)) => estimate(&spec, profile),
         Err(unknown) => return println!("{unknown}"),

@@ -13,7 +13,7 @@ const LAYER_NORM: f64 = 4.0;
 
 /// Bytes of one layer's activations for all tokens of a micro batch, nothing recomputed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Layer {
+pub(super) struct LayerActivations {
     /// What grows with the tokens.
     pub linear: f64,
     /// Attention scores: their number, twice that where they are in fp32.
@@ -22,7 +22,7 @@ pub(super) struct Layer {
     pub kept_scores: f64,
 }
 
-impl Layer {
+impl LayerActivations {
     /// All of it.
     pub(super) fn bytes(&self) -> f64 {
         self.linear + self.kept_scores
@@ -30,7 +30,7 @@ impl Layer {
 }
 
 /// The activations of one layer.
-pub(super) fn layer(spec: &Spec, profile: &Profile) -> Layer {
+pub(super) fn layer(spec: &Spec, profile: &Profile) -> LayerActivations {
     let m = &spec.model;
     let unit = spec.precision.compute;
     let scale = unit / 2.0;
@@ -86,7 +86,7 @@ pub(super) fn layer(spec: &Spec, profile: &Profile) -> Layer {
         whole + (per_token * factor - whole) / tensor
     };
     let scores = scores / tensor * spec.tokens();
-    Layer {
+    LayerActivations {
         linear: split * spec.tokens(),
         scores: scores * upcast,
         kept_scores: scores * upcast * profile.scores,

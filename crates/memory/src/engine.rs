@@ -6,8 +6,8 @@ use super::phase::Phase;
 use super::profile::Profile;
 use super::spec::{Rollout, Spec};
 use super::states::gathered;
-use super::step::{List, PhaseTerms, Step, load, save, update};
-use super::terms::Kind;
+use super::step::{List, PhaseTerms, TrainingStep, load, save, update};
+use super::terms::TermKind;
 use oomctl_base::units::GIB;
 
 /// Buffers through which new weights go to the engine: one that is sent, and its copy on the other side (verl 0.9.1,
@@ -27,7 +27,7 @@ pub(super) fn serving(spec: &Spec, profile: &Profile) -> PhaseTerms {
     let mut phase = List::new().phase(Phase::Rollout, spec, profile);
     phase.terms = vec![super::terms::Term {
         name: "rollout engine",
-        kind: Kind::Engine,
+        kind: TermKind::Engine,
         bytes,
     }];
     phase
@@ -35,8 +35,8 @@ pub(super) fn serving(spec: &Spec, profile: &Profile) -> PhaseTerms {
 
 /// Reinforcement learning with trainer and engine on the same GPUs, in the order of a step.
 pub(super) fn learning(spec: &Spec, rollout: &Rollout, profile: &Profile) -> Vec<PhaseTerms> {
-    let step = Step::new(spec, profile);
-    let view = View {
+    let step = TrainingStep::new(spec, profile);
+    let view = EngineView {
         spec,
         rollout,
         profile,
@@ -58,14 +58,14 @@ pub(super) fn learning(spec: &Spec, rollout: &Rollout, profile: &Profile) -> Vec
     phases
 }
 
-struct View<'a> {
+struct EngineView<'a> {
     spec: &'a Spec,
     rollout: &'a Rollout,
     profile: &'a Profile,
-    step: &'a Step,
+    step: &'a TrainingStep,
 }
 
-impl View<'_> {
+impl EngineView<'_> {
     fn engine_weights(&self) -> f64 {
         self.spec.model.params * 2.0 / self.rollout.tensor_parallel
     }
@@ -87,13 +87,13 @@ impl View<'_> {
         List::new()
             .add(
                 "weights",
-                Kind::States,
+                TermKind::States,
                 on(states.weights, spec.offloads_params),
             )
-            .add("adapter", Kind::States, states.adapter)
+            .add("adapter", TermKind::States, states.adapter)
             .add(
                 "optimizer",
-                Kind::States,
+                TermKind::States,
                 on(optimizer, spec.offloads_optimizer),
             )
     }
@@ -105,11 +105,11 @@ impl View<'_> {
         let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
         let away = spec.offloads_params && !spec.offload_returns;
         List::new()
-            .add("weights", Kind::States, on(states.weights, away))
-            .add("adapter", Kind::States, states.adapter)
+            .add("weights", TermKind::States, on(states.weights, away))
+            .add("adapter", TermKind::States, states.adapter)
             .add(
                 "optimizer",
-                Kind::States,
+                TermKind::States,
                 on(states.optimizer, spec.offloads_optimizer),
             )
     }
@@ -118,7 +118,7 @@ impl View<'_> {
     fn beside(&self) -> List {
         if self.rollout.sleeps {
             let asleep = self.profile.asleep_gib * GIB + self.graphs();
-            List::new().add("sleeping engine", Kind::Outside, asleep)
+            List::new().add("sleeping engine", TermKind::Outside, asleep)
         } else {
             self.awake()
         }
@@ -132,8 +132,8 @@ impl View<'_> {
     /// An engine that is awake: its share, and what it takes beside it.
     fn awake(&self) -> List {
         List::new()
-            .add("rollout engine", Kind::Engine, self.share())
-            .add("constant", Kind::Outside, self.outside())
+            .add("rollout engine", TermKind::Engine, self.share())
+            .add("constant", TermKind::Outside, self.outside())
     }
 
     /// What an engine that is awake takes beside its share.
@@ -158,16 +158,16 @@ impl View<'_> {
             self.share()
         };
         self.computing()
-            .add("engine weights", Kind::Engine, held)
-            .add("constant", Kind::Outside, self.outside())
+            .add("engine weights", TermKind::Engine, held)
+            .add("constant", TermKind::Outside, self.outside())
             .add(
                 "sync buffers",
-                Kind::Engine,
+                TermKind::Engine,
                 SYNC_BUFFERS * self.rollout.sync_buffer,
             )
             .add(
                 "gathered layers",
-                Kind::Activations,
+                TermKind::Activations,
                 gathered.layers + gathered.embeddings,
             )
             .phase(Phase::WakeUp, spec, self.profile)
@@ -177,18 +177,18 @@ impl View<'_> {
         let spec = self.spec;
         let gathered = gathered(spec, self.profile);
         let share = tokens / spec.tokens().max(1.0);
-        list.add("gathered layers", Kind::Activations, gathered.layers)
+        list.add("gathered layers", TermKind::Activations, gathered.layers)
             .add(
                 "gathered embeddings",
-                Kind::Activations,
+                TermKind::Activations,
                 gathered.embeddings,
             )
             .add(
                 "working set",
-                Kind::Activations,
+                TermKind::Activations,
                 layer(spec, self.profile).bytes() * share * 0.5,
             )
-            .add("logits", Kind::Logits, logits(spec, tokens, loss.bytes))
+            .add("logits", TermKind::Logits, logits(spec, tokens, loss.bytes))
     }
 
     fn old_logprob(&self) -> PhaseTerms {

@@ -9,7 +9,7 @@ use super::phases::phases;
 use super::profile::Profile;
 use super::spec::Spec;
 use super::step::PhaseTerms;
-use super::terms::{KINDS, Kind, Term};
+use super::terms::{KINDS, Term, TermKind};
 use oomctl_base::units::GIB;
 
 /// Share of a GPU that the cache of the allocator fills at most: the driver keeps a few pages.
@@ -95,8 +95,8 @@ const UNSEEN: f64 = 1.28;
 fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile, logits: f64) -> f64 {
     let spreads = spreads(profile);
     let mut parts = sums(phase);
-    parts[Kind::Activations as usize] += phase.cache_bytes;
-    parts[Kind::Logits as usize] *= logits;
+    parts[TermKind::Activations as usize] += phase.cache_bytes;
+    parts[TermKind::Logits as usize] *= logits;
     let squares: f64 = parts
         .iter()
         .zip(spreads)
@@ -169,14 +169,14 @@ impl Amount {
 #[must_use]
 pub fn spreads(profile: &Profile) -> [f64; KINDS] {
     let mut spreads = [0.0; KINDS];
-    spreads[Kind::States as usize] = profile.spread_static;
-    spreads[Kind::Activations as usize] = profile.spread_activations;
-    spreads[Kind::Logits as usize] = match profile.loss_paths.is_empty() {
+    spreads[TermKind::States as usize] = profile.spread_static;
+    spreads[TermKind::Activations as usize] = profile.spread_activations;
+    spreads[TermKind::Logits as usize] = match profile.loss_paths.is_empty() {
         true => profile.spread_logits,
         false => PATH_SPREAD,
     };
-    spreads[Kind::Engine as usize] = profile.spread_static;
-    spreads[Kind::Outside as usize] = profile.spread_activations;
+    spreads[TermKind::Engine as usize] = profile.spread_static;
+    spreads[TermKind::Outside as usize] = profile.spread_activations;
     spreads
 }
 
@@ -202,9 +202,9 @@ pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
     let mut fits = 1.0_f64;
     for phase in phases(spec, profile) {
         let needed = need(&phase, &middle);
-        let logits = sums(&phase)[Kind::Logits as usize] * middle.of(Kind::Logits);
+        let logits = sums(&phase)[TermKind::Logits as usize] * middle.of(TermKind::Logits);
         let amount = Amount::of(spec, &phase, profile, needed, logits);
-        let mut cache = phase.cache_bytes * middle.of(Kind::Activations);
+        let mut cache = phase.cache_bytes * middle.of(TermKind::Activations);
         if let Some(total) = spec.gpu_bytes {
             fits = fits.min(amount.within(total));
             cache = cache.min((total * FULL - needed).max(0.0));
@@ -246,7 +246,7 @@ fn sorted(mut terms: Vec<Term>, factors: &Factors, cache: f64) -> Vec<Term> {
     if cache > 0.0 {
         terms.push(Term {
             name: "allocator cache",
-            kind: Kind::Activations,
+            kind: TermKind::Activations,
             bytes: cache,
         });
     }

@@ -1,11 +1,11 @@
 //! What an estimate cannot know, as factors that one job has and keeps.
 
-use super::terms::{KINDS, Kind};
+use super::terms::{KINDS, TermKind};
 
 /// How far one job lies from the formulas. [`Factors::default`] is the middle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Factors {
-    /// Factor on each kind of term, in the order of [`Kind`].
+    /// Factor on each kind of term, in the order of [`TermKind`].
     pub kinds: [f64; KINDS],
     /// Bytes on top, in every phase.
     pub constant: f64,
@@ -26,11 +26,11 @@ impl Default for Factors {
 impl Factors {
     /// The factor on terms of a kind.
     #[must_use]
-    pub fn of(&self, kind: Kind) -> f64 {
+    pub fn of(&self, kind: TermKind) -> f64 {
         let own = self.kinds[kind as usize];
         match kind {
-            Kind::Activations | Kind::Logits => own * self.fill,
-            Kind::States | Kind::Engine | Kind::Outside => own,
+            TermKind::Activations | TermKind::Logits => own * self.fill,
+            TermKind::States | TermKind::Engine | TermKind::Outside => own,
         }
     }
 }

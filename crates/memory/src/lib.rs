@@ -38,11 +38,11 @@ pub use phases::phases;
 pub use profile::{LossPath, Profile, Profiles};
 pub use replicas::{Replicas, replicas};
 pub use room::{Room, SAFE};
-pub use row::Row;
+pub use row::MeasurementRow;
 pub use spec::{
     Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,
     Sharding, Spec, Task,
 };
 pub use step::PhaseTerms;
-pub use terms::{About, KINDS, Kind, PIECES, TERMS, Term};
+pub use terms::{About, KINDS, PIECES, TERMS, Term, TermKind};
 pub use unknown::Unknown;

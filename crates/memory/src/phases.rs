@@ -5,8 +5,8 @@ use super::engine;
 use super::phase::Phase;
 use super::profile::Profile;
 use super::spec::{Spec, Task};
-use super::step::{List, PhaseTerms, Step, dequantised, load, save, update};
-use super::terms::Kind;
+use super::step::{List, PhaseTerms, TrainingStep, dequantised, load, save, update};
+use super::terms::TermKind;
 
 /// The phases of a job, in the order of time.
 #[must_use]
@@ -20,7 +20,7 @@ pub fn phases(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
 }
 
 fn training(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
-    let step = Step::new(spec, profile);
+    let step = TrainingStep::new(spec, profile);
     let mut phases = vec![load(&step, spec, profile)];
     phases.extend(update(&step, List::new, spec, profile));
     phases.push(save(&step, spec, profile));
@@ -33,19 +33,23 @@ fn training(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
 
 /// Generation with plain PyTorch: weights, the cache of one batch, one layer's activations.
 fn inference(spec: &Spec, profile: &Profile) -> PhaseTerms {
-    let step = Step::new(spec, profile);
+    let step = TrainingStep::new(spec, profile);
     List::new()
-        .add("weights", Kind::States, step.states.weights)
+        .add("weights", TermKind::States, step.states.weights)
         .add(
             "KV cache",
-            Kind::Activations,
+            TermKind::Activations,
             engine::cache_bytes(spec, spec.tokens()),
         )
         .add(
             "working set",
-            Kind::Activations,
+            TermKind::Activations,
             layer(spec, profile).bytes() * 0.5,
         )
-        .add("dequantised matrix", Kind::Activations, dequantised(spec))
+        .add(
+            "dequantised matrix",
+            TermKind::Activations,
+            dequantised(spec),
+        )
         .phase(Phase::Rollout, spec, profile)
 }

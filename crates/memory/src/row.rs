@@ -12,7 +12,7 @@ use super::unknown::Unknown;
 /// every field may be missing or null where a default is stated.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
-pub struct Row {
+pub struct MeasurementRow {
     /// Name of the row, printed again.
     pub id: Option<String>,
     /// Training stack; none means an unknown one.
@@ -127,7 +127,7 @@ const SHORTEST_SLIP: usize = 4;
 /// A name that is one letter away from a field's: other names belong to whoever wrote them, but a default must not
 /// stand for what somebody gave.
 fn slip_in(given: &serde_json::Map<String, serde_json::Value>) -> Option<Unknown> {
-    let fields = serde_json::to_value(Row::default()).ok()?;
+    let fields = serde_json::to_value(MeasurementRow::default()).ok()?;
     let fields = fields.as_object()?;
     let others = given.keys().filter(|name| !fields.contains_key(*name));
     let mut long = others.filter(|name| name.len() >= SHORTEST_SLIP);
@@ -139,7 +139,7 @@ fn slip_in(given: &serde_json::Map<String, serde_json::Value>) -> Option<Unknown
     })
 }
 
-impl Row {
+impl MeasurementRow {
     /// Reads one specification, a JSON object, with the words of its training stack.
     ///
     /// # Errors

@@ -1,14 +1,14 @@
-//! What a bare specification means: the [`Spec`] of a [`Row`].
+//! What a bare specification means: the [`Spec`] of a [`MeasurementRow`].
 
 use super::profile::Profile;
-use super::row::Row;
-use super::sizes::{Split, heads_agree, or, or_none, params_agree, size};
+use super::row::MeasurementRow;
+use super::sizes::{Parallelism, heads_agree, or, or_none, params_agree, size};
 use super::spec::{Lora, Model, Rollout, Spec, Task};
 use super::unknown::Unknown;
 use super::words;
 use oomctl_base::units::GIB;
 
-impl Row {
+impl MeasurementRow {
     /// The job that the row describes, for a training stack.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Row {
             let why = "a quantised base cannot be trained; lora_r says what is";
             return Err(Unknown::new("quant", why));
         }
-        let split = Split::of(self, &model)?;
+        let split = Parallelism::of(self, &model)?;
         let rollout = self.rollout(split.gpus, profile)?;
         // Weights are sharded over context parallel GPUs and, in a hybrid job, over all of them.
         let shards = match (sharding.gathers(), &rollout) {

@@ -1,6 +1,6 @@
 //! What a size may be, and which sizes contradict each other.
 
-use super::row::Row;
+use super::row::MeasurementRow;
 use super::spec::Model;
 use super::unknown::Unknown;
 
@@ -20,22 +20,22 @@ const MOST_TOKENS: f64 = 1e9;
 const LEAST_PARAMS: f64 = 0.5;
 
 /// What numbers a field takes.
-struct Bounds {
+struct FieldBounds {
     field: &'static str,
     most: f64,
     whole: bool,
 }
 
-const fn count(field: &'static str, most: f64) -> Bounds {
-    Bounds {
+const fn count(field: &'static str, most: f64) -> FieldBounds {
+    FieldBounds {
         field,
         most,
         whole: true,
     }
 }
 
-const fn amount(field: &'static str, most: f64) -> Bounds {
-    Bounds {
+const fn amount(field: &'static str, most: f64) -> FieldBounds {
+    FieldBounds {
         field,
         most,
         whole: false,
@@ -43,7 +43,7 @@ const fn amount(field: &'static str, most: f64) -> Bounds {
 }
 
 /// Every number of a bare specification.
-const BOUNDS: &[Bounds] = &[
+const BOUNDS: &[FieldBounds] = &[
     amount("params_b", 100_000.0),
     count("layers", MOST_LAYERS),
     count("hidden", MOST_WIDTH),
@@ -113,7 +113,7 @@ pub(super) fn or_none(field: &str, value: Option<f64>) -> Result<f64, Unknown> {
 }
 
 /// How many GPUs work together, and how the work is split over them.
-pub(super) struct Split {
+pub(super) struct Parallelism {
     pub gpus: f64,
     pub data: f64,
     pub tensor: f64,
@@ -123,9 +123,9 @@ pub(super) struct Split {
     pub chunks: f64,
 }
 
-impl Split {
+impl Parallelism {
     /// The split of a row whose model is known.
-    pub(super) fn of(row: &Row, model: &Model) -> Result<Self, Unknown> {
+    pub(super) fn of(row: &MeasurementRow, model: &Model) -> Result<Self, Unknown> {
         let tensor = or("tp", row.tp, 1.0)?;
         let pipeline = or("pp", row.pp, 1.0)?;
         let context = or("cp", row.cp, 1.0)?;
@@ -170,7 +170,7 @@ impl Split {
 }
 
 /// Refuses heads that cannot share key and value heads, or a width.
-pub(super) fn heads_agree(row: &Row, heads: f64, hidden: f64) -> Result<(), Unknown> {
+pub(super) fn heads_agree(row: &MeasurementRow, heads: f64, hidden: f64) -> Result<(), Unknown> {
     let shared = row.kv_heads.unwrap_or(heads);
     if heads % shared != 0.0 {
         let why = format!("{heads} heads cannot share {shared} key and value heads");
@@ -200,7 +200,7 @@ pub(super) fn params_agree(params: f64, counted: f64) -> Result<(), Unknown> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Profile, Profiles, Row, Unknown};
+    use crate::{MeasurementRow, Profile, Profiles, Unknown};
     use serde_json::{Value, json};
 
     /// A job with these fields changed, as it is read from a file.
@@ -213,7 +213,7 @@ mod tests {
             fields[name] = value.clone();
         }
         let profiles = Profiles::new(vec![Profile::default()]);
-        let (row, profile) = Row::read(&fields.to_string(), &profiles)?;
+        let (row, profile) = MeasurementRow::read(&fields.to_string(), &profiles)?;
         row.spec(profile).map(drop)
     }
 
@@ -310,7 +310,7 @@ mod tests {
                     "gpus": 8, "sharding": "fsdp"{changes} }}"#
             );
             let profiles = Profiles::default();
-            let (row, profile) = Row::read(&text, &profiles).unwrap();
+            let (row, profile) = MeasurementRow::read(&text, &profiles).unwrap();
             row.spec(profile).unwrap().data_parallel
         };
         assert_eq!((shards(""), shards(r#", "tp": 4"#)), (8.0, 2.0));

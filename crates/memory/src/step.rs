@@ -7,7 +7,7 @@ use super::phase::Phase;
 use super::profile::Profile;
 use super::spec::{Metric, Sharding, Spec};
 use super::states::{Gathered, States, gathered, states};
-use super::terms::{Kind, PIECES, Term};
+use super::terms::{PIECES, Term, TermKind};
 use oomctl_base::units::GIB;
 
 /// Memory of one GPU in one phase.
@@ -32,7 +32,7 @@ impl List {
         Self(Vec::with_capacity(12))
     }
 
-    pub(super) fn add(mut self, name: &'static str, kind: Kind, bytes: f64) -> Self {
+    pub(super) fn add(mut self, name: &'static str, kind: TermKind, bytes: f64) -> Self {
         if bytes > 0.0 && bytes.is_finite() {
             self.0.push(Term { name, kind, bytes });
         }
@@ -50,7 +50,7 @@ impl List {
     }
 
     fn moving(&self) -> f64 {
-        let moves = |t: &&Term| matches!(t.kind, Kind::Activations | Kind::Logits);
+        let moves = |t: &&Term| matches!(t.kind, TermKind::Activations | TermKind::Logits);
         self.0.iter().filter(moves).map(|t| t.bytes).sum()
     }
 
@@ -58,7 +58,7 @@ impl List {
     pub(super) fn phase(self, phase: Phase, spec: &Spec, profile: &Profile) -> PhaseTerms {
         let slack = self.moving() * (profile.reserved - 1.0);
         let slack = slack.min(profile.reserved_most_gib * GIB);
-        let mut list = self.add("constant", Kind::Outside, profile.constant_gib * GIB);
+        let mut list = self.add("constant", TermKind::Outside, profile.constant_gib * GIB);
         if spec.metric == Metric::Device {
             let communication = if spec.gpus <= 1.0 {
                 0.0
@@ -66,13 +66,13 @@ impl List {
                 profile.communication_gib
             };
             list = list
-                .add("context", Kind::Outside, profile.context_gib * GIB)
-                .add("communication", Kind::Outside, communication * GIB);
+                .add("context", TermKind::Outside, profile.context_gib * GIB)
+                .add("communication", TermKind::Outside, communication * GIB);
         }
         let mut cache_bytes = 0.0;
         if spec.metric != Metric::Allocated {
             let fragments = (slack * FRAGMENTS).min(list.moving() * MOST_FRAGMENTS);
-            list = list.add("fragments", Kind::Activations, fragments);
+            list = list.add("fragments", TermKind::Activations, fragments);
             cache_bytes = slack - fragments;
         }
         PhaseTerms {
@@ -91,14 +91,14 @@ const FRAGMENTS: f64 = 0.65;
 const MOST_FRAGMENTS: f64 = 0.12;
 
 /// What the phases of training share.
-pub(super) struct Step {
+pub(super) struct TrainingStep {
     pub states: States,
     pub gathered: Gathered,
     pub activations: Activations,
     pub buckets: f64,
 }
 
-impl Step {
+impl TrainingStep {
     pub(super) fn new(spec: &Spec, profile: &Profile) -> Self {
         Self {
             states: states(spec, profile),
@@ -118,20 +118,20 @@ impl Step {
         let optimizer_away = spec.offloads_optimizer && !spec.offload_returns;
         let optimizer = on(self.states.optimizer, optimizer_away);
         List::new()
-            .add("weights", Kind::States, on(self.states.weights, away))
-            .add("optimizer", Kind::States, optimizer)
-            .add("adapter", Kind::States, self.states.adapter)
-            .add("cast copy", Kind::States, self.states.cast_copy)
+            .add("weights", TermKind::States, on(self.states.weights, away))
+            .add("optimizer", TermKind::States, optimizer)
+            .add("adapter", TermKind::States, self.states.adapter)
+            .add("cast copy", TermKind::States, self.states.cast_copy)
             .add(
                 "gradients",
-                Kind::States,
+                TermKind::States,
                 if with_gradients {
                     on(self.states.gradients, away)
                 } else {
                     0.0
                 },
             )
-            .add("communication buffers", Kind::States, self.buckets)
+            .add("communication buffers", TermKind::States, self.buckets)
     }
 
     fn forward(&self, spec: &Spec, profile: &Profile) -> List {
@@ -143,17 +143,17 @@ impl Step {
         self.resident(spec, accumulated)
             .add(
                 "gathered layers",
-                Kind::Activations,
+                TermKind::Activations,
                 self.gathered.layers / 2.0,
             )
             .add(
                 "gathered embeddings",
-                Kind::Activations,
+                TermKind::Activations,
                 self.gathered.embeddings,
             )
-            .add("activations", Kind::Activations, a.kept * share)
-            .add("checkpoints", Kind::Activations, a.checkpoints * share)
-            .add("logits", Kind::Logits, logits)
+            .add("activations", TermKind::Activations, a.kept * share)
+            .add("checkpoints", TermKind::Activations, a.checkpoints * share)
+            .add("logits", TermKind::Logits, logits)
     }
 
     /// Gradients come as checkpoints go: the fuller end of the backward pass, unless those of earlier micro batches are
@@ -168,27 +168,35 @@ impl Step {
             a.checkpoints
         };
         let own = List::new()
-            .add("gathered layers", Kind::Activations, self.gathered.layers)
+            .add(
+                "gathered layers",
+                TermKind::Activations,
+                self.gathered.layers,
+            )
             .add(
                 "gathered gradients",
-                Kind::Activations,
+                TermKind::Activations,
                 self.gathered.gradients,
             )
-            .add("checkpoints", Kind::Activations, checkpoints)
+            .add("checkpoints", TermKind::Activations, checkpoints)
             .add(
                 "activations",
-                Kind::Activations,
+                TermKind::Activations,
                 a.kept / spec.model.layers.max(1.0),
             )
-            .add("working set", Kind::Activations, a.working_set)
-            .add("dequantised matrix", Kind::Activations, dequantised(spec));
+            .add("working set", TermKind::Activations, a.working_set)
+            .add(
+                "dequantised matrix",
+                TermKind::Activations,
+                dequantised(spec),
+            );
         // Of no sequence's length: the last that is reduced, when all layers are through.
         let last = List::new().add(
             "gathered gradients",
-            Kind::States,
+            TermKind::States,
             self.gathered.embedding_gradients,
         );
-        let last = last.add(PIECES, Kind::Activations, self.gathered.pinned(a));
+        let last = last.add(PIECES, TermKind::Activations, self.gathered.pinned(a));
         let (with, without) = (
             self.states.gradients,
             if late { self.states.gradients } else { 0.0 },
@@ -200,7 +208,7 @@ impl Step {
         self.resident(spec, late)
             .add(
                 "gathered embeddings",
-                Kind::Activations,
+                TermKind::Activations,
                 self.gathered.embeddings,
             )
             .and(parts)
@@ -215,7 +223,7 @@ impl Step {
             temporary
         };
         self.resident(spec, true)
-            .add("optimizer temporaries", Kind::States, temporary)
+            .add("optimizer temporaries", TermKind::States, temporary)
     }
 
     /// Memory of the host per GPU: what is offloaded, pinned once.
@@ -240,7 +248,7 @@ fn on(bytes: f64, away: bool) -> f64 {
 
 /// Forward, backward and step, with what else is on the GPU meanwhile.
 pub(super) fn update(
-    step: &Step,
+    step: &TrainingStep,
     beside: impl Fn() -> List,
     spec: &Spec,
     profile: &Profile,
@@ -266,13 +274,13 @@ fn replica_outputs(phases: &mut [PhaseTerms], spec: &Spec) {
     for phase in phases.iter_mut().filter(|p| p.phase == Phase::Forward) {
         phase.terms.push(Term {
             name: "replica outputs",
-            kind: Kind::Logits,
+            kind: TermKind::Logits,
             bytes: outputs,
         });
     }
 }
 
-pub(super) fn load(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
+pub(super) fn load(step: &TrainingStep, spec: &Spec, profile: &Profile) -> PhaseTerms {
     let copies = if spec.sharding.gathers() {
         profile.load_copies
     } else {
@@ -282,12 +290,12 @@ pub(super) fn load(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
     // What never comes back to the GPU is loaded into host memory.
     let away = spec.offloads_params && !spec.offload_returns;
     List::new()
-        .add("weights", Kind::States, on(step.states.weights, away))
-        .add("whole copies", Kind::States, whole)
+        .add("weights", TermKind::States, on(step.states.weights, away))
+        .add("whole copies", TermKind::States, whole)
         .phase(Phase::Load, spec, profile)
 }
 
-pub(super) fn save(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
+pub(super) fn save(step: &TrainingStep, spec: &Spec, profile: &Profile) -> PhaseTerms {
     // An adapter is saved alone.
     let copies = if spec.sharding.gathers() && spec.lora.is_none() {
         profile.save_copies
@@ -296,7 +304,7 @@ pub(super) fn save(step: &Step, spec: &Spec, profile: &Profile) -> PhaseTerms {
     };
     let whole = spec.model.params * spec.precision.weight * copies;
     step.resident(spec, false)
-        .add("whole copies", Kind::States, whole)
+        .add("whole copies", TermKind::States, whole)
         .phase(Phase::Checkpoint, spec, profile)
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What an amount of memory depends on, and so which of the hidden factors moves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TermKind {
     /// Weights, gradients, optimizer states: counted from dimensions.
     States,
     /// Activations and buffers that live for a part of a step.
@@ -27,7 +27,7 @@ pub struct Term {
     /// Name, one of [`TERMS`].
     pub name: &'static str,
     /// What moves it.
-    pub kind: Kind,
+    pub kind: TermKind,
     /// Amount in bytes.
     pub bytes: f64,
 }

@@ -9,7 +9,7 @@ const ROW: &str = r#"{
     "gpu_total_gib": 79.18, "micro_batch": 2, "seq_len": 2048, "grad_checkpointing": "full", "metric": "allocated"
 }"#;
 
-fn row(changes: serde_json::Value) -> Row {
+fn row(changes: serde_json::Value) -> MeasurementRow {
     let mut row: serde_json::Value = serde_json::from_str(ROW).unwrap();
     for (field, value) in changes.as_object().unwrap() {
         row[field] = value.clone();

@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use oomctl_base::{Effect, Kind, Role, Value};
+use oomctl_base::{Effect, Role, Value, ValueKind};
 use oomctl_scripts::{
-    Adoption, Given, Launchers, Reader, Recognise, Spelling, Stack, StackKnob, State, Submission,
+    Adoption, KnobState, Launchers, Recognise, SettingsReader, Spelling, Stack, StackKnob,
+    Submission, SubmissionContext,
 };
 
 /// That `python` starts a script; presets/launchers/known.yaml has many more.
@@ -22,9 +23,9 @@ fn stack() -> Stack {
     let batch = StackKnob {
         name: "batch_size".to_owned(),
         role: Some(Role::MicroBatch),
-        kind: Kind::Int,
+        kind: ValueKind::Int,
         effect: Effect::ChangesTraining,
-        reader: Reader::Any,
+        reader: SettingsReader::Any,
         spellings: vec![Spelling::Flag("--batch_size".to_owned())],
         styles: vec![0],
     };
@@ -47,7 +48,7 @@ fn main() -> std::io::Result<()> {
     let files = BTreeMap::from([(path.clone(), std::fs::read_to_string(&path)?)]);
     let launchers: Launchers = serde_yaml::from_str(PYTHON).map_err(std::io::Error::other)?;
     let stacks = [stack()];
-    let adoption = Adoption::read(Given {
+    let adoption = Adoption::read(SubmissionContext {
         submission: &submission,
         files: &files,
         launchers: &launchers,
@@ -55,7 +56,7 @@ fn main() -> std::io::Result<()> {
     });
     let knobs = adoption.knobs();
     let batch = knobs.iter().find_map(|(_, found)| match &found.state {
-        State::Known(Value::Int(batch)) => Some(*batch),
+        KnobState::Known(Value::Int(batch)) => Some(*batch),
         _ => None,
     });
     let Some(batch) = batch else {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Means, Refused};
+use super::change::{Means, RefusedChange};
 use super::configs::{add_inner, compose};
-use super::devices::Script;
+use super::devices::DeviceScript;
 use super::edit::edits;
-use super::knobs::{Found, State, Way, all, calculated, find};
+use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
 use super::resources::{Ask, ask};
@@ -21,7 +21,7 @@ const SURE: usize = 100;
 
 /// A submission, the files that its scripts name, and what is known of launchers and stacks.
 #[derive(Debug, Clone, Copy)]
-pub struct Given<'a> {
+pub struct SubmissionContext<'a> {
     /// How it is submitted.
     pub submission: &'a Submission,
     /// Texts by the path that scripts name them with, relative to the folder in which the job runs.
@@ -35,7 +35,7 @@ pub struct Given<'a> {
 /// What was understood of a submission.
 #[derive(Debug, Clone)]
 pub struct Adoption<'a> {
-    pub(super) given: Given<'a>,
+    pub(super) given: SubmissionContext<'a>,
     /// What was read.
     pub reading: Reading,
     /// The stack, where one was recognised.
@@ -47,7 +47,7 @@ pub struct Adoption<'a> {
 impl<'a> Adoption<'a> {
     /// Reads a submission.
     #[must_use]
-    pub fn read(given: Given<'a>) -> Self {
+    pub fn read(given: SubmissionContext<'a>) -> Self {
         let programs = given.stacks.iter().flat_map(|s| &s.recognise.programs);
         let first = |p: &String| p.split(' ').next().unwrap_or(p).to_owned();
         let names: BTreeSet<String> = programs.map(first).collect();
@@ -56,7 +56,8 @@ impl<'a> Adoption<'a> {
         for at in 0..reading.calls.len() {
             let path = reading.calls[at].program.clone();
             let program = path.and_then(|path| given.files.get_key_value(&path));
-            if let Some((path, text)) = program.filter(|(_, t)| Script::is_of_one_process(t)) {
+            if let Some((path, text)) = program.filter(|(_, t)| DeviceScript::is_of_one_process(t))
+            {
                 reading.add_source(path, text);
                 reading.calls[at].one_process = true;
             }
@@ -107,13 +108,13 @@ impl<'a> Adoption<'a> {
 
     /// The value of something that may be no knob of the stack.
     #[must_use]
-    pub fn given_by(&self, call: &Call, knob: &StackKnob) -> Option<Found> {
+    pub fn given_by(&self, call: &Call, knob: &StackKnob) -> Option<FoundKnob> {
         find(&self.reading, call, knob)
     }
 
     /// The knobs that the first of the calls gives, in the preset's order.
     #[must_use]
-    pub fn knobs(&self) -> Vec<(&'a StackKnob, Found)> {
+    pub fn knobs(&self) -> Vec<(&'a StackKnob, FoundKnob)> {
         match (self.stack, self.calls().next()) {
             (Some(stack), Some(call)) => all(&self.reading, call, stack),
             _ => Vec::new(),
@@ -132,8 +133,12 @@ impl<'a> Adoption<'a> {
     ///
     /// # Errors
     /// Every change that cannot be made, and why.
-    pub fn change(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<Refused>> {
-        let refused = |knob: &str, why: &str| Refused {
+    pub fn change(
+        &self,
+        wishes: &[(&str, Value)],
+        asks: &[Ask],
+    ) -> Result<Patch, Vec<RefusedChange>> {
+        let refused = |knob: &str, why: &str| RefusedChange {
             knob: knob.to_owned(),
             why: why.to_owned(),
         };
@@ -244,9 +249,9 @@ impl<'a> Adoption<'a> {
         patch: &Patch,
         wishes: &[(&str, Value)],
         asks: &[Ask],
-    ) -> Result<(), Vec<Refused>> {
+    ) -> Result<(), Vec<RefusedChange>> {
         let (submission, files) = self.resubmitted(patch);
-        let again = Adoption::read(Given {
+        let again = Adoption::read(SubmissionContext {
             submission: &submission,
             files: &files,
             ..self.given
@@ -254,7 +259,7 @@ impl<'a> Adoption<'a> {
         let (Some(stack), Some(same)) = (self.stack, again.stack) else {
             let nothing = self.stack.is_none() && again.stack.is_none();
             let why = "the program is not recognised any more";
-            let refused = Refused {
+            let refused = RefusedChange {
                 knob: String::new(),
                 why: why.to_owned(),
             };
@@ -263,7 +268,7 @@ impl<'a> Adoption<'a> {
         let mut problems = Vec::new();
         if stack.name != same.name || self.calls.len() != again.calls.len() {
             let why = "another program is recognised".to_owned();
-            problems.push(Refused {
+            problems.push(RefusedChange {
                 knob: String::new(),
                 why,
             });
@@ -271,14 +276,14 @@ impl<'a> Adoption<'a> {
         for (old, new) in self.calls().zip(again.calls()) {
             let wished = wishes.iter().filter_map(|(name, _)| stack.knob(name));
             let wished = wished.filter_map(|knob| find(&self.reading, old, knob));
-            let wished: Vec<Found> = wished.collect();
-            let follows = !asks.is_empty() || wished.iter().any(|w| w.way == Way::Asked);
+            let wished: Vec<FoundKnob> = wished.collect();
+            let follows = !asks.is_empty() || wished.iter().any(|w| w.way == KnobForm::Asked);
             for knob in &stack.knobs {
                 let wish = wishes.iter().find(|(name, _)| *name == knob.name);
                 let was = find(&self.reading, old, knob);
                 // Another name for the same bytes, or for what the job asks for, or calculated of that.
-                let same = |found: &Found| {
-                    found.way == Way::Asked
+                let same = |found: &FoundKnob| {
+                    found.way == KnobForm::Asked
                         || wished.iter().any(|w| w.value == found.value)
                         || follows && calculated(&self.reading, found)
                 };
@@ -288,7 +293,7 @@ impl<'a> Adoption<'a> {
                 let is = find(&again.reading, new, knob);
                 if let Some(why) = mismatch(wish.map(|(_, v)| v), was.as_ref(), is.as_ref()) {
                     let knob = knob.name.clone();
-                    problems.push(Refused { knob, why });
+                    problems.push(RefusedChange { knob, why });
                 }
             }
         }
@@ -336,7 +341,7 @@ impl<'a> Adoption<'a> {
 
 /// Adds the files that a call's files of settings name, and forgets what comes with the program: its values are those
 /// that the knobs have anyway.
-fn look_inside(reading: &mut Reading, at: usize, given: Given<'_>, stack: &Stack) {
+fn look_inside(reading: &mut Reading, at: usize, given: SubmissionContext<'_>, stack: &Stack) {
     let launchers = reading.calls[at].launchers.iter();
     let known = launchers.filter_map(|l| {
         let words: Vec<String> = l.split(' ').map(str::to_owned).collect();
@@ -369,21 +374,25 @@ fn inherit(reading: &mut Reading, name: &str, submission: &Submission) {
 }
 
 /// What is wrong with a value after a patch.
-fn mismatch(wish: Option<&Value>, was: Option<&Found>, is: Option<&Found>) -> Option<String> {
+fn mismatch(
+    wish: Option<&Value>,
+    was: Option<&FoundKnob>,
+    is: Option<&FoundKnob>,
+) -> Option<String> {
     if let Some(wish) = wish {
         let off = *wish == Value::Bool(false) && is.is_none();
-        let said = is.is_some_and(|f| f.state == State::Known(wish.clone()) && !f.maybe);
+        let said = is.is_some_and(|f| f.state == KnobState::Known(wish.clone()) && !f.maybe);
         return (!off && !said)
             .then(|| "the new value would not be the one that counts".to_owned());
     }
-    let said = |found: Option<&Found>| {
+    let said = |found: Option<&FoundKnob>| {
         found.map(|f| {
             let state = match &f.state {
-                State::Computed(_, why) => Err(*why),
+                KnobState::Computed(_, why) => Err(*why),
                 other => Ok(other.clone()),
             };
             let way = match f.way {
-                Way::Setting { format, .. } => Way::Setting {
+                KnobForm::Setting { format, .. } => KnobForm::Setting {
                     format,
                     shared: false,
                 },

@@ -1,15 +1,15 @@
 //! A value that is given where none could be changed: where it wins over the one that is there.
 
-use super::change::{Edit, Refused, Wish};
+use super::change::{RefusedChange, TextEdit, WantedValue};
 use super::hydra;
-use super::knobs::{Found, Way, find};
+use super::knobs::{FoundKnob, KnobForm, find};
 use super::preface::exported;
-use super::settings::Format;
+use super::settings::SettingsFormat;
 use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
 use super::uses::serves_others;
-use super::walk::{Call, End, Reached, Reading, SettingsFile};
+use super::walk::{ArgumentsEnd, Call, Reached, Reading, SettingsFile};
 use super::written::{quoted, written};
 use crate::Spelling;
 use oomctl_base::{Role, Value};
@@ -19,15 +19,15 @@ pub(super) fn append(
     reading: &Reading,
     call: &Call,
     stack: &Stack,
-    (knob, value): Wish<'_>,
-    found: Option<&Found>,
-) -> Result<Option<Edit>, Refused> {
-    let refused = |why: &str| Refused {
+    (knob, value): WantedValue<'_>,
+    found: Option<&FoundKnob>,
+) -> Result<Option<TextEdit>, RefusedChange> {
+    let refused = |why: &str| RefusedChange {
         knob: knob.name.clone(),
         why: why.to_owned(),
     };
     let by_hand = || refused("the value would have to be quoted; put it in by hand");
-    let said = Said::of(reading, call, stack);
+    let said = FormCounts::of(reading, call, stack);
     if found.is_none() && said.settings > said.flags.max(said.pairs) {
         let mut names = knob.spellings.iter().flat_map(setting_names);
         let edit = names.find_map(|name| in_file(call, stack, &name, value));
@@ -37,7 +37,7 @@ pub(super) fn append(
         }
     }
     let none = match found.map(|f| f.way) {
-        Some(Way::Setting { shared: true, .. }) => {
+        Some(KnobForm::Setting { shared: true, .. }) => {
             "its bytes in the file say something else, too, or are written in a way of their own"
         }
         _ => "the program has no option that would win over the value that it is given",
@@ -52,10 +52,10 @@ pub(super) fn append(
         ));
     }
     let way = match spelling {
-        Spelling::Flag(_) => Way::Flag,
-        Spelling::Switch(_) => Way::Switch,
-        Spelling::Env(_) => Way::Variable,
-        _ => Way::Override { added: false },
+        Spelling::Flag(_) => KnobForm::Flag,
+        Spelling::Switch(_) => KnobForm::Switch,
+        Spelling::Env(_) => KnobForm::Variable,
+        _ => KnobForm::Override { added: false },
     };
     let new = written(value, way, "").ok_or_else(by_hand)?;
     if let Spelling::Env(name) = spelling {
@@ -63,7 +63,7 @@ pub(super) fn append(
         let assignment = format!("{name}={new}");
         // Before the command where that stands in one place, else for all that the script starts.
         let edit = match call.start {
-            Some(span) => Some(Edit {
+            Some(span) => Some(TextEdit {
                 span: Span {
                     end: span.start,
                     ..span
@@ -85,14 +85,14 @@ pub(super) fn append(
     let words = words.iter().map(|word| quoted(word, end.quote));
     let words: Option<Vec<String>> = words.collect();
     let text = format!("{}{}", end.separator, words.ok_or_else(by_hand)?.join(" "));
-    Ok(Some(Edit {
+    Ok(Some(TextEdit {
         span: end.span,
         text,
     }))
 }
 
 /// Whether words that are put there go to this command alone.
-fn is_of_one(reading: &Reading, end: &End) -> bool {
+fn is_of_one(reading: &Reading, end: &ArgumentsEnd) -> bool {
     end.through.as_ref().is_none_or(|(span, known, all)| {
         let ours = [(*span, all.clone())];
         !serves_others(reading, *span, known, &ours)
@@ -104,9 +104,9 @@ fn words(
     spelling: &Spelling,
     value: &Value,
     new: String,
-    found: Option<&Found>,
+    found: Option<&FoundKnob>,
 ) -> Result<Vec<String>, &'static str> {
-    let added = found.is_some_and(|f| f.way == Way::Override { added: true });
+    let added = found.is_some_and(|f| f.way == KnobForm::Override { added: true });
     Ok(match spelling {
         Spelling::Hydra(path) if added => vec![format!("++{path}={new}")],
         Spelling::Hydra(path) => vec![format!("{path}={new}")],
@@ -125,7 +125,7 @@ fn words(
 }
 
 /// A key more in the file that gives most of the stack's knobs, the last one of several.
-fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<Edit> {
+fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<TextEdit> {
     let gives = |named: &&SettingsFile| {
         let knobs = stack.knobs.iter();
         knobs.filter(|knob| given_by(named, knob)).count()
@@ -134,18 +134,18 @@ fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<Edit
     let files = files.filter(|file| file.reached != Reached::Place);
     let named = files.max_by_key(gives)?;
     let format = named.says.format();
-    let way = Way::Setting {
+    let way = KnobForm::Setting {
         format,
         shared: false,
     };
-    let textual = matches!(value, Value::Text(_)) && format == Format::Json;
+    let textual = matches!(value, Value::Text(_)) && format == SettingsFormat::Json;
     let new = written(value, way, if textual { "\"" } else { "" })?;
     let (at, text) = named.says.room(&named.content.text(), name, &new)?;
     let bytes = named.content.slice(at, at);
     let (span, quote, via) = bytes.stretch()?;
     let lines = text.replace('\n', "");
     let fits = via.is_empty() && matches!(quote, Quote::Raw | Quote::Here);
-    (fits && quoted(&lines, quote).as_deref() == Some(&lines)).then_some(Edit { span, text })
+    (fits && quoted(&lines, quote).as_deref() == Some(&lines)).then_some(TextEdit { span, text })
 }
 
 /// Whether a file says a knob itself. A key that another program's file may have (`key:`) says less than one of the
@@ -165,13 +165,13 @@ fn given_by(named: &SettingsFile, knob: &StackKnob) -> bool {
 }
 
 /// How many knobs a call gives in each form.
-struct Said {
+struct FormCounts {
     flags: usize,
     pairs: usize,
     settings: usize,
 }
 
-impl Said {
+impl FormCounts {
     fn of(reading: &Reading, call: &Call, stack: &Stack) -> Self {
         let mut said = Self {
             flags: 0,
@@ -183,13 +183,13 @@ impl Said {
                 continue;
             };
             match found.way {
-                Way::Flag | Way::Bare | Way::Switch => said.flags += 1,
-                Way::Override { .. } | Way::Composed => said.pairs += 1,
-                Way::Setting { .. } => {
+                KnobForm::Flag | KnobForm::Bare | KnobForm::Switch => said.flags += 1,
+                KnobForm::Override { .. } | KnobForm::Composed => said.pairs += 1,
+                KnobForm::Setting { .. } => {
                     let mut files = call.settings.iter();
                     said.settings += usize::from(files.any(|named| given_by(named, knob)));
                 }
-                Way::Variable | Way::Asked => {}
+                KnobForm::Variable | KnobForm::Asked => {}
             }
         }
         said
@@ -200,9 +200,9 @@ impl Said {
 fn spelling<'k>(
     call: &Call,
     stack: &Stack,
-    said: &Said,
+    said: &FormCounts,
     knob: &'k StackKnob,
-    found: Option<&Found>,
+    found: Option<&FoundKnob>,
 ) -> Option<&'k Spelling> {
     let pair = |s: &&Spelling| {
         matches!(
@@ -230,14 +230,14 @@ fn spelling<'k>(
     };
     if let Some(found) = found {
         return match found.way {
-            Way::Override { .. } | Way::Composed => of(&pair),
-            Way::Flag | Way::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
-            Way::Switch => of(&flag),
-            Way::Variable => of(&variable),
+            KnobForm::Override { .. } | KnobForm::Composed => of(&pair),
+            KnobForm::Flag | KnobForm::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
+            KnobForm::Switch => of(&flag),
+            KnobForm::Variable => of(&variable),
             // Words win over a file, in a program that is told by words, too.
-            Way::Setting { .. } if said.pairs > 0 => of(&pair),
-            Way::Setting { .. } if said.flags > 0 => of(&flag),
-            Way::Setting { .. } | Way::Asked => None,
+            KnobForm::Setting { .. } if said.pairs > 0 => of(&pair),
+            KnobForm::Setting { .. } if said.flags > 0 => of(&flag),
+            KnobForm::Setting { .. } | KnobForm::Asked => None,
         };
     }
     let (mut flags, mut pairs) = (said.flags, said.pairs);

@@ -6,7 +6,7 @@ use oomctl_base::Value;
 
 /// Other bytes at a place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Edit {
+pub struct TextEdit {
     /// The bytes that go; none where something is added.
     pub span: Span,
     /// What stands there instead.
@@ -25,7 +25,7 @@ pub enum Means {
 
 /// A change that cannot be made, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedChange {
     /// The knob.
     pub knob: String,
     /// Why, for people.
@@ -33,4 +33,4 @@ pub struct Refused {
 }
 
 /// A knob and the value that it is to have.
-pub(super) type Wish<'a> = (&'a StackKnob, &'a Value);
+pub(super) type WantedValue<'a> = (&'a StackKnob, &'a Value);

@@ -1,6 +1,6 @@
 //! What a script says of GPUs: `DataParallel(…)`, its devices, `CUDA_VISIBLE_DEVICES`.
 
-use super::python::{Kind, Token, place, tokens};
+use super::python::{PythonToken, TokenKind, place, tokens};
 
 /// A value in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct DataParallel {
 
 /// What one script says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Script {
+pub struct DeviceScript {
     /// The calls of `DataParallel`, the first 16.
     pub data_parallel: Vec<DataParallel>,
     /// It makes one process a GPU: `DistributedDataParallel`, or a library that does (`Accelerator`, `fully_shard`).
@@ -62,14 +62,14 @@ const CLASS: &str = "DataParallel";
 /// The list of GPUs that CUDA shows.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-impl Script {
+impl DeviceScript {
     /// Reads a script. What it cannot make out is unknown; no text is an error.
     #[must_use]
     pub fn read(text: &str) -> Self {
         let tokens = tokens(text);
         let names = names(&tokens);
         let calls = (0..tokens.len()).filter_map(|at| call(text, &tokens, at, &names));
-        let distributed = |t: &Token<'_>| DISTRIBUTED.contains(&t.text);
+        let distributed = |t: &PythonToken<'_>| DISTRIBUTED.contains(&t.text);
         Self {
             data_parallel: calls.take(CALLS).collect(),
             is_distributed: tokens.iter().any(distributed),
@@ -91,7 +91,7 @@ impl Script {
 }
 
 /// The class, and what it is imported as.
-fn names<'t>(tokens: &[Token<'t>]) -> Vec<&'t str> {
+fn names<'t>(tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
     let renamed = tokens
         .windows(3)
         .filter(|w| w[0].is(CLASS) && w[1].is("as"));
@@ -101,16 +101,16 @@ fn names<'t>(tokens: &[Token<'t>]) -> Vec<&'t str> {
 }
 
 /// The call whose name stands at `at`.
-fn call(text: &str, tokens: &[Token<'_>], at: usize, names: &[&str]) -> Option<DataParallel> {
+fn call(text: &str, tokens: &[PythonToken<'_>], at: usize, names: &[&str]) -> Option<DataParallel> {
     let name = tokens[at];
     let opens = tokens.get(at + 1).is_some_and(|t| t.is("("));
     let defines = at > 0 && ["class", "def"].iter().any(|word| tokens[at - 1].is(word));
-    if name.kind != Kind::Name || !names.contains(&name.text) || !opens || defines {
+    if name.kind != TokenKind::Name || !names.contains(&name.text) || !opens || defines {
         return None;
     }
     let first = (0..at / 2).take_while(|n| {
         let dot = at - 2 * n - 1;
-        dot > 0 && tokens[dot].is(".") && tokens[dot - 1].kind == Kind::Name
+        dot > 0 && tokens[dot].is(".") && tokens[dot - 1].kind == TokenKind::Name
     });
     let from = tokens[at - 2 * first.count()].from;
     let arguments = arguments(tokens, at + 2)?;
@@ -146,11 +146,11 @@ fn call(text: &str, tokens: &[Token<'_>], at: usize, names: &[&str]) -> Option<D
 }
 
 /// The arguments of a call, as ranges of tokens; the last ends at the closing bracket.
-fn arguments(tokens: &[Token<'_>], start: usize) -> Option<Vec<(usize, usize)>> {
+fn arguments(tokens: &[PythonToken<'_>], start: usize) -> Option<Vec<(usize, usize)>> {
     let (mut all, mut from, mut depth) = (Vec::new(), start, 0_usize);
     for (at, token) in tokens.iter().enumerate().skip(start).take(ARGUMENTS) {
         match token.text {
-            _ if token.kind == Kind::Text => {}
+            _ if token.kind == TokenKind::Text => {}
             "(" | "[" | "{" => depth += 1,
             ")" if depth == 0 => {
                 all.push((from, at));
@@ -169,9 +169,9 @@ fn arguments(tokens: &[Token<'_>], start: usize) -> Option<Vec<(usize, usize)>> 
 
 /// An argument as a value; with `**kwargs` what is absent may still be given.
 fn given<T>(
-    argument: Option<&[Token<'_>]>,
+    argument: Option<&[PythonToken<'_>]>,
     spread: bool,
-    read: fn(&[Token<'_>]) -> Option<T>,
+    read: fn(&[PythonToken<'_>]) -> Option<T>,
 ) -> Literal<T> {
     match argument {
         None if spread => Literal::Unknown,
@@ -182,7 +182,7 @@ fn given<T>(
 }
 
 /// `[0, 1]`, `(0, 1)`, `range(2)` or `list(range(2))`.
-fn places(tokens: &[Token<'_>]) -> Option<Vec<u32>> {
+fn places(tokens: &[PythonToken<'_>]) -> Option<Vec<u32>> {
     /// More GPUs than a machine has.
     const MANY: u32 = 1_024;
     match tokens {
@@ -204,9 +204,9 @@ fn places(tokens: &[Token<'_>]) -> Option<Vec<u32>> {
 }
 
 /// `1`, `"cuda:1"` or `torch.device("cuda:1")`.
-fn device(tokens: &[Token<'_>]) -> Option<u32> {
+fn device(tokens: &[PythonToken<'_>]) -> Option<u32> {
     match tokens {
-        [one] if one.kind == Kind::Text => one.text.strip_prefix("cuda:")?.parse().ok(),
+        [one] if one.kind == TokenKind::Text => one.text.strip_prefix("cuda:")?.parse().ok(),
         [one] => number(one),
         [torch, dot, class, open, one, close]
             if torch.is("torch")
@@ -221,24 +221,25 @@ fn device(tokens: &[Token<'_>]) -> Option<u32> {
     }
 }
 
-fn number(token: &Token<'_>) -> Option<u32> {
+fn number(token: &PythonToken<'_>) -> Option<u32> {
     token
         .text
         .parse()
         .ok()
-        .filter(|_| token.kind == Kind::Number)
+        .filter(|_| token.kind == TokenKind::Number)
 }
 
 /// The last assignment to `CUDA_VISIBLE_DEVICES`.
-fn visible(tokens: &[Token<'_>]) -> Literal<usize> {
-    let assigns =
-        |w: &&[Token<'_>]| w[0].text == VISIBLE && w[1].is("]") && w[2].is("=") && !w[3].is("=");
+fn visible(tokens: &[PythonToken<'_>]) -> Literal<usize> {
+    let assigns = |w: &&[PythonToken<'_>]| {
+        w[0].text == VISIBLE && w[1].is("]") && w[2].is("=") && !w[3].is("=")
+    };
     let Some(assigned) = tokens.windows(5).rfind(assigns) else {
         return Literal::Absent;
     };
-    let whole = matches!(assigned[4].kind, Kind::End) || assigned[4].is(";");
+    let whole = matches!(assigned[4].kind, TokenKind::End) || assigned[4].is(";");
     match assigned[3] {
-        list if list.kind == Kind::Text && whole => {
+        list if list.kind == TokenKind::Text && whole => {
             let names = list.text.split(',').filter(|name| !name.trim().is_empty());
             Literal::Known(names.count())
         }
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
 
     fn one(text: &str) -> DataParallel {
-        let mut calls = Script::read(text).data_parallel;
+        let mut calls = DeviceScript::read(text).data_parallel;
         assert_eq!(calls.len(), 1, "{text}");
         calls.remove(0)
     }
@@ -303,14 +304,14 @@ mod tests {
     fn words_in_comments_texts_and_definitions_are_no_calls() {
         let text = "# nn.DataParallel(m)\n'''nn.DataParallel(m)'''\nclass DataParallel(nn.Module): pass\n\
                     def DataParallel(m): pass\nDistributedDataParallel(m)\nx = nn.DataParallel\nnn.DataParallel(m";
-        let script = Script::read(text);
+        let script = DeviceScript::read(text);
         assert!(script.data_parallel.is_empty());
         assert!(script.is_distributed && !script.is_one_process());
     }
 
     #[test]
     fn the_list_of_visible_gpus_is_counted_where_it_is_a_text() {
-        let visible = |text: &str| Script::read(text).visible;
+        let visible = |text: &str| DeviceScript::read(text).visible;
         assert_eq!(
             visible("os.environ['CUDA_VISIBLE_DEVICES'] = '0,1,3'\n"),
             Literal::Known(3)

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::append::append;
-use super::change::{Edit, Means, Refused, Wish};
-use super::knobs::{Found, State, Way, find, ways};
+use super::change::{Means, RefusedChange, TextEdit, WantedValue};
+use super::knobs::{FoundKnob, KnobForm, KnobState, find, ways};
 use super::resources::{Ask, ask as ask_for};
 use super::stack::Stack;
 use super::traced::Span;
 use super::uses::serves_others;
-use super::walk::{Call, Reading, Source};
+use super::walk::{Call, Reading, ScriptSource};
 use super::written::{quoted, written};
 use oomctl_base::Value;
 
@@ -18,9 +18,10 @@ pub(super) fn edits(
     reading: &Reading,
     call: &Call,
     stack: &Stack,
-    wishes: &[Wish<'_>],
-) -> Result<Vec<(String, Edit, Means)>, Refused> {
-    let given: Vec<Option<Found>> = wishes.iter().map(|(k, _)| find(reading, call, k)).collect();
+    wishes: &[WantedValue<'_>],
+) -> Result<Vec<(String, TextEdit, Means)>, RefusedChange> {
+    let given: Vec<Option<FoundKnob>> =
+        wishes.iter().map(|(k, _)| find(reading, call, k)).collect();
     // The ways of all values that become the same text: a literal that they share may change for all of them.
     let mut shared: BTreeMap<String, Vec<(Span, Vec<Span>)>> = BTreeMap::new();
     for ((_, value), found) in wishes.iter().zip(&given) {
@@ -34,7 +35,10 @@ pub(super) fn edits(
         let ours = shared
             .get(&value.to_string())
             .map_or(&[][..], Vec::as_slice);
-        if found.as_ref().is_some_and(|found| found.way == Way::Asked) {
+        if found
+            .as_ref()
+            .is_some_and(|found| found.way == KnobForm::Asked)
+        {
             let ask = knob.role.and_then(|role| Ask::of(role, value));
             let edits = ask.map_or(Ok(Vec::new()), |wish| ask_for(reading, &wish))?;
             done.extend(
@@ -61,19 +65,19 @@ pub(super) fn edits(
 /// Changes a value where it stands; None where nothing there says only this value.
 fn in_place(
     reading: &Reading,
-    found: &Found,
+    found: &FoundKnob,
     value: &Value,
     ours: &[(Span, Vec<Span>)],
-) -> Option<Edit> {
-    let known = matches!(found.state, State::Known(_));
+) -> Option<TextEdit> {
+    let known = matches!(found.state, KnobState::Known(_));
     if !known || found.maybe {
         return None;
     }
     let old = found.value.text();
-    if let Way::Setting { shared: true, .. } | Way::Composed = found.way {
+    if let KnobForm::Setting { shared: true, .. } | KnobForm::Composed = found.way {
         return None;
     }
-    if found.way == Way::Bare {
+    if found.way == KnobForm::Bare {
         let (span, ..) = found.value.stretch()?;
         let alone = *value == Value::Bool(false) && !serves_others(reading, span, &[], ours);
         let span = Span {
@@ -81,13 +85,13 @@ fn in_place(
             ..span
         };
         let text = "=False".to_owned();
-        return alone.then_some(Edit { span, text });
+        return alone.then_some(TextEdit { span, text });
     }
-    if found.way == Way::Switch {
+    if found.way == KnobForm::Switch {
         let gone = *value == Value::Bool(false);
         let (span, ..) = found.value.stretch()?;
         let alone = !serves_others(reading, span, &[], ours);
-        return (gone && alone).then(|| Edit {
+        return (gone && alone).then(|| TextEdit {
             span: with_blanks_before(&reading.sources, span),
             text: String::new(),
         });
@@ -104,14 +108,14 @@ fn in_place(
                 0 => (literal, quote),
                 _ => (uses[level - 1], via[via.len() - level].quote),
             };
-            return quoted(&new, quote).map(|text| Edit { span, text });
+            return quoted(&new, quote).map(|text| TextEdit { span, text });
         }
     }
     None
 }
 
 /// The bytes of a word, and the blanks and continued lines before it.
-fn with_blanks_before(sources: &[Source], span: Span) -> Span {
+fn with_blanks_before(sources: &[ScriptSource], span: Span) -> Span {
     let text = sources.get(span.file).map_or("", |s| s.text.as_str());
     let before = text.get(..span.start).unwrap_or_default();
     let kept = before.trim_end_matches([' ', '\t']);

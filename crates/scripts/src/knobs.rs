@@ -6,17 +6,17 @@
 use super::configs::replaces;
 use super::hydra;
 use super::resources;
-use super::settings::Format;
+use super::settings::SettingsFormat;
 use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, same_flag};
-use super::traced::{From, Span, Traced, Why};
-use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, Source};
+use super::traced::{PartOrigin, Span, Traced, Why};
+use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, ScriptSource};
 use crate::Spelling;
-use oomctl_base::{Kind, Role, Value};
+use oomctl_base::{Role, Value, ValueKind};
 
 /// In which form a value is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum KnobForm {
     /// A Hydra override; `added` where it has a sign.
     Override {
         /// With `+` or `++`.
@@ -37,7 +37,7 @@ pub enum Way {
     /// A key in a file of settings.
     Setting {
         /// How the file is written.
-        format: Format,
+        format: SettingsFormat,
         /// Its bytes say something else, too.
         shared: bool,
     },
@@ -45,7 +45,7 @@ pub enum Way {
 
 /// What is known of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum State {
+pub enum KnobState {
     /// This is it.
     Known(Value),
     /// This text, which is no value of the knob's kind: something that the program itself resolves.
@@ -56,20 +56,20 @@ pub enum State {
 
 /// A value of a knob, as a submission gives it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct FoundKnob {
     /// What is known of it.
-    pub state: State,
+    pub state: KnobState,
     /// The bytes of the value.
     pub value: Traced,
     /// In which form.
-    pub way: Way,
+    pub way: KnobForm,
     /// It is given only under a condition.
     pub maybe: bool,
     /// It stands among the options of what starts the program.
     pub launcher: bool,
 }
 
-impl Found {
+impl FoundKnob {
     /// Where the value stands that a reader would look for.
     #[must_use]
     pub fn place(&self) -> Option<Span> {
@@ -79,7 +79,7 @@ impl Found {
 
 /// The value of a knob that counts in a call.
 #[must_use]
-pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
+pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKnob> {
     let split = call.args.min(call.words.len());
     let (launchers, own) = call.words.split_at(split);
     let halves = [(own, false), (launchers, true)].into_iter();
@@ -88,13 +88,13 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
         let spellings = knob.spellings.iter();
         let found = spellings.filter_map(move |s| in_words(words, s, knob.kind));
         let found = found.max_by_key(|(at, _)| *at).map(|(_, found)| found);
-        found.map(|found| Found { launcher, ..found })
+        found.map(|found| FoundKnob { launcher, ..found })
     });
     let given = words
         .next()
         .map(|found| match of_request(reading, knob, &found) {
-            true => Found {
-                way: Way::Asked,
+            true => FoundKnob {
+                way: KnobForm::Asked,
                 ..found
             },
             false => found,
@@ -110,58 +110,58 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<Found> {
 }
 
 /// Whether GPUs or nodes are given as a variable that Slurm sets, so that they follow what the job asks for.
-fn of_request(reading: &Reading, knob: &StackKnob, found: &Found) -> bool {
+fn of_request(reading: &Reading, knob: &StackKnob, found: &FoundKnob) -> bool {
     let counts = knob.role.is_some_and(Role::counts_gpus);
     let code = code(reading, found).unwrap_or_default();
     counts && code.trim_start_matches(['$', '{']).starts_with("SLURM_")
 }
 
 /// Whether a value is what a calculation of the shell comes to.
-pub(super) fn calculated(reading: &Reading, found: &Found) -> bool {
+pub(super) fn calculated(reading: &Reading, found: &FoundKnob) -> bool {
     code(reading, found).is_some_and(|code| code.starts_with("$(("))
 }
 
 /// The bytes that stand for a value.
-fn code<'r>(reading: &'r Reading, found: &Found) -> Option<&'r str> {
+fn code<'r>(reading: &'r Reading, found: &FoundKnob) -> Option<&'r str> {
     let (span, ..) = found.value.stretch()?;
     let source = reading.sources.get(span.file)?;
     source.text.get(span.start..span.end)
 }
 
 /// A variable that Slurm sets to what the job asks for, which is what a launcher takes that is not told.
-fn asked(reading: &Reading, spelling: &Spelling) -> Option<Found> {
+fn asked(reading: &Reading, spelling: &Spelling) -> Option<FoundKnob> {
     let role = match spelling {
         Spelling::Env(name) if name == "SLURM_GPUS_ON_NODE" => Role::GpusPerNode,
         Spelling::Env(name) if name == "SLURM_JOB_NUM_NODES" => Role::Nodes,
         _ => return None,
     };
     let (count, value) = resources::asked(reading, role)?;
-    Some(Found {
-        state: State::Known(Value::Int(i64::from(count))),
+    Some(FoundKnob {
+        state: KnobState::Known(Value::Int(i64::from(count))),
         value,
-        way: Way::Asked,
+        way: KnobForm::Asked,
         maybe: false,
         launcher: false,
     })
 }
 
 /// The last of the words that gives a value in this spelling, and its number.
-fn in_words(words: &[Arg], spelling: &Spelling, kind: Kind) -> Option<(usize, Found)> {
+fn in_words(words: &[Arg], spelling: &Spelling, kind: ValueKind) -> Option<(usize, FoundKnob)> {
     words.iter().enumerate().rev().find_map(|(at, word)| {
         let text = word.text.text();
         let found = match spelling {
             Spelling::Hydra(key) | Spelling::HydraAdd(key) | Spelling::HydraForce(key) => {
                 let later = || words[at + 1..].iter().map(|w| w.text.text());
-                in_override(word, &text, key, kind).map(|found| Found {
+                in_override(word, &text, key, kind).map(|found| FoundKnob {
                     maybe: found.maybe || later().any(|w| replaces(&w, key)),
                     ..found
                 })
             }
             Spelling::Flag(flag) => in_flag(words, at, &text, flag.trim_end_matches('='), kind),
-            Spelling::Switch(flag) if same_flag(&text, flag) => Some(Found {
-                state: State::Known(Value::Bool(true)),
+            Spelling::Switch(flag) if same_flag(&text, flag) => Some(FoundKnob {
+                state: KnobState::Known(Value::Bool(true)),
                 value: word.text.clone(),
-                way: Way::Switch,
+                way: KnobForm::Switch,
                 maybe: word.maybe,
                 launcher: false,
             }),
@@ -171,20 +171,20 @@ fn in_words(words: &[Arg], spelling: &Spelling, kind: Kind) -> Option<(usize, Fo
     })
 }
 
-fn in_override(word: &Arg, text: &str, key: &str, kind: Kind) -> Option<Found> {
+fn in_override(word: &Arg, text: &str, key: &str, kind: ValueKind) -> Option<FoundKnob> {
     let read = hydra::of(text, key).filter(|o| o.sign != "~")?;
     let value = word.text.slice(read.value.clone()?.start, text.len());
     let written = value.text();
     let state = match (value.unknown(), read.form) {
-        (Some((span, why)), _) => State::Computed(span, why),
+        (Some((span, why)), _) => KnobState::Computed(span, why),
         (None, hydra::Form::Bare | hydra::Form::Quoted) => parsed(kind, &hydra::meaning(&written)),
         (None, hydra::Form::Compound) => parsed(kind, &written),
-        (None, hydra::Form::Interpolation | hydra::Form::Sweep) => State::Text(written),
+        (None, hydra::Form::Interpolation | hydra::Form::Sweep) => KnobState::Text(written),
     };
-    Some(Found {
+    Some(FoundKnob {
         state,
         value,
-        way: Way::Override {
+        way: KnobForm::Override {
             added: !read.sign.is_empty(),
         },
         maybe: word.maybe,
@@ -192,7 +192,7 @@ fn in_override(word: &Arg, text: &str, key: &str, kind: Kind) -> Option<Found> {
     })
 }
 
-fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Option<Found> {
+fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: ValueKind) -> Option<FoundKnob> {
     let word = &words[at];
     let name = text.split('=').next().unwrap_or(text);
     if !same_flag(name, flag) {
@@ -203,7 +203,7 @@ fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Opti
         return value.map(|v| {
             given(
                 word.text.slice(text.len() - v.len(), text.len()),
-                Way::Flag,
+                KnobForm::Flag,
                 word.maybe,
                 kind,
             )
@@ -211,7 +211,7 @@ fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Opti
     }
     if name.len() < text.len() {
         let value = word.text.slice(name.len() + 1, text.len());
-        return Some(given(value, Way::Flag, word.maybe, kind));
+        return Some(given(value, KnobForm::Flag, word.maybe, kind));
     }
     let next = words.get(at + 1);
     let is_flag = |arg: &Arg| {
@@ -221,13 +221,13 @@ fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Opti
     match next {
         Some(next) if !is_flag(next) => {
             let maybe = word.maybe || next.maybe;
-            Some(given(next.text.clone(), Way::Flag, maybe, kind))
+            Some(given(next.text.clone(), KnobForm::Flag, maybe, kind))
         }
         // A flag of its own is what stands for `true`.
-        _ if kind == Kind::Bool => Some(Found {
-            state: State::Known(Value::Bool(true)),
+        _ if kind == ValueKind::Bool => Some(FoundKnob {
+            state: KnobState::Known(Value::Bool(true)),
             value: word.text.clone(),
-            way: Way::Bare,
+            way: KnobForm::Bare,
             maybe: word.maybe,
             launcher: false,
         }),
@@ -236,7 +236,7 @@ fn in_flag(words: &[Arg], at: usize, text: &str, flag: &str, kind: Kind) -> Opti
 }
 
 /// The value in the last of the files that says one. `auto` leaves it to the other files.
-fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Found> {
+fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<FoundKnob> {
     let (names, kind) = (setting_names(spelling), knob.kind);
     let files = call.settings.iter().rev();
     let files = files.filter(|file| knob.reader.reads_file(spelling, file.reader));
@@ -247,16 +247,16 @@ fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Fou
         let replaced = || call.words.iter().any(|w| replaces(&w.text.text(), name));
         let value = named.content.slice(entry.bytes.start, entry.bytes.end);
         let state = match (value.unknown(), &entry.text) {
-            (Some((span, why)), _) => State::Computed(span, why),
+            (Some((span, why)), _) => KnobState::Computed(span, why),
             (None, Some(text)) => parsed(kind, text),
-            (None, None) => State::Text(value.text()),
+            (None, None) => KnobState::Text(value.text()),
         };
-        Some(Found {
+        Some(FoundKnob {
             state,
             value,
             way: match named.reached {
-                Reached::Place => Way::Composed,
-                Reached::Word | Reached::Key => Way::Setting {
+                Reached::Place => KnobForm::Composed,
+                Reached::Word | Reached::Key => KnobForm::Setting {
                     format: named.says.format(),
                     shared: entry.shared,
                 },
@@ -266,7 +266,7 @@ fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Fou
         })
     });
     let first = found.next()?;
-    let left_open = first.state == State::Text("auto".to_owned());
+    let left_open = first.state == KnobState::Text("auto".to_owned());
     Some(found.find(|_| left_open).unwrap_or(first))
 }
 
@@ -274,8 +274,8 @@ fn in_environment(
     reading: &Reading,
     call: &Call,
     spelling: &Spelling,
-    kind: Kind,
-) -> Option<Found> {
+    kind: ValueKind,
+) -> Option<FoundKnob> {
     let Spelling::Env(name) = spelling else {
         return None;
     };
@@ -287,12 +287,12 @@ fn in_environment(
         Some(value) => value.clone(),
         None => inherited(reading, name)?,
     };
-    Some(given(value, Way::Variable, false, kind))
+    Some(given(value, KnobForm::Variable, false, kind))
 }
 
 /// A variable that no script sets.
 fn inherited(reading: &Reading, name: &str) -> Option<Traced> {
-    let Source { text, .. } = reading.sources.get(ENVIRONMENT)?;
+    let ScriptSource { text, .. } = reading.sources.get(ENVIRONMENT)?;
     let mut start = 0;
     for entry in text.split_inclusive('\0') {
         let value = entry
@@ -308,12 +308,12 @@ fn inherited(reading: &Reading, name: &str) -> Option<Traced> {
     None
 }
 
-fn given(value: Traced, way: Way, maybe: bool, kind: Kind) -> Found {
+fn given(value: Traced, way: KnobForm, maybe: bool, kind: ValueKind) -> FoundKnob {
     let state = match value.unknown() {
-        Some((span, why)) => State::Computed(span, why),
+        Some((span, why)) => KnobState::Computed(span, why),
         None => parsed(kind, &value.text()),
     };
-    Found {
+    FoundKnob {
         state,
         value,
         way,
@@ -322,23 +322,27 @@ fn given(value: Traced, way: Way, maybe: bool, kind: Kind) -> Found {
     }
 }
 
-fn parsed(kind: Kind, text: &str) -> State {
+fn parsed(kind: ValueKind, text: &str) -> KnobState {
     let lower = text.to_ascii_lowercase();
     let text = match lower.as_str() {
-        "true" | "false" if kind == Kind::Bool => &lower,
+        "true" | "false" if kind == ValueKind::Bool => &lower,
         _ => text,
     };
     // A number with a point is one all the same, where whole numbers are wanted.
     match kind.parse(text) {
-        Ok(value) => State::Known(value),
-        Err(_) => State::Text(text.to_owned()),
+        Ok(value) => KnobState::Known(value),
+        Err(_) => KnobState::Text(text.to_owned()),
     }
 }
 
 /// The knobs of a stack that a call gives, in the preset's order. Of two names for the same bytes the first counts.
 #[must_use]
-pub fn all<'s>(reading: &Reading, call: &Call, stack: &'s Stack) -> Vec<(&'s StackKnob, Found)> {
-    let mut all: Vec<(&StackKnob, Found)> = Vec::new();
+pub fn all<'s>(
+    reading: &Reading,
+    call: &Call,
+    stack: &'s Stack,
+) -> Vec<(&'s StackKnob, FoundKnob)> {
+    let mut all: Vec<(&StackKnob, FoundKnob)> = Vec::new();
     for knob in &stack.knobs {
         if let Some(found) = find(reading, call, knob)
             && !all.iter().any(|(_, other)| other.value == found.value)
@@ -353,8 +357,10 @@ pub fn all<'s>(reading: &Reading, call: &Call, stack: &'s Stack) -> Vec<(&'s Sta
 pub(super) fn ways(value: &Traced) -> Vec<(Span, Vec<Span>)> {
     let parts = value.parts().iter();
     let literal = parts.filter_map(|part| match part.from {
-        From::Literal { span, .. } => Some((span, part.via.iter().rev().map(|u| u.span).collect())),
-        From::Computed { .. } => None,
+        PartOrigin::Literal { span, .. } => {
+            Some((span, part.via.iter().rev().map(|u| u.span).collect()))
+        }
+        PartOrigin::Computed { .. } => None,
     });
     literal.collect()
 }

@@ -35,23 +35,23 @@ mod walk;
 mod written;
 pub mod yaml;
 
-pub use adopt::{Adoption, Given};
-pub use change::{Edit, Means, Refused};
-pub use devices::{DataParallel, Literal, Script};
-pub use knobs::{Found, State, Way, all, find};
+pub use adopt::{Adoption, SubmissionContext};
+pub use change::{Means, RefusedChange, TextEdit};
+pub use devices::{DataParallel, DeviceScript, Literal};
+pub use knobs::{FoundKnob, KnobForm, KnobState, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
 pub use patched::Patch;
-pub use placed::{FileCopy, INTERPRETER, Place, Placed};
+pub use placed::{CopyPlace, FileCopy, INTERPRETER, Placed};
 pub use preface::is_shell;
 pub use proposal::{Proposal, propose};
 pub use recognise::{Recognise, is_key_of};
 pub use resources::{Ask, asked, asked_in_all, gpu_type};
 pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};
-pub use spelling::{Missing, Reader, Spelling, YamlPlace};
+pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace};
 pub use stack::{Stack, StackKnob, recognise};
-pub use traced::{From, Part, Quote, Span, Traced, Use, Why};
+pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
-    Arg, COMMAND_LINE, Call, ENVIRONMENT, End, FileRole, Named, Reading, SCRIPT, SettingsFile,
-    Source, Submission, Target, follow,
+    Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile, Reading,
+    SCRIPT, ScriptSource, SettingsFile, Submission, follow,
 };
 pub use walk::{folder_of_file, joined};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::change::Edit;
-use super::walk::{ENVIRONMENT, SCRIPT, Source};
+use super::change::TextEdit;
+use super::walk::{ENVIRONMENT, SCRIPT, ScriptSource};
 
 /// Lines around a change in a diff.
 const CONTEXT: usize = 3;
@@ -12,19 +12,22 @@ const CONTEXT: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
     /// The texts before, as the reading has them.
-    pub before: Vec<Source>,
+    pub before: Vec<ScriptSource>,
     /// The same texts after.
-    pub after: Vec<Source>,
+    pub after: Vec<ScriptSource>,
     /// The changes, each at its place in the texts before.
-    pub edits: BTreeSet<Edit>,
+    pub edits: BTreeSet<TextEdit>,
     /// Knobs whose value was added where it wins, because it could not be changed where it stands.
     pub appended: BTreeSet<String>,
 }
 
 /// The texts with all edits; None where two of them overlap.
-pub(super) fn applied(sources: &[Source], edits: &BTreeSet<Edit>) -> Option<Vec<Source>> {
+pub(super) fn applied(
+    sources: &[ScriptSource],
+    edits: &BTreeSet<TextEdit>,
+) -> Option<Vec<ScriptSource>> {
     let mut all = sources.to_vec();
-    let mut last: Option<&Edit> = None;
+    let mut last: Option<&TextEdit> = None;
     // From the end to the beginning, so that no place moves before its turn.
     for edit in edits.iter().rev() {
         let span = edit.span;

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::adopt::{Adoption, Given};
-use super::change::{Edit, Refused};
+use super::adopt::{Adoption, SubmissionContext};
+use super::change::{RefusedChange, TextEdit};
 use super::knobs::find;
 use super::patched::{Patch, applied};
 use super::preface::prefaced;
 use super::selves::own_names;
-use super::traced::{From, Quote, Span, Traced};
+use super::traced::{PartOrigin, Quote, Span, Traced};
 use super::walk::{COMMAND_LINE, FileRole, SCRIPT, SELF, Submission};
 
 /// Where copies lie, and what they must know of the place.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct CopyPlace<'a> {
     /// The folder of the copies, absolute.
     pub folder: &'a str,
     /// The folder in which the job runs, absolute.
@@ -68,9 +68,13 @@ impl Adoption<'_> {
     ///
     /// # Errors
     /// A file is called in a way that cannot be turned to its copy.
-    pub fn placed(&self, patch: &Patch, place: &Place<'_>) -> Result<Placed, Vec<Refused>> {
+    pub fn placed(
+        &self,
+        patch: &Patch,
+        place: &CopyPlace<'_>,
+    ) -> Result<Placed, Vec<RefusedChange>> {
         let by_hand = |why: String| {
-            vec![Refused {
+            vec![RefusedChange {
                 knob: String::new(),
                 why,
             }]
@@ -126,8 +130,8 @@ impl Adoption<'_> {
     fn turned(
         &self,
         patch: &Patch,
-        place: &Place<'_>,
-    ) -> Result<(BTreeSet<usize>, Vec<Edit>), String> {
+        place: &CopyPlace<'_>,
+    ) -> Result<(BTreeSet<usize>, Vec<TextEdit>), String> {
         let reading = &self.reading;
         let mut changed: BTreeSet<usize> = patch.edits.iter().map(|e| e.span.file).collect();
         changed.retain(|number| *number >= SCRIPT);
@@ -163,7 +167,7 @@ impl Adoption<'_> {
     }
 
     /// The edit that names a copy at a place.
-    fn turn(&self, span: Span, quote: Quote, path: &str) -> Result<Edit, String> {
+    fn turn(&self, span: Span, quote: Quote, path: &str) -> Result<TextEdit, String> {
         let source = &self.reading.sources[span.file];
         let old = source.text.get(span.start..span.end).unwrap_or_default();
         let unclear = || {
@@ -210,14 +214,14 @@ impl Adoption<'_> {
                 ));
             }
         };
-        Ok(Edit {
+        Ok(TextEdit {
             span: Span { start, end, ..span },
             text,
         })
     }
 
     /// The names of the copies: the originals', with a number where one is taken.
-    fn names(&self, changed: &BTreeSet<usize>, place: &Place<'_>) -> BTreeMap<usize, String> {
+    fn names(&self, changed: &BTreeSet<usize>, place: &CopyPlace<'_>) -> BTreeMap<usize, String> {
         let mut taken: BTreeSet<String> = place.taken.iter().map(|t| (*t).to_owned()).collect();
         let mut names = BTreeMap::new();
         for number in changed {
@@ -235,7 +239,7 @@ impl Adoption<'_> {
     }
 
     /// The edits that let a copy know its original's name where it asks for its own.
-    fn kept_names(&self, number: usize, place: &Place<'_>) -> Result<Vec<Edit>, String> {
+    fn kept_names(&self, number: usize, place: &CopyPlace<'_>) -> Result<Vec<TextEdit>, String> {
         let source = &self.reading.sources[number];
         let roles = self.reading.named.iter().filter(|n| n.file == number);
         let roles: Vec<FileRole> = roles.map(|n| n.role).collect();
@@ -257,7 +261,7 @@ impl Adoption<'_> {
         let edits = own
             .into_iter()
             .filter(|own| runs || !own.is_zero)
-            .map(|own| Edit {
+            .map(|own| TextEdit {
                 span: Span {
                     file: number,
                     start: own.start,
@@ -277,9 +281,9 @@ impl Adoption<'_> {
         copies: &[FileCopy],
         submission: &Submission,
         originals: &BTreeMap<String, String>,
-        place: &Place<'_>,
+        place: &CopyPlace<'_>,
     ) -> Result<(), String> {
-        let meant = Adoption::read(Given {
+        let meant = Adoption::read(SubmissionContext {
             submission,
             files: originals,
             ..self.given
@@ -295,7 +299,7 @@ impl Adoption<'_> {
         if let Some(entry) = copies.first() {
             files.insert(submission.script.clone(), entry.text.clone());
         }
-        let is = Adoption::read(Given {
+        let is = Adoption::read(SubmissionContext {
             submission,
             files: &files,
             ..self.given
@@ -346,11 +350,11 @@ fn whole(word: &Traced) -> Option<(Span, Quote)> {
         let used = part.via.iter().find(|used| text.contains(&*used.whole));
         let (span, quote) = match (used, &part.from) {
             (Some(used), _) => (used.span, used.quote),
-            (None, From::Literal { span, quote, .. }) => (*span, *quote),
+            (None, PartOrigin::Literal { span, quote, .. }) => (*span, *quote),
             // Code has no quotes of its own; those of its neighbours count.
-            (None, From::Computed { span, .. }) => (*span, Quote::Bare),
+            (None, PartOrigin::Computed { span, .. }) => (*span, Quote::Bare),
         };
-        let computed = matches!(part.from, From::Computed { .. }) && used.is_none();
+        let computed = matches!(part.from, PartOrigin::Computed { .. }) && used.is_none();
         all = Some(match all {
             None => (span, quote),
             Some((before, _)) if before.file != span.file || span.end < before.end => return None,

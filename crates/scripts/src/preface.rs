@@ -2,7 +2,7 @@
 //!
 //! They are put there last, so that a change of the first command itself stays behind them.
 
-use super::change::Edit;
+use super::change::TextEdit;
 use super::traced::Span;
 use super::walk::{Reading, SCRIPT, SELF};
 
@@ -59,7 +59,7 @@ pub(super) fn prefaced(text: &str, head: Option<&str>, original: Option<String>)
 }
 
 /// A variable for all that the submitted script starts; None where no shell runs it.
-pub(super) fn exported(reading: &Reading, assignment: &str) -> Option<Edit> {
+pub(super) fn exported(reading: &Reading, assignment: &str) -> Option<TextEdit> {
     let script = reading.sources.get(SCRIPT).filter(|s| is_shell(&s.text))?;
     let at = first_command(&script.text);
     let span = Span {
@@ -68,7 +68,7 @@ pub(super) fn exported(reading: &Reading, assignment: &str) -> Option<Edit> {
         end: at,
     };
     let line = script.text[..at].ends_with('\n');
-    line.then(|| Edit {
+    line.then(|| TextEdit {
         span,
         text: format!("export {assignment}\n"),
     })

@@ -1,6 +1,6 @@
 //! Changes of a script that could help, as unified diffs for its author.
 
-use super::devices::{DataParallel, Literal, Script};
+use super::devices::{DataParallel, DeviceScript, Literal};
 
 /// A change that could help.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -16,7 +16,7 @@ pub struct Proposal {
 /// What could be changed in a script that spreads one process over several GPUs, the change of most worth first. Empty
 /// for others, and where the call is written in a way that is not understood.
 #[must_use]
-pub fn propose(path: &str, text: &str, script: &Script) -> Vec<Proposal> {
+pub fn propose(path: &str, text: &str, script: &DeviceScript) -> Vec<Proposal> {
     if !script.is_one_process() {
         return Vec::new();
     }
@@ -115,7 +115,7 @@ mod tests {
                         net = nn.DataParallel(net, device_ids=[0, 1, 2, 3])\n    train(net)\n";
 
     fn proposals(text: &str) -> Vec<Proposal> {
-        propose("train.py", text, &Script::read(text))
+        propose("train.py", text, &DeviceScript::read(text))
     }
 
     #[test]

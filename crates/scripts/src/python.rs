@@ -9,12 +9,12 @@ const MOST: usize = 200_000;
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A name or a keyword.
     Name,
     /// A number.
     Number,
-    /// A string without prefix and quotes; `f` and `b` strings are [`Kind::Other`].
+    /// A string without prefix and quotes; `f` and `b` strings are [`TokenKind::Other`].
     Text,
     /// The end of a logical line.
     End,
@@ -24,8 +24,8 @@ pub(super) enum Kind {
 
 /// A token, with its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Token<'t> {
-    pub kind: Kind,
+pub(super) struct PythonToken<'t> {
+    pub kind: TokenKind,
     /// The text; of a string what stands between its quotes.
     pub text: &'t str,
     /// Byte at which it begins, and the one behind it.
@@ -33,14 +33,14 @@ pub(super) struct Token<'t> {
     pub to: usize,
 }
 
-impl Token<'_> {
+impl PythonToken<'_> {
     pub(super) fn is(&self, text: &str) -> bool {
-        self.kind != Kind::Text && self.text == text
+        self.kind != TokenKind::Text && self.text == text
     }
 }
 
 /// The tokens of a text. A bracket holds lines together; a text that ends inside a string ends there.
-pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+pub(super) fn tokens(text: &str) -> Vec<PythonToken<'_>> {
     let mut end = text.len().min(LONGEST);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -53,14 +53,14 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             break;
         }
         let (kind, length) = next(rest);
-        let token = |kind, text| Token {
+        let token = |kind, text| PythonToken {
             kind,
             text,
             from: at,
             to: at + length,
         };
         match (kind, rest.as_bytes()[0]) {
-            (None, b'\n') if depth == 0 => found.push(token(Kind::End, &rest[..1])),
+            (None, b'\n') if depth == 0 => found.push(token(TokenKind::End, &rest[..1])),
             (None, _) => {}
             (Some(kind), first) => {
                 depth = match first {
@@ -69,7 +69,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
                     _ => depth,
                 };
                 let shown = match kind {
-                    Kind::Text => inside(&rest[..length]),
+                    TokenKind::Text => inside(&rest[..length]),
                     _ => &rest[..length],
                 };
                 found.push(token(kind, shown));
@@ -81,7 +81,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
 }
 
 /// Kind and length of what a text begins with; no kind for blanks, comments and line ends.
-fn next(rest: &str) -> (Option<Kind>, usize) {
+fn next(rest: &str) -> (Option<TokenKind>, usize) {
     let first = rest.chars().next().unwrap_or('\n');
     let run = |keep: fn(char) -> bool| rest.find(|c| !keep(c)).unwrap_or(rest.len());
     match first {
@@ -89,21 +89,25 @@ fn next(rest: &str) -> (Option<Kind>, usize) {
         '\\' if rest.starts_with("\\\n") => (None, 2),
         '\n' => (None, 1),
         c if c.is_whitespace() => (None, c.len_utf8()),
-        '"' | '\'' => (Some(Kind::Text), string(rest)),
+        '"' | '\'' => (Some(TokenKind::Text), string(rest)),
         c if c.is_ascii_digit() => (
-            Some(Kind::Number),
+            Some(TokenKind::Number),
             run(|c| c.is_alphanumeric() || c == '_' || c == '.'),
         ),
         c if c.is_alphabetic() || c == '_' => {
             let name = run(|c| c.is_alphanumeric() || c == '_');
             if name > 2 || !rest[name..].starts_with(['"', '\'']) {
-                return (Some(Kind::Name), name);
+                return (Some(TokenKind::Name), name);
             }
             let plain = matches!(&rest[..name], "r" | "R" | "u" | "U");
-            let kind = if plain { Kind::Text } else { Kind::Other };
+            let kind = if plain {
+                TokenKind::Text
+            } else {
+                TokenKind::Other
+            };
             (Some(kind), name + string(&rest[name..]))
         }
-        c => (Some(Kind::Other), c.len_utf8()),
+        c => (Some(TokenKind::Other), c.len_utf8()),
     }
 }
 

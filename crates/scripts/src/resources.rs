@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::change::{Edit, Refused};
+use super::change::{RefusedChange, TextEdit};
 use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
 use super::walk::{Reading, SCRIPT};
@@ -143,20 +143,20 @@ pub fn gpu_type(reading: &Reading) -> Option<(String, Span)> {
 }
 
 /// The edits that ask for it.
-pub(super) fn ask(reading: &Reading, wish: &Ask) -> Result<Vec<Edit>, Refused> {
+pub(super) fn ask(reading: &Reading, wish: &Ask) -> Result<Vec<TextEdit>, RefusedChange> {
     let all = directives(reading);
     let edit = match wish {
         Ask::Memory(amount) => memory(reading, &all, amount),
         Ask::Nodes(count) => nodes(reading, &all, *count),
         Ask::GpusPerNode(count) => gpus(reading, &all, *count),
     };
-    edit.map_err(|why| Refused {
+    edit.map_err(|why| RefusedChange {
         knob: wish.noun().to_owned(),
         why,
     })
 }
 
-fn memory(reading: &Reading, all: &[Directive], amount: &str) -> Result<Vec<Edit>, String> {
+fn memory(reading: &Reading, all: &[Directive], amount: &str) -> Result<Vec<TextEdit>, String> {
     for other in ["mem-per-cpu", "mem-per-gpu"] {
         if wins(all, other).is_some() {
             return Err(format!(
@@ -170,7 +170,7 @@ fn memory(reading: &Reading, all: &[Directive], amount: &str) -> Result<Vec<Edit
     }
 }
 
-fn nodes(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, String> {
+fn nodes(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<TextEdit>, String> {
     if let Some(tasks) = wins(all, "ntasks") {
         let text = tasks.value.as_ref().map(Traced::text).unwrap_or_default();
         return Err(format!(
@@ -188,7 +188,7 @@ fn nodes(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, 
     }
 }
 
-fn gpus(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<Edit>, String> {
+fn gpus(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<TextEdit>, String> {
     let given = gpu_options(all);
     if given.is_empty() {
         return added(reading, &format!("--gres=gpu:{count}"));
@@ -229,7 +229,7 @@ fn tasks_along(
     all: &[Directive],
     before: u32,
     count: u32,
-) -> Result<(Vec<Edit>, Option<u32>), String> {
+) -> Result<(Vec<TextEdit>, Option<u32>), String> {
     let in_all = wins(all, "ntasks").map(|d| (d, counted(d)));
     if let Some((directive, tasks)) = in_all
         && tasks != number(all, "nodes", 1)
@@ -290,7 +290,7 @@ fn asks_gpus(directive: &Directive) -> bool {
 }
 
 /// The number of GPUs in `gpu:a100:4`, `a100:4` or `4`, changed.
-fn recounted(directive: &Directive, count: u32) -> Result<Vec<Edit>, String> {
+fn recounted(directive: &Directive, count: u32) -> Result<Vec<TextEdit>, String> {
     let by_hand = || {
         format!(
             "--{} is written in a way that is not changed here",
@@ -326,15 +326,15 @@ fn recounted(directive: &Directive, count: u32) -> Result<Vec<Edit>, String> {
         false => return Err(by_hand()),
     };
     let (span, ..) = bytes.stretch().ok_or_else(by_hand)?;
-    Ok(vec![Edit { span, text: new }])
+    Ok(vec![TextEdit { span, text: new }])
 }
 
 /// The value of an option, changed where it stands.
-fn value(directive: &Directive, new: &str) -> Result<Edit, String> {
+fn value(directive: &Directive, new: &str) -> Result<TextEdit, String> {
     let old = directive.value.as_ref();
     let stretch = old.and_then(Traced::stretch);
     match stretch {
-        Some((span, Quote::Raw | Quote::Bare | Quote::Single | Quote::Double, _)) => Ok(Edit {
+        Some((span, Quote::Raw | Quote::Bare | Quote::Single | Quote::Double, _)) => Ok(TextEdit {
             span,
             text: new.to_owned(),
         }),
@@ -346,7 +346,7 @@ fn value(directive: &Directive, new: &str) -> Result<Edit, String> {
 }
 
 /// A directive behind the last one, or behind the first line.
-fn added(reading: &Reading, option: &str) -> Result<Vec<Edit>, String> {
+fn added(reading: &Reading, option: &str) -> Result<Vec<TextEdit>, String> {
     let script = reading
         .sources
         .get(SCRIPT)
@@ -366,7 +366,7 @@ fn added(reading: &Reading, option: &str) -> Result<Vec<Edit>, String> {
         start: at,
         end: at,
     };
-    Ok(vec![Edit {
+    Ok(vec![TextEdit {
         span,
         text: format!("#SBATCH {option}\n"),
     }])

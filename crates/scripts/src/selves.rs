@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::shell::{self, Piece, in_name};
+use super::shell::{self, WordPiece, in_name};
 use super::traced::Quote;
 
 /// A place at which a script asks for its own name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OwnName {
+pub(super) struct SelfReference {
     /// First byte of what is replaced.
     pub start: usize,
     /// The byte behind the last.
@@ -30,7 +30,7 @@ enum Inside {
 }
 
 /// The body of a here-document.
-struct Document {
+struct HereDocument {
     start: usize,
     end: usize,
     /// Nothing in it is replaced.
@@ -38,24 +38,24 @@ struct Document {
 }
 
 /// The bodies of a script's here-documents, in order; None where not all of them are seen.
-fn documents(text: &str) -> Option<Vec<Document>> {
+fn documents(text: &str) -> Option<Vec<HereDocument>> {
     let heres = shell::read(text).heres;
     // A here-string (`<<<`) is none.
     if text.replace("<<<", "").matches("<<").count() != heres.len() {
         return None;
     }
     let documents = heres.iter().filter_map(|pieces| {
-        let quoted = |p: &Piece| {
+        let quoted = |p: &WordPiece| {
             matches!(
                 p,
-                Piece::Text {
+                WordPiece::Text {
                     quote: Quote::Raw,
                     ..
                 }
             )
         };
         let (first, last) = (pieces.first()?, pieces.last()?);
-        Some(Document {
+        Some(HereDocument {
             start: bytes(first).0,
             end: bytes(last).1,
             quoted: quoted(first),
@@ -64,18 +64,18 @@ fn documents(text: &str) -> Option<Vec<Document>> {
     Some(documents.collect())
 }
 
-fn bytes(piece: &Piece) -> (usize, usize) {
+fn bytes(piece: &WordPiece) -> (usize, usize) {
     match piece {
-        Piece::Variable(variable) => (variable.start, variable.end),
-        Piece::Text { start, end, .. }
-        | Piece::Escape { start, end, .. }
-        | Piece::Code { start, end, .. } => (*start, *end),
+        WordPiece::Variable(variable) => (variable.start, variable.end),
+        WordPiece::Text { start, end, .. }
+        | WordPiece::Escape { start, end, .. }
+        | WordPiece::Code { start, end, .. } => (*start, *end),
     }
 }
 
 /// The places outside single quotes, comments and quoted here-documents, in order; None where the script is not clear enough
 /// to tell.
-pub(super) fn own_names(text: &str) -> Option<Vec<OwnName>> {
+pub(super) fn own_names(text: &str) -> Option<Vec<SelfReference>> {
     let documents = documents(text)?;
     let (mut found, mut from) = (Vec::new(), 0);
     for document in documents {
@@ -91,7 +91,7 @@ pub(super) fn own_names(text: &str) -> Option<Vec<OwnName>> {
 }
 
 /// Those in a stretch of the text.
-fn find(text: &str, stretch: Range<usize>, outside: Inside, found: &mut Vec<OwnName>) {
+fn find(text: &str, stretch: Range<usize>, outside: Inside, found: &mut Vec<SelfReference>) {
     let bytes = &text.as_bytes()[..stretch.end];
     let (mut inside, mut at) = (vec![outside], stretch.start);
     while at < bytes.len() {
@@ -140,7 +140,7 @@ fn begins_word(bytes: &[u8], at: usize) -> bool {
 }
 
 /// The name that a `$` begins, where it is the script's own.
-fn own_name(text: &str, at: usize) -> Option<OwnName> {
+fn own_name(text: &str, at: usize) -> Option<SelfReference> {
     let rest = &text[at + 1..];
     let braced = rest.starts_with('{');
     let name = rest.strip_prefix('{').unwrap_or(rest);
@@ -156,7 +156,7 @@ fn own_name(text: &str, at: usize) -> Option<OwnName> {
     };
     let start = if braced { at + 2 } else { at };
     let end = at + 1 + usize::from(braced) + length;
-    Some(OwnName {
+    Some(SelfReference {
         start,
         end,
         braced,

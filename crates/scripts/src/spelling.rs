@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// Who reads a file of settings or an option: what one of them is told is nothing that another one knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reader {
+#[schemars(rename = "Reader")]
+pub enum SettingsReader {
     /// Nobody else has one of that name: it counts wherever it stands. An option does not stand in a library's file.
     #[default]
     Any,
@@ -18,7 +19,7 @@ pub enum Reader {
     Library,
 }
 
-impl Reader {
+impl SettingsReader {
     /// Whether it looks at the options of the launcher, or else at those of the program.
     #[must_use]
     pub fn reads_words(self, of_launcher: bool) -> bool {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::configs::stem;
 use super::hydra;
 use super::spelling::setting_names;
-use super::walk::{Call, Reached, Reading, SettingsFile, Target};
-use crate::{Reader, Recognise, Spelling};
-use oomctl_base::{Effect, Kind, Role};
+use super::walk::{Call, CallTarget, Reached, Reading, SettingsFile};
+use crate::{Recognise, SettingsReader, Spelling};
+use oomctl_base::{Effect, Role, ValueKind};
 
 /// What a value says that tells a stack from others.
 const VALUE: usize = 300;
@@ -50,11 +50,11 @@ pub struct StackKnob {
     /// What it means.
     pub role: Option<Role>,
     /// Kind of value.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// What moving it does to the experiment.
     pub effect: Effect,
     /// Who reads it.
-    pub reader: Reader,
+    pub reader: SettingsReader,
     /// How programs of the stack are told, the preset's own way first.
     pub spellings: Vec<Spelling>,
     /// For each of them the number of the way of spelling that it belongs to, 0 for the preset's own.
@@ -64,13 +64,13 @@ pub struct StackKnob {
 impl StackKnob {
     /// A value that no preset has as a knob.
     #[must_use]
-    pub fn bare(name: &str, kind: Kind, spelling: Spelling) -> Self {
+    pub fn bare(name: &str, kind: ValueKind, spelling: Spelling) -> Self {
         Self {
             name: name.to_owned(),
             role: None,
             kind,
             effect: Effect::Resources,
-            reader: Reader::Any,
+            reader: SettingsReader::Any,
             spellings: vec![spelling],
             styles: vec![0],
         }
@@ -107,10 +107,10 @@ impl Stack {
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let named = match &call.target {
             _ if is_called(&r.modules, call) || is_called(&r.programs, call) => 1_000,
-            Target::Program(path) | Target::Script(path) => {
+            CallTarget::Program(path) | CallTarget::Script(path) => {
                 usize::from(any(&r.scripts, &file(path))) * 500
             }
-            Target::Module(_) | Target::Code => 0,
+            CallTarget::Module(_) | CallTarget::Code => 0,
         };
         let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
         let launched = usize::from(call.launchers.iter().any(launched));
@@ -221,10 +221,10 @@ impl Stack {
 /// Whether a call starts one of these modules and programs.
 fn is_called(names: &[String], call: &Call) -> bool {
     match &call.target {
-        Target::Module(name) => any(names, name),
-        Target::Program(name) => any(names, name) || any(names, &with_command(name, call)),
-        Target::Script(path) => names.iter().any(|name| is_file_of(path, name)),
-        Target::Code => false,
+        CallTarget::Module(name) => any(names, name),
+        CallTarget::Program(name) => any(names, name) || any(names, &with_command(name, call)),
+        CallTarget::Script(path) => names.iter().any(|name| is_file_of(path, name)),
+        CallTarget::Code => false,
     }
 }
 

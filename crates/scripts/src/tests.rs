@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use super::{Adoption, Given, Launchers, Stack, StackKnob, State, Submission};
-use crate::{Reader, Recognise, Spelling};
-use oomctl_base::{Effect, Kind, Value};
+use super::{Adoption, KnobState, Launchers, Stack, StackKnob, Submission, SubmissionContext};
+use crate::{Recognise, SettingsReader, Spelling};
+use oomctl_base::{Effect, Value, ValueKind};
 
 static LAUNCHERS: LazyLock<Launchers> = LazyLock::new(|| {
     let text = include_str!("../../../presets/launchers/known.yaml");
@@ -18,9 +18,9 @@ fn stack() -> Stack {
     let knob = |name: &str, spellings: Vec<Spelling>| StackKnob {
         name: name.to_owned(),
         role: None,
-        kind: Kind::Int,
+        kind: ValueKind::Int,
         effect: Effect::SameMath,
-        reader: Reader::Any,
+        reader: SettingsReader::Any,
         styles: vec![0; spellings.len()],
         spellings,
     };
@@ -49,7 +49,7 @@ fn changed(script: &str, value: i64) -> Result<(String, Vec<String>, Vec<String>
         ..Submission::default()
     };
     let files = BTreeMap::from([("a.sh".to_owned(), script.to_owned())]);
-    let given = Given {
+    let given = SubmissionContext {
         submission: &submission,
         files: &files,
         launchers: &LAUNCHERS,
@@ -60,7 +60,7 @@ fn changed(script: &str, value: i64) -> Result<(String, Vec<String>, Vec<String>
         .change(&[("batch", Value::Int(value))], &[])
         .map_err(|refused| format!("{refused:?}"))?;
     let (submission, files) = adoption.resubmitted(&patch);
-    let again = Adoption::read(Given {
+    let again = Adoption::read(SubmissionContext {
         submission: &submission,
         files: &files,
         ..given
@@ -71,7 +71,7 @@ fn changed(script: &str, value: i64) -> Result<(String, Vec<String>, Vec<String>
     };
     let knobs = again.knobs();
     let (_, found) = knobs.iter().find(|(k, _)| k.name == "batch").unwrap();
-    assert_eq!(found.state, State::Known(Value::Int(value)), "{script}");
+    assert_eq!(found.state, KnobState::Known(Value::Int(value)), "{script}");
     Ok((files["a.sh"].clone(), words(&adoption), words(&again)))
 }
 
@@ -169,7 +169,7 @@ proptest! {
 
 /// A stack with a knob of each kind, which a file gives under `sec` and words as flags or overrides.
 fn told() -> Stack {
-    let knob = |name: &str, kind: Kind| {
+    let knob = |name: &str, kind: ValueKind| {
         let spellings = vec![
             Spelling::Flag(format!("--{name}")),
             Spelling::Hydra(format!("sec.{name}")),
@@ -179,16 +179,16 @@ fn told() -> Stack {
             role: None,
             kind,
             effect: Effect::SameMath,
-            reader: Reader::Any,
+            reader: SettingsReader::Any,
             styles: vec![0; spellings.len()],
             spellings,
         }
     };
     let kinds = [
-        ("text", Kind::Text),
-        ("count", Kind::Int),
-        ("share", Kind::Float),
-        ("on", Kind::Bool),
+        ("text", ValueKind::Text),
+        ("count", ValueKind::Int),
+        ("share", ValueKind::Float),
+        ("on", ValueKind::Bool),
     ];
     Stack {
         name: "any".to_owned(),
@@ -305,11 +305,11 @@ proptest! {
         }
         let stacks = [told()];
         let submission = Submission { script: "a.sh".to_owned(), ..Submission::default() };
-        let given = Given { submission: &submission, files: &files, launchers: &LAUNCHERS, stacks: &stacks };
+        let given = SubmissionContext { submission: &submission, files: &files, launchers: &LAUNCHERS, stacks: &stacks };
         let adoption = Adoption::read(given);
         let knobs = adoption.knobs();
         let found = knobs.iter().find(|(k, _)| k.name == name).map(|(_, f)| f.state.clone());
-        prop_assert_eq!(found, Some(State::Known(old.clone())), "{:?}", files);
+        prop_assert_eq!(found, Some(KnobState::Known(old.clone())), "{:?}", files);
         let patch = match adoption.change(&[(name, new.clone())], &[]) {
             Ok(patch) => patch,
             Err(refused) => {
@@ -319,10 +319,10 @@ proptest! {
             }
         };
         let (submission, after) = adoption.resubmitted(&patch);
-        let again = Adoption::read(Given { submission: &submission, files: &after, ..given });
+        let again = Adoption::read(SubmissionContext { submission: &submission, files: &after, ..given });
         let knobs = again.knobs();
         let found = knobs.iter().find(|(k, _)| k.name == name).map(|(_, f)| f.state.clone());
-        prop_assert_eq!(found, Some(State::Known(new.clone())), "{:?}", after);
+        prop_assert_eq!(found, Some(KnobState::Known(new.clone())), "{:?}", after);
         // All bytes before and behind the value are what they were.
         let changed: Vec<&String> = files.keys().filter(|path| files[*path] != after[*path]).collect();
         prop_assert!(changed.len() <= 1);

@@ -107,7 +107,7 @@ impl Why {
 
 /// Where the text of a part comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum From {
+pub enum PartOrigin {
     /// These bytes. `exact` where the bytes are the text, and no escape for it.
     Literal {
         /// Where they stand.
@@ -126,7 +126,7 @@ pub enum From {
     },
 }
 
-impl From {
+impl PartOrigin {
     /// The bytes that say what the text is.
     #[must_use]
     pub fn span(&self) -> Span {
@@ -138,24 +138,24 @@ impl From {
 
 /// A piece of text with one origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct TracedPart {
     /// The text.
     pub text: String,
     /// Where it was written.
-    pub from: From,
+    pub from: PartOrigin,
     /// The variables through which it came, the outermost use first.
     pub via: Vec<Use>,
 }
 
-impl Part {
+impl TracedPart {
     fn slice(&self, start: usize, end: usize) -> Option<Self> {
         let text = self.text.get(start..end)?.to_owned();
         let from = match &self.from {
-            From::Literal {
+            PartOrigin::Literal {
                 span,
                 quote,
                 exact: true,
-            } => From::Literal {
+            } => PartOrigin::Literal {
                 span: Span {
                     file: span.file,
                     start: span.start + start,
@@ -178,7 +178,7 @@ impl Part {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traced {
     // Shared, because the variables of a script are copied wherever it branches.
-    parts: Rc<Vec<Part>>,
+    parts: Rc<Vec<TracedPart>>,
     bytes: usize,
 }
 
@@ -197,7 +197,7 @@ impl Traced {
             start,
             end: start + text.len(),
         };
-        let from = From::Literal {
+        let from = PartOrigin::Literal {
             span,
             quote,
             exact: true,
@@ -208,7 +208,7 @@ impl Traced {
     /// Bytes that stand for another text.
     #[must_use]
     pub fn escape(span: Span, text: &str, quote: Quote) -> Self {
-        let from = From::Literal {
+        let from = PartOrigin::Literal {
             span,
             quote,
             exact: false,
@@ -219,12 +219,12 @@ impl Traced {
     /// Something that is not known, with the code that stands for it.
     #[must_use]
     pub fn computed(code: &str, span: Span, why: Why) -> Self {
-        Self::of(code, From::Computed { span, why })
+        Self::of(code, PartOrigin::Computed { span, why })
     }
 
-    fn of(text: &str, from: From) -> Self {
+    fn of(text: &str, from: PartOrigin) -> Self {
         Self {
-            parts: Rc::new(vec![Part {
+            parts: Rc::new(vec![TracedPart {
                 text: text.to_owned(),
                 from,
                 via: Vec::new(),
@@ -235,7 +235,7 @@ impl Traced {
 
     /// Its pieces.
     #[must_use]
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[TracedPart] {
         &self.parts
     }
 
@@ -273,8 +273,8 @@ impl Traced {
     #[must_use]
     pub fn unknown(&self) -> Option<(Span, Why)> {
         self.parts.iter().find_map(|part| match part.from {
-            From::Computed { span, why } => Some((span, why)),
-            From::Literal { .. } => None,
+            PartOrigin::Computed { span, why } => Some((span, why)),
+            PartOrigin::Literal { .. } => None,
         })
     }
 
@@ -311,7 +311,7 @@ impl Traced {
                 parts.extend(part.slice(a, b.max(a)));
             }
         }
-        let bytes = parts.iter().map(|p: &Part| p.text.len()).sum();
+        let bytes = parts.iter().map(|p: &TracedPart| p.text.len()).sum();
         Self {
             parts: Rc::new(parts),
             bytes,
@@ -322,7 +322,7 @@ impl Traced {
     #[must_use]
     pub fn quoted(mut self, inner: Quote) -> Self {
         for part in Rc::make_mut(&mut self.parts) {
-            if let From::Literal { quote, .. } = &mut part.from {
+            if let PartOrigin::Literal { quote, .. } = &mut part.from {
                 *quote = quote.around(inner);
             }
         }
@@ -351,7 +351,7 @@ impl Traced {
     #[must_use]
     pub fn stretch(&self) -> Option<(Span, Quote, &[Use])> {
         let first = self.parts.first()?;
-        let From::Literal {
+        let PartOrigin::Literal {
             mut span, quote, ..
         } = first.from
         else {
@@ -359,7 +359,7 @@ impl Traced {
         };
         for part in &self.parts[1..] {
             match part.from {
-                From::Literal {
+                PartOrigin::Literal {
                     span: next,
                     quote: same,
                     ..

@@ -1,13 +1,13 @@
 //! Values as texts: for the program that reads them, and for the quotes in which they stand.
 
-use super::knobs::Way;
-use super::settings::Format;
+use super::knobs::KnobForm;
+use super::settings::SettingsFormat;
 use super::traced::Quote;
 use super::yaml;
 use oomctl_base::Value;
 
 /// A value as the program wants it in place of `old`; None for lists, maps, and what no line can hold.
-pub(super) fn written(value: &Value, way: Way, old: &str) -> Option<String> {
+pub(super) fn written(value: &Value, way: KnobForm, old: &str) -> Option<String> {
     let quote = old.chars().next().filter(|c| matches!(c, '"' | '\''));
     let text = match value {
         Value::Null | Value::List(_) | Value::Map(_) => return None,
@@ -15,7 +15,7 @@ pub(super) fn written(value: &Value, way: Way, old: &str) -> Option<String> {
             let small = old
                 .trim_matches(['"', '\''])
                 .starts_with(char::is_lowercase);
-            truth(*on, small || matches!(way, Way::Setting { .. })).to_owned()
+            truth(*on, small || matches!(way, KnobForm::Setting { .. })).to_owned()
         }
         other => other.to_string(),
     };
@@ -25,16 +25,18 @@ pub(super) fn written(value: &Value, way: Way, old: &str) -> Option<String> {
     let textual = matches!(value, Value::Text(_));
     match (way, quote) {
         (
-            Way::Setting {
-                format: Format::Yaml,
+            KnobForm::Setting {
+                format: SettingsFormat::Yaml,
                 ..
             },
             _,
         ) => yaml::written_like(value, old),
-        (Way::Setting { .. }, None) if !textual => Some(text),
-        (Way::Setting { .. }, _) => serde_json::to_string(&text).ok(),
-        (Way::Override { .. }, Some(q)) => Some(between(&text, q)),
-        (Way::Override { .. }, None) if textual && !is_bare(&text) => Some(between(&text, '\'')),
+        (KnobForm::Setting { .. }, None) if !textual => Some(text),
+        (KnobForm::Setting { .. }, _) => serde_json::to_string(&text).ok(),
+        (KnobForm::Override { .. }, Some(q)) => Some(between(&text, q)),
+        (KnobForm::Override { .. }, None) if textual && !is_bare(&text) => {
+            Some(between(&text, '\''))
+        }
         _ => Some(text),
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::script::{Read, Shelves, version_of};
 use crate::cli::session::Session;
-use crate::core::adopt::{FirstPatch, Own};
+use crate::core::adopt::{FirstPatch, ScriptJob};
 use crate::core::exit::Exit;
 use crate::io::environment::variables;
 use crate::io::files::read_text;
@@ -68,7 +68,7 @@ fn show(
                 version_of(file, adoption, read),
                 Shelves::sets(library, file)?,
             );
-            let own = Own::new(file.clone(), sets, told.version().as_deref(), adoption)?;
+            let own = ScriptJob::new(file.clone(), sets, told.version().as_deref(), adoption)?;
             (Some(own), told.describe(file))
         }
         None => (None, None),
@@ -80,7 +80,7 @@ fn show(
         Some(own) => FirstPatch::of_rung(own, adoption),
         None => FirstPatch::default(),
     };
-    let doubts = own.as_ref().map_or(&[][..], Own::doubts);
+    let doubts = own.as_ref().map_or(&[][..], ScriptJob::doubts);
     let view = adopt_view::view(adoption, version, doubts, first);
     print::show(args.json, &view, |view| view.text())?;
     Ok(Exit::Success)

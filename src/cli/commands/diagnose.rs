@@ -7,7 +7,7 @@ use crate::cli::runs::Runs;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::view::{CommandFailure, IncidentView, print};
-use oomctl_diagnose::{Incident, OwnFailures};
+use oomctl_diagnose::{Incident, ProjectFailures};
 
 /// Arguments of `diagnose`.
 #[derive(Debug, clap::Args)]
@@ -90,7 +90,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
 fn answer(
     runs: &Runs,
     group: &LogGroup,
-    own: &OwnFailures,
+    own: &ProjectFailures,
 ) -> Result<(Incident, IncidentView), CommandFailure> {
     let mut incident = group.diagnose(own)?;
     let explanation = logs::why(runs, group, &mut incident);

@@ -10,7 +10,7 @@ use crate::core::exit::Exit;
 use crate::io::files::read_text;
 use crate::view::estimate_view::{EstimateLine, EstimateView, EstimatedJob};
 use crate::view::{CommandFailure, print};
-use oomctl_memory::{Profiles, Row, estimate};
+use oomctl_memory::{MeasurementRow, Profiles, estimate};
 
 /// Largest file of specifications that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
@@ -107,7 +107,7 @@ fn bare(path: &Path, specs: &[(usize, &str)]) -> Result<Exit, CommandFailure> {
 
 fn one(text: &str, profiles: &Profiles, known: &LookupTables<'_>) -> anyhow::Result<String> {
     let text = filled(known, text)?;
-    let (row, profile) = Row::read(&text, profiles)?;
+    let (row, profile) = MeasurementRow::read(&text, profiles)?;
     let spec = row.spec(profile)?;
     let line = EstimateLine::new(row.id, &estimate(&spec, profile), profile);
     Ok(serde_json::to_string(&line)? + "\n")

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::session::Session;
 use crate::cli::values::SHELVES;
-use crate::core::config::Document;
+use crate::core::config::ConfigDocument;
 use crate::core::exit::Exit;
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::{CommandFailure, DIM, NAME, Paint, print};
@@ -84,7 +84,7 @@ fn entry(
     name: String,
 ) -> Result<PresetEntry, CommandFailure> {
     let source = library.get(shelf, &name)?;
-    let summary = Document::parse(&source.path, &source.text)
+    let summary = ConfigDocument::parse(&source.path, &source.text)
         .and_then(|d| d.text("summary"))
         .map_or_else(|e| e.to_string(), |s| s.map_or(String::new(), |g| g.text));
     Ok(PresetEntry {

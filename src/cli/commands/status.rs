@@ -1,6 +1,6 @@
 //! `oomctl status`: every run and attempt.
 
-use crate::core::engine::Phase;
+use crate::core::engine::RunPhase;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -78,7 +78,10 @@ fn glance(runs: &Runs, names: &[String], now: Timestamp) -> Result<Exit, Command
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.
 pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), CommandFailure> {
     let mut by_backend: BTreeMap<String, Vec<JobRef>> = BTreeMap::new();
-    for run in stored.iter().filter(|s| s.history.phase() == Phase::Live) {
+    for run in stored
+        .iter()
+        .filter(|s| s.history.phase() == RunPhase::Live)
+    {
         let backend = run.request()?.inputs().backend.clone();
         let job = run.history.attempt().and_then(|a| a.job.clone());
         by_backend.entry(backend).or_default().extend(job);
@@ -95,7 +98,7 @@ pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), Com
 
 /// Puts what the samplers of a job have seen so far into its history in memory.
 fn look(run: &mut Stored) {
-    if run.history.phase() != Phase::Live {
+    if run.history.phase() != RunPhase::Live {
         return;
     }
     if let Some(attempt) = run.history.attempts.last_mut() {

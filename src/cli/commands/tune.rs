@@ -6,7 +6,7 @@ use crate::cli::tune::{from, probes};
 
 use crate::cli::args::Configuration;
 use crate::cli::request::{climbing, load};
-use crate::core::config::Document;
+use crate::core::config::ConfigDocument;
 use crate::core::exit::Exit;
 use crate::core::request::{Basis, Request};
 use crate::view::CommandFailure;
@@ -37,7 +37,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
     let (mut request, basis, from) = from::basis(&session, args.from.as_deref(), flags)?;
     if flags.risk.is_some() {
         // Also of a run that was submitted with another one.
-        let none = Document::parse(PROJECT_FILE, "")?;
+        let none = ConfigDocument::parse(PROJECT_FILE, "")?;
         request = request.with_risk(climbing::risk(flags, &none)?);
     }
     let preset = request.preset();

@@ -8,11 +8,11 @@ use crate::cli::request::load;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::view::print;
 use oomctl_base::units::{Bytes, GIB};
-use oomctl_gpu::{Advice, Machine, fragmented, too_small};
+use oomctl_gpu::{GpuAdvice, Machine, fragmented, too_small};
 
 /// Advice for who stands in a project. A project that cannot be read, or whose memory is not known, has none: the
 /// GPUs are shown all the same.
-pub fn advice(machine: &Machine) -> Vec<Advice> {
+pub fn advice(machine: &Machine) -> Vec<GpuAdvice> {
     let in_project = std::env::current_dir()
         .is_ok_and(|here| here.ancestors().any(|dir| dir.join(PROJECT_FILE).is_file()));
     if !in_project || machine.gpus.is_empty() {
@@ -38,7 +38,7 @@ pub fn no_xids(machine: &Machine) {
 }
 
 /// The job as it would be submitted from here needs more than a GPU of this machine has.
-fn job_too_large(session: &Session, machine: &Machine) -> Option<Advice> {
+fn job_too_large(session: &Session, machine: &Machine) -> Option<GpuAdvice> {
     let flags = Configuration::default();
     let request = load::request(session, &flags, "gpus", &[]).ok()?;
     let estimate = request.estimate(&[])?.ok()?;
@@ -46,7 +46,7 @@ fn job_too_large(session: &Session, machine: &Machine) -> Option<Advice> {
 }
 
 /// The last run died of an out-of-memory while the allocator held enough that it did not use.
-fn last_out_of_memory(session: &Session) -> Option<Advice> {
+fn last_out_of_memory(session: &Session) -> Option<GpuAdvice> {
     let folder = session.runs.dir();
     let changed = |name: &String| -> Option<SystemTime> {
         let ledger: PathBuf = folder.join(name).join("ledger.jsonl");

@@ -6,7 +6,7 @@ use crate::cli::request::copied;
 use crate::cli::script::{self, Shelves};
 use crate::cli::session::Session;
 use crate::core::config::{from_environment, from_flags};
-use crate::core::launch::{Copied, Given, Launch};
+use crate::core::launch::{Copied, Launch, RunArguments};
 use crate::io::environment::variables;
 use crate::io::program::Ears;
 use crate::view::CommandFailure;
@@ -110,7 +110,7 @@ impl Options {
         }
         let sets = Shelves::sets(&session.library, &file)?;
         let variables = variables();
-        let given = Given {
+        let given = RunArguments {
             composed,
             command,
             spellings: self.spellings.clone(),

@@ -2,7 +2,7 @@
 
 use super::LogGroup;
 use crate::cli::session::Session;
-use crate::core::ladder::{Decision, Past, Peak, Tried};
+use crate::core::ladder::{Decision, Past, PastAttempt, Peak};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
@@ -18,7 +18,7 @@ pub struct Died {
     number: u32,
     request: Request,
     rungs: Vec<Layer>,
-    earlier: Vec<Tried>,
+    earlier: Vec<PastAttempt>,
     measured: Measured,
     incident: Incident,
 }

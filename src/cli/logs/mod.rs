@@ -15,7 +15,7 @@ use crate::io::library::bugs;
 use crate::io::snapshots;
 use crate::view::CommandFailure;
 use oomctl_base::job::JobStatus;
-use oomctl_diagnose::{Incident, OwnFailures, ProgressPattern, Scanner, Versions};
+use oomctl_diagnose::{Incident, ProgressPattern, ProjectFailures, Scanner, Versions};
 
 use around::around;
 pub use shown::{exit, view};
@@ -60,14 +60,14 @@ impl LogGroup {
     }
 
     /// Reads the files and judges them together.
-    pub fn diagnose(&self, own: &OwnFailures) -> Result<Incident, CommandFailure> {
+    pub fn diagnose(&self, own: &ProjectFailures) -> Result<Incident, CommandFailure> {
         self.diagnose_beside(own, &mut |_| {})
     }
 
     /// The same while somebody else looks at the lines, for what comes through a pipe is read once.
     pub fn diagnose_beside(
         &self,
-        own: &OwnFailures,
+        own: &ProjectFailures,
         look: &mut dyn FnMut(&[u8]),
     ) -> Result<Incident, CommandFailure> {
         let scanner = Scanner::new(&self.progress).knowing(&own.signatures);

@@ -3,15 +3,15 @@
 use clap::ValueEnum;
 
 use crate::cli::args::{Configuration, PolicyName};
-use crate::core::config::{Document, Given};
+use crate::core::config::{ConfigDocument, PlacedText};
 use crate::core::ladder::Policy;
 use crate::core::request::RISK;
 use crate::view::CommandFailure;
-use oomctl_base::{Kind, Problem, Value};
+use oomctl_base::{Problem, Value, ValueKind};
 
 /// The policy, and whether it climbs one rung at a time. `predict` is bound to no rungs, so the two exclude
 /// each other: a flag beats what the project file says of the other, and in one place they are refused.
-pub fn how(flags: &Configuration, doc: &Document) -> Result<(Policy, bool), CommandFailure> {
+pub fn how(flags: &Configuration, doc: &ConfigDocument) -> Result<(Policy, bool), CommandFailure> {
     let (policy, written) = policy(flags, doc)?;
     if policy != Policy::Predict {
         return Ok((policy, one_rung(flags, doc)?));
@@ -37,8 +37,8 @@ pub fn how(flags: &Configuration, doc: &Document) -> Result<(Policy, bool), Comm
 /// The policy, and where it is written unless a flag or the default says it.
 fn policy(
     flags: &Configuration,
-    doc: &Document,
-) -> Result<(Policy, Option<Given>), CommandFailure> {
+    doc: &ConfigDocument,
+) -> Result<(Policy, Option<PlacedText>), CommandFailure> {
     match (flags.policy, flags.same_math) {
         (Some(policy), _) => return Ok((policy.into(), None)),
         (None, true) => return Ok((Policy::SameMath, None)),
@@ -59,7 +59,7 @@ fn policy(
 }
 
 /// One rung at a time: flag or project file.
-fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, CommandFailure> {
+fn one_rung(flags: &Configuration, doc: &ConfigDocument) -> Result<bool, CommandFailure> {
     match flags.one_rung {
         true => Ok(true),
         false => switch(doc, "one_rung", "one rung at a time"),
@@ -67,7 +67,7 @@ fn one_rung(flags: &Configuration, doc: &Document) -> Result<bool, CommandFailur
 }
 
 /// The declared order and every move of a rung, whether it helps or not: the project file.
-pub fn whole_rungs(doc: &Document) -> Result<bool, CommandFailure> {
+pub fn whole_rungs(doc: &ConfigDocument) -> Result<bool, CommandFailure> {
     switch(
         doc,
         "whole_rungs",
@@ -75,11 +75,11 @@ pub fn whole_rungs(doc: &Document) -> Result<bool, CommandFailure> {
     )
 }
 
-fn switch(doc: &Document, key: &str, what: &str) -> Result<bool, CommandFailure> {
+fn switch(doc: &ConfigDocument, key: &str, what: &str) -> Result<bool, CommandFailure> {
     let Some(given) = doc.text(key)? else {
         return Ok(false);
     };
-    match Kind::Bool.parse(&given.text) {
+    match ValueKind::Bool.parse(&given.text) {
         Ok(Value::Bool(yes)) => Ok(yes),
         _ => Err(Problem::new(format!("{key} is true or false"))
             .at(given.text.clone(), given.origin)
@@ -89,7 +89,7 @@ fn switch(doc: &Document, key: &str, what: &str) -> Result<bool, CommandFailure>
 }
 
 /// The probability to fit that an attempt should have: flag or project file.
-pub fn risk(flags: &Configuration, doc: &Document) -> Result<f64, CommandFailure> {
+pub fn risk(flags: &Configuration, doc: &ConfigDocument) -> Result<f64, CommandFailure> {
     let within = |p: &f64| (0.0..1.0).contains(p);
     let bad = || {
         Problem::new("risk is a probability to fit, at least 0 and below 1")

@@ -3,7 +3,7 @@
 use super::load;
 use crate::cli::args::Configuration;
 use crate::cli::session::Session;
-use crate::core::learn::Memory;
+use crate::core::learn::LearnedEntries;
 use crate::core::request::{Request, Start};
 use crate::io::fits;
 use crate::view::{CommandFailure, print, start_view};
@@ -30,7 +30,7 @@ impl Session {
 }
 
 /// What the project learned; none where it is not asked for, or cannot be read, which is told.
-pub fn memory(session: &Session, flags: &Configuration) -> Option<Memory> {
+pub fn memory(session: &Session, flags: &Configuration) -> Option<LearnedEntries> {
     if flags.fresh {
         return None;
     }

@@ -7,10 +7,11 @@ use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
 use crate::cli::args::{Backend, Configuration};
 use crate::cli::session::{Session, document};
 use crate::core::config::{
-    Document, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set, parse_preset,
+    ConfigDocument, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set,
+    parse_preset,
 };
 use crate::core::recipe::{ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
-use crate::core::request::{INPUTS_VERSION, Inputs, Request, Source};
+use crate::core::request::{INPUTS_VERSION, Inputs, NamedText, Request};
 use crate::io::environment::variables;
 use crate::io::library::{Library, LibraryFolder};
 use crate::io::scheduler::slurm_is_here;
@@ -174,7 +175,7 @@ pub fn inputs(
 fn layers<'a>(
     preset: &Preset,
     flags: &Configuration,
-    files: impl Iterator<Item = (LayerKind, &'a Document)>,
+    files: impl Iterator<Item = (LayerKind, &'a ConfigDocument)>,
 ) -> Result<Vec<Layer>, CommandFailure> {
     let mut layers = Vec::new();
     for (kind, file) in files {
@@ -220,18 +221,18 @@ pub struct PresetStack {
 
 /// The texts of a preset and of the knob sets that it uses.
 pub struct PresetTexts {
-    source: Source,
-    sets: Vec<Source>,
+    source: NamedText,
+    sets: Vec<NamedText>,
 }
 
 /// Reads a preset, and the knob sets that it uses.
 pub fn texts(
     session: &Session,
-    source: Source,
+    source: NamedText,
 ) -> Result<(PresetTexts, PresetFile, Vec<KnobSetFile>), CommandFailure> {
     let file = parse_preset(&source.path, &source.text)?;
     let sets = file.uses.iter();
-    let sets: Vec<Source> = sets
+    let sets: Vec<NamedText> = sets
         .map(|s| session.library.get(LibraryFolder::Sets, s))
         .collect::<Result<_, _>>()?;
     let parsed = sets
@@ -266,12 +267,12 @@ fn stack(session: &Session, name: &str) -> Result<PresetStack, CommandFailure> {
     })
 }
 
-fn layer(doc: &Document, kind: LayerKind, preset: &Preset) -> Result<Layer, CommandFailure> {
+fn layer(doc: &ConfigDocument, kind: LayerKind, preset: &Preset) -> Result<Layer, CommandFailure> {
     Ok(doc.layer(kind, preset)?)
 }
 
 /// Site and user files, where they exist.
-pub fn outer_files() -> Result<Vec<(LayerKind, Document)>, CommandFailure> {
+pub fn outer_files() -> Result<Vec<(LayerKind, ConfigDocument)>, CommandFailure> {
     let mut files = Vec::new();
     if let Some(path) = std::env::var_os("OOMCTL_SITE_CONFIG").filter(|p| !p.is_empty()) {
         files.push((LayerKind::Site, document(Path::new(&path), Path::new("/"))?));
@@ -294,12 +295,12 @@ pub fn profile(
     shelf: LibraryFolder,
     key: &str,
     name: Option<&str>,
-) -> Result<Option<Document>, CommandFailure> {
+) -> Result<Option<ConfigDocument>, CommandFailure> {
     let Some(name) = name else {
         return Ok(None);
     };
     let source = session.library.get(shelf, name)?;
-    let doc = Document::parse(&source.path, &source.text)?;
+    let doc = ConfigDocument::parse(&source.path, &source.text)?;
     let mut known = PROFILE_KEYS.to_vec();
     known.push(key);
     doc.check_keys(&known)?;
@@ -307,7 +308,10 @@ pub fn profile(
 }
 
 /// The backend: flag, project file, or Slurm where sbatch is found.
-pub fn backend(flags: &Configuration, doc: &Document) -> Result<&'static str, CommandFailure> {
+pub fn backend(
+    flags: &Configuration,
+    doc: &ConfigDocument,
+) -> Result<&'static str, CommandFailure> {
     let given = match flags.backend {
         Some(backend) => backend,
         None => match doc.text("backend")? {

@@ -1,6 +1,6 @@
 //! Sections of configuration files with fixed fields.
 
-use crate::core::config::Document;
+use crate::core::config::ConfigDocument;
 use crate::core::recipe::{ClusterFacts, LayerKind};
 use crate::core::request::{Limits, Notices, Supervision};
 use crate::view::CommandFailure;
@@ -25,7 +25,7 @@ pub const SUPERVISION_DURATIONS: [&str; 11] = [
 ];
 
 /// When a run is given up.
-pub fn limits(doc: &Document) -> Result<Limits, CommandFailure> {
+pub fn limits(doc: &ConfigDocument) -> Result<Limits, CommandFailure> {
     let limits: Limits = doc.section("limits", &["attempts", "gpu_hours"], &LIMIT_DURATIONS)?;
     match (limits.attempts, doc.get("limits")) {
         (0, Some(node)) => Err(doc
@@ -36,7 +36,7 @@ pub fn limits(doc: &Document) -> Result<Limits, CommandFailure> {
     }
 }
 
-pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, CommandFailure> {
+pub fn facts(doc: Option<&ConfigDocument>) -> Result<ClusterFacts, CommandFailure> {
     const FIELDS: [&str; 7] = [
         "offline",
         "gpus_per_node",
@@ -58,7 +58,7 @@ pub fn facts(doc: Option<&Document>) -> Result<ClusterFacts, CommandFailure> {
 
 /// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
 /// on its own disk.
-pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, CommandFailure> {
+pub fn supervision(doc: &ConfigDocument, backend: &str) -> Result<Supervision, CommandFailure> {
     const PLAIN: [&str; 9] = [
         "node_failure_retries",
         "preemption_retries",
@@ -86,8 +86,8 @@ pub fn supervision(doc: &Document, backend: &str) -> Result<Supervision, Command
 
 /// Whom to tell of runs who does not watch: as the project says, or else the user's file, or else the site's.
 pub fn notices(
-    project: &Document,
-    outer: &[(LayerKind, Document)],
+    project: &ConfigDocument,
+    outer: &[(LayerKind, ConfigDocument)],
 ) -> Result<Option<Notices>, CommandFailure> {
     const PLAIN: [&str; 6] = ["on", "command", "slack", "ntfy", "mail", "at_most"];
     let outer = outer.iter().rev().map(|(_, doc)| doc);

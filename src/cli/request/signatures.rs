@@ -3,11 +3,13 @@
 use serde_json::{Map, Value};
 
 use crate::cli::session::Session;
-use crate::core::config::{ConfigError, Content, Document, Key, Node, parse_data};
+use crate::core::config::{
+    ConfigContent, ConfigDocument, ConfigError, ConfigKey, ConfigNode, parse_data,
+};
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
 use oomctl_base::nearest;
-use oomctl_diagnose::{Bugs, OwnFailures, Package, UserSignature};
+use oomctl_diagnose::{Bugs, Package, ProjectFailures, UserSignature};
 
 const TEXTS: [&str; 6] = ["id", "kind", "class", "contains", "pattern", "phase"];
 const SWITCHES: [&str; 2] = ["fatal", "retryable_unchanged"];
@@ -15,8 +17,8 @@ const LISTS: [&str; 2] = ["helps", "worse"];
 
 impl Session {
     /// What this project knows of the failures of its own program.
-    pub fn own_failures(&self) -> Result<OwnFailures, CommandFailure> {
-        Ok(OwnFailures {
+    pub fn own_failures(&self) -> Result<ProjectFailures, CommandFailure> {
+        Ok(ProjectFailures {
             signatures: of(&self.document)?,
             bugs: bugs(&self.library)?,
         })
@@ -24,11 +26,11 @@ impl Session {
 }
 
 /// Reads and checks them; the first fault with its place.
-pub fn of(doc: &Document) -> Result<Vec<UserSignature>, ConfigError> {
+pub fn of(doc: &ConfigDocument) -> Result<Vec<UserSignature>, ConfigError> {
     let Some(node) = doc.get("signatures") else {
         return Ok(Vec::new());
     };
-    let Content::List(items) = &node.content else {
+    let ConfigContent::List(items) = &node.content else {
         return Err(doc.fault(node, "expected a list of signatures"));
     };
     let mut all: Vec<UserSignature> = Vec::new();
@@ -56,8 +58,8 @@ pub fn bugs(library: &Library) -> Result<Bugs, CommandFailure> {
     Ok(Bugs::new(all))
 }
 
-fn one(doc: &Document, node: &Node) -> Result<UserSignature, ConfigError> {
-    let Content::Map(entries) = &node.content else {
+fn one(doc: &ConfigDocument, node: &ConfigNode) -> Result<UserSignature, ConfigError> {
+    let ConfigContent::Map(entries) = &node.content else {
         let what = format!("expected the fields of a signature, got {}", node.noun());
         return Err(doc.fault(node, what));
     };
@@ -79,15 +81,15 @@ fn one(doc: &Document, node: &Node) -> Result<UserSignature, ConfigError> {
     Ok(signature)
 }
 
-fn field(doc: &Document, key: &Key, value: &Node) -> Result<Value, ConfigError> {
+fn field(doc: &ConfigDocument, key: &ConfigKey, value: &ConfigNode) -> Result<Value, ConfigError> {
     let name = key.name.as_str();
     match (&value.content, value.to_json()) {
-        (Content::Scalar(text), _) if TEXTS.contains(&name) => Ok(text.clone().into()),
+        (ConfigContent::Scalar(text), _) if TEXTS.contains(&name) => Ok(text.clone().into()),
         (_, Value::Bool(switch)) if SWITCHES.contains(&name) => Ok(switch.into()),
-        (Content::Scalar(text), _) if LISTS.contains(&name) => Ok(vec![text.clone()].into()),
-        (Content::List(items), _) if LISTS.contains(&name) => {
-            let text = |item: &Node| match &item.content {
-                Content::Scalar(text) => Ok(Value::from(text.clone())),
+        (ConfigContent::Scalar(text), _) if LISTS.contains(&name) => Ok(vec![text.clone()].into()),
+        (ConfigContent::List(items), _) if LISTS.contains(&name) => {
+            let text = |item: &ConfigNode| match &item.content {
+                ConfigContent::Scalar(text) => Ok(Value::from(text.clone())),
                 _ => Err(doc.fault(item, format!("expected text, got {}", item.noun()))),
             };
             items.iter().map(text).collect()
@@ -104,7 +106,7 @@ fn field(doc: &Document, key: &Key, value: &Node) -> Result<Value, ConfigError> 
     }
 }
 
-fn unknown(doc: &Document, key: &Key, value: &Node) -> ConfigError {
+fn unknown(doc: &ConfigDocument, key: &ConfigKey, value: &ConfigNode) -> ConfigError {
     let known: Vec<&str> = TEXTS.into_iter().chain(SWITCHES).chain(LISTS).collect();
     let mut error = doc.fault(value, format!("unknown key `{}`", key.name));
     (error.line, error.column) = (Some(key.line), Some(key.column));

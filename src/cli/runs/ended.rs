@@ -1,6 +1,6 @@
 //! What has become of runs that were watched: what is printed of them, and the exit code.
 
-use crate::core::engine::{Outcome, Phase};
+use crate::core::engine::{Outcome, RunPhase};
 use crate::core::exit::Exit;
 use crate::drive::{DriveEnd, Handle, Supervisor};
 use crate::view::row::{RunRow, list};
@@ -51,7 +51,7 @@ pub fn exit_code(supervisor: &Supervisor, end: DriveEnd) -> Exit {
     let outcomes = outcomes.filter_map(|h| h.history().outcome.as_ref());
     let code = Outcome::gravest(outcomes).map_or(Exit::Success, Outcome::exit);
     let mut waiting = supervisor.runs().filter(|h| h.is_open());
-    match waiting.any(|h| h.history().phase() == Phase::Refused) {
+    match waiting.any(|h| h.history().phase() == RunPhase::Refused) {
         // Nothing was accepted, and this process does not wait for it.
         true if code == Exit::Success => Exit::Refused,
         _ => code,

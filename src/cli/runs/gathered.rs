@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Runs, Stored};
-use crate::core::report::Track;
+use crate::core::report::GpuTrack;
 use crate::io::sampler;
 use crate::view::report::{
     Report, ReportFormat, ReportedRequest, ReportedRun, in_full, render, report,
@@ -65,7 +65,7 @@ fn asked(run: &Stored) -> impl Fn() -> Option<ReportedRequest> + use<> {
 }
 
 /// What the samplers of an attempt saw.
-fn tracks(run: &Stored) -> impl Fn(u32) -> Vec<Track> + use<> {
+fn tracks(run: &Stored) -> impl Fn(u32) -> Vec<GpuTrack> + use<> {
     let folder = run.folder.clone();
     move |attempt| sampler::tracks(&folder.attempt(attempt))
 }

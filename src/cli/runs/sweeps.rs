@@ -4,7 +4,7 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use super::Runs;
-use crate::core::engine::Phase;
+use crate::core::engine::RunPhase;
 use crate::drive::{Handle, Supervisor, SweepRecord};
 use crate::io::scheduler::tasks_named;
 use crate::view::CommandFailure;
@@ -59,7 +59,7 @@ impl Runs {
 
 /// The next command after a sweep was submitted.
 pub fn next_step(supervisor: &Supervisor, sweep: &str) -> String {
-    let waiting = |h: &&Handle| h.history().phase() == Phase::Preparing(1);
+    let waiting = |h: &&Handle| h.history().phase() == RunPhase::Preparing(1);
     match supervisor.runs().filter(waiting).count() {
         0 => format!("sweep {sweep}; next: oomctl watch {sweep}"),
         n => format!(

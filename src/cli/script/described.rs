@@ -5,7 +5,7 @@
 use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::Session;
-use crate::core::config::{Document, from_environment, from_flags};
+use crate::core::config::{ConfigDocument, from_environment, from_flags};
 use crate::core::recipe::{Layer, LayerKind, Preset};
 use crate::io::environment::variables;
 use crate::view::{CommandFailure, print};
@@ -21,7 +21,7 @@ pub const DESCRIBING: [&str; 3] = [GPU_MEMORY, GPU_TYPE, "sampler"];
 pub fn layers(
     (session, flags): (&Session, &Configuration),
     preset: &Preset,
-    cluster: Option<&Document>,
+    cluster: Option<&ConfigDocument>,
     of_script: &Layer,
 ) -> Result<Vec<Layer>, CommandFailure> {
     let outer = load::outer_files()?;

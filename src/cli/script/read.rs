@@ -9,7 +9,7 @@ use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
-use oomctl_scripts::{Adoption, Given, Launchers, Stack, Submission};
+use oomctl_scripts::{Adoption, Launchers, Stack, Submission, SubmissionContext};
 
 /// Largest file of a job that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -176,7 +176,7 @@ impl Read {
 
     /// What is understood of it.
     pub fn adoption<'a>(&'a self, shelves: &'a Shelves) -> Adoption<'a> {
-        Adoption::read(Given {
+        Adoption::read(SubmissionContext {
             submission: &self.submission,
             files: &self.files,
             launchers: &shelves.launchers,

@@ -9,7 +9,7 @@ use crate::cli::session::Session;
 use crate::core::adopt::{self, Scripts, UNKNOWN};
 use crate::core::config::merge_ladder;
 use crate::core::recipe::{Layer, LayerKind, Preset};
-use crate::core::request::{Inputs, Request, Source};
+use crate::core::request::{Inputs, NamedText, Request};
 use crate::io::library::LibraryFolder;
 use crate::view::CommandFailure;
 
@@ -26,7 +26,7 @@ pub fn request(
     let doc = &session.document;
     let source = match adoption.stack {
         Some(stack) => session.library.get(LibraryFolder::Presets, &stack.name)?,
-        None => Source {
+        None => NamedText {
             path: "no preset".to_owned(),
             text: UNKNOWN.to_owned(),
         },

@@ -2,7 +2,8 @@
 
 use crate::cli::script::read::{Read, text_of};
 use crate::core::adopt::version::{
-    Known, MAX_LOG, Told, Tree, environments, files, in_log, in_scripts, in_tree, installed, trees,
+    KnownVersion, MAX_LOG, Tree, VersionStatement, environments, files, in_log, in_scripts,
+    in_tree, installed, trees,
 };
 use crate::core::recipe::{Framework, PresetFile};
 use crate::io::installed::{packages, versions as installed_in};
@@ -14,9 +15,9 @@ use oomctl_scripts::Adoption;
 const PATH: &str = "PYTHONPATH";
 
 /// What the source tree that the job imports, the script, its environment and the log of a job say.
-pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
+pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> KnownVersion {
     let Some(framework) = &file.framework else {
-        return Known::Nothing;
+        return KnownVersion::Nothing;
     };
     let reading = &adoption.reading;
     let variables = &read.submission.variables;
@@ -24,7 +25,7 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
         .get(PATH)
         .filter(|_| reading.passed.inherits(PATH));
     let trees = trees(adoption, path.map(String::as_str));
-    let mut told: Vec<Told> = trees
+    let mut told: Vec<VersionStatement> = trees
         .iter()
         .find_map(|tree| tree_says(framework, tree, read))
         .into_iter()
@@ -41,19 +42,21 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> Known {
         let text = String::from_utf8_lossy(&head.bytes);
         told.extend(in_log(framework, &text, &path.display().to_string()));
     }
-    Known::of(file, &told)
+    KnownVersion::of(file, &told)
 }
 
 /// What is installed in the environments that the script takes over, and the version of its framework where that is known.
 pub fn packages_of(
     file: &PresetFile,
-    known: &Known,
+    known: &KnownVersion,
     adoption: &Adoption<'_>,
     read: &Read,
 ) -> Versions {
     let mut versions = Versions::default();
     let framework = file.framework.as_ref().and_then(|f| f.packages.first());
-    if let (Known::One(told, _) | Known::Foreign(told, _), Some(package)) = (known, framework) {
+    if let (KnownVersion::One(told, _) | KnownVersion::Foreign(told, _), Some(package)) =
+        (known, framework)
+    {
         versions.tell(package, &told.number.to_string());
     }
     for environment in environments(&adoption.reading, &read.submission) {
@@ -63,7 +66,7 @@ pub fn packages_of(
 }
 
 /// What a source tree says, where one of the framework's packages lies in it.
-fn tree_says(framework: &Framework, tree: &Tree, read: &Read) -> Option<Told> {
+fn tree_says(framework: &Framework, tree: &Tree, read: &Read) -> Option<VersionStatement> {
     framework.packages.iter().find_map(|package| {
         let mut files = files(tree, package).into_iter();
         let text = |path: &str| text_of(&read.workdir.join(path));

@@ -7,7 +7,7 @@ use crate::cli::request::preview;
 use crate::cli::runs;
 use crate::cli::runs::Runs;
 use crate::cli::sweep::sweep_source::Loaded;
-use crate::core::learn::Memory;
+use crate::core::learn::LearnedEntries;
 use crate::core::render::{RenderedFile, directives, dispatcher};
 use crate::core::request::{Limits, Request};
 use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
@@ -43,7 +43,7 @@ pub struct SweepOptions<'a> {
     /// Attempts of each.
     pub attempts: Option<u32>,
     /// What the project learned, from which they start.
-    pub memory: Option<&'a Memory>,
+    pub memory: Option<&'a LearnedEntries>,
 }
 
 impl SweepPlan {

@@ -1,7 +1,7 @@
 //! Which cells of a sweep are run, as flags say.
 
 use super::cells::{self, MOST_RUNS};
-use crate::core::sweep::{Choice, Draw, Method, Order, Selector, Sweep};
+use crate::core::sweep::{CellFilter, Draw, Method, Order, Selector, Sweep};
 use crate::view::CommandFailure;
 
 /// Which cells, and in which order.
@@ -35,7 +35,7 @@ enum OrderName {
 
 impl CellSelection {
     /// Which cells of a sweep are wanted; with `force` also those that do not fit.
-    pub fn choice(&self, sweep: &Sweep, force: bool) -> Result<Choice, CommandFailure> {
+    pub fn choice(&self, sweep: &Sweep, force: bool) -> Result<CellFilter, CommandFailure> {
         let selector = |text: &String| {
             let (name, values) = text.split_once('=').ok_or_else(|| {
                 CommandFailure::usage(format!("--cell {text}: expected NAME=VALUE"))
@@ -56,7 +56,7 @@ impl CellSelection {
             count,
             seed: self.seed,
         });
-        Ok(Choice {
+        Ok(CellFilter {
             selectors: self
                 .cells
                 .iter()

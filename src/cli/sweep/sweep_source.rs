@@ -8,7 +8,7 @@ use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::recipe::{Layer, LayerKind, Recipe, resolve};
 use crate::core::request::Request;
-use crate::core::sweep::{self, Change, ClimbContext, Sweep};
+use crate::core::sweep::{self, Sweep, SweepChange, SweepContext};
 use crate::io::files::read_text;
 use crate::view::CommandFailure;
 use oomctl_base::{Origin, Value};
@@ -45,7 +45,7 @@ pub struct Loaded {
     pub given: Sweep,
     /// With what `--set` says of its parameters.
     pub sweep: Sweep,
-    pub set: Vec<Change>,
+    pub set: Vec<SweepChange>,
     request: Request,
     recipe: Recipe,
 }
@@ -57,8 +57,8 @@ impl Loaded {
     }
 
     /// What lies below the sweep.
-    pub fn footing(&self) -> ClimbContext<'_> {
-        ClimbContext {
+    pub fn footing(&self) -> SweepContext<'_> {
+        SweepContext {
             preset: self.request.preset(),
             recipe: &self.recipe,
             cluster: &self.request.inputs().cluster_facts,
@@ -123,7 +123,7 @@ fn first_cell(request: &Request, path: &str, sweep: &Sweep) -> Layer {
 }
 
 /// What `--set` says of a parameter of the sweep wins over the sweep.
-fn with_flags(request: &Request, recipe: &Recipe, given: &Sweep) -> (Sweep, Vec<Change>) {
+fn with_flags(request: &Request, recipe: &Recipe, given: &Sweep) -> (Sweep, Vec<SweepChange>) {
     let mut sweep = given.clone();
     let mut set = Vec::new();
     for axis in &mut sweep.axes {
@@ -139,7 +139,7 @@ fn with_flags(request: &Request, recipe: &Recipe, given: &Sweep) -> (Sweep, Vec<
         let mut old: Vec<Value> = std::mem::take(&mut axis.values);
         if !old.contains(&to) {
             let from = old.remove(0);
-            set.push(Change::Cap {
+            set.push(SweepChange::Cap {
                 name: axis.name.clone(),
                 from,
                 to: to.clone(),
@@ -147,7 +147,7 @@ fn with_flags(request: &Request, recipe: &Recipe, given: &Sweep) -> (Sweep, Vec<
             });
         }
         let dropped = old.into_iter().filter(|v| *v != to);
-        set.extend(dropped.map(|value| Change::Drop {
+        set.extend(dropped.map(|value| SweepChange::Drop {
             name: axis.name.clone(),
             value,
             why: why.clone(),

@@ -5,7 +5,7 @@ use crate::core::adopt::{assemble, template};
 use crate::core::ladder::{ClimbContext, Decision, Policy, Skipped, climb, leads_to};
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Move, Preset, RungSpec, Scalar};
 use crate::io::library::Library;
-use oomctl_base::{Kind, Origin, Role, Value};
+use oomctl_base::{Origin, Role, Value, ValueKind};
 use oomctl_diagnose::{Class, Incident, Remedy, Scanner, remedies, signature_examples};
 
 /// Presets as jobs of the user's own have them.
@@ -26,8 +26,8 @@ fn levers(preset: &Preset) -> Layer {
     for knob in &preset.knobs {
         let value = match (knob.role, knob.kind) {
             (Some(Role::RolloutMemoryFraction), _) => Value::Float(0.6),
-            (Some(Role::RolloutSequences), Kind::Int) => Value::Int(256),
-            (Some(Role::NumWorkers), Kind::Int) => Value::Int(8),
+            (Some(Role::RolloutSequences), ValueKind::Int) => Value::Int(256),
+            (Some(Role::NumWorkers), ValueKind::Int) => Value::Int(8),
             (Some(Role::HostMemory), _) => Value::Text("64G".to_owned()),
             (
                 Some(
@@ -36,7 +36,7 @@ fn levers(preset: &Preset) -> Layer {
                     | Role::OptimizerOffload
                     | Role::FusedLoss,
                 ),
-                Kind::Bool,
+                ValueKind::Bool,
             ) => Value::Bool(false),
             _ => continue,
         };

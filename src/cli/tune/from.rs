@@ -6,7 +6,7 @@ use crate::cli::runs;
 use crate::cli::session::Session;
 use crate::core::engine::Outcome;
 use crate::core::exit::Exit;
-use crate::core::learn::Memory;
+use crate::core::learn::LearnedEntries;
 use crate::core::measure::Measured;
 use crate::core::request::{Basis, Ground, Request};
 use crate::io::fits;
@@ -60,7 +60,7 @@ pub fn basis(
 
 fn of_run(
     stored: &runs::Stored,
-    memory: Memory,
+    memory: LearnedEntries,
 ) -> Result<(Request, Basis, Option<TuneStart>), CommandFailure> {
     let history = &stored.history;
     let run = &history.run;

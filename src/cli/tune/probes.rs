@@ -11,10 +11,10 @@ use crate::cli::runs::Runs;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::config::from_flags;
 use crate::core::exit::Exit;
-use crate::core::ladder::Candidate;
-use crate::core::ladder::probe::{Bounds, Next, Stop, next};
+use crate::core::ladder::TuneCandidate;
+use crate::core::ladder::probe::{NextProbe, ProbeBounds, Stop, next};
 use crate::core::recipe::{Layer, LayerKind};
-use crate::core::request::{Basis, Request, Short, Trial, TrialEnd};
+use crate::core::request::{Basis, ProbeSeries, Request, Trial, TrialEnd};
 use crate::drive::{DriveEnd, Handle, Until, drive};
 use crate::io::ledger::Takeover;
 use crate::view::probe_view::{ProbeSession, ProbeView, Proposed};
@@ -61,13 +61,13 @@ impl ProbeTuning<'_> {
     pub fn run(&self, mut basis: Basis, steps: u32) -> Result<Exit, CommandFailure> {
         let set = self.set()?;
         let command: Vec<String> = std::env::args().collect();
-        let short = Short {
+        let short = ProbeSeries {
             of: self.of,
             steps,
             set: &set,
             command: &command,
         };
-        let bounds = Bounds {
+        let bounds = ProbeBounds {
             risk: self.request.inputs().risk,
             probes_max: self.args.max_probes,
         };
@@ -94,11 +94,11 @@ impl ProbeTuning<'_> {
             let candidates = self.request.candidates(&basis, self.changes_training)?;
             let asked = ProbeSession::new(&basis, &short);
             match next(&candidates, &asked.tested, bounds) {
-                Next::Stop(stop) => break stop,
-                Next::Probe(i) if self.args.dry_run => {
+                NextProbe::Stop(stop) => break stop,
+                NextProbe::Probe(i) if self.args.dry_run => {
                     return self.show(&basis, &candidates[i], &short);
                 }
-                Next::Probe(i) => {
+                NextProbe::Probe(i) => {
                     let trial = self.start(&basis, &candidates[i], &short)?;
                     basis.trials.push(trial);
                 }
@@ -116,7 +116,7 @@ impl ProbeTuning<'_> {
 
     /// The probes of earlier calls. Those that failed for another reason than memory say nothing and are made
     /// again.
-    fn found(&self, basis: &Basis, short: &Short<'_>) -> Result<Vec<Trial>, CommandFailure> {
+    fn found(&self, basis: &Basis, short: &ProbeSeries<'_>) -> Result<Vec<Trial>, CommandFailure> {
         let runs = &self.session.runs;
         let stem = format!("{}-", stem(self.of));
         let numbered = |name: &str| name.strip_prefix(&stem)?.parse::<u32>().ok();
@@ -141,8 +141,8 @@ impl ProbeTuning<'_> {
     fn start(
         &self,
         basis: &Basis,
-        candidate: &Candidate,
-        short: &Short<'_>,
+        candidate: &TuneCandidate,
+        short: &ProbeSeries<'_>,
     ) -> Result<Trial, CommandFailure> {
         let runs = &self.session.runs;
         let name = runs.new_name(&stem(self.of))?;
@@ -190,8 +190,8 @@ impl ProbeTuning<'_> {
     fn show(
         &self,
         basis: &Basis,
-        candidate: &Candidate,
-        short: &Short<'_>,
+        candidate: &TuneCandidate,
+        short: &ProbeSeries<'_>,
     ) -> Result<Exit, CommandFailure> {
         let runs = &self.session.runs;
         let name = runs.new_name(&stem(self.of))?;
@@ -209,7 +209,12 @@ impl ProbeTuning<'_> {
         Ok(Exit::Success)
     }
 
-    fn tell(&self, basis: &Basis, short: &Short<'_>, stop: Stop) -> Result<Exit, CommandFailure> {
+    fn tell(
+        &self,
+        basis: &Basis,
+        short: &ProbeSeries<'_>,
+        stop: Stop,
+    ) -> Result<Exit, CommandFailure> {
         let asked = ProbeSession::new(basis, short);
         let proposed = match asked.proposed() {
             Some(layers) => Some(Proposed {

@@ -2,7 +2,7 @@
 
 use crate::core::engine::History;
 use crate::core::engine::NextLook;
-use crate::core::engine::Turn;
+use crate::core::engine::WatchTurn;
 use crate::core::engine::next_look;
 use std::path::PathBuf;
 
@@ -64,7 +64,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), CommandFailure> {
     if unknown {
         return sent.map(drop).map_err(refused);
     }
-    let me = Turn {
+    let me = WatchTurn {
         number,
         job,
         done: false,

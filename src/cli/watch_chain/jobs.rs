@@ -2,7 +2,7 @@
 
 use crate::core::engine::History;
 use crate::core::engine::NextLook;
-use crate::core::engine::Turn;
+use crate::core::engine::WatchTurn;
 use crate::core::engine::next_look;
 use std::path::Path;
 use std::time::Duration;
@@ -78,13 +78,13 @@ pub fn come_again(job: &JobId) -> bool {
 }
 
 /// The last turn that was begun.
-pub fn begun(folder: &RunFolder) -> Option<Turn> {
+pub fn begun(folder: &RunFolder) -> Option<WatchTurn> {
     let text = read_text(&folder.turn(), 4_096).ok()?;
     serde_json::from_str(&text).ok()
 }
 
 /// Notes that a turn has begun.
-pub fn note(folder: &RunFolder, turn: &Turn) -> Result<(), CommandFailure> {
+pub fn note(folder: &RunFolder, turn: &WatchTurn) -> Result<(), CommandFailure> {
     let text = serde_json::to_string(turn)
         .map_err(|e| CommandFailure::ledger(format!("{}: {e}", folder.turn().display())))?;
     let written = write_atomic(&folder.turn(), text.as_bytes(), Access::Private);
@@ -93,7 +93,7 @@ pub fn note(folder: &RunFolder, turn: &Turn) -> Result<(), CommandFailure> {
 
 /// Notes, before any turn was begun, which watch job takes the first where nobody else does.
 pub fn stands_ready(folder: &RunFolder, job: &JobId) -> Result<(), CommandFailure> {
-    let before = Turn {
+    let before = WatchTurn {
         number: 0,
         job: JobId(String::new()),
         done: false,

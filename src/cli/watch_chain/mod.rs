@@ -7,7 +7,7 @@ mod jobs;
 mod step;
 
 use crate::core::engine::NextLook;
-use crate::core::engine::Turn;
+use crate::core::engine::WatchTurn;
 use crate::core::engine::after_nothing;
 use crate::core::engine::next_look;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn turn(
     number: u32,
     in_vain: u32,
 ) -> Result<(), CommandFailure> {
-    let me = Turn {
+    let me = WatchTurn {
         number,
         job: JobId(std::env::var("SLURM_JOB_ID").unwrap_or_default()),
         done: false,
@@ -98,7 +98,12 @@ fn turn(
 }
 
 /// Sends the next turn, does what is due for the run, and says when the next may start.
-fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(), CommandFailure> {
+fn take(
+    wanted: &str,
+    config: Option<&Path>,
+    me: &WatchTurn,
+    sent: u32,
+) -> Result<(), CommandFailure> {
     let session = Session::open(config)?;
     let stored = session.runs.find(wanted)?;
     let folder = stored.folder.clone();
@@ -128,7 +133,7 @@ fn take(wanted: &str, config: Option<&Path>, me: &Turn, sent: u32) -> Result<(),
     if history.is_ok() {
         // Lost, it costs an earlier end of the patience with turns that come to nothing.
         let done = true;
-        let _ = note(&folder, &Turn { done, ..me.clone() });
+        let _ = note(&folder, &WatchTurn { done, ..me.clone() });
     }
     let job = sent.or_else(|_| send(&next, &start));
     match (history, job) {

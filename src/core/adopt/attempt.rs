@@ -1,7 +1,7 @@
 //! The files of an attempt of a user's own script.
 
 use crate::core::render::{AttemptPlace, RenderedFile, shell_word};
-use oomctl_scripts::{Adoption, Patch, Place, Placed, Refused, SCRIPT, is_shell};
+use oomctl_scripts::{Adoption, CopyPlace, Patch, Placed, RefusedChange, SCRIPT, is_shell};
 
 /// Name of the file that lets one job an attempt begin.
 pub const CLAIM: &str = "claim.sh";
@@ -75,11 +75,11 @@ pub fn files(
     at: &AttemptPlace,
     name: &str,
     sampled: bool,
-) -> Result<Vec<RenderedFile>, Vec<Refused>> {
+) -> Result<Vec<RenderedFile>, Vec<RefusedChange>> {
     let script = adoption.reading.sources.get(SCRIPT);
     let shell = script.is_some_and(|s| is_shell(&s.text));
     let refused = |why| {
-        vec![Refused {
+        vec![RefusedChange {
             knob: String::new(),
             why,
         }]
@@ -91,7 +91,7 @@ pub fn files(
     };
     let sampler = sampler.map(|program| sampler_text(program)).transpose();
     let sampler = sampler.map_err(refused)?;
-    let place = Place {
+    let place = CopyPlace {
         folder: &at.dir,
         workdir: &at.workdir,
         taken: &TAKEN,

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::job::resources;
-use oomctl_base::{Effect, Kind};
+use oomctl_base::{Effect, ValueKind};
 use oomctl_scripts::{
-    Adoption, Call, Spelling, StackKnob, State, Target, directives, hydra, is_key_of, wins,
+    Adoption, Call, CallTarget, KnobState, Spelling, StackKnob, directives, hydra, is_key_of, wins,
 };
 
 /// Words and keys that are compared.
@@ -46,7 +46,7 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
             return Err(format!("{} is computed", knob.name));
         }
         // What the program resolves itself is no value of the knob.
-        if matches!(found.state, State::Text(_)) {
+        if matches!(found.state, KnobState::Text(_)) {
             facts.insert(knob.name.clone(), found.value.text());
         }
     }
@@ -57,7 +57,7 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
     facts.extend(given(adoption, call)?);
     let model = stack.recognise.model.iter().find_map(|key| {
         let spelling = Spelling::read(key);
-        let asked = StackKnob::bare(MODEL, Kind::Text, spelling);
+        let asked = StackKnob::bare(MODEL, ValueKind::Text, spelling);
         adoption.given_by(call, &asked)?.value.known()
     });
     // Where any program may be meant, two of them have nothing in common.
@@ -78,9 +78,9 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
 /// The program that is started, where it is known which one.
 fn program(call: &Call) -> Option<String> {
     match &call.target {
-        Target::Module(name) | Target::Program(name) => Some(name.clone()),
-        Target::Script(_) => call.program.clone(),
-        Target::Code => None,
+        CallTarget::Module(name) | CallTarget::Program(name) => Some(name.clone()),
+        CallTarget::Script(_) => call.program.clone(),
+        CallTarget::Code => None,
     }
 }
 

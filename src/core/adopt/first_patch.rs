@@ -1,9 +1,9 @@
 //! The patch of a script for some values, or else for the first rung.
 
-use super::Own;
+use super::ScriptJob;
 use crate::core::ladder::{Decision, Step};
 use oomctl_base::Value;
-use oomctl_scripts::{Adoption, Patch, Refused};
+use oomctl_scripts::{Adoption, Patch, RefusedChange};
 
 /// A patch, or what stands in its way.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl FirstPatch {
 
     /// For the rung that a GPU out-of-memory would be answered with of which nothing is known.
     #[must_use]
-    pub fn of_rung(own: &Own, adoption: &Adoption<'_>) -> Self {
+    pub fn of_rung(own: &ScriptJob, adoption: &Adoption<'_>) -> Self {
         let problems = match own.next(&[]) {
             Ok(Decision::Climb { steps, .. }) => {
                 let patch = own.patched(adoption, &steps);
@@ -43,8 +43,8 @@ impl FirstPatch {
         }
     }
 
-    fn of(rungs: Vec<Step>, patch: Result<Patch, Vec<Refused>>) -> Self {
-        let line = |r: Refused| match r.knob.is_empty() {
+    fn of(rungs: Vec<Step>, patch: Result<Patch, Vec<RefusedChange>>) -> Self {
+        let line = |r: RefusedChange| match r.knob.is_empty() {
             true => r.why,
             false => format!("{}: {}", r.knob, r.why),
         };

@@ -52,11 +52,11 @@ pub struct JobIds<'a> {
 /// Where the user looks for a log: sbatch's pattern, with all filled in but the ids of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPattern {
-    parts: Vec<Part>,
+    parts: Vec<PathPart>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum PathPart {
     Text(String),
     Job,
     Array,
@@ -68,10 +68,10 @@ impl LogPattern {
     #[must_use]
     pub fn path(&self, ids: &JobIds<'_>) -> String {
         let parts = self.parts.iter().map(|part| match part {
-            Part::Text(text) => text.as_str(),
-            Part::Job => ids.job,
-            Part::Array => ids.array,
-            Part::Task => ids.task.unwrap_or(NO_TASK),
+            PathPart::Text(text) => text.as_str(),
+            PathPart::Job => ids.job,
+            PathPart::Array => ids.array,
+            PathPart::Task => ids.task.unwrap_or(NO_TASK),
         });
         parts.collect()
     }
@@ -177,22 +177,22 @@ fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPatte
     while let Some(letter) = letters.next() {
         let part = match letter {
             '%' => match letters.next()? {
-                'j' | 'J' => Part::Job,
-                'A' => Part::Array,
-                'a' => Part::Task,
-                'x' => Part::Text(name.to_owned()),
-                'u' => Part::Text(user.to_owned()),
-                '%' => Part::Text("%".to_owned()),
+                'j' | 'J' => PathPart::Job,
+                'A' => PathPart::Array,
+                'a' => PathPart::Task,
+                'x' => PathPart::Text(name.to_owned()),
+                'u' => PathPart::Text(user.to_owned()),
+                '%' => PathPart::Text("%".to_owned()),
                 _ => return None,
             },
-            other => Part::Text(other.to_string()),
+            other => PathPart::Text(other.to_string()),
         };
         match part {
-            Part::Text(more) => text.push_str(&more),
-            id => parts.extend([Part::Text(std::mem::take(&mut text)), id]),
+            PathPart::Text(more) => text.push_str(&more),
+            id => parts.extend([PathPart::Text(std::mem::take(&mut text)), id]),
         }
     }
-    parts.push(Part::Text(text));
+    parts.push(PathPart::Text(text));
     Some(LogPattern { parts })
 }
 

@@ -20,9 +20,10 @@ use crate::core::ladder::{ClimbContext, Decision, Policy, Step, climb};
 use crate::core::recipe::{
     ClusterFacts, FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile, RungSpec,
 };
-use oomctl_base::{Kind, Origin, Refusal, Role, Value};
+use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
 use oomctl_scripts::{
-    Adoption, Ask, Found, Patch, Refused, Source, Span, Spelling, StackKnob, State, Way,
+    Adoption, Ask, FoundKnob, KnobForm, KnobState, Patch, RefusedChange, ScriptSource, Span,
+    Spelling, StackKnob,
 };
 
 pub use attempt::{CLAIM, PATCH, files};
@@ -41,7 +42,7 @@ const RENDERED: &str = "scripts";
 
 /// A job of the user's own with the knobs and the ladder of a preset.
 #[derive(Debug)]
-pub struct Own {
+pub struct ScriptJob {
     preset: Preset,
     ladder: Vec<RungSpec>,
     template: BTreeMap<String, String>,
@@ -49,7 +50,7 @@ pub struct Own {
     doubts: Vec<String>,
 }
 
-impl Own {
+impl ScriptJob {
     /// Takes over what scripts say. `sets` are the knob sets that the preset uses, `version` that of its framework;
     /// without one the newest is taken.
     ///
@@ -109,7 +110,11 @@ impl Own {
     ///
     /// # Errors
     /// Every value that cannot be put into the scripts, and why.
-    pub fn patched(&self, adoption: &Adoption<'_>, steps: &[Step]) -> Result<Patch, Vec<Refused>> {
+    pub fn patched(
+        &self,
+        adoption: &Adoption<'_>,
+        steps: &[Step],
+    ) -> Result<Patch, Vec<RefusedChange>> {
         // A later step's value is the one that counts.
         let mut changes: BTreeMap<String, Value> = BTreeMap::new();
         for change in steps.iter().flat_map(|s| &s.changes) {
@@ -157,7 +162,7 @@ pub fn patched(
     preset: &Preset,
     adoption: &Adoption<'_>,
     changes: &BTreeMap<String, Value>,
-) -> Result<Patch, Vec<Refused>> {
+) -> Result<Patch, Vec<RefusedChange>> {
     let (mut wishes, mut asks) = (Vec::new(), Vec::new());
     for (name, value) in changes {
         let spelled = adoption.stack.is_some_and(|s| s.knob(name).is_some());
@@ -195,7 +200,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         }
         let origin = origin(sources, found.place());
         // `auto` leaves it to the others, so it is known to say nothing.
-        let open = found.state == State::Text("auto".to_owned());
+        let open = found.state == KnobState::Text("auto".to_owned());
         match known(found) {
             None if open => {
                 layer.set(&knob.name, Value::Null, origin.clone());
@@ -243,11 +248,11 @@ pub fn composed<'k>(
     };
     let sources = &adoption.reading.sources;
     let found = keys.filter_map(|key| {
-        let knob = StackKnob::bare(key, Kind::Text, Spelling::Hydra(key.to_owned()));
+        let knob = StackKnob::bare(key, ValueKind::Text, Spelling::Hydra(key.to_owned()));
         let found = adoption.given_by(call, &knob)?;
         let origin = origin(sources, found.place());
         let text = match (found.way, known(found)?) {
-            (Way::Composed, value) => value.to_string(),
+            (KnobForm::Composed, value) => value.to_string(),
             _ => return None,
         };
         Some((key.to_owned(), (text, origin)))
@@ -255,15 +260,15 @@ pub fn composed<'k>(
     found.collect()
 }
 
-fn known(found: Found) -> Option<Value> {
+fn known(found: FoundKnob) -> Option<Value> {
     match found.state {
-        State::Known(value) if !found.maybe => Some(value),
+        KnobState::Known(value) if !found.maybe => Some(value),
         _ => None,
     }
 }
 
 /// A place in the scripts.
-fn origin(sources: &[Source], span: Option<Span>) -> Origin {
+fn origin(sources: &[ScriptSource], span: Option<Span>) -> Origin {
     let source = span.and_then(|s| Some((sources.get(s.file)?, s.start)));
     let Some((source, at)) = source else {
         return Origin::Flag {

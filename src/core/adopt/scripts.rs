@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use oomctl_scripts::{Adoption, ENVIRONMENT, Given, Launchers, SCRIPT, Stack, Submission};
+use oomctl_scripts::{
+    Adoption, ENVIRONMENT, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
+};
 
 /// The preset of a program that no preset knows: nothing of it can be moved but what is asked of the scheduler.
 pub const UNKNOWN: &str = "preset: script
@@ -84,7 +86,7 @@ impl Scripts {
     /// Reads it again.
     #[must_use]
     pub fn read<'a>(&'a self, submission: &'a Submission, stacks: &'a [Stack]) -> Adoption<'a> {
-        Adoption::read(Given {
+        Adoption::read(SubmissionContext {
             submission,
             files: &self.files,
             launchers: &self.launchers,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Own;
+use super::ScriptJob;
 use crate::core::ladder::Decision;
 use crate::core::recipe::{KnobSetFile, PresetFile};
-use oomctl_scripts::{Adoption, Given, Launchers, Submission};
+use oomctl_scripts::{Adoption, Launchers, Submission, SubmissionContext};
 
-fn with(text: &str, look: impl FnOnce(&Own, &Adoption<'_>)) {
+fn with(text: &str, look: impl FnOnce(&ScriptJob, &Adoption<'_>)) {
     let preset = include_str!("../../../presets/torchrun.yaml");
     let file: PresetFile = serde_yaml::from_str(preset).unwrap();
     let sets = [
@@ -26,13 +26,16 @@ fn with(text: &str, look: impl FnOnce(&Own, &Adoption<'_>)) {
         ..Submission::default()
     };
     let files = BTreeMap::from([("a.sh".to_owned(), text.to_owned())]);
-    let adoption = Adoption::read(Given {
+    let adoption = Adoption::read(SubmissionContext {
         submission: &submission,
         files: &files,
         launchers: &launchers,
         stacks: &stacks,
     });
-    look(&Own::new(file, sets, None, &adoption).unwrap(), &adoption);
+    look(
+        &ScriptJob::new(file, sets, None, &adoption).unwrap(),
+        &adoption,
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Values from the command line and the environment: `--set`, `--override`, `OOMCTL_*`.
 
 use crate::core::recipe::{Layer, LayerKind, Override, Preset, Setting};
-use oomctl_base::{Kind, Origin, Place, Problem, Refusal, Value, nearest};
+use oomctl_base::{Origin, Problem, ProblemPlace, Refusal, Value, ValueKind, nearest};
 
 /// What the names of our variables begin with.
 const PREFIX: &str = "OOMCTL_";
@@ -72,7 +72,7 @@ fn assign(
     text: &str,
     origin: Origin,
 ) -> Result<(String, Setting), Problem> {
-    let place = Place {
+    let place = ProblemPlace {
         label: format!("{name} = {text}"),
         origin: origin.clone(),
     };
@@ -87,7 +87,7 @@ fn assign(
         return Err(problem);
     };
     let value = match knob.kind {
-        Kind::List if !text.starts_with('[') => {
+        ValueKind::List if !text.starts_with('[') => {
             Ok(Value::List(text.split(',').map(str::to_owned).collect()))
         }
         kind => kind.parse(text),

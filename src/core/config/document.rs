@@ -3,22 +3,22 @@
 use serde::de::DeserializeOwned;
 
 use super::ConfigError;
-use super::node::{Content, Key, Node};
+use super::node::{ConfigContent, ConfigKey, ConfigNode};
 use crate::core::recipe::{Knob, Layer, LayerKind, Override, Preset, Setting};
-use oomctl_base::{Kind, Origin, Value, nearest};
+use oomctl_base::{Origin, Value, ValueKind, nearest};
 
 /// A configuration file whose top is a map.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct ConfigDocument {
     /// The file, as shown to the user.
     pub path: String,
     text: String,
-    entries: Vec<(Key, Node)>,
+    entries: Vec<(ConfigKey, ConfigNode)>,
 }
 
 /// A text with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct PlacedText {
     /// The text.
     pub text: String,
     /// Where it stands.
@@ -37,16 +37,16 @@ pub struct LadderEntry {
     pub origin: Origin,
 }
 
-impl Document {
+impl ConfigDocument {
     /// Parses a file.
     ///
     /// # Errors
-    /// As `Node::parse`, and when the top is no map.
+    /// As `ConfigNode::parse`, and when the top is no map.
     pub fn parse(path: &str, text: &str) -> Result<Self, ConfigError> {
-        let node = Node::parse(path, text)?;
+        let node = ConfigNode::parse(path, text)?;
         let entries = match node.content {
-            Content::Map(entries) => entries,
-            Content::Null => Vec::new(),
+            ConfigContent::Map(entries) => entries,
+            ConfigContent::Null => Vec::new(),
             _ => {
                 let what = format!("expected keys and values, got {}", node.noun());
                 let error = ConfigError::at(path, text, node.line, node.column, what);
@@ -68,17 +68,17 @@ impl Document {
 
     /// The node under a key at the top.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&ConfigNode> {
         self.entries
             .iter()
             .find(|(k, _)| k.name == key)
             .map(|(_, n)| n)
-            .filter(|n| n.content != Content::Null)
+            .filter(|n| n.content != ConfigContent::Null)
     }
 
     /// An error at a node.
     #[must_use]
-    pub fn fault(&self, node: &Node, what: impl Into<String>) -> ConfigError {
+    pub fn fault(&self, node: &ConfigNode, what: impl Into<String>) -> ConfigError {
         ConfigError::at(&self.path, &self.text, node.line, node.column, what)
     }
 
@@ -97,7 +97,7 @@ impl Document {
         }
     }
 
-    fn unknown_key(&self, key: &Key, known: &[&str]) -> ConfigError {
+    fn unknown_key(&self, key: &ConfigKey, known: &[&str]) -> ConfigError {
         let what = format!("unknown key `{}`", key.name);
         let error = ConfigError::at(&self.path, &self.text, key.line, key.column, what);
         match nearest(&key.name, known.iter().copied()) {
@@ -110,13 +110,13 @@ impl Document {
     ///
     /// # Errors
     /// When it is a list or a map.
-    pub fn text(&self, key: &str) -> Result<Option<Given>, ConfigError> {
+    pub fn text(&self, key: &str) -> Result<Option<PlacedText>, ConfigError> {
         self.get(key).map(|n| self.given(n)).transpose()
     }
 
-    fn given(&self, node: &Node) -> Result<Given, ConfigError> {
+    fn given(&self, node: &ConfigNode) -> Result<PlacedText, ConfigError> {
         match &node.content {
-            Content::Scalar(text) => Ok(Given {
+            ConfigContent::Scalar(text) => Ok(PlacedText {
                 text: text.clone(),
                 origin: self.origin(node.line, node.column),
             }),
@@ -134,9 +134,9 @@ impl Document {
         }
     }
 
-    fn map<'a>(&self, node: &'a Node) -> Result<&'a [(Key, Node)], ConfigError> {
+    fn map<'a>(&self, node: &'a ConfigNode) -> Result<&'a [(ConfigKey, ConfigNode)], ConfigError> {
         match &node.content {
-            Content::Map(entries) => Ok(entries),
+            ConfigContent::Map(entries) => Ok(entries),
             _ => Err(self
                 .fault(
                     node,
@@ -242,8 +242,8 @@ impl Document {
     fn setting(
         &self,
         preset: &Preset,
-        key: &Key,
-        node: &Node,
+        key: &ConfigKey,
+        node: &ConfigNode,
     ) -> Result<(String, Setting), ConfigError> {
         let Some(knob) = preset.knob(&key.name) else {
             return Err(self.no_knob(preset, &key.name, key.line, key.column));
@@ -262,7 +262,7 @@ impl Document {
         }
     }
 
-    fn value(&self, knob: &Knob, node: &Node) -> Result<Value, ConfigError> {
+    fn value(&self, knob: &Knob, node: &ConfigNode) -> Result<Value, ConfigError> {
         let expected = || {
             let what = format!(
                 "{}: expected {}, got {}",
@@ -273,22 +273,24 @@ impl Document {
             self.fault(node, what).hint(knob.takes())
         };
         match (&node.content, knob.kind) {
-            (Content::Null, _) => Ok(Value::Null),
-            (Content::List(items), Kind::List) => items
+            (ConfigContent::Null, _) => Ok(Value::Null),
+            (ConfigContent::List(items), ValueKind::List) => items
                 .iter()
                 .map(|i| self.given(i).map(|g| g.text))
                 .collect::<Result<_, _>>()
                 .map(Value::List),
-            (Content::Scalar(text), Kind::List) => Ok(Value::List(vec![text.clone()])),
-            (Content::Map(entries), Kind::Map) => entries
+            (ConfigContent::Scalar(text), ValueKind::List) => Ok(Value::List(vec![text.clone()])),
+            (ConfigContent::Map(entries), ValueKind::Map) => entries
                 .iter()
                 .map(|(k, v)| self.given(v).map(|g| (k.name.clone(), g.text)))
                 .collect::<Result<_, _>>()
                 .map(Value::Map),
-            (Content::Scalar(text), kind) if kind != Kind::Map => kind.parse(text).map_err(|e| {
-                self.fault(node, format!("{}: {e}", knob.name))
-                    .hint(knob.takes())
-            }),
+            (ConfigContent::Scalar(text), kind) if kind != ValueKind::Map => {
+                kind.parse(text).map_err(|e| {
+                    self.fault(node, format!("{}: {e}", knob.name))
+                        .hint(knob.takes())
+                })
+            }
             _ => Err(expected()),
         }
     }
@@ -297,7 +299,7 @@ impl Document {
         let Some(node) = self.get("pin") else {
             return Ok(());
         };
-        let Content::List(items) = &node.content else {
+        let ConfigContent::List(items) = &node.content else {
             return Err(self
                 .fault(node, "expected a list of knobs")
                 .hint("write `pin: [KNOB, KNOB]`, each by its name"));
@@ -335,7 +337,7 @@ impl Document {
         let Some(node) = self.get("ladder") else {
             return Ok(None);
         };
-        let Content::List(items) = &node.content else {
+        let ConfigContent::List(items) = &node.content else {
             return Err(self
                 .fault(node, "expected a list of rungs")
                 .hint("write `ladder: [RUNG, RUNG]`; `oomctl plan` names those of the preset"));
@@ -347,9 +349,9 @@ impl Document {
             .map(Some)
     }
 
-    fn rung(&self, node: &Node) -> Result<LadderEntry, ConfigError> {
+    fn rung(&self, node: &ConfigNode) -> Result<LadderEntry, ConfigError> {
         let origin = self.origin(node.line, node.column);
-        if let Content::Scalar(rung) = &node.content {
+        if let ConfigContent::Scalar(rung) = &node.content {
             return Ok(LadderEntry {
                 rung: rung.clone(),
                 fields: serde_json::Map::new(),

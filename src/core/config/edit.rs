@@ -1,7 +1,7 @@
 //! Values of knobs put into the text of a project file: only the values themselves, everything else byte for byte.
 
-use super::document::Document;
-use super::node::{Content, Key, Node};
+use super::document::ConfigDocument;
+use super::node::{ConfigContent, ConfigKey, ConfigNode};
 use crate::core::recipe::{Layer, LayerKind, Preset};
 use oomctl_base::Value;
 
@@ -26,15 +26,15 @@ pub fn set_knobs(
     preset: &Preset,
     values: &[(String, Value)],
 ) -> Result<String, String> {
-    let document = Document::parse(path, text).map_err(|e| e.to_string())?;
+    let document = ConfigDocument::parse(path, text).map_err(|e| e.to_string())?;
     let edited = match document.get("knobs").map(|n| &n.content) {
         None => format!("{}{}", ended(text), knobs_yaml(values)),
-        Some(Content::Map(entries)) => put(text, entries, preset, values)?,
+        Some(ConfigContent::Map(entries)) => put(text, entries, preset, values)?,
         Some(_) => return Err("`knobs` is no list of keys and values".to_owned()),
     };
     // What was written must read as what was meant.
     let read = |text: &str| {
-        let document = Document::parse(path, text).map_err(|e| e.to_string())?;
+        let document = ConfigDocument::parse(path, text).map_err(|e| e.to_string())?;
         let layer = document.layer(LayerKind::Project, preset);
         layer.map_err(|all| {
             all.iter()
@@ -71,7 +71,7 @@ fn ended(text: &str) -> String {
 /// Changes the lines of the knobs that are there, and adds the others above the first and the remarks on it.
 fn put(
     text: &str,
-    entries: &[(Key, Node)],
+    entries: &[(ConfigKey, ConfigNode)],
     preset: &Preset,
     values: &[(String, Value)],
 ) -> Result<String, String> {
@@ -86,7 +86,7 @@ fn put(
     }
     let mut added = Vec::new();
     for (knob, value) in values {
-        let is_it = |key: &Key| preset.knob(&key.name).is_some_and(|k| k.name == *knob);
+        let is_it = |key: &ConfigKey| preset.knob(&key.name).is_some_and(|k| k.name == *knob);
         match entries.iter().find(|(key, _)| is_it(key)) {
             None => added.push(line(indent, knob, value)),
             Some((key, node)) => {

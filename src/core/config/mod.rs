@@ -12,9 +12,9 @@ mod preset_text;
 mod schema;
 
 pub use assignments::{from_environment, from_flags, near_misses, variable};
-pub use document::{Document, Given, LadderEntry};
+pub use document::{ConfigDocument, LadderEntry, PlacedText};
 pub use edit::{knobs_yaml, set_knobs};
 pub use error::ConfigError;
-pub use node::{Content, Key, MAX_FILE, Node};
+pub use node::{ConfigContent, ConfigKey, ConfigNode, MAX_FILE};
 pub use preset_text::{merge_ladder, parse_data, parse_knob_set, parse_preset};
 pub use schema::{Vocabulary, schema_of, with_durations};

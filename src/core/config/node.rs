@@ -14,9 +14,9 @@ pub const MAX_FILE: usize = 1 << 20;
 
 /// A node with its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct ConfigNode {
     /// What it holds.
-    pub content: Content,
+    pub content: ConfigContent,
     /// Line, from 1.
     pub line: u32,
     /// Column, from 1.
@@ -25,20 +25,20 @@ pub struct Node {
 
 /// What a node holds.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum ConfigContent {
     /// Nothing, `null` or `~`.
     Null,
     /// A scalar: its text, quotes and escapes resolved.
     Scalar(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<ConfigNode>),
     /// Keys to nodes, in order, each key once.
-    Map(Vec<(Key, Node)>),
+    Map(Vec<(ConfigKey, ConfigNode)>),
 }
 
 /// A key with its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Key {
+pub struct ConfigKey {
     /// The key.
     pub name: String,
     /// Line, from 1.
@@ -47,7 +47,7 @@ pub struct Key {
     pub column: u32,
 }
 
-impl Node {
+impl ConfigNode {
     /// Parses `text`, which was read from `path`.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Node {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if is_empty(text) {
             return Ok(Self {
-                content: Content::Null,
+                content: ConfigContent::Null,
                 line: 1,
                 column: 1,
             });
@@ -75,27 +75,27 @@ impl Node {
     #[must_use]
     pub fn noun(&self) -> String {
         match &self.content {
-            Content::Null => "nothing".to_owned(),
-            Content::Scalar(text) => format!("`{text}`"),
-            Content::List(_) => "a list".to_owned(),
-            Content::Map(_) => "a map".to_owned(),
+            ConfigContent::Null => "nothing".to_owned(),
+            ConfigContent::Scalar(text) => format!("`{text}`"),
+            ConfigContent::List(_) => "a list".to_owned(),
+            ConfigContent::Map(_) => "a map".to_owned(),
         }
     }
 
     /// Whether the node is a map with this key.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
-        matches!(&self.content, Content::Map(entries) if entries.iter().any(|(k, _)| k.name == key))
+        matches!(&self.content, ConfigContent::Map(entries) if entries.iter().any(|(k, _)| k.name == key))
     }
 
     /// The node as JSON: scalars become null, booleans and numbers where they look so.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         match &self.content {
-            Content::Null => serde_json::Value::Null,
-            Content::Scalar(text) => scalar_to_json(text),
-            Content::List(items) => items.iter().map(Self::to_json).collect(),
-            Content::Map(entries) => entries
+            ConfigContent::Null => serde_json::Value::Null,
+            ConfigContent::Scalar(text) => scalar_to_json(text),
+            ConfigContent::List(items) => items.iter().map(Self::to_json).collect(),
+            ConfigContent::Map(entries) => entries
                 .iter()
                 .map(|(k, v)| (k.name.clone(), v.to_json()))
                 .collect::<serde_json::Map<_, _>>()
@@ -214,24 +214,24 @@ impl<'de> Visitor<'de> for RawVisitor {
 }
 
 impl Raw {
-    fn into_node(self, source: &str) -> Node {
+    fn into_node(self, source: &str) -> ConfigNode {
         let place = self.0.referenced;
         let defined = self.0.defined;
         let content = match self.0.value {
-            RawContent::Null => Content::Null,
-            RawContent::Text(text) => Content::Scalar(text),
-            RawContent::Plain => Content::Scalar(slice(source, defined).to_owned()),
+            RawContent::Null => ConfigContent::Null,
+            RawContent::Text(text) => ConfigContent::Scalar(text),
+            RawContent::Plain => ConfigContent::Scalar(slice(source, defined).to_owned()),
             RawContent::List(items) => {
-                Content::List(items.into_iter().map(|i| i.into_node(source)).collect())
+                ConfigContent::List(items.into_iter().map(|i| i.into_node(source)).collect())
             }
-            RawContent::Map(entries) => Content::Map(
+            RawContent::Map(entries) => ConfigContent::Map(
                 entries
                     .into_iter()
                     .map(|(key, value)| (key_of(key), value.into_node(source)))
                     .collect(),
             ),
         };
-        Node {
+        ConfigNode {
             content,
             line: small(place.line()),
             column: small(place.column()),
@@ -239,8 +239,8 @@ impl Raw {
     }
 }
 
-fn key_of(key: Spanned<String>) -> Key {
-    Key {
+fn key_of(key: Spanned<String>) -> ConfigKey {
+    ConfigKey {
         line: small(key.referenced.line()),
         column: small(key.referenced.column()),
         name: key.value,
@@ -267,9 +267,9 @@ fn slice(source: &str, place: serde_yaml::Location) -> &str {
 mod tests {
     use super::*;
 
-    fn map(text: &str) -> Vec<(Key, Node)> {
-        match Node::parse("t.yaml", text).unwrap().content {
-            Content::Map(entries) => entries,
+    fn map(text: &str) -> Vec<(ConfigKey, ConfigNode)> {
+        match ConfigNode::parse("t.yaml", text).unwrap().content {
+            ConfigContent::Map(entries) => entries,
             other => panic!("{other:?}"),
         }
     }
@@ -278,15 +278,15 @@ mod tests {
     fn scalars_keep_their_raw_text_and_place() {
         let entries = map("a: 1e-6\nb: 0123\nc: no\nd:\n  - 1.10\n  - 'x y'\ne: ~\nf: 12:00:00\n");
         let text = |i: usize| entries[i].1.content.clone();
-        assert_eq!(text(0), Content::Scalar("1e-6".to_owned()));
-        assert_eq!(text(1), Content::Scalar("0123".to_owned()));
-        assert_eq!(text(2), Content::Scalar("no".to_owned()));
-        assert_eq!(text(4), Content::Null);
-        assert_eq!(text(5), Content::Scalar("12:00:00".to_owned()));
-        let Content::List(items) = text(3) else {
+        assert_eq!(text(0), ConfigContent::Scalar("1e-6".to_owned()));
+        assert_eq!(text(1), ConfigContent::Scalar("0123".to_owned()));
+        assert_eq!(text(2), ConfigContent::Scalar("no".to_owned()));
+        assert_eq!(text(4), ConfigContent::Null);
+        assert_eq!(text(5), ConfigContent::Scalar("12:00:00".to_owned()));
+        let ConfigContent::List(items) = text(3) else {
             panic!()
         };
-        assert_eq!(items[0].content, Content::Scalar("1.10".to_owned()));
+        assert_eq!(items[0].content, ConfigContent::Scalar("1.10".to_owned()));
         assert_eq!((items[1].line, items[1].column), (6, 5));
         assert_eq!((entries[1].0.line, entries[1].0.column), (2, 1));
         assert_eq!((entries[1].1.line, entries[1].1.column), (2, 4));
@@ -294,20 +294,22 @@ mod tests {
 
     #[test]
     fn duplicate_keys_tabs_and_bombs_are_errors_with_a_place() {
-        let twice = Node::parse("t.yaml", "knobs:\n  a: 1\n  a: 2\n").unwrap_err();
+        let twice = ConfigNode::parse("t.yaml", "knobs:\n  a: 1\n  a: 2\n").unwrap_err();
         assert_eq!(twice.line, Some(3), "{twice}");
         assert!(
-            Node::parse("t.yaml", "a:\n\tb: 1\n")
+            ConfigNode::parse("t.yaml", "a:\n\tb: 1\n")
                 .unwrap_err()
                 .line
                 .is_some()
         );
         let deep = "[".repeat(50_000);
-        assert!(Node::parse("t.yaml", &deep).is_err());
-        assert!(Node::parse("t.yaml", &" ".repeat(MAX_FILE + 1)).is_err());
+        assert!(ConfigNode::parse("t.yaml", &deep).is_err());
+        assert!(ConfigNode::parse("t.yaml", &" ".repeat(MAX_FILE + 1)).is_err());
         assert_eq!(
-            Node::parse("t.yaml", "# only a comment\n").unwrap().content,
-            Content::Null
+            ConfigNode::parse("t.yaml", "# only a comment\n")
+                .unwrap()
+                .content,
+            ConfigContent::Null
         );
         assert_eq!(map("\u{feff}a: 1\n").len(), 1);
     }

@@ -6,7 +6,7 @@ use super::ConfigError;
 use super::document::LadderEntry;
 use super::node::MAX_FILE;
 use crate::core::recipe::{KnobSetFile, PresetFile, RungSpec};
-use oomctl_base::{Place, Problem, meant};
+use oomctl_base::{Problem, ProblemPlace, meant};
 
 /// Reads a preset file.
 ///
@@ -62,7 +62,7 @@ fn merge_rung(preset: &[RungSpec], entry: &LadderEntry) -> Result<RungSpec, Prob
     }
     let fault = |what: String| Problem {
         what,
-        places: vec![Place {
+        places: vec![ProblemPlace {
             label: entry.rung.clone(),
             origin: entry.origin.clone(),
         }],

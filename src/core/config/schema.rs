@@ -10,7 +10,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
 use crate::core::recipe::{Knob, KnobSetFile, PresetFile};
-use oomctl_base::{Kind, Role};
+use oomctl_base::{Role, ValueKind};
 
 /// The schema of a type, with the types that it uses under `definitions`.
 #[must_use]
@@ -129,17 +129,17 @@ fn of_knob(knob: &Knob) -> Json {
         return schema.into();
     }
     let types: &[&str] = match knob.kind {
-        Kind::Int => &["integer", "null"],
-        Kind::Float => &["number", "null"],
-        Kind::Bool => &["boolean", "null"],
-        Kind::Size => &["string", "null"],
-        Kind::SlurmSize | Kind::Duration => &["string", "integer", "null"],
-        Kind::Text => &["string", "number", "boolean", "null"],
-        Kind::List => &["array", "string", "number", "boolean", "null"],
-        Kind::Map => &["object", "null"],
+        ValueKind::Int => &["integer", "null"],
+        ValueKind::Float => &["number", "null"],
+        ValueKind::Bool => &["boolean", "null"],
+        ValueKind::Size => &["string", "null"],
+        ValueKind::SlurmSize | ValueKind::Duration => &["string", "integer", "null"],
+        ValueKind::Text => &["string", "number", "boolean", "null"],
+        ValueKind::List => &["array", "string", "number", "boolean", "null"],
+        ValueKind::Map => &["object", "null"],
     };
     schema.insert("type".to_owned(), types.into());
-    if matches!(knob.kind, Kind::Int | Kind::Float) {
+    if matches!(knob.kind, ValueKind::Int | ValueKind::Float) {
         let least = knob
             .min
             .or(knob.role.filter(|r| Role::counts_from_one(*r)).map(|_| 1.0));

@@ -10,7 +10,7 @@ use super::fact::{Fact, LogEnd};
 use super::follow_up::{ended, follow_up, last_end};
 use super::outcome::Outcome;
 use super::refused;
-use super::state::{Attempt, Phase, Run, part, uncounted};
+use super::state::{Attempt, Run, RunPhase, part, uncounted};
 use super::steer;
 use super::time::{seconds, signed};
 use crate::core::measure::Measured;
@@ -35,7 +35,7 @@ pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
             }]
         }
         Event::CancelAsked { by }
-            if run.history.cancel.is_none() && run.phase() != Phase::Finished =>
+            if run.history.cancel.is_none() && run.phase() != RunPhase::Finished =>
         {
             vec![Fact::CancelRequested { by: by.clone() }]
         }
@@ -46,7 +46,7 @@ pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
                 reason: reason.clone(),
             }]
         }
-        Event::Attempt(number, event) if run.phase() == Phase::Preparing(*number) => {
+        Event::Attempt(number, event) if run.phase() == RunPhase::Preparing(*number) => {
             prepared(run, *number, event).into_iter().collect()
         }
         Event::Attempt(number, event) => match run.history.attempt() {
@@ -89,7 +89,7 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp
             attempt: number,
             link: link.clone(),
         }],
-        (Phase::Submitting, AttemptEvent::Accepted { id, cluster }) => vec![Fact::Submitted {
+        (RunPhase::Submitting, AttemptEvent::Accepted { id, cluster }) => vec![Fact::Submitted {
             attempt: number,
             job: JobRef {
                 id: id.clone(),
@@ -100,7 +100,7 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp
             adopted: false,
         }],
         (
-            Phase::Submitting,
+            RunPhase::Submitting,
             AttemptEvent::Refused {
                 reason,
                 hint,
@@ -113,19 +113,19 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp
             passing: *passing,
             again_s: refused::pause_s(run, attempt, now).filter(|_| *passing),
         }],
-        (Phase::Submitting, AttemptEvent::Unclear(detail)) => vec![Fact::SubmitUnclear {
+        (RunPhase::Submitting, AttemptEvent::Unclear(detail)) => vec![Fact::SubmitUnclear {
             attempt: number,
             detail: detail.clone(),
         }],
-        (Phase::Searching, AttemptEvent::Found(jobs)) => searched(run, attempt, jobs, now),
-        (Phase::Live, AttemptEvent::Polled { status, .. }) => polled(run, attempt, status, now),
-        (Phase::Live, AttemptEvent::Vanished) => {
+        (RunPhase::Searching, AttemptEvent::Found(jobs)) => searched(run, attempt, jobs, now),
+        (RunPhase::Live, AttemptEvent::Polled { status, .. }) => polled(run, attempt, status, now),
+        (RunPhase::Live, AttemptEvent::Vanished) => {
             // It ended at some time after it was last seen. Who did not look meanwhile knows no more.
             let seen = run.watch.answered.unwrap_or(attempt.status_at);
             vec![ended(attempt, last_end(attempt), seen.min(now))]
         }
         (
-            Phase::Draining,
+            RunPhase::Draining,
             AttemptEvent::Drained {
                 complete,
                 incident,

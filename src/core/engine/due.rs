@@ -7,7 +7,7 @@ use super::action::Action;
 use super::ending::text_decides;
 use super::hangs::{idle_at, stalled_at};
 use super::pace::Pace;
-use super::state::{Attempt, Phase, Question, Run, part};
+use super::state::{Attempt, Question, Run, RunPhase, part};
 use super::time::{after, seconds, signed};
 use oomctl_base::job::Stage;
 use oomctl_diagnose::Class;
@@ -45,14 +45,14 @@ pub fn next_due(run: &Run, now: Timestamp, pace: &Pace) -> Option<Timestamp> {
 #[must_use]
 pub fn poll_at(run: &Run) -> Option<Timestamp> {
     let live = run.history.attempt().filter(|a| a.job.is_some());
-    live.filter(|_| run.phase() == Phase::Live)
+    live.filter(|_| run.phase() == RunPhase::Live)
         .map(|attempt| next_poll(run, attempt))
 }
 
 /// Everything to be done, with the moment from which it is due.
 fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
     let mut items = Vec::new();
-    if let Phase::Preparing(attempt) = run.phase() {
+    if let RunPhase::Preparing(attempt) = run.phase() {
         items.push((Timestamp::MIN, Action::Prepare { attempt }));
     }
     let Some(attempt) = run.history.attempt() else {
@@ -70,14 +70,14 @@ fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
         ));
     }
     match (run.phase(), &attempt.token) {
-        (Phase::Submitting, Some(token)) => items.push((
+        (RunPhase::Submitting, Some(token)) => items.push((
             Timestamp::MIN,
             Action::Submit {
                 attempt: number,
                 token: token.clone(),
             },
         )),
-        (Phase::Searching, Some(token)) => {
+        (RunPhase::Searching, Some(token)) => {
             let step = (run.request.supervision().settle_s / 3).max(1);
             let skew = jiff::SignedDuration::from_secs(CLOCK_SKEW_S);
             items.push((
@@ -92,8 +92,8 @@ fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
                 },
             ));
         }
-        (Phase::Live, _) => live(run, attempt, &mut items),
-        (Phase::Draining, _) => {
+        (RunPhase::Live, _) => live(run, attempt, &mut items),
+        (RunPhase::Draining, _) => {
             items.push(drain(run, attempt));
         }
         _ => {}
@@ -208,7 +208,11 @@ fn alarms(run: &Run, now: Timestamp) -> Vec<Timestamp> {
         Some(end) => again.min(end),
         None => again,
     });
-    let Some(attempt) = run.history.attempt().filter(|_| run.phase() == Phase::Live) else {
+    let Some(attempt) = run
+        .history
+        .attempt()
+        .filter(|_| run.phase() == RunPhase::Live)
+    else {
         return refused.into_iter().collect();
     };
     let mut moments = Vec::from_iter(idle_at(run, attempt).filter(|at| *at > now));

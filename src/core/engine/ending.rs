@@ -1,6 +1,6 @@
 //! What the scheduler's word and the text of the logs prove of the end of a job.
 
-use super::outcome::Cause;
+use super::outcome::RetryCause;
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
@@ -90,11 +90,11 @@ pub(super) fn may_requeue(state: &JobState) -> bool {
 }
 
 /// States that say nothing about the configuration.
-pub(super) fn cause(state: &JobState) -> Option<Cause> {
+pub(super) fn cause(state: &JobState) -> Option<RetryCause> {
     match state {
-        JobState::Timeout | JobState::Deadline => Some(Cause::TimeLimit),
-        JobState::Preempted => Some(Cause::Preemption),
-        state if may_requeue(state) => Some(Cause::NodeFailure),
+        JobState::Timeout | JobState::Deadline => Some(RetryCause::TimeLimit),
+        JobState::Preempted => Some(RetryCause::Preemption),
+        state if may_requeue(state) => Some(RetryCause::NodeFailure),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use super::foreseen::Foreseen;
 use super::hangs::{ends, idle_at, stalled_at};
 use super::outcome::{Outcome, Verdict};
 use super::refused;
-use super::state::{Attempt, Phase, Run, part, uncounted};
+use super::state::{Attempt, Run, RunPhase, part, uncounted};
 use super::time::{passed, seconds, signed};
 use super::verdict::verdict;
 use oomctl_base::job::{JobState, JobStatus, Stage, never_passes};
@@ -19,30 +19,32 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
     let history = &run.history;
     let finished = |outcome| Some(Fact::Finished { outcome });
     match run.phase() {
-        Phase::Preparing(_) | Phase::Submitting if history.cancel.is_some() => {
+        RunPhase::Preparing(_) | RunPhase::Submitting if history.cancel.is_some() => {
             finished(Outcome::Cancelled {
                 by: history.cancel.clone(),
             })
         }
-        Phase::Preparing(_) | Phase::Submitting if history.pruned.is_some() => {
+        RunPhase::Preparing(_) | RunPhase::Submitting if history.pruned.is_some() => {
             history.pruned().and_then(finished)
         }
-        Phase::Preparing(number) => before_attempt(run, number, now)
+        RunPhase::Preparing(number) => before_attempt(run, number, now)
             .and_then(|budget| finished(Outcome::BudgetSpent { budget })),
-        Phase::Refused => refused::follow_up(run, now),
-        Phase::Live => live(run, history.attempt()?, now),
-        Phase::Judging => {
+        RunPhase::Refused => refused::follow_up(run, now),
+        RunPhase::Live => live(run, history.attempt()?, now),
+        RunPhase::Judging => {
             let attempt = history.attempt()?;
             Some(Fact::Decided {
                 attempt: attempt.number,
                 verdict: Box::new(verdict(run, attempt)),
             })
         }
-        Phase::Closing => match &history.attempt()?.verdict {
+        RunPhase::Closing => match &history.attempt()?.verdict {
             Some(Verdict::End { outcome }) => finished(outcome.clone()),
             _ => None,
         },
-        Phase::Submitting | Phase::Searching | Phase::Draining | Phase::Finished => None,
+        RunPhase::Submitting | RunPhase::Searching | RunPhase::Draining | RunPhase::Finished => {
+            None
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use oomctl_base::units::Bytes;
-use oomctl_diagnose::{Course, Pool};
+use oomctl_diagnose::{MemoryCourse, Pool};
 
 /// How many times as many steps as were seen a line is drawn on.
 const REACH: u64 = 4;
@@ -12,7 +12,7 @@ const REACH: u64 = 4;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rising {
     /// What rises, and how.
-    pub courses: Vec<Course>,
+    pub courses: Vec<MemoryCourse>,
     /// Seconds of a usual step, where the log tells them.
     pub step_s: Option<f64>,
 }
@@ -34,7 +34,7 @@ impl Rising {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreseen {
     /// What rises, and how.
-    pub course: Course,
+    pub course: MemoryCourse,
     /// What there is of it: of a GPU its capacity, of a node what the job asked for.
     pub limit_bytes: Bytes,
     /// The step at which it is full, at the latest.
@@ -49,7 +49,12 @@ pub struct Foreseen {
 
 impl Foreseen {
     /// Where the line meets the limit; `None` where that is too far away, behind the last step, or behind us.
-    fn of(course: &Course, limit: Bytes, total: Option<u64>, step_s: Option<f64>) -> Option<Self> {
+    fn of(
+        course: &MemoryCourse,
+        limit: Bytes,
+        total: Option<u64>,
+        step_s: Option<f64>,
+    ) -> Option<Self> {
         let (slope, span) = (course.bytes_per_step?.0, course.bytes.as_ref()?);
         let left = limit.0.checked_sub(span.to).filter(|_| slope > 0)?;
         let steps = left.div_ceil(slope);

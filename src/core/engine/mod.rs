@@ -73,15 +73,15 @@ pub use due::{due, next_due, poll_at};
 pub use event::{AttemptEvent, Event, LogLook, Sighting};
 pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
 pub use foreseen::{Foreseen, Rising};
-pub use news::{Notification, Pause, Told, mask, notification};
+pub use news::{Notification, NotifiedEvent, Pause, mask, notification};
 pub use observation::observation;
-pub use outcome::{Budget, Cause, Outcome, Verdict};
+pub use outcome::{Budget, Outcome, RetryCause, Verdict};
 pub use pace::Pace;
-pub use state::{Attempt, History, Phase, Refused, Run, Steered};
+pub use state::{Attempt, History, Run, RunPhase, SchedulerRefusal, Steered};
 pub use steer::outlook;
 pub use sweep_group::{SweepGroup, observations, prune};
 pub use trial::trial;
-pub use watch_chain::{GiveUp, NextLook, Turn, after_nothing, next_look};
+pub use watch_chain::{GiveUp, NextLook, WatchTurn, after_nothing, next_look};
 
 #[cfg(test)]
 pub(crate) mod tests;

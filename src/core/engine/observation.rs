@@ -2,7 +2,7 @@
 
 use super::ending::{memory_incident, of_others, succeeded};
 use super::state::{Attempt, Run};
-use crate::core::learn::{End, Entry, Rung};
+use crate::core::learn::{AttemptEnd, LearnedEntry, LearnedRung};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use oomctl_base::job::JobState;
@@ -17,17 +17,18 @@ const SECONDS: i64 = 600;
 /// everything else, and for jobs that oomctl did not configure. A probe that fits is no observation: a few steps
 /// without a checkpoint are less than what is said to be known.
 #[must_use]
-pub fn observation(run: &Run, number: u32) -> Option<Entry> {
+pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     let history = &run.history;
     let attempt = history.attempts.iter().find(|a| a.number == number)?;
     let id = attempt.token.as_ref()?.0.clone();
-    let end = end(attempt).filter(|e| *e != End::Fitted || run.request.inputs().probe.is_none())?;
+    let end = end(attempt)
+        .filter(|e| *e != AttemptEnd::Fitted || run.request.inputs().probe.is_none())?;
     let before = || history.attempts.iter().take_while(|a| a.number < number);
     let rungs: Vec<Layer> = before().flat_map(Attempt::layers).collect();
     let steps = before().flat_map(Attempt::steps);
     let mut taken = run.request.learned();
-    taken.extend(steps.map(Rung::of));
-    Some(Entry {
+    taken.extend(steps.map(LearnedRung::of));
+    Some(LearnedEntry {
         id,
         run: history.run.clone(),
         attempt: number,
@@ -39,19 +40,19 @@ pub fn observation(run: &Run, number: u32) -> Option<Entry> {
     })
 }
 
-fn end(attempt: &Attempt) -> Option<End> {
+fn end(attempt: &Attempt) -> Option<AttemptEnd> {
     let status = attempt.status.as_ref();
     let incident = attempt.incident.as_ref();
     if succeeded(status, incident) {
-        return Some(End::Fitted);
+        return Some(AttemptEnd::Fitted);
     }
     if let Some(incident) = memory_incident(status, incident) {
-        return too_small(&incident).then(|| End::Failed {
+        return too_small(&incident).then(|| AttemptEnd::Failed {
             kind: incident.kind.clone(),
             phase: incident.phase.clone(),
         });
     }
-    trained(attempt).then_some(End::Fitted)
+    trained(attempt).then_some(AttemptEnd::Fitted)
 }
 
 /// A fatal OOM of the GPU's allocator that neither other processes nor fragments explain. The budget of a

@@ -10,7 +10,7 @@ use oomctl_base::job::JobState;
 /// Why the same configuration is submitted once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum RetryCause {
     /// A node failed or did not boot.
     NodeFailure,
     /// The job had to make room and the scheduler did not requeue it.
@@ -27,7 +27,7 @@ pub enum Cause {
     Disk,
 }
 
-impl std::fmt::Display for Cause {
+impl std::fmt::Display for RetryCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::NodeFailure => "node failure",
@@ -90,7 +90,7 @@ pub enum Verdict {
     /// Another attempt with the same configuration.
     Again {
         /// Why.
-        cause: Cause,
+        cause: RetryCause,
         /// Nodes to stay away from.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         exclude: Vec<String>,
@@ -146,7 +146,7 @@ pub enum Outcome {
     /// A time limit, preemption or node failure, with the retries used up.
     RetriesSpent {
         /// Why the last attempt ended.
-        cause: Cause,
+        cause: RetryCause,
         /// The scheduler's word for it.
         state: JobState,
         /// How many retries there were.

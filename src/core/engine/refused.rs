@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::budget::spent;
 use super::fact::Fact;
-use super::outcome::{Cause, Outcome};
+use super::outcome::{Outcome, RetryCause};
 use super::retry::again;
-use super::state::{Attempt, Phase, Run};
+use super::state::{Attempt, Run, RunPhase};
 use super::time::{seconds, signed};
 
 /// Seconds until an attempt that is refused for now is submitted again: doubled with every refusal. `None` when that
@@ -63,7 +63,7 @@ pub(super) fn resume(run: &Run, by: &str) -> Vec<Fact> {
         return vec![fact];
     }
     let refused = match (&history.outcome, history.phase()) {
-        (Some(Outcome::Refused { .. }), _) | (None, Phase::Refused) => history.attempt(),
+        (Some(Outcome::Refused { .. }), _) | (None, RunPhase::Refused) => history.attempt(),
         _ => None,
     };
     let passing = |a: &&Attempt| a.job.is_none() && a.refusal().is_some_and(|r| r.passing);
@@ -82,6 +82,6 @@ fn after_a_disk(run: &Run) -> Option<Fact> {
     let goes_on = failed && disk && run.request.supervision().resubmit;
     goes_on.then(|| Fact::Decided {
         attempt: attempt.number,
-        verdict: Box::new(again(run, attempt, Cause::Disk, &[])),
+        verdict: Box::new(again(run, attempt, RetryCause::Disk, &[])),
     })
 }

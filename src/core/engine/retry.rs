@@ -1,10 +1,10 @@
 //! Another attempt with the same configuration: after what, how often, away from which nodes.
 
 use super::ending::{cause, of_others};
-use super::outcome::{Cause, Outcome, Verdict};
+use super::outcome::{Outcome, RetryCause, Verdict};
 use super::state::{Attempt, History, Run};
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
-use oomctl_diagnose::{Class, Incident, Pattern};
+use oomctl_diagnose::{Class, CoursePattern, Incident};
 
 /// Steps of an attempt after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
 /// then, and what was too much is a rare batch or memory in pieces.
@@ -13,33 +13,37 @@ const LATE_STEPS: u64 = 20;
 const BAD_NODE_FAILURES: usize = 2;
 
 /// The cause that a state names, where a script that stopped its program before the time limit counts as one that reached it.
-pub(super) fn cause_of(run: &Run, status: &JobStatus) -> Option<Cause> {
+pub(super) fn cause_of(run: &Run, status: &JobStatus) -> Option<RetryCause> {
     let stopped = |exit: ExitStatus| run.request.is_early_stop(&run.history.rungs(), exit.code);
     let early = status.state == JobState::Failed && status.exit.is_some_and(stopped);
     match early {
-        true => Some(Cause::TimeLimit),
+        true => Some(RetryCause::TimeLimit),
         false => cause(&status.state),
     }
 }
 
 /// The reason to try once more before a rung is climbed, where there is one: the memory was held by others, or it
 /// leaks or ran out only late, and there is a checkpoint to go on from.
-pub(super) fn before_a_rung(run: &Run, attempt: &Attempt, incident: &Incident) -> Option<Cause> {
+pub(super) fn before_a_rung(
+    run: &Run,
+    attempt: &Attempt,
+    incident: &Incident,
+) -> Option<RetryCause> {
     let supervision = run.request.supervision();
     let left = |cause, retries| run.history.retries(cause) < retries;
-    if of_others(incident) && left(Cause::CoTenant, supervision.co_tenant_retries) {
-        return Some(Cause::CoTenant);
+    if of_others(incident) && left(RetryCause::CoTenant, supervision.co_tenant_retries) {
+        return Some(RetryCause::CoTenant);
     }
     let resumes = || run.request.resumes(&run.history.rungs());
     match incident.course.as_ref().map(|course| course.pattern) {
-        Some(Pattern::Leak) => {
-            let further = !no_further(&run.history, Cause::Leak);
-            let again = left(Cause::Leak, supervision.leak_retries) && further && resumes();
-            return again.then_some(Cause::Leak);
+        Some(CoursePattern::Leak) => {
+            let further = !no_further(&run.history, RetryCause::Leak);
+            let again = left(RetryCause::Leak, supervision.leak_retries) && further && resumes();
+            return again.then_some(RetryCause::Leak);
         }
         // The same configuration would meet the same lengths again.
-        Some(Pattern::GrowingResponses | Pattern::Outlier) => return None,
-        Some(Pattern::Lack) | None => {}
+        Some(CoursePattern::GrowingResponses | CoursePattern::Outlier) => return None,
+        Some(CoursePattern::Lack) | None => {}
     }
     let gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
     let done = attempt
@@ -47,11 +51,11 @@ pub(super) fn before_a_rung(run: &Run, attempt: &Attempt, incident: &Incident) -
         .as_ref()
         .is_some_and(|p| p.done() >= LATE_STEPS);
     let late = gpu && done && resumes();
-    (late && left(Cause::LateOom, supervision.late_oom_retries)).then_some(Cause::LateOom)
+    (late && left(RetryCause::LateOom, supervision.late_oom_retries)).then_some(RetryCause::LateOom)
 }
 
 /// Once more, away from these nodes and those that were bad before.
-pub(super) fn again(run: &Run, attempt: &Attempt, cause: Cause, nodes: &[String]) -> Verdict {
+pub(super) fn again(run: &Run, attempt: &Attempt, cause: RetryCause, nodes: &[String]) -> Verdict {
     if nodes.is_empty() {
         return Verdict::Again {
             cause,
@@ -73,24 +77,29 @@ pub(super) fn again(run: &Run, attempt: &Attempt, cause: Cause, nodes: &[String]
 }
 
 /// What follows from an end that says nothing about the configuration.
-pub(super) fn retry(run: &Run, attempt: &Attempt, status: &JobStatus, cause: Cause) -> Verdict {
+pub(super) fn retry(
+    run: &Run,
+    attempt: &Attempt,
+    status: &JobStatus,
+    cause: RetryCause,
+) -> Verdict {
     let supervision = run.request.supervision();
     let allowed = match cause {
         _ if status.state == JobState::Deadline || !supervision.resubmit => 0,
-        Cause::TimeLimit if no_further(&run.history, cause) => 0,
-        Cause::TimeLimit => supervision.time_limit_retries,
-        Cause::Preemption => supervision.preemption_retries,
-        Cause::NodeFailure => supervision.node_failure_retries,
-        Cause::CoTenant => supervision.co_tenant_retries,
-        Cause::LateOom => supervision.late_oom_retries,
-        Cause::Leak => supervision.leak_retries,
+        RetryCause::TimeLimit if no_further(&run.history, cause) => 0,
+        RetryCause::TimeLimit => supervision.time_limit_retries,
+        RetryCause::Preemption => supervision.preemption_retries,
+        RetryCause::NodeFailure => supervision.node_failure_retries,
+        RetryCause::CoTenant => supervision.co_tenant_retries,
+        RetryCause::LateOom => supervision.late_oom_retries,
+        RetryCause::Leak => supervision.leak_retries,
         // Only somebody who has made room knows when.
-        Cause::Disk => 0,
+        RetryCause::Disk => 0,
     };
     let used = run.history.retries(cause);
     if used < allowed {
         let nodes = match cause {
-            Cause::NodeFailure => bad_nodes(&run.history),
+            RetryCause::NodeFailure => bad_nodes(&run.history),
             _ => Vec::new(),
         };
         return again(run, attempt, cause, &nodes);
@@ -106,7 +115,7 @@ pub(super) fn retry(run: &Run, attempt: &Attempt, status: &JobStatus, cause: Cau
 
 /// Did this attempt come no further than the one before, which was followed by this one for the same cause? Then the
 /// next one would not either: nothing is resumed, or one step takes longer than the limit.
-fn no_further(history: &History, again: Cause) -> bool {
+fn no_further(history: &History, again: RetryCause) -> bool {
     let mut last = history.attempts.iter().rev();
     let (Some(present), Some(before)) = (last.next(), last.next()) else {
         return false;
@@ -121,7 +130,7 @@ fn no_further(history: &History, again: Cause) -> bool {
 fn bad_nodes(history: &History) -> Vec<String> {
     let failed = |a: &&Attempt| {
         let state = a.status.as_ref().map(|s| &s.state);
-        state.is_some_and(|state| cause(state) == Some(Cause::NodeFailure))
+        state.is_some_and(|state| cause(state) == Some(RetryCause::NodeFailure))
     };
     let failures: Vec<&[String]> = history
         .attempts

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::budget::before_attempt;
 use super::fact::Fact;
 use super::hangs::ends;
-use super::state::{Attempt, Phase, Run};
+use super::state::{Attempt, Run, RunPhase};
 use super::verdict::{assumed, climb};
 use crate::core::ladder::{Decision, Step};
 
@@ -17,7 +17,10 @@ use crate::core::ladder::{Decision, Step};
 /// # Errors
 /// Why there would be none, in words.
 pub fn outlook(run: &Run, now: Timestamp) -> Result<Vec<Step>, String> {
-    let attempt = run.history.attempt().filter(|_| run.phase() == Phase::Live);
+    let attempt = run
+        .history
+        .attempt()
+        .filter(|_| run.phase() == RunPhase::Live);
     let attempt = attempt.ok_or("there is no job at the moment that could be replaced")?;
     if ends(run, attempt) {
         return Err("the job is being ended already".to_owned());

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::observation::observation;
 use super::outcome::Outcome;
-use super::state::{History, Phase, Run};
-use crate::core::learn::{End, Entry, Memory};
+use super::state::{History, Run, RunPhase};
+use crate::core::learn::{AttemptEnd, LearnedEntries, LearnedEntry};
 use crate::core::request::Request;
 use oomctl_base::job::Stage;
 
@@ -34,8 +34,8 @@ impl SweepGroup {
         let mut under_way = 0;
         for name in &self.runs {
             match of(name) {
-                Some(Phase::Preparing(1)) => waiting.push(name),
-                None | Some(Phase::Finished) => {}
+                Some(RunPhase::Preparing(1)) => waiting.push(name),
+                None | Some(RunPhase::Finished) => {}
                 Some(_) => under_way += 1,
             }
         }
@@ -49,8 +49,11 @@ impl History {
     #[must_use]
     pub fn is_unstarted(&self) -> bool {
         let waits = match (self.phase(), self.attempt()) {
-            (Phase::Preparing(1), _) => true,
-            (Phase::Submitting | Phase::Searching | Phase::Refused | Phase::Live, Some(first)) => {
+            (RunPhase::Preparing(1), _) => true,
+            (
+                RunPhase::Submitting | RunPhase::Searching | RunPhase::Refused | RunPhase::Live,
+                Some(first),
+            ) => {
                 let stage = first.status.as_ref().map(|s| s.state.stage());
                 first.number == 1
                     && first.restarts == 0
@@ -70,19 +73,23 @@ impl History {
 
 /// What the attempts of a run that are over taught.
 #[must_use]
-pub fn observations(run: &Run) -> Vec<Entry> {
+pub fn observations(run: &Run) -> Vec<LearnedEntry> {
     let decided = run.history.attempts.iter().filter(|a| a.verdict.is_some());
     decided.filter_map(|a| observation(run, a.number)).collect()
 }
 
 /// Why a run need not be started: the run that says so, and how. `None` where it may well fit, or has begun.
 #[must_use]
-pub fn prune(request: &Request, history: &History, memory: &Memory) -> Option<(String, String)> {
+pub fn prune(
+    request: &Request,
+    history: &History,
+    memory: &LearnedEntries,
+) -> Option<(String, String)> {
     if !history.is_unstarted() {
         return None;
     }
     let entry = request.infeasible(memory)?;
-    let End::Failed { kind, phase } = &entry.end else {
+    let AttemptEnd::Failed { kind, phase } = &entry.end else {
         return None;
     };
     let place = match phase.as_str() {

@@ -1,7 +1,7 @@
 //! What follows from an attempt that has ended: the one table of the supervisor.
 
 use super::ending::{memory_incident, succeeded};
-use super::outcome::{Cause, Outcome, Verdict};
+use super::outcome::{Outcome, RetryCause, Verdict};
 use super::retry;
 use super::state::{Attempt, Run};
 use crate::core::ladder::{Decision, Past, Peak};
@@ -96,7 +96,7 @@ fn answer(
     let asked = attempt.steered.escalation.is_some();
     if let Some(cause) = retry::before_a_rung(run, attempt, incident).filter(|_| !asked) {
         let nodes = match cause {
-            Cause::CoTenant => status.map_or(&[][..], |s| &s.nodes),
+            RetryCause::CoTenant => status.map_or(&[][..], |s| &s.nodes),
             _ => &[],
         };
         return retry::again(run, attempt, cause, nodes);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use jiff::Timestamp;
 
-use super::state::{History, Phase};
+use super::state::{History, RunPhase};
 use crate::core::request::Limits;
 use oomctl_base::job::{JobId, JobRef};
 
@@ -21,7 +21,7 @@ const IN_VAIN_MAX: u32 = 17;
 
 /// One turn of the watch over a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct WatchTurn {
     /// Its number, from 1; each sends the next.
     pub number: u32,
     /// The job that takes it.
@@ -34,7 +34,7 @@ pub struct Turn {
     pub ready: Option<JobId>,
 }
 
-impl Turn {
+impl WatchTurn {
     /// Whether this turn comes after the last one that was begun. A job that was requeued takes its own turn again;
     /// another job with the same number is a duplicate, left by a turn that was killed and sent its successor twice.
     #[must_use]
@@ -120,8 +120,8 @@ pub enum NextLook {
 pub fn next_look(history: &History) -> NextLook {
     let job = history.attempt().and_then(|attempt| attempt.job.clone());
     match (history.phase(), job) {
-        (Phase::Finished, _) => NextLook::Never,
-        (Phase::Live, Some(job)) if job.cluster.is_none() => NextLook::After(job),
+        (RunPhase::Finished, _) => NextLook::Never,
+        (RunPhase::Live, Some(job)) if job.cluster.is_none() => NextLook::After(job),
         _ => NextLook::Later,
     }
 }
@@ -130,8 +130,8 @@ pub fn next_look(history: &History) -> NextLook {
 mod tests {
     use super::*;
 
-    fn turn(number: u32, job: &str) -> Turn {
-        Turn {
+    fn turn(number: u32, job: &str) -> WatchTurn {
+        WatchTurn {
             number,
             job: JobId(job.to_owned()),
             done: false,
@@ -154,13 +154,13 @@ mod tests {
 
     #[test]
     fn the_first_turn_follows_the_note_that_its_job_stands_ready() {
-        let noted = Turn {
+        let noted = WatchTurn {
             ready: Some(JobId("9".to_owned())),
             ..turn(0, "")
         };
         assert!(turn(1, "9").follows(Some(&noted)));
         let text = serde_json::to_string(&noted).unwrap();
-        assert_eq!(serde_json::from_str::<Turn>(&text).unwrap(), noted);
+        assert_eq!(serde_json::from_str::<WatchTurn>(&text).unwrap(), noted);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             "the one between was not done"
         );
         assert!(first.follows(Some(&turn(1, "10"))), "requeued");
-        let before: Turn = serde_json::from_str(r#"{"number":1,"job":"10"}"#).unwrap();
+        let before: WatchTurn = serde_json::from_str(r#"{"number":1,"job":"10"}"#).unwrap();
         assert_eq!(before, turn(1, "10"));
     }
 

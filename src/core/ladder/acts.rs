@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::bounds;
 use super::context::ClimbContext;
 use super::evaluations::EvaluationCache;
-use super::incident::Failure;
+use super::incident::FailureContext;
 use super::model_cache::{ModelCache, ModelledJob};
 use crate::core::recipe::{Shape, UnderTrial, Values};
 use oomctl_base::Value;
@@ -33,7 +33,7 @@ impl<'a> Acts<'a> {
         evaluations: &EvaluationCache<'a>,
         context: &ClimbContext<'_>,
         shape: &Shape,
-        failure: &Failure,
+        failure: &FailureContext,
     ) -> Option<Self> {
         let profile = evaluations
             .profile

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 
-use super::incident::{Failure, answers};
+use super::incident::{FailureContext, answers};
 use super::moves::knobs;
 use super::remedies::{Remedies, direction, goes, leads_to};
 use super::{bug, incident::of_memory};
@@ -15,14 +15,14 @@ use crate::core::recipe::{
     expr::{self, Scope},
     strongest_effect,
 };
-use oomctl_base::{Effect, Kind};
+use oomctl_base::{Effect, ValueKind};
 use oomctl_diagnose::{Incident, Remedy};
 use oomctl_scripts::Stack;
 
 /// Where a knob should go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Direction {
     /// To more.
     Raise,
     /// To less.
@@ -37,13 +37,13 @@ pub enum Way {
 
 /// A knob, and where it should go.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Turn {
+pub struct KnobMove {
     /// Its name.
     pub knob: String,
     /// How programs of the framework are told, the usual way first; empty for what the scheduler is asked.
     pub spellings: Vec<String>,
     /// Where it should go.
-    pub way: Way,
+    pub way: Direction,
     /// The value, where one alone is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Scalar>,
@@ -51,7 +51,7 @@ pub struct Turn {
 
 /// Something that helps, or that makes it worse.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Advised {
+pub struct Recommendation {
     /// The rung that does it, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<String>,
@@ -62,7 +62,7 @@ pub struct Advised {
     /// The failure itself names it.
     pub named: bool,
     /// Its knobs.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<KnobMove>,
     /// What must hold of values that nobody has read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
@@ -75,16 +75,16 @@ pub struct Advised {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Advices {
     /// What helps: first what leaves the mathematics as it is, and of that first what the failure names.
-    pub helps: Vec<Advised>,
+    pub helps: Vec<Recommendation>,
     /// What makes it worse.
-    pub worse: Vec<Advised>,
+    pub worse: Vec<Recommendation>,
 }
 
 impl Advices {
     /// Leaves what others say too: each knob that goes the same way under the same name.
     pub fn keep_shared(&mut self, other: &Self) {
-        let shared = |all: &mut Vec<Advised>, others: &[Advised]| {
-            let there = |turn: &Turn| {
+        let shared = |all: &mut Vec<Recommendation>, others: &[Recommendation]| {
+            let there = |turn: &KnobMove| {
                 let mut turns = others.iter().flat_map(|a| &a.turns);
                 turns.any(|t| t.way == turn.way && t.spellings.first() == turn.spellings.first())
             };
@@ -102,7 +102,7 @@ pub fn advise(preset: &Preset, stack: &Stack, incident: &Incident) -> Advices {
     if !incident.fatal || !of_memory(incident.class) {
         return Advices::default();
     }
-    let failure = Failure::of(Some(incident));
+    let failure = FailureContext::of(Some(incident));
     let adviser = Adviser {
         preset,
         stack,
@@ -116,7 +116,7 @@ pub fn advise(preset: &Preset, stack: &Stack, incident: &Incident) -> Advices {
 struct Adviser<'a> {
     preset: &'a Preset,
     stack: &'a Stack,
-    failure: &'a Failure,
+    failure: &'a FailureContext,
     remedies: &'a Remedies,
     /// Sees the incident alone.
     scope: Scope,
@@ -126,7 +126,8 @@ impl Adviser<'_> {
     fn all(&self) -> Advices {
         let ladder = &self.preset.ladder;
         let rungs = self.remedies.order(self.preset, ladder);
-        let mut helps: Vec<Advised> = rungs.into_iter().filter_map(|r| self.rung(r)).collect();
+        let mut helps: Vec<Recommendation> =
+            rungs.into_iter().filter_map(|r| self.rung(r)).collect();
         let by_a_rung = |r: &&Remedy| ladder.iter().any(|rung| leads_to(self.preset, rung, r));
         let others = self.remedies.helps().filter(|r| !by_a_rung(r));
         helps.extend(others.filter_map(|remedy| self.remedy(remedy, remedy.text.clone())));
@@ -141,7 +142,7 @@ impl Adviser<'_> {
     }
 
     /// A rung, where nothing that is known speaks against it.
-    fn rung(&self, rung: &RungSpec) -> Option<Advised> {
+    fn rung(&self, rung: &RungSpec) -> Option<Recommendation> {
         let in_vain = bug::objection(self.preset, rung, &self.failure.bugs).is_some();
         let worse = self.remedies.worsened_by(self.preset, rung);
         if in_vain || worse || !answers(rung, self.failure.class) {
@@ -161,8 +162,8 @@ impl Adviser<'_> {
         let moved: Vec<(&Move, &Knob)> = moved
             .filter(|(_, k)| self.failure.acts(k) != Some(false))
             .collect();
-        let turns: Vec<Turn> = moved.iter().map(|(m, k)| self.turn(m, k)).collect();
-        (!turns.is_empty()).then(|| Advised {
+        let turns: Vec<KnobMove> = moved.iter().map(|(m, k)| self.turn(m, k)).collect();
+        (!turns.is_empty()).then(|| Recommendation {
             rung: Some(rung.rung.clone()),
             title: rung.title.clone(),
             effect: rung
@@ -179,7 +180,7 @@ impl Adviser<'_> {
     }
 
     /// The knobs that a remedy names by their roles.
-    fn remedy(&self, remedy: &Remedy, title: String) -> Option<Advised> {
+    fn remedy(&self, remedy: &Remedy, title: String) -> Option<Recommendation> {
         let ways = [Ordering::Less, Ordering::Greater];
         let named = |knob: &Knob| ways.into_iter().find(|way| goes(knob, *way, remedy));
         let knobs = self.preset.knobs.iter();
@@ -187,8 +188,8 @@ impl Adviser<'_> {
         let turns = found
             .iter()
             .map(|(k, way)| self.turned(k, toward(k, Some(*way)), None));
-        let turns: Vec<Turn> = turns.collect();
-        (!turns.is_empty()).then(|| Advised {
+        let turns: Vec<KnobMove> = turns.collect();
+        (!turns.is_empty()).then(|| Recommendation {
             rung: None,
             title,
             effect: strongest_effect(found.iter().map(|(k, _)| *k)),
@@ -199,7 +200,7 @@ impl Adviser<'_> {
         })
     }
 
-    fn turn(&self, step: &Move, knob: &Knob) -> Turn {
+    fn turn(&self, step: &Move, knob: &Knob) -> KnobMove {
         let known = direction(step);
         let value = step.to.clone().filter(|to| !matches!(to, Scalar::Bool(_)));
         // Where an expression gives the value, the failure may say in which direction it lies.
@@ -209,16 +210,16 @@ impl Adviser<'_> {
             ways.next().filter(|_| ways.next().is_none())
         };
         let way = match &value {
-            Some(_) => Way::Set,
+            Some(_) => Direction::Set,
             None => toward(knob, known.or_else(|| written(step, knob)).or_else(asked)),
         };
         self.turned(knob, way, value)
     }
 
-    fn turned(&self, knob: &Knob, way: Way, to: Option<Scalar>) -> Turn {
+    fn turned(&self, knob: &Knob, way: Direction, to: Option<Scalar>) -> KnobMove {
         let spelled = self.stack.knob(&knob.name).into_iter();
         let names = spelled.flat_map(|k| &k.spellings);
-        Turn {
+        KnobMove {
             knob: knob.name.clone(),
             spellings: names.map(|s| s.name().to_owned()).collect(),
             way,
@@ -262,14 +263,14 @@ fn written(step: &Move, knob: &Knob) -> Option<Ordering> {
 }
 
 /// Where a knob goes that becomes more or less.
-fn toward(knob: &Knob, way: Option<Ordering>) -> Way {
+fn toward(knob: &Knob, way: Option<Ordering>) -> Direction {
     match (way, knob.kind) {
-        (Some(Ordering::Greater), Kind::Bool) => Way::TurnOn,
-        (Some(Ordering::Less), Kind::Bool) => Way::TurnOff,
-        (Some(Ordering::Greater), Kind::Text) => Way::Set,
-        (Some(Ordering::Greater), _) => Way::Raise,
-        (Some(Ordering::Less), _) => Way::Lower,
-        _ => Way::Set,
+        (Some(Ordering::Greater), ValueKind::Bool) => Direction::TurnOn,
+        (Some(Ordering::Less), ValueKind::Bool) => Direction::TurnOff,
+        (Some(Ordering::Greater), ValueKind::Text) => Direction::Set,
+        (Some(Ordering::Greater), _) => Direction::Raise,
+        (Some(Ordering::Less), _) => Direction::Lower,
+        _ => Direction::Set,
     }
 }
 

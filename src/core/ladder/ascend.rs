@@ -4,9 +4,9 @@ use super::ascent::{Ascent, FailedAttempt, host_factor};
 use super::climb::climb_in;
 use super::context::{ClimbContext, Policy};
 use super::decision::{Decision, Skipped, Step};
-use super::enough::Remedy;
-use super::host::Node;
-use super::past::Outlook;
+use super::enough::RemedyMatch;
+use super::host::NodeResources;
+use super::past::Priors;
 use super::posterior::Posterior;
 use crate::core::recipe::Layer;
 use oomctl_base::Refusal;
@@ -20,7 +20,7 @@ use oomctl_diagnose::{Class, Incident};
 /// As `climb`.
 pub fn ascend(
     context: &ClimbContext<'_>,
-    outlook: &Outlook<'_>,
+    outlook: &Priors<'_>,
     failure: Option<&Incident>,
 ) -> Result<Decision, Refusal> {
     let view = Ascent::new(context, outlook);
@@ -51,7 +51,7 @@ impl Ascent<'_> {
         };
         let of_host = failure.is_some_and(|f| f.class == Class::HostOom);
         let whole = of_host && !self.context.whole_rungs;
-        if !whole && self.remedy(failure, &steps[0], failed) != Remedy::Ample {
+        if !whole && self.remedy(failure, &steps[0], failed) != RemedyMatch::Ample {
             let enough = self.enough(steps, posterior, failure, failed)?;
             steps = enough.steps;
             if let Some(p) = enough.probability {
@@ -112,7 +112,7 @@ impl Ascent<'_> {
         step: &Step,
         failed: &[FailedAttempt<'_>],
     ) -> Option<Skipped> {
-        let node = Node::new(self.context.preset, self.context.cluster);
+        let node = NodeResources::new(self.context.preset, self.context.cluster);
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
         let (before, _) = self.host(rungs)?;
         let (after, limit) = self.host(&then)?;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use super::context::ClimbContext;
 use super::cost::costs;
 use super::decision::{Expectation, Step};
-use super::evaluations::{EvaluationCache, Look};
-use super::host::{HostNeed, Node};
-use super::past::{Outlook, Peak};
+use super::evaluations::{Evaluation, EvaluationCache};
+use super::host::{HostNeed, NodeResources};
+use super::past::{Peak, Priors};
 use super::posterior::Posterior;
 use crate::core::recipe::Layer;
 use oomctl_base::Refusal;
@@ -45,14 +45,14 @@ pub(super) struct Ascent<'a> {
     /// What a climb starts from.
     pub context: &'a ClimbContext<'a>,
     /// What is known for looking ahead.
-    pub outlook: &'a Outlook<'a>,
+    pub outlook: &'a Priors<'a>,
     /// What makes shapes and files of the preset.
     pub evaluations: EvaluationCache<'a>,
 }
 
 impl<'a> Ascent<'a> {
     /// Of a climb, with what is known.
-    pub(super) fn new(context: &'a ClimbContext<'a>, outlook: &'a Outlook<'a>) -> Self {
+    pub(super) fn new(context: &'a ClimbContext<'a>, outlook: &'a Priors<'a>) -> Self {
         Self {
             context,
             outlook,
@@ -64,7 +64,7 @@ impl<'a> Ascent<'a> {
     ///
     /// # Errors
     /// Where it is not legal.
-    pub(super) fn look(&self, rungs: &[Layer]) -> Result<Rc<Look>, Refusal> {
+    pub(super) fn look(&self, rungs: &[Layer]) -> Result<Rc<Evaluation>, Refusal> {
         self.evaluations.look(&rungs.iter().collect::<Vec<_>>())
     }
 
@@ -74,7 +74,7 @@ impl<'a> Ascent<'a> {
     }
 
     /// The job that a configuration describes.
-    fn spec_of<'l>(&self, look: &'l Look) -> Option<&'l Spec> {
+    fn spec_of<'l>(&self, look: &'l Evaluation) -> Option<&'l Spec> {
         self.evaluations.spec(look)
     }
 
@@ -84,7 +84,7 @@ impl<'a> Ascent<'a> {
         let before = past.earlier.iter();
         let before = before.map(|t| (t.rungs.as_slice(), &t.incident, t.peaks.as_slice()));
         let last = failure.map(|i| (self.context.rungs, i, past.peaks));
-        let node = Node::new(self.context.preset, self.context.cluster);
+        let node = NodeResources::new(self.context.preset, self.context.cluster);
         let judged = |(rungs, incident, peaks): (&'a [Layer], &'a Incident, &'a [Peak])| {
             let look = self.look(rungs).ok()?;
             let value = |name: &str| look.shape.recipe().value(name);
@@ -104,7 +104,7 @@ impl<'a> Ascent<'a> {
 
     /// Host memory that a node is expected to need, and what it has, in bytes.
     pub(super) fn host(&self, rungs: &[Layer]) -> Option<(f64, Option<f64>)> {
-        let node = Node::new(self.context.preset, self.context.cluster);
+        let node = NodeResources::new(self.context.preset, self.context.cluster);
         let look = self.look(rungs).ok()?;
         let value = |name: &str| look.shape.recipe().value(name);
         let need = HostNeed::of(self.spec_of(&look)?, node.gpus(value), self.outlook.profile);

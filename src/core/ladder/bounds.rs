@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::ascent::Ascent;
 use super::context::ClimbContext;
-use super::incident::{self, Failure};
+use super::incident::{self, FailureContext};
 use super::moves::{Aim, aims_from, knobs};
-use super::numbers::{Lap, Number, number};
+use super::numbers::{SpeedKnob, StepOperation, number};
 use crate::core::recipe::{Knob, Move, RungSpec, Shape, strongest_effect};
 use oomctl_base::{Effect, Role, Value};
 
@@ -36,7 +36,7 @@ pub(super) struct Switch {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct SearchBounds {
     /// Numbers that may go down, and up again.
-    pub numbers: Vec<Number>,
+    pub numbers: Vec<SpeedKnob>,
     /// Values that may be taken.
     pub switches: Vec<Switch>,
 }
@@ -116,7 +116,7 @@ impl SearchBounds {
             let offload = [Role::ParamOffload, Role::OptimizerOffload].map(Some);
             offload.contains(&knob.role) && moved(context).any(|k| k.name == knob.name)
         };
-        let none = Failure::of(None);
+        let none = FailureContext::of(None);
         for gain in &context.preset.tune {
             let Some(knob) = leading(context, &gain.step).find(offload) else {
                 continue;
@@ -199,7 +199,7 @@ impl SearchBounds {
     }
 
     /// A knob that several rungs move has the longest way down and the least loss.
-    fn number(&mut self, new: Number) {
+    fn number(&mut self, new: SpeedKnob) {
         match self.numbers.iter_mut().find(|n| n.knob == new.knob) {
             None => self.numbers.push(new),
             Some(old) => old.widen(new),
@@ -208,10 +208,10 @@ impl SearchBounds {
 }
 
 /// What a move does to a number that goes down by it.
-fn lap(step: &Move) -> Option<Lap> {
+fn lap(step: &Move) -> Option<StepOperation> {
     match (step.times, step.plus) {
-        (Some(times), _) if times < 1.0 => Some(Lap::Times(times)),
-        (_, Some(plus)) if plus < 0.0 => Some(Lap::Plus(plus)),
+        (Some(times), _) if times < 1.0 => Some(StepOperation::Times(times)),
+        (_, Some(plus)) if plus < 0.0 => Some(StepOperation::Plus(plus)),
         _ => None,
     }
 }

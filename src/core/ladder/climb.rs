@@ -7,8 +7,8 @@ use super::bug;
 use super::checkpoint_notes;
 use super::context::{ClimbContext, Policy};
 use super::decision::{Change, Decision, Skipped, Step};
-use super::evaluations::{EvaluationCache, Look};
-use super::incident::{self, Failure};
+use super::evaluations::{Evaluation, EvaluationCache};
+use super::incident::{self, FailureContext};
 use crate::core::recipe::{Layer, RungSpec, Shape, expr::Scope, strongest_effect};
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::Incident;
@@ -32,7 +32,7 @@ pub(super) fn climb_in(
     let look = evaluations.look(&context.rungs.iter().collect::<Vec<_>>())?;
     // That they can be rendered is asked for even where no rung is tried.
     evaluations.files(&look)?;
-    let failure = &Failure::of(failure);
+    let failure = &FailureContext::of(failure);
     let scope = scope(context, &look.shape, failure);
     let acts = Acts::new(evaluations, context, &look.shape, failure);
     let (remedies, preset) = (&failure.remedies, context.preset);
@@ -79,7 +79,7 @@ pub(super) fn lap(
     evaluations: &EvaluationCache<'_>,
     context: &ClimbContext<'_>,
     shape: &Shape,
-    failure: &Failure,
+    failure: &FailureContext,
     rung: &RungSpec,
 ) -> Result<(Step, Shape), String> {
     let scope = scope(context, shape, failure);
@@ -102,7 +102,7 @@ pub(super) fn lap(
 }
 
 /// Names for the expressions of a ladder.
-fn scope(context: &ClimbContext<'_>, shape: &Shape, failure: &Failure) -> Scope {
+fn scope(context: &ClimbContext<'_>, shape: &Shape, failure: &FailureContext) -> Scope {
     let mut scope = failure.within(shape.scope());
     scope.set("attempt", Jinja::from(context.attempt));
     scope
@@ -119,7 +119,7 @@ pub(super) struct RungView<'a, 'p> {
     /// Names for the expressions of the rung.
     pub scope: &'a Scope,
     /// What the rung answers.
-    pub failure: &'a Failure,
+    pub failure: &'a FailureContext,
     /// What the memory model says of single moves, where it can be asked.
     pub acts: Option<&'a Acts<'p>>,
     /// The rung.
@@ -143,7 +143,7 @@ impl RungView<'_, '_> {
     }
 
     /// Takes the rung, where it renders to other files than what it is climbed from.
-    fn climb(&self, from: &Look) -> Result<Step, String> {
+    fn climb(&self, from: &Evaluation) -> Result<Step, String> {
         let (layer, notes) = self.take()?;
         let next = self.evaluations.look(&self.with(&layer));
         let next = next.map_err(|e| e.to_string())?;

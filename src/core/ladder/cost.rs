@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::decision::Step;
 use crate::core::recipe::{Move, Preset, RungSpec};
-use oomctl_base::{Kind, Value};
+use oomctl_base::{Value, ValueKind};
 
 /// Share of its speed that a job loses by each of some steps, all that there are of a ladder, from 0 to below 1;
 /// `None` for one whose rung does not say.
@@ -15,40 +15,42 @@ use oomctl_base::{Kind, Value};
 /// (`plus: -0.2`) costs in proportion to what is left to move, everything else what is stated.
 #[must_use]
 pub fn costs(preset: &Preset, ladder: &[RungSpec], steps: &[&Step]) -> Vec<Option<f64>> {
-    let mut ways: BTreeMap<&str, Way> = BTreeMap::new();
+    let mut ways: BTreeMap<&str, DividingSteps> = BTreeMap::new();
     let rungs = steps
         .iter()
         .map(|s| ladder.iter().find(|r| r.rung == s.rung));
-    let laps: Vec<Option<Lap>> = rungs
+    let laps: Vec<Option<StepShare>> = rungs
         .zip(steps)
-        .map(|(rung, step)| Some(Lap::of(preset, rung?, step)))
+        .map(|(rung, step)| Some(StepShare::of(preset, rung?, step)))
         .collect();
     for (lap, step) in laps.iter().zip(steps) {
-        if let Some(Lap::Divided { factor, laps }) = lap {
+        if let Some(StepShare::Divided { factor, laps }) = lap {
             let way = ways.entry(&step.rung).or_default();
             way.factor *= factor;
             way.laps += laps;
         }
     }
-    let cost = |(lap, step): (&Option<Lap>, &&Step)| {
+    let cost = |(lap, step): (&Option<StepShare>, &&Step)| {
         let slower = ladder.iter().find(|r| r.rung == step.rung)?.slower?;
         Some(match lap.as_ref()? {
-            Lap::Divided { factor, .. } => ways.get_mut(step.rung.as_str())?.next(slower, *factor),
-            Lap::Portion(portion) => 1.0 - (1.0 - slower).powf(*portion),
+            StepShare::Divided { factor, .. } => {
+                ways.get_mut(step.rung.as_str())?.next(slower, *factor)
+            }
+            StepShare::Portion(portion) => 1.0 - (1.0 - slower).powf(*portion),
         })
     };
     laps.iter().zip(steps).map(cost).collect()
 }
 
 /// What a step moves of what its rung says.
-enum Lap {
+enum StepShare {
     /// Sizes became so many times smaller, which is so many laps of the rung.
     Divided { factor: f64, laps: f64 },
     /// A share of what the rung moves, at most 1.
     Portion(f64),
 }
 
-impl Lap {
+impl StepShare {
     fn of(preset: &Preset, rung: &RungSpec, step: &Step) -> Self {
         let leading = || rung.moves.iter().filter(|m| !m.along);
         let divided = leading().filter_map(|m| {
@@ -72,7 +74,7 @@ impl Lap {
 }
 
 /// All laps of a rung that divides, one after the other.
-struct Way {
+struct DividingSteps {
     /// How many times smaller the sizes are at its end.
     factor: f64,
     /// Laps until then.
@@ -81,7 +83,7 @@ struct Way {
     passes: f64,
 }
 
-impl Default for Way {
+impl Default for DividingSteps {
     fn default() -> Self {
         Self {
             factor: 1.0,
@@ -91,7 +93,7 @@ impl Default for Way {
     }
 }
 
-impl Way {
+impl DividingSteps {
     /// What the next lap costs.
     fn next(&mut self, slower: f64, factor: f64) -> f64 {
         if self.factor <= 1.0 {
@@ -113,7 +115,7 @@ fn moved(preset: &Preset, step: &Move, of: &Step) -> Vec<(f64, f64)> {
         (None, name) => name.as_deref() == Some(knob),
     };
     let changes = of.changes.iter().filter(|c| its(&c.knob));
-    let number = |value: &Value| value.number(Kind::Float);
+    let number = |value: &Value| value.number(ValueKind::Float);
     changes
         .filter_map(|c| Some((number(&c.from)?, number(&c.to)?)))
         .collect()

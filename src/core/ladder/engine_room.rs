@@ -63,10 +63,10 @@ impl EngineRoom {
 }
 
 /// What the room of an engine depends on while one job is looked at, and how many of its shares are.
-pub(super) type Key = ([u64; 6], usize);
+pub(super) type EngineKey = ([u64; 6], usize);
 
 /// The key of a job.
-pub(super) fn key(spec: &Spec, shares: usize) -> Key {
+pub(super) fn key(spec: &Spec, shares: usize) -> EngineKey {
     let of = spec.rollout.as_ref().map(|r| {
         let gpu = spec.gpu_bytes.unwrap_or(0.0);
         let (share, tokens) = (r.memory_fraction, r.batched_tokens);
@@ -94,7 +94,7 @@ pub(super) fn loss(before: &Spec, after: &Spec) -> f64 {
 /// Longest sequences that the cache of an engine holds, up to those that it takes at a time.
 fn sequences(spec: &Spec) -> Option<f64> {
     let (rollout, total) = (spec.rollout.as_ref()?, spec.gpu_bytes?);
-    let need = Need::of(spec)?;
+    let need = EngineNeed::of(spec)?;
     let cache = total * rollout.memory_fraction - need.bytes + need.cache;
     Some((cache / need.cache.max(1.0)).min(rollout.sequences))
 }
@@ -103,7 +103,7 @@ fn sequences(spec: &Spec) -> Option<f64> {
 /// of the need; `None` without an engine.
 fn room(spec: &Spec) -> Option<f64> {
     let (rollout, total) = (spec.rollout.as_ref()?, spec.gpu_bytes?);
-    let need = Need::of(spec)?;
+    let need = EngineNeed::of(spec)?;
     Some((total * rollout.memory_fraction - need.bytes) / need.spread)
 }
 
@@ -114,7 +114,7 @@ pub(super) fn token_bytes(spec: &Spec) -> Option<f64> {
 }
 
 /// What an engine needs at least, in bytes.
-struct Need {
+struct EngineNeed {
     bytes: f64,
     /// Of it the cache of one sequence.
     cache: f64,
@@ -122,7 +122,7 @@ struct Need {
     spread: f64,
 }
 
-impl Need {
+impl EngineNeed {
     fn of(spec: &Spec) -> Option<Self> {
         let rollout = spec.rollout.as_ref()?;
         let (m, tp) = (&spec.model, rollout.tensor_parallel);

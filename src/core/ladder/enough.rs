@@ -4,8 +4,8 @@ use super::ascent::FAIR;
 use super::ascent::{Ascent, FailedAttempt};
 use super::context::Policy;
 use super::decision::{Decision, Skipped, Step};
-use super::evaluations::Look;
-use super::incident::Failure;
+use super::evaluations::Evaluation;
+use super::incident::FailureContext;
 use super::posterior::Posterior;
 use crate::core::recipe::Layer;
 use oomctl_base::units::GIB;
@@ -21,7 +21,7 @@ const AMPLE: f64 = 0.1;
 
 /// Whether a step is what the failure names as its remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub(super) enum RemedyMatch {
     /// It is not.
     None,
     /// It is, and the memory model sees what it does.
@@ -55,7 +55,7 @@ impl Ascent<'_> {
         step: &Step,
         failure: Option<&Incident>,
     ) -> Option<Skipped> {
-        let failure = Failure::of(failure);
+        let failure = FailureContext::of(failure);
         if failure.class != Class::GpuOom || self.named(&failure, step) {
             return None;
         }
@@ -95,7 +95,7 @@ impl Ascent<'_> {
     }
 
     /// Whether the failure names what a step does as its remedy.
-    fn named(&self, failure: &Failure, step: &Step) -> bool {
+    fn named(&self, failure: &FailureContext, step: &Step) -> bool {
         let preset = self.context.preset;
         failure.remedies.name(preset, &step.changes)
     }
@@ -106,18 +106,18 @@ impl Ascent<'_> {
         failure: Option<&Incident>,
         step: &Step,
         failed: &[FailedAttempt<'_>],
-    ) -> Remedy {
+    ) -> RemedyMatch {
         let rungs = self.context.rungs;
         let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
-        let failure = Failure::of(failure);
+        let failure = FailureContext::of(failure);
         match self.named(&failure, step) && !self.context.whole_rungs {
-            false => Remedy::None,
-            true if self.spec(rungs) != self.spec(&then) => Remedy::Seen,
-            true if failure.spare.is_some_and(|spare| spare < AMPLE) => Remedy::Thin,
+            false => RemedyMatch::None,
+            true if self.spec(rungs) != self.spec(&then) => RemedyMatch::Seen,
+            true if failure.spare.is_some_and(|spare| spare < AMPLE) => RemedyMatch::Thin,
             true if failure.class == Class::HostOom && !self.host_holds(&then, failed) => {
-                Remedy::Seen
+                RemedyMatch::Seen
             }
-            true => Remedy::Ample,
+            true => RemedyMatch::Ample,
         }
     }
 
@@ -132,7 +132,7 @@ impl Ascent<'_> {
     ) -> Result<Enough, Refusal> {
         // What the failure names is not made another experiment of.
         let policy = match self.remedy(failure, &first[0], failed) {
-            Remedy::None => self.context.policy,
+            RemedyMatch::None => self.context.policy,
             _ => Policy::SameMath,
         };
         let mut steps = first;
@@ -198,7 +198,7 @@ impl Ascent<'_> {
         let first = self.next(rungs, failure, failed, policy)?;
         // Before anything was computed nothing else can be the cause.
         let elsewhere = failure.is_some_and(|f| {
-            f.class == Class::GpuOom && Failure::of(Some(f)).fatal != [Phase::Load]
+            f.class == Class::GpuOom && FailureContext::of(Some(f)).fatal != [Phase::Load]
         });
         if !elsewhere || self.context.whole_rungs || matches!(first, Decision::Climb { .. }) {
             return Ok(first);
@@ -241,7 +241,7 @@ impl Ascent<'_> {
         failure: Option<&Incident>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<Step>, Refusal> {
-        let of_failure = Failure::of(failure);
+        let of_failure = FailureContext::of(failure);
         let named = |at: &usize| self.named(&of_failure, &steps[*at]);
         let free = |at: &usize| !named(at) && !self.context.whole_rungs;
         let mut order: Vec<usize> = (0..steps.len()).filter(free).collect();
@@ -279,7 +279,7 @@ impl Ascent<'_> {
         let [Ok(before), Ok(after)] = looks else {
             return false;
         };
-        let value = |look: &Look, knob: &str| look.shape.recipe().value(knob).clone();
+        let value = |look: &Evaluation, knob: &str| look.shape.recipe().value(knob).clone();
         let mut knobs = step.changes.iter().map(|c| c.knob.as_str());
         knobs.any(|knob| value(&before, knob) != value(&after, knob))
     }

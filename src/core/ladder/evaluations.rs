@@ -21,11 +21,11 @@ pub(super) struct EvaluationCache<'a> {
     layers: &'a [Layer],
     templates: &'a BTreeMap<String, String>,
     renderer: OnceCell<Result<Renderer<'a>, TemplateError>>,
-    known: RefCell<Vec<Rc<Look>>>,
+    known: RefCell<Vec<Rc<Evaluation>>>,
 }
 
 /// A configuration that is looked at, with what was found out about it.
-pub(super) struct Look {
+pub(super) struct Evaluation {
     /// The configuration.
     pub shape: Shape,
     /// Layers of its rungs.
@@ -65,12 +65,12 @@ impl<'a> EvaluationCache<'a> {
     ///
     /// # Errors
     /// As `shape`.
-    pub fn look(&self, rungs: &[&Layer]) -> Result<Rc<Look>, Refusal> {
-        let same = |look: &&Rc<Look>| look.rungs.iter().eq(rungs.iter().copied());
+    pub fn look(&self, rungs: &[&Layer]) -> Result<Rc<Evaluation>, Refusal> {
+        let same = |look: &&Rc<Evaluation>| look.rungs.iter().eq(rungs.iter().copied());
         if let Some(look) = self.known.borrow().iter().find(same) {
             return Ok(Rc::clone(look));
         }
-        let look = Rc::new(Look {
+        let look = Rc::new(Evaluation {
             shape: self.shape(rungs)?,
             rungs: rungs.iter().copied().cloned().collect(),
             files: OnceCell::new(),
@@ -81,7 +81,7 @@ impl<'a> EvaluationCache<'a> {
     }
 
     /// The job that a configuration describes to the memory model; `None` where that cannot be asked.
-    pub fn spec<'l>(&self, look: &'l Look) -> Option<&'l Spec> {
+    pub fn spec<'l>(&self, look: &'l Evaluation) -> Option<&'l Spec> {
         let (expressions, profile) = (&self.shaper.expressions, self.profile?);
         let read = || spec_by(expressions, self.preset(), &look.shape, profile)?.ok();
         look.spec.get_or_init(read).as_ref()
@@ -91,7 +91,7 @@ impl<'a> EvaluationCache<'a> {
     ///
     /// # Errors
     /// The first template that cannot be rendered.
-    pub fn files<'l>(&self, look: &'l Look) -> Result<&'l [String], Refusal> {
+    pub fn files<'l>(&self, look: &'l Evaluation) -> Result<&'l [String], Refusal> {
         if look.files.get().is_none() {
             let files = self.rendered(&look.shape)?;
             look.files.get_or_init(|| files);

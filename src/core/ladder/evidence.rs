@@ -1,14 +1,14 @@
 //! What one attempt tells of the hidden factors of a job: where it died, what passed before, and what the
 //! message says.
 
-use super::need::Need;
+use super::need::PhaseSums;
 use super::particle::Particle;
 use super::past::Peak;
-use super::request::{Request, bytes, for_embeddings};
+use super::request::{LogitsRequest, bytes, for_embeddings};
 use oomctl_base::units::GIB;
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::logistic::{bell, curve};
-use oomctl_memory::{Kind, Phase, PhaseTerms, Profile, Spec, phases};
+use oomctl_memory::{Phase, PhaseTerms, Profile, Spec, TermKind, phases};
 
 /// Doubt in bytes in figures and formulas.
 const DOUBT: f64 = 0.5 * GIB;
@@ -21,15 +21,15 @@ const BEYOND: f64 = 0.03;
 /// Doubt in bytes in what lies outside the allocator, which the message's figures give to a page.
 const OUTSIDE_DOUBT: f64 = 0.15 * GIB;
 /// What one attempt tells.
-pub(super) struct Evidence {
+pub(super) struct AttemptEvidence {
     /// Bytes of the GPU.
     total: f64,
     /// The most that was ever in use.
     most: f64,
     /// Phases that passed, with the bytes that were seen in them.
-    passed: Vec<(Need, Option<f64>)>,
+    passed: Vec<(PhaseSums, Option<f64>)>,
     /// Phases in one of which it died; all where the text did not tell.
-    fatal: Vec<Need>,
+    fatal: Vec<PhaseSums>,
     /// The text did tell.
     told: bool,
     /// The least that the fullest of them needed.
@@ -41,10 +41,10 @@ pub(super) struct Evidence {
     /// What lay outside the allocator of the program that died, in bytes.
     outside: Option<f64>,
     /// The request that failed, where it can have been for logits.
-    request: Option<Request>,
+    request: Option<LogitsRequest>,
 }
 
-impl Evidence {
+impl AttemptEvidence {
     /// From an attempt on GPUs of `total` bytes.
     pub fn new(
         spec: &Spec,
@@ -73,17 +73,17 @@ impl Evidence {
             let seen = seen(phase.phase);
             let step = phase.phase == Phase::OptimizerStep;
             if steps > 1 && (before || step) {
-                passed.push((Need::of(spec, phase), seen));
+                passed.push((PhaseSums::of(spec, phase), seen));
             } else if before || steps > 1 {
-                passed.push((Need::without_moments(spec, phase), seen));
+                passed.push((PhaseSums::without_moments(spec, phase), seen));
             }
         }
         // A step may update several times: at all but the first the moments are there.
         let update =
             |p: Phase| matches!(p, Phase::Forward | Phase::Backward | Phase::OptimizerStep);
         let needs = |p: &&PhaseTerms| match steps > 1 || update(p.phase) {
-            true => Need::of(spec, p),
-            false => Need::without_moments(spec, p),
+            true => PhaseSums::of(spec, p),
+            false => PhaseSums::without_moments(spec, p),
         };
         let reached = all
             .iter()
@@ -91,7 +91,7 @@ impl Evidence {
         let reached: Vec<&PhaseTerms> = reached.filter(|_| wants_gpu(incident)).collect();
         let whole = peaks.iter().filter(|p| p.phase.is_none());
         let fatal = reached.first().filter(|_| !told.is_empty());
-        let request = fatal.and_then(|phase| Request::new(spec, incident, phase));
+        let request = fatal.and_then(|phase| LogitsRequest::new(spec, incident, phase));
         let last = incident
             .requested_bytes
             .map(|requested| for_embeddings(spec, bytes(requested)));
@@ -122,7 +122,7 @@ impl Evidence {
         let need = self.fatal.first().filter(|_| self.told);
         let ways = match (need, self.request.as_ref()) {
             (
-                Some(Need {
+                Some(PhaseSums {
                     mixed: Some(mixed), ..
                 }),
                 Some(request),
@@ -164,7 +164,7 @@ impl Evidence {
     /// How likely as much was in pieces, beside what was not; `None` where no phase has any.
     fn in_pieces(&self, particle: &Particle) -> Option<f64> {
         let seen = self.pieces?;
-        let of = |need: &Need| {
+        let of = |need: &PhaseSums| {
             let whole = curve((need.whole(particle) - (self.least - seen)) / DOUBT);
             Some(whole * curve((need.pieces(particle)? - seen) / DOUBT))
         };
@@ -193,8 +193,8 @@ impl Evidence {
             return 1.0;
         };
         let outside = self.outside.map_or(1.0, |seen| {
-            let part = |kind: Kind| need.sums[kind as usize] * particle.kinds[kind as usize];
-            let expected = part(Kind::Outside) + part(Kind::Engine) + particle.constant;
+            let part = |kind: TermKind| need.sums[kind as usize] * particle.kinds[kind as usize];
+            let expected = part(TermKind::Outside) + part(TermKind::Engine) + particle.constant;
             mixed(bell((expected - seen) / OUTSIDE_DOUBT))
         });
         let request = self.request.as_ref().filter(|_| particle.told);

@@ -76,14 +76,14 @@ fn factor(luck: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oomctl_memory::{Profile, Row};
+    use oomctl_memory::{MeasurementRow, Profile};
 
     fn spec(seq_len: f64) -> Spec {
         let row = serde_json::json!({
             "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
             "micro_batch": 2, "seq_len": seq_len, "grad_checkpointing": "full", "sharding": "fsdp", "dp": 8,
         });
-        let row: Row = serde_json::from_value(row).unwrap();
+        let row: MeasurementRow = serde_json::from_value(row).unwrap();
         row.spec(&Profile::default()).unwrap()
     }
 

@@ -50,14 +50,14 @@ impl HostNeed {
 }
 
 /// What a preset's knobs and the cluster say about a node.
-pub(super) struct Node<'a> {
+pub(super) struct NodeResources<'a> {
     gpus: Option<&'a str>,
     memory: Option<&'a str>,
     /// Memory of a node that a job may have, in bytes.
     pub most: Option<f64>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> NodeResources<'a> {
     /// The knobs by their roles.
     pub fn new(preset: &'a Preset, cluster: &ClusterFacts) -> Self {
         let knob = |role| preset.with_role(role).next().map(|k| k.name.as_str());

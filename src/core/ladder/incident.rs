@@ -33,7 +33,7 @@ const PHASES: [&str; 17] = [
 ];
 
 /// A failure, or none, with what expressions see of it.
-pub(super) struct Failure {
+pub(super) struct FailureContext {
     /// What kind it is; without one the ladder answers a failure of the GPU.
     pub class: Class,
     /// Bugs that it certainly is.
@@ -59,7 +59,7 @@ const SHARE_MARGIN: f64 = 0.02;
 /// Share of a GPU that an engine gets beyond what its cache was short of: what it measures of itself varies by about as much.
 const CACHE_MARGIN: f64 = 0.01;
 
-impl Failure {
+impl FailureContext {
     /// Of an incident.
     pub fn of(incident: Option<&Incident>) -> Self {
         Self {
@@ -201,11 +201,12 @@ pub(super) fn objection(
     shaper: &Shaper<'_>,
     scope: &Scope,
     rung: &RungSpec,
-    failure: &Failure,
-    useless_for: &Failure,
+    failure: &FailureContext,
+    useless_for: &FailureContext,
 ) -> Option<String> {
-    let holds =
-        |text: &str, failure: &Failure| shaper.expressions.holds(text, &failure.within(scope));
+    let holds = |text: &str, failure: &FailureContext| {
+        shaper.expressions.holds(text, &failure.within(scope))
+    };
     match rung.when.as_deref().map(|text| holds(text, failure)) {
         Some(Ok(false)) => {
             let text = rung.when_text.clone();
@@ -232,7 +233,7 @@ pub(super) fn objection_anyway(
     recipe: &Recipe,
     scope: &Scope,
     rung: &RungSpec,
-    failure: &Failure,
+    failure: &FailureContext,
 ) -> Option<String> {
     let told = |scope: &Scope| objection(shaper, scope, rung, failure, failure);
     let texts = rung.when.iter().chain(rung.useless.iter().map(|u| &u.when));

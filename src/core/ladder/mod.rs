@@ -53,7 +53,7 @@ mod take;
 mod tests;
 mod tune;
 
-pub use advise::{Advices, Advised, Turn, Way, advise};
+pub use advise::{Advices, Direction, KnobMove, Recommendation, advise};
 pub use ascend::ascend;
 pub use bug::settle;
 pub use climb::climb;
@@ -62,9 +62,9 @@ pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
 pub use incident::{check_answers, check_phases};
 pub use observed::Observed;
-pub use past::{Outlook, Past, Peak, Tried};
+pub use past::{Past, PastAttempt, Peak, Priors};
 pub use posterior::Posterior;
 pub use predict::predict;
 #[cfg(test)]
 pub(crate) use remedies::leads_to;
-pub use tune::{Candidate, Faster, Judgement, Tuned, Untaken, candidates, tune};
+pub use tune::{Faster, Judgement, TuneCandidate, Tuned, Untaken, candidates, tune};

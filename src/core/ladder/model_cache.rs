@@ -4,12 +4,12 @@ use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-use super::need::Job;
+use super::need::JobNeeds;
 use super::odds::{self, Odds};
-use super::sample::Sample;
+use super::sample::ParticleSet;
 use crate::core::memory::spec_from;
-use crate::core::recipe::{Formula, Places, Preset, UnderTrial, Values};
-use oomctl_base::{Key, Value, key};
+use crate::core::recipe::{Formula, KnobPlaces, Preset, UnderTrial, Values};
+use oomctl_base::{Value, ValueKey, key};
 use oomctl_memory::{Profile, Spec, phases};
 
 /// The bridge of a preset to the memory model, compiled for some knobs under trial.
@@ -19,9 +19,9 @@ pub(super) struct ModelCache<'a> {
     fields: Vec<Field<'a>>,
     /// Knobs under trial that the fields look at, in the order of their names.
     knobs: Vec<String>,
-    places: Places,
+    places: KnobPlaces,
     /// Jobs looked at so far, by the values of these.
-    known: HashMap<Key, Option<Rc<ModelledJob>>>,
+    known: HashMap<ValueKey, Option<Rc<ModelledJob>>>,
 }
 
 /// A job as the memory model sees it.
@@ -29,7 +29,7 @@ pub(super) struct ModelledJob {
     /// What it is.
     pub spec: Spec,
     /// What its phases need.
-    job: Job,
+    job: JobNeeds,
     /// How surely they fit the GPU and how near they come, once it was asked for.
     odds: Cell<Odds>,
     near: OnceCell<f64>,
@@ -44,7 +44,7 @@ struct Field<'a> {
     /// Places among the cache's knobs of those that it looks at.
     knobs: Vec<usize>,
     /// Values found so far, by those of the knobs.
-    known: HashMap<Key, serde_json::Value>,
+    known: HashMap<ValueKey, serde_json::Value>,
     /// The one asked for last, with the values that the knobs had; most jobs differ from the one before in a single knob.
     last: Option<(Vec<Value>, serde_json::Value)>,
 }
@@ -74,7 +74,7 @@ impl<'a> ModelCache<'a> {
             profile,
             fields: formulas.into_iter().map(field).collect(),
             knobs: knobs.into_iter().collect(),
-            places: Places::default(),
+            places: KnobPlaces::default(),
             known: HashMap::new(),
         })
     }
@@ -98,7 +98,7 @@ impl<'a> ModelCache<'a> {
         let spec = spec_from(self.preset, fields, self.profile).ok()?;
         let phases = phases(&spec, self.profile);
         Some(ModelledJob {
-            job: Job::new(&spec, &phases),
+            job: JobNeeds::new(&spec, &phases),
             odds: Cell::new(Odds::unknown()),
             near: OnceCell::new(),
             host_bytes: phases.first().map_or(0.0, |p| p.host_bytes),
@@ -109,7 +109,7 @@ impl<'a> ModelCache<'a> {
 
 impl ModelledJob {
     /// Probability that its phases fit the GPU under these particles, which is asked once.
-    pub fn fits(&self, sample: &Sample) -> f64 {
+    pub fn fits(&self, sample: &ParticleSet) -> f64 {
         let mut odds = self.odds.get();
         let fits = odds.value(&self.job, sample);
         self.odds.set(odds);
@@ -117,7 +117,7 @@ impl ModelledJob {
     }
 
     /// Whether that is enough, as `Odds::reach`.
-    pub fn reaches(&self, sample: &Sample, enough: impl Fn(f64) -> bool) -> bool {
+    pub fn reaches(&self, sample: &ParticleSet, enough: impl Fn(f64) -> bool) -> bool {
         let mut odds = self.odds.get();
         let reached = odds.reach(&self.job, sample, enough);
         self.odds.set(odds);
@@ -125,7 +125,7 @@ impl ModelledJob {
     }
 
     /// How near they come to that, asked once too; the probability is known with it.
-    pub fn near(&self, sample: &Sample) -> f64 {
+    pub fn near(&self, sample: &ParticleSet) -> f64 {
         let ask = || {
             let (near, fits) = odds::near(&self.job, sample);
             self.odds.set(Odds::known(fits));

@@ -4,7 +4,7 @@ use crate::core::recipe::{
     Knob, Move, NumberOrExpr, Preset, Recipe, Shaper, bounds, default_value,
     expr::{self, Scope},
 };
-use oomctl_base::{Kind, Origin, Value};
+use oomctl_base::{Origin, Value, ValueKind};
 
 /// What a move wants of one knob.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,7 +212,7 @@ fn limits(
 }
 
 /// The target within its limits; never on the other side of the present value.
-fn clamp(kind: Kind, present: &Value, target: Value, floor: f64, ceiling: f64) -> Value {
+fn clamp(kind: ValueKind, present: &Value, target: Value, floor: f64, ceiling: f64) -> Value {
     let (Some(x), Some(now)) = (target.number(kind), present.number(kind)) else {
         return target;
     };

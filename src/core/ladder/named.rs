@@ -3,24 +3,24 @@
 use super::ascent::FAIR;
 use super::ascent::{Ascent, FailedAttempt};
 use super::decision::{Decision, Step};
-use super::enough::Remedy;
-use super::incident::Failure;
+use super::enough::RemedyMatch;
+use super::incident::FailureContext;
 use super::posterior::Posterior;
 use super::remedies::Remedies;
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::{Class, Incident};
 
 /// The ladder's decision, where the failure names its first rung.
-pub(super) struct Named {
+pub(super) struct NamedRemedy {
     /// How much of what that does is known.
-    pub remedy: Remedy,
+    pub remedy: RemedyMatch,
     remedies: Remedies,
     of_gpu: bool,
     /// The remedy with what else is needed.
     pub climb: Decision,
 }
 
-impl Named {
+impl NamedRemedy {
     /// Of the ladder's first rungs; `None` where the failure names none of them.
     ///
     /// # Errors
@@ -34,13 +34,13 @@ impl Named {
     ) -> Result<Option<Self>, Refusal> {
         let remedy = first
             .first()
-            .map_or(Remedy::None, |step| view.remedy(failure, step, failed));
-        if remedy == Remedy::None {
+            .map_or(RemedyMatch::None, |step| view.remedy(failure, step, failed));
+        if remedy == RemedyMatch::None {
             return Ok(None);
         }
         Ok(Some(Self {
             remedy,
-            remedies: Failure::of(failure).remedies,
+            remedies: FailureContext::of(failure).remedies,
             of_gpu: failure.is_none_or(|f| f.class != Class::HostOom),
             climb: view.ascended(first, posterior, failure, failed)?,
         }))
@@ -55,7 +55,7 @@ impl Named {
             return self.climb;
         }
         let mut decision = decision;
-        if let (Remedy::Thin, Decision::Climb { steps, .. }) = (self.remedy, &mut decision) {
+        if let (RemedyMatch::Thin, Decision::Climb { steps, .. }) = (self.remedy, &mut decision) {
             steps.splice(0..0, self.climb.first().cloned());
         }
         decision

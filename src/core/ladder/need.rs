@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fragmentation::Fragmentation;
 use super::particle::Particle;
-use oomctl_memory::{KINDS, Kind, PIECES, Phase, PhaseTerms, Spec};
+use oomctl_memory::{KINDS, PIECES, Phase, PhaseTerms, Spec, TermKind};
 
 /// Sequences of a micro batch that is as full as is expected.
 const FILLED: f64 = 8.0;
@@ -18,7 +18,7 @@ fn mixed(sequences: f64) -> f64 {
 
 /// A phase as sums by kind.
 #[derive(Debug, Clone)]
-pub(super) struct Need {
+pub(super) struct PhaseSums {
     pub sums: [f64; KINDS],
     /// How near the sequences whose lengths add up to what moves come to their mean; `None` where they are padded, or make
     /// up a budget.
@@ -33,7 +33,7 @@ pub(super) struct Need {
     pub updates: bool,
 }
 
-impl Need {
+impl PhaseSums {
     /// A phase as it is from the second step on.
     pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
         let mut sums = [0.0; KINDS];
@@ -49,7 +49,7 @@ impl Need {
                     pieces += term.bytes;
                     continue;
                 }
-                name if name.starts_with("gathered") => Kind::States,
+                name if name.starts_with("gathered") => TermKind::States,
                 _ => term.kind,
             };
             sums[kind as usize] += term.bytes;
@@ -114,17 +114,17 @@ impl Need {
 
     /// The same from the factors of a particle on each kind of term, and what it makes of its other parts.
     #[inline]
-    pub fn sum(&self, factor: impl Fn(Kind) -> f64, parts: &Parts) -> f64 {
-        let part = |kind: Kind| self.sums[kind as usize] * factor(kind);
-        let moves = part(Kind::Activations) + part(Kind::Logits) * parts.path;
-        let stays = part(Kind::States) + part(Kind::Engine) + part(Kind::Outside);
-        let copied = self.temporaries * parts.temporaries * factor(Kind::States);
+    pub fn sum(&self, factor: impl Fn(TermKind) -> f64, parts: &Parts) -> f64 {
+        let part = |kind: TermKind| self.sums[kind as usize] * factor(kind);
+        let moves = part(TermKind::Activations) + part(TermKind::Logits) * parts.path;
+        let stays = part(TermKind::States) + part(TermKind::Engine) + part(TermKind::Outside);
+        let copied = self.temporaries * parts.temporaries * factor(TermKind::States);
         (stays + copied + moves * parts.filled) * parts.update + parts.constant + parts.unknown
     }
 
     /// Whether there are logits.
     pub fn has_logits(&self) -> bool {
-        self.sums[Kind::Logits as usize] > 0.0
+        self.sums[TermKind::Logits as usize] > 0.0
     }
 
     /// What a way from logits to a loss takes of them.
@@ -175,17 +175,17 @@ fn sequences(spec: &Spec, phase: Phase) -> Option<f64> {
 
 /// What decides whether a job fits: its capacity, and what its phases need.
 #[derive(Debug, Clone)]
-pub(super) struct Job {
+pub(super) struct JobNeeds {
     /// Bytes of the GPU, where they are known.
     pub total: Option<f64>,
     /// What phases need of which none is smaller than another in every part.
-    pub needs: Vec<Need>,
+    pub needs: Vec<PhaseSums>,
 }
 
-impl Job {
+impl JobNeeds {
     /// Of the phases those that are not smaller than another in every part.
     pub fn new(spec: &Spec, phases: &[PhaseTerms]) -> Self {
-        let needs = phases.iter().map(|p| Need::of(spec, p)).collect();
+        let needs = phases.iter().map(|p| PhaseSums::of(spec, p)).collect();
         Self {
             total: spec.gpu_bytes,
             needs: decisive(needs),
@@ -208,13 +208,13 @@ fn fuller(mixed: Option<f64>, other: Option<f64>) -> bool {
 }
 
 /// Those of the phases that are not smaller than another in every part, the largest first.
-fn decisive(mut needs: Vec<Need>) -> Vec<Need> {
+fn decisive(mut needs: Vec<PhaseSums>) -> Vec<PhaseSums> {
     needs.sort_by(|a, b| b.sums.iter().sum::<f64>().total_cmp(&a.sums.iter().sum()));
-    let mut kept: Vec<Need> = Vec::with_capacity(needs.len());
+    let mut kept: Vec<PhaseSums> = Vec::with_capacity(needs.len());
     for need in needs {
-        let covers = |k: &Need| {
+        let covers = |k: &PhaseSums| {
             let parts = k.sums.iter().zip(&need.sums).all(|(a, b)| a >= b);
-            let logits = |n: &Need, path| n.sums[Kind::Logits as usize] * n.path(path);
+            let logits = |n: &PhaseSums, path| n.sums[TermKind::Logits as usize] * n.path(path);
             let mut paths = 0..k.paths.len();
             let logits = paths.all(|path| logits(k, path) >= logits(&need, path));
             parts

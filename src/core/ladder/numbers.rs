@@ -1,6 +1,6 @@
 //! Numbers that may go down for memory, and what that costs.
 
-use oomctl_base::{Kind, Value};
+use oomctl_base::{Value, ValueKind};
 
 /// Tokens that a GPU computes while it gathers the weights for a micro batch: 6 bytes a parameter at 60 GB/s, against
 /// 8 floating point operations a parameter and token at 125 TFLOP/s.
@@ -12,7 +12,7 @@ const GRID: i32 = 32;
 
 /// A number that costs speed only, with its legal and illegal values from the user's own one downwards.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Number {
+pub(super) struct SpeedKnob {
     /// The knob.
     pub knob: String,
     /// The largest first.
@@ -22,7 +22,7 @@ pub(super) struct Number {
     /// Place of the largest that is within reach.
     largest: usize,
     /// What a lap of the rung does to it.
-    lap: Lap,
+    lap: StepOperation,
     /// Loss by one lap, as a logarithm.
     loss: f64,
     /// Where it is a batch: what it costs.
@@ -51,7 +51,7 @@ impl Batch {
 
 /// What a lap does to a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Lap {
+pub(super) enum StepOperation {
     /// Multiplied by this.
     Times(f64),
     /// This is added.
@@ -64,12 +64,12 @@ pub(super) fn number(
     most: &Value,
     present: &Value,
     floor: f64,
-    lap: Lap,
+    lap: StepOperation,
     loss: f64,
-) -> Option<Number> {
+) -> Option<SpeedKnob> {
     let mut values = match most {
         Value::Int(now) => {
-            let least = match Value::from_number(Kind::Int, floor.max(0.0)) {
+            let least = match Value::from_number(ValueKind::Int, floor.max(0.0)) {
                 Value::Int(least) => least.min(*now),
                 _ => return None,
             };
@@ -84,11 +84,11 @@ pub(super) fn number(
         _ => return None,
     };
     if !values.contains(present) {
-        let above = |v: &Value| v.number(Kind::Float) > present.number(Kind::Float);
+        let above = |v: &Value| v.number(ValueKind::Float) > present.number(ValueKind::Float);
         let at = values.partition_point(above);
         values.insert(at, present.clone());
     }
-    Some(Number {
+    Some(SpeedKnob {
         knob: knob.to_owned(),
         values,
         present: present.clone(),
@@ -121,7 +121,7 @@ fn whole_numbers(now: i64, least: i64) -> Vec<Value> {
     values.into_iter().map(Value::Int).collect()
 }
 
-impl Number {
+impl SpeedKnob {
     /// Takes over what another rung says of the same knob: the longest way down, the least loss.
     pub fn widen(&mut self, other: Self) {
         self.loss = self.loss.min(other.loss);
@@ -175,16 +175,16 @@ impl Number {
         if let Some((_, loss)) = self.own.iter().find(|(v, _)| v == value) {
             return *loss;
         }
-        let number = |value: &Value| value.number(Kind::Float);
+        let number = |value: &Value| value.number(ValueKind::Float);
         let (Some(now), Some(then)) = (number(&self.present), number(value)) else {
             return 0.0;
         };
         let laps = match (self.lap, self.batch) {
-            (Lap::Times(_), Some(batch)) => {
+            (StepOperation::Times(_), Some(batch)) => {
                 return batch.loss(batch.tokens * then / now.max(1e-9));
             }
-            (Lap::Times(times), None) => (now / then.max(1e-9)).ln() / -times.ln(),
-            (Lap::Plus(plus), _) => (then - now) / plus,
+            (StepOperation::Times(times), None) => (now / then.max(1e-9)).ln() / -times.ln(),
+            (StepOperation::Plus(plus), _) => (then - now) / plus,
         };
         laps * self.loss
     }

@@ -13,7 +13,7 @@ use crate::core::measure::{Measured, Quantity};
 use oomctl_base::units::{Bytes, GIB};
 use oomctl_diagnose::Incident;
 use oomctl_memory::logistic::within;
-use oomctl_memory::{Estimate, Kind, Phase, PhaseEstimate, Profile, Spec, estimate};
+use oomctl_memory::{Estimate, Phase, PhaseEstimate, Profile, Spec, TermKind, estimate};
 
 /// Standard deviations that hold 90 % on each side of the middle, as the model's intervals do.
 const Z90: f64 = 1.645;
@@ -52,8 +52,10 @@ impl<'a> Observed<'a> {
         let base = estimate(spec, profile);
         let total = spec.gpu_bytes?;
         let (seen, bound) = match peak(measured, &base).filter(|_| fits) {
-            Some(Peak::Device(bytes)) => (Some((base.phase, bytes.min(total))), bytes.min(total)),
-            Some(Peak::Program(phase, bytes)) => (Some((phase, bytes.min(total))), total),
+            Some(MeasuredPeak::Device(bytes)) => {
+                (Some((base.phase, bytes.min(total))), bytes.min(total))
+            }
+            Some(MeasuredPeak::Program(phase, bytes)) => (Some((phase, bytes.min(total))), total),
             None => (None, total),
         };
         Some(Self {
@@ -153,7 +155,7 @@ impl<'a> Observed<'a> {
 }
 
 /// A peak that was measured, in bytes.
-enum Peak {
+enum MeasuredPeak {
     /// Of the fullest GPU, as the driver saw it.
     Device(f64),
     /// Of the phase in which the program itself takes most: what it said of its allocator, and what the
@@ -161,9 +163,9 @@ enum Peak {
     Program(Phase, f64),
 }
 
-fn peak(measured: &Measured, base: &Estimate) -> Option<Peak> {
+fn peak(measured: &Measured, base: &Estimate) -> Option<MeasuredPeak> {
     if let Some(gpu) = measured.fullest() {
-        return Some(Peak::Device(bytes(gpu.peak_bytes)));
+        return Some(MeasuredPeak::Device(bytes(gpu.peak_bytes)));
     }
     let figure = |wanted| {
         let mut figures = measured.figures.iter();
@@ -172,13 +174,16 @@ fn peak(measured: &Measured, base: &Estimate) -> Option<Peak> {
     let said = figure(Quantity::GpuReserved).or_else(|| figure(Quantity::GpuAllocated))?;
     let beside = |phase: &PhaseEstimate| {
         let terms = phase.terms.iter();
-        let beside = terms.filter(|t| matches!(t.kind, Kind::Engine | Kind::Outside));
+        let beside = terms.filter(|t| matches!(t.kind, TermKind::Engine | TermKind::Outside));
         beside.map(|t| t.bytes).sum::<f64>()
     };
     let own = |phase: &PhaseEstimate| phase.bytes - beside(phase);
     let phases = base.phases.iter();
     let fullest = phases.max_by(|a, b| own(a).total_cmp(&own(b)))?;
-    Some(Peak::Program(fullest.phase, bytes(said) + beside(fullest)))
+    Some(MeasuredPeak::Program(
+        fullest.phase,
+        bytes(said) + beside(fullest),
+    ))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
@@ -191,7 +196,7 @@ mod tests {
     use super::*;
     use crate::core::measure::{Figure, GpuPeak};
     use oomctl_diagnose::Class;
-    use oomctl_memory::Row;
+    use oomctl_memory::MeasurementRow;
 
     /// A 7B model on 4 GPUs of 80 GB with `micro` sequences a forward pass.
     fn spec(micro: u32, offload: &str) -> Spec {
@@ -201,7 +206,7 @@ mod tests {
             "micro_batch": micro, "seq_len": 2048, "grad_checkpointing": "full", "loss_impl": "other", "fill": 0.8,
             "engine_share": 0.2, "rollout_tp": 2, "offload": offload,
         });
-        let row: Row = serde_json::from_value(row).unwrap();
+        let row: MeasurementRow = serde_json::from_value(row).unwrap();
         row.spec(&Profile::default()).unwrap()
     }
 
@@ -254,7 +259,7 @@ mod tests {
         };
         let said = Measured::new(Vec::new(), vec![figure]);
         let base = estimate(&spec(4, "none"), &profile);
-        let Some(Peak::Program(_, bytes)) = peak(&said, &base) else {
+        let Some(MeasuredPeak::Program(_, bytes)) = peak(&said, &base) else {
             panic!()
         };
         let gib = bytes / GIB;

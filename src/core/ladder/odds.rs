@@ -1,7 +1,7 @@
 //! How surely a job fits under many particles.
 
-use super::need::Job;
-use super::sample::Sample;
+use super::need::JobNeeds;
+use super::sample::ParticleSet;
 
 /// Share of a GPU that is missing where a job comes half as near as one that fits.
 const MISSING: f64 = 0.05;
@@ -32,13 +32,18 @@ impl Odds {
     }
 
     /// Their value, from all particles.
-    pub fn value(&mut self, job: &Job, sample: &Sample) -> f64 {
+    pub fn value(&mut self, job: &JobNeeds, sample: &ParticleSet) -> f64 {
         self.ask(job, sample, |_| None::<()>);
         self.least
     }
 
     /// Whether they are enough, which holds for all that are larger too.
-    pub fn reach(&mut self, job: &Job, sample: &Sample, enough: impl Fn(f64) -> bool) -> bool {
+    pub fn reach(
+        &mut self,
+        job: &JobNeeds,
+        sample: &ParticleSet,
+        enough: impl Fn(f64) -> bool,
+    ) -> bool {
         let answer = |odds: &Self| match (enough(odds.least), enough(odds.most)) {
             (true, _) => Some(true),
             (_, false) => Some(false),
@@ -51,8 +56,8 @@ impl Odds {
     /// sum does not depend on the order.
     fn ask<T>(
         &mut self,
-        job: &Job,
-        sample: &Sample,
+        job: &JobNeeds,
+        sample: &ParticleSet,
         answer: impl Fn(&Self) -> Option<T>,
     ) -> Option<T> {
         if self.least >= self.most {
@@ -80,7 +85,7 @@ impl Odds {
 
 /// How near a job comes to fitting, from 0 to 1: for each particle the less, the more its phases lack together. And the
 /// probability that none of them lacks anything.
-pub(super) fn near(job: &Job, sample: &Sample) -> (f64, f64) {
+pub(super) fn near(job: &JobNeeds, sample: &ParticleSet) -> (f64, f64) {
     let share = MISSING * job.total.unwrap_or(0.0).max(1.0);
     let (mut near, mut fits) = (0.0, 0.0);
     for (weight, missing) in sample.blocks.iter().flat_map(|block| block.missing(job)) {
@@ -96,21 +101,21 @@ mod tests {
     use crate::core::ladder::particle::Particle;
     use crate::core::ladder::posterior::Posterior;
     use oomctl_base::units::GIB;
-    use oomctl_memory::{Profile, Row, phases};
+    use oomctl_memory::{MeasurementRow, Profile, phases};
 
     /// A job of 7 billion parameters on GPUs of so many GiB, and particles at it.
-    fn job(gib: f64) -> (Job, Vec<Particle>, Sample) {
+    fn job(gib: f64) -> (JobNeeds, Vec<Particle>, ParticleSet) {
         let row = serde_json::json!({
             "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
             "micro_batch": 2, "seq_len": 2048, "grad_checkpointing": "full", "sharding": "fsdp", "dp": 8,
             "gpu_total_gib": gib,
         });
-        let row: Row = serde_json::from_value(row).unwrap();
+        let row: MeasurementRow = serde_json::from_value(row).unwrap();
         let profile = Profile::default();
         let spec = row.spec(&profile).unwrap();
         let posterior = Posterior::new(&spec, &profile).resampled();
-        let sample = Sample::new(&posterior.particles);
-        let job = Job::new(&spec, &phases(&spec, &profile));
+        let sample = ParticleSet::new(&posterior.particles);
+        let job = JobNeeds::new(&spec, &phases(&spec, &profile));
         (job, posterior.particles, sample)
     }
 

@@ -10,11 +10,11 @@ use std::rc::Rc;
 use super::ascent::{Ascent, FailedAttempt, host_factor};
 use super::bounds::{SearchBounds, Switch, combinations};
 use super::engine_room::EngineRoom;
-use super::host::{HostNeed, Node, in_values};
+use super::host::{HostNeed, NodeResources, in_values};
 use super::model_cache::{ModelCache, ModelledJob};
-use super::numbers::Number;
+use super::numbers::SpeedKnob;
 use super::posterior::Posterior;
-use super::sample::Sample;
+use super::sample::ParticleSet;
 use crate::core::recipe::{Checker, Values};
 use oomctl_base::Value;
 use oomctl_base::units::{Bytes, slurm_mem};
@@ -70,11 +70,11 @@ fn order(fits: f64, near: f64) -> f64 {
 
 /// Looks for values under a posterior.
 pub(super) struct Optimiser<'a> {
-    sample: Sample,
+    sample: ParticleSet,
     view: &'a Ascent<'a>,
     model_cache: ModelCache<'a>,
     checker: Checker<'a>,
-    node: &'a Node<'a>,
+    node: &'a NodeResources<'a>,
     /// What attempts that the host killed needed at least, over what they were expected to need.
     host_factor: f64,
     /// Values that an attempt had which died: they are not tried again, whatever the model makes of it.
@@ -90,12 +90,12 @@ impl<'a> Optimiser<'a> {
         posterior: &Posterior,
         model_cache: ModelCache<'a>,
         checker: Checker<'a>,
-        node: &'a Node<'a>,
+        node: &'a NodeResources<'a>,
         failed: &[FailedAttempt<'_>],
         died: Vec<Values>,
     ) -> Self {
         Self {
-            sample: Sample::new(&posterior.particles),
+            sample: ParticleSet::new(&posterior.particles),
             view,
             model_cache,
             checker,
@@ -188,7 +188,7 @@ impl<'a> Optimiser<'a> {
     ) -> Option<Filled> {
         let ends = self.all_ends(reach, present);
         // Most combinations are too large with every number at its least; what lies between is asked for by the others.
-        let mut whole: Option<Vec<Number>> = None;
+        let mut whole: Option<Vec<SpeedKnob>> = None;
         let mut cheapest: Option<Filled> = None;
         // Less is not always surer: an engine may have too little at the least of its share, and a smaller micro batch
         // leaves gradients of earlier ones beside it.
@@ -203,7 +203,7 @@ impl<'a> Optimiser<'a> {
             };
             if self.reaches(&given.values, risk) {
                 given.fits = self.fits(&given.values);
-                if !reach.numbers.iter().any(Number::grows) {
+                if !reach.numbers.iter().any(SpeedKnob::grows) {
                     return Some(given);
                 }
                 cheapest = Some(given.clone());
@@ -248,7 +248,7 @@ impl<'a> Optimiser<'a> {
                 false => least.order() > n.least.order(),
             };
             if nearest.as_ref().is_none_or(nearer) {
-                let largest = numbers.iter().map(Number::least_loss);
+                let largest = numbers.iter().map(SpeedKnob::least_loss);
                 nearest = Some(Nearest {
                     least,
                     least_loss: loss + largest.sum::<f64>(),
@@ -334,7 +334,7 @@ impl<'a> Optimiser<'a> {
     }
 
     /// Every number at its least.
-    fn least(&mut self, given: &Filled, numbers: &[Number]) -> Filled {
+    fn least(&mut self, given: &Filled, numbers: &[SpeedKnob]) -> Filled {
         let values = lowest(&given.values, numbers);
         let loss = given.loss + loss(numbers, &values);
         self.judged(values, loss)
@@ -354,7 +354,7 @@ impl<'a> Optimiser<'a> {
 }
 
 /// Values with every number at its least.
-fn lowest(given: &Values, numbers: &[Number]) -> Values {
+fn lowest(given: &Values, numbers: &[SpeedKnob]) -> Values {
     let mut values = given.clone();
     for number in numbers {
         let last = number.values.last().cloned().unwrap_or(Value::Null);
@@ -364,7 +364,7 @@ fn lowest(given: &Values, numbers: &[Number]) -> Values {
 }
 
 /// Loss by all numbers.
-fn loss(numbers: &[Number], values: &Values) -> f64 {
-    let of = |n: &Number| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
+fn loss(numbers: &[SpeedKnob], values: &Values) -> f64 {
+    let of = |n: &SpeedKnob| values.get(&n.knob).map_or(0.0, |v| n.loss(v));
     numbers.iter().map(of).sum()
 }

@@ -31,7 +31,7 @@ impl Peak {
 
 /// An attempt that died.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
+pub struct PastAttempt {
     /// Layers of the rungs that it had.
     pub rungs: Vec<Layer>,
     /// Why it died.
@@ -40,7 +40,7 @@ pub struct Tried {
     pub peaks: Vec<Peak>,
 }
 
-impl Tried {
+impl PastAttempt {
     /// An attempt with these rungs that died so.
     #[must_use]
     pub fn new(rungs: Vec<Layer>, incident: Incident, peaks: Vec<Peak>) -> Self {
@@ -56,7 +56,7 @@ impl Tried {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Past<'a> {
     /// Attempts that died before the last one, in order.
-    pub earlier: &'a [Tried],
+    pub earlier: &'a [PastAttempt],
     /// What was measured in the last one.
     pub peaks: &'a [Peak],
     /// Rungs that are not to be taken this time, because somebody asked for that.
@@ -65,7 +65,7 @@ pub struct Past<'a> {
 
 /// What is known for looking ahead.
 #[derive(Debug, Clone, Copy)]
-pub struct Outlook<'a> {
+pub struct Priors<'a> {
     /// Constants of the training stack.
     pub profile: &'a Profile,
     /// Probability to fit that the next attempt should have.

@@ -7,16 +7,16 @@
 
 use super::decision::{Expectation, PhaseNeed};
 use super::engine_room::EngineRoom;
-use super::evidence::Evidence;
-use super::need::{Job, Need};
+use super::evidence::AttemptEvidence;
+use super::need::{JobNeeds, PhaseSums};
 use super::odds::Odds;
 use super::particle::Particle;
 use super::past::Peak;
-use super::sample::Sample;
+use super::sample::ParticleSet;
 use oomctl_base::units::{Bytes, GIB};
 use oomctl_diagnose::Incident;
 use oomctl_memory::logistic::{SCALE, bell};
-use oomctl_memory::{KINDS, Kind, Path, Phase, PhaseTerms, Profile, Spec, phases, spreads};
+use oomctl_memory::{KINDS, Path, Phase, PhaseTerms, Profile, Spec, TermKind, phases, spreads};
 
 /// Particles at the hidden factors, before anything is known of the attempts.
 const PARTICLES: u32 = 4096;
@@ -51,7 +51,7 @@ impl Posterior {
     #[must_use]
     pub fn new(spec: &Spec, profile: &Profile) -> Self {
         let mut spreads = spreads(profile);
-        spreads[Kind::Engine as usize] *= SHARE_SPREAD;
+        spreads[TermKind::Engine as usize] *= SHARE_SPREAD;
         let paths = profile.paths();
         let middle = spec.fill.unwrap_or(profile.fill);
         let particle = |i: u32| {
@@ -90,7 +90,7 @@ impl Posterior {
             return;
         };
         self.engine.learn(spec, incident);
-        let evidence = Evidence::new(spec, incident, peaks, profile, total);
+        let evidence = AttemptEvidence::new(spec, incident, peaks, profile, total);
         let middle = self.middle;
         let full = |particle: &Particle| {
             let place = (particle.fill / middle).ln() / FILL_SPREAD;
@@ -158,8 +158,8 @@ impl Posterior {
     #[must_use]
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
         spec.gpu_bytes?;
-        let job = Job::new(spec, &phases(spec, profile));
-        let fits = Odds::unknown().value(&job, &Sample::new(&self.particles));
+        let job = JobNeeds::new(spec, &phases(spec, profile));
+        let fits = Odds::unknown().value(&job, &ParticleSet::new(&self.particles));
         Some(fits * self.engine.fits(spec))
     }
 
@@ -173,7 +173,7 @@ impl Posterior {
     /// Expected need of each phase in bytes.
     fn means(&self, spec: &Spec, profile: &Profile) -> Vec<(Phase, f64)> {
         let mean = |phase: &PhaseTerms| {
-            let need = Need::of(spec, phase);
+            let need = PhaseSums::of(spec, phase);
             let bytes = |g: &Particle| g.weight * need.bytes(g);
             (phase.phase, self.particles.iter().map(bytes).sum())
         };

@@ -12,18 +12,18 @@ use super::ascent::{Ascent, FAIR, FailedAttempt};
 use super::bounds::{self, SearchBounds};
 use super::context::ClimbContext;
 use super::decision::{Change, Decision, Expectation, Shortfall, Skipped, Step};
-use super::enough::Remedy;
-use super::evaluations::Look;
-use super::host::Node;
-use super::incident::{self, Failure};
+use super::enough::RemedyMatch;
+use super::evaluations::Evaluation;
+use super::host::NodeResources;
+use super::incident::{self, FailureContext};
 use super::model_cache::ModelCache;
-use super::named::Named;
+use super::named::NamedRemedy;
 use super::optimiser::{Filled, Optimiser};
-use super::past::Outlook;
+use super::past::Priors;
 use super::posterior::Posterior;
-use super::search_node::{Candidate, SearchNode, Unsure};
+use super::search_node::{FilledCandidate, SearchNode, Unsure};
 use super::shortfall;
-use super::successors::{State, Successors, Usable};
+use super::successors::{SearchState, Successors, Usable};
 use crate::core::recipe::{
     Checker, Layer, LayerKind, RungSpec, Shape, UnderTrial, Values, strongest_effect,
 };
@@ -41,7 +41,7 @@ const STEP: &str = "predict";
 /// As `climb`.
 pub fn predict(
     context: &ClimbContext<'_>,
-    outlook: &Outlook<'_>,
+    outlook: &Priors<'_>,
     failure: Option<&Incident>,
 ) -> Result<Option<Decision>, Refusal> {
     let view = Ascent::new(context, outlook);
@@ -51,8 +51,8 @@ pub fn predict(
         return Ok(None);
     };
     let first = view.first(failure, &failed)?;
-    let named = Named::of(&view, failure, first, &failed, &posterior)?;
-    if let Some(named) = named.as_ref().filter(|n| n.remedy == Remedy::Ample) {
+    let named = NamedRemedy::of(&view, failure, first, &failed, &posterior)?;
+    if let Some(named) = named.as_ref().filter(|n| n.remedy == RemedyMatch::Ample) {
         return Ok(Some(named.climb.clone()));
     }
     let tried = bounds::tried(context);
@@ -61,9 +61,9 @@ pub fn predict(
     let Some(model_cache) = ModelCache::new(context.preset, &trial, outlook.profile) else {
         return Ok(None);
     };
-    let node = Node::new(context.preset, context.cluster);
+    let node = NodeResources::new(context.preset, context.cluster);
     let checker = Checker::new(&trial);
-    let search = Search {
+    let search = PredictSearch {
         view: &view,
         successors: Successors::new(&view, failure, &node),
         failure,
@@ -93,13 +93,13 @@ pub fn predict(
 }
 
 /// What is still to be looked at, with the least that it costs.
-enum Open<'a> {
-    State(Box<State>),
+enum FrontierItem<'a> {
+    State(Box<SearchState>),
     /// One more lap of a rung from a state that was looked at.
     Lap(usize, &'a RungSpec, f64),
 }
 
-impl Open<'_> {
+impl FrontierItem<'_> {
     fn cost(&self) -> f64 {
         match self {
             Self::State(state) => state.cost,
@@ -108,24 +108,28 @@ impl Open<'_> {
     }
 }
 
-struct Search<'a> {
+struct PredictSearch<'a> {
     view: &'a Ascent<'a>,
     successors: Successors<'a>,
     failure: Option<&'a Incident>,
     failed: &'a [FailedAttempt<'a>],
     posterior: &'a Posterior,
     /// The user's own configuration, before any rung; `None` where it is not legal any more.
-    own: Option<Rc<Look>>,
+    own: Option<Rc<Evaluation>>,
     /// The knobs under trial.
     tried: Values,
 }
 
-impl Search<'_> {
+impl PredictSearch<'_> {
     /// Looks at states in the order of what they cost, until the next one costs more than what was found.
-    fn decide(&self, start: &Look, mut optimiser: Optimiser<'_>) -> Result<Decision, Refusal> {
+    fn decide(
+        &self,
+        start: &Evaluation,
+        mut optimiser: Optimiser<'_>,
+    ) -> Result<Decision, Refusal> {
         let context = self.view.context;
         let mut usable = self.successors.usable(&start.shape);
-        let mut open = vec![Open::State(Box::new(State {
+        let mut open = vec![FrontierItem::State(Box::new(SearchState {
             rungs: context.rungs.to_vec(),
             steps: Vec::new(),
             shape: start.shape.clone(),
@@ -135,7 +139,7 @@ impl Search<'_> {
         }))];
         let mut seen: BTreeSet<BTreeMap<String, u32>> = BTreeSet::new();
         let mut done: Vec<SearchNode> = Vec::new();
-        let mut found: Vec<Candidate<'_>> = Vec::new();
+        let mut found: Vec<FilledCandidate<'_>> = Vec::new();
         while done.len() < MOST_STATES {
             let next = (0..open.len()).min_by(|a, b| open[*a].cost().total_cmp(&open[*b].cost()));
             let costs = found.iter().map(|c| c.cost);
@@ -147,8 +151,8 @@ impl Search<'_> {
                 break;
             };
             let state = match next {
-                Open::State(state) => *state,
-                Open::Lap(from, rung, _) => {
+                FrontierItem::State(state) => *state,
+                FrontierItem::Lap(from, rung, _) => {
                     let before = &done[from];
                     let laps = before.state.after(rung);
                     if seen.contains(&laps) {
@@ -158,7 +162,7 @@ impl Search<'_> {
                         Ok(state) => {
                             seen.insert(laps);
                             let state = self.thinned(state, before, rung, &mut optimiser);
-                            open.push(Open::State(Box::new(state)));
+                            open.push(FrontierItem::State(Box::new(state)));
                         }
                         Err(reason) if from == 0 => usable.skipped.push(Skipped {
                             rung: rung.rung.clone(),
@@ -172,10 +176,11 @@ impl Search<'_> {
             let search_node = self.look(state, &usable, &mut optimiser);
             let state = &search_node.state;
             let filled = self.fill(&search_node, &mut optimiser, best - state.cost);
-            found.extend(filled.map(|filled| Candidate::of(filled, &search_node, done.len())));
+            found
+                .extend(filled.map(|filled| FilledCandidate::of(filled, &search_node, done.len())));
             let whole = usable.rungs.iter().filter(|r| bounds::whole(context, r));
             let least = |rung| state.cost + self.successors.least(&state.shape, rung);
-            open.extend(whole.map(|rung| Open::Lap(done.len(), rung, least(rung))));
+            open.extend(whole.map(|rung| FrontierItem::Lap(done.len(), rung, least(rung))));
             done.push(search_node);
         }
         found.sort_by(|a, b| a.cost.total_cmp(&b.cost));
@@ -190,7 +195,12 @@ impl Search<'_> {
     }
 
     /// What can be moved from a state, with what that costs there, and what it can come to at best.
-    fn look(&self, state: State, usable: &Usable<'_>, optimiser: &mut Optimiser<'_>) -> SearchNode {
+    fn look(
+        &self,
+        state: SearchState,
+        usable: &Usable<'_>,
+        optimiser: &mut Optimiser<'_>,
+    ) -> SearchNode {
         let values = self.values(&state.shape);
         let own = self.own.as_ref().map_or(&state.shape, |look| &look.shape);
         let reach = |rungs| {
@@ -230,11 +240,11 @@ impl Search<'_> {
     /// A state after a lap that made a batch smaller, with what that costs such a batch.
     fn thinned(
         &self,
-        mut state: State,
+        mut state: SearchState,
         before: &SearchNode,
         rung: &RungSpec,
         optimiser: &mut Optimiser<'_>,
-    ) -> State {
+    ) -> SearchState {
         if bounds::thins(self.view.context, rung) {
             let values = self.values(&state.shape);
             let usual = bounds::loss(rung);
@@ -262,7 +272,7 @@ impl Search<'_> {
     /// something; else nothing fits.
     fn choose(
         &self,
-        start: &Look,
+        start: &Evaluation,
         done: &[SearchNode],
         mut unsure: Unsure<'_>,
         skipped: Vec<Skipped>,
@@ -278,7 +288,7 @@ impl Search<'_> {
             shortfall::of(optimiser, self.posterior, &best.filled, self.view, gpus)
         });
         // Where the model is unsure, or finds another phase too large than the one that died, a small step teaches more.
-        let fatal = Failure::of(self.failure).fatal;
+        let fatal = FailureContext::of(self.failure).fatal;
         let agrees = |s: &Shortfall| fatal.is_empty() || fatal.iter().any(|p| p.word() == s.phase);
         let might = unsure.last(optimiser);
         let might = might.is_some_and(|c| optimiser.might(&c.filled.values));
@@ -296,9 +306,9 @@ impl Search<'_> {
     /// The decision for a candidate; `None` where it died already, is illegal after all, or changes nothing.
     fn take(
         &self,
-        start: &Look,
+        start: &Evaluation,
         done: &[SearchNode],
-        candidate: &Candidate<'_>,
+        candidate: &FilledCandidate<'_>,
         skipped: &[Skipped],
         optimiser: &mut Optimiser<'_>,
     ) -> Result<Option<Decision>, Refusal> {
@@ -317,8 +327,8 @@ impl Search<'_> {
     /// The steps to a candidate; `None` where it is illegal after all, or changes nothing.
     fn steps(
         &self,
-        start: &Look,
-        state: &State,
+        start: &Evaluation,
+        state: &SearchState,
         filled: &Filled,
     ) -> Result<Option<Vec<Step>>, Refusal> {
         let context = self.view.context;
@@ -367,8 +377,8 @@ impl Search<'_> {
 
     fn expectation(
         &self,
-        candidate: &Candidate<'_>,
-        state: &State,
+        candidate: &FilledCandidate<'_>,
+        state: &SearchState,
         optimiser: &mut Optimiser<'_>,
     ) -> Option<Expectation> {
         let filled = &candidate.filled;

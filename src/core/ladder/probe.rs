@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::tune::Candidate;
+use super::tune::TuneCandidate;
 
 /// The least share of a step's time that another probe must be expected to save.
 pub const GAIN_MIN: f64 = 0.05;
@@ -26,7 +26,7 @@ pub struct Tested {
 
 /// Bounds of the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bounds {
+pub struct ProbeBounds {
     /// Probability to fit that is asked for.
     pub risk: f64,
     /// Most probes.
@@ -45,7 +45,7 @@ pub enum Stop {
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextProbe {
     /// Try this candidate.
     Probe(usize),
     /// Nothing more.
@@ -56,8 +56,8 @@ pub enum Next {
 /// whose gain is largest for its odds; and among those of which nothing is known the middle one, so that each
 /// probe halves them. `tested` begins with the configuration that is started from.
 #[must_use]
-pub fn next(candidates: &[Candidate], tested: &[Tested], bounds: Bounds) -> Next {
-    let pace = Pace::new(tested);
+pub fn next(candidates: &[TuneCandidate], tested: &[Tested], bounds: ProbeBounds) -> NextProbe {
+    let pace = RelativePace::new(tested);
     let best = fastest(tested).map_or(1.0, |i| pace.of(&tested[i]));
     let open = candidates.iter().enumerate().filter_map(|(i, c)| {
         let taken = c.taken();
@@ -68,24 +68,24 @@ pub fn next(candidates: &[Candidate], tested: &[Tested], bounds: Bounds) -> Next
         let time = pace.expected(&taken, c.time);
         (!known && time <= best * (1.0 - GAIN_MIN)).then_some((i, c, time))
     });
-    let mut open: Vec<(usize, &Candidate, f64)> = open.collect();
+    let mut open: Vec<(usize, &TuneCandidate, f64)> = open.collect();
     open.sort_by(|a, b| a.2.total_cmp(&b.2));
     let Some(next) = safe(&open, bounds.risk)
         .or_else(|| worth(&open, best))
         .or_else(|| middle(&open))
     else {
-        return Next::Stop(Stop::NothingToGain);
+        return NextProbe::Stop(Stop::NothingToGain);
     };
     match tested.len() > bounds.probes_max {
-        true => Next::Stop(Stop::ProbesSpent),
-        false => Next::Probe(next),
+        true => NextProbe::Stop(Stop::ProbesSpent),
+        false => NextProbe::Probe(next),
     }
 }
 
 /// The fastest of those that fitted: as measured, else as expected.
 #[must_use]
 pub fn fastest(tested: &[Tested]) -> Option<usize> {
-    let pace = Pace::new(tested);
+    let pace = RelativePace::new(tested);
     let fitted = tested.iter().enumerate().filter(|(_, t)| t.fitted);
     // Of two that are as fast the one that takes fewer steps.
     let order = |t: &Tested| (pace.of(t), t.taken.len());
@@ -100,15 +100,15 @@ pub fn fastest(tested: &[Tested]) -> Option<usize> {
 /// expected.
 #[must_use]
 pub fn times(tested: &[Tested]) -> Vec<f64> {
-    let pace = Pace::new(tested);
+    let pace = RelativePace::new(tested);
     tested.iter().map(|t| pace.of(t)).collect()
 }
 
-type Open<'a> = [(usize, &'a Candidate, f64)];
+type Open<'a> = [(usize, &'a TuneCandidate, f64)];
 
 fn safe(open: &Open<'_>, risk: f64) -> Option<usize> {
     let mut fastest = open.iter();
-    let fits = |c: &Candidate| c.fits_probability.is_some_and(|p| p >= risk);
+    let fits = |c: &TuneCandidate| c.fits_probability.is_some_and(|p| p >= risk);
     fastest.find(|(_, c, _)| fits(c)).map(|(i, ..)| *i)
 }
 
@@ -130,13 +130,13 @@ fn middle(open: &Open<'_>) -> Option<usize> {
 }
 
 /// How fast configurations are, as a share of the time of the one that is started from.
-struct Pace<'a> {
+struct RelativePace<'a> {
     tested: &'a [Tested],
     /// Seconds of a step of the configuration that is started from.
     base_s: Option<f64>,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> RelativePace<'a> {
     fn new(tested: &'a [Tested]) -> Self {
         let measured = |t: &Tested| Some(t.step_s? / t.time);
         Self {

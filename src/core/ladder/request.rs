@@ -5,7 +5,7 @@ use super::particle::Particle;
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::Incident;
 use oomctl_memory::logistic::bell;
-use oomctl_memory::{Kind, Phase, PhaseTerms, Spec};
+use oomctl_memory::{Phase, PhaseTerms, Spec, TermKind};
 
 /// Relative doubt in the tokens that a request for logits gives.
 const TOKENS_DOUBT: f64 = 0.03;
@@ -24,7 +24,7 @@ const LOGIT: [f64; 2] = [2.0, 4.0];
 
 /// A request that can have been for logits.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Request {
+pub(super) struct LogitsRequest {
     bytes: f64,
     /// The request over the same for all logits that the limit of its phase allows, at each width of a logit where that
     /// can be.
@@ -37,7 +37,7 @@ pub(super) struct Request {
     activations: f64,
 }
 
-impl Request {
+impl LogitsRequest {
     /// Of a failure in a phase; `None` where it was not for logits.
     pub fn new(spec: &Spec, incident: &Incident, phase: &PhaseTerms) -> Option<Self> {
         let bytes = incident.requested_bytes.map(bytes)?;
@@ -104,9 +104,9 @@ impl Request {
         let Some(allocated) = self.allocated else {
             return 1.0;
         };
-        let moving = self.activations * particle.kinds[Kind::Activations as usize] * filled;
+        let moving = self.activations * particle.kinds[TermKind::Activations as usize] * filled;
         let likelihood = |states: &f64| {
-            let beside = states * particle.kinds[Kind::States as usize] + moving;
+            let beside = states * particle.kinds[TermKind::States as usize] + moving;
             let copies = (allocated - beside) / self.bytes - first;
             bell((copies - copies.round().clamp(0.0, most)) / COPIES_DOUBT)
         };
@@ -149,7 +149,7 @@ fn states(phase: &PhaseTerms) -> Vec<f64> {
         terms.map(|t| t.bytes).sum::<f64>()
     };
     let gathered = |name: &str| name.starts_with("gathered");
-    let lasting = phase.terms.iter().filter(|t| t.kind == Kind::States);
+    let lasting = phase.terms.iter().filter(|t| t.kind == TermKind::States);
     let lasting: f64 = lasting.map(|t| t.bytes).sum();
     let late = ["gradients", "optimizer"].map(|late| sum(&|name| name == late));
     let all = lasting + sum(&gathered);
@@ -175,7 +175,7 @@ mod tests {
     use crate::core::ladder::posterior::Posterior;
     use oomctl_base::units::GIB;
     use oomctl_diagnose::Class;
-    use oomctl_memory::{Profile, Row, phases};
+    use oomctl_memory::{MeasurementRow, Profile, phases};
 
     /// 32 sequences of 2048 tokens, of 152,064 words, hidden width 3584.
     fn spec() -> Spec {
@@ -183,7 +183,7 @@ mod tests {
             "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
             "micro_batch": 32, "seq_len": 2048, "grad_checkpointing": "full", "sharding": "fsdp", "dp": 8,
         });
-        let row: Row = serde_json::from_value(row).unwrap();
+        let row: MeasurementRow = serde_json::from_value(row).unwrap();
         row.spec(&Profile::default()).unwrap()
     }
 
@@ -217,16 +217,16 @@ mod tests {
             let likely = |particle: &Particle| {
                 let filled = 0.3;
                 let requested = filled * 32.0 * 2048.0 * 152_064.0 * width;
-                let kinds = |kind: Kind| particle.kinds[kind as usize];
-                let beside = states(forward)[0] * kinds(Kind::States)
-                    + activations(forward) * kinds(Kind::Activations) * filled;
+                let kinds = |kind: TermKind| particle.kinds[kind as usize];
+                let beside = states(forward)[0] * kinds(TermKind::States)
+                    + activations(forward) * kinds(TermKind::Activations) * filled;
                 let gib = |bytes: f64| Some(Bytes::from_gib(bytes / GIB));
                 let died = Incident {
                     requested_bytes: gib(requested),
                     allocated_bytes: gib(beside + copies * requested),
                     ..Incident::bare("cuda_oom", Class::GpuOom)
                 };
-                Request::new(&spec, &died, forward)
+                LogitsRequest::new(&spec, &died, forward)
                     .unwrap()
                     .explained(particle, filled)
             };
@@ -256,7 +256,7 @@ mod tests {
             requested_bytes: Some(Bytes::from_gib(requested / GIB)),
             ..Incident::bare("cuda_oom", Class::GpuOom)
         };
-        let request = Request::new(&spec, &died, forward).unwrap();
+        let request = LogitsRequest::new(&spec, &died, forward).unwrap();
         let (mut told, mut other) = (0.0, 0.0);
         for particle in Posterior::new(&spec, &profile).particles {
             for way in request.ways(&particle, 0.9, |_| 1.0).into_iter().flatten() {

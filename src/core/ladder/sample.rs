@@ -3,7 +3,7 @@
 
 use std::array::from_fn;
 
-use super::need::{Job, Need, Parts};
+use super::need::{JobNeeds, Parts, PhaseSums};
 use super::particle::{Particle, filled};
 use oomctl_memory::KINDS;
 
@@ -16,17 +16,20 @@ const ROUNDING: f64 = 1e-12;
 type Each = [f64; MANY];
 
 /// Weighted particles in blocks.
-pub(super) struct Sample {
+pub(super) struct ParticleSet {
     /// The last one is filled up with particles that have no weight.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ParticleBlock>,
     /// Weight of all of them.
     pub weight: f64,
 }
 
-impl Sample {
+impl ParticleSet {
     /// Of these particles, in their order.
     pub fn new(particles: &[Particle]) -> Self {
-        let blocks: Vec<Block> = particles.chunks(MANY).filter_map(Block::new).collect();
+        let blocks: Vec<ParticleBlock> = particles
+            .chunks(MANY)
+            .filter_map(ParticleBlock::new)
+            .collect();
         Self {
             weight: blocks.iter().map(|block| block.total).sum(),
             blocks,
@@ -35,7 +38,7 @@ impl Sample {
 }
 
 /// Particles by their parts, which are those of [`Particle`].
-pub(super) struct Block {
+pub(super) struct ParticleBlock {
     number: [u32; MANY],
     kinds: [Each; KINDS],
     constant: Each,
@@ -52,7 +55,7 @@ pub(super) struct Block {
     most: Particle,
 }
 
-impl Block {
+impl ParticleBlock {
     /// Of at most `MANY` particles; `None` of none.
     fn new(particles: &[Particle]) -> Option<Self> {
         let last = particles.last()?;
@@ -80,7 +83,7 @@ impl Block {
     }
 
     /// Weight of those of its particles under which a job fits.
-    pub fn fits(&self, job: &Job) -> f64 {
+    pub fn fits(&self, job: &JobNeeds) -> f64 {
         let total = job.capacity();
         let mut weight = self.weight;
         for bytes in self.may_exceed(job) {
@@ -92,7 +95,7 @@ impl Block {
     }
 
     /// Each particle's weight, with the bytes that all phases of a job lack together.
-    pub fn missing(&self, job: &Job) -> impl Iterator<Item = (f64, f64)> {
+    pub fn missing(&self, job: &JobNeeds) -> impl Iterator<Item = (f64, f64)> {
         let total = job.capacity();
         let mut missing = [0.0; MANY];
         for bytes in self.may_exceed(job) {
@@ -104,7 +107,7 @@ impl Block {
     }
 
     /// Bytes of each of a job's needs that may exceed its capacity; the others fit under every particle.
-    fn may_exceed(&self, job: &Job) -> impl Iterator<Item = Each> {
+    fn may_exceed(&self, job: &JobNeeds) -> impl Iterator<Item = Each> {
         let total = job.capacity();
         let needs = job.needs.iter();
         let needs = needs.filter(move |need| self.most(need) > total);
@@ -112,7 +115,7 @@ impl Block {
     }
 
     /// No particle says more bytes of a need.
-    fn most(&self, need: &Need) -> f64 {
+    fn most(&self, need: &PhaseSums) -> f64 {
         let parts = Parts {
             path: need.most_on_a_path(),
             filled: need.filled(&self.most),
@@ -126,7 +129,7 @@ impl Block {
     }
 
     /// Bytes of a need under each particle.
-    fn bytes(&self, need: &Need) -> Each {
+    fn bytes(&self, need: &PhaseSums) -> Each {
         let (mut path, mut filling, mut pieces) = ([1.0; MANY], [1.0; MANY], [0.0; MANY]);
         if need.has_logits() {
             for (at, path) in path.iter_mut().enumerate() {
@@ -187,7 +190,7 @@ mod tests {
     use super::*;
     use crate::core::ladder::posterior::Posterior;
     use oomctl_base::units::GIB;
-    use oomctl_memory::{Profile, Row, phases};
+    use oomctl_memory::{MeasurementRow, Profile, phases};
 
     #[test]
     fn a_block_says_of_each_particle_what_the_particle_says_and_never_more_than_its_most() {
@@ -198,14 +201,17 @@ mod tests {
                 "micro_batch": micro_batch, "seq_len": 2048, "grad_checkpointing": "full", "sharding": "fsdp",
                 "dp": world, "gpu_total_gib": 40.0, "fill": fill,
             });
-            let row: Row = serde_json::from_value(row).unwrap();
+            let row: MeasurementRow = serde_json::from_value(row).unwrap();
             let spec = row.spec(&profile).unwrap();
             let mut particles = Posterior::new(&spec, &profile).particles;
             particles.truncate(3 * MANY + 5);
             particles[1].unknown = 9.0 * GIB;
-            let sample = Sample::new(&particles);
+            let sample = ParticleSet::new(&particles);
             assert_eq!(sample.blocks.len(), 4);
-            for need in phases(&spec, &profile).iter().map(|p| Need::of(&spec, p)) {
+            for need in phases(&spec, &profile)
+                .iter()
+                .map(|p| PhaseSums::of(&spec, p))
+            {
                 let blocks = sample.blocks.iter();
                 let said: Vec<f64> = blocks.clone().flat_map(|b| b.bytes(&need)).collect();
                 for (particle, said) in particles.iter().zip(said) {

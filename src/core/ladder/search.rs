@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::moves::Aim;
 use crate::core::recipe::{Checker, Rule, Values};
-use oomctl_base::{Kind, Value};
+use oomctl_base::{Value, ValueKind};
 
 /// Values that one knob may be given, the most preferred first.
 #[derive(Debug, Clone)]
-pub(super) struct Trial {
+pub(super) struct KnobCandidates {
     /// The knob.
     pub knob: String,
     /// The value that it has.
@@ -17,7 +17,7 @@ pub(super) struct Trial {
     pub candidates: Vec<Value>,
 }
 
-impl Trial {
+impl KnobCandidates {
     /// The values to try for an aim: of a whole number that goes down every one, else target or present.
     pub(super) fn of(aim: &Aim) -> Option<Self> {
         let Aim::To {
@@ -32,7 +32,7 @@ impl Trial {
         };
         let candidates = match (present, target) {
             (Value::Int(now), Value::Int(to)) if to < now => {
-                let least = match Value::from_number(Kind::Int, floor.max(-1e15)) {
+                let least = match Value::from_number(ValueKind::Int, floor.max(-1e15)) {
                     Value::Int(least) => least.min(*to),
                     _ => *to,
                 };
@@ -80,9 +80,9 @@ pub(super) fn following(present: i64, floor: i64, most: i64) -> Vec<Value> {
 /// counts as no trial, unless it is the present value.
 pub(super) fn nearest_legal(
     checker: &Checker<'_>,
-    trials: &[Trial],
+    trials: &[KnobCandidates],
 ) -> Option<BTreeMap<String, Value>> {
-    let mut search = Search {
+    let mut search = ValueSearch {
         checker,
         trials,
         tests: tests(checker, trials),
@@ -107,7 +107,7 @@ struct Test {
 }
 
 /// For each trial the rules that can be tested once it has a value.
-fn tests(checker: &Checker<'_>, trials: &[Trial]) -> Vec<Vec<Test>> {
+fn tests(checker: &Checker<'_>, trials: &[KnobCandidates]) -> Vec<Vec<Test>> {
     let of = |at: usize| {
         let knob = &trials[at].knob;
         let place = |k: &String| trials[..=at].iter().rposition(|t| t.knob == *k);
@@ -123,16 +123,16 @@ fn tests(checker: &Checker<'_>, trials: &[Trial]) -> Vec<Vec<Test>> {
     (0..trials.len()).map(of).collect()
 }
 
-struct Search<'a, 'c> {
+struct ValueSearch<'a, 'c> {
     checker: &'a Checker<'c>,
-    trials: &'a [Trial],
+    trials: &'a [KnobCandidates],
     tests: Vec<Vec<Test>>,
     /// Answers of rules, by the candidates that they look at.
     known: BTreeMap<(usize, Vec<usize>), bool>,
     left: u32,
 }
 
-impl Search<'_, '_> {
+impl ValueSearch<'_, '_> {
     fn descend(&mut self, chosen: &mut Vec<usize>) -> bool {
         let at = chosen.len();
         let Some(trial) = self.trials.get(at) else {
@@ -191,6 +191,6 @@ pub(super) fn objection<'a>(
 }
 
 /// The names of the knobs under trial.
-pub(super) fn knobs(trials: &[Trial]) -> BTreeSet<String> {
+pub(super) fn knobs(trials: &[KnobCandidates]) -> BTreeSet<String> {
     trials.iter().map(|t| t.knob.clone()).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::bounds::SearchBounds;
 use super::optimiser::{Filled, Nearest, Optimiser};
-use super::successors::State;
+use super::successors::SearchState;
 use crate::core::recipe::Values;
 
 /// Part of the best that is as good where nothing is as sure as was asked.
@@ -11,7 +11,7 @@ const HARDLY: f64 = 0.8;
 /// A state that is looked at.
 pub(super) struct SearchNode {
     /// It.
-    pub state: State,
+    pub state: SearchState,
     /// Values of the knobs under trial.
     pub values: Values,
     /// What can be moved from there: by what answers this failure, and where that may not be enough, by more.
@@ -21,7 +21,7 @@ pub(super) struct SearchNode {
 }
 
 /// What a state was filled with.
-pub(super) struct Candidate<'a> {
+pub(super) struct FilledCandidate<'a> {
     /// Cost, as of states; the least that it can come to while there is more to gain.
     pub cost: f64,
     /// The values.
@@ -34,7 +34,7 @@ pub(super) struct Candidate<'a> {
     tried: bool,
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> FilledCandidate<'a> {
     /// Of the state with this number.
     pub fn of(filled: Filled, search_node: &SearchNode, number: usize) -> Self {
         Self {
@@ -80,7 +80,7 @@ fn about_as_near<'a>(filled: impl Iterator<Item = &'a Filled>) -> f64 {
 
 /// What is tried where nothing is likely: of those that come about as near as any, what gives up most, for it saves most of
 /// whatever is not known.
-fn last_resort(found: &[Candidate<'_>]) -> Option<usize> {
+fn last_resort(found: &[FilledCandidate<'_>]) -> Option<usize> {
     let least = about_as_near(found.iter().map(|c| &c.filled));
     let near = (0..found.len()).filter(|at| found[*at].filled.order() >= least);
     near.max_by(|a, b| found[*a].cost.total_cmp(&found[*b].cost))
@@ -88,7 +88,7 @@ fn last_resort(found: &[Candidate<'_>]) -> Option<usize> {
 
 /// What may be tried where nothing is sure enough.
 pub(super) struct Unsure<'a> {
-    found: Vec<Candidate<'a>>,
+    found: Vec<FilledCandidate<'a>>,
     risk: f64,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Unsure<'a> {
     /// Beside what was `found` and tried in vain, what comes nearest in each of the other states, by what answers this failure
     /// and by more.
     pub fn new(
-        mut found: Vec<Candidate<'a>>,
+        mut found: Vec<FilledCandidate<'a>>,
         done: &'a [SearchNode],
         optimiser: &mut Optimiser<'_>,
         risk: f64,
@@ -111,7 +111,11 @@ impl<'a> Unsure<'a> {
 
     /// The next one that fits with this probability at least: the cheapest of those that are sure enough, then of those
     /// that are about as sure as the surest, for hardly surer is not worth another experiment; then the surest.
-    pub fn next(&mut self, worth: f64, optimiser: &mut Optimiser<'_>) -> Option<&Candidate<'a>> {
+    pub fn next(
+        &mut self,
+        worth: f64,
+        optimiser: &mut Optimiser<'_>,
+    ) -> Option<&FilledCandidate<'a>> {
         let next = loop {
             let at = self.first(worth)?;
             if !self.found[at].settle(optimiser) {
@@ -125,7 +129,7 @@ impl<'a> Unsure<'a> {
     fn first(&self, worth: f64) -> Option<usize> {
         let best = self.found.iter().map(|c| c.filled.order());
         let best = best.fold(0.0, f64::max);
-        let rank = |c: &Candidate<'_>| match c.filled.fits {
+        let rank = |c: &FilledCandidate<'_>| match c.filled.fits {
             fits if fits >= self.risk => 0,
             _ if c.filled.order() >= best * HARDLY => 1,
             _ => 2,
@@ -144,15 +148,15 @@ impl<'a> Unsure<'a> {
     }
 
     /// What is tried at last.
-    pub fn last(&mut self, optimiser: &mut Optimiser<'_>) -> Option<&Candidate<'a>> {
+    pub fn last(&mut self, optimiser: &mut Optimiser<'_>) -> Option<&FilledCandidate<'a>> {
         let last = last_resort(&self.found)?;
         self.found[last].settle(optimiser);
         self.found.get(last)
     }
 
     /// The surest of all.
-    pub fn surest(&self) -> Option<&Candidate<'a>> {
-        let order = |c: &Candidate<'_>| c.filled.order();
+    pub fn surest(&self) -> Option<&FilledCandidate<'a>> {
+        let order = |c: &FilledCandidate<'_>| c.filled.order();
         self.found
             .iter()
             .max_by(|a, b| order(a).total_cmp(&order(b)))
@@ -163,23 +167,25 @@ impl<'a> Unsure<'a> {
 /// closer.
 fn nearest<'a>(
     done: &'a [SearchNode],
-    found: &[Candidate<'_>],
+    found: &[FilledCandidate<'_>],
     optimiser: &mut Optimiser<'_>,
-) -> Vec<Candidate<'a>> {
+) -> Vec<FilledCandidate<'a>> {
     let states = done.iter().enumerate();
     let states = states.filter(|(at, _)| found.iter().all(|c| c.state != *at));
     let states =
         states.map(|(at, search_node)| (at, search_node, optimiser.at_best(&search_node.best)));
     let mut states: Vec<(usize, &SearchNode, f64)> = states.collect();
     states.sort_by(|(.., a), (.., b)| b.total_cmp(a));
-    let mut near: Vec<Candidate<'a>> = Vec::new();
+    let mut near: Vec<FilledCandidate<'a>> = Vec::new();
     for (at, search_node, at_best) in states {
         if at_best < about_as_near(near.iter().map(|c| &c.filled)) {
             break;
         }
         for reach in &search_node.reaches {
             let nearest = optimiser.nearest(&search_node.values, reach);
-            near.extend(nearest.map(|nearest| Candidate::near(nearest, search_node, reach, at)));
+            near.extend(
+                nearest.map(|nearest| FilledCandidate::near(nearest, search_node, reach, at)),
+            );
         }
     }
     // In the order of the states, for of equals the last is the surest.
@@ -191,8 +197,8 @@ fn nearest<'a>(
 mod tests {
     use super::*;
 
-    fn candidate(cost: f64, near: f64) -> Candidate<'static> {
-        Candidate {
+    fn candidate(cost: f64, near: f64) -> FilledCandidate<'static> {
+        FilledCandidate {
             cost,
             filled: Filled {
                 values: Values::default(),

@@ -7,8 +7,8 @@ use super::bounds;
 use super::climb::lap;
 use super::context::ClimbContext;
 use super::decision::{Skipped, Step};
-use super::host::Node;
-use super::incident::{self, Failure};
+use super::host::NodeResources;
+use super::incident::{self, FailureContext};
 use crate::core::recipe::{Knob, Layer, RungSpec, Shape};
 use oomctl_base::{Effect, Role};
 use oomctl_diagnose::{Class, Incident};
@@ -23,7 +23,7 @@ const OTHER_HARDWARE: f64 = 3.0;
 const HOST_MEMORY: f64 = 0.01;
 
 /// A configuration of experiment and hardware, reached by whole rungs.
-pub(super) struct State {
+pub(super) struct SearchState {
     /// Layers of all rungs.
     pub rungs: Vec<Layer>,
     /// Those of them that this decision takes.
@@ -38,7 +38,7 @@ pub(super) struct State {
     pub loss: f64,
 }
 
-impl State {
+impl SearchState {
     /// How often each rung is taken with one more lap of this one.
     pub fn after(&self, rung: &RungSpec) -> BTreeMap<String, u32> {
         let mut laps = self.laps.clone();
@@ -68,12 +68,12 @@ impl<'a> Usable<'a> {
 /// Takes rungs, and says what they cost.
 pub(super) struct Successors<'a> {
     view: &'a Ascent<'a>,
-    failure: Failure,
+    failure: FailureContext,
     /// The same as a failure of the GPU in a phase that nothing is known of.
-    foreseen: Option<Failure>,
+    foreseen: Option<FailureContext>,
     /// What else may come.
-    further: Vec<Failure>,
-    node: &'a Node<'a>,
+    further: Vec<FailureContext>,
+    node: &'a NodeResources<'a>,
 }
 
 /// A failure of memory as one of the GPU in a phase that nothing is known of.
@@ -105,13 +105,17 @@ fn further(failure: &Incident) -> [Incident; 3] {
 
 impl<'a> Successors<'a> {
     /// After a failure.
-    pub fn new(view: &'a Ascent<'a>, failure: Option<&'a Incident>, node: &'a Node<'a>) -> Self {
+    pub fn new(
+        view: &'a Ascent<'a>,
+        failure: Option<&'a Incident>,
+        node: &'a NodeResources<'a>,
+    ) -> Self {
         let foreseen = failure.and_then(foresee);
-        let of = |incident: &Incident| Failure::of(Some(incident));
+        let of = |incident: &Incident| FailureContext::of(Some(incident));
         let further = foreseen.iter().flat_map(further);
         Self {
             view,
-            failure: Failure::of(failure),
+            failure: FailureContext::of(failure),
             further: further.map(|next| of(&next)).collect(),
             foreseen: foreseen.as_ref().map(of),
             node,
@@ -133,7 +137,7 @@ impl<'a> Successors<'a> {
                 usable.all.push(rung);
                 continue;
             };
-            let answers = |next: &Failure| {
+            let answers = |next: &FailureContext| {
                 let scope = shape.scope();
                 incident::answers(rung, next.class)
                     && incident::objection(&self.view.evaluations.shaper, scope, rung, next, next)
@@ -170,7 +174,7 @@ impl<'a> Successors<'a> {
     }
 
     /// The state after one more lap of a rung, with what that costs.
-    pub fn lap(&self, from: &State, rung: &RungSpec) -> Result<State, String> {
+    pub fn lap(&self, from: &SearchState, rung: &RungSpec) -> Result<SearchState, String> {
         let context = ClimbContext {
             rungs: &from.rungs,
             ..*self.view.context
@@ -188,7 +192,7 @@ impl<'a> Successors<'a> {
         let cost = from.cost + loss + self.price(&step, &from.shape, &shape);
         let mut steps = from.steps.clone();
         steps.push(step);
-        Ok(State {
+        Ok(SearchState {
             rungs,
             steps,
             shape,

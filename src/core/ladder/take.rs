@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::climb::RungView;
 use super::moves::{Aim, aims};
-use super::search::{self, Trial};
+use super::search::{self, KnobCandidates};
 use crate::core::recipe::{Checker, Layer, LayerKind, Move, UnderTrial};
 use oomctl_base::{Origin, Role, Value};
 
@@ -139,7 +139,7 @@ impl RungView<'_, '_> {
 
     /// The legal values nearest to the aims, and remarks where a target had to be missed.
     fn choose(&self, aims: &[Aim]) -> Result<(BTreeMap<String, Value>, Vec<String>), String> {
-        let mut trials: Vec<Trial> = aims.iter().filter_map(Trial::of).collect();
+        let mut trials: Vec<KnobCandidates> = aims.iter().filter_map(KnobCandidates::of).collect();
         trials.extend(self.adjustable(&search::knobs(&trials)));
         let names = search::knobs(&trials);
         let (recipe, scope) = (self.shape.recipe(), self.shape.scope());
@@ -156,7 +156,7 @@ impl RungView<'_, '_> {
 
     /// Knobs that may follow the others down so that the configuration stays legal; where a rung asks for more GPUs, up
     /// as well, as far as these: a batch must be shared by all of them.
-    fn adjustable(&self, moved: &BTreeSet<String>) -> Vec<Trial> {
+    fn adjustable(&self, moved: &BTreeSet<String>) -> Vec<KnobCandidates> {
         let recipe = self.shape.recipe();
         let more = self.more_gpus();
         let knobs = self.rung.adjust.iter();
@@ -175,7 +175,7 @@ impl RungView<'_, '_> {
                 else {
                     return None;
                 };
-                Some(Trial {
+                Some(KnobCandidates {
                     knob: k.name.clone(),
                     present: Value::Int(*now),
                     candidates: search::following(*now, floor.min(*now), most),

@@ -55,7 +55,7 @@ pub struct Untaken {
 
 /// A combination of steps that may be tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Candidate {
+pub struct TuneCandidate {
     /// The steps, in the order in which they are put on the stack.
     pub steps: Vec<Faster>,
     /// Share of a training step's time that is expected to be left.
@@ -64,7 +64,7 @@ pub struct Candidate {
     pub fits_probability: Option<f64>,
 }
 
-impl Candidate {
+impl TuneCandidate {
     /// Names of its steps, a name for each lap.
     #[must_use]
     pub fn taken(&self) -> Vec<String> {
@@ -95,7 +95,7 @@ pub fn tune(
     risk: f64,
     judge: &dyn Fn(&[Layer]) -> Option<Judgement>,
 ) -> Result<Tuned, Refusal> {
-    let mut search = Search::new(context, risk, judge);
+    let mut search = TuneSearch::new(context, risk, judge);
     search.descend(tunings, &mut Vec::new(), 1.0)?;
     let mut best = std::mem::take(&mut search.best);
     search.complete(tunings, &mut best)?;
@@ -129,10 +129,10 @@ pub fn candidates(
     tunings: &[Tuning],
     odds: f64,
     judge: &dyn Fn(&[Layer]) -> Option<Judgement>,
-) -> Result<Vec<Candidate>, Refusal> {
-    let mut search = Search {
+) -> Result<Vec<TuneCandidate>, Refusal> {
+    let mut search = TuneSearch {
         blind: true,
-        ..Search::new(context, odds, judge)
+        ..TuneSearch::new(context, odds, judge)
     };
     search.descend(tunings, &mut Vec::new(), 1.0)?;
     let mut best = std::mem::take(&mut search.best);
@@ -145,7 +145,7 @@ fn with(context: &ClimbContext<'_>, steps: &[Faster]) -> Vec<Layer> {
     context.rungs.iter().cloned().chain(taken).collect()
 }
 
-struct Search<'a> {
+struct TuneSearch<'a> {
     context: &'a ClimbContext<'a>,
     risk: f64,
     judge: &'a dyn Fn(&[Layer]) -> Option<Judgement>,
@@ -153,10 +153,10 @@ struct Search<'a> {
     blind: bool,
     looks: u32,
     best: Tuned,
-    all: Vec<Candidate>,
+    all: Vec<TuneCandidate>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> TuneSearch<'a> {
     fn new(
         context: &'a ClimbContext<'a>,
         risk: f64,
@@ -215,7 +215,7 @@ impl<'a> Search<'a> {
     /// Keeps a combination as one that may be tried.
     fn note(&mut self, steps: &[Faster], time: f64) {
         if let Some(last) = steps.last().filter(|_| self.blind) {
-            self.all.push(Candidate {
+            self.all.push(TuneCandidate {
                 steps: steps.to_vec(),
                 time,
                 fits_probability: last.then.as_ref().map(|j| j.fits_probability),

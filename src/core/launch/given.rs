@@ -9,7 +9,7 @@ pub type Composed = BTreeMap<String, (String, Origin)>;
 
 /// What is asked for on the command line of `oomctl run`.
 #[derive(Debug, Clone, Default)]
-pub struct Given {
+pub struct RunArguments {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// How it spells knobs: `batch=training.batch_size`.

@@ -14,7 +14,7 @@ mod tests;
 mod words;
 
 pub use copied::{Copied, Copy};
-pub use given::{Composed, Given};
+pub use given::{Composed, RunArguments};
 pub use lines::commands;
-pub use outcome::{Ended, Next, only_moves_away};
-pub use program::{Attempt, Launch};
+pub use outcome::{Ended, NextLaunch, only_moves_away};
+pub use program::{Launch, ProgramAttempt};

@@ -23,7 +23,7 @@ pub struct Ended {
 
 /// What comes next.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Next {
+pub enum NextLaunch {
     /// The program succeeded, was told to end, or failed for a reason that another attempt cannot mend.
     Over,
     /// Another attempt, with these rungs.
@@ -93,13 +93,13 @@ impl Launch {
         rungs: &[Layer],
         number: u32,
         place: (Option<&str>, usize),
-    ) -> Result<Next, Refusal> {
+    ) -> Result<NextLaunch, Refusal> {
         if !ended.of_memory() {
-            return Ok(Next::Over);
+            return Ok(NextLaunch::Over);
         }
         Ok(match self.climb(rungs, number, place, &ended.incident)? {
-            Decision::Climb { steps, .. } => Next::Again { steps },
-            Decision::Exhausted { skipped, .. } => Next::Exhausted { skipped },
+            Decision::Climb { steps, .. } => NextLaunch::Again { steps },
+            Decision::Exhausted { skipped, .. } => NextLaunch::Exhausted { skipped },
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::copied::{Copied, Copy};
-use super::given::{Composed, Given};
+use super::given::{Composed, RunArguments};
 use super::spelled::{in_files, placeholders, said, spell};
 use super::words;
 use crate::core::ladder::{ClimbContext, Decision, Policy, climb};
@@ -27,7 +27,7 @@ const LONGEST_S: u64 = 10 * 366 * 86_400;
 
 /// One attempt: what is started, and on what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub struct ProgramAttempt {
     /// The program and its arguments; what names a file that is copied is only a mark.
     command: Vec<String>,
     /// The files that it gets copies of.
@@ -50,7 +50,7 @@ pub struct Attempt {
     pub hang_grace_s: u64,
 }
 
-impl Attempt {
+impl ProgramAttempt {
     /// The program and its arguments, where its copies lie in the folder `dir`.
     #[must_use]
     pub fn command(&self, dir: &str) -> Vec<String> {
@@ -86,7 +86,7 @@ impl Launch {
     pub fn new(
         mut file: PresetFile,
         mut sets: Vec<KnobSetFile>,
-        given: Given,
+        given: RunArguments,
     ) -> Result<Self, Refusal> {
         spell(&mut file, &mut sets, &given)?;
         // What a scheduler's job must be told may be missing here.
@@ -204,7 +204,7 @@ impl Launch {
     ///
     /// # Errors
     /// Values outside their bounds, rules that are broken, places in the command for which there is no value.
-    pub fn attempt(&self, rungs: &[Layer]) -> Result<Attempt, Refusal> {
+    pub fn attempt(&self, rungs: &[Layer]) -> Result<ProgramAttempt, Refusal> {
         let shape = self.shape(rungs)?;
         let recipe = shape.recipe();
         let mut command = self.command.clone();
@@ -233,7 +233,7 @@ impl Launch {
         }
         let claim = bytes(recipe, "claim");
         let copies = copies(&self.preset, &shape, &self.copied.originals)?;
-        Ok(Attempt {
+        Ok(ProgramAttempt {
             command,
             copies: copies
                 .into_iter()

@@ -1,6 +1,6 @@
 //! The shipped preset on commands of several kinds.
 
-use super::{Attempt, Ended, Given, Launch, Next};
+use super::{Ended, Launch, NextLaunch, ProgramAttempt, RunArguments};
 use crate::core::config::{from_flags, parse_knob_set, parse_preset};
 use crate::core::recipe::Layer;
 use oomctl_base::job::ExitStatus;
@@ -13,10 +13,10 @@ const SET: &str = include_str!("../../../presets/sets/run.yaml");
 fn launch(command: &str, spellings: &[&str], set: &[&str]) -> Launch {
     let file = parse_preset("robust.yaml", PRESET).unwrap();
     let sets = vec![parse_knob_set("run.yaml", SET).unwrap()];
-    let given = Given {
+    let given = RunArguments {
         command: command.split(' ').map(str::to_owned).collect(),
         spellings: spellings.iter().map(|s| (*s).to_owned()).collect(),
-        ..Given::default()
+        ..RunArguments::default()
     };
     let launch = Launch::new(file, sets, given).unwrap();
     let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
@@ -34,9 +34,9 @@ fn out_of_memory(class: Class) -> Ended {
 
 /// The attempts of a program that runs out of GPU memory each time, on a machine with so many GPUs of which
 /// it always gets the first that is left.
-fn attempts(launch: &Launch, gpus: usize) -> Vec<Attempt> {
+fn attempts(launch: &Launch, gpus: usize) -> Vec<ProgramAttempt> {
     let ended = out_of_memory(Class::GpuOom);
-    let (mut rungs, mut all): (Vec<Layer>, Vec<Attempt>) = (Vec::new(), Vec::new());
+    let (mut rungs, mut all): (Vec<Layer>, Vec<ProgramAttempt>) = (Vec::new(), Vec::new());
     loop {
         let attempt = launch.attempt(&rungs).unwrap();
         let gpu = format!("GPU-{}", attempt.excluded_gpus.len());
@@ -45,9 +45,9 @@ fn attempts(launch: &Launch, gpus: usize) -> Vec<Attempt> {
         let number = u32::try_from(all.len()).unwrap();
         assert!(number < 50, "it must end");
         match launch.after(&ended, &rungs, number, (gpu, gpus)).unwrap() {
-            Next::Again { steps } => rungs.extend(steps.into_iter().map(|s| s.layer)),
-            Next::Exhausted { .. } => return all,
-            Next::Over => panic!("an out-of-memory is not over"),
+            NextLaunch::Again { steps } => rungs.extend(steps.into_iter().map(|s| s.layer)),
+            NextLaunch::Exhausted { .. } => return all,
+            NextLaunch::Over => panic!("an out-of-memory is not over"),
         }
     }
 }
@@ -167,7 +167,7 @@ fn rungs_that_must_be_allowed_are_taken_only_then_and_for_what_they_answer() {
     assert_eq!(commands(&launch(command, &[], &[]), 1), [command]);
     let after = |class| allowed.after(&out_of_memory(class), &[], 1, (Some("GPU-0"), 1));
     match after(Class::HostOom).unwrap() {
-        Next::Again { steps } => {
+        NextLaunch::Again { steps } => {
             let layers = [steps[0].layer.clone()];
             let command = allowed.attempt(&layers).unwrap().command("").join(" ");
             assert!(command.ends_with("training.num_workers=2"), "{command}");
@@ -184,7 +184,7 @@ fn a_gpu_that_others_fill_is_left_before_the_batch_is_touched() {
     let mut first = |theirs, gpus| {
         ended.incident.co_tenant_bytes = Some(Bytes(theirs));
         match launch.after(&ended, &[], 1, (Some("GPU-0"), gpus)).unwrap() {
-            Next::Again { steps } => steps[0].rung.clone(),
+            NextLaunch::Again { steps } => steps[0].rung.clone(),
             other => panic!("{other:?}"),
         }
     };
@@ -220,14 +220,14 @@ fn only_memory_is_answered() {
         incident: Incident::bare("code_bug", Class::NotOom),
         ..out_of_memory(Class::GpuOom)
     };
-    assert_eq!(after(&failed), Next::Over);
+    assert_eq!(after(&failed), NextLaunch::Over);
     // It says that memory ran out, and ends in success; or somebody ended it.
     let mut survived = out_of_memory(Class::GpuOom);
     survived.exit = ExitStatus::default();
-    assert_eq!(after(&survived), Next::Over);
+    assert_eq!(after(&survived), NextLaunch::Over);
     let mut told = out_of_memory(Class::GpuOom);
     told.told = true;
-    assert_eq!(after(&told), Next::Over);
+    assert_eq!(after(&told), NextLaunch::Over);
     let ended = |code, signal| Ended {
         exit: ExitStatus { code, signal },
         ..failed.clone()
@@ -239,10 +239,10 @@ fn only_memory_is_answered() {
 fn what_makes_no_sense_is_refused_with_the_place() {
     let file = || parse_preset("robust.yaml", PRESET).unwrap();
     let sets = || vec![parse_knob_set("run.yaml", SET).unwrap()];
-    let given = |spelling: &str| Given {
+    let given = |spelling: &str| RunArguments {
         command: vec!["t.py".to_owned()],
         spellings: vec![spelling.to_owned()],
-        ..Given::default()
+        ..RunArguments::default()
     };
     for (spelling, expected) in [
         ("bach=x", "did you mean batch?"),

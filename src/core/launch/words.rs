@@ -7,8 +7,8 @@ pub(super) fn find<'a>(words: &'a [String], spelling: &Spelling) -> Option<&'a s
     let found = words.iter().enumerate().rev().find_map(|(at, word)| {
         let (value, place) = place(word, spelling)?;
         match place {
-            Place::Here => Some(value),
-            Place::Next => words.get(at + 1).map(String::as_str),
+            ValuePlace::Here => Some(value),
+            ValuePlace::Next => words.get(at + 1).map(String::as_str),
         }
     });
     found.filter(|_| !matches!(spelling, Spelling::Env(_)))
@@ -22,16 +22,16 @@ pub(super) fn put(words: &mut Vec<String>, spelling: &Spelling, value: &str) {
             continue;
         };
         match place {
-            Place::Here => {
+            ValuePlace::Here => {
                 let key = words[at].len() - old.len();
                 words[at].replace_range(key.., value);
                 found = true;
             }
-            Place::Next if at + 1 < words.len() => {
+            ValuePlace::Next if at + 1 < words.len() => {
                 value.clone_into(&mut words[at + 1]);
                 found = true;
             }
-            Place::Next => {}
+            ValuePlace::Next => {}
         }
     }
     if found {
@@ -85,23 +85,23 @@ fn placeholders<'a>(word: &'a str, knob: &str) -> impl Iterator<Item = usize> + 
 }
 
 /// Where the value is that a word announces.
-enum Place {
+enum ValuePlace {
     Here,
     Next,
 }
 
 /// The value in a word that spells the knob, or the word to the next of which it belongs.
-fn place<'a>(word: &'a str, spelling: &Spelling) -> Option<(&'a str, Place)> {
+fn place<'a>(word: &'a str, spelling: &Spelling) -> Option<(&'a str, ValuePlace)> {
     let (key, value) = word
         .split_once('=')
         .map_or((word, None), |(k, v)| (k, Some(v)));
     match spelling {
         Spelling::Hydra(path) | Spelling::HydraAdd(path) | Spelling::HydraForce(path) => {
             let same = key.trim_start_matches('+') == path;
-            value.filter(|_| same).map(|v| (v, Place::Here))
+            value.filter(|_| same).map(|v| (v, ValuePlace::Here))
         }
         Spelling::Flag(flag) if same_flag(key, flag.trim_end_matches('=')) => {
-            Some(value.map_or(("", Place::Next), |v| (v, Place::Here)))
+            Some(value.map_or(("", ValuePlace::Next), |v| (v, ValuePlace::Here)))
         }
         _ => None,
     }

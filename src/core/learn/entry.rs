@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::job::Job;
+use super::job::JobFeatures;
 use crate::core::ladder::{Change, Step};
 use crate::core::measure::Measured;
 use crate::core::recipe::{Layer, LayerKind, Recipe, Setting};
@@ -25,14 +25,14 @@ pub struct Moved {
 
 /// A rung that a configuration was reached by.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rung {
+pub struct LearnedRung {
     /// Its name.
     pub rung: String,
     /// What it changed, by knob.
     pub moves: BTreeMap<String, Moved>,
 }
 
-impl Rung {
+impl LearnedRung {
     /// A rung that was taken.
     #[must_use]
     pub fn of(step: &Step) -> Self {
@@ -90,7 +90,7 @@ impl Rung {
 /// How an attempt ended, as far as memory goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ended", rename_all = "snake_case")]
-pub enum End {
+pub enum AttemptEnd {
     /// It did its work, or trained for long enough.
     Fitted,
     /// It died because a GPU's memory was too small for it.
@@ -104,7 +104,7 @@ pub enum End {
 
 /// What one attempt taught.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct LearnedEntry {
     /// Token of the attempt; entries of one token are one.
     pub id: String,
     /// The run.
@@ -115,21 +115,21 @@ pub struct Entry {
     pub at: Timestamp,
     /// How it ended.
     #[serde(flatten)]
-    pub end: End,
+    pub end: AttemptEnd,
     /// Its configuration, as far as it decides about memory.
-    pub job: Job,
+    pub job: JobFeatures,
     /// The rungs that led there from what the user asked for, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rungs: Vec<Rung>,
+    pub rungs: Vec<LearnedRung>,
     /// What it was measured to need: the fullest GPU alone, and the figures of its logs.
     #[serde(default, skip_serializing_if = "Measured::is_empty")]
     pub measured: Measured,
 }
 
-impl Entry {
+impl LearnedEntry {
     /// Did it fit?
     #[must_use]
     pub fn fitted(&self) -> bool {
-        self.end == End::Fitted
+        self.end == AttemptEnd::Fitted
     }
 }

@@ -9,7 +9,7 @@ use oomctl_base::{Effect, Origin, Role, Value};
 
 /// What decides about the memory of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Job {
+pub struct JobFeatures {
     /// What must be equal for two jobs to be compared, by name: model, stack, GPUs, and knobs of which it is
     /// not known which way they go.
     pub same: BTreeMap<String, String>,
@@ -18,7 +18,7 @@ pub struct Job {
     pub sizes: BTreeMap<String, f64>,
 }
 
-impl Job {
+impl JobFeatures {
     /// The job that a shape describes, on a cluster (by the name of its profile) and a backend.
     #[must_use]
     pub fn of(preset: &Preset, shape: &Shape, cluster: Option<&str>, backend: &str) -> Self {

@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::entry::Entry;
-use super::job::Job;
+use super::entry::LearnedEntry;
+use super::job::JobFeatures;
 
 /// Most differences between two jobs of which one is told beside the other.
 const DIFFERENCES_MAX: usize = 3;
 
 /// Entries that do not contradict each other, in the order of time. Of two that do, the later one stands.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
-    entries: Vec<Entry>,
+pub struct LearnedEntries {
+    entries: Vec<LearnedEntry>,
 }
 
-impl Memory {
+impl LearnedEntries {
     /// What stands of these entries, in any order.
     #[must_use]
-    pub fn new(mut entries: Vec<Entry>) -> Self {
+    pub fn new(mut entries: Vec<LearnedEntry>) -> Self {
         entries.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
         let mut seen = BTreeSet::new();
         entries.retain(|e| seen.insert(e.id.clone()));
@@ -39,7 +39,7 @@ impl Memory {
 
     /// All that stands, in the order of time.
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[LearnedEntry] {
         &self.entries
     }
 
@@ -53,14 +53,14 @@ impl Memory {
 
     /// The latest attempt that says that this job does not fit: it was no larger, and failed.
     #[must_use]
-    pub fn failed(&self, job: &Job) -> Option<&Entry> {
+    pub fn failed(&self, job: &JobFeatures) -> Option<&LearnedEntry> {
         let mut latest = self.entries.iter().rev();
         latest.find(|e| !e.fitted() && e.job.within(job))
     }
 
     /// The latest attempt that says that this job fits: it was no smaller, and fitted.
     #[must_use]
-    pub fn fitted(&self, job: &Job) -> Option<&Entry> {
+    pub fn fitted(&self, job: &JobFeatures) -> Option<&LearnedEntry> {
         let mut latest = self.entries.iter().rev();
         latest.find(|e| e.fitted() && job.within(&e.job))
     }
@@ -70,7 +70,7 @@ impl Memory {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elsewhere<'a> {
     /// The attempt that fitted.
-    pub entry: &'a Entry,
+    pub entry: &'a LearnedEntry,
     /// What is different: name, its value there, its value here.
     pub differs: Vec<(String, String, String)>,
 }
@@ -97,22 +97,24 @@ impl Elsewhere<'_> {
     }
 }
 
-impl Memory {
+impl LearnedEntries {
     /// The latest attempt that fitted and says nothing of this job, because they differ in something other than
     /// sizes; of several the one that differs least.
     #[must_use]
-    pub fn fitted_elsewhere(&self, job: &Job) -> Option<Elsewhere<'_>> {
-        let differs = |entry: &Entry| -> Vec<(String, String, String)> {
+    pub fn fitted_elsewhere(&self, job: &JobFeatures) -> Option<Elsewhere<'_>> {
+        let differs = |entry: &LearnedEntry| -> Vec<(String, String, String)> {
             let names: BTreeSet<&String> = job.same.keys().chain(entry.job.same.keys()).collect();
-            let value = |of: &Job, name: &String| of.same.get(name).cloned().unwrap_or_default();
+            let value =
+                |of: &JobFeatures, name: &String| of.same.get(name).cloned().unwrap_or_default();
             names
                 .into_iter()
                 .map(|n| (n.clone(), value(&entry.job, n), value(job, n)))
                 .filter(|(_, there, here)| there != here)
                 .collect()
         };
-        let preset = |of: &Job| of.same.get("preset").cloned();
-        let mut fitted: Vec<&Entry> = self.entries.iter().rev().filter(|e| e.fitted()).collect();
+        let preset = |of: &JobFeatures| of.same.get("preset").cloned();
+        let mut fitted: Vec<&LearnedEntry> =
+            self.entries.iter().rev().filter(|e| e.fitted()).collect();
         fitted.retain(|e| preset(&e.job) == preset(job));
         let all = fitted.into_iter().map(|entry| Elsewhere {
             entry,
@@ -125,7 +127,7 @@ impl Memory {
 
 /// Does a later entry take the place of an earlier one: because it says the same of the same job, or the
 /// opposite of what the earlier one implies?
-fn replaces(later: &Entry, earlier: &Entry) -> bool {
+fn replaces(later: &LearnedEntry, earlier: &LearnedEntry) -> bool {
     match (later.fitted(), earlier.fitted()) {
         (true, false) => earlier.job.within(&later.job),
         (false, true) => later.job.within(&earlier.job),

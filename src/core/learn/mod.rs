@@ -11,6 +11,6 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{ENTRY_VERSION, End, Entry, Moved, Rung};
-pub use job::Job;
-pub use memory::{Elsewhere, Memory};
+pub use entry::{AttemptEnd, ENTRY_VERSION, LearnedEntry, LearnedRung, Moved};
+pub use job::JobFeatures;
+pub use memory::{Elsewhere, LearnedEntries};

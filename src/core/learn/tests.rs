@@ -3,27 +3,27 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{End, Entry, Job, Memory};
+use super::{AttemptEnd, JobFeatures, LearnedEntries, LearnedEntry};
 use crate::core::measure::Measured;
 
-fn job(stack: &str, sizes: [u8; 2]) -> Job {
+fn job(stack: &str, sizes: [u8; 2]) -> JobFeatures {
     let sizes = [("length", sizes[0]), ("micro", sizes[1])];
-    Job {
+    JobFeatures {
         same: BTreeMap::from([("preset".to_owned(), stack.to_owned())]),
         sizes: sizes.map(|(k, v)| (k.to_owned(), f64::from(v))).into(),
     }
 }
 
-fn entry(number: usize, job: Job, fitted: bool) -> Entry {
+fn entry(number: usize, job: JobFeatures, fitted: bool) -> LearnedEntry {
     let second = i64::try_from(number).unwrap();
-    Entry {
+    LearnedEntry {
         id: number.to_string(),
         run: "r".to_owned(),
         attempt: 1,
         at: Timestamp::from_second(second).unwrap(),
         end: match fitted {
-            true => End::Fitted,
-            false => End::Failed {
+            true => AttemptEnd::Fitted,
+            false => AttemptEnd::Failed {
                 kind: "cuda_oom".to_owned(),
                 phase: "backward".to_owned(),
             },
@@ -34,7 +34,7 @@ fn entry(number: usize, job: Job, fitted: bool) -> Entry {
     }
 }
 
-fn entries() -> impl Strategy<Value = Vec<Entry>> {
+fn entries() -> impl Strategy<Value = Vec<LearnedEntry>> {
     let one = (any::<bool>(), [0_u8..6, 0_u8..6], any::<bool>());
     prop::collection::vec(one, 0..24).prop_map(|all| {
         let stack = |other| if other { "a" } else { "b" };
@@ -47,7 +47,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
 
 #[test]
 fn larger_in_one_thing_and_smaller_in_another_says_nothing() {
-    let memory = Memory::new(vec![
+    let memory = LearnedEntries::new(vec![
         entry(1, job("a", [4, 1]), true),
         entry(2, job("a", [4, 3]), false),
     ]);
@@ -74,7 +74,7 @@ proptest! {
     /// Nothing is both known to fit and known to fail, whatever happened.
     #[test]
     fn nothing_is_known_to_fit_and_to_fail(entries in entries(), sizes in [0_u8..6, 0_u8..6]) {
-        let memory = Memory::new(entries.clone());
+        let memory = LearnedEntries::new(entries.clone());
         let job = job("a", sizes);
         prop_assert!(memory.fitted(&job).is_none() || memory.failed(&job).is_none());
         // The last word on a job stands.
@@ -87,22 +87,22 @@ proptest! {
     /// Of GPUs that do not change, nothing wrong is said; and neither order nor repetition matters.
     #[test]
     fn what_is_said_is_true(entries in entries(), sizes in [0_u8..6, 0_u8..6], card in 0_u8..36) {
-        let fits = |job: &Job| job.sizes["length"] * job.sizes["micro"] <= f64::from(card);
-        let of = |e: &Entry| entry(e.id.parse().unwrap(), e.job.clone(), fits(&e.job));
-        let told: Vec<Entry> = entries.iter().map(of).collect();
+        let fits = |job: &JobFeatures| job.sizes["length"] * job.sizes["micro"] <= f64::from(card);
+        let of = |e: &LearnedEntry| entry(e.id.parse().unwrap(), e.job.clone(), fits(&e.job));
+        let told: Vec<LearnedEntry> = entries.iter().map(of).collect();
         let job = job("a", sizes);
-        let memory = Memory::new(told.clone());
+        let memory = LearnedEntries::new(told.clone());
         prop_assert!(memory.fitted(&job).is_none() || fits(&job));
         prop_assert!(memory.failed(&job).is_none() || !fits(&job));
         let mut twice = told.clone();
         twice.reverse();
         twice.extend(told);
-        let again = Memory::new(twice);
+        let again = LearnedEntries::new(twice);
         prop_assert_eq!(again.entries(), memory.entries());
         let kept = memory.clone().newest(memory.entries().len());
         prop_assert_eq!(kept.entries(), memory.entries());
         // What stands is all that is needed.
-        let anew = Memory::new(memory.entries().to_vec());
+        let anew = LearnedEntries::new(memory.entries().to_vec());
         prop_assert_eq!(anew.entries(), memory.entries());
     }
 }
@@ -116,7 +116,7 @@ fn what_fitted_elsewhere_is_told_with_what_differs() {
         }
         job
     };
-    let memory = Memory::new(vec![
+    let memory = LearnedEntries::new(vec![
         entry(1, at("local", "80G"), true),
         entry(2, at("local", "40G"), true),
         entry(3, job("b", [9, 9]), true),

@@ -163,13 +163,13 @@ impl Overlap {
 
 /// The largest figures that the logs of an attempt showed, and the times of its first steps.
 #[derive(Debug, Clone, Default)]
-pub struct Figures {
+pub struct AttemptFigures {
     patterns: Vec<FigurePattern>,
     found: Vec<Figure>,
     steps_ms: Vec<u64>,
 }
 
-impl Figures {
+impl AttemptFigures {
     /// With the patterns of a preset.
     #[must_use]
     pub fn new(patterns: Vec<FigurePattern>) -> Self {
@@ -273,7 +273,7 @@ mod tests {
         })
     }
 
-    fn figures() -> Figures {
+    fn figures() -> AttemptFigures {
         let allocated = pattern(
             Quantity::GpuAllocated,
             r"max allocated: (?P<value>[\d.]+)",
@@ -284,7 +284,7 @@ mod tests {
             r"max reserved: (?P<value>[\d.]+)",
             "MiB",
         );
-        Figures::new(vec![allocated.unwrap(), reserved.unwrap()])
+        AttemptFigures::new(vec![allocated.unwrap(), reserved.unwrap()])
     }
 
     const LOG: &str = "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1024.0 | \
@@ -332,7 +332,7 @@ mod tests {
     fn each_step_counts_once_wherever_a_log_is_cut() {
         let of = || {
             let time = pattern(Quantity::StepTime, r"timing_s/step:(?P<value>[\d.]+)", "s");
-            Figures::new(vec![time.unwrap()])
+            AttemptFigures::new(vec![time.unwrap()])
         };
         for first in 0..STEPS.len() {
             for second in first..STEPS.len() {

@@ -8,5 +8,5 @@ mod figures;
 mod peaks;
 
 pub use data_parallel::Crowded;
-pub use figures::{Figure, FigurePattern, FigureSpec, Figures, Overlap, Quantity};
+pub use figures::{AttemptFigures, Figure, FigurePattern, FigureSpec, Overlap, Quantity};
 pub use peaks::{GpuPeak, Measured};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{Figure, Quantity};
 use oomctl_base::units::Bytes;
-use oomctl_gpu::Sample;
+use oomctl_gpu::SampleLine;
 
 /// Most GPUs whose peaks are written down: those that were fullest.
 const GPUS_MAX: usize = 512;
@@ -34,7 +34,7 @@ pub struct GpuPeak {
 
 impl GpuPeak {
     /// The peaks that the last sample of a node holds.
-    pub fn of(node: &str, sample: Sample) -> impl Iterator<Item = Self> + use<> {
+    pub fn of(node: &str, sample: SampleLine) -> impl Iterator<Item = Self> + use<> {
         let node = node.to_owned();
         sample.gpus.into_iter().map(move |gpu| Self {
             node: node.clone(),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 
-use oomctl_memory::{Profile, Row, Spec, Unknown};
+use oomctl_memory::{MeasurementRow, Profile, Spec, Unknown};
 
 use crate::core::recipe::expr::Expressions;
 use crate::core::recipe::{Preset, Shape};
@@ -47,7 +47,7 @@ pub fn spec_from<'v>(
     fields: impl Iterator<Item = (&'v str, &'v serde_json::Value)>,
     profile: &Profile,
 ) -> Result<Spec, Unknown> {
-    match Row::deserialize(MapDeserializer::<_, serde_json::Error>::new(fields)) {
+    match MeasurementRow::deserialize(MapDeserializer::<_, serde_json::Error>::new(fields)) {
         Ok(row) => row.spec(profile),
         Err(e) => Err(Unknown {
             field: format!("memory of preset {preset}"),

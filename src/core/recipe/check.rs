@@ -13,13 +13,13 @@ use super::resolved::{Recipe, computed};
 use super::shape::Shaper;
 use super::values::Values;
 use super::worlds::{World, worlds};
-use oomctl_base::{Key, Value, key};
+use oomctl_base::{Value, ValueKey, key};
 
 /// The rules that look at one of some knobs whose values are being tried.
 pub struct Checker<'a> {
     rules: Vec<CompiledRule<'a>>,
     /// Answers so far, by the number of the rule and the values that it looks at.
-    known: RefCell<BTreeMap<(usize, Key), bool>>,
+    known: RefCell<BTreeMap<(usize, ValueKey), bool>>,
 }
 
 struct CompiledRule<'a> {
@@ -30,11 +30,11 @@ struct CompiledRule<'a> {
     when: Option<Rc<Expression<'a, 'static>>>,
     must: Rc<Expression<'a, 'static>>,
     /// Where it looks at knobs that are not known.
-    open: Option<Open>,
+    open: Option<UnknownKnobs>,
 }
 
 /// What a rule is asked where it looks at knobs that are not known. The values that there are run, so they hold.
-struct Open {
+struct UnknownKnobs {
     /// Those values.
     present: BTreeMap<String, Value>,
     /// What the others may be, as far as those values hold beside it; None where that cannot be counted.
@@ -187,7 +187,7 @@ impl<'a> CompiledRule<'a> {
         Some(compiled)
     }
 
-    fn opened(&self, trial: &UnderTrial<'_, '_>, unknown: &BTreeSet<String>) -> Open {
+    fn opened(&self, trial: &UnderTrial<'_, '_>, unknown: &BTreeSet<String>) -> UnknownKnobs {
         let present = |knob: &String| (knob.clone(), trial.recipe.value(knob).clone());
         let present: BTreeMap<String, Value> = self.about.iter().map(present).collect();
         let worlds = worlds(trial.shaper.preset(), unknown).map(|mut all| {
@@ -197,7 +197,7 @@ impl<'a> CompiledRule<'a> {
             });
             all
         });
-        Open { present, worlds }
+        UnknownKnobs { present, worlds }
     }
 
     fn holds<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> bool {

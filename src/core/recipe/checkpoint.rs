@@ -24,7 +24,7 @@ pub struct Checkpoint {
     pub lost: Option<String>,
     /// What else a checkpoint is bound to: a change is no error, and is not without effect either.
     #[serde(default)]
-    pub bound: Vec<Bound>,
+    pub bound: Vec<BoundKnobs>,
     /// How they lie on disk.
     #[serde(default)]
     pub on_disk: Option<OnDisk>,
@@ -33,7 +33,8 @@ pub struct Checkpoint {
 /// Knobs that a checkpoint was counted with.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Bound {
+#[schemars(rename = "Bound")]
+pub struct BoundKnobs {
     /// The knobs.
     pub knobs: Vec<String>,
     /// What a change of one of them does to a run that goes on from a checkpoint, for people.

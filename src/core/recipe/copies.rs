@@ -64,7 +64,7 @@ impl Original {
 
 /// A value that is to stand in a file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Edit<'a> {
+pub struct ValueEdit<'a> {
     /// The knob.
     pub knob: &'a Knob,
     /// Where it stands.
@@ -136,7 +136,7 @@ pub fn layer(preset: &Preset, originals: &BTreeMap<String, Original>) -> Result<
 
 /// The values of a shape that are written into files: those that somebody gave, and not the file itself.
 #[must_use]
-pub fn edits<'a>(preset: &'a Preset, shape: &'a Shape) -> Vec<Edit<'a>> {
+pub fn edits<'a>(preset: &'a Preset, shape: &'a Shape) -> Vec<ValueEdit<'a>> {
     let mut edits = Vec::new();
     for (knob, place) in placed(preset) {
         let Some(resolved) = shape.recipe().values.get(&knob.name) else {
@@ -148,7 +148,7 @@ pub fn edits<'a>(preset: &'a Preset, shape: &'a Shape) -> Vec<Edit<'a>> {
             Origin::Default { .. } | Origin::Computed { .. }
         );
         if given && !resolved.value.is_null() && knob.render_when.as_ref().is_none_or(holds) {
-            edits.push(Edit {
+            edits.push(ValueEdit {
                 knob,
                 place,
                 value: &resolved.value,
@@ -196,7 +196,11 @@ pub fn copies(
 }
 
 /// The file with one value in it; `None` where it says so already.
-fn written(yaml: &Yaml, edit: &Edit<'_>, original: &Original) -> Result<Option<Yaml>, Problem> {
+fn written(
+    yaml: &Yaml,
+    edit: &ValueEdit<'_>,
+    original: &Original,
+) -> Result<Option<Yaml>, Problem> {
     let file = &original.path;
     let keys = edit.place.keys();
     let given = yaml.get(&keys)?;

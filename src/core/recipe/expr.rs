@@ -146,11 +146,11 @@ pub fn evaluate(env: &Environment<'_>, text: &str, scope: &Scope) -> Result<Jinj
 /// Expressions that are compiled once, when they are first asked for.
 pub struct Expressions<'a> {
     env: &'a Environment<'static>,
-    known: RefCell<BTreeMap<String, Compiled<'a>>>,
+    known: RefCell<BTreeMap<String, CompiledExpression<'a>>>,
 }
 
 /// A compiled expression; `None` for a text that is none.
-pub type Compiled<'a> = Option<Rc<Expression<'a, 'static>>>;
+pub type CompiledExpression<'a> = Option<Rc<Expression<'a, 'static>>>;
 
 impl<'a> Expressions<'a> {
     /// In an environment.
@@ -163,7 +163,7 @@ impl<'a> Expressions<'a> {
     }
 
     /// The expression of a text.
-    pub fn of(&self, text: &str) -> Compiled<'a> {
+    pub fn of(&self, text: &str) -> CompiledExpression<'a> {
         let mut known = self.known.borrow_mut();
         if let Some(compiled) = known.get(text) {
             return compiled.clone();
@@ -206,7 +206,7 @@ impl<'a> Expressions<'a> {
 pub struct Prepared<'a> {
     text: &'a str,
     env: &'a Environment<'static>,
-    compiled: Compiled<'a>,
+    compiled: CompiledExpression<'a>,
 }
 
 impl Prepared<'_> {

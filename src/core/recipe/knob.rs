@@ -1,11 +1,11 @@
 //! A knob: one named parameter of a training stack, as its preset declares it.
 
-use oomctl_base::{Effect, Kind, Role, Value};
+use oomctl_base::{Effect, Role, Value, ValueKind};
 use schemars::JsonSchema;
 use semver::{Version, VersionReq};
 use serde::Deserialize;
 
-use oomctl_scripts::{Reader, Spelling};
+use oomctl_scripts::{SettingsReader, Spelling};
 
 /// A scalar as written in a preset: parsed later as the knob's kind.
 #[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
@@ -61,10 +61,10 @@ pub struct Knob {
     pub spelling: Option<Spelling>,
     /// Who reads it, where others have an option or a key of the same name.
     #[serde(default)]
-    pub reader: Reader,
+    pub reader: SettingsReader,
     /// Kind of value.
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// `sequences`, `tokens`, `GPUs`, …
     #[serde(default)]
     pub unit: Option<String>,
@@ -133,12 +133,12 @@ impl Knob {
 ///
 /// # Errors
 /// What was expected.
-pub fn default_value(kind: Kind, scalar: &Scalar) -> Result<Value, String> {
+pub fn default_value(kind: ValueKind, scalar: &Scalar) -> Result<Value, String> {
     match (kind, scalar) {
-        (Kind::List, Scalar::List(items)) => Ok(Value::List(items.clone())),
-        (Kind::List, Scalar::Map(map)) if map.is_empty() => Ok(Value::List(Vec::new())),
-        (Kind::Map, Scalar::Map(map)) => Ok(Value::Map(map.clone())),
-        (Kind::List | Kind::Map, _) | (_, Scalar::List(_) | Scalar::Map(_)) => {
+        (ValueKind::List, Scalar::List(items)) => Ok(Value::List(items.clone())),
+        (ValueKind::List, Scalar::Map(map)) if map.is_empty() => Ok(Value::List(Vec::new())),
+        (ValueKind::Map, Scalar::Map(map)) => Ok(Value::Map(map.clone())),
+        (ValueKind::List | ValueKind::Map, _) | (_, Scalar::List(_) | Scalar::Map(_)) => {
             Err(format!("expected {}", kind.noun()))
         }
         (_, Scalar::Bool(b)) => kind.parse(if *b { "true" } else { "false" }),

@@ -32,13 +32,13 @@ mod worlds;
 
 pub use bounds::bounds;
 pub use check::{Checker, Formula, UnderTrial};
-pub use checkpoint::{Bound, CHOSEN, Checkpoint, OnDisk};
+pub use checkpoint::{BoundKnobs, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
 pub use depends::{knobs_in, knobs_of};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Knob, Scalar, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Override, Setting};
-pub use named::Named;
+pub use named::Binding;
 pub use preset::{
     Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
     RuleOfThumb, RuleStage,
@@ -48,4 +48,4 @@ pub use resolved::{Recipe, Resolved};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use shape::{Shape, Shaper, breaks, scope_of};
 pub use stack::Preset;
-pub use values::{Places, Values};
+pub use values::{KnobPlaces, Values};

@@ -7,7 +7,7 @@ use oomctl_base::Origin;
 
 /// What a name stands for in the expressions of a preset, over a recipe.
 #[derive(Debug, Clone)]
-pub enum Named<'p, 'r> {
+pub enum Binding<'p, 'r> {
     /// A knob with a given value, by its full name.
     Knob(&'p str),
     /// A knob whose value follows from others, with the expression.
@@ -22,7 +22,7 @@ pub enum Named<'p, 'r> {
     Other,
 }
 
-impl<'p, 'r> Named<'p, 'r> {
+impl<'p, 'r> Binding<'p, 'r> {
     /// Looks a name up; of a dotted one the first part may be what has the name.
     #[must_use]
     pub fn of(preset: &'p Preset, recipe: &'r Recipe, name: &str) -> Self {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use minijinja::{Expression, Value as Jinja};
 
-use super::expr::{Compiled, Expressions, Scope, to_jinja};
-use super::named::Named;
+use super::expr::{CompiledExpression, Expressions, Scope, to_jinja};
+use super::named::Binding;
 use super::resolved::Recipe;
 use super::stack::Preset;
 use oomctl_base::Value;
@@ -59,14 +59,14 @@ impl<'a> Lens<'a> {
 #[derive(Default)]
 pub(super) struct Needs<'a> {
     pub(super) leaves: BTreeSet<String>,
-    steps: Vec<Step<'a>>,
+    steps: Vec<DerivedStep<'a>>,
     seen: BTreeSet<String>,
 }
 
 /// A value that follows from others.
-struct Step<'a> {
+struct DerivedStep<'a> {
     name: String,
-    expression: Compiled<'a>,
+    expression: CompiledExpression<'a>,
     /// A knob, not a derived value.
     computed: bool,
     /// What it looks at: knobs and steps.
@@ -115,22 +115,22 @@ impl<'a> Needs<'a> {
         name: &str,
         uses: &mut BTreeSet<String>,
     ) {
-        let (used, text, computed) = match Named::of(preset, recipe, name) {
-            Named::Knob(knob) => return self.leaf(knob, uses),
-            Named::Absent => return self.leaf(name, uses),
-            Named::Group(knobs) => {
+        let (used, text, computed) = match Binding::of(preset, recipe, name) {
+            Binding::Knob(knob) => return self.leaf(knob, uses),
+            Binding::Absent => return self.leaf(name, uses),
+            Binding::Group(knobs) => {
                 return knobs
                     .iter()
                     .for_each(|k| self.name(expressions, preset, recipe, k, uses));
             }
-            Named::Other => return,
-            Named::Computed(knob, text) => (knob, text, true),
-            Named::Derived(derived) => (derived.name.as_str(), derived.expr.as_str(), false),
+            Binding::Other => return,
+            Binding::Computed(knob, text) => (knob, text, true),
+            Binding::Derived(derived) => (derived.name.as_str(), derived.expr.as_str(), false),
         };
         uses.insert(used.to_owned());
         if self.seen.insert(used.to_owned()) {
             let uses = self.of(expressions, preset, recipe, text);
-            self.steps.push(Step {
+            self.steps.push(DerivedStep {
                 name: used.to_owned(),
                 expression: expressions.of(text),
                 computed,

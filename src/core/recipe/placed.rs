@@ -2,7 +2,7 @@
 
 use super::knob::Knob;
 use super::preset::FileSpec;
-use oomctl_base::Kind;
+use oomctl_base::ValueKind;
 use oomctl_scripts::Spelling;
 
 /// What is wrong with a preset's files, and with knobs that stand in one.
@@ -17,7 +17,7 @@ pub(super) fn faults(files: &[FileSpec], knobs: &[Knob]) -> Vec<String> {
             }
             (None, Some(knob)) => {
                 let named = knobs.iter().find(|k| k.name == *knob);
-                if named.is_none_or(|k| k.kind != Kind::Text) {
+                if named.is_none_or(|k| k.kind != ValueKind::Text) {
                     faults.push(format!("file {name}: copy names a knob that holds a path, a text; there is no such knob {knob}"));
                 }
             }
@@ -46,7 +46,7 @@ pub(super) fn faults(files: &[FileSpec], knobs: &[Knob]) -> Vec<String> {
                     knob.name, place.path
                 ));
             }
-            if matches!(knob.kind, Kind::List | Kind::Map) {
+            if matches!(knob.kind, ValueKind::List | ValueKind::Map) {
                 faults.push(format!(
                     "{}: only single values can stand in a file, not {}",
                     knob.name,

@@ -4,7 +4,7 @@ use super::knob::default_value;
 use super::layer::{Layer, LayerKind};
 use super::preset::ProbeSpec;
 use super::stack::Preset;
-use oomctl_base::{Kind, Origin, Value};
+use oomctl_base::{Origin, Value, ValueKind};
 
 impl ProbeSpec {
     /// The layer that makes a job of so many training steps. It lies above the rungs.
@@ -31,7 +31,7 @@ impl ProbeSpec {
     pub(super) fn faults(&self, preset: &Preset) -> Vec<String> {
         let mut faults = Vec::new();
         match preset.knob(&self.steps) {
-            Some(knob) if knob.kind == Kind::Int => {}
+            Some(knob) if knob.kind == ValueKind::Int => {}
             Some(_) => faults.push(format!("probe: {} is no count of steps", self.steps)),
             None => faults.push(format!("probe: there is no knob named {}", self.steps)),
         }

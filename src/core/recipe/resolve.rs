@@ -15,7 +15,7 @@ use super::knob::{Knob, default_value};
 use super::layer::{Layer, Override, Setting};
 use super::resolved::{Recipe, Resolved};
 use super::stack::Preset;
-use oomctl_base::{Kind, Origin, Problem, Refusal, Value};
+use oomctl_base::{Origin, Problem, Refusal, Value, ValueKind};
 
 /// The expressions of a preset, prepared for many recipes on one cluster.
 pub struct Resolver<'a> {
@@ -277,11 +277,15 @@ fn default_of(preset: &Preset, knob: &Knob) -> Vec<Setting> {
 }
 
 /// An expression's number as a value of the knob's kind.
-fn as_kind(kind: Kind, value: Value) -> Value {
+fn as_kind(kind: ValueKind, value: Value) -> Value {
     match (&value, kind) {
         (
             Value::Int(_) | Value::Float(_),
-            Kind::Int | Kind::Float | Kind::Size | Kind::SlurmSize | Kind::Duration,
+            ValueKind::Int
+            | ValueKind::Float
+            | ValueKind::Size
+            | ValueKind::SlurmSize
+            | ValueKind::Duration,
         ) => match value.number(kind) {
             Some(x) => Value::from_number(kind, x),
             None => value,

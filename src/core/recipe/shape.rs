@@ -15,7 +15,7 @@ use super::preset::Rule;
 use super::resolve::Resolver;
 use super::resolved::Recipe;
 use super::stack::Preset;
-use oomctl_base::{Origin, Place, Problem, Refusal};
+use oomctl_base::{Origin, Problem, ProblemPlace, Refusal};
 
 /// A recipe for which every rule holds. Only a shape is estimated, rendered or submitted.
 #[derive(Debug, Clone)]
@@ -204,12 +204,13 @@ fn explain(preset: &Preset, rule: &Rule, scope: &Scope, recipe: &Recipe) -> Prob
     };
     let mut problem = Problem::new(format!("{} ({})", text(&rule.message), rule.source));
     problem.hint = rule.hint.as_deref().map(text);
-    let given = |p: &Place| !matches!(p.origin, Origin::Default { .. } | Origin::Computed { .. });
+    let given =
+        |p: &ProblemPlace| !matches!(p.origin, Origin::Default { .. } | Origin::Computed { .. });
     problem.places = knobs_of(preset, rule)
         .into_iter()
         .filter_map(|name| {
             let resolved = recipe.values.get(&name)?;
-            Some(Place {
+            Some(ProblemPlace {
                 label: format!("{name} = {}", resolved.value),
                 origin: resolved.origin.clone(),
             })

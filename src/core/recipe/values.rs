@@ -15,7 +15,7 @@ pub struct Values {
 
 /// Where some knobs stand among values that share their names.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct KnobPlaces {
     names: Rc<Vec<String>>,
     places: Vec<Option<usize>>,
 }
@@ -50,10 +50,10 @@ impl Values {
     }
 
     /// The values of these knobs, null for one that is not here. `places` remembers where they are for the next time.
-    pub fn of(&self, knobs: &[String], places: &mut Places) -> Vec<&Value> {
+    pub fn of(&self, knobs: &[String], places: &mut KnobPlaces) -> Vec<&Value> {
         static NULL: Value = Value::Null;
         if !Rc::ptr_eq(&self.names, &places.names) {
-            *places = Places {
+            *places = KnobPlaces {
                 names: Rc::clone(&self.names),
                 places: knobs.iter().map(|knob| self.place(knob).ok()).collect(),
             };
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn places_that_are_remembered_follow_other_names() {
         let knobs = ["c", "x", "a"].map(str::to_owned);
-        let mut places = Places::default();
+        let mut places = KnobPlaces::default();
         let first = values(&[("a", 1), ("b", 2), ("c", 3)]);
         let mut second = first.clone();
         second.set("b", Value::Int(5));

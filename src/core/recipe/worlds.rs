@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::knob::Knob;
 use super::stack::Preset;
-use oomctl_base::{Kind, Value};
+use oomctl_base::{Value, ValueKind};
 
 /// Whole numbers that stand for all: small ones, since numbers of GPUs must divide batches, and powers of two.
 const COUNTS: [i64; 20] = [
@@ -39,13 +39,13 @@ pub(super) fn worlds(preset: &Preset, unknown: &BTreeSet<String>) -> Option<Vec<
 
 /// The values that stand for all that a knob may have; None where nothing bounds them.
 fn may_be(knob: &Knob) -> Option<Vec<Value>> {
-    let number = |count: i64| Value::Int(count).number(Kind::Int);
+    let number = |count: i64| Value::Int(count).number(ValueKind::Int);
     let bounds = (knob.min.or(Some(1.0)), knob.max.or(Some(f64::INFINITY)));
     let fits = |count: &i64| bounds.0 <= number(*count) && number(*count) <= bounds.1;
     let mut values: Vec<Value> = match knob.kind {
-        Kind::Bool => vec![Value::Bool(false), Value::Bool(true)],
-        Kind::Int => COUNTS.into_iter().filter(fits).map(Value::Int).collect(),
-        Kind::Text if !knob.choices.is_empty() => {
+        ValueKind::Bool => vec![Value::Bool(false), Value::Bool(true)],
+        ValueKind::Int => COUNTS.into_iter().filter(fits).map(Value::Int).collect(),
+        ValueKind::Text if !knob.choices.is_empty() => {
             knob.choices.iter().cloned().map(Value::Text).collect()
         }
         _ => return None,

@@ -21,7 +21,7 @@ use oomctl_base::Origin;
 pub use array::{directives, dispatcher};
 pub use quote::{comment, hydra_value, sbatch_word, shell_word};
 pub use templates::TemplateError;
-pub use words::{Words, variable, words};
+pub use words::{ProgramArguments, variable, words};
 
 /// Where an attempt lives: what templates may say about it as `attempt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

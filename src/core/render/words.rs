@@ -9,7 +9,7 @@ use super::quote::hydra_value;
 
 /// What a program is handed, in the order of the preset's knobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Words {
+pub struct ProgramArguments {
     /// Hydra override words, the user's free-form ones last.
     pub overrides: Vec<String>,
     /// Words of flags and switches.
@@ -22,7 +22,7 @@ pub struct Words {
 ///
 /// # Errors
 /// An expression that cannot be evaluated.
-pub fn words(preset: &Preset, shape: &Shape) -> Result<Words, String> {
+pub fn words(preset: &Preset, shape: &Shape) -> Result<ProgramArguments, String> {
     by(&Expressions::new(preset.env()), preset, shape)
 }
 
@@ -31,8 +31,8 @@ pub(super) fn by(
     expressions: &Expressions<'_>,
     preset: &Preset,
     shape: &Shape,
-) -> Result<Words, String> {
-    let mut words = Words::default();
+) -> Result<ProgramArguments, String> {
+    let mut words = ProgramArguments::default();
     for knob in &preset.knobs {
         let value = shape.recipe().value(&knob.name);
         let Some(spelling) = &knob.spelling else {
@@ -74,7 +74,7 @@ pub fn variable(preset: &Preset, shape: &Shape, name: &str) -> Result<String, St
     made.map_err(|e| format!("the variable `{name}`: {e}"))
 }
 
-fn push(words: &mut Words, spelling: &Spelling, value: &Value) {
+fn push(words: &mut ProgramArguments, spelling: &Spelling, value: &Value) {
     match spelling {
         Spelling::Hydra(path) => words
             .overrides

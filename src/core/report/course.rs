@@ -48,7 +48,7 @@ impl SpanKind {
 
 /// A stretch of time of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Span {
+pub struct TimeSpan {
     /// What happened.
     pub kind: SpanKind,
     /// Left edge.
@@ -61,18 +61,18 @@ pub struct Span {
 
 /// An attempt.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct AttemptRow {
     /// Its number.
     pub attempt: u32,
     /// Upper edge of its row.
     pub y: f64,
     /// Its stretches, in the order of time.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimeSpan>,
 }
 
 /// The time line, in user units of its own.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Course {
+pub struct Timeline {
     /// Width.
     pub width: f64,
     /// Height.
@@ -86,12 +86,12 @@ pub struct Course {
     /// Marks of the time since the run was made.
     pub ticks: Vec<Tick>,
     /// The attempts.
-    pub rows: Vec<Row>,
+    pub rows: Vec<AttemptRow>,
 }
 
 /// The time line of a run. `None` before its first attempt.
 #[must_use]
-pub fn course(history: &History, now: Timestamp) -> Option<Course> {
+pub fn course(history: &History, now: Timestamp) -> Option<Timeline> {
     let first = history.attempts.first()?.intended_at;
     let start = history.created.unwrap_or(first).min(first);
     let stretches: Vec<_> = history.attempts.iter().map(|a| stretches(a, now)).collect();
@@ -105,22 +105,22 @@ pub fn course(history: &History, now: Timestamp) -> Option<Course> {
         y += ROW;
         let span = |(kind, from, to): &(SpanKind, Timestamp, Timestamp)| {
             let (x, end) = (scale.at(since(*from)), scale.at(since(*to)));
-            Span {
+            TimeSpan {
                 kind: *kind,
                 x: x.min(WIDTH - RIGHT - NARROWEST),
                 width: tenth((end - x).max(NARROWEST)),
                 seconds: to.duration_since(*from).as_secs(),
             }
         };
-        Row {
+        AttemptRow {
             attempt: attempt.number,
             y,
             spans: stretches.iter().map(span).collect(),
         }
     });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<AttemptRow> = rows.collect();
     let bottom = y + ROW;
-    Some(Course {
+    Some(Timeline {
         width: WIDTH,
         height: bottom + BOTTOM,
         left: LEFT,

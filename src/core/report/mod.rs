@@ -11,7 +11,7 @@ mod tests;
 mod track;
 
 pub use cost::{Cost, cost};
-pub use course::{Course, Row, Span, SpanKind, course};
-pub use plot::{Curve, Level, Plot, plot};
+pub use course::{AttemptRow, SpanKind, TimeSpan, Timeline, course};
+pub use plot::{Curve, Plot, PlotLevel, plot};
 pub use scale::Tick;
-pub use track::{Point, Track, Tracks};
+pub use track::{GpuTrack, TrackPoint, Tracks};

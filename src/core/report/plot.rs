@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::scale::{Scale, Tick, tenth};
-use super::track::Track;
+use super::track::GpuTrack;
 use oomctl_base::units::Bytes;
 
 /// Width of the picture in user units.
@@ -44,7 +44,7 @@ pub struct Curve {
 
 /// A height that is marked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Level {
+pub struct PlotLevel {
     /// Coordinate.
     pub y: f64,
     /// In bytes.
@@ -75,14 +75,14 @@ pub struct Plot {
     /// GPUs that are not drawn.
     pub undrawn: usize,
     /// Capacity, where all have the same.
-    pub capacity: Option<Level>,
+    pub capacity: Option<PlotLevel>,
     /// What the memory model expected at most.
-    pub expected: Option<Level>,
+    pub expected: Option<PlotLevel>,
 }
 
 /// Draws at most so many GPUs of an attempt, the fullest. `None` where there is no sample.
 #[must_use]
-pub fn plot(mut tracks: Vec<Track>, expected: Option<Bytes>, most: usize) -> Option<Plot> {
+pub fn plot(mut tracks: Vec<GpuTrack>, expected: Option<Bytes>, most: usize) -> Option<Plot> {
     tracks.retain(|t| !t.points.is_empty());
     let times = || tracks.iter().flat_map(|t| &t.points).map(|p| p.at);
     let (start, end) = (times().min()?, times().max()?);
@@ -95,14 +95,14 @@ pub fn plot(mut tracks: Vec<Track>, expected: Option<Bytes>, most: usize) -> Opt
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     let x = Scale::new(0.0, seconds(start, end), LEFT, right);
     let y = Scale::new(0.0, highest.gib() * HEADROOM, bottom, TOP);
-    let level = |bytes: Bytes| Level {
+    let level = |bytes: Bytes| PlotLevel {
         y: y.at(bytes.gib()),
         bytes,
     };
-    tracks.sort_by_key(Track::peak_bytes);
+    tracks.sort_by_key(GpuTrack::peak_bytes);
     let undrawn = tracks.len().saturating_sub(most);
     let fullest = tracks.len() - 1;
-    let curve = |(place, track): (usize, &Track)| Curve {
+    let curve = |(place, track): (usize, &GpuTrack)| Curve {
         node: track.node.clone(),
         gpu: track.gpu,
         peak_bytes: track.peak_bytes(),
@@ -126,7 +126,7 @@ pub fn plot(mut tracks: Vec<Track>, expected: Option<Bytes>, most: usize) -> Opt
     })
 }
 
-fn same_capacity(tracks: &[Track]) -> Option<Bytes> {
+fn same_capacity(tracks: &[GpuTrack]) -> Option<Bytes> {
     let first = tracks.first()?.total_bytes;
     tracks
         .iter()
@@ -139,7 +139,7 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 }
 
 /// A staircase: between two lines of a sampler nothing changed that was worth one.
-fn path(track: &Track, start: Timestamp, x: &Scale, y: &Scale) -> String {
+fn path(track: &GpuTrack, start: Timestamp, x: &Scale, y: &Scale) -> String {
     let mut path = String::new();
     for point in &track.points {
         let (x, y) = (x.at(seconds(start, point.at)), y.at(point.bytes.gib()));
@@ -156,17 +156,17 @@ fn path(track: &Track, start: Timestamp, x: &Scale, y: &Scale) -> String {
 mod tests {
     use super::*;
     use crate::core::report::Tracks;
-    use oomctl_gpu::{GpuSample, Reading, Sample};
+    use oomctl_gpu::{GpuReading, GpuSample, SampleLine};
 
     fn gib_bytes(gib: u64) -> Bytes {
         Bytes(gib << 30)
     }
 
-    fn sample(at: i64, gibs: &[u64]) -> Sample {
+    fn sample(at: i64, gibs: &[u64]) -> SampleLine {
         let gpu = |(gpu, gib): (usize, &u64)| {
             let used_bytes = gib_bytes(*gib);
             GpuSample {
-                reading: Reading {
+                reading: GpuReading {
                     gpu: u32::try_from(gpu).unwrap(),
                     uuid: format!("GPU-{gpu}"),
                     name: "A100".to_owned(),
@@ -180,7 +180,7 @@ mod tests {
                 own_peak_bytes: None,
             }
         };
-        Sample {
+        SampleLine {
             v: 1,
             at: Timestamp::from_second(at).unwrap(),
             gpus: gibs.iter().enumerate().map(gpu).collect(),

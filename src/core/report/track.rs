@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use oomctl_base::units::Bytes;
-use oomctl_gpu::{GpuSample, Sample};
+use oomctl_gpu::{GpuSample, SampleLine};
 
 /// Points that are kept of a GPU: more than a picture of this width can show.
 const POINTS_MAX: usize = 240;
@@ -12,7 +12,7 @@ const TRACKS_MAX: usize = 512;
 
 /// How full a GPU was at most in a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Point {
+pub struct TrackPoint {
     /// Start of the stretch (clock of the node).
     pub at: Timestamp,
     /// Most bytes in use in it, everybody's.
@@ -21,7 +21,7 @@ pub struct Point {
 
 /// One GPU over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Track {
+pub struct GpuTrack {
     /// The node, as the scheduler calls it.
     pub node: String,
     /// NVML's index on the node; a label, not an identity.
@@ -31,14 +31,14 @@ pub struct Track {
     /// Capacity in bytes.
     pub total_bytes: Bytes,
     /// In the order of time.
-    pub points: Vec<Point>,
+    pub points: Vec<TrackPoint>,
     /// Peak that the last line told, in bytes.
     peak: Bytes,
     /// Length of a stretch in seconds.
     stretch_s: i64,
 }
 
-impl Track {
+impl GpuTrack {
     fn new(node: &str, gpu: &GpuSample) -> Self {
         Self {
             node: node.to_owned(),
@@ -67,7 +67,7 @@ impl Track {
             gpu.reading.used_bytes
         };
         self.peak = self.peak.max(gpu.peak_bytes);
-        self.put(Point { at, bytes });
+        self.put(TrackPoint { at, bytes });
         if self.points.len() > POINTS_MAX {
             self.stretch_s = self.stretch_s.saturating_mul(2);
             for point in std::mem::take(&mut self.points) {
@@ -76,7 +76,7 @@ impl Track {
         }
     }
 
-    fn put(&mut self, point: Point) {
+    fn put(&mut self, point: TrackPoint) {
         let stretch = |at: Timestamp| at.as_second().div_euclid(self.stretch_s);
         match self.points.last_mut() {
             Some(last) if stretch(last.at) >= stretch(point.at) => {
@@ -90,19 +90,19 @@ impl Track {
 /// The GPUs of an attempt over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tracks {
-    tracks: Vec<Track>,
+    tracks: Vec<GpuTrack>,
 }
 
 impl Tracks {
     /// Takes a line of the sampler of `node`; the lines of a node come in the order of time.
-    pub fn take(&mut self, node: &str, sample: &Sample) {
+    pub fn take(&mut self, node: &str, sample: &SampleLine) {
         for gpu in &sample.gpus {
-            let is_it = |t: &Track| t.node == node && t.uuid == gpu.reading.uuid;
+            let is_it = |t: &GpuTrack| t.node == node && t.uuid == gpu.reading.uuid;
             let place = match self.tracks.iter().position(is_it) {
                 Some(place) => place,
                 None if self.tracks.len() == TRACKS_MAX => continue,
                 None => {
-                    self.tracks.push(Track::new(node, gpu));
+                    self.tracks.push(GpuTrack::new(node, gpu));
                     self.tracks.len() - 1
                 }
             };
@@ -112,8 +112,8 @@ impl Tracks {
 
     /// The GPUs by node and index.
     #[must_use]
-    pub fn sorted(mut self) -> Vec<Track> {
-        let key = |t: &Track| (t.node.clone(), t.gpu, t.uuid.clone());
+    pub fn sorted(mut self) -> Vec<GpuTrack> {
+        let key = |t: &GpuTrack| (t.node.clone(), t.gpu, t.uuid.clone());
         self.tracks.sort_by_cached_key(key);
         self.tracks
     }
@@ -122,10 +122,10 @@ impl Tracks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oomctl_gpu::Reading;
+    use oomctl_gpu::GpuReading;
 
-    fn line(at: i64, used: u64, peak: u64) -> Sample {
-        let reading = Reading {
+    fn line(at: i64, used: u64, peak: u64) -> SampleLine {
+        let reading = GpuReading {
             gpu: 0,
             uuid: "GPU-a".to_owned(),
             name: "H100".to_owned(),
@@ -140,7 +140,7 @@ mod tests {
             peak_bytes: Bytes(peak),
             own_peak_bytes: None,
         };
-        Sample {
+        SampleLine {
             v: 1,
             at: Timestamp::from_second(at).unwrap(),
             gpus: vec![gpu],

@@ -13,7 +13,7 @@ const STOPPED_EARLY: i32 = 124;
 
 /// Where checkpoints lie, for a look at them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shelf {
+pub struct CheckpointDirectory {
     /// The folder, absolute or relative to the working directory.
     pub folder: String,
     /// The file in it that names the newest step, where there is one.
@@ -53,7 +53,7 @@ impl Request {
     /// Where the checkpoints lie that the configuration with these rungs would go on from; `None` where it would from
     /// none, or that is not known.
     #[must_use]
-    pub fn shelf(&self, rungs: &[Layer]) -> Option<Shelf> {
+    pub fn shelf(&self, rungs: &[Layer]) -> Option<CheckpointDirectory> {
         let disk = self.on_disk()?;
         let shape = self.shape(rungs).ok()?;
         let env = self.preset().env();
@@ -63,7 +63,7 @@ impl Request {
         let folder = expr::evaluate(env, &disk.folder, shape.scope()).ok()?;
         let folder = folder.as_str()?.to_owned();
         let local = !folder.is_empty() && !folder.contains("://");
-        local.then(|| Shelf {
+        local.then(|| CheckpointDirectory {
             folder,
             newest: disk.newest.clone(),
         })

@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use crate::core::ladder::{
-    ClimbContext, Decision, Outlook, Past, Policy, Skipped, ascend, climb, predict, settle,
+    ClimbContext, Decision, Past, Policy, Priors, Skipped, ascend, climb, predict, settle,
 };
 use crate::core::recipe::{Layer, RungSpec};
 use oomctl_base::Refusal;
@@ -91,7 +91,7 @@ impl Request {
         match self.profile().filter(|_| !self.inputs().one_rung) {
             None => climb(footing, incident),
             Some(profile) => {
-                let outlook = Outlook {
+                let outlook = Priors {
                     profile,
                     risk: self.inputs().risk,
                     past,

@@ -5,7 +5,7 @@ use crate::core::recipe::Layer;
 use oomctl_base::Value;
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::{Replicas, replicas};
-use oomctl_scripts::{Literal, Proposal, Script, propose};
+use oomctl_scripts::{DeviceScript, Literal, Proposal, propose};
 
 use super::request::Request;
 
@@ -90,8 +90,10 @@ pub fn explain(
     model: Option<&Replicas>,
     scripts: &[ScriptText],
 ) -> Option<Explanation> {
-    let read: Vec<(&ScriptText, Script)> =
-        scripts.iter().map(|s| (s, Script::read(&s.text))).collect();
+    let read: Vec<(&ScriptText, DeviceScript)> = scripts
+        .iter()
+        .map(|s| (s, DeviceScript::read(&s.text)))
+        .collect();
     let one_process = read.iter().find(|(_, script)| script.is_one_process());
     let crowded = measured.crowded();
     let of_replicas =
@@ -124,7 +126,7 @@ pub fn explain(
     })
 }
 
-fn cause(incident: &Incident, one_process: Option<&(&ScriptText, Script)>) -> String {
+fn cause(incident: &Incident, one_process: Option<&(&ScriptText, DeviceScript)>) -> String {
     let place = one_process.and_then(|(named, script)| {
         let call = script.data_parallel.first()?;
         Some(format!(
@@ -164,7 +166,7 @@ fn numbers(model: &Replicas) -> String {
 }
 
 /// What the script says of its devices, where it says it literally.
-fn devices(named: &ScriptText, script: &Script) -> Option<String> {
+fn devices(named: &ScriptText, script: &DeviceScript) -> Option<String> {
     let [call] = script.data_parallel.as_slice() else {
         return None;
     };

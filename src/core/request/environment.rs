@@ -46,7 +46,7 @@ const SECRET_ENDINGS: [&str; 3] = ["_KEY", "_PAT", "_AUTH"];
 
 /// An environment split by what may be written to disk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Split {
+pub struct SplitEnvironment {
     /// Variables with their values.
     pub variables: BTreeMap<String, String>,
     /// Names of secrets: every later submission takes their values from its own environment.
@@ -56,10 +56,10 @@ pub struct Split {
 /// Splits the environment of the first submission. `declared` names are secrets whatever they look
 /// like, and are wanted even when they are not set now.
 #[must_use]
-pub fn split(all: &BTreeMap<String, String>, declared: &[String]) -> Split {
-    let mut split = Split {
+pub fn split(all: &BTreeMap<String, String>, declared: &[String]) -> SplitEnvironment {
+    let mut split = SplitEnvironment {
         secrets: declared.to_vec(),
-        ..Split::default()
+        ..SplitEnvironment::default()
     };
     for (name, value) in all {
         if declared.contains(name) || stays_here(name) || name.contains(['(', '%', '=']) {

@@ -17,7 +17,7 @@ use oomctl_diagnose::{Bugs, UserSignature, Versions};
 
 /// A text with the name that it was read under.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct NamedText {
     /// File, or `built-in preset NAME`.
     pub path: String,
     /// Its text.
@@ -60,9 +60,9 @@ pub struct Inputs {
     /// Name of the run.
     pub run: String,
     /// The preset file.
-    pub preset: Arc<Source>,
+    pub preset: Arc<NamedText>,
     /// Knob sets that it uses.
-    pub knob_sets: Arc<Vec<Source>>,
+    pub knob_sets: Arc<Vec<NamedText>>,
     /// Version of the framework, where the project names one.
     pub framework_version: Option<String>,
     /// The ladder, as the project changed it.
@@ -96,7 +96,7 @@ pub struct Inputs {
     pub cluster: Option<String>,
     /// The memory profile of the preset, where it names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_profile: Option<Source>,
+    pub memory_profile: Option<NamedText>,
     /// Facts about the cluster.
     pub cluster_facts: ClusterFacts,
     /// Name of the dataset profile.

@@ -8,14 +8,14 @@ use oomctl_scripts::{INTERPRETER, Stack, Submission};
 
 /// The scripts of a request made ready to be read.
 #[derive(Debug, Clone)]
-pub(super) struct Own {
+pub(super) struct RequestScripts {
     pub submission: Submission,
     pub stacks: Vec<Stack>,
     /// Where they go against the preset.
     pub doubts: Vec<String>,
 }
 
-impl Own {
+impl RequestScripts {
     /// The preset of a request for scripts, and what reads them.
     pub(super) fn new(
         inputs: &Inputs,

@@ -38,7 +38,7 @@ pub struct Plan {
 
 /// The first steps of the ladder after which a job fits.
 #[derive(Debug, Clone)]
-pub struct Remedy {
+pub struct FittingSteps {
     /// Their rungs.
     pub rungs: Vec<String>,
     /// Memory after them.
@@ -110,7 +110,7 @@ impl Request {
     ///
     /// # Errors
     /// The configuration breaks a rule.
-    pub fn remedy(&self) -> Result<Option<Remedy>, Refusal> {
+    pub fn remedy(&self) -> Result<Option<FittingSteps>, Refusal> {
         let fits = |e: &Estimate| e.fits_probability.map(|p| p >= SAFE);
         if self.memory(&[]).as_ref().and_then(fits) != Some(false) {
             return Ok(None);
@@ -126,7 +126,7 @@ impl Request {
                 return Ok(None);
             };
             if fits(&estimate) == Some(true) {
-                return Ok(Some(Remedy { rungs, estimate }));
+                return Ok(Some(FittingSteps { rungs, estimate }));
             }
         }
         Ok(None)

@@ -4,7 +4,7 @@ use super::inputs::ProbeOf;
 use super::request::Request;
 use super::tune::Basis;
 use crate::core::ladder::probe::ODDS_MIN;
-use crate::core::ladder::{Candidate, candidates};
+use crate::core::ladder::{TuneCandidate, candidates};
 use crate::core::recipe::Layer;
 use oomctl_base::{Problem, Refusal, Value};
 
@@ -18,7 +18,7 @@ impl Request {
         &self,
         basis: &Basis,
         changes_training: bool,
-    ) -> Result<Vec<Candidate>, Refusal> {
+    ) -> Result<Vec<TuneCandidate>, Refusal> {
         let judge = self.judges(basis)?;
         let footing = self.tuning_footing(basis, changes_training);
         candidates(&footing, &self.preset().tune, ODDS_MIN, &judge)
@@ -32,8 +32,8 @@ impl Request {
     pub fn probe(
         &self,
         basis: &Basis,
-        candidate: &Candidate,
-        short: &Short<'_>,
+        candidate: &TuneCandidate,
+        short: &ProbeSeries<'_>,
         run: &str,
     ) -> Result<Self, Refusal> {
         let preset = self.preset();
@@ -84,7 +84,7 @@ impl Request {
 
     /// Is a run a probe of this configuration, with as many steps?
     #[must_use]
-    pub fn is_probed_by(&self, basis: &Basis, short: &Short<'_>, other: &Self) -> bool {
+    pub fn is_probed_by(&self, basis: &Basis, short: &ProbeSeries<'_>, other: &Self) -> bool {
         let Some(probe) = &other.inputs().probe else {
             return false;
         };
@@ -110,7 +110,7 @@ impl Request {
 
 /// What is alike in all probes of a search.
 #[derive(Debug, Clone, Copy)]
-pub struct Short<'a> {
+pub struct ProbeSeries<'a> {
     /// The run, dataset or preset that is tuned.
     pub of: &'a str,
     /// Training steps of each probe.

@@ -9,7 +9,7 @@ use super::inputs::Inputs;
 use super::limits::{Limits, Supervision};
 use super::made::Made;
 use super::notices::Notices;
-use super::own::Own;
+use super::own::RequestScripts;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
@@ -37,7 +37,7 @@ pub struct Resources {
 pub struct Request {
     inputs: Inputs,
     made: Arc<Made>,
-    pub(super) own: Option<Own>,
+    pub(super) own: Option<RequestScripts>,
 }
 
 /// Gives the run's name to the knob that a preset has for it, below all other layers.
@@ -71,7 +71,7 @@ impl Request {
             .map(|s| parse_knob_set(&s.path, &s.text))
             .collect::<Result<_, _>>()
             .map_err(fault)?;
-        let (preset, own) = Own::new(&inputs, file, sets)?;
+        let (preset, own) = RequestScripts::new(&inputs, file, sets)?;
         let mut inputs = inputs;
         name(&mut inputs.layers, &preset, &inputs.run);
         let mut problems = check_answers(&inputs.ladder);

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use super::request::Request;
 use crate::core::recipe::{Layer, LayerKind, expr};
-use oomctl_base::{Kind, Origin, Role, Value};
+use oomctl_base::{Origin, Role, Value, ValueKind};
 
 /// Largest batch that is tried.
 const MOST: i64 = 1 << 16;
 
 /// What a rule of thumb gives, and what the memory model does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Thumb {
+pub struct RuleComparison {
     /// The knob that both are about.
     pub knob: String,
     /// Its value.
@@ -30,7 +30,7 @@ pub struct Thumb {
 impl Request {
     /// The rule of thumb of the preset for this configuration; `None` where it has none, or the rule none for this GPU.
     #[must_use]
-    pub fn thumb(&self) -> Option<Thumb> {
+    pub fn thumb(&self) -> Option<RuleComparison> {
         let rule = self.preset().memory.as_ref()?.rule_of_thumb.as_ref()?;
         let shape = self.shape(&[]).ok()?;
         let whole = |name: &String| match shape.recipe().value(name) {
@@ -39,11 +39,11 @@ impl Request {
         };
         let (knob, present) = rule.knobs.iter().find_map(whole)?;
         let value = expr::evaluate(self.preset().env(), &rule.expr, shape.scope()).ok()?;
-        let value = expr::from_jinja(&value)?.number(Kind::Float)?;
-        let Value::Int(by_rule) = Value::from_number(Kind::Int, value) else {
+        let value = expr::from_jinja(&value)?.number(ValueKind::Float)?;
+        let Value::Int(by_rule) = Value::from_number(ValueKind::Int, value) else {
             return None;
         };
-        Some(Thumb {
+        Some(RuleComparison {
             present,
             by_rule,
             formula: rule.formula.clone(),
@@ -62,7 +62,7 @@ impl Request {
             Some(estimate.fits_probability? >= self.inputs().risk)
         };
         let least = self.preset().knob(knob)?.min.unwrap_or(1.0);
-        let least = match Value::from_number(Kind::Int, least) {
+        let least = match Value::from_number(ValueKind::Int, least) {
             Value::Int(least) => least.max(1),
             _ => 1,
         };

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::request::Request;
 use crate::core::ladder::{Change, Decision, Policy};
-use crate::core::learn::{End, Entry, Job, Memory, Moved, Rung};
+use crate::core::learn::{
+    AttemptEnd, JobFeatures, LearnedEntries, LearnedEntry, LearnedRung, Moved,
+};
 use crate::core::recipe::{Layer, LayerKind, RungSpec, strongest_effect};
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::{Class, Incident};
@@ -37,7 +39,7 @@ pub struct Start {
     /// Why there.
     pub ground: Ground,
     /// The attempt that says so: the one that fitted, or else the one that failed.
-    pub because: Entry,
+    pub because: LearnedEntry,
     /// Names of the rungs that it starts with, in order.
     pub rungs: Vec<String>,
     /// What they change.
@@ -54,11 +56,11 @@ impl Request {
     ///
     /// # Errors
     /// As `shape`; what is not known of a script of the user's own.
-    pub fn job(&self, rungs: &[Layer]) -> Result<Job, Refusal> {
+    pub fn job(&self, rungs: &[Layer]) -> Result<JobFeatures, Refusal> {
         let inputs = self.inputs();
         let shape = self.shape(rungs)?;
         let cluster = inputs.cluster.as_deref();
-        let mut job = Job::of(self.preset(), &shape, cluster, &inputs.backend);
+        let mut job = JobFeatures::of(self.preset(), &shape, cluster, &inputs.backend);
         // What is not known of a script teaches nothing about others.
         job.same.extend(self.own_facts()?);
         Ok(job)
@@ -70,7 +72,7 @@ impl Request {
     ///
     /// # Errors
     /// As `shape`.
-    pub fn start(&self, memory: &Memory) -> Result<Option<Start>, Refusal> {
+    pub fn start(&self, memory: &LearnedEntries) -> Result<Option<Start>, Refusal> {
         let asked = self.job(&[])?;
         let Some(failed) = memory.failed(&asked) else {
             let known = memory.fitted(&asked);
@@ -102,7 +104,7 @@ impl Request {
 
     /// The rungs of earlier runs that it starts with.
     #[must_use]
-    pub fn learned(&self) -> Vec<Rung> {
+    pub fn learned(&self) -> Vec<LearnedRung> {
         let layers = &self.inputs().layers;
         if !layers.iter().any(|l| l.kind == LayerKind::Learned) {
             return Vec::new();
@@ -113,7 +115,10 @@ impl Request {
             .layers
             .retain(|l| l.kind != LayerKind::Learned);
         let recipe = asked.recipe(&[]);
-        recipe.map_or_else(|_| Vec::new(), |recipe| Rung::learned(layers, &recipe))
+        recipe.map_or_else(
+            |_| Vec::new(),
+            |recipe| LearnedRung::learned(layers, &recipe),
+        )
     }
 
     /// The attempt that says that neither this configuration nor anything that its ladder leads to can fit: each of
@@ -123,7 +128,7 @@ impl Request {
     /// Rungs are climbed one at a time, so that what several at once would lead to is among them. The policy
     /// `predict` is bound to no rung's steps, so that under it only a ladder without any is at its end.
     #[must_use]
-    pub fn infeasible(&self, memory: &Memory) -> Option<Entry> {
+    pub fn infeasible(&self, memory: &LearnedEntries) -> Option<LearnedEntry> {
         if self.inputs().scripts.is_some() {
             return None;
         }
@@ -143,17 +148,17 @@ impl Request {
 
     /// The fewest rungs of an attempt that fitted with which this job is proven to fit: of the latest such
     /// attempt, or of another one whose configuration is larger.
-    fn proven<'m>(&self, memory: &'m Memory) -> Option<(&'m Entry, Vec<Layer>)> {
-        let mut ways: Vec<&Entry> = Vec::new();
+    fn proven<'m>(&self, memory: &'m LearnedEntries) -> Option<(&'m LearnedEntry, Vec<Layer>)> {
+        let mut ways: Vec<&LearnedEntry> = Vec::new();
         let fitted = memory.entries().iter().rev().filter(|e| e.fitted());
         for entry in fitted.filter(|e| !e.rungs.is_empty()) {
             if ways.len() < WAYS_MAX && !ways.iter().any(|w| w.rungs == entry.rungs) {
                 ways.push(entry);
             }
         }
-        let mut best: Option<(Job, &Entry, Vec<Layer>)> = None;
+        let mut best: Option<(JobFeatures, &LearnedEntry, Vec<Layer>)> = None;
         for (job, proof, layers) in ways.into_iter().filter_map(|w| self.along(w, memory)) {
-            let larger = |known: &Job| *known != job && known.within(&job);
+            let larger = |known: &JobFeatures| *known != job && known.within(&job);
             if best.as_ref().is_none_or(|(known, ..)| larger(known)) {
                 best = Some((job, proof, layers));
             }
@@ -163,7 +168,11 @@ impl Request {
 
     /// The fewest rungs of one attempt with which the job is legal and proven to fit. A rung is taken where
     /// everything that it moved is as it was then, and nobody holds it.
-    fn along<'m>(&self, way: &Entry, memory: &'m Memory) -> Option<(Job, &'m Entry, Vec<Layer>)> {
+    fn along<'m>(
+        &self,
+        way: &LearnedEntry,
+        memory: &'m LearnedEntries,
+    ) -> Option<(JobFeatures, &'m LearnedEntry, Vec<Layer>)> {
         let held = self.held();
         let mut recipe = self.recipe(&[]).ok()?;
         let mut layers = Vec::new();
@@ -187,7 +196,11 @@ impl Request {
     /// The first rungs of the ladder with which the job is not known to fail, as if it had just failed as it
     /// did then. None where a rung would move what the user set: which of the others to take is not to be
     /// guessed.
-    fn climbed(&self, memory: &Memory, failed: &Entry) -> Result<Option<Vec<Layer>>, Refusal> {
+    fn climbed(
+        &self,
+        memory: &LearnedEntries,
+        failed: &LearnedEntry,
+    ) -> Result<Option<Vec<Layer>>, Refusal> {
         let incident = incident(&failed.end);
         let held = self.held();
         let mut layers: Vec<Layer> = Vec::new();
@@ -200,7 +213,7 @@ impl Request {
             if changes.any(|c| held.contains(&c.knob)) {
                 return Ok(None);
             }
-            let rungs = steps.iter().map(Rung::of);
+            let rungs = steps.iter().map(LearnedRung::of);
             layers.extend(rungs.map(|r| r.layer(&failed.run, failed.attempt)));
             if memory.failed(&self.job(&layers)?).is_none() {
                 return Ok(Some(layers));
@@ -222,7 +235,7 @@ impl Request {
     }
 
     /// May the rung not be taken under the policy?
-    fn is_forbidden(&self, rung: &Rung) -> bool {
+    fn is_forbidden(&self, rung: &LearnedRung) -> bool {
         let effect = self.effect(&rung.rung, |knob| rung.moves.contains_key(knob));
         self.inputs().policy == Policy::SameMath && effect == Effect::ChangesTraining
     }
@@ -239,7 +252,7 @@ impl Request {
     fn started(
         &self,
         ground: Ground,
-        because: &Entry,
+        because: &LearnedEntry,
         layers: Vec<Layer>,
     ) -> Result<Start, Refusal> {
         let (before, after) = (self.recipe(&[])?, self.recipe(&layers)?);
@@ -272,12 +285,12 @@ fn rung_of(layer: &Layer) -> String {
     rungs.next().unwrap_or_default().to_owned()
 }
 
-fn incident(end: &End) -> Incident {
+fn incident(end: &AttemptEnd) -> Incident {
     match end {
-        End::Failed { kind, phase } => Incident {
+        AttemptEnd::Failed { kind, phase } => Incident {
             phase: phase.clone(),
             ..Incident::bare(kind, Class::GpuOom)
         },
-        End::Fitted => Incident::bare("cuda_oom", Class::GpuOom),
+        AttemptEnd::Fitted => Incident::bare("cuda_oom", Class::GpuOom),
     }
 }

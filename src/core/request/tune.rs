@@ -2,8 +2,8 @@
 
 use super::request::Request;
 use super::trial::{Trial, TrialEnd};
-use crate::core::ladder::{ClimbContext, Judgement, Observed, Policy, Tried, Tuned, tune};
-use crate::core::learn::{Elsewhere, Job, Memory};
+use crate::core::ladder::{ClimbContext, Judgement, Observed, PastAttempt, Policy, Tuned, tune};
+use crate::core::learn::{Elsewhere, JobFeatures, LearnedEntries};
 use crate::core::measure::Measured;
 use crate::core::recipe::{Layer, LayerKind};
 use oomctl_base::{Origin, Refusal, Value};
@@ -21,15 +21,15 @@ pub struct Basis {
     /// What it was measured to need.
     pub measured: Measured,
     /// Attempts of the same run that died.
-    pub died: Vec<Tried>,
+    pub died: Vec<PastAttempt>,
     /// What the project learned.
-    pub memory: Memory,
+    pub memory: LearnedEntries,
     /// Probes on top of it, in the order in which they were made.
     pub trials: Vec<Trial>,
 }
 
 /// The configuration that was looked at last, and what it was measured to need.
-struct Seen<'a> {
+struct LastMeasured<'a> {
     rungs: Vec<Layer>,
     fits: bool,
     measured: &'a Measured,
@@ -37,17 +37,17 @@ struct Seen<'a> {
 
 impl Basis {
     /// The latest probe that fitted and was measured; else the configuration that is started from.
-    fn seen(&self) -> Seen<'_> {
+    fn seen(&self) -> LastMeasured<'_> {
         let told = |m: &Measured| !(m.gpus.is_empty() && m.figures.is_empty());
         let mut latest = self.trials.iter().rev();
         let fitted = latest.find(|t| t.end == TrialEnd::Fitted && told(&t.measured));
         match fitted {
-            Some(trial) => Seen {
+            Some(trial) => LastMeasured {
                 rungs: self.with(trial),
                 fits: true,
                 measured: &trial.measured,
             },
-            None => Seen {
+            None => LastMeasured {
                 rungs: self.rungs.clone(),
                 fits: self.fits,
                 measured: &self.measured,
@@ -142,7 +142,7 @@ impl Request {
     }
 
     /// What was measured, with what the attempts that died say of it.
-    fn observed(&self, basis: &Basis, seen: &Seen<'_>) -> Option<Observed<'_>> {
+    fn observed(&self, basis: &Basis, seen: &LastMeasured<'_>) -> Option<Observed<'_>> {
         let spec = self.spec(&seen.rungs)?;
         let mut observed = Observed::new(&spec, self.profile()?, seen.fits, seen.measured)?;
         let died = basis.died.iter().map(|d| (d.rungs.clone(), &d.incident));
@@ -159,7 +159,7 @@ impl Request {
     }
 
     /// The jobs of the probes, and whether they fitted.
-    fn probed(&self, basis: &Basis) -> Vec<(bool, Job)> {
+    fn probed(&self, basis: &Basis) -> Vec<(bool, JobFeatures)> {
         let jobs = basis.trials.iter().filter_map(|trial| {
             let fits = trial.tested()?.fitted;
             Some((fits, self.job(&basis.with(trial)).ok()?))
@@ -223,7 +223,7 @@ fn certain(fits_probability: f64, ground: &'static str) -> Judgement {
 }
 
 /// Memory is a constant and what grows with the sizes, so twice the size takes no more than twice the memory.
-fn bound(measured: &Measured, asked: &Job, job: &Job) -> Option<Judgement> {
+fn bound(measured: &Measured, asked: &JobFeatures, job: &JobFeatures) -> Option<Judgement> {
     let gpu = measured.fullest()?;
     if asked.same != job.same {
         return None;

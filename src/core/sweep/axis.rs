@@ -1,6 +1,6 @@
 //! A sweep as axes: named parameters with the values that they take.
 
-use super::span::Span;
+use super::span::DrawRange;
 use crate::core::config::ConfigError;
 use oomctl_base::Value;
 
@@ -18,7 +18,7 @@ pub enum Method {
 
 /// Where a value stands in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct AxisPlace {
     /// Line, from 1.
     pub line: u32,
     /// Column, from 1.
@@ -33,13 +33,13 @@ pub struct Axis {
     /// Values in the order of the file; of a range its ends and values between them.
     pub values: Vec<Value>,
     /// Where each value stands; empty for a range or for overrides.
-    pub places: Vec<Place>,
+    pub places: Vec<AxisPlace>,
     /// Where the upper end of a range stands, and how it is written.
     pub upper: Option<Upper>,
     /// True when the values only stand for a range of others.
     pub sampled: bool,
     /// The range that they are of, from which cells are drawn.
-    pub(super) span: Option<Span>,
+    pub(super) span: Option<DrawRange>,
     /// How often each value is drawn, where not all are drawn alike.
     pub(super) weights: Vec<f64>,
 }
@@ -48,14 +48,14 @@ pub struct Axis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upper {
     /// Where it stands.
-    pub place: Place,
+    pub place: AxisPlace,
     /// True when the file has the exponent of e, not the value.
     pub exponent: bool,
 }
 
 impl Axis {
     /// A parameter with values and nothing else.
-    pub(super) fn listed(name: String, values: Vec<Value>, places: Vec<Place>) -> Self {
+    pub(super) fn listed(name: String, values: Vec<Value>, places: Vec<AxisPlace>) -> Self {
         Self {
             name,
             values,
@@ -79,7 +79,7 @@ impl Axis {
 
 /// How a parameter that no knob describes is written for the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
+pub enum ParameterStyle {
     /// `--name=value`, as an agent of W&B does with `${args}`.
     Dashed,
     /// `name=value`, as Hydra does, and W&B with `${args_no_hyphens}`.
@@ -92,7 +92,7 @@ pub struct Sweep {
     /// How cells are chosen.
     pub method: Method,
     /// How parameters are written for the program.
-    pub words: Words,
+    pub words: ParameterStyle,
     /// Parameters in the order of the file, none of them empty.
     pub axes: Vec<Axis>,
     /// How many cells are run at most, where the file says so (`run_cap`).
@@ -103,12 +103,12 @@ pub struct Sweep {
 pub type SweepFault = ConfigError;
 
 /// A file that is being read.
-pub(super) struct File<'a> {
+pub(super) struct SweepFile<'a> {
     pub path: &'a str,
     pub text: &'a str,
 }
 
-impl File<'_> {
+impl SweepFile<'_> {
     pub(super) fn fault(&self, line: u32, column: u32, what: impl Into<String>) -> SweepFault {
         ConfigError::at(self.path, self.text, line, column, what)
     }
@@ -121,7 +121,11 @@ pub(super) const MOST_VALUES: u32 = 100_000;
 
 impl Sweep {
     /// A sweep of these axes.
-    pub(super) fn new(method: Method, words: Words, axes: Vec<Axis>) -> Result<Self, String> {
+    pub(super) fn new(
+        method: Method,
+        words: ParameterStyle,
+        axes: Vec<Axis>,
+    ) -> Result<Self, String> {
         match axes.len() {
             0..=MOST_AXES => Ok(Self {
                 method,

@@ -1,9 +1,9 @@
 //! Which value of a cell is to blame, and the largest that would be admissible.
 
-use super::judge::{Judge, Verdict};
+use super::judge::{CellVerdict, Judge};
 use super::nodes::Cell;
 use super::numbers::number;
-use oomctl_base::{Kind, Value};
+use oomctl_base::{Value, ValueKind};
 
 /// Steps of a search for the largest admissible value.
 const STEPS: u32 = 64;
@@ -25,21 +25,21 @@ pub struct Culprit {
     /// Its value in the cell.
     pub value: Value,
     /// The nearest value with which the cell runs, the others staying as they are.
-    pub bound: Option<Bound>,
+    pub bound: Option<ValueLimit>,
     /// Bytes of the fullest phase with that value; without one, with half the value.
     pub bytes_after: Option<f64>,
 }
 
 /// The nearest admissible value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Bound {
+pub enum ValueLimit {
     /// At most this.
     AtMost(Value),
     /// At least this.
     AtLeast(Value),
 }
 
-impl Bound {
+impl ValueLimit {
     /// The value itself.
     #[must_use]
     pub fn value(&self) -> &Value {
@@ -54,9 +54,9 @@ impl Blame {
     pub fn of(judge: &mut Judge<'_>, cell: &Cell) -> Option<Self> {
         let brief = judge.brief(cell);
         let culprits = match brief.verdict {
-            Verdict::BreaksRule => of_rule(judge, cell, brief.rule?),
-            Verdict::DoesNotFit | Verdict::Tight => of_memory(judge, cell, brief.bytes?),
-            Verdict::Fits | Verdict::Unknown => return None,
+            CellVerdict::BreaksRule => of_rule(judge, cell, brief.rule?),
+            CellVerdict::DoesNotFit | CellVerdict::Tight => of_memory(judge, cell, brief.bytes?),
+            CellVerdict::Fits | CellVerdict::Unknown => return None,
         };
         let together = culprits.iter().all(|c| c.bound.is_none());
         Some(Self { culprits, together })
@@ -88,12 +88,12 @@ fn of_memory(judge: &mut Judge<'_>, cell: &Cell, bytes: f64) -> Vec<Culprit> {
         // What fits but breaks a rule is no way out.
         let bound = most.filter(|best| {
             let best = with(judge, cell, axis, best);
-            judge.brief(&best).verdict == Verdict::Fits
+            judge.brief(&best).verdict == CellVerdict::Fits
         });
         let culprit = Culprit {
             axis,
             value,
-            bound: bound.map(Bound::AtMost),
+            bound: bound.map(ValueLimit::AtMost),
             bytes_after,
         };
         found.push((freed, culprit));
@@ -112,8 +112,8 @@ fn of_rule(judge: &mut Judge<'_>, cell: &Cell, rule: usize) -> Vec<Culprit> {
     for axis in axes {
         let value = judge.value(axis, cell[axis]).clone();
         let bound = match at_most(judge, cell, axis, keeps) {
-            Some(most) => Some(Bound::AtMost(most)),
-            None => at_least(judge, cell, axis, keeps).map(Bound::AtLeast),
+            Some(most) => Some(ValueLimit::AtMost(most)),
+            None => at_least(judge, cell, axis, keeps).map(ValueLimit::AtLeast),
         };
         let Some(bound) = bound else { continue };
         let mended = with(judge, cell, axis, bound.value());
@@ -124,7 +124,7 @@ fn of_rule(judge: &mut Judge<'_>, cell: &Cell, rule: usize) -> Vec<Culprit> {
             bound: Some(bound),
         });
     }
-    found.sort_by_key(|c| matches!(c.bound, Some(Bound::AtLeast(_))));
+    found.sort_by_key(|c| matches!(c.bound, Some(ValueLimit::AtLeast(_))));
     found
 }
 
@@ -137,7 +137,7 @@ pub(super) fn with(judge: &mut Judge<'_>, cell: &Cell, axis: usize, value: &Valu
 
 fn of(like: &Value, x: f64) -> Value {
     match like {
-        Value::Int(_) => Value::from_number(Kind::Int, x),
+        Value::Int(_) => Value::from_number(ValueKind::Int, x),
         _ => Value::Float(x),
     }
 }

@@ -2,7 +2,7 @@
 //! sample where those are too many.
 
 use super::axis::{Axis, Sweep};
-use super::draw::Stream;
+use super::draw::RandomStream;
 use super::judge::Judge;
 use super::nodes::Cell;
 use super::numbers::number;
@@ -107,6 +107,6 @@ fn corners(ends: &[(u64, u64)]) -> impl Iterator<Item = Vec<u64>> + '_ {
 
 /// Combination `index` of a sample that is the same in every run.
 fn drawn(sizes: &[u64], index: u64) -> Vec<u64> {
-    let mut stream = Stream::new(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut stream = RandomStream::new(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     sizes.iter().map(|size| stream.next() % size).collect()
 }

@@ -14,9 +14,9 @@ pub struct Draw {
 }
 
 /// Numbers that only look random: splitmix64 (Steele, Lea and Flood, 2014).
-pub(super) struct Stream(u64);
+pub(super) struct RandomStream(u64);
 
-impl Stream {
+impl RandomStream {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -48,7 +48,7 @@ pub(super) fn drawn(
     draw: &Draw,
     wanted: &[Vec<u32>],
 ) -> Result<Vec<Cell>, String> {
-    let mut stream = Stream::new(draw.seed);
+    let mut stream = RandomStream::new(draw.seed);
     let mut cells = Vec::new();
     for _ in 0..draw.count {
         let mut cell = Cell::new();

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::axis::{Axis, Place, Sweep};
+use super::axis::{Axis, AxisPlace, Sweep};
 use super::numbers::number;
-use super::repair::{Change, Repair};
+use super::repair::{Repair, SweepChange};
 use oomctl_base::Value;
 use oomctl_scripts::yaml;
 
@@ -19,7 +19,7 @@ pub fn apply(path: &str, text: &str, sweep: &Sweep, repair: &Repair) -> Result<S
     let mut placed = Vec::new();
     for change in &repair.changes {
         match change {
-            Change::Add { name, value, why } => added.push((name, value, why)),
+            SweepChange::Add { name, value, why } => added.push((name, value, why)),
             _ => {
                 let places = places_of(sweep, change);
                 if places.is_empty() {
@@ -35,8 +35,8 @@ pub fn apply(path: &str, text: &str, sweep: &Sweep, repair: &Repair) -> Result<S
     let mut remarks: BTreeMap<u32, Vec<Remark>> = BTreeMap::new();
     for (place, exponent, change) in placed {
         let done = match change {
-            Change::Cap { to, .. } => replace_at(&mut lines, place, &written(to, exponent)),
-            Change::Drop { .. } | Change::Add { .. } => drop_at(&mut lines, place),
+            SweepChange::Cap { to, .. } => replace_at(&mut lines, place, &written(to, exponent)),
+            SweepChange::Drop { .. } | SweepChange::Add { .. } => drop_at(&mut lines, place),
         };
         if !done {
             return Err(by_hand(change));
@@ -64,11 +64,13 @@ pub fn apply(path: &str, text: &str, sweep: &Sweep, repair: &Repair) -> Result<S
     }
 }
 
-fn by_hand(change: &Change) -> String {
+fn by_hand(change: &SweepChange) -> String {
     match change {
-        Change::Drop { name, value, .. } => format!("take {value} out of {name} by hand"),
-        Change::Cap { name, from, to, .. } => format!("change {from} of {name} to {to} by hand"),
-        Change::Add { name, value, .. } => format!("add {name}: {value} by hand"),
+        SweepChange::Drop { name, value, .. } => format!("take {value} out of {name} by hand"),
+        SweepChange::Cap { name, from, to, .. } => {
+            format!("change {from} of {name} to {to} by hand")
+        }
+        SweepChange::Add { name, value, .. } => format!("add {name}: {value} by hand"),
     }
 }
 
@@ -104,11 +106,11 @@ fn axis<'s>(sweep: &'s Sweep, name: &str) -> Option<&'s Axis> {
 
 /// Where a change is made, and whether the file has the exponent there: every place of a value that is
 /// listed more than once.
-fn places_of(sweep: &Sweep, change: &Change) -> Vec<(Place, bool)> {
+fn places_of(sweep: &Sweep, change: &SweepChange) -> Vec<(AxisPlace, bool)> {
     let (name, value) = match change {
-        Change::Drop { name, value, .. } => (name, value),
-        Change::Cap { name, from, .. } => (name, from),
-        Change::Add { .. } => return Vec::new(),
+        SweepChange::Drop { name, value, .. } => (name, value),
+        SweepChange::Cap { name, from, .. } => (name, from),
+        SweepChange::Add { .. } => return Vec::new(),
     };
     let Some(axis) = axis(sweep, name) else {
         return Vec::new();
@@ -153,7 +155,7 @@ fn token(line: &str, column: u32) -> Option<std::ops::Range<usize>> {
     (length > 0).then_some(start..start + length)
 }
 
-fn line_of(lines: &mut [String], place: Place) -> Option<&mut String> {
+fn line_of(lines: &mut [String], place: AxisPlace) -> Option<&mut String> {
     let at = usize::try_from(place.line).ok()?.checked_sub(1)?;
     lines.get_mut(at)
 }
@@ -165,11 +167,11 @@ struct Remark {
 }
 
 impl Remark {
-    fn of(change: &Change) -> Self {
+    fn of(change: &SweepChange) -> Self {
         let (what, why) = match change {
-            Change::Drop { value, why, .. } => (format!("{value} dropped"), why),
-            Change::Cap { from, to, why, .. } => (format!("{from} → {to}"), why),
-            Change::Add { value, why, .. } => (format!("{value} added"), why),
+            SweepChange::Drop { value, why, .. } => (format!("{value} dropped"), why),
+            SweepChange::Cap { from, to, why, .. } => (format!("{from} → {to}"), why),
+            SweepChange::Add { value, why, .. } => (format!("{value} added"), why),
         };
         Self {
             what,
@@ -214,7 +216,7 @@ fn remark(lines: &mut [String], number: u32, what: &str) {
     }
 }
 
-fn replace_at(lines: &mut [String], place: Place, to: &str) -> bool {
+fn replace_at(lines: &mut [String], place: AxisPlace, to: &str) -> bool {
     let Some(line) = line_of(lines, place) else {
         return false;
     };
@@ -226,7 +228,7 @@ fn replace_at(lines: &mut [String], place: Place, to: &str) -> bool {
 }
 
 /// Takes a value out of a list: an item of its own line becomes a comment, one between brackets goes.
-fn drop_at(lines: &mut [String], place: Place) -> bool {
+fn drop_at(lines: &mut [String], place: AxisPlace) -> bool {
     let Some(line) = line_of(lines, place) else {
         return false;
     };

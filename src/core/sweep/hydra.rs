@@ -4,31 +4,34 @@
 //! left out, `interval(a,b)`, and `shuffle`, `sort` and `tag` around them; `glob` needs the files of a
 //! configuration group, which are not read here.
 
-use super::axis::{Axis, File, Method, Place, Sweep, SweepFault, Words, scalar};
-use super::span::{Span, Spread};
-use crate::core::config::{ConfigError, Content, Key, Node};
+use super::axis::{Axis, AxisPlace, Method, ParameterStyle, Sweep, SweepFault, SweepFile, scalar};
+use super::span::{DrawRange, Spread};
+use crate::core::config::{ConfigContent, ConfigError, ConfigKey, ConfigNode};
 use oomctl_base::Value;
 
 /// Functions that may lie around each other.
 const DEEPEST: usize = 8;
 
-pub(super) fn from_file(file: &File<'_>, entries: &[(Key, Node)]) -> Result<Sweep, SweepFault> {
+pub(super) fn from_file(
+    file: &SweepFile<'_>,
+    entries: &[(ConfigKey, ConfigNode)],
+) -> Result<Sweep, SweepFault> {
     let mut node = entries
         .iter()
         .find(|(k, _)| k.name == "hydra")
         .map(|(_, n)| n);
     for name in ["sweeper", "params"] {
         node = node.and_then(|n| match &n.content {
-            Content::Map(inner) => inner.iter().find(|(k, _)| k.name == name).map(|(_, n)| n),
+            ConfigContent::Map(inner) => inner.iter().find(|(k, _)| k.name == name).map(|(_, n)| n),
             _ => None,
         });
     }
-    let Some(Content::Map(params)) = node.map(|n| &n.content) else {
+    let Some(ConfigContent::Map(params)) = node.map(|n| &n.content) else {
         return Err(file.fault(1, 1, "the file has no `hydra.sweeper.params`"));
     };
     let mut axes = Vec::new();
     for (key, node) in params {
-        let Content::Scalar(text) = &node.content else {
+        let ConfigContent::Scalar(text) = &node.content else {
             let what = format!(
                 "{}: expected a sweep such as `1,2` or `range(1,4)`, got {}",
                 key.name,
@@ -38,7 +41,7 @@ pub(super) fn from_file(file: &File<'_>, entries: &[(Key, Node)]) -> Result<Swee
         };
         let values = several(text, 0)
             .map_err(|what| file.fault(node.line, node.column, format!("{}: {what}", key.name)))?;
-        let place = Place {
+        let place = AxisPlace {
             line: node.line,
             column: node.column,
         };
@@ -48,7 +51,7 @@ pub(super) fn from_file(file: &File<'_>, entries: &[(Key, Node)]) -> Result<Swee
         }
         axes.push(axis);
     }
-    Sweep::new(Method::Grid, Words::Bare, axes).map_err(|what| file.fault(1, 1, what))
+    Sweep::new(Method::Grid, ParameterStyle::Bare, axes).map_err(|what| file.fault(1, 1, what))
 }
 
 pub(super) fn from_overrides(overrides: &[String]) -> Result<Sweep, SweepFault> {
@@ -63,7 +66,7 @@ pub(super) fn from_overrides(overrides: &[String]) -> Result<Sweep, SweepFault> 
         };
         axes.push(several(values, 0).map_err(fault)?.axis(bare(key)));
     }
-    Sweep::new(Method::Grid, Words::Bare, axes)
+    Sweep::new(Method::Grid, ParameterStyle::Bare, axes)
         .map_err(|what| ConfigError::plain("the overrides", what))
 }
 
@@ -75,7 +78,7 @@ fn bare(key: &str) -> &str {
 /// The values of an override.
 enum Several {
     Listed(Vec<Value>),
-    Range(Span),
+    Range(DrawRange),
 }
 
 impl Several {
@@ -122,7 +125,7 @@ fn several(text: &str, depth: usize) -> Result<Several, String> {
             Ok(match several(last, depth + 1)? {
                 // Optuna's plugin for Hydra draws evenly in the logarithm where this tag stands.
                 Several::Range(span) if parts.iter().any(|p| p.trim() == "log") => {
-                    Several::Range(Span {
+                    Several::Range(DrawRange {
                         spread: Spread::Log,
                         ..span
                     })
@@ -167,7 +170,7 @@ fn numbers(inside: &str) -> Result<Vec<f64>, String> {
     parts.iter().map(read).collect()
 }
 
-fn range(inside: &str) -> Result<Span, String> {
+fn range(inside: &str) -> Result<DrawRange, String> {
     let all = numbers(inside)?;
     let (start, stop, step) = match all[..] {
         [stop] => (0.0, stop, 1.0),
@@ -179,7 +182,7 @@ fn range(inside: &str) -> Result<Span, String> {
     if !count.is_finite() || count < 1.0 {
         return Err(format!("range({inside}) is empty"));
     }
-    Ok(Span {
+    Ok(DrawRange {
         low: start.min(start + (count - 1.0) * step),
         high: start.max(start + (count - 1.0) * step),
         spread: Spread::Steps,
@@ -189,14 +192,14 @@ fn range(inside: &str) -> Result<Span, String> {
     })
 }
 
-fn interval(inside: &str) -> Result<Span, String> {
+fn interval(inside: &str) -> Result<DrawRange, String> {
     let [low, high] = numbers(inside)?[..] else {
         return Err("interval() takes a start and an end".to_owned());
     };
     if low > high {
         return Err(format!("interval({inside}) is empty"));
     }
-    Ok(Span {
+    Ok(DrawRange {
         low,
         high,
         spread: Spread::Even,

@@ -3,17 +3,17 @@
 use minijinja::Value as Jinja;
 
 use super::axis::Sweep;
-use super::model::Model;
+use super::model::MemorySource;
 use super::nodes::{Cell, Nodes};
 use crate::core::recipe::expr::{Scope, to_jinja};
 use crate::core::recipe::{ClusterFacts, Knob, Preset, Recipe, Rule, add_ambient, bounds};
-use oomctl_base::{Kind, Problem, Refusal, Value};
+use oomctl_base::{Problem, Refusal, Value, ValueKind};
 use oomctl_memory::{Profile, Room};
 
 /// What becomes of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CellVerdict {
     /// It fits.
     Fits,
     /// It may fit, or may not.
@@ -30,7 +30,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Brief {
     /// What becomes of it.
-    pub verdict: Verdict,
+    pub verdict: CellVerdict,
     /// Bytes of its fullest phase, where they are known.
     pub bytes: Option<f64>,
     /// Bytes of the GPU, where they are known.
@@ -45,7 +45,7 @@ pub struct Brief {
 
 /// What a cell needs, in detail.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Detail {
+pub struct CellDetail {
     /// The fullest phase.
     pub phase: String,
     /// Its terms in bytes, the largest first.
@@ -66,7 +66,7 @@ struct RuleNodes<'a> {
 pub struct Judge<'a> {
     nodes: Nodes<'a>,
     rules: Vec<RuleNodes<'a>>,
-    model: Model<'a>,
+    model: MemorySource<'a>,
     preset: &'a Preset,
     /// Values of each axis as knobs take them; more than the sweep's own once others were asked for.
     values: Vec<Vec<Value>>,
@@ -233,12 +233,12 @@ impl<'a> Judge<'a> {
         let need = need.ok().flatten();
         let all_mentioned = self.unmentioned.is_empty();
         let verdict = match (rule, need.map(|n| n.room)) {
-            (Some(_), _) => Verdict::BreaksRule,
-            (None, Some(Some(Room::Fits | Room::Tight))) if !all_mentioned => Verdict::Unknown,
-            (None, Some(Some(Room::Fits))) => Verdict::Fits,
-            (None, Some(Some(Room::Tight))) => Verdict::Tight,
-            (None, Some(Some(Room::TooLarge))) => Verdict::DoesNotFit,
-            (None, _) => Verdict::Unknown,
+            (Some(_), _) => CellVerdict::BreaksRule,
+            (None, Some(Some(Room::Fits | Room::Tight))) if !all_mentioned => CellVerdict::Unknown,
+            (None, Some(Some(Room::Fits))) => CellVerdict::Fits,
+            (None, Some(Some(Room::Tight))) => CellVerdict::Tight,
+            (None, Some(Some(Room::TooLarge))) => CellVerdict::DoesNotFit,
+            (None, _) => CellVerdict::Unknown,
         };
         Brief {
             verdict,
@@ -275,18 +275,18 @@ impl<'a> Judge<'a> {
     }
 
     /// What a cell needs, and why it does not run.
-    pub fn detail(&mut self, cell: &Cell) -> Detail {
+    pub fn detail(&mut self, cell: &Cell) -> CellDetail {
         let brief = self.brief(cell);
         let (why, rule) = match brief.rule {
             Some(number) => (Some(self.message(number, cell)), self.hint(number, cell)),
             None => {
                 let unknown = self.model.need(&mut self.nodes, cell).err();
                 let unmentioned =
-                    || (brief.verdict == Verdict::Unknown).then(|| self.unmentioned())?;
+                    || (brief.verdict == CellVerdict::Unknown).then(|| self.unmentioned())?;
                 (unknown.or_else(unmentioned), None)
             }
         };
-        Detail {
+        CellDetail {
             phase: self.model.phase(brief.phase).to_owned(),
             terms: self.model.terms(&mut self.nodes, cell, brief.phase),
             why,
@@ -351,7 +351,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-type Compiled<'a> = (Vec<RuleNodes<'a>>, Model<'a>, Vec<(String, usize)>);
+type Compiled<'a> = (Vec<RuleNodes<'a>>, MemorySource<'a>, Vec<(String, usize)>);
 
 fn compile<'a>(
     preset: &'a Preset,
@@ -365,9 +365,9 @@ fn compile<'a>(
         rules.push(RuleNodes { rule, when, must });
     }
     let model = match (&preset.formulas, &preset.memory, profile) {
-        (Some(formulas), _, _) => Model::formulas(nodes, formulas)?,
-        (None, Some(fields), Some(profile)) => Model::profile(nodes, fields, profile)?,
-        _ => Model::Unknown,
+        (Some(formulas), _, _) => MemorySource::formulas(nodes, formulas)?,
+        (None, Some(fields), Some(profile)) => MemorySource::profile(nodes, fields, profile)?,
+        _ => MemorySource::Unknown,
     };
     let mut units = Vec::new();
     for unit in preset.formulas.iter().flat_map(|f| &f.units) {
@@ -383,7 +383,7 @@ fn within(values: &[Value], knob: Option<&Knob>) -> Vec<bool> {
 }
 
 /// A sweep's value as a knob takes it.
-fn of_kind(kind: Kind, value: &Value) -> Result<Value, String> {
+fn of_kind(kind: ValueKind, value: &Value) -> Result<Value, String> {
     match (kind, value) {
         (_, Value::Null) => Ok(Value::Null),
         // Python writes whole numbers as 8.0 now and then.
@@ -391,7 +391,7 @@ fn of_kind(kind: Kind, value: &Value) -> Result<Value, String> {
             clippy::cast_possible_truncation,
             reason = "a whole number within the range of i64"
         )]
-        (Kind::Int, Value::Float(x)) if x.fract() == 0.0 && x.abs() < 9e15 => {
+        (ValueKind::Int, Value::Float(x)) if x.fract() == 0.0 && x.abs() < 9e15 => {
             Ok(Value::Int(*x as i64))
         }
         _ => kind.parse(&value.to_string()),

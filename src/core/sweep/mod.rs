@@ -22,29 +22,29 @@ mod tests;
 mod wandb;
 
 pub use arrays::{arrays, indices, share};
-pub use axis::{Axis, Method, Place, Sweep, SweepFault, Words};
-pub use blame::{Blame, Bound, Culprit};
+pub use axis::{Axis, AxisPlace, Method, ParameterStyle, Sweep, SweepFault};
+pub use blame::{Blame, Culprit, ValueLimit};
 pub use cells::{Cells, MOST_CELLS};
 pub use draw::Draw;
 pub use edit::apply;
-pub use judge::{Brief, Detail, Judge, Verdict};
-pub use repair::{Change, ClimbContext, Repair, repair};
-pub use select::{Choice, Chosen, Order, Selection, Selector, cell_layer, select};
+pub use judge::{Brief, CellDetail, CellVerdict, Judge};
+pub use repair::{Repair, SweepChange, SweepContext, repair};
+pub use select::{CellFilter, Order, SelectedCell, Selection, Selector, cell_layer, select};
 
-use crate::core::config::{Content, Node};
+use crate::core::config::{ConfigContent, ConfigNode};
 
 /// Reads a sweep: a W&B sweep file, or a Hydra configuration with `hydra.sweeper.params`.
 ///
 /// # Errors
 /// What is wrong, with line and column.
 pub fn parse(path: &str, text: &str) -> Result<Sweep, SweepFault> {
-    let root = Node::parse(path, text)?;
-    let file = axis::File { path, text };
+    let root = ConfigNode::parse(path, text)?;
+    let file = axis::SweepFile { path, text };
     match &root.content {
-        Content::Map(entries) if entries.iter().any(|(k, _)| k.name == "hydra") => {
+        ConfigContent::Map(entries) if entries.iter().any(|(k, _)| k.name == "hydra") => {
             hydra::from_file(&file, entries)
         }
-        Content::Map(entries) => wandb::from_file(&file, entries),
+        ConfigContent::Map(entries) => wandb::from_file(&file, entries),
         _ => Err(file.fault(
             root.line,
             root.column,

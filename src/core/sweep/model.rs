@@ -13,7 +13,7 @@ const TIGHT: f64 = 0.9;
 
 /// Memory of one cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Need {
+pub(super) struct CellNeed {
     /// Bytes of the fullest phase.
     pub bytes: f64,
     /// Number of that phase.
@@ -27,7 +27,7 @@ pub(super) struct Need {
 type Term = (String, usize);
 
 /// Where memory is known from.
-pub(super) enum Model<'a> {
+pub(super) enum MemorySource<'a> {
     /// Nothing is known.
     Unknown,
     /// The preset's own formulas.
@@ -41,11 +41,11 @@ pub(super) enum Model<'a> {
         axes: Vec<usize>,
         profile: &'a Profile,
         phases: Vec<String>,
-        known: HashMap<Box<[u32]>, Result<Need, String>>,
+        known: HashMap<Box<[u32]>, Result<CellNeed, String>>,
     },
 }
 
-impl<'a> Model<'a> {
+impl<'a> MemorySource<'a> {
     pub(super) fn formulas(nodes: &mut Nodes<'a>, formulas: &Formulas) -> Result<Self, String> {
         let mut phases = Vec::new();
         for phase in &formulas.phases {
@@ -117,7 +117,7 @@ impl<'a> Model<'a> {
         &mut self,
         nodes: &mut Nodes<'_>,
         cell: &Cell,
-    ) -> Result<Option<Need>, String> {
+    ) -> Result<Option<CellNeed>, String> {
         match self {
             Self::Unknown => Ok(None),
             Self::Formulas { gpu, phases } => by_formulas(nodes, *gpu, phases, cell).map(Some),
@@ -185,7 +185,7 @@ fn by_formulas(
     gpu: usize,
     phases: &[(String, Vec<Term>)],
     cell: &Cell,
-) -> Result<Need, String> {
+) -> Result<CellNeed, String> {
     let gpu = nodes.number(gpu, cell)?;
     let (mut bytes, mut fullest) = (0.0_f64, 0);
     for (number, (_, terms)) in phases.iter().enumerate() {
@@ -203,7 +203,7 @@ fn by_formulas(
         b if b <= gpu => Room::Tight,
         _ => Room::TooLarge,
     });
-    Ok(Need {
+    Ok(CellNeed {
         bytes,
         phase: fullest,
         gpu,
@@ -233,7 +233,7 @@ fn by_profile(
     profile: &Profile,
     phases: &mut Vec<String>,
     cell: &Cell,
-) -> Result<Need, String> {
+) -> Result<CellNeed, String> {
     let estimate = estimate(&spec(nodes, fields, profile, cell)?, profile);
     let name = estimate.phase.name();
     let phase = phases.iter().position(|p| p == name).unwrap_or_else(|| {
@@ -241,7 +241,7 @@ fn by_profile(
         phases.len() - 1
     });
     let room = estimate.fits_probability.map(Room::of);
-    Ok(Need {
+    Ok(CellNeed {
         bytes: estimate.peak_bytes,
         phase,
         gpu: estimate.gpu_bytes,

@@ -6,23 +6,23 @@ use std::collections::{BTreeMap, HashMap};
 use minijinja::{Expression, Value as Jinja};
 
 use crate::core::recipe::expr::{self, Scope};
-use crate::core::recipe::{Named, Preset, Recipe};
+use crate::core::recipe::{Binding, Preset, Recipe};
 
 /// The values of a cell: for each axis the number of its value.
 pub(super) type Cell = Vec<u32>;
 
 /// Where a name of an expression comes from.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum NameSource {
     Axis(usize),
     Node(usize),
 }
 
-struct Node<'a> {
+struct ExpressionNode<'a> {
     expression: Expression<'a, 'a>,
     text: String,
     /// Names that differ from cell to cell.
-    inputs: Vec<(String, Source)>,
+    inputs: Vec<(String, NameSource)>,
     fixed: Scope,
     /// Axes that the value depends on, in order.
     axes: Vec<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Nodes<'a> {
     values: Vec<Vec<Jinja>>,
     /// The knob that each axis sets; an axis may set none.
     axes: BTreeMap<String, usize>,
-    nodes: Vec<Node<'a>>,
+    nodes: Vec<ExpressionNode<'a>>,
     names: BTreeMap<String, usize>,
     /// Names that are being compiled, to find those that depend on themselves.
     open: Vec<String>,
@@ -88,7 +88,7 @@ impl<'a> Nodes<'a> {
             .env()
             .compile_expression_owned(text.to_owned())
             .map_err(|e| expr::describe(text, &e))?;
-        let mut node = Node {
+        let mut node = ExpressionNode {
             inputs: Vec::new(),
             fixed: self.ambient.clone(),
             axes: Vec::new(),
@@ -105,29 +105,35 @@ impl<'a> Nodes<'a> {
         Ok(self.nodes.len() - 1)
     }
 
-    fn input(&mut self, node: &mut Node<'a>, name: &str) -> Result<(), String> {
-        let named = Named::of(self.preset, self.recipe, name);
-        if let Named::Knob(knob) | Named::Computed(knob, _) = &named
+    fn input(&mut self, node: &mut ExpressionNode<'a>, name: &str) -> Result<(), String> {
+        let named = Binding::of(self.preset, self.recipe, name);
+        if let Binding::Knob(knob) | Binding::Computed(knob, _) = &named
             && let Some(axis) = self.axes.get(*knob)
         {
-            node.inputs.push(((*knob).to_owned(), Source::Axis(*axis)));
+            node.inputs
+                .push(((*knob).to_owned(), NameSource::Axis(*axis)));
             node.axes.push(*axis);
             return Ok(());
         }
         match named {
-            Named::Knob(knob) => node
+            Binding::Knob(knob) => node
                 .fixed
                 .set(knob, expr::to_jinja(self.recipe.value(knob))),
-            Named::Computed(knob, text) => self.depend(node, knob, text)?,
-            Named::Derived(derived) => self.depend(node, &derived.name, &derived.expr)?,
-            Named::Absent => node.fixed.set(name, Jinja::from(())),
-            Named::Group(knobs) => knobs.iter().try_for_each(|k| self.input(node, k))?,
-            Named::Other => {}
+            Binding::Computed(knob, text) => self.depend(node, knob, text)?,
+            Binding::Derived(derived) => self.depend(node, &derived.name, &derived.expr)?,
+            Binding::Absent => node.fixed.set(name, Jinja::from(())),
+            Binding::Group(knobs) => knobs.iter().try_for_each(|k| self.input(node, k))?,
+            Binding::Other => {}
         }
         Ok(())
     }
 
-    fn depend(&mut self, node: &mut Node<'a>, name: &str, text: &str) -> Result<(), String> {
+    fn depend(
+        &mut self,
+        node: &mut ExpressionNode<'a>,
+        name: &str,
+        text: &str,
+    ) -> Result<(), String> {
         let at = match self.names.get(name) {
             Some(at) => *at,
             None => {
@@ -143,7 +149,7 @@ impl<'a> Nodes<'a> {
             }
         };
         node.axes.extend(&self.nodes[at].axes);
-        node.inputs.push((name.to_owned(), Source::Node(at)));
+        node.inputs.push((name.to_owned(), NameSource::Node(at)));
         Ok(())
     }
 
@@ -173,12 +179,12 @@ impl<'a> Nodes<'a> {
         let mut scope = self.nodes[at].fixed.clone();
         for (name, source) in inputs {
             let value = match source {
-                Source::Axis(axis) => {
+                NameSource::Axis(axis) => {
                     let number = usize::try_from(cell[axis]).unwrap_or(usize::MAX);
                     self.values[axis].get(number).cloned().unwrap_or_default()
                 }
                 // A derived value that cannot be computed is none; the expression that needs it will say so.
-                Source::Node(node) => self.eval(node, cell).unwrap_or(Jinja::from(())),
+                NameSource::Node(node) => self.eval(node, cell).unwrap_or(Jinja::from(())),
             };
             scope.set(&name, value);
         }

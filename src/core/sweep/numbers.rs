@@ -1,13 +1,13 @@
 //! Values as numbers, and numbers as values.
 
 use oomctl_base::units::GIB;
-use oomctl_base::{Kind, Value};
+use oomctl_base::{Value, ValueKind};
 
 /// The number of a value; `None` for text and the like.
 pub(super) fn number(value: &Value) -> Option<f64> {
     value.number(match value {
-        Value::Int(_) => Kind::Int,
-        _ => Kind::Float,
+        Value::Int(_) => ValueKind::Int,
+        _ => ValueKind::Float,
     })
 }
 

@@ -1,13 +1,13 @@
 //! What would make every cell of a sweep run: values dropped or capped, and evaluation in batches.
 
 use super::axis::{Axis, Sweep};
-use super::blame::{Blame, Bound, at_most, with};
+use super::blame::{Blame, ValueLimit, at_most, with};
 use super::cells::Cells;
-use super::judge::{Brief, Judge, Verdict};
+use super::judge::{Brief, CellVerdict, Judge};
 use super::nodes::Cell;
 use super::numbers::{gib, number, rounded};
 use crate::core::recipe::{ClusterFacts, Preset, Recipe};
-use oomctl_base::{Kind, Refusal, Role, Value};
+use oomctl_base::{Refusal, Role, Value, ValueKind};
 use oomctl_memory::Profile;
 
 /// Changes made to one sweep at most.
@@ -17,7 +17,7 @@ const EVAL_BATCH: i64 = 256;
 
 /// What lies below a sweep.
 #[derive(Clone, Copy)]
-pub struct ClimbContext<'a> {
+pub struct SweepContext<'a> {
     /// The preset whose knobs the sweep sets.
     pub preset: &'a Preset,
     /// Values of the knobs below the sweep.
@@ -30,7 +30,7 @@ pub struct ClimbContext<'a> {
 
 /// One change of a sweep.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
+pub enum SweepChange {
     /// A value is taken out.
     Drop {
         /// The parameter.
@@ -68,7 +68,7 @@ pub struct Repair {
     /// The sweep after the changes.
     pub sweep: Sweep,
     /// The changes, one for each value.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SweepChange>,
     /// Why some cells still do not run.
     pub left: Option<String>,
     /// True once anything was changed.
@@ -81,9 +81,9 @@ pub struct Repair {
 /// # Errors
 /// As `Judge::new`.
 pub fn repair(
-    footing: &ClimbContext<'_>,
+    footing: &SweepContext<'_>,
     sweep: &Sweep,
-    given: Vec<Change>,
+    given: Vec<SweepChange>,
 ) -> Result<Repair, Refusal> {
     let mut state = Repair {
         sweep: sweep.clone(),
@@ -93,9 +93,9 @@ pub fn repair(
     };
     for _ in 0..MOST_CHANGES {
         match step(footing, &mut state)? {
-            Step::Done => return Ok(state),
-            Step::Changed => state.touched = true,
-            Step::Stuck(why) => {
+            RepairStep::Done => return Ok(state),
+            RepairStep::Changed => state.touched = true,
+            RepairStep::Stuck(why) => {
                 state.left = Some(why);
                 return Ok(state);
             }
@@ -105,13 +105,13 @@ pub fn repair(
     Ok(state)
 }
 
-enum Step {
+enum RepairStep {
     Done,
     Changed,
     Stuck(String),
 }
 
-fn step(footing: &ClimbContext<'_>, state: &mut Repair) -> Result<Step, Refusal> {
+fn step(footing: &SweepContext<'_>, state: &mut Repair) -> Result<RepairStep, Refusal> {
     let sweep = state.sweep.clone();
     let mut judge = Judge::new(
         footing.preset,
@@ -129,7 +129,7 @@ fn step(footing: &ClimbContext<'_>, state: &mut Repair) -> Result<Step, Refusal>
         (None, Some((bytes, gpu))) => {
             format!("{} of {} GiB in {}", gib(bytes), gib(gpu), detail.phase)
         }
-        (None, None) => return Ok(Step::Stuck("its memory is not known".to_owned())),
+        (None, None) => return Ok(RepairStep::Stuck("its memory is not known".to_owned())),
     };
     if brief.rule.is_none()
         && let Some(batched) = in_batches(footing, state, &mut judge, &cell, &why)
@@ -137,7 +137,7 @@ fn step(footing: &ClimbContext<'_>, state: &mut Repair) -> Result<Step, Refusal>
         return Ok(batched);
     }
     let Some(blame) = Blame::of(&mut judge, &cell) else {
-        return Ok(Step::Stuck(why));
+        return Ok(RepairStep::Stuck(why));
     };
     for culprit in &blame.culprits {
         let axis = culprit.axis;
@@ -146,18 +146,18 @@ fn step(footing: &ClimbContext<'_>, state: &mut Repair) -> Result<Step, Refusal>
         let own = own.and_then(|at| sweep.axes[axis].values.get(at));
         let own = own.unwrap_or(&culprit.value);
         let changed = match &culprit.bound {
-            Some(Bound::AtLeast(least)) => raise(state, axis, own, least, &why),
+            Some(ValueLimit::AtLeast(least)) => raise(state, axis, own, least, &why),
             _ => lower(state, &mut judge, axis, own, brief.rule.is_some(), &why),
         };
         if changed {
-            return Ok(Step::Changed);
+            return Ok(RepairStep::Changed);
         }
     }
-    Ok(Step::Stuck(why))
+    Ok(RepairStep::Stuck(why))
 }
 
 /// A sweep that was changed anyway gets batches where evaluation is still its peak.
-fn finish(footing: &ClimbContext<'_>, state: &mut Repair, judge: &mut Judge<'_>) -> Step {
+fn finish(footing: &SweepContext<'_>, state: &mut Repair, judge: &mut Judge<'_>) -> RepairStep {
     let mut largest: Option<(f64, Cell)> = None;
     for cell in Cells::new(&state.sweep, judge).cells {
         let bytes = judge.brief(&cell).bytes.unwrap_or(0.0);
@@ -166,10 +166,10 @@ fn finish(footing: &ClimbContext<'_>, state: &mut Repair, judge: &mut Judge<'_>)
         }
     }
     let Some((bytes, cell)) = largest.filter(|_| state.touched) else {
-        return Step::Done;
+        return RepairStep::Done;
     };
     let why = format!("{} GiB in {}", gib(bytes), judge.detail(&cell).phase);
-    in_batches(footing, state, judge, &cell, &why).unwrap_or(Step::Done)
+    in_batches(footing, state, judge, &cell, &why).unwrap_or(RepairStep::Done)
 }
 
 /// The cell that needs most and does not fit, or else the first that breaks a rule.
@@ -178,12 +178,12 @@ fn worst(sweep: &Sweep, judge: &mut Judge<'_>) -> Option<(Cell, Brief)> {
     for cell in Cells::new(sweep, judge).cells {
         let brief = judge.brief(&cell);
         let bad = match brief.verdict {
-            Verdict::Fits | Verdict::Unknown => false,
-            Verdict::Tight | Verdict::DoesNotFit => found.as_ref().is_none_or(|(_, f)| {
-                f.verdict == Verdict::BreaksRule
+            CellVerdict::Fits | CellVerdict::Unknown => false,
+            CellVerdict::Tight | CellVerdict::DoesNotFit => found.as_ref().is_none_or(|(_, f)| {
+                f.verdict == CellVerdict::BreaksRule
                     || f.bytes.unwrap_or(0.0) < brief.bytes.unwrap_or(0.0)
             }),
-            Verdict::BreaksRule => found.is_none(),
+            CellVerdict::BreaksRule => found.is_none(),
         };
         if bad {
             found = Some((cell, brief));
@@ -194,12 +194,12 @@ fn worst(sweep: &Sweep, judge: &mut Judge<'_>) -> Option<(Cell, Brief)> {
 
 /// Adds a batch size for evaluation where nobody gave one and that is what frees memory.
 fn in_batches(
-    footing: &ClimbContext<'_>,
+    footing: &SweepContext<'_>,
     state: &mut Repair,
     judge: &mut Judge<'_>,
     cell: &Cell,
     why: &str,
-) -> Option<Step> {
+) -> Option<RepairStep> {
     let knob = footing.preset.with_role(Role::EvalBatch).next()?;
     let spelled = knob
         .spelling
@@ -235,12 +235,12 @@ fn in_batches(
         return None;
     }
     state.sweep = trial;
-    state.changes.push(Change::Add {
+    state.changes.push(SweepChange::Add {
         name: name.to_owned(),
         value,
         why: format!("{why}; {} GiB in batches", gib(after)),
     });
-    Some(Step::Changed)
+    Some(RepairStep::Changed)
 }
 
 /// Drops a value that has a smaller neighbour, or caps it.
@@ -263,7 +263,7 @@ fn lower(
     let name = axes[axis].name.clone();
     if smaller && axes[axis].upper.is_none() {
         drop_value(state, axis, value);
-        state.changes.push(Change::Drop {
+        state.changes.push(SweepChange::Drop {
             name,
             value: value.clone(),
             why: why.to_owned(),
@@ -296,7 +296,7 @@ fn lower(
         return false;
     }
     cap(state, axis, value, &to);
-    let change = Change::Cap {
+    let change = SweepChange::Cap {
         name,
         from: value.clone(),
         to,
@@ -317,7 +317,7 @@ fn raise(state: &mut Repair, axis: usize, value: &Value, least: &Value, why: &st
             *held = least.clone();
         }
     }
-    let change = Change::Cap {
+    let change = SweepChange::Cap {
         name,
         from: value.clone(),
         to: least.clone(),
@@ -357,21 +357,21 @@ fn cap(state: &mut Repair, axis: usize, from: &Value, to: &Value) {
         }
     }
     if axis.upper.is_some() {
-        let number = |v: &Value| v.number(Kind::Float).unwrap_or(f64::MAX);
+        let number = |v: &Value| v.number(ValueKind::Float).unwrap_or(f64::MAX);
         let most = number(to);
         axis.values.retain(|v| number(v) <= most);
     }
 }
 
 /// A value that was capped before is capped once more: one change, from the first to the last.
-fn note(state: &mut Repair, change: Change) {
-    let Change::Cap { name, from, to, .. } = &change else {
+fn note(state: &mut Repair, change: SweepChange) {
+    let SweepChange::Cap { name, from, to, .. } = &change else {
         return;
     };
     for earlier in &mut state.changes {
         match earlier {
-            Change::Cap { name: n, to: t, .. }
-            | Change::Add {
+            SweepChange::Cap { name: n, to: t, .. }
+            | SweepChange::Add {
                 name: n, value: t, ..
             } if n == name && t == from => {
                 t.clone_from(to);

@@ -1,9 +1,9 @@
 //! Which cells of a sweep are run, in which order, and what each of them sets.
 
-use super::axis::{Method, Sweep, Words};
+use super::axis::{Method, ParameterStyle, Sweep};
 use super::cells::{MOST_CELLS, digits};
 use super::draw::{Draw, drawn};
-use super::judge::{Brief, Judge, Verdict};
+use super::judge::{Brief, CellVerdict, Judge};
 use super::nodes::Cell;
 use crate::core::recipe::{Layer, LayerKind, Override};
 use oomctl_base::{Origin, Value};
@@ -28,7 +28,7 @@ pub struct Selector {
 
 /// Which cells are wanted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct CellFilter {
     /// All of these must hold.
     pub selectors: Vec<Selector>,
     /// In which order.
@@ -43,7 +43,7 @@ pub struct Choice {
 
 /// A cell with the verdict on it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chosen {
+pub struct SelectedCell {
     /// The numbers of its values.
     pub cell: Cell,
     /// The verdict.
@@ -54,9 +54,9 @@ pub struct Chosen {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
     /// Those to run, in order.
-    pub run: Vec<Chosen>,
+    pub run: Vec<SelectedCell>,
     /// Those that break a rule or cannot fit.
-    pub refused: Vec<Chosen>,
+    pub refused: Vec<SelectedCell>,
     /// How many more would run but for the limit.
     pub beyond: usize,
 }
@@ -66,7 +66,11 @@ pub struct Selection {
 /// # Errors
 /// A sweep that has no list of cells and of which none are drawn, or too many; a selector for a parameter or a value
 /// that it does not have.
-pub fn select(sweep: &Sweep, judge: &mut Judge<'_>, choice: &Choice) -> Result<Selection, String> {
+pub fn select(
+    sweep: &Sweep,
+    judge: &mut Judge<'_>,
+    choice: &CellFilter,
+) -> Result<Selection, String> {
     let wanted = wanted(sweep, judge, &choice.selectors)?;
     let cells = match &choice.draw {
         Some(draw) => drawn(sweep, judge, draw, &wanted)?,
@@ -76,18 +80,18 @@ pub fn select(sweep: &Sweep, judge: &mut Judge<'_>, choice: &Choice) -> Result<S
     for cell in cells {
         let brief = judge.brief(&cell);
         let refused = match brief.verdict {
-            Verdict::BreaksRule => true,
-            Verdict::DoesNotFit => !choice.force,
-            Verdict::Fits | Verdict::Tight | Verdict::Unknown => false,
+            CellVerdict::BreaksRule => true,
+            CellVerdict::DoesNotFit => !choice.force,
+            CellVerdict::Fits | CellVerdict::Tight | CellVerdict::Unknown => false,
         };
-        let chosen = Chosen { cell, brief };
+        let chosen = SelectedCell { cell, brief };
         match refused {
             true => selection.refused.push(chosen),
             false => selection.run.push(chosen),
         }
     }
     if choice.order == Order::SmallestFirst {
-        let bytes = |c: &Chosen| c.brief.bytes.unwrap_or(f64::INFINITY);
+        let bytes = |c: &SelectedCell| c.brief.bytes.unwrap_or(f64::INFINITY);
         selection.run.sort_by(|a, b| bytes(a).total_cmp(&bytes(b)));
     }
     let limit = choice.limit.unwrap_or(usize::MAX);
@@ -192,8 +196,8 @@ pub fn cell_layer(sweep: &Sweep, judge: &Judge<'_>, cell: &[u32], path: &str) ->
             }
             None => layer.overrides.push(Override {
                 key: match sweep.words {
-                    Words::Dashed => format!("--{}", axis.name),
-                    Words::Bare => axis.name.clone(),
+                    ParameterStyle::Dashed => format!("--{}", axis.name),
+                    ParameterStyle::Bare => axis.name.clone(),
                 },
                 value: value.to_string(),
                 origin,
@@ -213,14 +217,14 @@ mod tests {
     const TEXT: &str = "parameters:\n  graph_d: {values: [1000, 250, 4000]}\n  graph_vocab_size: {values: [1000000, 10000, 10000000]}\n  eval_batch_size: {value: 256}\n  seed: {values: [0, 1]}\n";
 
     /// The cells that are run and those that are refused, as their values.
-    fn chosen(text: &str, choice: &Choice) -> Result<(Vec<String>, Vec<String>), String> {
+    fn chosen(text: &str, choice: &CellFilter) -> Result<(Vec<String>, Vec<String>), String> {
         let preset = preset();
         let (_, recipe) = below(&preset);
         let sweep = parse("s.yaml", text).unwrap();
         let cluster = ClusterFacts::default();
         let mut judge = Judge::new(&preset, &recipe, &cluster, None, &sweep).unwrap();
         let selection = select(&sweep, &mut judge, choice)?;
-        let show = |c: &Chosen| {
+        let show = |c: &SelectedCell| {
             let layer = cell_layer(&sweep, &judge, &c.cell, "s.yaml");
             let value = |name: &str| layer.settings[name].value.to_string();
             let words: Vec<String> = layer
@@ -241,12 +245,12 @@ mod tests {
         ))
     }
 
-    fn choice(selectors: &[(&str, &[&str])], order: Order, force: bool) -> Choice {
+    fn choice(selectors: &[(&str, &[&str])], order: Order, force: bool) -> CellFilter {
         let selector = |(name, values): &(&str, &[&str])| Selector {
             name: (*name).to_owned(),
             values: values.iter().map(|v| (*v).to_owned()).collect(),
         };
-        Choice {
+        CellFilter {
             selectors: selectors.iter().map(selector).collect(),
             order,
             limit: None,

@@ -24,7 +24,7 @@ pub(super) enum Spread {
 
 /// A range between two ends, both of which can be drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Span {
+pub(super) struct DrawRange {
     pub low: f64,
     pub high: f64,
     pub spread: Spread,
@@ -36,7 +36,7 @@ pub(super) struct Span {
     pub origin: f64,
 }
 
-impl Span {
+impl DrawRange {
     /// Values that stand for the range, and whether they are all there are.
     pub(super) fn values(&self) -> (Vec<Value>, bool) {
         if let Some(all) = self.all(ALL_VALUES) {

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::repair::ClimbContext;
+use super::repair::SweepContext;
 use super::*;
 use crate::core::config::{parse_knob_set, parse_preset};
 use crate::core::recipe::{
@@ -46,7 +46,7 @@ pub(super) fn below(preset: &Preset) -> (Layer, Recipe) {
 }
 
 /// Judges the cells of a sweep; the verdicts, and the fullest cell's phase and terms.
-fn judged(text: &str) -> (Vec<Verdict>, Detail, f64) {
+fn judged(text: &str) -> (Vec<CellVerdict>, CellDetail, f64) {
     let preset = preset();
     let (_, recipe) = below(&preset);
     let cluster = ClusterFacts::default();
@@ -62,11 +62,11 @@ fn judged(text: &str) -> (Vec<Verdict>, Detail, f64) {
     (verdicts, judge.detail(cell), brief.bytes.unwrap())
 }
 
-fn fixed(text: &str, given: Vec<Change>, sweep: &Sweep) -> (Repair, Result<String, String>) {
+fn fixed(text: &str, given: Vec<SweepChange>, sweep: &Sweep) -> (Repair, Result<String, String>) {
     let preset = preset();
     let (_, recipe) = below(&preset);
     let cluster = ClusterFacts::default();
-    let footing = ClimbContext {
+    let footing = SweepContext {
         preset: &preset,
         recipe: &recipe,
         cluster: &cluster,
@@ -82,7 +82,7 @@ fn fixed(text: &str, given: Vec<Change>, sweep: &Sweep) -> (Repair, Result<Strin
 fn the_case_from_the_field_is_found_by_arithmetic() {
     let (verdicts, detail, bytes) = judged(SWEEP);
     assert!(
-        verdicts.iter().all(|v| *v == Verdict::DoesNotFit),
+        verdicts.iter().all(|v| *v == CellVerdict::DoesNotFit),
         "{verdicts:?}"
     );
     let gib = |name: &str| {
@@ -121,16 +121,19 @@ fn a_broken_rule_names_the_largest_admissible_value() {
     let sweep = parse("s.yaml", text).unwrap();
     let mut judge = Judge::new(&preset, &recipe, &cluster, None, &sweep).unwrap();
     let cells = Cells::new(&sweep, &judge).cells;
-    assert_eq!(judge.brief(&cells[0]).verdict, Verdict::Fits);
-    assert_eq!(judge.brief(&cells[1]).verdict, Verdict::BreaksRule);
+    assert_eq!(judge.brief(&cells[0]).verdict, CellVerdict::Fits);
+    assert_eq!(judge.brief(&cells[1]).verdict, CellVerdict::BreaksRule);
     let blame = Blame::of(&mut judge, &cells[1]).unwrap();
     let bound = |name: &str| {
         let axis = sweep.axis(name).unwrap();
         let culprit = blame.culprits.iter().find(|c| c.axis == axis).unwrap();
         culprit.bound.clone().unwrap()
     };
-    assert_eq!(bound("graph_d"), Bound::AtMost(Value::Int(2499)));
-    assert_eq!(bound("graph_vocab_size"), Bound::AtLeast(Value::Int(40001)));
+    assert_eq!(bound("graph_d"), ValueLimit::AtMost(Value::Int(2499)));
+    assert_eq!(
+        bound("graph_vocab_size"),
+        ValueLimit::AtLeast(Value::Int(40001))
+    );
     let why = judge.detail(&cells[1]).why.unwrap();
     assert!(why.contains("40001"), "{why}");
 }
@@ -141,7 +144,7 @@ fn a_repaired_sweep_runs_in_every_cell_and_keeps_its_comments() {
     let (repair, written) = fixed(SWEEP, Vec::new(), &sweep);
     assert_eq!(repair.left, None);
     let written = written.unwrap();
-    assert!(judged(&written).0.iter().all(|v| *v == Verdict::Fits));
+    assert!(judged(&written).0.iter().all(|v| *v == CellVerdict::Fits));
     for kept in [
         "# room for the largest graph",
         "# paths that leave the centre",
@@ -157,7 +160,7 @@ fn what_the_user_sets_is_where_the_repair_begins() {
     let mut sweep = parse("s.yaml", SWEEP).unwrap();
     let axis = sweep.axis("graph_vocab_size").unwrap();
     sweep.axes[axis].values = vec![Value::Int(10_000)];
-    let set = Change::Cap {
+    let set = SweepChange::Cap {
         name: "graph_vocab_size".to_owned(),
         from: Value::Int(10_000_000),
         to: Value::Int(10_000),
@@ -168,7 +171,7 @@ fn what_the_user_sets_is_where_the_repair_begins() {
     let kept: Vec<Value> = [250, 500, 1000].map(Value::Int).to_vec();
     assert_eq!(repair.sweep.axes[d].values, kept);
     let (verdicts, _, bytes) = judged(&written.unwrap());
-    assert!(verdicts.iter().all(|v| *v == Verdict::Fits));
+    assert!(verdicts.iter().all(|v| *v == CellVerdict::Fits));
     assert!(bytes / GIB < 1.0, "{bytes}");
 }
 
@@ -178,7 +181,7 @@ fn a_value_outside_its_bounds_is_said_and_mended() {
     let (verdicts, _, _) = judged(text);
     let broken = verdicts
         .iter()
-        .filter(|v| **v == Verdict::BreaksRule)
+        .filter(|v| **v == CellVerdict::BreaksRule)
         .count();
     assert_eq!((verdicts.len(), broken), (4, 3));
     let (repair, written) = fixed(text, Vec::new(), &parse("s.yaml", text).unwrap());
@@ -187,7 +190,7 @@ fn a_value_outside_its_bounds_is_said_and_mended() {
         judged(&written.unwrap())
             .0
             .iter()
-            .all(|v| *v == Verdict::Fits)
+            .all(|v| *v == CellVerdict::Fits)
     );
 }
 
@@ -216,7 +219,7 @@ fn the_upper_end_of_a_range_is_capped_where_it_stands() {
     let written = written.unwrap();
     assert!(written.contains("min: 9.0  # e^9\n"), "{written}");
     assert!(
-        judged(&written).0.iter().all(|v| *v == Verdict::Fits),
+        judged(&written).0.iter().all(|v| *v == CellVerdict::Fits),
         "{written}"
     );
 }
@@ -346,7 +349,7 @@ proptest! {
         if repair.left.is_none() {
             let written = written.unwrap();
             let (verdicts, _, _) = judged(&written);
-            prop_assert!(verdicts.iter().all(|v| *v == Verdict::Fits), "{}", written);
+            prop_assert!(verdicts.iter().all(|v| *v == CellVerdict::Fits), "{}", written);
             for line in text.lines().filter(|l| !l.contains("values:") && !l.contains("- ") || l.contains("stays")) {
                 prop_assert!(written.lines().any(|w| w == line), "{}\n{}", line, written);
             }
@@ -381,7 +384,7 @@ proptest! {
         let mut judge = Judge::new(&preset, &recipe, &cluster, None, &sweep).unwrap();
         let names = ["graph_d", "graph_l", "graph_vocab_size", "embedding_dim", "batch_size", "eval_batch_size"];
         for cell in Cells::new(&sweep, &judge).cells {
-            if judge.brief(&cell).verdict != Verdict::Fits {
+            if judge.brief(&cell).verdict != CellVerdict::Fits {
                 continue;
             }
             prop_assert!(["seed", "graph_holdout"].contains(&other), "{other} may be anything");

@@ -6,25 +6,26 @@
 //! `inv_log_uniform_values`, `normal`, `q_normal`, `log_normal`, `q_log_normal`; nested `parameters`.
 
 use super::axis::{
-    Axis, File, MOST_VALUES, Method, Place, Sweep, SweepFault, Upper, Words, scalar,
+    Axis, AxisPlace, MOST_VALUES, Method, ParameterStyle, Sweep, SweepFault, SweepFile, Upper,
+    scalar,
 };
-use super::span::{Span, Spread, three_sigma};
-use crate::core::config::{Content, Key, Node};
+use super::span::{DrawRange, Spread, three_sigma};
+use crate::core::config::{ConfigContent, ConfigKey, ConfigNode};
 use oomctl_base::{Value, nearest};
 
 /// Parameters that may lie in each other.
 const DEEPEST: usize = 16;
 
-type Entries = [(Key, Node)];
+type Entries = [(ConfigKey, ConfigNode)];
 
-fn get<'n>(entries: &'n Entries, name: &str) -> Option<&'n Node> {
+fn get<'n>(entries: &'n Entries, name: &str) -> Option<&'n ConfigNode> {
     let found = entries.iter().find(|(k, _)| k.name == name);
     found
         .map(|(_, n)| n)
-        .filter(|n| n.content != Content::Null || name == "value")
+        .filter(|n| n.content != ConfigContent::Null || name == "value")
 }
 
-pub(super) fn from_file(file: &File<'_>, entries: &Entries) -> Result<Sweep, SweepFault> {
+pub(super) fn from_file(file: &SweepFile<'_>, entries: &Entries) -> Result<Sweep, SweepFault> {
     let Some(parameters) = get(entries, "parameters") else {
         let what = "the sweep has no `parameters`";
         return Err(file.fault(1, 1, what).hint(
@@ -45,9 +46,9 @@ pub(super) fn from_file(file: &File<'_>, entries: &Entries) -> Result<Sweep, Swe
     Ok(Sweep { cap, ..sweep })
 }
 
-fn run_cap(file: &File<'_>, node: &Node) -> Result<u64, SweepFault> {
+fn run_cap(file: &SweepFile<'_>, node: &ConfigNode) -> Result<u64, SweepFault> {
     let count = match &node.content {
-        Content::Scalar(text) => text.parse().ok().filter(|n| *n > 0),
+        ConfigContent::Scalar(text) => text.parse().ok().filter(|n| *n > 0),
         _ => None,
     };
     count.ok_or_else(|| {
@@ -57,24 +58,23 @@ fn run_cap(file: &File<'_>, node: &Node) -> Result<u64, SweepFault> {
 }
 
 /// How the sweep's own command takes its parameters; without one as `${args}`.
-fn words(entries: &Entries) -> Words {
+fn words(entries: &Entries) -> ParameterStyle {
     let command = get(entries, "command").map(|node| &node.content);
-    let Some(Content::List(parts)) = command else {
-        return Words::Dashed;
+    let Some(ConfigContent::List(parts)) = command else {
+        return ParameterStyle::Dashed;
     };
-    let bare =
-        |part: &Node| matches!(&part.content, Content::Scalar(t) if t == "${args_no_hyphens}");
+    let bare = |part: &ConfigNode| matches!(&part.content, ConfigContent::Scalar(t) if t == "${args_no_hyphens}");
     match parts.iter().any(bare) {
-        true => Words::Bare,
-        false => Words::Dashed,
+        true => ParameterStyle::Bare,
+        false => ParameterStyle::Dashed,
     }
 }
 
-fn method(file: &File<'_>, node: &Node) -> Result<Method, SweepFault> {
+fn method(file: &SweepFile<'_>, node: &ConfigNode) -> Result<Method, SweepFault> {
     match &node.content {
-        Content::Scalar(text) if text == "grid" => Ok(Method::Grid),
-        Content::Scalar(text) if text == "random" => Ok(Method::Random),
-        Content::Scalar(text) if text == "bayes" => Ok(Method::Bayes),
+        ConfigContent::Scalar(text) if text == "grid" => Ok(Method::Grid),
+        ConfigContent::Scalar(text) if text == "random" => Ok(Method::Random),
+        ConfigContent::Scalar(text) if text == "bayes" => Ok(Method::Bayes),
         _ => {
             let what = format!("there is no method {}", node.noun());
             let fault = file.fault(node.line, node.column, what);
@@ -84,13 +84,13 @@ fn method(file: &File<'_>, node: &Node) -> Result<Method, SweepFault> {
 }
 
 fn collect(
-    file: &File<'_>,
-    node: &Node,
+    file: &SweepFile<'_>,
+    node: &ConfigNode,
     prefix: &str,
     depth: usize,
     axes: &mut Vec<Axis>,
 ) -> Result<(), SweepFault> {
-    let Content::Map(entries) = &node.content else {
+    let ConfigContent::Map(entries) = &node.content else {
         let what = format!("expected parameters by name, got {}", node.noun());
         return Err(file.fault(node.line, node.column, what));
     };
@@ -107,11 +107,11 @@ fn collect(
             _ => format!("{prefix}.{}", key.name),
         };
         match &value.content {
-            Content::Map(fields) if fields.iter().any(|(k, _)| k.name == "parameters") => {
+            ConfigContent::Map(fields) if fields.iter().any(|(k, _)| k.name == "parameters") => {
                 let nested = get(fields, "parameters").unwrap_or(value);
                 collect(file, nested, &name, depth + 1, axes)?;
             }
-            Content::Map(fields) => axes.push(axis(file, name, key, fields)?),
+            ConfigContent::Map(fields) => axes.push(axis(file, name, key, fields)?),
             _ => {
                 let what =
                     format!("parameter {name}: expected `value`, `values` or a distribution");
@@ -122,12 +122,17 @@ fn collect(
     Ok(())
 }
 
-fn axis(file: &File<'_>, name: String, key: &Key, fields: &Entries) -> Result<Axis, SweepFault> {
+fn axis(
+    file: &SweepFile<'_>,
+    name: String,
+    key: &ConfigKey,
+    fields: &Entries,
+) -> Result<Axis, SweepFault> {
     let fault =
         |what: String| file.fault(key.line, key.column, format!("parameter {name}: {what}"));
     let listed = match (get(fields, "values"), get(fields, "value")) {
         (Some(list), _) => match &list.content {
-            Content::List(items) => Some(items.iter().collect::<Vec<_>>()),
+            ConfigContent::List(items) => Some(items.iter().collect::<Vec<_>>()),
             _ => {
                 return Err(fault(format!(
                     "`values` must be a list, got {}",
@@ -175,32 +180,32 @@ fn weights(fields: &Entries, count: usize) -> Result<Vec<f64>, String> {
     let Some(node) = get(fields, "probabilities") else {
         return Ok(Vec::new());
     };
-    let share = |node: &Node| match value(node) {
+    let share = |node: &ConfigNode| match value(node) {
         #[expect(clippy::cast_precision_loss, reason = "0 or 1")]
         Value::Int(x) if x >= 0 => Some(x as f64),
         Value::Float(x) if x >= 0.0 => Some(x),
         _ => None,
     };
     let shares: Option<Vec<f64>> = match &node.content {
-        Content::List(items) => items.iter().map(share).collect(),
+        ConfigContent::List(items) => items.iter().map(share).collect(),
         _ => None,
     };
     let shares = shares.filter(|s| s.len() == count && s.iter().sum::<f64>() > 0.0);
     shares.ok_or_else(|| "`probabilities` must be a list with a share for each value".to_owned())
 }
 
-fn place(node: &Node) -> Place {
-    Place {
+fn place(node: &ConfigNode) -> AxisPlace {
+    AxisPlace {
         line: node.line,
         column: node.column,
     }
 }
 
-fn value(node: &Node) -> Value {
+fn value(node: &ConfigNode) -> Value {
     match &node.content {
-        Content::Null => Value::Null,
-        Content::Scalar(text) => scalar(text),
-        Content::List(_) | Content::Map(_) => Value::Text(node.to_json().to_string()),
+        ConfigContent::Null => Value::Null,
+        ConfigContent::Scalar(text) => scalar(text),
+        ConfigContent::List(_) | ConfigContent::Map(_) => Value::Text(node.to_json().to_string()),
     }
 }
 
@@ -237,7 +242,7 @@ fn number(fields: &Entries, name: &str) -> Result<Option<f64>, String> {
         return Ok(None);
     };
     let value = match &node.content {
-        Content::Scalar(text) => scalar(text),
+        ConfigContent::Scalar(text) => scalar(text),
         _ => Value::Null,
     };
     match value {
@@ -250,11 +255,11 @@ fn number(fields: &Entries, name: &str) -> Result<Option<f64>, String> {
 
 /// The name of the distribution, or the one that wandb takes where none is given.
 fn distribution(fields: &Entries) -> Result<&str, String> {
-    if let Some(Content::Scalar(text)) = get(fields, "distribution").map(|n| &n.content) {
+    if let Some(ConfigContent::Scalar(text)) = get(fields, "distribution").map(|n| &n.content) {
         return Ok(text);
     }
     let end = |name| match get(fields, name).map(|n| &n.content) {
-        Some(Content::Scalar(text)) => Some(scalar(text)),
+        Some(ConfigContent::Scalar(text)) => Some(scalar(text)),
         _ => None,
     };
     match (end("min"), end("max")) {
@@ -268,7 +273,7 @@ fn distribution(fields: &Entries) -> Result<&str, String> {
 }
 
 /// The range of a distribution, and whether `max`, where that is its upper end, is written as an exponent of e.
-fn span(fields: &Entries) -> Result<(Span, Option<bool>), String> {
+fn span(fields: &Entries) -> Result<(DrawRange, Option<bool>), String> {
     let named = distribution(fields)?;
     let Some((_, ends)) = DISTRIBUTIONS.iter().find(|(name, _)| *name == named) else {
         let near = nearest(named, DISTRIBUTIONS.iter().map(|(name, _)| *name));
@@ -310,7 +315,7 @@ fn span(fields: &Entries) -> Result<(Span, Option<bool>), String> {
         (_, true) => Spread::Log,
         (_, false) => Spread::Even,
     };
-    let span = Span {
+    let span = DrawRange {
         low,
         high,
         spread,

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::place::{ClaimedGpu, MachineGpus};
 use super::{LaunchAttempt, LaunchError, LaunchJob, LaunchListener, LaunchNews};
-use crate::core::launch::{Attempt, Ended};
-use crate::core::measure::{Figure, FigurePattern, Figures, Overlap};
+use crate::core::launch::{Ended, ProgramAttempt};
+use crate::core::measure::{AttemptFigures, Figure, FigurePattern, Overlap};
 use crate::io::files::{Access, io_error, make_private_dir, write_atomic};
 use crate::io::gpu_pool::Cards;
 use crate::io::installed::active_here;
@@ -27,7 +27,7 @@ const LEFT_PAUSE: Duration = Duration::from_millis(20);
 /// Runs an attempt to its end; `inbox` is told of signals already.
 pub(super) fn run(
     job: &LaunchJob<'_>,
-    attempt: &Attempt,
+    attempt: &ProgramAttempt,
     number: u32,
     mut held: Option<&mut ClaimedGpu>,
     machine: &MachineGpus,
@@ -93,7 +93,7 @@ pub(super) fn run(
 /// Writes the copies of an attempt into a folder beside its record; the command that names them there.
 fn with_copies(
     job: &LaunchJob<'_>,
-    attempt: &Attempt,
+    attempt: &ProgramAttempt,
     number: u32,
 ) -> Result<Vec<String>, LaunchError> {
     let Some(records) = job.records.as_ref().filter(|_| !attempt.copies.is_empty()) else {
@@ -109,7 +109,7 @@ fn with_copies(
 }
 
 /// What the program is told by variables: its GPU by UUID, and to print at once what it prints.
-fn environment(attempt: &Attempt, uuid: &str, number: u32) -> Vec<(String, String)> {
+fn environment(attempt: &ProgramAttempt, uuid: &str, number: u32) -> Vec<(String, String)> {
     let mut all = vec![
         ("CUDA_VISIBLE_DEVICES".to_owned(), uuid.to_owned()),
         ("OOMCTL_ATTEMPT".to_owned(), number.to_string()),
@@ -126,7 +126,7 @@ fn follow(
     inbox: &Inbox,
     reader: &mut OutputReader,
     watch: &mut GpuWatch<'_>,
-    attempt: &Attempt,
+    attempt: &ProgramAttempt,
 ) -> (ExitStatus, bool) {
     let mut told = false;
     let mut ending = ProgramEnd::default();
@@ -179,7 +179,7 @@ struct Hang {
 }
 
 impl Hang {
-    fn new(attempt: &Attempt) -> Self {
+    fn new(attempt: &ProgramAttempt) -> Self {
         Self {
             grace: Duration::from_secs(attempt.hang_grace_s),
             heard: Instant::now(),
@@ -238,7 +238,7 @@ struct OutputReader {
     sources: [SourceId; 2],
     offsets: [u64; 2],
     overlaps: [Overlap; 2],
-    figures: Figures,
+    figures: AttemptFigures,
 }
 
 impl OutputReader {
@@ -258,7 +258,7 @@ impl OutputReader {
             sources,
             offsets: [0; 2],
             overlaps: [Overlap::default(), Overlap::default()],
-            figures: Figures::new(figures.collect()),
+            figures: AttemptFigures::new(figures.collect()),
         }
     }
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::core::exit::Exit;
 use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::launch::{Ended, Launch, Next, only_moves_away};
+use crate::core::launch::{Ended, Launch, NextLaunch, only_moves_away};
 use crate::core::measure::Figure;
 use crate::core::recipe::Layer;
 use crate::io::files::FileError;
@@ -299,15 +299,17 @@ impl<'a> AttemptLoop<'a> {
     fn take(
         &mut self,
         ended: &Ended,
-        next: Next,
+        next: NextLaunch,
         listener: &mut dyn LaunchListener,
     ) -> Option<LaunchOutcome> {
         let (outcome, steps) = match next {
-            Next::Again { steps } => (None, steps),
-            Next::Exhausted { skipped } => (Some(LaunchOutcome::Exhausted { skipped }), Vec::new()),
-            Next::Over if ended.told => (Some(LaunchOutcome::Signalled), Vec::new()),
-            Next::Over if ended.code() == 0 => (Some(LaunchOutcome::Succeeded), Vec::new()),
-            Next::Over => (Some(LaunchOutcome::Failed), Vec::new()),
+            NextLaunch::Again { steps } => (None, steps),
+            NextLaunch::Exhausted { skipped } => {
+                (Some(LaunchOutcome::Exhausted { skipped }), Vec::new())
+            }
+            NextLaunch::Over if ended.told => (Some(LaunchOutcome::Signalled), Vec::new()),
+            NextLaunch::Over if ended.code() == 0 => (Some(LaunchOutcome::Succeeded), Vec::new()),
+            NextLaunch::Over => (Some(LaunchOutcome::Failed), Vec::new()),
         };
         self.needed = match only_moves_away(&steps) {
             true => self.needed.max(ended.needed()),

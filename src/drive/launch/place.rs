@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::{GpuUsed, LaunchError, LaunchListener, LaunchNews};
-use crate::core::launch::Attempt;
+use crate::core::launch::ProgramAttempt;
 use crate::io::claims::{Claims, GpuClaim};
 use crate::io::gpu_pool::{Cards, GpuRequest};
 use crate::io::program::{Ears, Inbox, ProgramEvent};
 use oomctl_base::units::Bytes;
 use oomctl_gpu::nvml::{Driver, GpuError};
-use oomctl_gpu::{Card, Choice, Visible, choose};
+use oomctl_gpu::{Card, GpuChoice, Visible, choose};
 
 /// Longest time that the memory of a dead program is waited for: the driver frees it within seconds.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -78,7 +78,7 @@ impl MachineGpus {
     /// Finds a place for an attempt, and waits for it. `held` is the GPU of the attempt before.
     pub(super) fn place(
         &self,
-        attempt: &Attempt,
+        attempt: &ProgramAttempt,
         held: Option<ClaimedGpu>,
         ears: &Ears,
         listener: &mut dyn LaunchListener,
@@ -113,7 +113,7 @@ impl MachineGpus {
     fn search(
         &self,
         cards: &mut Cards<'_>,
-        attempt: &Attempt,
+        attempt: &ProgramAttempt,
         inbox: &Inbox,
         listener: &mut dyn LaunchListener,
     ) -> Result<LaunchPlace, LaunchError> {
@@ -133,12 +133,12 @@ impl MachineGpus {
                 wanted.excluded,
                 wanted.claim.is_none(),
             ) {
-                Choice::Never { largest } => {
+                GpuChoice::Never { largest } => {
                     let why = self.never(&seen, attempt, largest);
                     return Ok(LaunchPlace::Nowhere { why });
                 }
-                Choice::Wait { best } => best.1,
-                Choice::Take(uuids) => match claim(cards, &seen.cards, &uuids, wanted)? {
+                GpuChoice::Wait { best } => best.1,
+                GpuChoice::Take(uuids) => match claim(cards, &seen.cards, &uuids, wanted)? {
                     Some(held) => return Ok(LaunchPlace::Gpu(held)),
                     None => Bytes(0),
                 },
@@ -171,7 +171,7 @@ impl MachineGpus {
     }
 
     /// Why no GPU will ever do.
-    fn never(&self, seen: &Visible, attempt: &Attempt, largest: Option<Bytes>) -> String {
+    fn never(&self, seen: &Visible, attempt: &ProgramAttempt, largest: Option<Bytes>) -> String {
         let list = self.list.as_deref().unwrap_or_default();
         match (largest, &seen.unknown) {
             (Some(largest), _) => {

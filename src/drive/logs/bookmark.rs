@@ -15,7 +15,7 @@ use crate::core::engine::LogEnd;
 use crate::core::measure::Figure;
 use crate::io::files::{FileError, read_text, replace};
 use oomctl_diagnose::SourceId;
-use oomctl_follow::Checkpoint;
+use oomctl_follow::FilePosition;
 
 /// Largest file that is written or read, in bytes. A usual one has a few thousand; a scanner that holds as
 /// much as it may would take more than this, and is not written down.
@@ -43,7 +43,7 @@ pub struct Marked {
     /// The file.
     pub path: PathBuf,
     /// Where the follower stands in it, and by what it knows it again.
-    pub at: Checkpoint,
+    pub at: FilePosition,
     /// The scanner's number for the text.
     pub source: SourceId,
     /// How often it was rotated.

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::core::engine::{LogEnd, LogLook, Rising};
-use crate::core::measure::{Figure, FigurePattern, Figures};
+use crate::core::measure::{AttemptFigures, Figure, FigurePattern};
 use crate::io::files::FileError;
 use oomctl_base::job::JobStatus;
-use oomctl_diagnose::{Class, Digest, Incident, Kept, Link, Links, Progress, Scanner};
-use oomctl_follow::{Checkpoint, Followed, Followers, Look, Start};
+use oomctl_diagnose::{Class, Digest, Incident, Link, Links, Progress, Scanner, ScannerState};
+use oomctl_follow::{FilePosition, FollowStart, Followed, Followers, LookMode};
 
 pub(super) use bookmark::JobPart;
 use bookmark::{Bookmark, Marked};
@@ -46,7 +46,7 @@ struct Log {
 /// The file that a path led to, by its numbers; whether it is gone, and whether anything was read of it.
 type FollowedFile = (Option<(u64, u64)>, bool, bool);
 
-fn file_of(at: &Checkpoint) -> FollowedFile {
+fn file_of(at: &FilePosition) -> FollowedFile {
     (at.file, at.gone, at.offset > 0)
 }
 
@@ -83,7 +83,7 @@ impl AttemptLogs {
         group: u64,
     ) -> Self {
         let logs = paths.iter().map(|path| {
-            let start = Start::At(start_of(path, starts));
+            let start = FollowStart::At(start_of(path, starts));
             let followed = followers.follow(path.clone(), start, group);
             let name = shown_name(path);
             Log::new(followed, LogStream::new(scanner.source(&name), name, 0))
@@ -94,7 +94,7 @@ impl AttemptLogs {
 
     /// The logs from where an earlier process stood. None when that is about other logs.
     pub fn resume(
-        kept: Bookmark<Kept>,
+        kept: Bookmark<ScannerState>,
         paths: &[PathBuf],
         mut scanner: Scanner,
         followers: &mut Followers,
@@ -109,14 +109,14 @@ impl AttemptLogs {
         }
         let logs = kept.logs.into_iter().map(|log| {
             let text = LogStream::new(log.source, shown_name(&log.path), log.rotations);
-            let followed = followers.follow(log.path, Start::Checkpoint(log.at), group);
+            let followed = followers.follow(log.path, FollowStart::Checkpoint(log.at), group);
             Log {
                 file: file_of(&log.at),
                 ..Log::new(followed, text)
             }
         });
         let mut logs = Self::of(logs.collect(), scanner);
-        logs.readers.figures = Figures::found(kept.figures, kept.steps_ms);
+        logs.readers.figures = AttemptFigures::found(kept.figures, kept.steps_ms);
         logs.take_stock(followers);
         logs.mark.told = logs.told();
         logs.resumed = Some(kept.surely);
@@ -127,7 +127,7 @@ impl AttemptLogs {
         Self {
             readers: Readers {
                 scanner,
-                figures: Figures::default(),
+                figures: AttemptFigures::default(),
                 links: Links::default(),
                 trouble: Vec::new(),
             },
@@ -175,7 +175,7 @@ impl AttemptLogs {
     }
 
     /// Reads what is new, up to a bound. True when there was nothing.
-    pub fn read(&mut self, followers: &mut Followers, now: Timestamp, look: Look) -> bool {
+    pub fn read(&mut self, followers: &mut Followers, now: Timestamp, look: LookMode) -> bool {
         let mut nothing = true;
         for log in &mut self.logs {
             let Log { followed, text, .. } = log;
@@ -321,7 +321,7 @@ impl AttemptLogs {
     ) -> (Incident, Option<Progress>) {
         let mut quiet = 0;
         for _ in 0..LOOKS_MAX {
-            let nothing = self.read(followers, now, Look::Last);
+            let nothing = self.read(followers, now, LookMode::Last);
             quiet = if nothing { quiet + 1 } else { 0 };
             if quiet == QUIET_LOOKS {
                 break;

@@ -143,7 +143,7 @@ impl Watch {
 
     fn look(&mut self, now: Timestamp) {
         let before = self.logs.last_look().clone();
-        self.logs.read(&mut self.followers, now, Look::Now);
+        self.logs.read(&mut self.followers, now, LookMode::Now);
         let look = self.logs.last_look();
         let tenth = look.progress.as_ref().map(Progress::tenth);
         if tenth != before.progress.as_ref().map(Progress::tenth) {

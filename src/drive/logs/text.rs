@@ -1,6 +1,6 @@
 //! The text of one log, and what reads it.
 
-use crate::core::measure::{Figures, Overlap};
+use crate::core::measure::{AttemptFigures, Overlap};
 use oomctl_diagnose::{Links, Scanner, Seam, SourceId};
 use oomctl_follow::Growth;
 
@@ -24,7 +24,7 @@ pub(super) struct LogStream {
 /// What reads the text of all logs.
 pub(super) struct Readers {
     pub(super) scanner: Scanner,
-    pub(super) figures: Figures,
+    pub(super) figures: AttemptFigures,
     pub(super) links: Links,
     pub(super) trouble: Vec<String>,
 }

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use super::super::bars::sparkline;
 use super::super::figures::of_gib;
 use super::painter::{Ink, Pen};
-use crate::core::report::Track;
+use crate::core::report::GpuTrack;
 
 /// Above this share of its memory a GPU is nearly full.
 const NEARLY: u128 = 95;
@@ -13,17 +13,17 @@ const NEARLY: u128 = 95;
 const NODE_MAX: usize = 16;
 
 /// Rows that are worth having.
-pub fn rows(tracks: &[Track]) -> usize {
+pub fn rows(tracks: &[GpuTrack]) -> usize {
     tracks.len()
 }
 
 /// A line for each GPU; the fullest ones, where there are too many.
-pub fn draw(pen: &mut Pen<'_>, area: Rect, tracks: &[Track]) {
+pub fn draw(pen: &mut Pen<'_>, area: Rect, tracks: &[GpuTrack]) {
     if area.height < 2 {
         return;
     }
     let rows = usize::from(area.height) - 1;
-    let mut chosen: Vec<&Track> = tracks.iter().collect();
+    let mut chosen: Vec<&GpuTrack> = tracks.iter().collect();
     let left_out = chosen.len().saturating_sub(rows);
     if left_out > 0 {
         chosen.sort_by_key(|t| std::cmp::Reverse(percent(t, t.peak_bytes().0)));
@@ -55,13 +55,13 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, tracks: &[Track]) {
 }
 
 /// The node, the end of a long name left out, and the GPU's index.
-fn name(track: &Track) -> String {
+fn name(track: &GpuTrack) -> String {
     let node: String = track.node.chars().take(NODE_MAX).collect();
     format!("{node} GPU {}", track.gpu)
 }
 
 /// Full height is the whole memory of the GPU.
-fn line(track: &Track, cells: usize, unicode: bool) -> String {
+fn line(track: &GpuTrack, cells: usize, unicode: bool) -> String {
     let points = &track.points;
     // A cell shows the most of what lies in it; few points are not stretched.
     let cells = cells.min(points.len());
@@ -73,12 +73,12 @@ fn line(track: &Track, cells: usize, unicode: bool) -> String {
     sparkline(shares, unicode)
 }
 
-fn figures(track: &Track) -> String {
+fn figures(track: &GpuTrack) -> String {
     let now = track.points.last().map_or(0.0, |p| p.bytes.gib());
     let peak = of_gib(track.peak_bytes().gib(), track.total_bytes.gib());
     format!(" {now:.1}, peak {peak}")
 }
 
-fn percent(track: &Track, bytes: u64) -> u128 {
+fn percent(track: &GpuTrack, bytes: u64) -> u128 {
     u128::from(bytes) * 100 / u128::from(track.total_bytes.0.max(1))
 }

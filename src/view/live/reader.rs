@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::state::AttemptFiles;
 use super::text::{LogPosition, LogText};
-use crate::core::report::Track;
+use crate::core::report::GpuTrack;
 use crate::io::sampler::tracks;
 use crate::io::window::{LineSearch, part};
 
@@ -103,7 +103,7 @@ impl FileReader {
 struct ReaderState {
     wanted: Option<ViewedAttempt>,
     told: Option<(ViewedAttempt, AttemptFiles)>,
-    tracks: Vec<Track>,
+    tracks: Vec<GpuTrack>,
     /// When the samples are worth another look, and of which attempt they are.
     due: Option<(PathBuf, Instant)>,
 }

@@ -64,7 +64,7 @@ pub struct AttemptFiles {
     /// The part that is looked at.
     pub text: LogText,
     /// Its GPUs over time.
-    pub tracks: Vec<crate::core::report::Track>,
+    pub tracks: Vec<crate::core::report::GpuTrack>,
 }
 
 /// What a person chose.

@@ -21,7 +21,7 @@ use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Token};
 use oomctl_base::units::{Bytes, GIB};
 use oomctl_base::{Effect, Value};
 use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident, Progress};
-use oomctl_gpu::{GpuSample, Reading, Sample};
+use oomctl_gpu::{GpuReading, GpuSample, SampleLine};
 
 const COLOURS: TerminalFeatures = TerminalFeatures {
     unicode: true,
@@ -183,13 +183,13 @@ fn third_attempt() -> Board {
 }
 
 /// Two GPUs that fill up.
-fn tracks() -> Vec<crate::core::report::Track> {
+fn tracks() -> Vec<crate::core::report::GpuTrack> {
     let mut tracks = Tracks::default();
     let course = [4.0, 22.0, 45.0, 61.0, 71.3, 52.0, 68.0, 71.0, 50.0, 69.5];
     for (step, used) in course.into_iter().enumerate() {
         let second = 1_000 + i64::try_from(step).unwrap() * 240;
         let gpu = |gpu: u32, used: f64| GpuSample {
-            reading: Reading {
+            reading: GpuReading {
                 gpu,
                 uuid: format!("GPU-{gpu}"),
                 name: "H100".to_owned(),
@@ -202,7 +202,7 @@ fn tracks() -> Vec<crate::core::report::Track> {
             peak_bytes: gib(used),
             own_peak_bytes: None,
         };
-        let sample = Sample {
+        let sample = SampleLine {
             v: 1,
             at: at(second),
             gpus: vec![gpu(0, used), gpu(1, used * 0.6)],

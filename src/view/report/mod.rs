@@ -20,7 +20,7 @@ use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
 use crate::core::recipe::Layer;
-use crate::core::report::{Cost, Course, Plot, Track, cost, course, plot};
+use crate::core::report::{Cost, GpuTrack, Plot, Timeline, cost, course, plot};
 use crate::view::figures::{gpu_hours as hours, in_gib};
 use oomctl_base::units::{Bytes, GIB};
 use oomctl_diagnose::{Evidence, Incident, sanitize};
@@ -55,7 +55,7 @@ pub struct ReportedRun<'a> {
     /// What was asked for; `None` where it cannot be read any more. Asked of runs that are told in full only.
     pub asked: &'a dyn Fn() -> Option<ReportedRequest>,
     /// The samples of an attempt, by its number; as what was asked for.
-    pub tracks: &'a dyn Fn(u32) -> Vec<Track>,
+    pub tracks: &'a dyn Fn(u32) -> Vec<GpuTrack>,
 }
 
 /// All that a report shows.
@@ -94,7 +94,7 @@ struct RunSection {
     view: RunView,
     good: Option<bool>,
     story: Vec<String>,
-    course: Option<Course>,
+    course: Option<Timeline>,
     details: Vec<AttemptDetail>,
     cost: Cost,
     asked: String,
@@ -263,7 +263,7 @@ fn expected(estimate: &Estimate) -> Option<Expected> {
 fn detail(
     attempt: &Attempt,
     expected: Option<Expected>,
-    tracks: &dyn Fn(u32) -> Vec<Track>,
+    tracks: &dyn Fn(u32) -> Vec<GpuTrack>,
     curves: usize,
     now: Timestamp,
 ) -> AttemptDetail {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use oomctl_gpu::{Clock, Xid};
+use oomctl_gpu::{LogClock, Xid};
 
 use super::allocations::within;
 
@@ -17,7 +17,7 @@ pub fn check(input: &[u8]) {
 }
 
 fn read(text: &str) {
-    let clock = Clock {
+    let clock = LogClock {
         boot: Some(Timestamp::UNIX_EPOCH),
         now: Timestamp::UNIX_EPOCH,
         zone: TimeZone::UTC,

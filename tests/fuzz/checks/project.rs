@@ -4,13 +4,15 @@
 use std::sync::LazyLock;
 
 use oomctl::core::config::{
-    ConfigError, Document, MAX_FILE, from_environment, from_flags, merge_ladder, parse_knob_set,
-    parse_preset, variable,
+    ConfigDocument, ConfigError, MAX_FILE, from_environment, from_flags, merge_ladder,
+    parse_knob_set, parse_preset, variable,
 };
 use oomctl::core::ladder::{Decision, Policy};
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, PresetFile, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
-use oomctl::core::request::{INPUTS_VERSION, Inputs, Limits, RISK, Request, Source, Supervision};
+use oomctl::core::request::{
+    INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Supervision,
+};
 use oomctl::io::library::{Library, LibraryFolder};
 use oomctl_base::{Origin, Problem, Refusal};
 use oomctl_diagnose::{Bugs, Scanner, UserSignature};
@@ -28,8 +30,8 @@ const FILE: &str = "oomctl.yaml";
 
 /// A framework of ours, ready to be used.
 struct Framework {
-    source: Source,
-    sets: Vec<Source>,
+    source: NamedText,
+    sets: Vec<NamedText>,
     preset: Preset,
     /// What has to be set, with values.
     needed: Vec<String>,
@@ -61,14 +63,14 @@ impl Framework {
 }
 
 /// The knob sets that a preset names and that there are.
-fn sets(file: &PresetFile) -> Vec<Source> {
+fn sets(file: &PresetFile) -> Vec<NamedText> {
     let names = file.uses.iter();
     names
         .filter_map(|name| LIBRARY.get(LibraryFolder::Sets, name).ok())
         .collect()
 }
 
-fn parsed(sets: &[Source]) -> Vec<oomctl::core::recipe::KnobSetFile> {
+fn parsed(sets: &[NamedText]) -> Vec<oomctl::core::recipe::KnobSetFile> {
     let parsed = sets.iter().map(|set| parse_knob_set(&set.path, &set.text));
     parsed.collect::<Result<_, _>>().unwrap()
 }
@@ -78,7 +80,7 @@ pub fn check(input: &[u8]) {
     let framework = &*TORCHRUN;
     within(MOST_MEMORY + MOST_TIMES * text.len(), || {
         assignments(&framework.preset, &text);
-        match Document::parse(FILE, &text) {
+        match ConfigDocument::parse(FILE, &text) {
             Ok(document) => project(framework, &document),
             Err(error) => placed(&error, &text),
         }
@@ -142,7 +144,7 @@ fn assignments(preset: &Preset, text: &str) {
 }
 
 /// A project file, from its text to the files of an attempt and up the ladder.
-fn project(framework: &Framework, document: &Document) {
+fn project(framework: &Framework, document: &ConfigDocument) {
     let text = |error: ConfigError| {
         assert!(error.line.is_some(), "no line: {error:?}");
     };
@@ -273,7 +275,7 @@ fn whole_lines(file: &RenderedFile) {
 }
 
 /// Signatures that pass their own check are safe to scan with.
-fn signatures(document: &Document) {
+fn signatures(document: &ConfigDocument) {
     let Some(node) = document.get("signatures") else {
         return;
     };

@@ -1,6 +1,6 @@
 //! Python text: every place that is told is in it, and a proposed change is a change of it.
 
-use oomctl_scripts::{Script, propose};
+use oomctl_scripts::{DeviceScript, propose};
 
 use super::allocations::within;
 
@@ -15,7 +15,7 @@ pub fn check(input: &[u8]) {
 }
 
 fn read(text: &str) {
-    let script = Script::read(text);
+    let script = DeviceScript::read(text);
     for call in &script.data_parallel {
         let line = text.split('\n').nth(call.line - 1).unwrap();
         let rest: String = line.chars().skip(call.column - 1).collect();

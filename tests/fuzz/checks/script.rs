@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use oomctl::core::recipe::PresetFile;
 use oomctl_base::Value;
 use oomctl_scripts::{
-    Adoption, Ask, Given, Launchers, Stack, State, Submission, directives, hydra, settings::Format,
-    shell,
+    Adoption, Ask, KnobState, Launchers, Stack, Submission, SubmissionContext, directives, hydra,
+    settings::SettingsFormat, shell,
 };
 
 use super::allocations::within;
@@ -47,7 +47,11 @@ pub fn check(input: &[u8]) {
 fn words(text: &str) {
     let script = shell::read(text);
     assert!(script.faults.iter().all(|at| *at <= text.len()));
-    let formats = [Format::Json, Format::Toml, Format::Yaml];
+    let formats = [
+        SettingsFormat::Json,
+        SettingsFormat::Toml,
+        SettingsFormat::Yaml,
+    ];
     let read: Vec<_> = formats.iter().filter_map(|f| f.read(text)).collect();
     for line in text.lines().take(50) {
         if let Some(read) = hydra::read(line) {
@@ -78,7 +82,7 @@ fn adoption(text: &str, launchers: &Launchers, stacks: &[Stack]) {
         args: vec!["--x".to_owned(), "1".to_owned()],
         ..Submission::default()
     };
-    let adoption = Adoption::read(Given {
+    let adoption = Adoption::read(SubmissionContext {
         submission: &submission,
         files: &files,
         launchers,
@@ -95,7 +99,7 @@ fn adoption(text: &str, launchers: &Launchers, stacks: &[Stack]) {
     }
     let _ = adoption.change(&[], &[Ask::Memory("7G".to_owned()), Ask::GpusPerNode(3)]);
     for (knob, found) in adoption.knobs().into_iter().take(3) {
-        let State::Known(Value::Int(old)) = found.state else {
+        let KnobState::Known(Value::Int(old)) = found.state else {
             continue;
         };
         let new = Value::Int(old.wrapping_add(1).max(1));

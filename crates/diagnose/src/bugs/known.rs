@@ -37,7 +37,7 @@ pub struct KnownBug {
     pub workaround: String,
     /// Settings that do it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub helps: Vec<Setting>,
+    pub helps: Vec<BugSetting>,
     /// Roles, knobs and rungs that cannot help.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub useless: Vec<String>,
@@ -46,7 +46,8 @@ pub struct KnownBug {
 /// A setting that helps against a bug.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Setting {
+#[schemars(rename = "Setting")]
+pub struct BugSetting {
     /// Role or name of a knob.
     pub knob: String,
     /// The value that helps; any that a rung gives where it is left out.

@@ -9,7 +9,7 @@ mod number;
 mod row;
 mod versions;
 
-pub use known::{KnownBug, Setting};
-pub use number::Number;
-pub use row::{Bug, Bugs, Example, Package, Seen};
+pub use known::{BugSetting, KnownBug};
+pub use number::WrittenVersion;
+pub use row::{Bug, BugConditions, Bugs, Example, Package};
 pub use versions::{Telling, Versions, same_package};

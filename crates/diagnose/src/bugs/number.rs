@@ -6,14 +6,14 @@ use semver::Version;
 
 /// A version as something writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Number {
+pub struct WrittenVersion {
     /// The release that it is, or is to become.
     pub version: Version,
     /// What is written of it behind the release: `.dev0`, `rc1`. Empty for a release.
     pub before: String,
 }
 
-impl Number {
+impl WrittenVersion {
     /// `0.6.0` in `0.6.0`, `v0.6`, `0.6.0.post1` and `0.6.0/bin`, `0.6.0` with `rc1` in `0.6.0rc1`; None where it is longer.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
@@ -44,7 +44,7 @@ impl Number {
     }
 }
 
-impl fmt::Display for Number {
+impl fmt::Display for WrittenVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.version, self.before)
     }

@@ -4,7 +4,7 @@ use regex::Regex;
 use semver::VersionReq;
 use serde::{Deserialize, Serialize};
 
-use super::known::{KnownBug, Setting};
+use super::known::{BugSetting, KnownBug};
 use super::versions::{Telling, Versions};
 use crate::class::Class;
 use crate::incident::Incident;
@@ -43,7 +43,7 @@ pub struct Bug {
     /// Issue, pull request or commit.
     pub source: String,
     /// What must be seen in the incident.
-    pub seen: Seen,
+    pub seen: BugConditions,
     /// What must hold of the configuration: an expression over knobs.
     #[serde(default)]
     pub when: Option<String>,
@@ -57,7 +57,7 @@ pub struct Bug {
     pub workaround: String,
     /// Knobs, by role or name, with which the workaround can be set.
     #[serde(default)]
-    pub helps: Vec<Setting>,
+    pub helps: Vec<BugSetting>,
     /// Roles, knobs or rungs that cannot help.
     #[serde(default)]
     pub useless: Vec<String>,
@@ -81,7 +81,7 @@ pub struct Example {
 /// What must be seen in an incident. All that is given must be there.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Seen {
+pub struct BugConditions {
     /// One of these classes.
     pub class: Vec<Class>,
     /// One of these signatures in the evidence.
@@ -216,7 +216,7 @@ impl Bug {
     }
 }
 
-impl Seen {
+impl BugConditions {
     /// Is there a function or a text that speaks of this bug? A signature is common to many failures.
     #[must_use]
     pub fn is_telling(&self) -> bool {

@@ -7,7 +7,7 @@ use regex::bytes::{Captures, Regex};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use super::number::Number;
+use super::number::WrittenVersion;
 use crate::ascii::ascii;
 
 /// Bytes at the beginning of a log in which versions are looked for.
@@ -81,7 +81,7 @@ impl Versions {
         };
         let mut told = told.iter();
         let one = told.next().filter(|_| told.next().is_none());
-        let number = one.and_then(|text| Number::read(text));
+        let number = one.and_then(|text| WrittenVersion::read(text));
         number.map_or(Telling::Seen, |number| Telling::One(number.version))
     }
 

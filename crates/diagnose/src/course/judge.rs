@@ -1,8 +1,8 @@
 //! Which pattern the memory of an attempt shows.
 
-use super::records::{Meter, Records};
-use super::trend::{Point, is_outlier, never_falls, partial, rising};
-use super::{Course, Pattern, Pool, Span};
+use super::records::{FigureMetric, Records};
+use super::trend::{TrendPoint, is_outlier, never_falls, partial, rising};
+use super::{CoursePattern, MemoryCourse, Pool, StepSpan};
 use crate::class::Class;
 use crate::incident::Incident;
 use oomctl_base::units::Bytes;
@@ -35,7 +35,7 @@ const OF_TRAINER: [&str; 9] = [
 ];
 
 /// The course of an attempt that died of memory.
-pub(crate) fn judge(records: &Records, incident: &Incident) -> Option<Course> {
+pub(crate) fn judge(records: &Records, incident: &Incident) -> Option<MemoryCourse> {
     let pool = match incident.class {
         Class::GpuOom | Class::EngineMemory => Pool::Gpu,
         Class::HostOom => Pool::Host,
@@ -46,7 +46,7 @@ pub(crate) fn judge(records: &Records, incident: &Incident) -> Option<Course> {
     }
     let early = incident.step.is_some_and(|step| step <= FIRST_STEPS);
     if incident.first_step == Some(true) || early {
-        return Some(Course::new(Pattern::Lack, pool));
+        return Some(MemoryCourse::new(CoursePattern::Lack, pool));
     }
     if pool == Pool::Gpu && !is_of_trainer(incident) {
         return None;
@@ -62,39 +62,39 @@ fn is_of_trainer(incident: &Incident) -> bool {
 }
 
 /// What rises while an attempt is alive.
-pub(crate) fn ahead(records: &Records) -> Vec<Course> {
+pub(crate) fn ahead(records: &Records) -> Vec<MemoryCourse> {
     let pools = [Pool::Host, Pool::Gpu];
     pools.iter().filter_map(|p| of_rise(records, *p)).collect()
 }
 
 /// Memory that rises: with the responses, or by itself.
-fn of_rise(records: &Records, pool: Pool) -> Option<Course> {
-    let meters: &[Meter] = match pool {
-        Pool::Gpu => &[Meter::Allocated, Meter::Reserved],
-        Pool::Host => &[Meter::Host],
+fn of_rise(records: &Records, pool: Pool) -> Option<MemoryCourse> {
+    let meters: &[FigureMetric] = match pool {
+        Pool::Gpu => &[FigureMetric::Allocated, FigureMetric::Reserved],
+        Pool::Host => &[FigureMetric::Host],
     };
     // Where tensors are counted, what the allocator holds beyond them is fragments.
-    let series = |meter: &Meter| records.series(&[*meter]).remove(0);
+    let series = |meter: &FigureMetric| records.series(&[*meter]).remove(0);
     let mut all = meters.iter().map(|meter| (*meter, series(meter)));
     let (meter, points) = all.find(|(_, points)| !points.is_empty())?;
     let slope = rising(&points)?;
-    let span = Span::of(&points).filter(|span| span.grew(GROWTH))?;
+    let span = StepSpan::of(&points).filter(|span| span.grew(GROWTH))?;
     let lengths = with_responses(records, meter);
     let pattern = match lengths {
-        Some(_) => Pattern::GrowingResponses,
-        None => Pattern::Leak,
+        Some(_) => CoursePattern::GrowingResponses,
+        None => CoursePattern::Leak,
     };
-    Some(Course {
+    Some(MemoryCourse {
         bytes_per_step: Some(whole(slope)),
         bytes: Some(span),
         lengths,
-        ..Course::new(pattern, pool)
+        ..MemoryCourse::new(pattern, pool)
     })
 }
 
 /// The lengths of the responses, where they grow and the memory goes with them.
-fn with_responses(records: &Records, meter: Meter) -> Option<Span> {
-    let both = records.series(&[meter, Meter::Length]);
+fn with_responses(records: &Records, meter: FigureMetric) -> Option<StepSpan> {
+    let both = records.series(&[meter, FigureMetric::Length]);
     let [memory, lengths] = both.as_slice() else {
         return None;
     };
@@ -104,39 +104,39 @@ fn with_responses(records: &Records, meter: Meter) -> Option<Span> {
     together.then_some(grown)
 }
 
-fn grown(lengths: &[Point]) -> Option<Span> {
+fn grown(lengths: &[TrendPoint]) -> Option<StepSpan> {
     rising(lengths)?;
-    Span::of(lengths).filter(|span| span.grew(GROWTH_OF_LENGTHS))
+    StepSpan::of(lengths).filter(|span| span.grew(GROWTH_OF_LENGTHS))
 }
 
 /// Responses that grow where the log prints no memory.
-fn of_lengths(records: &Records) -> Option<Course> {
+fn of_lengths(records: &Records) -> Option<MemoryCourse> {
     let silent = |meter| records.series(&[meter]).iter().all(Vec::is_empty);
-    if !silent(Meter::Allocated) || !silent(Meter::Reserved) {
+    if !silent(FigureMetric::Allocated) || !silent(FigureMetric::Reserved) {
         return None;
     }
-    let lengths = grown(&records.series(&[Meter::Length]).remove(0))?;
-    Some(Course {
+    let lengths = grown(&records.series(&[FigureMetric::Length]).remove(0))?;
+    Some(MemoryCourse {
         lengths: Some(lengths),
-        ..Course::new(Pattern::GrowingResponses, Pool::Gpu)
+        ..MemoryCourse::new(CoursePattern::GrowingResponses, Pool::Gpu)
     })
 }
 
 /// One batch that asked for far more than any before it.
-fn of_outlier(records: &Records, incident: &Incident) -> Option<Course> {
+fn of_outlier(records: &Records, incident: &Incident) -> Option<MemoryCourse> {
     let needed = incident
         .allocated_bytes?
         .0
         .checked_add(incident.requested_bytes?.0)?;
-    let points = records.series(&[Meter::Allocated]).remove(0);
+    let points = records.series(&[FigureMetric::Allocated]).remove(0);
     let most = points.iter().map(|p| p.1).fold(0.0, f64::max);
     #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
     let value = needed as f64;
     let out = is_outlier(&points, value) && value > most * (1.0 + ABOVE);
-    out.then(|| Course {
-        bytes: Span::of(&points),
+    out.then(|| MemoryCourse {
+        bytes: StepSpan::of(&points),
         needed_bytes: Some(Bytes(needed)),
-        ..Course::new(Pattern::Outlier, Pool::Gpu)
+        ..MemoryCourse::new(CoursePattern::Outlier, Pool::Gpu)
     })
 }
 

@@ -16,7 +16,7 @@ pub(crate) use records::{NAMED, Records, read};
 pub use sampled::of_samples;
 
 use oomctl_base::units::Bytes;
-use trend::{Point, median};
+use trend::{TrendPoint, median};
 
 /// Which memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub enum Pool {
 /// How memory came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pattern {
+pub enum CoursePattern {
     /// It rises step by step, and nothing that the log prints explains it.
     Leak,
     /// It rises with the length of the responses.
@@ -42,7 +42,7 @@ pub enum Pattern {
     Lack,
 }
 
-impl Pattern {
+impl CoursePattern {
     /// Its name in files, and in the table of remedies.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -57,7 +57,7 @@ impl Pattern {
 
 /// From where to where something went over the steps that were seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
+pub struct StepSpan {
     /// The first step that counts.
     pub from_step: u64,
     /// The last one.
@@ -70,9 +70,9 @@ pub struct Span {
 
 /// What memory did over the steps of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Course {
+pub struct MemoryCourse {
     /// How it came to its end, or is on the way there.
-    pub pattern: Pattern,
+    pub pattern: CoursePattern,
     /// Which memory.
     pub memory: Pool,
     /// The Theil-Sen slope, where it rises.
@@ -80,17 +80,17 @@ pub struct Course {
     pub bytes_per_step: Option<Bytes>,
     /// The memory of the steps, in bytes, where the log prints it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<Span>,
+    pub bytes: Option<StepSpan>,
     /// The mean length of the responses, in tokens, where it rises.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lengths: Option<Span>,
+    pub lengths: Option<StepSpan>,
     /// What the fatal batch needed at least, where it is out of line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed_bytes: Option<Bytes>,
 }
 
-impl Course {
-    fn new(pattern: Pattern, memory: Pool) -> Self {
+impl MemoryCourse {
+    fn new(pattern: CoursePattern, memory: Pool) -> Self {
         Self {
             pattern,
             memory,
@@ -104,7 +104,7 @@ impl Course {
     /// Is it more than that memory ran out in the first steps?
     #[must_use]
     pub fn is_over_steps(&self) -> bool {
-        self.pattern != Pattern::Lack
+        self.pattern != CoursePattern::Lack
     }
 
     /// What rises, and how.
@@ -127,12 +127,12 @@ impl Course {
             format!("responses grow from {} to {} tokens {steps}", l.from, l.to)
         });
         match self.pattern {
-            Pattern::Leak => format!("a leak: {}", rise.unwrap_or_default()),
-            Pattern::GrowingResponses => {
+            CoursePattern::Leak => format!("a leak: {}", rise.unwrap_or_default()),
+            CoursePattern::GrowingResponses => {
                 let all: Vec<String> = rise.into_iter().chain(lengths).collect();
                 format!("growing responses: {}", all.join("; "))
             }
-            Pattern::Outlier => {
+            CoursePattern::Outlier => {
                 let usual = self.bytes.as_ref().map_or(0, |span| span.to);
                 let needed = self.needed_bytes.unwrap_or_default();
                 format!(
@@ -140,21 +140,21 @@ impl Course {
                     Bytes(usual)
                 )
             }
-            Pattern::Lack => "a plain lack: it ran out in the first steps".to_owned(),
+            CoursePattern::Lack => "a plain lack: it ran out in the first steps".to_owned(),
         }
     }
 }
 
-impl Span {
+impl StepSpan {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "values that were read as positive numbers below 10^15"
     )]
-    fn of(points: &[Point]) -> Option<Self> {
+    fn of(points: &[TrendPoint]) -> Option<Self> {
         /// Points at either end that give its level.
         const END: usize = 3;
-        let level = |part: &[Point]| median(part.iter().map(|p| p.1).collect());
+        let level = |part: &[TrendPoint]| median(part.iter().map(|p| p.1).collect());
         let end = END.min(points.len());
         Some(Self {
             from_step: points.first()?.0 as u64,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::trend::{Point, median};
+use super::trend::{TrendPoint, median};
 use oomctl_base::units::GIB;
 
 /// Most rows that are kept; where there are more, two steps become one.
@@ -15,7 +15,7 @@ const WRAPPED: &[u8] = b"np.float64";
 
 /// What a figure is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Meter {
+pub(crate) enum FigureMetric {
     /// Bytes of live tensors, at their peak since the start.
     Allocated,
     /// Bytes that the allocator had taken.
@@ -31,31 +31,31 @@ pub(crate) enum Meter {
 const METERS: usize = 5;
 
 /// A figure by its name in the log.
-pub(crate) struct Named {
+pub(crate) struct NamedFigure {
     /// What the prefilter looks for.
     pub name: &'static str,
-    pub meter: Meter,
+    pub meter: FigureMetric,
     /// What one of its unit is.
     unit: f64,
 }
 
-const fn named(name: &'static str, meter: Meter, unit: f64) -> Named {
-    Named { name, meter, unit }
+const fn named(name: &'static str, meter: FigureMetric, unit: f64) -> NamedFigure {
+    NamedFigure { name, meter, unit }
 }
 
 /// The names. verl 0.4.1, `workers/fsdp_workers.py` (its GB are GiB) and `trainer/ppo/metric_utils.py`; TRL's
 /// `completions/mean_length`, as `Trainer` prints its dictionaries.
-pub(crate) const NAMED: [Named; 6] = [
-    named("perf/max_memory_allocated_gb", Meter::Allocated, GIB),
-    named("perf/max_memory_reserved_gb", Meter::Reserved, GIB),
-    named("perf/cpu_memory_used_gb", Meter::Host, GIB),
-    named("response_length/mean", Meter::Length, 1.0),
-    named("completions/mean_length", Meter::Length, 1.0),
-    named("timing_s/step", Meter::Seconds, 1.0),
+pub(crate) const NAMED: [NamedFigure; 6] = [
+    named("perf/max_memory_allocated_gb", FigureMetric::Allocated, GIB),
+    named("perf/max_memory_reserved_gb", FigureMetric::Reserved, GIB),
+    named("perf/cpu_memory_used_gb", FigureMetric::Host, GIB),
+    named("response_length/mean", FigureMetric::Length, 1.0),
+    named("completions/mean_length", FigureMetric::Length, 1.0),
+    named("timing_s/step", FigureMetric::Seconds, 1.0),
 ];
 
 /// The figure whose name stands at a place of a text, with its number in [`NAMED`].
-pub(crate) fn read(text: &[u8], at: usize, number: u8) -> Option<(Meter, f64)> {
+pub(crate) fn read(text: &[u8], at: usize, number: u8) -> Option<(FigureMetric, f64)> {
     let named = NAMED.get(usize::from(number))?;
     let before = text[..at].last().copied().unwrap_or(b' ');
     if before.is_ascii_alphanumeric() || before == b'_' {
@@ -78,7 +78,7 @@ fn is_of_number(byte: u8) -> bool {
 
 /// One step; 0 stands for what was not printed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Row {
+struct StepRow {
     step: u64,
     values: [f64; METERS],
 }
@@ -86,17 +86,17 @@ struct Row {
 /// The figures of one log, step by step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Records {
-    rows: Vec<Row>,
+    rows: Vec<StepRow>,
     /// How often two steps became one.
     halved: u32,
 }
 
 impl Records {
     /// Takes a figure that was printed when so many steps were done. Fewer than before: training began anew.
-    pub(crate) fn take(&mut self, step: u64, meter: Meter, value: f64) {
+    pub(crate) fn take(&mut self, step: u64, meter: FigureMetric, value: f64) {
         let mut values = [0.0; METERS];
         values[meter as usize] = value;
-        self.put(Row { step, values });
+        self.put(StepRow { step, values });
         while self.rows.len() > ROWS_MAX {
             self.halved += 1;
             for row in std::mem::take(&mut self.rows) {
@@ -105,8 +105,8 @@ impl Records {
         }
     }
 
-    fn put(&mut self, row: Row) {
-        let stretch = |row: &Row| row.step >> self.halved.min(63);
+    fn put(&mut self, row: StepRow) {
+        let stretch = |row: &StepRow| row.step >> self.halved.min(63);
         match self.rows.last_mut() {
             Some(last) if stretch(last) == stretch(&row) => {
                 last.step = last.step.max(row.step);
@@ -127,12 +127,12 @@ impl Records {
     }
 
     /// One figure over the steps, and others of the same steps. The first step warms up.
-    pub(super) fn series(&self, meters: &[Meter]) -> Vec<Vec<Point>> {
-        let there = |row: &&Row| meters.iter().all(|m| row.values[*m as usize] > 0.0);
-        let rows: Vec<&Row> = self.rows.iter().skip(1).filter(there).collect();
+    pub(super) fn series(&self, meters: &[FigureMetric]) -> Vec<Vec<TrendPoint>> {
+        let there = |row: &&StepRow| meters.iter().all(|m| row.values[*m as usize] > 0.0);
+        let rows: Vec<&StepRow> = self.rows.iter().skip(1).filter(there).collect();
         #[expect(clippy::cast_precision_loss, reason = "steps of a training")]
-        let of = |meter: &Meter| {
-            let point = |row: &&Row| (row.step as f64, row.values[*meter as usize]);
+        let of = |meter: &FigureMetric| {
+            let point = |row: &&StepRow| (row.step as f64, row.values[*meter as usize]);
             rows.iter().map(point).collect()
         };
         meters.iter().map(of).collect()
@@ -140,7 +140,7 @@ impl Records {
 
     /// Seconds of a usual step, where the log tells them.
     pub(crate) fn step_s(&self) -> Option<f64> {
-        let series = self.series(&[Meter::Seconds]);
+        let series = self.series(&[FigureMetric::Seconds]);
         median(series.first()?.iter().map(|p| p.1).collect())
     }
 }
@@ -149,8 +149,8 @@ impl Records {
 mod tests {
     use super::*;
 
-    fn value(text: &str) -> Option<(Meter, f64)> {
-        let find = |(number, named): (usize, &Named)| Some((text.find(named.name)?, number));
+    fn value(text: &str) -> Option<(FigureMetric, f64)> {
+        let find = |(number, named): (usize, &NamedFigure)| Some((text.find(named.name)?, number));
         let (at, number) = NAMED.iter().enumerate().find_map(find)?;
         read(text.as_bytes(), at, u8::try_from(number).ok()?)
     }
@@ -161,25 +161,29 @@ mod tests {
         for (text, meter, expected) in [
             (
                 "perf/max_memory_allocated_gb:42.5 - ",
-                Meter::Allocated,
+                FigureMetric::Allocated,
                 gib(42.5),
             ),
             (
                 "actor/perf/cpu_memory_used_gb:np.float64(120.25) -",
-                Meter::Host,
+                FigureMetric::Host,
                 gib(120.25),
             ),
             (
                 "{'completions/mean_length': 719.1, 'x': 1}",
-                Meter::Length,
+                FigureMetric::Length,
                 719.1,
             ),
             (
                 "{'completions/mean_length': '719.1', 'x'",
-                Meter::Length,
+                FigureMetric::Length,
                 719.1,
             ),
-            ("response_length/mean:1.2e3 - ", Meter::Length, 1200.0),
+            (
+                "response_length/mean:1.2e3 - ",
+                FigureMetric::Length,
+                1200.0,
+            ),
         ] {
             assert_eq!(value(text), Some((meter, expected)), "{text}");
         }
@@ -199,10 +203,10 @@ mod tests {
         let mut records = Records::default();
         for step in 1..100_000_u64 {
             #[expect(clippy::cast_precision_loss, reason = "small")]
-            records.take(step, Meter::Host, GIB * step as f64);
+            records.take(step, FigureMetric::Host, GIB * step as f64);
         }
         assert!((ROWS_MAX / 2 - 1..=ROWS_MAX).contains(&records.len()));
-        let series = records.series(&[Meter::Host]).remove(0);
+        let series = records.series(&[FigureMetric::Host]).remove(0);
         assert_eq!(series.last().map(|p| p.0), Some(99_999.0));
         assert!(series.windows(2).all(|two| two[0].0 < two[1].0));
     }

@@ -1,8 +1,8 @@
 //! The same from a sampler beside the job, which knows no steps, where the log prints no memory.
 
-use super::Course;
+use super::MemoryCourse;
 use super::judge::judge;
-use super::records::{Meter, Records};
+use super::records::{FigureMetric, Records};
 use crate::class::Class;
 use crate::incident::Incident;
 use oomctl_base::units::Bytes;
@@ -10,7 +10,11 @@ use oomctl_base::units::Bytes;
 /// The course of a GPU's memory by its samples (seconds, most bytes in use), in the order of time; they are spread over the
 /// steps that the attempt did.
 #[must_use]
-pub fn of_samples(samples: &[(i64, Bytes)], steps: u64, incident: &Incident) -> Option<Course> {
+pub fn of_samples(
+    samples: &[(i64, Bytes)],
+    steps: u64,
+    incident: &Incident,
+) -> Option<MemoryCourse> {
     if incident.class != Class::GpuOom {
         return None;
     }
@@ -25,7 +29,7 @@ pub fn of_samples(samples: &[(i64, Bytes)], steps: u64, incident: &Incident) -> 
         let passed = u64::try_from(at - start).ok()?;
         let step = 1 + passed.saturating_mul(steps) / seconds;
         #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
-        records.take(step, Meter::Reserved, bytes.0 as f64);
+        records.take(step, FigureMetric::Reserved, bytes.0 as f64);
     }
     judge(&records, incident)
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::judge::ABOVE;
-use super::records::Meter;
+use super::records::FigureMetric;
 use super::trend::{is_outlier, rising};
 use super::*;
 use crate::{Class, Incident};
@@ -44,7 +44,7 @@ fn noise(kind: usize, length: usize, seed: u64) -> Vec<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "few steps")]
-fn points(values: &[f64]) -> Vec<Point> {
+fn points(values: &[f64]) -> Vec<TrendPoint> {
     let point = |(i, v): (usize, &f64)| (i as f64 + 1.0, *v);
     values.iter().enumerate().map(point).collect()
 }
@@ -81,7 +81,7 @@ fn gpu_oom(step: u64) -> Incident {
 }
 
 /// The records of a training whose figures are functions of the step.
-fn records(steps: u64, of: impl Fn(u64) -> Vec<(Meter, f64)>) -> Records {
+fn records(steps: u64, of: impl Fn(u64) -> Vec<(FigureMetric, f64)>) -> Records {
     let mut records = Records::default();
     for step in 1..=steps {
         for (meter, value) in of(step) {
@@ -108,11 +108,11 @@ proptest! {
         let noise = noise(kind, 400, seed);
         let records = records(steps, |step| {
             let at = usize::try_from(step).unwrap();
-            vec![(Meter::Host, GIB * (100.0 + slope * (real(step) + noise[at - 1])))]
+            vec![(FigureMetric::Host, GIB * (100.0 + slope * (real(step) + noise[at - 1])))]
         });
         let incident = Incident { step: Some(steps + 1), first_step: Some(false), ..Incident::bare("host_oom", Class::HostOom) };
         let course = judge(&records, &incident).expect("a leak");
-        prop_assert_eq!((course.pattern, course.memory), (Pattern::Leak, Pool::Host));
+        prop_assert_eq!((course.pattern, course.memory), (CoursePattern::Leak, Pool::Host));
         let found = course.bytes_per_step.unwrap().gib();
         prop_assert!((found - slope).abs() < 0.35 * slope, "{} for {}", found, slope);
     }
@@ -128,10 +128,10 @@ proptest! {
         let longest = |step: u64| (1..=step).map(length).fold(0.0, f64::max);
         let records = records(steps, |step| {
             let of = if running { longest(step) } else { length(step) };
-            vec![(Meter::Allocated, GIB * (30.0 + of / 60.0)), (Meter::Length, length(step))]
+            vec![(FigureMetric::Allocated, GIB * (30.0 + of / 60.0)), (FigureMetric::Length, length(step))]
         });
         let course = judge(&records, &gpu_oom(steps + 1)).expect("growing responses");
-        prop_assert_eq!(course.pattern, Pattern::GrowingResponses);
+        prop_assert_eq!(course.pattern, CoursePattern::GrowingResponses);
         let lengths = course.lengths.unwrap();
         prop_assert!(lengths.to > lengths.from);
     }
@@ -143,7 +143,7 @@ proptest! {
     ) {
         let noise = noise(0, 60, seed);
         let memory = |step: u64| 40.0 + noise[usize::try_from(step).unwrap() - 1];
-        let records = records(60, |step| vec![(Meter::Allocated, GIB * memory(step))]);
+        let records = records(60, |step| vec![(FigureMetric::Allocated, GIB * memory(step))]);
         let most = (1..=60).map(memory).fold(0.0, f64::max);
         let needed = most * (1.0 + above);
         let incident = Incident {
@@ -153,19 +153,19 @@ proptest! {
         };
         let pattern = judge(&records, &incident).map(|c| c.pattern);
         // One series of noise in a thousand is called a trend; `noise_alone_…` counts those.
-        prop_assert_eq!(pattern == Some(Pattern::Outlier), above > ABOVE);
+        prop_assert_eq!(pattern == Some(CoursePattern::Outlier), above > ABOVE);
     }
 }
 
 #[test]
 fn what_died_in_the_first_steps_is_a_plain_lack_and_what_is_too_short_unknown() {
-    let flat = |steps| records(steps, |_| vec![(Meter::Allocated, 40.0 * GIB)]);
+    let flat = |steps| records(steps, |_| vec![(FigureMetric::Allocated, 40.0 * GIB)]);
     let pattern = |records: &Records, step| judge(records, &gpu_oom(step)).map(|c| c.pattern);
-    assert_eq!(pattern(&flat(0), 1), Some(Pattern::Lack));
-    assert_eq!(pattern(&flat(1), 2), Some(Pattern::Lack));
+    assert_eq!(pattern(&flat(0), 1), Some(CoursePattern::Lack));
+    assert_eq!(pattern(&flat(1), 2), Some(CoursePattern::Lack));
     assert_eq!(pattern(&flat(5), 6), None);
     assert_eq!(pattern(&flat(90), 91), None);
-    let rises = records(6, |step| vec![(Meter::Allocated, GIB * real(step))]);
+    let rises = records(6, |step| vec![(FigureMetric::Allocated, GIB * real(step))]);
     assert_eq!(pattern(&rises, 7), None);
 }
 
@@ -173,7 +173,7 @@ fn what_died_in_the_first_steps_is_a_plain_lack_and_what_is_too_short_unknown() 
 fn what_levels_off_is_no_leak() {
     let records = records(90, |step| {
         vec![(
-            Meter::Reserved,
+            FigureMetric::Reserved,
             GIB * (60.0 - 20.0 * (-real(step) / 8.0).exp()),
         )]
     });
@@ -184,8 +184,8 @@ fn what_levels_off_is_no_leak() {
 fn fragments_around_tensors_that_stay_are_no_leak() {
     let records = records(60, |step| {
         vec![
-            (Meter::Allocated, 40.0 * GIB),
-            (Meter::Reserved, GIB * (50.0 + real(step) / 4.0)),
+            (FigureMetric::Allocated, 40.0 * GIB),
+            (FigureMetric::Reserved, GIB * (50.0 + real(step) / 4.0)),
         ]
     });
     assert_eq!(judge(&records, &gpu_oom(61)), None);
@@ -193,7 +193,7 @@ fn fragments_around_tensors_that_stay_are_no_leak() {
 
 #[test]
 fn an_engine_that_fails_is_not_judged_by_the_memory_of_the_trainer() {
-    let rises = records(60, |step| vec![(Meter::Allocated, GIB * real(step))]);
+    let rises = records(60, |step| vec![(FigureMetric::Allocated, GIB * real(step))]);
     let rollout = Incident {
         phase: "rollout".to_owned(),
         ..gpu_oom(61)
@@ -204,9 +204,11 @@ fn an_engine_that_fails_is_not_judged_by_the_memory_of_the_trainer() {
 
 #[test]
 fn completions_that_grow_tell_it_where_the_log_prints_no_memory() {
-    let records = records(60, |step| vec![(Meter::Length, 200.0 + 10.0 * real(step))]);
+    let records = records(60, |step| {
+        vec![(FigureMetric::Length, 200.0 + 10.0 * real(step))]
+    });
     let course = judge(&records, &gpu_oom(61)).expect("growing responses");
-    assert_eq!(course.pattern, Pattern::GrowingResponses);
+    assert_eq!(course.pattern, CoursePattern::GrowingResponses);
     assert_eq!(course.bytes, None);
     assert!(!is_outlier(&[], 1.0));
 }
@@ -222,7 +224,7 @@ fn a_sampler_shows_a_leak_where_the_log_prints_no_memory() {
     #[expect(clippy::cast_precision_loss, reason = "minutes")]
     let leaks = sampled(|m| 40.0 + 0.5 * m as f64 + [0.0, 0.4, -0.3][(m % 3) as usize]);
     let course = of_samples(&leaks, 120, &gpu_oom(121)).expect("a leak");
-    assert_eq!(course.pattern, Pattern::Leak);
+    assert_eq!(course.pattern, CoursePattern::Leak);
     let per_step = course.bytes_per_step.unwrap().gib();
     assert!((per_step - 0.25).abs() < 0.03, "{per_step}");
     let flat = sampled(|m| 60.0 + [0.0, 0.4, -0.3][(m % 3) as usize]);

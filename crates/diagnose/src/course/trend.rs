@@ -1,7 +1,7 @@
 //! Trend and outlier in a short series, by robust tests that assume no distribution.
 
 /// A point of a series: step and value.
-pub(super) type Point = (f64, f64);
+pub(super) type TrendPoint = (f64, f64);
 
 /// Points below which nothing is said: fewer give the normal approximation of the test no hold.
 const POINTS_MIN: usize = 12;
@@ -21,7 +21,7 @@ const MAD_FACTOR: f64 = 0.6745;
 const SPREAD_MIN: f64 = 0.01;
 
 /// The Theil-Sen slope of a series that rises; `None` where it does not, or where it is too short to tell.
-pub(super) fn rising(points: &[Point]) -> Option<f64> {
+pub(super) fn rising(points: &[TrendPoint]) -> Option<f64> {
     if points.len() < POINTS_MIN || mann_kendall(points) < SURE {
         return None;
     }
@@ -30,14 +30,14 @@ pub(super) fn rising(points: &[Point]) -> Option<f64> {
         return None;
     }
     let (first, second) = points.split_at(points.len() / 2);
-    let held = |half: &[Point]| theil_sen(half).is_some_and(|s| s >= HALF * slope);
+    let held = |half: &[TrendPoint]| theil_sen(half).is_some_and(|s| s >= HALF * slope);
     let new = !never_falls(points) || breaks_records(second);
     (slope > 0.0 && new && held(first) && held(second)).then_some(slope)
 }
 
 /// How much wider the test's statistic spreads where neighbours are alike: (1 + r) / (1 - r) for the lag-1 autocorrelation of
 /// what the slope leaves. R's `modifiedmk::mmky1lag` corrects so, after Yue and Wang (2004).
-fn inflation(points: &[Point], slope: f64) -> f64 {
+fn inflation(points: &[TrendPoint], slope: f64) -> f64 {
     let rest: Vec<f64> = points.iter().map(|p| p.1 - slope * p.0).collect();
     let mean = rest.iter().sum::<f64>() / count(rest.len());
     let both: f64 = rest.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
@@ -51,13 +51,13 @@ fn inflation(points: &[Point], slope: f64) -> f64 {
 }
 
 /// Is it the running maximum of something, as far as can be seen?
-pub(super) fn never_falls(points: &[Point]) -> bool {
+pub(super) fn never_falls(points: &[TrendPoint]) -> bool {
     points.windows(2).all(|two| two[0].1 <= two[1].1)
 }
 
 /// Whether a running maximum rises for another reason than noise. Of independent draws the n-th is a record with
 /// probability 1/n, so the second half of a series holds ln 2 of them on average, however long it is.
-fn breaks_records(half: &[Point]) -> bool {
+fn breaks_records(half: &[TrendPoint]) -> bool {
     let rises = half.windows(2).filter(|two| two[0].1 < two[1].1).count();
     rises
         >= RECORDS_MIN
@@ -67,7 +67,7 @@ fn breaks_records(half: &[Point]) -> bool {
 
 /// The statistic of the Mann-Kendall trend test, standard normal where there is no trend; variance with ties and
 /// continuity correction as in R's `trend::mk.test`.
-fn mann_kendall(points: &[Point]) -> f64 {
+fn mann_kendall(points: &[TrendPoint]) -> f64 {
     let s: f64 = pairs(points).map(|(a, b)| sign(b.1 - a.1)).sum();
     let spread = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let mut values: Vec<f64> = points.iter().map(|p| p.1).collect();
@@ -82,14 +82,14 @@ fn mann_kendall(points: &[Point]) -> f64 {
 }
 
 /// The median of the slopes of all pairs.
-fn theil_sen(points: &[Point]) -> Option<f64> {
+fn theil_sen(points: &[TrendPoint]) -> Option<f64> {
     let slopes = pairs(points).filter(|(a, b)| b.0 > a.0);
     median(slopes.map(|(a, b)| (b.1 - a.1) / (b.0 - a.0)).collect())
 }
 
 /// Kendall's partial rank correlation of two series over the same steps, the step held fixed.
-pub(super) fn partial(a: &[Point], b: &[Point]) -> f64 {
-    let values = |of: &[Point]| of.iter().map(|p| p.1).collect::<Vec<_>>();
+pub(super) fn partial(a: &[TrendPoint], b: &[TrendPoint]) -> f64 {
+    let values = |of: &[TrendPoint]| of.iter().map(|p| p.1).collect::<Vec<_>>();
     let steps: Vec<f64> = a.iter().map(|p| p.0).collect();
     let (a, b) = (values(a), values(b));
     let (with, of_a, of_b) = (tau(&a, &b), tau(&a, &steps), tau(&b, &steps));
@@ -102,7 +102,7 @@ pub(super) fn partial(a: &[Point], b: &[Point]) -> f64 {
 
 /// Kendall's rank correlation (tau-b).
 fn tau(a: &[f64], b: &[f64]) -> f64 {
-    let of: Vec<Point> = a.iter().copied().zip(b.iter().copied()).collect();
+    let of: Vec<TrendPoint> = a.iter().copied().zip(b.iter().copied()).collect();
     let (mut both, mut in_a, mut in_b) = (0.0, 0.0, 0.0);
     for (one, other) in pairs(&of) {
         let (x, y) = (sign(other.0 - one.0), sign(other.1 - one.1));
@@ -115,7 +115,7 @@ fn tau(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Whether a value is out of line with a series.
-pub(super) fn is_outlier(points: &[Point], value: f64) -> bool {
+pub(super) fn is_outlier(points: &[TrendPoint], value: f64) -> bool {
     let values: Vec<f64> = points.iter().map(|p| p.1).collect();
     let Some(middle) = median(values.clone()).filter(|_| values.len() >= POINTS_MIN) else {
         return false;
@@ -134,8 +134,8 @@ pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-fn pairs(points: &[Point]) -> impl Iterator<Item = (Point, Point)> + '_ {
-    let rest = |(i, a): (usize, &Point)| {
+fn pairs(points: &[TrendPoint]) -> impl Iterator<Item = (TrendPoint, TrendPoint)> + '_ {
+    let rest = |(i, a): (usize, &TrendPoint)| {
         let a = *a;
         points[i + 1..].iter().map(move |b| (a, *b))
     };

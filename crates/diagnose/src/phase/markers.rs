@@ -24,7 +24,7 @@ struct Gram {
 }
 
 /// All needles, by their grams.
-struct Index {
+struct NeedleIndex {
     /// A bit for each value of [`hash`]: most of what stands in a line has none.
     marks: Box<[u64; 1 << 10]>,
     /// By the slot of their bytes.
@@ -36,7 +36,7 @@ struct Index {
 /// Slots of the index over the grams.
 const SLOTS: usize = 1 << 11;
 
-static INDEX: LazyLock<Index> = LazyLock::new(|| {
+static INDEX: LazyLock<NeedleIndex> = LazyLock::new(|| {
     let rows = MARKERS.frames.iter().enumerate();
     let needles = rows.flat_map(|(row, r)| r.contains.iter().map(move |n| (row, n.as_str())));
     let grams = |(row, needle): (usize, &'static str)| {
@@ -62,7 +62,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
         let hash = hash(gram.bytes);
         marks[hash >> 6] |= 1 << (hash & 63);
     }
-    Index {
+    NeedleIndex {
         marks,
         grams,
         starts,
@@ -89,7 +89,7 @@ fn slot(hash: usize) -> usize {
 
 /// The heaviest row of which a needle stands in the line, among equals the last.
 pub(super) fn heaviest(line: &str) -> Option<&'static Marker> {
-    let Index {
+    let NeedleIndex {
         marks,
         grams,
         starts,

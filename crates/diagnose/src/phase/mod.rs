@@ -28,8 +28,8 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    fn found(&'static self) -> Found {
-        Found {
+    fn found(&'static self) -> PhaseMention {
+        PhaseMention {
             phase: &self.phase,
             weight: self.weight,
         }
@@ -52,7 +52,7 @@ pub(crate) static MARKERS: LazyLock<Markers> = LazyLock::new(|| read(table!("pha
 
 /// Where a phase was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct PhaseMention {
     pub phase: &'static str,
     pub weight: u8,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Found {
 pub(crate) const LOOP: u8 = 60;
 
 /// The heaviest marker in one line of a traceback: a frame, or the source line below one.
-pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<Found> {
+pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention> {
     let canonical = frame.map(Frame::canonical);
     let line = canonical.as_deref().unwrap_or(line);
     let marked = markers::heaviest(line).map(Marker::found);
@@ -69,7 +69,7 @@ pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<Found> {
 }
 
 /// A function that computes a layer, in a program that no table knows.
-fn named_after_a_layer(frame: &Frame) -> Option<Found> {
+fn named_after_a_layer(frame: &Frame) -> Option<PhaseMention> {
     const WORDS: [&str; 14] = [
         "matmul",
         "linear",
@@ -88,7 +88,7 @@ fn named_after_a_layer(frame: &Frame) -> Option<Found> {
     ];
     let name = frame.function.to_ascii_lowercase();
     let forward = WORDS.iter().any(|word| name.contains(word));
-    forward.then_some(Found {
+    forward.then_some(PhaseMention {
         phase: "forward",
         weight: 27,
     })
@@ -101,13 +101,13 @@ pub(crate) fn leaves_the_optimizer(line: &str) -> bool {
 }
 
 /// The phase of a marker of [`Markers::announced`].
-pub(crate) fn announced(marker: u8) -> Found {
+pub(crate) fn announced(marker: u8) -> PhaseMention {
     let rows = &MARKERS.announced;
     rows[usize::from(marker).min(rows.len() - 1)].found()
 }
 
 /// The phase that a message tells by what it is about, for one without frames.
-pub(crate) fn in_message(text: &str) -> Option<Found> {
+pub(crate) fn in_message(text: &str) -> Option<PhaseMention> {
     let about = |row: &&Marker| row.contains.iter().any(|needle| fits(needle, text));
     MARKERS.messages.iter().find(about).map(Marker::found)
 }
@@ -125,7 +125,7 @@ pub(crate) fn named(name: &str) -> Option<&'static str> {
 }
 
 /// The phase of a traceback: the heaviest, among equals the innermost (last).
-pub(crate) fn of(frames: &[Found]) -> Option<Found> {
+pub(crate) fn of(frames: &[PhaseMention]) -> Option<PhaseMention> {
     frames.iter().copied().max_by_key(|found| found.weight)
 }
 

@@ -44,7 +44,7 @@ const BARE: usize = 4;
 
 /// What a line shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum BarMatch {
     /// No progress.
     Nothing,
     /// The pattern has to be asked.
@@ -59,7 +59,7 @@ pub(crate) enum Shown {
     },
 }
 
-impl Shown {
+impl BarMatch {
     /// Is this the next of the same bar, or the same again?
     pub(crate) fn goes_on(self, to: u64, end: Option<u64>) -> bool {
         matches!(self, Self::Step { step, total, .. } if to >= step && end == total)
@@ -78,20 +78,20 @@ impl Bar {
     }
 
     /// What the line around a hint at `at` shows.
-    pub(crate) fn shown(self, text: &[u8], at: usize) -> Shown {
+    pub(crate) fn shown(self, text: &[u8], at: usize) -> BarMatch {
         match self {
             Self::Step => step(text, at),
             Self::Percent => percent(text, at),
             Self::Column => column(text, at),
-            Self::Other => Shown::Perhaps,
+            Self::Other => BarMatch::Perhaps,
         }
     }
 }
 
 /// Reads forward.
-struct Ahead<'t>(&'t [u8]);
+struct ByteCursor<'t>(&'t [u8]);
 
-impl Ahead<'_> {
+impl ByteCursor<'_> {
     fn blanks(&mut self) {
         let count = self.0.iter().take_while(|b| **b == b' ').count();
         self.0 = &self.0[count..];
@@ -111,10 +111,10 @@ impl Ahead<'_> {
     }
 
     /// What it means that something else stands here.
-    fn other(&self) -> Shown {
+    fn other(&self) -> BarMatch {
         match self.0.first() {
-            Some(b) if *b != b'\n' && *b != b'\r' && unusual(*b) => Shown::Perhaps,
-            _ => Shown::Nothing,
+            Some(b) if *b != b'\n' && *b != b'\r' && unusual(*b) => BarMatch::Perhaps,
+            _ => BarMatch::Nothing,
         }
     }
 }
@@ -125,23 +125,23 @@ fn unusual(byte: u8) -> bool {
 }
 
 /// `\bstep:(?P<step>\d+) - `
-fn step(text: &[u8], start: usize) -> Shown {
+fn step(text: &[u8], start: usize) -> BarMatch {
     let before = start.checked_sub(1).map_or(b'\n', |before| text[before]);
     if before.is_ascii_alphanumeric() || before == b'_' {
         let near = &text[start.saturating_sub(24)..start];
         let coloured = near.iter().any(|b| unusual(*b));
         return if coloured {
-            Shown::Perhaps
+            BarMatch::Perhaps
         } else {
-            Shown::Nothing
+            BarMatch::Nothing
         };
     }
     if unusual(before) && before != b'\n' && before != b'\r' {
-        return Shown::Perhaps;
+        return BarMatch::Perhaps;
     }
-    let mut ahead = Ahead(&text[start + "step:".len()..]);
+    let mut ahead = ByteCursor(&text[start + "step:".len()..]);
     match ahead.number() {
-        Some(number) if ahead.text(b" - ") => Shown::Step {
+        Some(number) if ahead.text(b" - ") => BarMatch::Step {
             pattern: STEP,
             step: number,
             total: None,
@@ -157,25 +157,25 @@ fn step(text: &[u8], start: usize) -> Shown {
 
 /// `\s*\d+%\|[^|]*\|\s*(?P<step>\d+)/(?P<total>\d+) \[` behind nothing, `Epoch N:` or
 /// `Training Progress:`.
-fn percent(text: &[u8], at: usize) -> Shown {
+fn percent(text: &[u8], at: usize) -> BarMatch {
     let pattern = match described(&text[..at]) {
         Ok(pattern) => pattern,
         Err(shown) => return shown,
     };
     let rest = &text[at + 2..];
     let Some(end) = rest.iter().position(|b| matches!(b, b'|' | b'\n' | b'\r')) else {
-        return Shown::Nothing;
+        return BarMatch::Nothing;
     };
-    let mut ahead = Ahead(&rest[end..]);
+    let mut ahead = ByteCursor(&rest[end..]);
     if !ahead.text(b"|") {
-        return Shown::Nothing;
+        return BarMatch::Nothing;
     }
     ahead.blanks();
     let step = ahead.number();
     let slash = ahead.text(b"/");
     let total = ahead.number();
     match step {
-        Some(step) if slash && total.is_some() && ahead.text(b" [") => Shown::Step {
+        Some(step) if slash && total.is_some() && ahead.text(b" [") => BarMatch::Step {
             pattern,
             step,
             total,
@@ -189,7 +189,7 @@ fn percent(text: &[u8], at: usize) -> Shown {
 }
 
 /// Which pattern the text before `%|` allows.
-fn described(head: &[u8]) -> Result<usize, Shown> {
+fn described(head: &[u8]) -> Result<usize, BarMatch> {
     let digits = head.iter().rev().take_while(|b| b.is_ascii_digit()).count();
     let bare = &head[..head.len() - digits];
     let blanks = bare.iter().rev().take_while(|b| **b == b' ').count();
@@ -198,14 +198,14 @@ fn described(head: &[u8]) -> Result<usize, Shown> {
         return if digits > 0 {
             Ok(BARE)
         } else {
-            Err(Shown::Nothing)
+            Err(BarMatch::Nothing)
         };
     };
     if digits == 0 {
         return Err(if unusual(*last) {
-            Shown::Perhaps
+            BarMatch::Perhaps
         } else {
-            Shown::Nothing
+            BarMatch::Nothing
         });
     }
     if matches!(last, b'\n' | b'\r') {
@@ -215,7 +215,7 @@ fn described(head: &[u8]) -> Result<usize, Shown> {
         return Ok(TRAINING);
     }
     let Some(name) = bare.strip_suffix(b":") else {
-        return Err(Shown::Perhaps);
+        return Err(BarMatch::Perhaps);
     };
     let number = name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
     if number > 0
@@ -232,26 +232,26 @@ fn described(head: &[u8]) -> Result<usize, Shown> {
         .count();
     let blank = name[..name.len() - word].last() == Some(&b' ');
     Err(if word > 1 && blank {
-        Shown::Nothing
+        BarMatch::Nothing
     } else {
-        Shown::Perhaps
+        BarMatch::Perhaps
     })
 }
 
 /// `\biteration\s+(?P<step>\d+)/\s*(?P<total>\d+) \|`, at the last digit.
-fn column(text: &[u8], last: usize) -> Shown {
+fn column(text: &[u8], last: usize) -> BarMatch {
     const NEAR: usize = 64;
     let at = last + 1;
     let head = &text[at.saturating_sub(NEAR)..at];
     let digits = head.iter().rev().take_while(|b| b.is_ascii_digit()).count();
-    let total = Ahead(&head[head.len() - digits..]).number();
+    let total = ByteCursor(&head[head.len() - digits..]).number();
     let plain = head[..head.len() - digits].iter().rev();
     let blanks = plain.take_while(|b| **b == b' ').count();
     let before = head[..head.len() - digits - blanks].last();
     match before {
         Some(b'/') => {}
-        Some(b) if unusual(*b) && *b != b'\n' && *b != b'\r' => return Shown::Perhaps,
-        _ => return Shown::Nothing,
+        Some(b) if unusual(*b) && *b != b'\n' && *b != b'\r' => return BarMatch::Perhaps,
+        _ => return BarMatch::Nothing,
     }
     let head = &head[..head.len() - digits - blanks - 1];
     let done = head.iter().rev().take_while(|b| b.is_ascii_digit()).count();
@@ -263,15 +263,19 @@ fn column(text: &[u8], last: usize) -> Shown {
         .filter(|_| gap > 0 && done > 0)
     else {
         let odd = word.last().is_some_and(|b| unusual(*b));
-        return if odd { Shown::Perhaps } else { Shown::Nothing };
+        return if odd {
+            BarMatch::Perhaps
+        } else {
+            BarMatch::Nothing
+        };
     };
-    match (front.last(), Ahead(number).number()) {
-        (None | Some(b' ' | b'\n' | b'\r'), Some(step)) if word.len() < NEAR => Shown::Step {
+    match (front.last(), ByteCursor(number).number()) {
+        (None | Some(b' ' | b'\n' | b'\r'), Some(step)) if word.len() < NEAR => BarMatch::Step {
             pattern: ITERATION,
             step,
             total,
             initial: false,
         },
-        _ => Shown::Perhaps,
+        _ => BarMatch::Perhaps,
     }
 }

@@ -35,12 +35,12 @@ fn splits_behind(byte: u8) -> bool {
 
 /// Runs of four bytes that share a bit of the tables.
 #[derive(Debug, Clone)]
-struct Group {
+struct QuadGroup {
     bloom: Vec<Quad>,
     sets: Sets,
 }
 
-impl Group {
+impl QuadGroup {
     fn of(quad: Quad) -> Self {
         Self {
             bloom: vec![quad],
@@ -118,11 +118,11 @@ fn values(set: u128) -> impl Iterator<Item = u8> {
 }
 
 /// Puts bloom together until [`GROUPS`] are left, always the two that let the least more through.
-fn groups(bloom: &[Quad]) -> Vec<Group> {
+fn groups(bloom: &[Quad]) -> Vec<QuadGroup> {
     let exact = Tables::tell_bytes();
-    let mut groups: Vec<Group> = bloom.iter().map(|quad| Group::of(*quad)).collect();
+    let mut groups: Vec<QuadGroup> = bloom.iter().map(|quad| QuadGroup::of(*quad)).collect();
     let mut costs: Vec<u64> = groups.iter().map(|g| g.sets.cost(exact)).collect();
-    let more = |groups: &[Group], costs: &[u64], a: usize, b: usize| {
+    let more = |groups: &[QuadGroup], costs: &[u64], a: usize, b: usize| {
         let joined = groups[a].sets.joined(&groups[b].sets).cost(exact);
         i128::from(joined) - i128::from(costs[a]) - i128::from(costs[b])
     };

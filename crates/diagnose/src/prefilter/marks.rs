@@ -27,7 +27,7 @@ const AHEAD: usize = 2;
 pub(super) const PLACES: usize = PART / STRIDE + AHEAD;
 
 /// The numbers of words of a part.
-pub(super) type Places = [u16; PLACES];
+pub(super) type WordPlaces = [u16; PLACES];
 
 /// Values of a hash.
 const SLOTS: usize = 1 << 16;
@@ -64,7 +64,12 @@ impl Marks {
 
     /// Writes down the numbers of the words of a part that may begin with a gram, and returns how many
     /// there are. What is left of the part behind its whole groups is not asked about.
-    pub(super) fn places(&self, part: &[u8], room: &mut Room, places: &mut Places) -> usize {
+    pub(super) fn places(
+        &self,
+        part: &[u8],
+        room: &mut MarkBuffers,
+        places: &mut WordPlaces,
+    ) -> usize {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
@@ -77,7 +82,12 @@ impl Marks {
         self.places_anywhere(part, room, places)
     }
 
-    fn places_anywhere(&self, part: &[u8], room: &mut Room, places: &mut Places) -> usize {
+    fn places_anywhere(
+        &self,
+        part: &[u8],
+        room: &mut MarkBuffers,
+        places: &mut WordPlaces,
+    ) -> usize {
         let (groups, _) = part.as_chunks::<GROUP>();
         let masks = &mut room.masks[..groups.len()];
         for (mask, group) in masks.iter_mut().zip(groups) {
@@ -92,7 +102,7 @@ impl Marks {
 
 /// What a look needs in between; it is used again for the next.
 #[repr(align(64))]
-pub(super) struct Room {
+pub(super) struct MarkBuffers {
     masks: [u64; PART / GROUP],
     /// Of [`GROUPS`] groups: the slots of the words, the numbers of their marks, and the table's entries.
     slots: [[u16; STRIDE]; GROUPS * STRIDE],
@@ -100,7 +110,7 @@ pub(super) struct Room {
     entries: [u8; GROUPS * 64],
 }
 
-impl Room {
+impl MarkBuffers {
     pub(super) fn new() -> Self {
         Self {
             masks: [0; PART / GROUP],
@@ -113,7 +123,7 @@ impl Room {
 
 /// Writes down the numbers of the bits that are set, and returns how many there are.
 #[inline(always)]
-fn write_down(masks: &[u64], places: &mut Places) -> usize {
+fn write_down(masks: &[u64], places: &mut WordPlaces) -> usize {
     let mut count = 0;
     for (group, mask) in (0_u16..).zip(masks) {
         let end = count + mask.count_ones() as usize;
@@ -187,7 +197,8 @@ mod avx512 {
     };
 
     use super::{
-        GROUP, GROUPS, HASHED, MARKED, Places, Room, SLOTS, SPREAD, STRIDE, THREES, write_down,
+        GROUP, GROUPS, HASHED, MARKED, MarkBuffers, SLOTS, SPREAD, STRIDE, THREES, WordPlaces,
+        write_down,
     };
 
     /// Bytes of a vector.
@@ -200,8 +211,8 @@ mod avx512 {
     pub(super) fn places(
         table: &[u8; SLOTS],
         part: &[u8],
-        room: &mut Room,
-        places: &mut Places,
+        room: &mut MarkBuffers,
+        places: &mut WordPlaces,
     ) -> usize {
         let (vectors, _) = part.as_chunks::<WIDE>();
         let groups = part.len() / GROUP;
@@ -288,7 +299,7 @@ mod tests {
             let text = words.concat().into_bytes();
             let part = &text[..text.len().min(PART)];
             let (mut places, mut plain) = ([0; PLACES], [0; PLACES]);
-            let mut room = Room::new();
+            let mut room = MarkBuffers::new();
             let found = marks.places(part, &mut room, &mut places);
             let singly = marks.places_anywhere(part, &mut room, &mut plain);
             let (asked, _) = part[..Marks::asked(part)].as_chunks::<STRIDE>();

@@ -21,14 +21,14 @@ mod wide;
 
 use std::sync::LazyLock;
 
-pub(crate) use bars::{BUILT_IN, Bar, Shown};
+pub(crate) use bars::{BUILT_IN, Bar, BarMatch};
 pub(crate) use ordinary::rarest_quad;
 
 use super::clean::unescaped;
 use joints::{Joints, gap_end};
 use needles::{Needle, looked_for};
 use ngrams::Grams;
-use short::{Short, Wanted};
+use short::{ShortNeedles, WantedNeedles};
 
 /// What a place means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) struct Hit {
 
 /// What a search found in a text. It is used again for the next, for its memory.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct PrefilterHits {
     /// The places that could matter, in order.
     pub hits: Vec<Hit>,
     /// How many newlines there are.
@@ -62,7 +62,7 @@ pub(crate) struct Found {
     before: Vec<usize>,
 }
 
-impl Found {
+impl PrefilterHits {
     /// The places from one byte to another.
     pub(crate) fn between(&self, from: usize, to: usize) -> &[Hit] {
         let first = self.hits.partition_point(|hit| hit.at < from);
@@ -84,7 +84,7 @@ impl Found {
 
 /// What stands in a line, in the order of the tables.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct LineHits {
     /// The signatures of which it has a literal, each with the first place of one.
     pub entries: Vec<(usize, usize)>,
     /// The phases that it announces: indices into [`super::phase::Markers::announced`].
@@ -97,7 +97,7 @@ pub(crate) struct Held {
 pub(crate) struct Prefilter {
     long: Vec<Needle>,
     ngrams: Grams,
-    short: Short,
+    short: ShortNeedles,
     joints: Joints,
 }
 
@@ -113,16 +113,21 @@ impl Prefilter {
         Self {
             ngrams: Grams::new(long.iter().map(|n| n.text).collect()),
             long,
-            short: Short::new(short),
+            short: ShortNeedles::new(short),
             joints,
         }
     }
 
     /// Fills `found` with the places of a text that could matter, those of bars only as far as they are
     /// wanted. The text begins at the beginning of a line or of a window of one.
-    pub(crate) fn search(&self, text: &[u8], wants: impl Fn(Bar) -> bool, found: &mut Found) {
-        let Found { hits, before, .. } = found;
-        let wanted = Wanted::bars(wants);
+    pub(crate) fn search(
+        &self,
+        text: &[u8],
+        wants: impl Fn(Bar) -> bool,
+        found: &mut PrefilterHits,
+    ) {
+        let PrefilterHits { hits, before, .. } = found;
+        let wanted = WantedNeedles::bars(wants);
         hits.clear();
         before.clear();
         self.ngrams.find(text, &mut |needle, at| {
@@ -184,7 +189,7 @@ impl Prefilter {
             across(&self.long[usize::from(needle)], from)
         });
         self.short
-            .find(&closed, &mut Vec::new(), Wanted::all(), |at| {
+            .find(&closed, &mut Vec::new(), WantedNeedles::all(), |at| {
                 self.short
                     .at(&closed, at)
                     .for_each(|(needle, from)| across(needle, from));
@@ -194,9 +199,9 @@ impl Prefilter {
     }
 
     /// What a text that is read holds, as it stands.
-    pub(crate) fn held(&self, text: &str) -> Held {
+    pub(crate) fn held(&self, text: &str) -> LineHits {
         let text = text.as_bytes();
-        let mut held = Held::default();
+        let mut held = LineHits::default();
         let mut note_one = |needle: &Needle, at: usize| {
             let entries = needle.entries.iter();
             held.entries
@@ -215,12 +220,13 @@ impl Prefilter {
         self.ngrams.find(text, &mut |needle, at| {
             note(&self.long[usize::from(needle)], at)
         });
-        self.short.find(text, &mut Vec::new(), Wanted::all(), |at| {
-            for (needle, from) in self.short.at(text, at) {
-                note(needle, from);
-            }
-            at + 1
-        });
+        self.short
+            .find(text, &mut Vec::new(), WantedNeedles::all(), |at| {
+                for (needle, from) in self.short.at(text, at) {
+                    note(needle, from);
+                }
+                at + 1
+            });
         held.entries.sort_unstable();
         held.entries.dedup_by_key(|(entry, _)| *entry);
         held.markers.sort_unstable();

@@ -6,7 +6,7 @@
 //! then the eight bytes on either side are compared, and then the needle. The window of [`LONG`] bytes that
 //! stands for a needle is the one whose ngrams are the least like ordinary text.
 
-use super::marks::{GRAM, Marks, PART, PLACES, Places, Room, STRIDE, hash};
+use super::marks::{GRAM, MarkBuffers, Marks, PART, PLACES, STRIDE, WordPlaces, hash};
 use super::ordinary::{commonness, likeness};
 
 /// Shortest needle that cannot slip through between two places.
@@ -14,22 +14,22 @@ pub(crate) const LONG: usize = STRIDE + GRAM - 1;
 
 /// Where a gram stands in a needle, with the bytes of the needle around it.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct GramPlace {
     needle: u16,
     at: u16,
     /// The eight bytes from the gram on and those before it, as far as the needle has them.
-    ahead: Near,
-    behind: Near,
+    ahead: MaskedBytes,
+    behind: MaskedBytes,
 }
 
 /// Eight bytes, of which those count whose bits are set in the mask.
 #[derive(Debug, Clone, Copy)]
-struct Near {
+struct MaskedBytes {
     bytes: u64,
     mask: u64,
 }
 
-impl Near {
+impl MaskedBytes {
     fn new(bytes: impl Iterator<Item = Option<u8>>) -> Self {
         let mut near = Self { bytes: 0, mask: 0 };
         for (place, byte) in bytes.take(8).enumerate() {
@@ -45,14 +45,14 @@ impl Near {
     }
 }
 
-impl Place {
+impl GramPlace {
     fn new(number: usize, needle: &[u8], at: usize) -> Self {
         let byte = |place: Option<usize>| place.and_then(|p| needle.get(p)).copied();
         Self {
             needle: u16::try_from(number).unwrap_or(u16::MAX),
             at: u16::try_from(at).unwrap_or(u16::MAX),
-            ahead: Near::new((at..).map(|p| byte(Some(p)))),
-            behind: Near::new((0..8).map(|p| byte((at + p).checked_sub(8)))),
+            ahead: MaskedBytes::new((at..).map(|p| byte(Some(p)))),
+            behind: MaskedBytes::new((0..8).map(|p| byte((at + p).checked_sub(8)))),
         }
     }
 }
@@ -61,7 +61,7 @@ impl Place {
 pub(super) struct Grams {
     marks: Marks,
     /// By gram.
-    places: Vec<Place>,
+    places: Vec<GramPlace>,
     /// First of `places` by the low bits of the hash, to find a gram without a search.
     starts: Vec<u16>,
     /// By the same: the marks of the two bytes before the ngrams.
@@ -77,7 +77,7 @@ impl Grams {
         for (needle, bytes) in needles.iter().enumerate() {
             let from = rarest_window(bytes);
             for at in from..from + STRIDE {
-                let place = Place::new(needle, bytes, at);
+                let place = GramPlace::new(needle, bytes, at);
                 marks.add(place.ahead.bytes, place.ahead.mask == u64::MAX);
                 places.push(place);
             }
@@ -125,8 +125,8 @@ impl Grams {
     /// The same for the first bytes of a text, a part at a time: so many that a loop over what is likely
     /// seldom ends, for its end is guessed wrong.
     fn find_in_parts(&self, text: &[u8], asked: usize, hit: &mut impl FnMut(u16, usize)) {
-        let mut room = Room::new();
-        let mut likely: Places = [0; PLACES];
+        let mut room = MarkBuffers::new();
+        let mut likely: WordPlaces = [0; PLACES];
         for (number, part) in text[..asked].chunks(PART).enumerate() {
             let from = number * PART;
             let marked = self.marks.places(part, &mut room, &mut likely);
@@ -177,7 +177,7 @@ fn word_at(text: &[u8], at: Option<usize>) -> u64 {
     let rest = at.and_then(|at| text.get(at..)).unwrap_or_default();
     match rest.first_chunk() {
         Some(word) => u64::from_le_bytes(*word),
-        None => Near::new(rest.iter().map(|b| Some(*b))).bytes,
+        None => MaskedBytes::new(rest.iter().map(|b| Some(*b))).bytes,
     }
 }
 

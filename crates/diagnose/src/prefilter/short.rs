@@ -7,22 +7,22 @@ use super::quad::{ESCAPE, Quad};
 use super::{Bar, What};
 
 /// A set of short needles.
-pub(super) struct Short {
+pub(super) struct ShortNeedles {
     pub(super) needles: Vec<Needle>,
     bloom: Bloom,
     /// By the hash of the first two bytes of the quad.
-    places: Vec<Place>,
+    places: Vec<QuadPlace>,
     /// First of `places` by that hash.
     starts: [u8; SLOTS + 1],
     /// For each choice of bars, by the same hash: the marks of the third bytes of the bloom that are wanted.
-    thirds: [[u32; SLOTS]; Wanted::ALL + 1],
+    thirds: [[u32; SLOTS]; WantedNeedles::ALL + 1],
 }
 
 /// Which needles are wanted: a bit for each kind of bar. All others always are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted(usize);
+pub(super) struct WantedNeedles(usize);
 
-impl Wanted {
+impl WantedNeedles {
     const ALL: usize = 7;
 
     /// Whatever there is.
@@ -58,7 +58,7 @@ const SLOTS: usize = 256;
 
 /// Where in a needle its quad stands.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct QuadPlace {
     /// The bytes of the quad as far as it has them, and a mask of those.
     quad: u32,
     mask: u32,
@@ -66,7 +66,7 @@ struct Place {
     at: u8,
 }
 
-impl Place {
+impl QuadPlace {
     fn new(needle: usize, at: usize, quad: Quad) -> Self {
         let small = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
         Self {
@@ -89,24 +89,24 @@ impl Place {
     }
 }
 
-impl Short {
+impl ShortNeedles {
     /// `needles` are fewer than 256, and of two bytes each at least.
     pub(super) fn new(needles: Vec<Needle>) -> Self {
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<QuadPlace> = Vec::new();
         let mut bloom: Vec<Quad> = Vec::new();
         for (number, needle) in needles.iter().enumerate() {
             let at = rarest_quad(needle.text);
             let quad = std::array::from_fn(|place| needle.text.get(at + place).copied());
             bloom.push(quad);
-            places.push(Place::new(number, at, quad));
+            places.push(QuadPlace::new(number, at, quad));
         }
         places.sort_by_key(|place| slot(place.quad));
         let before = |s| places.partition_point(|place| slot(place.quad) < s);
         let starts = std::array::from_fn(|s| u8::try_from(before(s)).unwrap_or(u8::MAX));
-        let mut thirds = [[0; SLOTS]; Wanted::ALL + 1];
+        let mut thirds = [[0; SLOTS]; WantedNeedles::ALL + 1];
         for (wanted, thirds) in thirds.iter_mut().enumerate() {
             for place in &places {
-                if Wanted(wanted).has(needles[usize::from(place.needle)].what) {
+                if WantedNeedles(wanted).has(needles[usize::from(place.needle)].what) {
                     thirds[slot(place.quad)] |= place.third();
                 }
             }
@@ -130,7 +130,7 @@ impl Short {
         &self,
         text: &[u8],
         before: &mut Vec<usize>,
-        wanted: Wanted,
+        wanted: WantedNeedles,
         each: impl FnMut(usize) -> usize,
     ) -> usize {
         let thirds = &self.thirds[wanted.0];

@@ -10,9 +10,9 @@ use crate::signatures;
 const SHORT_NEEDLES: usize = 57;
 
 fn found(text: &[u8]) -> (bool, Vec<u8>, usize) {
-    let mut found = Found::default();
+    let mut found = PrefilterHits::default();
     PREFILTER.search(text, |_| true, &mut found);
-    let Found { hits, newlines, .. } = found;
+    let PrefilterHits { hits, newlines, .. } = found;
     let read = hits.iter().any(|hit| hit.what == What::Read);
     let ambient = hits.iter().filter_map(|hit| match hit.what {
         What::Ambient(marker) => Some(marker),
@@ -117,7 +117,7 @@ fn parts() -> Vec<Vec<u8>> {
 
 #[test]
 fn newlines_are_counted_up_to_any_place() {
-    let mut found = Found::default();
+    let mut found = PrefilterHits::default();
     for length in [0, 1, 63, 67, 4_095, 4_096, 4_097, 4_163, 8_192, 20_000] {
         let text: Vec<u8> = (0..length)
             .map(|i| {

@@ -49,7 +49,7 @@ impl Tables {
     /// quad needs: a mask for each step, at most 64, with a bit for each place that may begin a quad. `None`
     /// where the processor cannot.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn look(&self, text: &[u8], steps: &mut [u64]) -> Option<Seen> {
+    pub(super) fn look(&self, text: &[u8], steps: &mut [u64]) -> Option<WideCounts> {
         use std::arch::is_x86_feature_detected as has;
         if Self::tell_bytes() {
             // SAFETY: the processor has what the function is compiled for.
@@ -63,14 +63,14 @@ impl Tables {
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn look(&self, _: &[u8], _: &mut [u64]) -> Option<Seen> {
+    pub(super) fn look(&self, _: &[u8], _: &mut [u64]) -> Option<WideCounts> {
         None
     }
 }
 
 /// What a look has seen besides the places.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct WideCounts {
     /// A bit for each step that has a place.
     pub found: u64,
     /// Newlines in all steps.
@@ -95,19 +95,19 @@ mod avx512 {
         _mm512_permutex2var_epi8, _mm512_set1_epi8, _mm512_test_epi8_mask,
     };
 
-    use super::{STEP, Seen, WIDTH, with_places};
+    use super::{STEP, WIDTH, WideCounts, with_places};
 
     /// A table of 128 bytes.
     type Table = [__m512i; 2];
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,popcnt")]
-    pub(super) fn look(bytes: &[[u8; 128]; WIDTH], text: &[u8], steps: &mut [u64]) -> Seen {
+    pub(super) fn look(bytes: &[[u8; 128]; WIDTH], text: &[u8], steps: &mut [u64]) -> WideCounts {
         let tables: [Table; WIDTH] =
             std::array::from_fn(|i| [0, STEP].map(|half| load(&bytes[i], half)));
         let look_up = |table: &Table, v| _mm512_permutex2var_epi8(table[0], v, table[1]);
         let seven_bits = _mm512_set1_epi8(127);
         let newline = _mm512_set1_epi8(b'\n'.cast_signed());
-        let mut seen = Seen::default();
+        let mut seen = WideCounts::default();
         let texts = text.windows(STEP + WIDTH - 1).step_by(STEP);
         for (text, mask) in texts.zip(steps.iter_mut()) {
             let first = load(text, 0);
@@ -140,15 +140,19 @@ mod avx2 {
     };
 
     use super::super::quad::{ESCAPE, WIDTH};
-    use super::{STEP, Seen, with_places};
+    use super::{STEP, WideCounts, with_places};
 
     /// Bytes of a vector.
     const HALF: usize = STEP / 2;
 
     #[target_feature(enable = "avx2,popcnt")]
-    pub(super) fn look(halves: &[[u8; 16]; 2 * WIDTH], text: &[u8], steps: &mut [u64]) -> Seen {
+    pub(super) fn look(
+        halves: &[[u8; 16]; 2 * WIDTH],
+        text: &[u8],
+        steps: &mut [u64],
+    ) -> WideCounts {
         let tables = std::array::from_fn(|i| twice(&halves[i]));
-        let mut seen = Seen::default();
+        let mut seen = WideCounts::default();
         for (step, mask) in steps.iter_mut().enumerate() {
             let at = step * STEP;
             let (near, near_ends) = places(&tables, text, at);
@@ -244,7 +248,7 @@ mod tests {
 
     impl Tables {
         /// The masks and what else is seen, by each way that this processor has.
-        fn both(&self, text: &[u8], steps: &mut [u64]) -> Vec<(Vec<u64>, Seen)> {
+        fn both(&self, text: &[u8], steps: &mut [u64]) -> Vec<(Vec<u64>, WideCounts)> {
             let mut all = Vec::new();
             if let Some(seen) = self.look(text, steps) {
                 all.push((steps.to_vec(), seen));

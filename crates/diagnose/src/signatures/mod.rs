@@ -7,7 +7,7 @@
 mod row;
 mod user;
 
-pub(crate) use row::{Role, Signature, rows, weight};
+pub(crate) use row::{LineRole, Signature, rows, weight};
 pub(crate) use user::UserTable;
 pub use user::{SignatureError, UserSignature};
 
@@ -19,7 +19,7 @@ use regex::Regex;
 use super::ascii::ascii;
 use super::tables::table;
 
-/// The tables in the order in which a line is asked: the first [`Role::Cause`] that matches a line
+/// The tables in the order in which a line is asked: the first [`LineRole::Cause`] that matches a line
 /// takes it.
 const TABLES: [&str; 8] = [
     table!("lookalikes"),
@@ -68,19 +68,19 @@ pub fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// A signature with its patterns.
-pub(crate) struct Compiled {
+pub(crate) struct CompiledSignature {
     pub signature: &'static Signature,
-    pattern: Option<Pattern>,
-    unless: Option<Pattern>,
+    pattern: Option<LazyPattern>,
+    unless: Option<LazyPattern>,
 }
 
 /// A pattern that is compiled when the first line asks for it: most logs ask for a few of all.
-struct Pattern {
+struct LazyPattern {
     text: &'static str,
     regex: OnceLock<Regex>,
 }
 
-impl Pattern {
+impl LazyPattern {
     fn new(text: &'static str) -> Self {
         Self {
             text,
@@ -104,7 +104,7 @@ pub(crate) struct Match {
     pub at: usize,
 }
 
-impl Compiled {
+impl CompiledSignature {
     /// Matches a text that may hold no literal.
     pub(crate) fn find_anywhere(&self, text: &str) -> Option<Match> {
         let place = |literal: &String| memmem::find(text.as_bytes(), literal.as_bytes());
@@ -199,12 +199,12 @@ fn exception_name(text: &str) -> Option<usize> {
 }
 
 /// All tables, ready to be asked.
-pub(crate) static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
+pub(crate) static COMPILED: LazyLock<Vec<CompiledSignature>> = LazyLock::new(|| {
     all()
-        .map(|signature| Compiled {
+        .map(|signature| CompiledSignature {
             signature,
-            pattern: signature.pattern.as_deref().map(Pattern::new),
-            unless: signature.unless.as_deref().map(Pattern::new),
+            pattern: signature.pattern.as_deref().map(LazyPattern::new),
+            unless: signature.unless.as_deref().map(LazyPattern::new),
         })
         .collect()
 });
@@ -248,7 +248,7 @@ mod tests {
             assert!(KINDS.iter().any(|k| k.name == s.kind), "{}", s.id);
             assert!(!s.source.is_empty(), "{}", s.id);
             assert!(s.contains.iter().all(|l| l.len() >= 5), "{}", s.id);
-            assert!(s.role != Role::Cause || s.weight > 0, "{}", s.id);
+            assert!(s.role != LineRole::Cause || s.weight > 0, "{}", s.id);
             let hit = s.example.lines().any(|l| entry.find_anywhere(l).is_some());
             let joined = s.example.replace('\n', " ");
             assert!(
@@ -261,7 +261,11 @@ mod tests {
 
     #[test]
     fn a_cause_is_the_first_that_its_example_matches() {
-        let causes = || COMPILED.iter().filter(|e| e.signature.role == Role::Cause);
+        let causes = || {
+            COMPILED
+                .iter()
+                .filter(|e| e.signature.role == LineRole::Cause)
+        };
         let first = |line: &str| causes().find(|e| e.find_anywhere(line).is_some());
         for entry in causes() {
             let s = entry.signature;
@@ -312,8 +316,8 @@ mod tests {
 
     #[test]
     fn an_xid_is_hardware_where_the_table_of_devices_says_so() {
-        use oomctl_gpu::{Clock, Origin, Xid};
-        let clock = Clock {
+        use oomctl_gpu::{LogClock, Xid, XidOrigin};
+        let clock = LogClock {
             boot: None,
             now: jiff::Timestamp::UNIX_EPOCH,
             zone: jiff::tz::TimeZone::UTC,
@@ -321,8 +325,8 @@ mod tests {
         for code in 0..300 {
             let line = format!("NVRM: Xid (PCI:0000:3b:00): {code}, pid=4711, name=python");
             let expected = match Xid::read(&line, &clock).map(|xid| xid.origin) {
-                Some(Origin::Hardware | Origin::Driver) => Some("hw_error"),
-                Some(Origin::Program) => Some("code_bug"),
+                Some(XidOrigin::Hardware | XidOrigin::Driver) => Some("hw_error"),
+                Some(XidOrigin::Program) => Some("code_bug"),
                 _ => None,
             };
             let found = COMPILED.iter().find(|e| e.find_anywhere(&line).is_some());

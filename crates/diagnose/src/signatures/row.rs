@@ -10,7 +10,7 @@ use crate::tables::read;
 /// What a matching line is to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
+pub(crate) enum LineRole {
     /// A failure that can be the root; the heaviest that was not survived wins, among equals the first.
     #[default]
     Cause,
@@ -35,8 +35,8 @@ pub(crate) struct Signature {
     pub kind: String,
     /// What it is to the run.
     #[serde(default)]
-    pub role: Role,
-    /// Which of several candidates is the root; see [`Role::Cause`]. Of [`weight`], by role and kind, where it is not given.
+    pub role: LineRole,
+    /// Which of several candidates is the root; see [`LineRole::Cause`]. Of [`weight`], by role and kind, where it is not given.
     #[serde(default)]
     pub weight: u8,
     /// One of these stands in the line.
@@ -89,8 +89,8 @@ impl Signature {
         Self {
             id: id.to_owned(),
             kind: kind.to_owned(),
-            role: Role::Cause,
-            weight: weight::of(Role::Cause, kind),
+            role: LineRole::Cause,
+            weight: weight::of(LineRole::Cause, kind),
             contains: Vec::new(),
             pattern: None,
             unless: None,
@@ -116,7 +116,7 @@ pub(crate) fn rows(table: &str) -> Vec<Signature> {
         if row.weight == 0 {
             row.weight = weight::of(row.role, &row.kind);
         }
-        row.any_level |= row.role == Role::Consequence;
+        row.any_level |= row.role == LineRole::Consequence;
     }
     rows
 }
@@ -124,7 +124,7 @@ pub(crate) fn rows(table: &str) -> Vec<Signature> {
 /// Weights. The order is the argument: what ends a process by itself beats what a scheduler says, that
 /// beats a signal without a sender, that an exception of unknown meaning, that a mere consequence.
 pub(crate) mod weight {
-    use super::{Class, Role, kind};
+    use super::{Class, LineRole, kind};
 
     pub(crate) const CAUSE: u8 = 40;
     /// Names a cause without its figures; the message proper is near.
@@ -138,12 +138,12 @@ pub(crate) mod weight {
     pub(crate) const SAID: u8 = 1;
 
     /// The usual weight.
-    pub(super) fn of(role: Role, of_kind: &str) -> u8 {
+    pub(super) fn of(role: LineRole, of_kind: &str) -> u8 {
         match role {
-            Role::Cause if kind::row(of_kind).class == Class::NotOom => SPECIFIC,
-            Role::Cause => CAUSE,
-            Role::Consequence => CONSEQUENCE,
-            Role::Handled | Role::Success | Role::Advice => 0,
+            LineRole::Cause if kind::row(of_kind).class == Class::NotOom => SPECIFIC,
+            LineRole::Cause => CAUSE,
+            LineRole::Consequence => CONSEQUENCE,
+            LineRole::Handled | LineRole::Success | LineRole::Advice => 0,
         }
     }
 }
@@ -156,13 +156,13 @@ fn yes() -> bool {
 fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Texts {
+    enum OneOrMoreTexts {
         One(String),
         More(Vec<String>),
     }
-    Ok(match Texts::deserialize(from)? {
-        Texts::One(text) => vec![text],
-        Texts::More(texts) => texts,
+    Ok(match OneOrMoreTexts::deserialize(from)? {
+        OneOrMoreTexts::One(text) => vec![text],
+        OneOrMoreTexts::More(texts) => texts,
     })
 }
 

@@ -80,7 +80,7 @@ impl UserSignature {
     /// # Errors
     /// A kind without class, a text that is too short, a pattern that is no regular expression.
     pub fn check(&self) -> Result<(), SignatureError> {
-        Compiled::new(self).map(drop)
+        CompiledUserSignature::new(self).map(drop)
     }
 
     /// The texts that are shown to people, with their fields.
@@ -101,13 +101,13 @@ fn is_plain(text: &str) -> bool {
 
 /// A project's signature with its pattern compiled.
 #[derive(Debug)]
-struct Compiled {
+struct CompiledUserSignature {
     signature: Arc<UserSignature>,
     pattern: Option<Regex>,
     row: &'static Signature,
 }
 
-impl Compiled {
+impl CompiledUserSignature {
     fn new(given: &UserSignature) -> Result<Self, SignatureError> {
         let fault = |field, what: String| SignatureError { field, what };
         if given.id.is_empty() || given.id.chars().any(char::is_whitespace) {
@@ -181,7 +181,7 @@ pub(super) fn row_named(id: &str, kind: &str) -> Option<&'static Signature> {
 /// A project's signatures, ready to be asked.
 #[derive(Debug, Default)]
 pub(crate) struct UserTable {
-    entries: Vec<Compiled>,
+    entries: Vec<CompiledUserSignature>,
     /// Any of their texts.
     filter: Option<regex::bytes::Regex>,
 }
@@ -189,8 +189,8 @@ pub(crate) struct UserTable {
 impl UserTable {
     /// Those that can be compiled; at most [`MOST`].
     pub(crate) fn new(given: &[UserSignature]) -> Self {
-        let compiled = given.iter().take(MOST).map(Compiled::new);
-        let entries: Vec<Compiled> = compiled.filter_map(Result::ok).collect();
+        let compiled = given.iter().take(MOST).map(CompiledUserSignature::new);
+        let entries: Vec<CompiledUserSignature> = compiled.filter_map(Result::ok).collect();
         let words: Vec<String> = entries
             .iter()
             .map(|e| regex::escape(&e.signature.contains))

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::owner::{Owner, of_frame};
-use super::pickle::{Pickle, PickleError, Value};
-use super::{Held, Share, Snapshot};
+use super::owner::{MemoryOwner, of_frame};
+use super::pickle::{Pickle, PickleError, PickleValue};
+use super::{AllocationSite, Share, Snapshot};
 use crate::clean::{clip, sanitize};
 use crate::frame::Frame;
 use crate::incident::Incident;
@@ -23,8 +23,8 @@ const SMALL: u64 = 1 << 20;
 struct Failed {
     requested: Option<u64>,
     device_free: Option<u64>,
-    stream: Option<Value>,
-    frames: Value,
+    stream: Option<PickleValue>,
+    frames: PickleValue,
     /// Bytes that came and went behind it.
     moved: u64,
 }
@@ -53,7 +53,7 @@ impl<'a> Counted<'a> {
     /// Sums over the GPU of the incident, or the one on which an allocation failed, or the fullest.
     pub fn of(pickle: &'a Pickle<'a>, incident: &Incident) -> Result<Self, PickleError> {
         let segments = match pickle.root {
-            Value::List(_) => Some(pickle.root),
+            PickleValue::List(_) => Some(pickle.root),
             root => pickle.get(root, "segments"),
         };
         let segments = pickle.items(segments.ok_or(PickleError::NoSnapshot)?);
@@ -83,7 +83,7 @@ impl<'a> Counted<'a> {
         Ok(counted)
     }
 
-    fn segment(&mut self, segment: Value, budget: &mut usize) -> Result<(), PickleError> {
+    fn segment(&mut self, segment: PickleValue, budget: &mut usize) -> Result<(), PickleError> {
         let pickle = self.pickle;
         spend(budget)?;
         if pickle.count(segment, "device").unwrap_or(0) != self.device {
@@ -110,11 +110,15 @@ impl<'a> Counted<'a> {
     }
 
     /// Whether idle memory of a segment could have been given to what was asked for.
-    fn serves(&self, segment: Value) -> bool {
+    fn serves(&self, segment: PickleValue) -> bool {
         let pickle = self.pickle;
         let pool = pickle.get(segment, "segment_pool_id");
-        let private =
-            pool.is_some_and(|pool| pickle.items(pool).iter().any(|id| *id != Value::Int(0)));
+        let private = pool.is_some_and(|pool| {
+            pickle
+                .items(pool)
+                .iter()
+                .any(|id| *id != PickleValue::Int(0))
+        });
         let kind = pickle
             .get(segment, "segment_type")
             .and_then(|s| pickle.text(s));
@@ -122,14 +126,15 @@ impl<'a> Counted<'a> {
             .requested
             .map(|bytes| if bytes <= SMALL { "small" } else { "large" });
         let stream = self.failed.as_ref().and_then(|f| f.stream);
-        let same = |there: Option<Value>| there.is_none() || stream.is_none() || there == stream;
+        let same =
+            |there: Option<PickleValue>| there.is_none() || stream.is_none() || there == stream;
         !private
             && (kind.is_none() || wanted.is_none() || kind == wanted)
             && same(pickle.get(segment, "stream"))
     }
 
     /// The list of frames of a block; `None` where it has none.
-    fn stack(&self, block: Value) -> Option<u32> {
+    fn stack(&self, block: PickleValue) -> Option<u32> {
         let pickle = self.pickle;
         // Until PyTorch 2.0 they stood in a history of the block.
         let old = || {
@@ -137,7 +142,7 @@ impl<'a> Counted<'a> {
             pickle.get(*pickle.items(history).first()?, "frames")
         };
         match pickle.get(block, "frames").or_else(old)? {
-            Value::List(at) if !pickle.items(Value::List(at)).is_empty() => Some(at),
+            PickleValue::List(at) if !pickle.items(PickleValue::List(at)).is_empty() => Some(at),
             _ => None,
         }
     }
@@ -151,8 +156,8 @@ impl<'a> Counted<'a> {
             pickle: self.pickle,
             owners: BTreeMap::new(),
         };
-        let mut owners: BTreeMap<Owner, u64> = BTreeMap::new();
-        let mut lines: BTreeMap<(Owner, Option<u32>), (u64, u64)> = BTreeMap::new();
+        let mut owners: BTreeMap<MemoryOwner, u64> = BTreeMap::new();
+        let mut lines: BTreeMap<(MemoryOwner, Option<u32>), (u64, u64)> = BTreeMap::new();
         for (stack, (bytes, tensors)) in &self.sums.stacks {
             let owner = frames.owner(*stack);
             let sum = owners.entry(owner).or_default();
@@ -161,8 +166,8 @@ impl<'a> Counted<'a> {
             *line = (line.0.saturating_add(*bytes), line.1 + tensors);
         }
         let requested_by = self.failed.as_ref().map(|f| match f.frames {
-            Value::List(at) => frames.owner(Some(at)),
-            _ => Owner::Unnamed,
+            PickleValue::List(at) => frames.owner(Some(at)),
+            _ => MemoryOwner::Unnamed,
         });
         Ok(Snapshot {
             file: file.to_owned(),
@@ -211,7 +216,7 @@ fn spend(budget: &mut usize) -> Result<(), PickleError> {
 /// The last allocation of a GPU that failed.
 fn failure(
     pickle: &Pickle<'_>,
-    trace: Value,
+    trace: PickleValue,
     budget: &mut usize,
 ) -> Result<Option<Failed>, PickleError> {
     let mut failed: Option<Failed> = None;
@@ -225,7 +230,7 @@ fn failure(
                     requested: size,
                     device_free: pickle.count(*event, "device_free"),
                     stream: pickle.get(*event, "stream"),
-                    frames: pickle.get(*event, "frames").unwrap_or(Value::Nothing),
+                    frames: pickle.get(*event, "frames").unwrap_or(PickleValue::Nothing),
                     moved: 0,
                 });
             }
@@ -240,7 +245,7 @@ fn failure(
 
 fn device(
     pickle: &Pickle<'_>,
-    segments: &[Value],
+    segments: &[PickleValue],
     failures: &[Option<Failed>],
     incident: &Incident,
 ) -> u64 {
@@ -267,7 +272,7 @@ fn device(
         .unwrap_or(0)
 }
 
-fn shares(owners: BTreeMap<Owner, u64>) -> Vec<Share> {
+fn shares(owners: BTreeMap<MemoryOwner, u64>) -> Vec<Share> {
     let mut all: Vec<Share> = owners
         .into_iter()
         .map(|(owner, bytes)| Share {
@@ -282,21 +287,21 @@ fn shares(owners: BTreeMap<Owner, u64>) -> Vec<Share> {
 /// Frames of a snapshot, and what each of them tells.
 struct Frames<'a> {
     pickle: &'a Pickle<'a>,
-    owners: BTreeMap<u32, Option<Owner>>,
+    owners: BTreeMap<u32, Option<MemoryOwner>>,
 }
 
 impl<'a> Frames<'a> {
     fn of(&self, stack: Option<u32>) -> impl Iterator<Item = u32> + use<'a> {
-        let list = stack.map_or(Value::Nothing, Value::List);
+        let list = stack.map_or(PickleValue::Nothing, PickleValue::List);
         let frames = self.pickle.items(list).iter().take(MOST_FRAMES);
         frames.filter_map(|frame| match frame {
-            Value::Dict(at) => Some(*at),
+            PickleValue::Dict(at) => Some(*at),
             _ => None,
         })
     }
 
     /// What the innermost frame that tells something says.
-    fn owner(&mut self, stack: Option<u32>) -> Owner {
+    fn owner(&mut self, stack: Option<u32>) -> MemoryOwner {
         let all: Vec<u32> = self.of(stack).collect();
         for frame in &all {
             let (file, function) = self.place(*frame);
@@ -306,14 +311,14 @@ impl<'a> Frames<'a> {
             }
         }
         match all.is_empty() {
-            true => Owner::Unnamed,
-            false => Owner::Other,
+            true => MemoryOwner::Unnamed,
+            false => MemoryOwner::Other,
         }
     }
 
     fn place(&self, frame: u32) -> (&'a str, &'a str) {
         let part = |name| {
-            let value = self.pickle.get(Value::Dict(frame), name);
+            let value = self.pickle.get(PickleValue::Dict(frame), name);
             value.and_then(|v| self.pickle.text(v)).unwrap_or_default()
         };
         (part("filename"), part("name"))
@@ -336,7 +341,7 @@ impl<'a> Frames<'a> {
             file: clip(&sanitize(file.as_bytes())),
             line: self
                 .pickle
-                .count(Value::Dict(at), "line")
+                .count(PickleValue::Dict(at), "line")
                 .filter(|n| *n > 0),
             function: clip(&sanitize(function.as_bytes())),
             code: String::new(),
@@ -344,12 +349,12 @@ impl<'a> Frames<'a> {
     }
 
     /// The largest lines; one line may have several frames, one for each place in it.
-    fn held(&self, lines: BTreeMap<(Owner, Option<u32>), (u64, u64)>) -> Vec<Held> {
-        let mut all: BTreeMap<(Owner, String), Held> = BTreeMap::new();
+    fn held(&self, lines: BTreeMap<(MemoryOwner, Option<u32>), (u64, u64)>) -> Vec<AllocationSite> {
+        let mut all: BTreeMap<(MemoryOwner, String), AllocationSite> = BTreeMap::new();
         for ((owner, at), (bytes, tensors)) in lines {
             let frame = at.map(|at| self.frame(at));
             let name = frame.as_ref().map(Frame::to_string).unwrap_or_default();
-            let held = all.entry((owner, name)).or_insert_with(|| Held {
+            let held = all.entry((owner, name)).or_insert_with(|| AllocationSite {
                 owner,
                 bytes: Bytes(0),
                 tensors: 0,
@@ -358,7 +363,7 @@ impl<'a> Frames<'a> {
             held.bytes.0 = held.bytes.0.saturating_add(bytes);
             held.tensors += tensors;
         }
-        let mut all: Vec<Held> = all.into_values().collect();
+        let mut all: Vec<AllocationSite> = all.into_values().collect();
         all.sort_by_key(|held| std::cmp::Reverse(held.bytes));
         all.truncate(MOST_LINES);
         all

@@ -17,7 +17,7 @@ use super::frame::Frame;
 use oomctl_base::units::Bytes;
 
 pub use names::named;
-pub use owner::Owner;
+pub use owner::MemoryOwner;
 pub use pickle::PickleError;
 
 /// The memory of a GPU as PyTorch's allocator saw it.
@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub requested_bytes: Option<Bytes>,
     /// Whose it would have been.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requested_by: Option<Owner>,
+    pub requested_by: Option<MemoryOwner>,
     /// What PyTorch held of the GPU.
     pub reserved_bytes: Bytes,
     /// What of it was in use.
@@ -48,23 +48,23 @@ pub struct Snapshot {
     /// What was in use by owner, the largest first.
     pub owners: Vec<Share>,
     /// The same by the frame that asked for it, the largest first.
-    pub largest: Vec<Held>,
+    pub largest: Vec<AllocationSite>,
 }
 
 /// What an owner held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// The owner.
-    pub owner: Owner,
+    pub owner: MemoryOwner,
     /// What it held.
     pub bytes: Bytes,
 }
 
 /// What one line of the program held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct AllocationSite {
     /// Its owner.
-    pub owner: Owner,
+    pub owner: MemoryOwner,
     /// All of it.
     pub bytes: Bytes,
     /// In so many tensors.
@@ -78,8 +78,9 @@ impl Snapshot {
     /// Whose memory it is that must become less: what failed to get some of what is the loss's or the optimizer's, or
     /// who of these holds a third and more than any other. `None` where the snapshot does not say.
     #[must_use]
-    pub fn chief(&self) -> Option<Owner> {
-        let leads = |owner: &Owner| matches!(owner, Owner::Logits | Owner::Optimizer);
+    pub fn chief(&self) -> Option<MemoryOwner> {
+        let leads =
+            |owner: &MemoryOwner| matches!(owner, MemoryOwner::Logits | MemoryOwner::Optimizer);
         if self.at_failure != Some(true) {
             return None;
         }

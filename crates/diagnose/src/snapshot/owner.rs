@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Owner {
+#[schemars(rename = "Owner")]
+pub enum MemoryOwner {
     /// States of the optimizer, and what its step needs meanwhile.
     Optimizer,
     /// Logits, the loss, and what is computed from them.
@@ -33,7 +34,7 @@ pub enum Owner {
     Unnamed,
 }
 
-impl Owner {
+impl MemoryOwner {
     /// In words.
     #[must_use]
     pub fn words(self) -> &'static str {
@@ -52,14 +53,14 @@ impl Owner {
 }
 
 /// Frames of an owner: a part of the file's path, and one of the function's name; an empty one is any.
-struct Row {
-    owner: Owner,
+struct OwnerRow {
+    owner: MemoryOwner,
     file: &'static str,
     function: &'static str,
 }
 
-const fn row(owner: Owner, file: &'static str, function: &'static str) -> Row {
-    Row {
+const fn row(owner: MemoryOwner, file: &'static str, function: &'static str) -> OwnerRow {
+    OwnerRow {
         owner,
         file,
         function,
@@ -67,48 +68,56 @@ const fn row(owner: Owner, file: &'static str, function: &'static str) -> Row {
 }
 
 /// In the order in which they are asked for one frame.
-const ROWS: &[Row] = &[
-    row(Owner::Optimizer, "torch/optim/", ""),
-    row(Owner::Optimizer, "bitsandbytes/optim/", ""),
-    row(Owner::Optimizer, "apex/optimizers/", ""),
-    row(Owner::Optimizer, "optimizer/distrib_optimizer.py", ""),
-    row(Owner::Optimizer, "ops/adam/", ""),
-    row(Owner::Optimizer, "", "initialize_optimizer_states"),
-    row(Owner::Optimizer, "", "_create_fp16_partitions"),
-    row(Owner::Logits, "", "cross_entropy"),
-    row(Owner::Logits, "transformers/loss/", ""),
-    row(Owner::Logits, "", "logprobs_from_logits"),
-    row(Owner::Logits, "", "entropy_from_logits"),
-    row(Owner::Logits, "", "selective_log_softmax"),
-    row(Owner::Logits, "", "log_softmax"),
-    row(Owner::Logits, "", "logsumexp"),
-    row(Owner::Logits, "", "compute_logits"),
-    row(Owner::Logits, "", "LogSoftmaxBackward"),
-    row(Owner::Logits, "", "NllLossBackward"),
-    row(Owner::KvCache, "", "_allocate_kv_cache"),
-    row(Owner::KvCache, "", "initialize_kv_cache"),
-    row(Owner::KvCache, "worker/cache_engine.py", ""),
-    row(Owner::KvCache, "mem_cache/memory_pool.py", ""),
-    row(Owner::Gradients, "", "AccumulateGrad"),
-    row(Owner::Weights, "fsdp/_fully_shard/", ""),
-    row(Owner::Weights, "fsdp/_flat_param.py", ""),
-    row(Owner::Weights, "fsdp/flat_param.py", ""),
-    row(Owner::Weights, "zero/partition_parameters.py", ""),
-    row(Owner::Weights, "nn/modules/module.py", "_apply"),
-    row(Owner::Weights, "nn/modules/module.py", "convert"),
-    row(Owner::Weights, "", "from_pretrained"),
-    row(Owner::Weights, "", "load_weights"),
-    row(Owner::Weights, "", "load_state_dict"),
-    row(Owner::Weights, "", "create_weights"),
-    row(Owner::Activations, "nn/modules/module.py", "_call_impl"),
-    row(Owner::Activations, "utils/checkpoint.py", ""),
-    row(Owner::Backward, "", "torch::autograd::Engine"),
-    row(Owner::Backward, "autograd/graph.py", "_engine_run_backward"),
-    row(Owner::Backward, "torch/autograd/", "backward"),
+const ROWS: &[OwnerRow] = &[
+    row(MemoryOwner::Optimizer, "torch/optim/", ""),
+    row(MemoryOwner::Optimizer, "bitsandbytes/optim/", ""),
+    row(MemoryOwner::Optimizer, "apex/optimizers/", ""),
+    row(MemoryOwner::Optimizer, "optimizer/distrib_optimizer.py", ""),
+    row(MemoryOwner::Optimizer, "ops/adam/", ""),
+    row(MemoryOwner::Optimizer, "", "initialize_optimizer_states"),
+    row(MemoryOwner::Optimizer, "", "_create_fp16_partitions"),
+    row(MemoryOwner::Logits, "", "cross_entropy"),
+    row(MemoryOwner::Logits, "transformers/loss/", ""),
+    row(MemoryOwner::Logits, "", "logprobs_from_logits"),
+    row(MemoryOwner::Logits, "", "entropy_from_logits"),
+    row(MemoryOwner::Logits, "", "selective_log_softmax"),
+    row(MemoryOwner::Logits, "", "log_softmax"),
+    row(MemoryOwner::Logits, "", "logsumexp"),
+    row(MemoryOwner::Logits, "", "compute_logits"),
+    row(MemoryOwner::Logits, "", "LogSoftmaxBackward"),
+    row(MemoryOwner::Logits, "", "NllLossBackward"),
+    row(MemoryOwner::KvCache, "", "_allocate_kv_cache"),
+    row(MemoryOwner::KvCache, "", "initialize_kv_cache"),
+    row(MemoryOwner::KvCache, "worker/cache_engine.py", ""),
+    row(MemoryOwner::KvCache, "mem_cache/memory_pool.py", ""),
+    row(MemoryOwner::Gradients, "", "AccumulateGrad"),
+    row(MemoryOwner::Weights, "fsdp/_fully_shard/", ""),
+    row(MemoryOwner::Weights, "fsdp/_flat_param.py", ""),
+    row(MemoryOwner::Weights, "fsdp/flat_param.py", ""),
+    row(MemoryOwner::Weights, "zero/partition_parameters.py", ""),
+    row(MemoryOwner::Weights, "nn/modules/module.py", "_apply"),
+    row(MemoryOwner::Weights, "nn/modules/module.py", "convert"),
+    row(MemoryOwner::Weights, "", "from_pretrained"),
+    row(MemoryOwner::Weights, "", "load_weights"),
+    row(MemoryOwner::Weights, "", "load_state_dict"),
+    row(MemoryOwner::Weights, "", "create_weights"),
+    row(
+        MemoryOwner::Activations,
+        "nn/modules/module.py",
+        "_call_impl",
+    ),
+    row(MemoryOwner::Activations, "utils/checkpoint.py", ""),
+    row(MemoryOwner::Backward, "", "torch::autograd::Engine"),
+    row(
+        MemoryOwner::Backward,
+        "autograd/graph.py",
+        "_engine_run_backward",
+    ),
+    row(MemoryOwner::Backward, "torch/autograd/", "backward"),
 ];
 
 /// The owner that one frame tells.
-pub(super) fn of_frame(file: &str, function: &str) -> Option<Owner> {
-    let tells = |row: &&Row| file.contains(row.file) && function.contains(row.function);
+pub(super) fn of_frame(file: &str, function: &str) -> Option<MemoryOwner> {
+    let tells = |row: &&OwnerRow| file.contains(row.file) && function.contains(row.function);
     ROWS.iter().find(tells).map(|row| row.owner)
 }

@@ -36,7 +36,7 @@ pub enum PickleError {
 
 /// One value; texts and containers by where they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Value {
+pub(super) enum PickleValue {
     /// `None`, and numbers that fit nowhere.
     Nothing,
     Bool(bool),
@@ -53,16 +53,16 @@ pub(super) enum Value {
 #[derive(Debug)]
 pub(super) struct Pickle<'a> {
     bytes: &'a [u8],
-    lists: Vec<Vec<Value>>,
+    lists: Vec<Vec<PickleValue>>,
     /// Keys and values in turn.
-    dicts: Vec<Vec<Value>>,
-    pub root: Value,
+    dicts: Vec<Vec<PickleValue>>,
+    pub root: PickleValue,
 }
 
 impl<'a> Pickle<'a> {
     /// Reads a file.
     pub fn read(bytes: &'a [u8]) -> Result<Self, PickleError> {
-        let mut machine = Machine {
+        let mut machine = PickleMachine {
             at: 0,
             stack: Vec::new(),
             marks: Vec::new(),
@@ -72,7 +72,7 @@ impl<'a> Pickle<'a> {
                 bytes,
                 lists: Vec::new(),
                 dicts: Vec::new(),
-                root: Value::Nothing,
+                root: PickleValue::Nothing,
             },
         };
         if u32::try_from(bytes.len()).is_err() {
@@ -84,8 +84,8 @@ impl<'a> Pickle<'a> {
     }
 
     /// The text of a value, where it is one in UTF-8.
-    pub fn text(&self, value: Value) -> Option<&'a str> {
-        let Value::Text { at, len } = value else {
+    pub fn text(&self, value: PickleValue) -> Option<&'a str> {
+        let PickleValue::Text { at, len } = value else {
             return None;
         };
         let start = at as usize;
@@ -93,16 +93,16 @@ impl<'a> Pickle<'a> {
     }
 
     /// What a list or a tuple holds; nothing of what is none.
-    pub fn items(&self, value: Value) -> &[Value] {
+    pub fn items(&self, value: PickleValue) -> &[PickleValue] {
         match value {
-            Value::List(at) => &self.lists[at as usize],
+            PickleValue::List(at) => &self.lists[at as usize],
             _ => &[],
         }
     }
 
     /// What a dictionary holds under a name.
-    pub fn get(&self, value: Value, name: &str) -> Option<Value> {
-        let Value::Dict(at) = value else {
+    pub fn get(&self, value: PickleValue, name: &str) -> Option<PickleValue> {
+        let PickleValue::Dict(at) = value else {
             return None;
         };
         let pairs = self.dicts[at as usize].chunks_exact(2);
@@ -111,25 +111,25 @@ impl<'a> Pickle<'a> {
     }
 
     /// A number that a dictionary holds under a name and that counts something.
-    pub fn count(&self, value: Value, name: &str) -> Option<u64> {
+    pub fn count(&self, value: PickleValue, name: &str) -> Option<u64> {
         match self.get(value, name)? {
-            Value::Int(number) => number.try_into().ok(),
+            PickleValue::Int(number) => number.try_into().ok(),
             _ => None,
         }
     }
 }
 
-struct Machine<'a> {
+struct PickleMachine<'a> {
     at: usize,
-    stack: Vec<Value>,
+    stack: Vec<PickleValue>,
     /// Heights of the stack.
     marks: Vec<usize>,
-    memo: Vec<Value>,
+    memo: Vec<PickleValue>,
     values: usize,
     pickle: Pickle<'a>,
 }
 
-impl Machine<'_> {
+impl PickleMachine<'_> {
     /// One instruction; true for the last.
     fn step(&mut self) -> Result<bool, PickleError> {
         let at = self.at;
@@ -159,16 +159,18 @@ impl Machine<'_> {
     }
 
     /// A number, a text, or one of the constants.
-    fn plain(&mut self, code: u8) -> Result<Option<Value>, PickleError> {
+    fn plain(&mut self, code: u8) -> Result<Option<PickleValue>, PickleError> {
         Ok(Some(match code {
-            b'N' => Value::Nothing,
-            0x88 => Value::Bool(true),
-            0x89 => Value::Bool(false),
+            b'N' => PickleValue::Nothing,
+            0x88 => PickleValue::Bool(true),
+            0x89 => PickleValue::Bool(false),
             b'K' => self.whole(1)?,
             b'M' => self.whole(2)?,
             b'J' => {
                 let bytes = self.take(4)?;
-                Value::Int(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into())
+                PickleValue::Int(
+                    i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+                )
             }
             0x8a => {
                 let len = self.length(1)?;
@@ -180,7 +182,7 @@ impl Machine<'_> {
             }
             b'G' => {
                 self.take(8)?;
-                Value::Nothing
+                PickleValue::Nothing
             }
             0x8c | b'U' | b'C' => self.string(1)?,
             b'X' | b'T' | b'B' => self.string(4)?,
@@ -204,29 +206,29 @@ impl Machine<'_> {
         usize::try_from(number).map_err(|_| PickleError::Damaged { at: self.at })
     }
 
-    fn whole(&mut self, len: usize) -> Result<Value, PickleError> {
+    fn whole(&mut self, len: usize) -> Result<PickleValue, PickleError> {
         let number = self.length(len)?;
-        Ok(i64::try_from(number).map_or(Value::Nothing, Value::Int))
+        Ok(i64::try_from(number).map_or(PickleValue::Nothing, PickleValue::Int))
     }
 
     /// A number with sign in so many bytes.
-    fn long(&mut self, len: usize) -> Result<Value, PickleError> {
+    fn long(&mut self, len: usize) -> Result<PickleValue, PickleError> {
         let bytes = self.take(len)?;
         let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
         let mut whole = [if negative { 0xff } else { 0 }; 8];
         if len > whole.len() {
-            return Ok(Value::Nothing);
+            return Ok(PickleValue::Nothing);
         }
         whole[..len].copy_from_slice(bytes);
-        Ok(Value::Int(i64::from_le_bytes(whole)))
+        Ok(PickleValue::Int(i64::from_le_bytes(whole)))
     }
 
-    fn string(&mut self, len: usize) -> Result<Value, PickleError> {
+    fn string(&mut self, len: usize) -> Result<PickleValue, PickleError> {
         let len = self.length(len)?;
         let at = self.at;
         self.take(len)?;
         let place = |n: usize| u32::try_from(n).map_err(|_| PickleError::TooLarge);
-        Ok(Value::Text {
+        Ok(PickleValue::Text {
             at: place(at)?,
             len: place(len)?,
         })
@@ -240,14 +242,14 @@ impl Machine<'_> {
         }
     }
 
-    fn push(&mut self, value: Value) -> Result<(), PickleError> {
+    fn push(&mut self, value: PickleValue) -> Result<(), PickleError> {
         self.count()?;
         self.stack.push(value);
         Ok(())
     }
 
     /// The uppermost value above the last mark.
-    fn pop(&mut self) -> Result<Value, PickleError> {
+    fn pop(&mut self) -> Result<PickleValue, PickleError> {
         let floor = self.marks.last().copied().unwrap_or(0);
         let damaged = PickleError::Damaged { at: self.at };
         match self.stack.len() > floor {
@@ -257,7 +259,7 @@ impl Machine<'_> {
     }
 
     /// All above the last mark, which goes.
-    fn above_mark(&mut self) -> Result<Vec<Value>, PickleError> {
+    fn above_mark(&mut self) -> Result<Vec<PickleValue>, PickleError> {
         let damaged = PickleError::Damaged { at: self.at };
         let floor = self.marks.pop().ok_or(damaged)?;
         Ok(self.stack.split_off(floor))
@@ -281,7 +283,7 @@ impl Machine<'_> {
         }
         let value = *self.stack.last().ok_or(damaged)?;
         if place >= self.memo.len() {
-            self.memo.resize(place + 1, Value::Nothing);
+            self.memo.resize(place + 1, PickleValue::Nothing);
         }
         self.memo[place] = value;
         Ok(())
@@ -306,8 +308,8 @@ impl Machine<'_> {
         let place = u32::try_from(all.len()).map_err(|_| PickleError::TooLarge)?;
         all.push(items);
         self.push(match dict {
-            true => Value::Dict(place),
-            false => Value::List(place),
+            true => PickleValue::Dict(place),
+            false => PickleValue::List(place),
         })
     }
 
@@ -323,10 +325,10 @@ impl Machine<'_> {
         };
         let container = self.stack.last();
         match (code, container) {
-            (b'a' | b'e', Some(Value::List(at))) => {
+            (b'a' | b'e', Some(PickleValue::List(at))) => {
                 self.pickle.lists[*at as usize].append(&mut items);
             }
-            (b's' | b'u', Some(Value::Dict(at))) if items.len() % 2 == 0 => {
+            (b's' | b'u', Some(PickleValue::Dict(at))) if items.len() % 2 == 0 => {
                 self.pickle.dicts[*at as usize].append(&mut items);
             }
             _ => return Err(PickleError::Damaged { at: self.at }),
@@ -399,8 +401,8 @@ mod tests {
     fn numbers_have_their_sign() {
         let bytes = b"\x80\x02(K\xffM\xff\xffJ\xff\xff\xff\xff\x8a\x02\x00\x80\x8a\x06\x00\x00\x00\x00\x01\x7f\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01l.";
         let pickle = Pickle::read(bytes).unwrap();
-        let numbers = [255, 65_535, -1, -32_768, 0x7f01_0000_0000].map(Value::Int);
+        let numbers = [255, 65_535, -1, -32_768, 0x7f01_0000_0000].map(PickleValue::Int);
         assert_eq!(pickle.items(pickle.root)[..5], numbers);
-        assert_eq!(pickle.items(pickle.root)[5], Value::Nothing);
+        assert_eq!(pickle.items(pickle.root)[5], PickleValue::Nothing);
     }
 }

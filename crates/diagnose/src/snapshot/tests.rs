@@ -168,11 +168,11 @@ fn whoever_holds_the_gpu_is_told_by_its_frames() {
         .map(|s| (s.owner, s.bytes.0 / GIB))
         .collect();
     let expected = [
-        (Owner::Optimizer, 6),
-        (Owner::Activations, 4),
-        (Owner::Logits, 3),
-        (Owner::Gradients, 2),
-        (Owner::Unnamed, 1),
+        (MemoryOwner::Optimizer, 6),
+        (MemoryOwner::Activations, 4),
+        (MemoryOwner::Logits, 3),
+        (MemoryOwner::Gradients, 2),
+        (MemoryOwner::Unnamed, 1),
     ];
     assert_eq!(owners, expected);
     let lines = snapshot.largest.iter().map(|held| {
@@ -191,14 +191,14 @@ fn whoever_holds_the_gpu_is_told_by_its_frames() {
     assert_eq!(lines.collect::<Vec<_>>(), expected);
     assert_eq!(snapshot.active_bytes, Bytes(16 * GIB));
     assert_eq!(snapshot.at_failure, Some(true));
-    assert_eq!(snapshot.chief(), Some(Owner::Optimizer));
+    assert_eq!(snapshot.chief(), Some(MemoryOwner::Optimizer));
 }
 
 #[test]
 fn what_could_not_get_memory_goes_before_what_has_most() {
     let held = vec![(9 * GIB, "active_allocated", "optimizer")];
     let snapshot = seen(vec![segment(0, held)], vec![event("oom", 2 * GIB, "loss")]);
-    assert_eq!(snapshot.chief(), Some(Owner::Logits));
+    assert_eq!(snapshot.chief(), Some(MemoryOwner::Logits));
 }
 
 #[test]

@@ -280,7 +280,7 @@ fn case_17_removed_for_good(mode: Mode) {
     rig.append("third", b"c");
     assert_eq!(
         rig.followers
-            .follow(rig.path("third"), Start::At(0), 7)
+            .follow(rig.path("third"), FollowStart::At(0), 7)
             .file(),
         0
     );
@@ -329,14 +329,17 @@ fn case_20_a_modification_time_in_1970(mode: Mode) {
 fn drain(rig: &mut Rig) -> (u64, usize) {
     let file = &rig.told[0].followed;
     let (mut bytes, mut largest, mut end) = (0, 0, 0);
-    while rig.followers.read(file, rig.now, Look::Now, &mut |growth| {
-        if let Growth::Bytes { offset, data } = growth {
-            assert!(offset >= end);
-            end = offset + data.len() as u64;
-            bytes += data.len() as u64;
-            largest = data.len().max(largest);
-        }
-    }) {}
+    while rig
+        .followers
+        .read(file, rig.now, LookMode::Now, &mut |growth| {
+            if let Growth::Bytes { offset, data } = growth {
+                assert!(offset >= end);
+                end = offset + data.len() as u64;
+                bytes += data.len() as u64;
+                largest = data.len().max(largest);
+            }
+        })
+    {}
     (bytes, largest)
 }
 
@@ -397,7 +400,7 @@ fn case_24_a_burst_of_20000_lines(mode: Mode) {
     rig.append("other", b"quiet\n");
     rig.now += SignedDuration::from_secs(1);
     let ready = rig.followers.ready(rig.now);
-    rig.read(&ready, Look::Due);
+    rig.read(&ready, LookMode::Due);
     assert_eq!(rig.text_of(other), "quiet\n", "the burst holds nobody up");
     assert!(
         rig.text().len() < 5_000_000,
@@ -662,7 +665,7 @@ fn events_are_heard_without_any_time_passing() {
     let waiter = rig.followers.waiter().unwrap();
     assert!(waiter.wait(std::time::Duration::from_secs(10)));
     assert_eq!(rig.followers.woken(), [0]);
-    rig.read(&[0], Look::Due);
+    rig.read(&[0], LookMode::Due);
     assert_eq!(rig.text(), "one\ntwo\n");
     assert!(rig.followers.woken().is_empty());
 }
@@ -676,7 +679,7 @@ fn logs_that_are_heard_of_are_polled_rarely_and_others_more_often() {
             rig.now += SignedDuration::from_secs(1);
             let ready = rig.followers.ready(rig.now);
             looks += ready.len();
-            rig.read(&ready, Look::Due);
+            rig.read(&ready, LookMode::Due);
         }
         assert!((most / 2..=most + 3).contains(&looks), "{mode:?}: {looks}");
     }
@@ -716,7 +719,7 @@ fn nobody_waits_for_the_log_of_an_ended_job() {
     rig.rename("log", "log.1");
     rig.append("log", b"new\0\0");
     for _ in 0..3 {
-        rig.read(&[0], Look::Last);
+        rig.read(&[0], LookMode::Last);
     }
     assert_eq!(rig.text(), "one\ntwo\n[rotated]new\0\0");
 }
@@ -774,8 +777,8 @@ fn nuls_that_stay_are_believed() {
 fn a_restart_that_appends_is_read_from_its_offset() {
     let mut rig = Rig::new(Mode::Polling);
     rig.append("log", b"first run\n");
-    rig.follow_from("log", Start::At(10));
-    let beyond = rig.follow_from("log", Start::At(500));
+    rig.follow_from("log", FollowStart::At(10));
+    let beyond = rig.follow_from("log", FollowStart::At(500));
     rig.pass(1_000);
     rig.append("log", b"second\n");
     rig.pass(1_000);

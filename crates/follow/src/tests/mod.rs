@@ -118,7 +118,7 @@ pub(super) enum Piece {
 }
 
 /// One followed file and all that was told of it.
-pub(super) struct Told {
+pub(super) struct ReportedEntry {
     followed: Followed,
     /// The bytes, and the other news in brackets.
     pub text: Vec<u8>,
@@ -132,7 +132,7 @@ pub(super) struct Rig {
     mode: Mode,
     folder: tempfile::TempDir,
     pub followers: Followers,
-    told: Vec<Told>,
+    told: Vec<ReportedEntry>,
     pub scanner: Scanner,
     pub now: Timestamp,
 }
@@ -154,19 +154,19 @@ impl Rig {
     }
 
     pub fn follow(&mut self, name: &str) -> usize {
-        self.follow_from(name, Start::At(0))
+        self.follow_from(name, FollowStart::At(0))
     }
 
-    pub fn follow_from(&mut self, name: &str, start: Start) -> usize {
+    pub fn follow_from(&mut self, name: &str, start: FollowStart) -> usize {
         let path = self.path(name);
         let group = self.told.len();
-        self.told.push(Told {
+        self.told.push(ReportedEntry {
             followed: self.followers.follow(path, start, group as u64),
             text: Vec::new(),
             pieces: Vec::new(),
             next: match start {
-                Start::At(offset) => offset,
-                Start::Checkpoint(checkpoint) => checkpoint.offset,
+                FollowStart::At(offset) => offset,
+                FollowStart::Checkpoint(checkpoint) => checkpoint.offset,
             },
             largest: 0,
             source: self.scanner.source(name),
@@ -212,7 +212,7 @@ impl Rig {
     pub fn tick(&mut self) {
         if self.mode == Mode::Hints {
             let woken = self.followers.woken();
-            self.read(&woken, Look::Due);
+            self.read(&woken, LookMode::Due);
         } else {
             self.pass(2_000);
         }
@@ -229,7 +229,7 @@ impl Rig {
             if ready.is_empty() {
                 break;
             }
-            self.read(&ready, Look::Due);
+            self.read(&ready, LookMode::Due);
         }
     }
 
@@ -240,10 +240,10 @@ impl Rig {
         }
     }
 
-    pub fn read(&mut self, groups: &[u64], look: Look) {
+    pub fn read(&mut self, groups: &[u64], look: LookMode) {
         let scanner = &mut self.scanner;
         for group in groups {
-            let Told {
+            let ReportedEntry {
                 followed,
                 text,
                 pieces,
@@ -295,19 +295,19 @@ impl Rig {
         self.scanner.digest().incident.map(|i| i.kind.to_string())
     }
 
-    pub fn checkpoint(&self) -> Checkpoint {
+    pub fn checkpoint(&self) -> FilePosition {
         self.followers.checkpoint(&self.told[0].followed)
     }
 
     /// The process is killed and another goes on from what the first had kept.
     pub fn restart(&mut self) {
         let kept = serde_json::to_string(&self.checkpoint()).unwrap();
-        let checkpoint: Checkpoint = serde_json::from_str(&kept).unwrap();
+        let checkpoint: FilePosition = serde_json::from_str(&kept).unwrap();
         self.followers = Followers::with(calls(self.mode), self.mode != Mode::Polling);
         let path = self.path("log");
         self.told[0].followed = self
             .followers
-            .follow(path, Start::Checkpoint(checkpoint), 0);
+            .follow(path, FollowStart::Checkpoint(checkpoint), 0);
     }
 }
 

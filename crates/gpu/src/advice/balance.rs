@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::gpu::{Machine, Process};
-use super::{Advice, Trouble, named};
+use super::{GpuAdvice, Trouble, named};
 use oomctl_base::units::Bytes;
 
 /// The fullest GPU holds at least so many halves of what the next one holds.
@@ -13,14 +13,14 @@ const DIFFERENCE: u64 = 4 << 30;
 
 /// What one program holds on a GPU.
 #[derive(Default)]
-struct Held<'m> {
+struct ProgramUse<'m> {
     bytes: u64,
     processes: Vec<&'m Process>,
 }
 
-type Program<'m> = BTreeMap<u32, Held<'m>>;
+type Program<'m> = BTreeMap<u32, ProgramUse<'m>>;
 
-pub(super) fn of(machine: &Machine) -> Vec<Advice> {
+pub(super) fn of(machine: &Machine) -> Vec<GpuAdvice> {
     let mut programs: BTreeMap<String, Program<'_>> = BTreeMap::new();
     for gpu in machine.gpus.iter().filter(|gpu| gpu.mig.is_none()) {
         for process in &gpu.processes {
@@ -44,7 +44,7 @@ fn family(process: &Process) -> String {
     }
 }
 
-fn uneven(program: &Program<'_>) -> Option<Advice> {
+fn uneven(program: &Program<'_>) -> Option<GpuAdvice> {
     let (index, fullest) = program.iter().max_by_key(|(_, held)| held.bytes)?;
     let others = program.iter().filter(|(other, _)| *other != index);
     let next = others.map(|(_, held)| held.bytes).max()?;
@@ -62,7 +62,7 @@ fn uneven(program: &Program<'_>) -> Option<Advice> {
         },
     );
     let (why, command) = reason(program, *index, fullest);
-    Some(Advice {
+    Some(GpuAdvice {
         kind: Trouble::Imbalance,
         gpus: program.keys().copied().collect(),
         text: format!("{what}: {why}"),
@@ -70,7 +70,7 @@ fn uneven(program: &Program<'_>) -> Option<Advice> {
     })
 }
 
-fn reason(program: &Program<'_>, index: u32, fullest: &Held<'_>) -> (String, String) {
+fn reason(program: &Program<'_>, index: u32, fullest: &ProgramUse<'_>) -> (String, String) {
     let all: BTreeSet<u32> = program
         .values()
         .flat_map(|h| &h.processes)

@@ -5,18 +5,18 @@
 
 use super::super::gpu::{Gpu, Machine, Throttle};
 use super::super::xid::Xid;
-use super::super::xid_table::Origin;
-use super::{Advice, Trouble, about};
+use super::super::xid_table::XidOrigin;
+use super::{GpuAdvice, Trouble, about};
 
 /// Where the kernel tells why a GPU was lost.
 const KERNEL_LOG: &str = "dmesg | grep -i xid";
 
-pub(super) fn of(machine: &Machine) -> Vec<Advice> {
+pub(super) fn of(machine: &Machine) -> Vec<GpuAdvice> {
     let lost = machine
         .unavailable
         .iter()
         .filter(|u| u.lost)
-        .map(|u| Advice {
+        .map(|u| GpuAdvice {
             kind: Trouble::Lost,
             gpus: vec![u.index],
             text: format!("GPU {} does not answer: {}", u.index, u.error),
@@ -29,22 +29,22 @@ pub(super) fn of(machine: &Machine) -> Vec<Advice> {
 }
 
 /// An Xid that no program is to blame for.
-fn fault(machine: &Machine, xid: &Xid) -> Option<Advice> {
+fn fault(machine: &Machine, xid: &Xid) -> Option<GpuAdvice> {
     let gpu = machine.gpus.iter().find(|gpu| Some(gpu.index) == xid.gpu);
     let command = match (xid.origin, gpu) {
-        (Origin::Program | Origin::Follows | Origin::Unknown, _) => return None,
-        (Origin::Driver, Some(gpu)) => {
+        (XidOrigin::Program | XidOrigin::Follows | XidOrigin::Unknown, _) => return None,
+        (XidOrigin::Driver, Some(gpu)) => {
             format!(
                 "nvidia-smi --gpu-reset -i {}    # when nothing runs on it",
                 gpu.uuid
             )
         }
-        (Origin::Hardware, Some(gpu)) => {
+        (XidOrigin::Hardware, Some(gpu)) => {
             format!("nvidia-smi -q -i {}    # for the administrators", gpu.uuid)
         }
         (_, None) => KERNEL_LOG.to_owned(),
     };
-    Some(Advice {
+    Some(GpuAdvice {
         kind: Trouble::Xid,
         gpus: xid.gpu.into_iter().collect(),
         text: xid.to_string(),
@@ -52,7 +52,7 @@ fn fault(machine: &Machine, xid: &Xid) -> Option<Advice> {
     })
 }
 
-fn memory_errors(gpu: &Gpu) -> Option<Advice> {
+fn memory_errors(gpu: &Gpu) -> Option<GpuAdvice> {
     let (index, uuid, health) = (gpu.index, &gpu.uuid, &gpu.health);
     let errors = health.ecc_uncorrected.unwrap_or(0);
     let (text, command) = if health.replacement_failed {
@@ -79,7 +79,7 @@ fn memory_errors(gpu: &Gpu) -> Option<Advice> {
     Some(about(gpu, Trouble::Ecc, text, command))
 }
 
-fn throttled(gpu: &Gpu) -> Option<Advice> {
+fn throttled(gpu: &Gpu) -> Option<GpuAdvice> {
     let why = match gpu.health.throttled.first()? {
         Throttle::Thermal => "it is too hot",
         Throttle::PowerBrake => "the power supply cannot keep up",

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::gpu::{Gpu, Life, Machine, Place, Process};
-use super::{Advice, Trouble, about, named};
+use super::super::gpu::{DevicePlace, Gpu, Machine, Process, ProcessLife};
+use super::{GpuAdvice, Trouble, about, named};
 use oomctl_base::units::Bytes;
 
 /// Memory without a holder that is worth a word. Contexts, and what old drivers count as used for themselves,
@@ -16,7 +16,7 @@ const TENANT: Bytes = Bytes(1 << 30);
 /// Who has a GPU open, as root also those of others.
 const OPENERS: &str = "fuser -v /dev/nvidia*";
 
-pub(super) fn of(machine: &Machine, me: Option<&str>) -> Vec<Advice> {
+pub(super) fn of(machine: &Machine, me: Option<&str>) -> Vec<GpuAdvice> {
     let mut all = Vec::new();
     for gpu in &machine.gpus {
         all.extend(gpu.all_processes().filter_map(|p| dead(gpu, p, me)));
@@ -35,10 +35,10 @@ fn end(process: &Process, signal: &str, me: Option<&str>) -> String {
     }
 }
 
-fn dead(gpu: &Gpu, process: &Process, me: Option<&str>) -> Option<Advice> {
+fn dead(gpu: &Gpu, process: &Process, me: Option<&str>) -> Option<GpuAdvice> {
     let (index, held) = (gpu.index, held(process));
     let (kind, text, command) = match process.life {
-        Life::Gone => (
+        ProcessLife::Gone => (
             Trouble::Zombie,
             format!(
                 "GPU {index}: {held} held by process {}, which does not exist any more",
@@ -46,7 +46,7 @@ fn dead(gpu: &Gpu, process: &Process, me: Option<&str>) -> Option<Advice> {
             ),
             OPENERS.to_owned(),
         ),
-        Life::Ending => (
+        ProcessLife::Ending => (
             Trouble::Stopped,
             format!(
                 "GPU {index}: {held} held by {}, which has ended but is not gone",
@@ -54,7 +54,7 @@ fn dead(gpu: &Gpu, process: &Process, me: Option<&str>) -> Option<Advice> {
             ),
             format!("ps -o pid,ppid,stat,wchan:32,cmd -p {}", process.pid),
         ),
-        Life::Stopped => (
+        ProcessLife::Stopped => (
             Trouble::Stopped,
             format!(
                 "GPU {index}: {held} held by {}, which is stopped",
@@ -62,13 +62,13 @@ fn dead(gpu: &Gpu, process: &Process, me: Option<&str>) -> Option<Advice> {
             ),
             end(process, "-CONT ", me),
         ),
-        Life::Runs | Life::Unknown => return None,
+        ProcessLife::Runs | ProcessLife::Unknown => return None,
     };
     Some(about(gpu, kind, text, command))
 }
 
 /// Memory in use that no process accounts for.
-fn unexplained(gpu: &Gpu) -> Option<Advice> {
+fn unexplained(gpu: &Gpu) -> Option<GpuAdvice> {
     if gpu.mig.is_some() || !gpu.processes_known {
         return None;
     }
@@ -86,11 +86,11 @@ fn unexplained(gpu: &Gpu) -> Option<Advice> {
 }
 
 /// A program that keeps much memory while nothing runs: the one that holds most is named.
-fn idle(gpu: &Gpu, me: Option<&str>) -> Option<Advice> {
+fn idle(gpu: &Gpu, me: Option<&str>) -> Option<GpuAdvice> {
     if gpu.utilization_percent != Some(0) {
         return None;
     }
-    let running = gpu.processes.iter().filter(|p| p.life == Life::Runs);
+    let running = gpu.processes.iter().filter(|p| p.life == ProcessLife::Runs);
     let most = running.max_by_key(|p| p.used_bytes)?;
     let used = most.used_bytes?;
     if used.0 < gpu.memory.total.0 / IDLE_SHARE {
@@ -114,7 +114,7 @@ fn idle(gpu: &Gpu, me: Option<&str>) -> Option<Advice> {
 }
 
 /// Jobs or users beside each other in one memory.
-fn shared(gpu: &Gpu, place: &Place<'_>) -> Option<Advice> {
+fn shared(gpu: &Gpu, place: &DevicePlace<'_>) -> Option<GpuAdvice> {
     let mut tenants: BTreeMap<String, u64> = BTreeMap::new();
     for process in place.processes {
         let tenant = match (&process.job, &process.user) {

@@ -20,7 +20,7 @@ const MOST: usize = 12;
 
 /// One thing that is wrong, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Advice {
+pub struct GpuAdvice {
     /// What kind of trouble it is.
     pub kind: Trouble,
     /// The GPUs that it is about, by NVML's index.
@@ -61,7 +61,7 @@ pub enum Trouble {
 
 /// What to say about a machine, the worst first. `me` is the name of the user who asks.
 #[must_use]
-pub fn advise(machine: &Machine, me: Option<&str>) -> Vec<Advice> {
+pub fn advise(machine: &Machine, me: Option<&str>) -> Vec<GpuAdvice> {
     let mut all = faults::of(machine);
     all.extend(balance::of(machine));
     all.extend(holders::of(machine, me));
@@ -87,8 +87,8 @@ fn named(process: &Process) -> String {
 }
 
 /// The advice about one GPU.
-fn about(gpu: &Gpu, kind: Trouble, text: String, command: String) -> Advice {
-    Advice {
+fn about(gpu: &Gpu, kind: Trouble, text: String, command: String) -> GpuAdvice {
+    GpuAdvice {
         kind,
         gpus: vec![gpu.index],
         text,

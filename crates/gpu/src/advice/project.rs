@@ -1,12 +1,12 @@
 //! What a project needs of the GPUs of a machine.
 
 use super::super::gpu::Machine;
-use super::{Advice, Trouble};
+use super::{GpuAdvice, Trouble};
 use oomctl_base::units::Bytes;
 
 /// The GPUs that are too small for a job that takes at least so much on one.
 #[must_use]
-pub fn too_small(machine: &Machine, need: Bytes) -> Option<Advice> {
+pub fn too_small(machine: &Machine, need: Bytes) -> Option<GpuAdvice> {
     let small: Vec<_> = machine
         .gpus
         .iter()
@@ -20,7 +20,7 @@ pub fn too_small(machine: &Machine, need: Bytes) -> Option<Advice> {
     } else {
         ("s", "have")
     };
-    Some(Advice {
+    Some(GpuAdvice {
         kind: Trouble::TooSmall,
         text: format!(
             "GPU{plural} {} {has} {largest} at most, and the job that oomctl.yaml describes takes {need} or more on one",
@@ -33,8 +33,8 @@ pub fn too_small(machine: &Machine, need: Bytes) -> Option<Advice> {
 
 /// A run died asking for less than the allocator held without using it.
 #[must_use]
-pub fn fragmented(run: &str, requested: Bytes, unused: Bytes) -> Option<Advice> {
-    (requested <= unused).then(|| Advice {
+pub fn fragmented(run: &str, requested: Bytes, unused: Bytes) -> Option<GpuAdvice> {
+    (requested <= unused).then(|| GpuAdvice {
         kind: Trouble::Fragmentation,
         gpus: Vec::new(),
         text: format!(

@@ -1,5 +1,5 @@
 use super::super::gpu::{
-    Gpu, Health, Life, Machine, Memory, MigDevice, Process, Throttle, Unavailable,
+    DeviceMemory, Gpu, Health, Machine, MigDevice, Process, ProcessLife, Throttle, Unavailable,
 };
 use super::{Trouble, advise, fragmented, too_small};
 use oomctl_base::units::Bytes;
@@ -7,7 +7,7 @@ use oomctl_base::units::Bytes;
 const GIB: u64 = 1 << 30;
 
 fn gpu(index: u32, used_gib: u64, processes: Vec<Process>) -> Gpu {
-    let memory = Memory {
+    let memory = DeviceMemory {
         total: Bytes(80 * GIB),
         used: Bytes(used_gib * GIB),
         free: Bytes((80 - used_gib) * GIB),
@@ -25,7 +25,7 @@ fn process(pid: u32, gib: u64) -> Process {
         user: Some("anna".to_owned()),
         command: Some("python train.py lr=1e-4".to_owned()),
         parent: Some(pid + 10_000),
-        life: Life::Runs,
+        life: ProcessLife::Runs,
         ..Process::bare(pid, Some(Bytes(gib * GIB)))
     }
 }
@@ -141,14 +141,14 @@ fn memory_of_processes_that_do_not_run_is_told() {
         };
         one(vec![gpu(1, 41, vec![process])])
     };
-    let (kind, text, command) = held(Life::Gone, "anna");
+    let (kind, text, command) = held(ProcessLife::Gone, "anna");
     assert_eq!(kind, Trouble::Zombie);
     assert_eq!(
         text,
         "GPU 1: 40.00 GiB are held by process 7, which does not exist any more"
     );
     assert_eq!(command, "fuser -v /dev/nvidia*");
-    let (kind, text, command) = held(Life::Stopped, "anna");
+    let (kind, text, command) = held(ProcessLife::Stopped, "anna");
     assert_eq!(kind, Trouble::Stopped);
     assert_eq!(
         text,
@@ -156,9 +156,9 @@ fn memory_of_processes_that_do_not_run_is_told() {
     );
     assert_eq!(command, "kill -CONT 7");
     // What is not ours cannot be ended by us.
-    assert_eq!(held(Life::Stopped, "ben").2, "ps -fp 7    # ask ben");
+    assert_eq!(held(ProcessLife::Stopped, "ben").2, "ps -fp 7    # ask ben");
     assert!(
-        held(Life::Ending, "ben")
+        held(ProcessLife::Ending, "ben")
             .1
             .ends_with("which has ended but is not gone")
     );
@@ -245,7 +245,7 @@ fn tenants_of_one_memory_are_told() {
     let part = |process| MigDevice {
         uuid: "MIG".to_owned(),
         name: "1g".to_owned(),
-        memory: Memory::default(),
+        memory: DeviceMemory::default(),
         processes: vec![process],
     };
     let other = Process {
@@ -326,7 +326,7 @@ fn ranks_of_one_launcher_are_one_program_and_other_programs_are_not() {
 #[test]
 fn there_is_never_more_advice_than_can_be_read() {
     let stopped = |pid| Process {
-        life: Life::Stopped,
+        life: ProcessLife::Stopped,
         ..process(pid, 1)
     };
     let crowd = gpu(0, 60, (0..60).map(stopped).collect());

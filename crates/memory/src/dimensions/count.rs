@@ -7,7 +7,7 @@
 
 use super::decoder::{Decoder, Latent};
 use super::families::{Bias, HeadNorms};
-use super::fields::Fields;
+use super::fields::DecoderFields;
 use crate::Unknown;
 
 /// Parameters of a decoder, embeddings included.
@@ -78,7 +78,7 @@ fn mlps(d: &Decoder) -> f64 {
 
 /// Parameters of the part that sees: its layers, and where its output is merged before it enters the decoder, the
 /// merger's two matrices.
-pub(super) fn vision(fields: &Fields<'_>) -> Result<f64, Unknown> {
+pub(super) fn vision(fields: &DecoderFields<'_>) -> Result<f64, Unknown> {
     const MOST: f64 = 1e6;
     let Some(part) = fields.beside("vision_config") else {
         return Ok(0.0);
@@ -86,7 +86,7 @@ pub(super) fn vision(fields: &Fields<'_>) -> Result<f64, Unknown> {
     let part = part
         .as_object()
         .ok_or_else(|| Unknown::new("vision_config", "is no object"))?;
-    let part = Fields::part(part, "vision_config.");
+    let part = DecoderFields::part(part, "vision_config.");
     let layers = part.needed(&["depth", "num_hidden_layers"], MOST)?;
     let width = match part.size(&["embed_dim"], MOST)? {
         Some(width) => width,

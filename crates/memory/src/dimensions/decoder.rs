@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::families::{Bias, Family};
-use super::fields::Fields;
+use super::fields::DecoderFields;
 use crate::Unknown;
 use crate::sizes::{MOST_EXPERTS, MOST_HEADS, MOST_LAYERS, MOST_WIDTH, MOST_WORDS};
 
@@ -94,7 +94,10 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn read(fields: &Fields<'_>, family: &'static Family) -> Result<Self, Unknown> {
+    pub(super) fn read(
+        fields: &DecoderFields<'_>,
+        family: &'static Family,
+    ) -> Result<Self, Unknown> {
         refuse_others(fields)?;
         let sizes = family.sizes;
         let or = |given: Option<f64>, at: usize| given.or(sizes.and_then(|s| s.get(at).copied()));
@@ -144,7 +147,7 @@ impl Decoder {
 }
 
 /// Refuses what has no decoder of attention and MLPs alone.
-fn refuse_others(fields: &Fields<'_>) -> Result<(), Unknown> {
+fn refuse_others(fields: &DecoderFields<'_>) -> Result<(), Unknown> {
     let family = fields.text("model_type").unwrap_or("");
     if Family::is_other(family) {
         let why = format!("models of the family {family} cannot be counted from this file");
@@ -183,7 +186,7 @@ fn refuse_others(fields: &Fields<'_>) -> Result<(), Unknown> {
 }
 
 /// Rows of the embedding: the padded number where there is one.
-fn words(fields: &Fields<'_>) -> Result<Option<f64>, Unknown> {
+fn words(fields: &DecoderFields<'_>) -> Result<Option<f64>, Unknown> {
     for name in VOCAB {
         if let Some(words) = fields.size(&[name], MOST_WORDS)? {
             return Ok(Some(words));
@@ -193,7 +196,7 @@ fn words(fields: &Fields<'_>) -> Result<Option<f64>, Unknown> {
 }
 
 /// The longest sequence; of several names the first, for they do not all mean the same.
-fn positions(fields: &Fields<'_>) -> Result<Option<f64>, Unknown> {
+fn positions(fields: &DecoderFields<'_>) -> Result<Option<f64>, Unknown> {
     for name in POSITIONS {
         if let Some(tokens) = fields.size(&[name], MOST_WORDS)? {
             return Ok(Some(tokens));
@@ -202,13 +205,13 @@ fn positions(fields: &Fields<'_>) -> Result<Option<f64>, Unknown> {
     Ok(None)
 }
 
-fn expansion(fields: &Fields<'_>, family: &Family) -> Result<f64, Unknown> {
+fn expansion(fields: &DecoderFields<'_>, family: &Family) -> Result<f64, Unknown> {
     let own = fields.size(&["expansion_ratio", "mlp_ratio"], 64.0)?;
     own.or(family.expansion).ok_or_else(|| fields.missing(&FFN))
 }
 
 /// Key and value heads; one where all queries share them (`multi_query`).
-fn kv_heads(fields: &Fields<'_>, heads: f64) -> Result<Option<f64>, Unknown> {
+fn kv_heads(fields: &DecoderFields<'_>, heads: f64) -> Result<Option<f64>, Unknown> {
     if fields.flag("new_decoder_architecture")? != Some(true)
         && fields.flag("multi_query")? == Some(true)
     {
@@ -217,7 +220,7 @@ fn kv_heads(fields: &Fields<'_>, heads: f64) -> Result<Option<f64>, Unknown> {
     fields.size(&KV_HEADS, heads)
 }
 
-fn shared_by(fields: &Fields<'_>, heads: f64, kv_heads: f64) -> Result<f64, Unknown> {
+fn shared_by(fields: &DecoderFields<'_>, heads: f64, kv_heads: f64) -> Result<f64, Unknown> {
     if heads % kv_heads == 0.0 {
         return Ok(kv_heads);
     }
@@ -225,7 +228,7 @@ fn shared_by(fields: &Fields<'_>, heads: f64, kv_heads: f64) -> Result<f64, Unkn
     Err(fields.fault(fields.first_given(&KV_HEADS), why))
 }
 
-fn split(fields: &Fields<'_>, hidden: f64, heads: f64) -> Result<f64, Unknown> {
+fn split(fields: &DecoderFields<'_>, hidden: f64, heads: f64) -> Result<f64, Unknown> {
     if hidden % heads == 0.0 {
         return Ok(hidden / heads);
     }
@@ -234,7 +237,7 @@ fn split(fields: &Fields<'_>, hidden: f64, heads: f64) -> Result<f64, Unknown> {
     Err(fields.fault(fields.first_given(&HEADS), why))
 }
 
-fn bias(fields: &Fields<'_>, family: &Family) -> Result<Bias, Unknown> {
+fn bias(fields: &DecoderFields<'_>, family: &Family) -> Result<Bias, Unknown> {
     let all = match fields.flag("no_bias")? {
         Some(none) => Some(!none),
         None => fields.flag("use_bias")?.or(fields.flag("bias")?),
@@ -249,7 +252,7 @@ fn bias(fields: &Fields<'_>, family: &Family) -> Result<Bias, Unknown> {
     })
 }
 
-fn latent(fields: &Fields<'_>) -> Result<Option<Latent>, Unknown> {
+fn latent(fields: &DecoderFields<'_>) -> Result<Option<Latent>, Unknown> {
     let Some(keys) = fields.size(&["kv_lora_rank"], MOST_WIDTH)? else {
         return Ok(None);
     };
@@ -263,7 +266,7 @@ fn latent(fields: &Fields<'_>) -> Result<Option<Latent>, Unknown> {
 }
 
 fn mixture(
-    fields: &Fields<'_>,
+    fields: &DecoderFields<'_>,
     family: &Family,
     layers: f64,
     ffn: f64,
@@ -305,7 +308,7 @@ fn mixture(
 }
 
 /// Refuses experts under a name that is not known: they would be missed, and the model counted too small.
-fn no_experts(fields: &Fields<'_>) -> Result<(), Unknown> {
+fn no_experts(fields: &DecoderFields<'_>) -> Result<(), Unknown> {
     let many = |key: &str| {
         fields
             .get(key)
@@ -323,7 +326,7 @@ fn no_experts(fields: &Fields<'_>) -> Result<(), Unknown> {
 }
 
 /// Layers that have experts: all but the first ones, the named ones, and those between the steps.
-fn layers_with_experts(fields: &Fields<'_>, layers: f64) -> Result<f64, Unknown> {
+fn layers_with_experts(fields: &DecoderFields<'_>, layers: f64) -> Result<f64, Unknown> {
     let first = fields
         .count(&["first_k_dense_replace"], layers)?
         .unwrap_or(0.0);

@@ -8,7 +8,7 @@ use crate::Unknown;
 const SECTIONS: [&str; 3] = ["text_config", "llm_config", "language_config"];
 
 /// The keys that describe the decoder. `null` counts as absent.
-pub(super) struct Fields<'a> {
+pub(super) struct DecoderFields<'a> {
     /// Name of the section, with a point; empty where the decoder stands at the top.
     section: String,
     decoder: &'a Map<String, Value>,
@@ -19,7 +19,7 @@ fn given<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     map.get(name).filter(|v| !v.is_null())
 }
 
-impl<'a> Fields<'a> {
+impl<'a> DecoderFields<'a> {
     pub(super) fn new(top: &'a Map<String, Value>) -> Self {
         let mut sections = SECTIONS.iter().filter_map(|s| Some((s, top.get(*s)?)));
         let section = sections.find_map(|(s, v)| Some((s, v.as_object()?)));

@@ -16,8 +16,8 @@ use serde_json::{Map, Value as Json};
 use super::Unknown;
 use decoder::Decoder;
 use families::Family;
-use fields::Fields;
-use oomctl_base::{Kind, Value};
+use fields::DecoderFields;
+use oomctl_base::{Value, ValueKind};
 
 pub use fields::place_of;
 pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity};
@@ -99,7 +99,7 @@ impl Dimensions {
     /// # Errors
     /// As `read_dimensions`.
     pub fn of(top: &Map<String, Json>) -> Result<Self, Unknown> {
-        let fields = Fields::new(top);
+        let fields = DecoderFields::new(top);
         let family = fields.text("model_type").unwrap_or("");
         let (known, is_known) = Family::of(family);
         let decoder = Decoder::read(&fields, known)?;
@@ -149,7 +149,7 @@ impl Dimensions {
     /// (empty for those that are counted).
     #[must_use]
     pub fn knobs(&self) -> Vec<(&'static str, Value, &'static str)> {
-        let number = |x: f64| Value::from_number(Kind::Int, x);
+        let number = |x: f64| Value::from_number(ValueKind::Int, x);
         let mut knobs = vec![
             ("model.layers", number(self.layers), "num_hidden_layers"),
             ("model.hidden", number(self.hidden), "hidden_size"),
@@ -184,7 +184,7 @@ impl Dimensions {
 }
 
 /// How the weights are quantised: the method, with its bits where they are given.
-fn quantised(fields: &Fields<'_>) -> Result<Option<String>, Unknown> {
+fn quantised(fields: &DecoderFields<'_>) -> Result<Option<String>, Unknown> {
     let Some(config) = fields
         .get("quantization_config")
         .or(fields.beside("quantization_config"))
@@ -195,7 +195,7 @@ fn quantised(fields: &Fields<'_>) -> Result<Option<String>, Unknown> {
     let config = config
         .as_object()
         .ok_or_else(|| Unknown::new(name, "is no object"))?;
-    let part = Fields::part(config, "quantization_config.");
+    let part = DecoderFields::part(config, "quantization_config.");
     let bits = match (part.flag("load_in_4bit")?, part.flag("load_in_8bit")?) {
         (Some(true), _) => Some(4.0),
         (_, Some(true)) => Some(8.0),

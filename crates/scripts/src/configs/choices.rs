@@ -11,7 +11,7 @@ const SELF: &str = "_self_";
 
 /// An entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum DefaultsEntry {
     /// The file itself.
     Own,
     /// A file by its path (`base`, `/base`, `group/base`).
@@ -36,7 +36,7 @@ pub(super) enum Choice {
     Unclear(String),
 }
 
-impl Choice {
+impl DefaultsEntry {
     /// What an item of the list says; None for what is about the program's own output and launching.
     pub fn of(item: &Item) -> Option<Self> {
         let Some(key) = &item.key else {
@@ -96,7 +96,7 @@ fn packaged(text: &str) -> (String, Option<String>) {
 
 /// What a word of the command line says of groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct GroupOverride {
     /// ``, `+`, `++` or `~`.
     pub sign: String,
     pub group: String,
@@ -105,7 +105,7 @@ pub(super) struct Chosen {
     pub names: Option<Vec<String>>,
 }
 
-impl Chosen {
+impl GroupOverride {
     /// Reads a word; `known` says whether its text is. None where it cannot be about a group.
     pub fn of(word: &str, known: bool) -> Option<Self> {
         let read = hydra::read(word)?;

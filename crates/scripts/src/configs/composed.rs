@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use super::choices::{Choice, Chosen};
-use super::entry_point::{EntryPoint, Said, entry_point};
+use super::choices::{DefaultsEntry, GroupOverride};
+use super::entry_point::{ArgumentText, EntryPoint, entry_point};
 use super::packages::{GROUP, dotted, from_root, header, in_package, names_itself, stem};
-use super::{MAX_DEPTH, MAX_PARTS, Part, Shelf, beside, joined, settled};
+use super::{ConfigFiles, ConfigPart, MAX_DEPTH, MAX_PARTS, beside, joined, settled};
 use crate::hydra;
-use crate::settings::Format;
-use crate::walk::{Call, Folder, Reached, Reading, SettingsFile, Target, folder_of_file};
+use crate::settings::SettingsFormat;
+use crate::walk::{Call, CallTarget, Folder, Reached, Reading, SettingsFile, folder_of_file};
 use crate::yaml;
 
 /// The key of the folders that a configuration adds.
@@ -20,7 +20,7 @@ const SEARCH_PATH: &str = "hydra.searchpath";
 
 /// Adds the files of the configuration that each call composes.
 pub(crate) fn compose(reading: &mut Reading, files: &BTreeMap<String, String>) {
-    let mut shelf = Shelf::new(reading, files);
+    let mut shelf = ConfigFiles::new(reading, files);
     for at in 0..shelf.reading.calls.len() {
         let call = shelf.reading.calls[at].clone();
         let Some(parts) = Composer::of(&call, &mut shelf).and_then(Composer::parts) else {
@@ -37,7 +37,7 @@ pub(crate) fn compose(reading: &mut Reading, files: &BTreeMap<String, String>) {
 
 /// Under which keys a file is put.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct ConfigPlace<'p> {
     /// The package of the file that names it.
     parent: &'p str,
     /// The one that is asked for there, which wins over its own header.
@@ -46,7 +46,7 @@ struct Place<'p> {
     own: &'p str,
 }
 
-impl Place<'_> {
+impl ConfigPlace<'_> {
     /// The package of a file, by rules that were others before version 1.2; None where it is not clear.
     fn package(&self, file: &SettingsFile, old: Option<bool>) -> Option<String> {
         let text = file.content.text();
@@ -63,7 +63,7 @@ impl Place<'_> {
 }
 
 struct Composer<'s, 'a> {
-    shelf: &'s mut Shelf<'a>,
+    shelf: &'s mut ConfigFiles<'a>,
     /// Where files are looked for, the first one first.
     folders: Vec<String>,
     /// The folder in which the program runs.
@@ -73,19 +73,19 @@ struct Composer<'s, 'a> {
     old: Option<bool>,
     /// Why nothing more is known of where files are looked for.
     unclear: Option<String>,
-    overrides: Vec<Chosen>,
+    overrides: Vec<GroupOverride>,
     parts: usize,
 }
 
 impl<'s, 'a> Composer<'s, 'a> {
     /// How a call is configured; None where nothing says that it is so at all.
-    fn of(call: &Call, shelf: &'s mut Shelf<'a>) -> Option<Self> {
+    fn of(call: &Call, shelf: &'s mut ConfigFiles<'a>) -> Option<Self> {
         let (path, entry) = program(call, shelf);
         let options = &call.config;
         let words = call.words.iter().skip(call.args);
-        let overrides: Vec<Chosen> = words
+        let overrides: Vec<GroupOverride> = words
             .clone()
-            .filter_map(|w| Chosen::of(&w.text.text(), w.text.known().is_some() && !w.maybe))
+            .filter_map(|w| GroupOverride::of(&w.text.text(), w.text.known().is_some() && !w.maybe))
             .collect();
         let speaks = || words.clone().any(|w| hydra::read(&w.text.text()).is_some());
         let decorated = entry.as_ref().is_some_and(|e| !e.by_options);
@@ -94,8 +94,8 @@ impl<'s, 'a> Composer<'s, 'a> {
             return None;
         }
         let entry = entry.unwrap_or(EntryPoint {
-            folder: Said::Computed,
-            name: Said::Computed,
+            folder: ArgumentText::Computed,
+            name: ArgumentText::Computed,
             ..EntryPoint::default()
         });
         let not_read = || Some("the program's own configuration".to_owned());
@@ -106,18 +106,18 @@ impl<'s, 'a> Composer<'s, 'a> {
         match (&options.folder, &entry.folder, path) {
             (Some(Folder::OfJob(folder)), ..) => folders.push(folder.clone()),
             (Some(Folder::OfProgram(folder)), _, Some(path)) => folders.push(beside(&path, folder)),
-            (None, Said::Text(folder), Some(path)) if !folder.contains("://") => {
+            (None, ArgumentText::Text(folder), Some(path)) if !folder.contains("://") => {
                 folders.push(beside(&path, folder));
             }
-            (None, Said::Nothing, _) => {}
+            (None, ArgumentText::Nothing, _) => {}
             _ => unclear = unclear.or_else(not_read),
         }
         folders.extend(options.more.iter().cloned());
         let name = match (&options.name, entry.name) {
             (Some(name), _) => Some(name.clone()),
-            (None, Said::Text(name)) => Some(name),
-            (None, Said::Nothing) => return None,
-            (None, Said::Computed) => {
+            (None, ArgumentText::Text(name)) => Some(name),
+            (None, ArgumentText::Nothing) => return None,
+            (None, ArgumentText::Computed) => {
                 unclear = unclear.or_else(not_read);
                 None
             }
@@ -135,14 +135,14 @@ impl<'s, 'a> Composer<'s, 'a> {
     }
 
     /// The parts of the configuration, those that count more behind the others.
-    fn parts(mut self) -> Option<Vec<Part>> {
+    fn parts(mut self) -> Option<Vec<ConfigPart>> {
         let Some(name) = self.name.take() else {
-            return Some(self.unclear.map(Part::Unread).into_iter().collect());
+            return Some(self.unclear.map(ConfigPart::Unread).into_iter().collect());
         };
         let name = stem(&name).to_owned();
         let mut parts = Vec::new();
         match self.file(&name) {
-            None => parts.push(Part::Unread(name)),
+            None => parts.push(ConfigPart::Unread(name)),
             Some(file) => {
                 self.search_path(&file);
                 let added = self.overrides.clone();
@@ -152,7 +152,7 @@ impl<'s, 'a> Composer<'s, 'a> {
                 }
                 // From the end to the beginning, then turned around.
                 let own = dotted(folder_of_file(&name));
-                let place = Place {
+                let place = ConfigPlace {
                     parent: "",
                     asked: None,
                     own: &own,
@@ -161,11 +161,11 @@ impl<'s, 'a> Composer<'s, 'a> {
                     Some(package) => {
                         self.gather(file, all, (folder_of_file(&name), &package), 0, &mut parts);
                     }
-                    None => parts.push(Part::Unread(file.path)),
+                    None => parts.push(ConfigPart::Unread(file.path)),
                 }
                 parts.reverse();
                 if let Some(unclear) = self.unclear.take() {
-                    parts.insert(0, Part::Unread(unclear));
+                    parts.insert(0, ConfigPart::Unread(unclear));
                 }
             }
         }
@@ -173,14 +173,14 @@ impl<'s, 'a> Composer<'s, 'a> {
     }
 
     /// A group's file that the command line adds, where there is such a group, or may be.
-    fn added(&mut self, chosen: &Chosen) -> Option<Choice> {
+    fn added(&mut self, chosen: &GroupOverride) -> Option<DefaultsEntry> {
         let Some(names) = chosen.names.clone() else {
-            return Some(Choice::Unclear(chosen.group.clone()));
+            return Some(DefaultsEntry::Unclear(chosen.group.clone()));
         };
         let there =
             |c: &mut Self, name: &String| c.file(&format!("{}/{name}", chosen.group)).is_some();
         let all = !names.is_empty() && names.iter().all(|name| there(self, name));
-        all.then(|| Choice::Group {
+        all.then(|| DefaultsEntry::Group {
             group: format!("/{}", chosen.group),
             package: chosen.package.clone(),
             names,
@@ -214,7 +214,7 @@ impl<'s, 'a> Composer<'s, 'a> {
         let mut paths = folders
             .iter()
             .map(|folder| joined(folder, &format!("./{name}.yaml")));
-        let file = paths.find_map(|path| self.shelf.settings(&path, Format::Yaml))??;
+        let file = paths.find_map(|path| self.shelf.settings(&path, SettingsFormat::Yaml))??;
         self.shelf.spend(&file).then_some(file)
     }
 
@@ -223,41 +223,41 @@ impl<'s, 'a> Composer<'s, 'a> {
     fn gather(
         &mut self,
         file: SettingsFile,
-        mut all: Vec<Choice>,
+        mut all: Vec<DefaultsEntry>,
         (group, package): (&str, &str),
         depth: usize,
-        parts: &mut Vec<Part>,
+        parts: &mut Vec<ConfigPart>,
     ) {
         if depth >= MAX_DEPTH || parts.len() >= MAX_PARTS {
             self.shelf.reading.cut = true;
-            return parts.push(Part::Unread(file.path));
+            return parts.push(ConfigPart::Unread(file.path));
         }
-        if !all.contains(&Choice::Own) {
-            all.push(Choice::Own);
+        if !all.contains(&DefaultsEntry::Own) {
+            all.push(DefaultsEntry::Own);
         }
         for choice in &all {
             self.keep_override(choice, group, package);
         }
         for choice in all.into_iter().rev() {
             match choice {
-                Choice::Own => parts.push(Part::File(SettingsFile {
+                DefaultsEntry::Own => parts.push(ConfigPart::File(SettingsFile {
                     under: package.to_owned(),
                     reached: Reached::Place,
                     ..file.clone()
                 })),
-                Choice::Override { .. } => {}
-                Choice::Unclear(what) => parts.push(Part::Unread(what)),
-                Choice::File { path, package: at } => {
+                DefaultsEntry::Override { .. } => {}
+                DefaultsEntry::Unclear(what) => parts.push(ConfigPart::Unread(what)),
+                DefaultsEntry::File { path, package: at } => {
                     let whole = from_root(group, &path);
                     let own = dotted(folder_of_file(path.trim_start_matches('/')));
-                    let place = Place {
+                    let place = ConfigPlace {
                         parent: package,
                         asked: at.as_deref(),
                         own: &own,
                     };
                     self.child(&whole, place, false, depth, parts);
                 }
-                Choice::Group {
+                DefaultsEntry::Group {
                     group: named,
                     package: at,
                     names,
@@ -265,14 +265,14 @@ impl<'s, 'a> Composer<'s, 'a> {
                 } => {
                     let whole = from_root(group, &named);
                     let own = dotted(named.trim_start_matches('/'));
-                    let place = Place {
+                    let place = ConfigPlace {
                         parent: package,
                         asked: at.as_deref(),
                         own: &own,
                     };
                     let full = in_package(package, at.as_deref().unwrap_or(&own));
                     match self.chosen(&whole, &full) {
-                        Some(None) => parts.push(Part::Unread(whole)),
+                        Some(None) => parts.push(ConfigPart::Unread(whole)),
                         chosen => {
                             let names = chosen.flatten().unwrap_or(names);
                             for name in names.iter().rev() {
@@ -289,19 +289,19 @@ impl<'s, 'a> Composer<'s, 'a> {
     fn child(
         &mut self,
         path: &str,
-        place: Place<'_>,
+        place: ConfigPlace<'_>,
         optional: bool,
         depth: usize,
-        parts: &mut Vec<Part>,
+        parts: &mut Vec<ConfigPart>,
     ) {
         let Some(file) = self.file(stem(path)) else {
             if !optional {
-                parts.push(Part::Unread(path.to_owned()));
+                parts.push(ConfigPart::Unread(path.to_owned()));
             }
             return;
         };
         let Some(package) = place.package(&file, self.old) else {
-            return parts.push(Part::Unread(file.path));
+            return parts.push(ConfigPart::Unread(file.path));
         };
         let all = choices(&file);
         self.gather(
@@ -314,8 +314,8 @@ impl<'s, 'a> Composer<'s, 'a> {
     }
 
     /// Remembers a choice that a file makes for a group which is listed elsewhere.
-    fn keep_override(&mut self, choice: &Choice, group: &str, package: &str) {
-        let Choice::Override {
+    fn keep_override(&mut self, choice: &DefaultsEntry, group: &str, package: &str) {
+        let DefaultsEntry::Override {
             group: named,
             package: at,
             names,
@@ -325,7 +325,7 @@ impl<'s, 'a> Composer<'s, 'a> {
         };
         let whole = from_root(group, named);
         let at = at.as_ref().map(|at| in_package(package, at));
-        self.overrides.push(Chosen {
+        self.overrides.push(GroupOverride {
             sign: String::new(),
             group: whole,
             package: at,
@@ -337,7 +337,7 @@ impl<'s, 'a> Composer<'s, 'a> {
     /// is not known.
     fn chosen(&self, group: &str, package: &str) -> Option<Option<Vec<String>>> {
         let of_group = dotted(group);
-        let here = |c: &&Chosen| {
+        let here = |c: &&GroupOverride| {
             let at = c.package.as_deref().unwrap_or(&of_group);
             c.group == group && (at == package || (c.package.is_none() && of_group == package))
         };
@@ -351,11 +351,11 @@ impl<'s, 'a> Composer<'s, 'a> {
 }
 
 /// The Python file that a call runs, and what it says of its configuration.
-fn program(call: &Call, shelf: &mut Shelf<'_>) -> (Option<String>, Option<EntryPoint>) {
+fn program(call: &Call, shelf: &mut ConfigFiles<'_>) -> (Option<String>, Option<EntryPoint>) {
     let folder = call.folder.as_deref();
     let paths: Vec<String> = match (&call.target, folder) {
-        (Target::Script(_), _) => call.program.iter().cloned().collect(),
-        (Target::Module(name), Some(folder)) => {
+        (CallTarget::Script(_), _) => call.program.iter().cloned().collect(),
+        (CallTarget::Module(name), Some(folder)) => {
             let path = name.replace('.', "/");
             let of = |place: &str| joined(folder, &format!("{place}{path}.py"));
             let package = joined(folder, &format!("{path}/__main__.py"));
@@ -378,9 +378,13 @@ fn program(call: &Call, shelf: &mut Shelf<'_>) -> (Option<String>, Option<EntryP
     (None, None)
 }
 
-fn choices(file: &SettingsFile) -> Vec<Choice> {
+fn choices(file: &SettingsFile) -> Vec<DefaultsEntry> {
     let items = yaml::list(&file.content.text(), &["defaults"]);
-    items.iter().flatten().filter_map(Choice::of).collect()
+    items
+        .iter()
+        .flatten()
+        .filter_map(DefaultsEntry::of)
+        .collect()
 }
 
 /// Whether a word takes a key away that the configuration gives, or gives all that stands around it.

@@ -2,7 +2,7 @@
 //!
 //! Source: `hydra.main(config_path, config_name, version_base)` of hydra-core 1.3.
 
-use crate::python::{Kind, Token, tokens};
+use crate::python::{PythonToken, TokenKind, tokens};
 
 /// The arguments of `hydra.main`, in their order.
 const ARGUMENTS: [&str; 3] = ["config_path", "config_name", "version_base"];
@@ -11,9 +11,9 @@ const ARGUMENTS: [&str; 3] = ["config_path", "config_name", "version_base"];
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EntryPoint {
     /// The folder of the configuration, relative to that of the file.
-    pub folder: Said,
+    pub folder: ArgumentText,
     /// Name of the configuration.
-    pub name: Said,
+    pub name: ArgumentText,
     /// Whether it asks for the rules of before version 1.2 (`version_base`), where that is known.
     pub old: Option<bool>,
     /// It takes folder and name from options of its own parser.
@@ -22,7 +22,7 @@ pub(super) struct EntryPoint {
 
 /// An argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum ArgumentText {
     /// It is not given, or is `None`.
     #[default]
     Nothing,
@@ -38,15 +38,15 @@ pub(super) fn entry_point(text: &str) -> Option<EntryPoint> {
         let composes = ["initialize(config_path=args.", "compose(config_name=args."];
         let by_options = composes.iter().all(|call| text.contains(call));
         return by_options.then_some(EntryPoint {
-            folder: Said::Computed,
-            name: Said::Computed,
+            folder: ArgumentText::Computed,
+            name: ArgumentText::Computed,
             old: Some(true),
             by_options,
         });
     }
     let all = tokens(text);
     let is_main =
-        |w: &[Token<'_>]| w[0].is("hydra") && w[1].is(".") && w[2].is("main") && w[3].is("(");
+        |w: &[PythonToken<'_>]| w[0].is("hydra") && w[1].is(".") && w[2].is("main") && w[3].is("(");
     let mut found = all.windows(4).enumerate().filter(|(_, w)| is_main(w));
     let (at, _) = found.next()?;
     if found.next().is_some() {
@@ -56,46 +56,46 @@ pub(super) fn entry_point(text: &str) -> Option<EntryPoint> {
 }
 
 /// The arguments up to the closing parenthesis.
-fn read(all: &[Token<'_>]) -> EntryPoint {
+fn read(all: &[PythonToken<'_>]) -> EntryPoint {
     let mut entry = EntryPoint {
         old: Some(true),
         ..EntryPoint::default()
     };
     for (number, argument) in arguments(all).into_iter().enumerate() {
         let (name, value) = match argument {
-            [name, equals, value @ ..] if name.kind == Kind::Name && equals.is("=") => {
+            [name, equals, value @ ..] if name.kind == TokenKind::Name && equals.is("=") => {
                 (name.text, value)
             }
             value => (ARGUMENTS.get(number).copied().unwrap_or_default(), value),
         };
         let said = match value {
-            [one] if one.kind == Kind::Text && !one.text.contains('\\') => {
-                Said::Text(one.text.to_owned())
+            [one] if one.kind == TokenKind::Text && !one.text.contains('\\') => {
+                ArgumentText::Text(one.text.to_owned())
             }
-            [one] if one.is("None") => Said::Nothing,
-            _ => Said::Computed,
+            [one] if one.is("None") => ArgumentText::Nothing,
+            _ => ArgumentText::Computed,
         };
         match name {
             "config_path" => entry.folder = said,
             "config_name" => entry.name = said,
             "version_base" => {
                 entry.old = match &said {
-                    Said::Nothing => Some(false),
-                    Said::Text(version) => Some(["1.0", "1.1"].contains(&version.as_str())),
-                    Said::Computed => None,
+                    ArgumentText::Nothing => Some(false),
+                    ArgumentText::Text(version) => Some(["1.0", "1.1"].contains(&version.as_str())),
+                    ArgumentText::Computed => None,
                 }
             }
             _ => {}
         }
     }
     // Before version 1.2 the file's own folder was meant.
-    if entry.old != Some(false) && entry.folder == Said::Nothing {
-        entry.folder = Said::Computed;
+    if entry.old != Some(false) && entry.folder == ArgumentText::Nothing {
+        entry.folder = ArgumentText::Computed;
     }
     entry
 }
 
-fn arguments<'a, 't>(all: &'a [Token<'t>]) -> Vec<&'a [Token<'t>]> {
+fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
     let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);
     for (at, token) in all.iter().enumerate() {
         let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn literals_of_the_decorator_are_read_and_expressions_are_not() {
-        let text = |s: &str| Said::Text(s.to_owned());
+        let text = |s: &str| ArgumentText::Text(s.to_owned());
         let entry = |folder, name, old| {
             Some(EntryPoint {
                 folder,
@@ -140,13 +140,16 @@ mod tests {
             ),
             (
                 "@hydra.main(config_path=str(Path(__file__).parent), config_name=\"a\", version_base=\"1.3\")",
-                entry(Said::Computed, text("a"), false),
+                entry(ArgumentText::Computed, text("a"), false),
             ),
             (
                 "@hydra.main(version_base=None, config_name=\"a\")",
-                entry(Said::Nothing, text("a"), false),
+                entry(ArgumentText::Nothing, text("a"), false),
             ),
-            ("@hydra.main()", entry(Said::Computed, Said::Nothing, true)),
+            (
+                "@hydra.main()",
+                entry(ArgumentText::Computed, ArgumentText::Nothing, true),
+            ),
             ("# @hydra.main(config_name='a')\n'hydra.main('", None),
             ("hydra.main('a', 'b')\nhydra.main('c', 'd')", None),
             ("import hydra", None),

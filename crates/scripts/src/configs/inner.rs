@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{MAX_DEPTH, Part, Shelf, beside, joined, settled};
-use crate::settings::{Entry, Format};
+use super::{ConfigFiles, ConfigPart, MAX_DEPTH, beside, joined, settled};
+use crate::settings::{SettingsEntry, SettingsFormat};
 use crate::traced::Traced;
 use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile};
 use crate::yaml;
-use crate::{Reader, Recognise};
+use crate::{Recognise, SettingsReader};
 
 /// The mark by which a file leaves out what the file below it says of a section.
 const REPLACES: &str = "_override_";
@@ -21,24 +21,24 @@ pub(crate) fn add_inner(
     launched: &[String],
 ) {
     let call = reading.calls[at].clone();
-    let mut shelf = Shelf::new(reading, files);
-    let mut parts: Vec<Part> = Vec::new();
+    let mut shelf = ConfigFiles::new(reading, files);
+    let mut parts: Vec<ConfigPart> = Vec::new();
     for file in &call.settings {
         let mut keys = recognise.file_keys.iter().chain(launched);
         let mut file = file.clone();
         // What a key of another file would name, an option names as well.
         if keys.any(|key| key.rsplit('.').next() == Some(&file.option)) {
-            file.reader = Reader::Library;
+            file.reader = SettingsReader::Library;
         }
         let keys = recognise.file_keys.iter().chain(launched);
         parts.extend(keys.filter_map(|key| named(&mut shelf, &call, &file, key)));
         match recognise.below_key.as_deref() {
             Some(key) => below(&mut shelf, file, key, 0, &mut parts),
-            None => parts.push(Part::File(file)),
+            None => parts.push(ConfigPart::File(file)),
         }
     }
     let keys: Vec<&String> = recognise.file_keys.iter().chain(launched).collect();
-    parts.extend(nameless(&call, &keys).map(Part::Beside));
+    parts.extend(nameless(&call, &keys).map(ConfigPart::Beside));
     let all = settled(parts);
     let call = &mut reading.calls[at];
     call.settings = all.files;
@@ -58,17 +58,23 @@ fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = Str
         let name = flag.strip_prefix("--")?.replace('-', "_");
         let value = given.filter(|value| !value.is_empty() && !value.starts_with('-'))?;
         let asked = keys.iter().any(|key| key.rsplit('.').next() == Some(&name));
-        (asked && Format::of(value).is_none()).then(|| format!("what {flag} names ({value})"))
+        (asked && SettingsFormat::of(value).is_none())
+            .then(|| format!("what {flag} names ({value})"))
     })
 }
 
 /// The file that a key names, relative to where the program runs. It counts less than the one that names it.
-fn named(shelf: &mut Shelf<'_>, call: &Call, file: &SettingsFile, key: &str) -> Option<Part> {
+fn named(
+    shelf: &mut ConfigFiles<'_>,
+    call: &Call,
+    file: &SettingsFile,
+    key: &str,
+) -> Option<ConfigPart> {
     let entry = file.find(key)?;
     let empty = |text: &&String| matches!(text.as_str(), "" | "null" | "~");
     let text = entry.text.as_ref().filter(|t| !empty(t))?;
-    let (Some(format), Some(folder)) = (Format::of(text), call.folder.as_deref()) else {
-        return Some(Part::Beside(text.clone()));
+    let (Some(format), Some(folder)) = (SettingsFormat::of(text), call.folder.as_deref()) else {
+        return Some(ConfigPart::Beside(text.clone()));
     };
     let path = joined(folder, text);
     if call.settings.iter().any(|f| f.path == path) {
@@ -76,10 +82,10 @@ fn named(shelf: &mut Shelf<'_>, call: &Call, file: &SettingsFile, key: &str) -> 
     }
     let Some(inner) = shelf.settings(&path, format) else {
         shelf.reading.wanted.insert(path.clone());
-        return Some(Part::Beside(path));
+        return Some(ConfigPart::Beside(path));
     };
     let Some(inner) = inner else {
-        return Some(Part::Beside(path));
+        return Some(ConfigPart::Beside(path));
     };
     let word = unquoted(&file.content, entry, text);
     let reached = match word.filter(|_| file.reached != Reached::Place) {
@@ -89,16 +95,16 @@ fn named(shelf: &mut Shelf<'_>, call: &Call, file: &SettingsFile, key: &str) -> 
         }
         None => Reached::Place,
     };
-    Some(Part::File(SettingsFile {
+    Some(ConfigPart::File(SettingsFile {
         reached,
-        reader: Reader::Library,
+        reader: SettingsReader::Library,
         hidden: file.hidden,
         ..inner
     }))
 }
 
 /// The bytes of a value without its quotes; None where they say more than the text, or something else, too.
-fn unquoted(content: &Traced, entry: &Entry, text: &str) -> Option<Traced> {
+fn unquoted(content: &Traced, entry: &SettingsEntry, text: &str) -> Option<Traced> {
     let whole = content.slice(entry.bytes.start, entry.bytes.end);
     let inner = whole.slice(1, whole.len().saturating_sub(1));
     let mut both = [whole, inner].into_iter();
@@ -108,16 +114,16 @@ fn unquoted(content: &Traced, entry: &Entry, text: &str) -> Option<Traced> {
 
 /// A file and those below it, which it names relative to its own folder.
 fn below(
-    shelf: &mut Shelf<'_>,
+    shelf: &mut ConfigFiles<'_>,
     file: SettingsFile,
     key: &str,
     depth: usize,
-    parts: &mut Vec<Part>,
+    parts: &mut Vec<ConfigPart>,
 ) {
     let text = file.content.text();
-    let yaml = file.says.format() == Format::Yaml;
+    let yaml = file.says.format() == SettingsFormat::Yaml;
     let Some(items) = yaml::list(&text, &[key]).filter(|_| yaml) else {
-        return parts.push(Part::File(file));
+        return parts.push(ConfigPart::File(file));
     };
     // What a file leaves out of those below it is not followed key by key.
     let opaque = text.contains(REPLACES) || depth >= MAX_DEPTH || !shelf.spend(&file);
@@ -126,7 +132,7 @@ fn below(
         let path = beside(&file.path, &name);
         let read = match opaque || name.is_empty() {
             true => None,
-            false => shelf.settings(&path, Format::Yaml),
+            false => shelf.settings(&path, SettingsFormat::Yaml),
         };
         match read {
             Some(Some(inner)) => below(shelf, inner, key, depth + 1, parts),
@@ -134,11 +140,11 @@ fn below(
                 if read.is_none() && !opaque {
                     shelf.reading.wanted.insert(path.clone());
                 }
-                parts.push(Part::Unread(path));
+                parts.push(ConfigPart::Unread(path));
             }
         }
     }
-    parts.push(Part::File(SettingsFile {
+    parts.push(ConfigPart::File(SettingsFile {
         reached: Reached::Place,
         ..file
     }));

@@ -14,10 +14,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::settings::Format;
+use super::settings::SettingsFormat;
 use super::traced::Traced;
 use super::walk::{Reached, Reading, SettingsFile, folder_of_file, joined};
-use crate::Reader;
+use crate::SettingsReader;
 
 pub(super) use composed::{compose, replaces};
 pub(super) use inner::add_inner;
@@ -31,14 +31,14 @@ const MAX_DEPTH: usize = 16;
 const MAX_BYTES: usize = 16 << 20;
 
 /// The files of a submission, looked up by path.
-pub(super) struct Shelf<'a> {
+pub(super) struct ConfigFiles<'a> {
     pub reading: &'a mut Reading,
     pub files: &'a BTreeMap<String, String>,
     read: BTreeMap<String, Option<SettingsFile>>,
     bytes: usize,
 }
 
-impl<'a> Shelf<'a> {
+impl<'a> ConfigFiles<'a> {
     /// The files that were given, beside what was read.
     pub fn new(reading: &'a mut Reading, files: &'a BTreeMap<String, String>) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl<'a> Shelf<'a> {
     }
 
     /// What a file says: None where it is not there, `Some(None)` where it is not read.
-    fn settings(&mut self, path: &str, format: Format) -> Option<Option<SettingsFile>> {
+    fn settings(&mut self, path: &str, format: SettingsFormat) -> Option<Option<SettingsFile>> {
         if let Some(known) = self.read.get(path) {
             return Some(known.clone());
         }
@@ -85,7 +85,7 @@ impl<'a> Shelf<'a> {
             says: Rc::new(says),
             under: String::new(),
             reached: Reached::Place,
-            reader: Reader::Program,
+            reader: SettingsReader::Program,
             option: String::new(),
             hidden: false,
         });
@@ -95,7 +95,7 @@ impl<'a> Shelf<'a> {
 }
 
 /// A part of a configuration.
-enum Part {
+enum ConfigPart {
     File(SettingsFile),
     /// What is not read, by the name that it has.
     Unread(String),
@@ -112,16 +112,16 @@ struct Settled {
 
 /// What parts come to that stand in the order in which they count. What is not read may hide anything that stands
 /// before it.
-fn settled(parts: Vec<Part>) -> Settled {
+fn settled(parts: Vec<ConfigPart>) -> Settled {
     let (mut found, mut unread, mut beside) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts.into_iter().rev() {
         match part {
-            Part::File(file) => found.push(SettingsFile {
+            ConfigPart::File(file) => found.push(SettingsFile {
                 hidden: file.hidden || !unread.is_empty(),
                 ..file
             }),
-            Part::Unread(name) => unread.push(name),
-            Part::Beside(name) => beside.push(name),
+            ConfigPart::Unread(name) => unread.push(name),
+            ConfigPart::Beside(name) => beside.push(name),
         }
     }
     found.reverse();

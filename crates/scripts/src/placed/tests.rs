@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::is_shell;
-use crate::{Given, Launchers, Reader, Recognise, Spelling, Stack, StackKnob};
-use oomctl_base::{Effect, Kind, Role, Value};
+use crate::{Launchers, Recognise, SettingsReader, Spelling, Stack, StackKnob, SubmissionContext};
+use oomctl_base::{Effect, Role, Value, ValueKind};
 
 /// Any program that torchrun starts, and its batch.
 fn stack() -> Stack {
@@ -18,9 +18,9 @@ fn stack() -> Stack {
         knobs: vec![StackKnob {
             name: "batch_size".to_owned(),
             role: Some(Role::MicroBatch),
-            kind: Kind::Int,
+            kind: ValueKind::Int,
             effect: Effect::ChangesTraining,
-            reader: Reader::Any,
+            reader: SettingsReader::Any,
             spellings: vec![Spelling::Flag("--batch_size".to_owned())],
             styles: vec![0],
         }],
@@ -48,18 +48,19 @@ fn copied(
         .iter()
         .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
         .collect();
-    let adoption = Adoption::read(Given {
+    let adoption = Adoption::read(SubmissionContext {
         submission: &submission,
         files: &files,
         launchers: &launchers,
         stacks: &stacks,
     });
-    let why = |refused: Vec<Refused>| refused.iter().map(|r| r.why.clone()).collect::<String>();
+    let why =
+        |refused: Vec<RefusedChange>| refused.iter().map(|r| r.why.clone()).collect::<String>();
     let patch = match halved {
         true => adoption.change(&[("batch_size", Value::Int(16))], &[]),
         false => Ok(adoption.unchanged()),
     };
-    let place = Place {
+    let place = CopyPlace {
         folder,
         workdir: "/w",
         taken: &["claim"],

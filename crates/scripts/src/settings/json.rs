@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Node};
+use super::{SettingsEntry, SettingsNode};
 
 /// How deep values are read that stand in each other.
 const MAX_DEPTH: usize = 64;
 
 /// What a text says.
-pub(super) fn read(text: &str) -> Option<Node> {
-    let mut reader = Reader { text, at: 0 };
+pub(super) fn read(text: &str) -> Option<SettingsNode> {
+    let mut reader = JsonReader { text, at: 0 };
     reader.blanks();
     let node = reader.value(0)?;
     reader.blanks();
@@ -17,7 +17,12 @@ pub(super) fn read(text: &str) -> Option<Node> {
 }
 
 /// Where a key more is put into an object, and with which bytes.
-pub(super) fn room(text: &str, object: &Node, key: &str, value: &str) -> Option<(usize, String)> {
+pub(super) fn room(
+    text: &str,
+    object: &SettingsNode,
+    key: &str,
+    value: &str,
+) -> Option<(usize, String)> {
     let last = object.members.values().map(|m| &m.entry.bytes);
     let last = last.max_by_key(|bytes| bytes.end)?;
     let line = text.get(..last.start)?.rfind('\n').map_or(0, |at| at + 1);
@@ -37,12 +42,12 @@ pub(super) fn room(text: &str, object: &Node, key: &str, value: &str) -> Option<
     Some((last.end, format!(",{separator}{key}: {value}")))
 }
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -69,7 +74,7 @@ impl Reader<'_> {
     }
 
     /// A value. None where it is no JSON.
-    fn value(&mut self, depth: usize) -> Option<Node> {
+    fn value(&mut self, depth: usize) -> Option<SettingsNode> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -93,15 +98,19 @@ impl Reader<'_> {
             b'"' => Some(self.string()?),
             _ => Some(self.word()?),
         };
-        let entry = Entry {
+        let entry = SettingsEntry {
             bytes: start..self.at,
             text,
             shared: false,
         };
-        Some(Node { entry, members })
+        Some(SettingsNode { entry, members })
     }
 
-    fn members(&mut self, members: &mut BTreeMap<String, Node>, depth: usize) -> Option<()> {
+    fn members(
+        &mut self,
+        members: &mut BTreeMap<String, SettingsNode>,
+        depth: usize,
+    ) -> Option<()> {
         while !self.is(b'}') {
             let key = self.string()?;
             if !self.is(b':') {

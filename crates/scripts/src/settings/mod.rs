@@ -19,7 +19,7 @@ const MAX_FILE: usize = 1 << 20;
 
 /// How a file of settings is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum SettingsFormat {
     /// JSON; comments and commas at the end are tolerated.
     Json,
     /// TOML.
@@ -30,7 +30,7 @@ pub enum Format {
 
 /// A value in a file of settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct SettingsEntry {
     /// Its bytes, quotes included.
     pub bytes: Range<usize>,
     /// What it means, where it is a single value.
@@ -42,19 +42,19 @@ pub struct Entry {
 
 /// A value with what stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Node {
-    pub entry: Entry,
-    pub members: BTreeMap<String, Node>,
+pub(super) struct SettingsNode {
+    pub entry: SettingsEntry,
+    pub members: BTreeMap<String, SettingsNode>,
 }
 
 /// What a file of settings says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    format: Format,
-    root: Node,
+    format: SettingsFormat,
+    root: SettingsNode,
 }
 
-impl Format {
+impl SettingsFormat {
     /// The format that the name of a file says.
     #[must_use]
     pub fn of(path: &str) -> Option<Self> {
@@ -85,13 +85,13 @@ impl Format {
 impl Settings {
     /// How the file is written.
     #[must_use]
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> SettingsFormat {
         self.format
     }
 
     /// The value of a key, the last one where it is given twice.
     #[must_use]
-    pub fn find(&self, key: &str) -> Option<&Entry> {
+    pub fn find(&self, key: &str) -> Option<&SettingsEntry> {
         let mut node = &self.root;
         for key in key.split('.').take(MAX_KEYS) {
             node = node.members.get(key)?;
@@ -101,7 +101,7 @@ impl Settings {
 
     /// The values that no others stand in, by key.
     #[must_use]
-    pub fn leaves(&self) -> Vec<(String, &Entry)> {
+    pub fn leaves(&self) -> Vec<(String, &SettingsEntry)> {
         let mut all = Vec::new();
         let mut open = vec![(String::new(), &self.root)];
         while let Some((key, node)) = open.pop() {
@@ -126,7 +126,7 @@ impl Settings {
     #[must_use]
     pub fn room(&self, text: &str, key: &str, value: &str) -> Option<(usize, String)> {
         match self.format {
-            Format::Json => {
+            SettingsFormat::Json => {
                 let keys: Vec<&str> = key.split('.').take(MAX_KEYS).collect();
                 let (last, parents) = keys.split_last()?;
                 let mut node = &self.root;
@@ -135,8 +135,8 @@ impl Settings {
                 }
                 json::room(text, node, last, value)
             }
-            Format::Yaml => yaml::room(text, key, value),
-            Format::Toml => None,
+            SettingsFormat::Yaml => yaml::room(text, key, value),
+            SettingsFormat::Toml => None,
         }
     }
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use toml_edit::{Document, Item, Value};
 
-use super::{Entry, Node};
+use super::{SettingsEntry, SettingsNode};
 
 /// How deep tables are read that stand in each other.
 const MAX_DEPTH: usize = 64;
 
 /// What a text says.
-pub(super) fn read(text: &str) -> Option<Node> {
+pub(super) fn read(text: &str) -> Option<SettingsNode> {
     let document = Document::parse(text).ok()?;
     node(document.as_item(), text, 0)
 }
 
-fn node(item: &Item, text: &str, depth: usize) -> Option<Node> {
+fn node(item: &Item, text: &str, depth: usize) -> Option<SettingsNode> {
     if depth > MAX_DEPTH {
         return None;
     }
@@ -32,10 +32,10 @@ fn node(item: &Item, text: &str, depth: usize) -> Option<Node> {
     for (key, inner) in item.as_table_like().into_iter().flat_map(|t| t.iter()) {
         members.insert(key.to_owned(), node(inner, text, depth + 1)?);
     }
-    let entry = Entry {
+    let entry = SettingsEntry {
         shared: bytes.is_empty(),
         bytes,
         text: meaning,
     };
-    Some(Node { entry, members })
+    Some(SettingsNode { entry, members })
 }

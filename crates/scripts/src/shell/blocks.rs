@@ -3,30 +3,30 @@
 use std::rc::Rc;
 
 use super::MAX_DEPTH;
-use super::commands::Command;
-use super::lexer::{Lexer, Token};
-use super::word::{Piece, Word};
+use super::commands::SimpleCommand;
+use super::lexer::{Lexer, ShellToken};
+use super::word::{Word, WordPiece};
 
 /// A script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Script {
+pub struct ShellScript {
     /// What is run, in order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ScriptBlock>,
     /// Bodies of here-documents, which redirections name by number.
-    pub heres: Vec<Vec<Piece>>,
+    pub heres: Vec<Vec<WordPiece>>,
     /// Bytes at which something stands that is no shell as far as is known here.
     pub faults: Vec<usize>,
 }
 
 /// A piece of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Block {
+pub enum ScriptBlock {
     /// A simple command.
-    Command(Command),
+    Command(SimpleCommand),
     /// One of several; none of them, too, unless they are `whole`.
     Branches {
         /// What is run in each case.
-        branches: Vec<Vec<Block>>,
+        branches: Vec<Vec<ScriptBlock>>,
         /// One of them is always taken.
         whole: bool,
         /// The word that chooses, and the patterns of each branch.
@@ -37,16 +37,16 @@ pub enum Block {
         /// The variable that takes each of the words.
         variable: Option<(String, Vec<Word>)>,
         /// What is run to see whether it goes on.
-        condition: Vec<Block>,
+        condition: Vec<ScriptBlock>,
         /// What is run each time.
-        body: Vec<Block>,
+        body: Vec<ScriptBlock>,
         /// Where its head stands.
         head: (usize, usize),
     },
     /// Run without an effect on the variables of what follows.
-    Subshell(Vec<Block>),
+    Subshell(Vec<ScriptBlock>),
     /// Run where the command before it ended in success, or did not.
-    Maybe(Vec<Block>),
+    Maybe(Vec<ScriptBlock>),
     /// `[[ … ]]` and `(( … ))`, which use variables and run nothing.
     Test {
         /// First byte.
@@ -59,25 +59,25 @@ pub enum Block {
         /// Its name.
         name: String,
         /// What is run; shared, because it is remembered wherever the function is defined.
-        body: Rc<Vec<Block>>,
+        body: Rc<Vec<ScriptBlock>>,
     },
 }
 
 /// Reads a script. Any text is one.
 #[must_use]
-pub fn read(text: &str) -> Script {
+pub fn read(text: &str) -> ShellScript {
     let mut lexer = Lexer::new(text);
     let mut blocks = Vec::new();
     loop {
         lexer.read_blocks(&[], &mut blocks);
-        if *lexer.peek() == Token::End {
+        if *lexer.peek() == ShellToken::End {
             break;
         }
         // A closing word that nothing opened.
         lexer.fault();
         lexer.take();
     }
-    Script {
+    ShellScript {
         blocks,
         heres: lexer.heres.into_iter().map(|here| here.pieces).collect(),
         faults: lexer.faults,
@@ -89,26 +89,26 @@ const CLOSING: [&str; 8] = ["then", "elif", "else", "fi", "do", "done", "esac", 
 
 impl Lexer<'_> {
     /// Commands up to one of the words `ends`, which stays, or a closing parenthesis.
-    pub(super) fn read_blocks(&mut self, ends: &[&str], blocks: &mut Vec<Block>) {
+    pub(super) fn read_blocks(&mut self, ends: &[&str], blocks: &mut Vec<ScriptBlock>) {
         loop {
             let text = self.text;
             match self.peek() {
-                Token::End | Token::Operator(")" | ";;" | ";&" | ";;&", _) => return,
-                Token::Operator("\n" | ";" | "&" | "&&" | "||" | "|" | "|&", _) => self.take(),
-                Token::Word(word) => {
+                ShellToken::End | ShellToken::Operator(")" | ";;" | ";&" | ";;&", _) => return,
+                ShellToken::Operator("\n" | ";" | "&" | "&&" | "||" | "|" | "|&", _) => self.take(),
+                ShellToken::Word(word) => {
                     let bare = word.bare(text).unwrap_or_default();
                     if ends.contains(&bare) || CLOSING.contains(&bare) {
                         return;
                     }
                     self.read_chain(blocks);
                 }
-                Token::Operator(..) => self.read_chain(blocks),
+                ShellToken::Operator(..) => self.read_chain(blocks),
             }
         }
     }
 
     /// Commands joined by `&&` and `||`.
-    fn read_chain(&mut self, blocks: &mut Vec<Block>) {
+    fn read_chain(&mut self, blocks: &mut Vec<ScriptBlock>) {
         self.read_pipeline(blocks);
         while self.is("&&") || self.is("||") {
             self.take();
@@ -117,11 +117,11 @@ impl Lexer<'_> {
             }
             let mut then = Vec::new();
             self.read_pipeline(&mut then);
-            blocks.push(Block::Maybe(then));
+            blocks.push(ScriptBlock::Maybe(then));
         }
     }
 
-    fn read_pipeline(&mut self, blocks: &mut Vec<Block>) {
+    fn read_pipeline(&mut self, blocks: &mut Vec<ScriptBlock>) {
         while self.is_word("!") {
             self.take();
         }
@@ -131,7 +131,7 @@ impl Lexer<'_> {
             blocks.append(&mut first);
             return;
         }
-        blocks.push(Block::Subshell(first));
+        blocks.push(ScriptBlock::Subshell(first));
         while self.is("|") || self.is("|&") {
             self.take();
             while self.is("\n") {
@@ -139,17 +139,17 @@ impl Lexer<'_> {
             }
             let mut next = Vec::new();
             self.read_block(&mut next);
-            blocks.push(Block::Subshell(next));
+            blocks.push(ScriptBlock::Subshell(next));
         }
     }
 
     /// One command of any kind. Takes at least one token, unless there is none or a block ends.
-    pub(super) fn read_block(&mut self, blocks: &mut Vec<Block>) {
+    pub(super) fn read_block(&mut self, blocks: &mut Vec<ScriptBlock>) {
         let text = self.text;
         let (word, paren) = match self.peek() {
-            Token::Word(word) => (word.bare(text).unwrap_or_default().to_owned(), 0),
-            Token::Operator("(", _) => (String::new(), 1),
-            Token::Operator("((", start) => (String::new(), 2 + *start),
+            ShellToken::Word(word) => (word.bare(text).unwrap_or_default().to_owned(), 0),
+            ShellToken::Operator("(", _) => (String::new(), 1),
+            ShellToken::Operator("((", start) => (String::new(), 2 + *start),
             _ => (String::new(), 0),
         };
         if self.depth >= MAX_DEPTH {
@@ -163,7 +163,7 @@ impl Lexer<'_> {
                 self.take();
                 self.read_blocks(&[], &mut inner);
                 self.close(")");
-                blocks.push(Block::Subshell(inner));
+                blocks.push(ScriptBlock::Subshell(inner));
                 self.read_trailing_redirects();
             }
             (_, 2..) => self.read_arithmetic(paren - 2, blocks),
@@ -196,12 +196,12 @@ impl Lexer<'_> {
     }
 
     pub(super) fn read_trailing_redirects(&mut self) {
-        while matches!(self.peek(), Token::Operator(o, _) if o.contains(['<', '>'])) {
+        while matches!(self.peek(), ShellToken::Operator(o, _) if o.contains(['<', '>'])) {
             self.read_command();
         }
     }
 
-    fn read_simple(&mut self, blocks: &mut Vec<Block>) {
+    fn read_simple(&mut self, blocks: &mut Vec<ScriptBlock>) {
         let command = self.read_command();
         let text = self.text;
         let name = match command.words.as_slice() {
@@ -219,7 +219,7 @@ impl Lexer<'_> {
             None if nothing => {
                 let ends = matches!(
                     self.peek(),
-                    Token::End | Token::Operator(")" | ";;" | ";&" | ";;&" | "\n", _)
+                    ShellToken::End | ShellToken::Operator(")" | ";;" | ";&" | ";;&" | "\n", _)
                 );
                 if !ends {
                     self.fault();
@@ -232,7 +232,7 @@ impl Lexer<'_> {
                     self.fault();
                     self.take();
                 }
-                blocks.push(Block::Command(command));
+                blocks.push(ScriptBlock::Command(command));
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Simple commands: assignments, words, redirections.
 
 use super::in_name;
-use super::lexer::{Lexer, Token};
-use super::word::{Piece, Word};
+use super::lexer::{Lexer, ShellToken};
+use super::word::{Word, WordPiece};
 use crate::traced::Quote;
 
 /// A simple command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Command {
+pub struct SimpleCommand {
     /// Assignments before the first word.
     pub assignments: Vec<Assignment>,
     /// The program and its arguments.
@@ -37,12 +37,12 @@ pub struct Redirect {
     /// The operator, such as `>` or `>>`.
     pub operator: &'static str,
     /// Where to, or where from.
-    pub target: Target,
+    pub target: RedirectTarget,
 }
 
 /// The other end of a redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum RedirectTarget {
     /// A file, or the number of a stream.
     File(Word),
     /// The here-document of this number.
@@ -55,7 +55,7 @@ impl Assignment {
     /// The assignment that a word is, if it is one.
     #[must_use]
     pub fn of(word: &Word, script: &str) -> Option<Self> {
-        let Some(Piece::Text {
+        let Some(WordPiece::Text {
             start,
             end,
             quote: Quote::Bare,
@@ -81,7 +81,7 @@ impl Assignment {
         let mut pieces = word.pieces.clone();
         match behind < *end || pieces.len() == 1 {
             true => {
-                pieces[0] = Piece::Text {
+                pieces[0] = WordPiece::Text {
                     start: behind,
                     end: *end,
                     quote: Quote::Bare,
@@ -107,15 +107,15 @@ impl Assignment {
 
 impl Lexer<'_> {
     /// A simple command; it may be empty where something else begins.
-    pub(super) fn read_command(&mut self) -> Command {
-        let mut command = Command {
+    pub(super) fn read_command(&mut self) -> SimpleCommand {
+        let mut command = SimpleCommand {
             start: self.at,
-            ..Command::default()
+            ..SimpleCommand::default()
         };
         let mut first = true;
         loop {
             match self.peek().clone() {
-                Token::Word(word) => {
+                ShellToken::Word(word) => {
                     self.take();
                     if std::mem::take(&mut first) {
                         command.start = word.start;
@@ -130,31 +130,31 @@ impl Lexer<'_> {
                         None => command.words.push(word),
                     }
                 }
-                Token::Operator(operator, start) if is_redirect(operator) => {
+                ShellToken::Operator(operator, start) if is_redirect(operator) => {
                     self.take();
                     self.read_redirect(&mut command, operator, start);
                 }
-                Token::Operator(..) | Token::End => return command,
+                ShellToken::Operator(..) | ShellToken::End => return command,
             }
         }
     }
 
-    fn read_redirect(&mut self, command: &mut Command, operator: &'static str, start: usize) {
+    fn read_redirect(&mut self, command: &mut SimpleCommand, operator: &'static str, start: usize) {
         // The number of a stream is no argument.
         let script = self.text;
         command.words.pop_if(|word| {
             let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit()) || t.starts_with('{');
             word.end == start && !operator.starts_with('&') && word.bare(script).is_some_and(digits)
         });
-        let Token::Word(word) = self.peek().clone() else {
+        let ShellToken::Word(word) = self.peek().clone() else {
             self.fault();
             return;
         };
         // Announced before the token is taken, so that the end of the line finds it.
         let target = match operator {
-            "<<" | "<<-" => Target::Here(self.announce(&word, operator == "<<-")),
-            "<<<" => Target::Text(word),
-            _ => Target::File(word),
+            "<<" | "<<-" => RedirectTarget::Here(self.announce(&word, operator == "<<-")),
+            "<<<" => RedirectTarget::Text(word),
+            _ => RedirectTarget::File(word),
         };
         self.take();
         command.redirects.push(Redirect { operator, target });

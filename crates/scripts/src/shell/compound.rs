@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use super::blocks::Block;
-use super::lexer::{Lexer, Token};
+use super::blocks::ScriptBlock;
+use super::lexer::{Lexer, ShellToken};
 use super::word::Word;
 
 impl Lexer<'_> {
-    pub(super) fn read_arithmetic(&mut self, start: usize, blocks: &mut Vec<Block>) {
+    pub(super) fn read_arithmetic(&mut self, start: usize, blocks: &mut Vec<ScriptBlock>) {
         self.take();
         let inner = self.code_end(start);
         self.at = (inner + 1).min(self.bytes.len());
@@ -15,10 +15,10 @@ impl Lexer<'_> {
             self.at += 1;
         }
         let end = self.at;
-        blocks.push(Block::Test { start, end });
+        blocks.push(ScriptBlock::Test { start, end });
     }
 
-    pub(super) fn read_if(&mut self, blocks: &mut Vec<Block>) {
+    pub(super) fn read_if(&mut self, blocks: &mut Vec<ScriptBlock>) {
         self.take();
         let (mut branches, mut whole) = (Vec::new(), false);
         self.read_blocks(&[], blocks);
@@ -40,28 +40,28 @@ impl Lexer<'_> {
         }
         self.close("fi");
         self.read_trailing_redirects();
-        blocks.push(Block::Branches {
+        blocks.push(ScriptBlock::Branches {
             branches,
             whole,
             case: None,
         });
     }
 
-    pub(super) fn read_for(&mut self, blocks: &mut Vec<Block>) {
+    pub(super) fn read_for(&mut self, blocks: &mut Vec<ScriptBlock>) {
         let start = self.at;
         self.take();
         let mut variable = None;
         let text = self.text;
-        if let Token::Operator("((", at) = *self.peek() {
+        if let ShellToken::Operator("((", at) = *self.peek() {
             self.read_arithmetic(at, blocks);
-        } else if let Token::Word(name) = self.next() {
+        } else if let ShellToken::Word(name) = self.next() {
             let mut words = Vec::new();
             while self.is("\n") {
                 self.take();
             }
             if self.is_word("in") {
                 self.take();
-                while let Token::Word(word) = self.peek().clone() {
+                while let ShellToken::Word(word) = self.peek().clone() {
                     self.take();
                     words.push(word);
                 }
@@ -71,7 +71,7 @@ impl Lexer<'_> {
         self.read_loop(variable, Vec::new(), (start, self.at), blocks);
     }
 
-    pub(super) fn read_while(&mut self, blocks: &mut Vec<Block>) {
+    pub(super) fn read_while(&mut self, blocks: &mut Vec<ScriptBlock>) {
         let start = self.at;
         self.take();
         let mut condition = Vec::new();
@@ -82,9 +82,9 @@ impl Lexer<'_> {
     fn read_loop(
         &mut self,
         variable: Option<(String, Vec<Word>)>,
-        condition: Vec<Block>,
+        condition: Vec<ScriptBlock>,
         head: (usize, usize),
-        blocks: &mut Vec<Block>,
+        blocks: &mut Vec<ScriptBlock>,
     ) {
         while self.is("\n") || self.is(";") {
             self.take();
@@ -98,7 +98,7 @@ impl Lexer<'_> {
         self.read_blocks(&[closing], &mut body);
         self.close(closing);
         self.read_trailing_redirects();
-        blocks.push(Block::Loop {
+        blocks.push(ScriptBlock::Loop {
             variable,
             condition,
             body,
@@ -106,10 +106,10 @@ impl Lexer<'_> {
         });
     }
 
-    pub(super) fn read_case(&mut self, blocks: &mut Vec<Block>) {
+    pub(super) fn read_case(&mut self, blocks: &mut Vec<ScriptBlock>) {
         self.take();
         let subject = match self.next() {
-            Token::Word(subject) => subject,
+            ShellToken::Word(subject) => subject,
             _ => Word::default(),
         };
         while self.is("\n") {
@@ -121,7 +121,7 @@ impl Lexer<'_> {
             while self.is("\n") || self.is(";;") || self.is(";&") || self.is(";;&") {
                 self.take();
             }
-            if self.is_word("esac") || *self.peek() == Token::End {
+            if self.is_word("esac") || *self.peek() == ShellToken::End {
                 break;
             }
             let words = self.read_patterns();
@@ -136,7 +136,7 @@ impl Lexer<'_> {
         }
         self.close("esac");
         self.read_trailing_redirects();
-        blocks.push(Block::Branches {
+        blocks.push(ScriptBlock::Branches {
             branches,
             whole,
             case: Some((subject, patterns)),
@@ -151,10 +151,10 @@ impl Lexer<'_> {
         }
         loop {
             match self.next() {
-                Token::Word(word) => words.push(word),
-                Token::Operator("|" | "||" | "(", _) => {}
-                Token::Operator(")", _) => return words,
-                Token::Operator(..) | Token::End => {
+                ShellToken::Word(word) => words.push(word),
+                ShellToken::Operator("|" | "||" | "(", _) => {}
+                ShellToken::Operator(")", _) => return words,
+                ShellToken::Operator(..) | ShellToken::End => {
                     self.fault();
                     return words;
                 }
@@ -163,36 +163,36 @@ impl Lexer<'_> {
     }
 
     /// `[[ … ]]`.
-    pub(super) fn read_test(&mut self, blocks: &mut Vec<Block>) {
+    pub(super) fn read_test(&mut self, blocks: &mut Vec<ScriptBlock>) {
         let start = match self.peek() {
-            Token::Word(word) => word.start,
+            ShellToken::Word(word) => word.start,
             _ => self.at,
         };
-        while !self.is_word("]]") && *self.peek() != Token::End {
+        while !self.is_word("]]") && *self.peek() != ShellToken::End {
             self.take();
         }
         self.close("]]");
         let end = self.at;
-        blocks.push(Block::Test { start, end });
+        blocks.push(ScriptBlock::Test { start, end });
     }
 
-    pub(super) fn read_function(&mut self, blocks: &mut Vec<Block>) {
+    pub(super) fn read_function(&mut self, blocks: &mut Vec<ScriptBlock>) {
         let text = self.text;
         let name = match self.next() {
-            Token::Word(name) => name.bare(text).unwrap_or_default().to_owned(),
+            ShellToken::Word(name) => name.bare(text).unwrap_or_default().to_owned(),
             _ => return self.fault(),
         };
         self.read_body(name, blocks);
     }
 
     /// What stands behind the name of a function.
-    pub(super) fn read_body(&mut self, name: String, blocks: &mut Vec<Block>) {
+    pub(super) fn read_body(&mut self, name: String, blocks: &mut Vec<ScriptBlock>) {
         while self.is("(") || self.is(")") || self.is("\n") {
             self.take();
         }
         let mut body = Vec::new();
         self.read_block(&mut body);
         let body = Rc::new(body);
-        blocks.push(Block::Function { name, body });
+        blocks.push(ScriptBlock::Function { name, body });
     }
 }

@@ -1,7 +1,7 @@
 //! Bytes to tokens: words, operators, ends of lines.
 
 use super::MAX_DEPTH;
-use super::word::{Piece, Word};
+use super::word::{Word, WordPiece};
 use crate::traced::Quote;
 
 /// Operators, longest first.
@@ -12,7 +12,7 @@ const OPERATORS: [&str; 25] = [
 
 /// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum ShellToken {
     Word(Word),
     Operator(&'static str, usize),
     End,
@@ -26,7 +26,7 @@ pub(super) struct Here {
     tabs: bool,
     /// Nothing in it is replaced.
     quoted: bool,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<WordPiece>,
 }
 
 /// A script that is being read.
@@ -39,7 +39,7 @@ pub(super) struct Lexer<'s> {
     pub faults: Vec<usize>,
     pub heres: Vec<Here>,
     open: Vec<usize>,
-    ahead: Option<Token>,
+    ahead: Option<ShellToken>,
 }
 
 impl<'s> Lexer<'s> {
@@ -76,16 +76,16 @@ impl<'s> Lexer<'s> {
     }
 
     /// The next token, which stays where it is.
-    pub(super) fn peek(&mut self) -> &Token {
+    pub(super) fn peek(&mut self) -> &ShellToken {
         if self.ahead.is_none() {
             let token = self.read_token();
             self.ahead = Some(token);
         }
-        self.ahead.as_ref().unwrap_or(&Token::End)
+        self.ahead.as_ref().unwrap_or(&ShellToken::End)
     }
 
     /// The next token.
-    pub(super) fn next(&mut self) -> Token {
+    pub(super) fn next(&mut self) -> ShellToken {
         match self.ahead.take() {
             Some(token) => token,
             None => self.read_token(),
@@ -99,19 +99,19 @@ impl<'s> Lexer<'s> {
 
     /// Whether the next token is this operator.
     pub(super) fn is(&mut self, operator: &str) -> bool {
-        matches!(self.peek(), Token::Operator(o, _) if *o == operator)
+        matches!(self.peek(), ShellToken::Operator(o, _) if *o == operator)
     }
 
     /// Whether the next token is this word, without quotes.
     pub(super) fn is_word(&mut self, word: &str) -> bool {
         let text = self.text;
-        matches!(self.peek(), Token::Word(w) if w.bare(text) == Some(word))
+        matches!(self.peek(), ShellToken::Word(w) if w.bare(text) == Some(word))
     }
 
-    fn read_token(&mut self) -> Token {
+    fn read_token(&mut self) -> ShellToken {
         self.skip_blanks();
         if self.at_end() {
-            return Token::End;
+            return ShellToken::End;
         }
         let start = self.at;
         if !self.starts("<(") && !self.starts(">(") {
@@ -121,11 +121,11 @@ impl<'s> Lexer<'s> {
                     if operator == "\n" {
                         self.read_heres();
                     }
-                    return Token::Operator(operator, start);
+                    return ShellToken::Operator(operator, start);
                 }
             }
         }
-        Token::Word(self.read_word())
+        ShellToken::Word(self.read_word())
     }
 
     fn skip_blanks(&mut self) {
@@ -188,10 +188,10 @@ impl<'s> Lexer<'s> {
         let mut words = Vec::new();
         loop {
             match self.next() {
-                Token::Word(item) => words.push(item),
-                Token::Operator("\n", _) => {}
-                Token::Operator(")", _) => break,
-                Token::Operator(..) | Token::End => {
+                ShellToken::Word(item) => words.push(item),
+                ShellToken::Operator("\n", _) => {}
+                ShellToken::Operator(")", _) => break,
+                ShellToken::Operator(..) | ShellToken::End => {
                     self.fault();
                     break;
                 }
@@ -260,7 +260,7 @@ impl<'s> Lexer<'s> {
 
     fn read_here_line(&mut self, here: &mut Here, start: usize, end: usize) {
         if here.quoted {
-            here.pieces.push(Piece::Text {
+            here.pieces.push(WordPiece::Text {
                 start,
                 end,
                 quote: Quote::Raw,

@@ -12,9 +12,9 @@ mod tests;
 mod variable;
 mod word;
 
-pub use blocks::{Block, Script, read};
-pub use commands::{Assignment, Command, Redirect, Target};
-pub use word::{Index, Operation, Piece, Variable, Word};
+pub use blocks::{ScriptBlock, ShellScript, read};
+pub use commands::{Assignment, Redirect, RedirectTarget, SimpleCommand};
+pub use word::{Operation, ParameterExpansion, Subscript, Word, WordPiece};
 
 /// Can a character stand in the name of a variable?
 pub(crate) fn in_name(c: char) -> bool {

@@ -1,24 +1,24 @@
 //! Scripts and what is read of them.
 
-use super::{Block, Command, Piece, Script, Word, read};
+use super::{ScriptBlock, ShellScript, SimpleCommand, Word, WordPiece, read};
 
-fn commands(blocks: &[Block]) -> Vec<&Command> {
+fn commands(blocks: &[ScriptBlock]) -> Vec<&SimpleCommand> {
     let mut all = Vec::new();
     for block in blocks {
         match block {
-            Block::Command(command) => all.push(command),
-            Block::Branches { branches, .. } => {
+            ScriptBlock::Command(command) => all.push(command),
+            ScriptBlock::Branches { branches, .. } => {
                 all.extend(branches.iter().flat_map(|b| commands(b)));
             }
-            Block::Loop {
+            ScriptBlock::Loop {
                 condition, body, ..
             } => {
                 all.extend(commands(condition));
                 all.extend(commands(body));
             }
-            Block::Subshell(inner) | Block::Maybe(inner) => all.extend(commands(inner)),
-            Block::Test { .. } => {}
-            Block::Function { body, .. } => all.extend(commands(body)),
+            ScriptBlock::Subshell(inner) | ScriptBlock::Maybe(inner) => all.extend(commands(inner)),
+            ScriptBlock::Test { .. } => {}
+            ScriptBlock::Function { body, .. } => all.extend(commands(body)),
         }
     }
     all
@@ -26,11 +26,11 @@ fn commands(blocks: &[Block]) -> Vec<&Command> {
 
 /// A word as its pieces: text as it is, `<escape>`, `${name}`, `(code)`.
 fn shown(word: &Word, text: &str) -> String {
-    let piece = |piece: &Piece| match piece {
-        Piece::Text { start, end, .. } => text[*start..*end].to_owned(),
-        Piece::Escape { text, .. } => format!("<{text}>"),
-        Piece::Variable(variable) => format!("${{{}}}", variable.name),
-        Piece::Code { start, end, .. } => format!("({})", &text[*start..*end]),
+    let piece = |piece: &WordPiece| match piece {
+        WordPiece::Text { start, end, .. } => text[*start..*end].to_owned(),
+        WordPiece::Escape { text, .. } => format!("<{text}>"),
+        WordPiece::Variable(variable) => format!("${{{}}}", variable.name),
+        WordPiece::Code { start, end, .. } => format!("({})", &text[*start..*end]),
     };
     let mut all: String = word.pieces.iter().map(piece).collect();
     if let Some(list) = &word.list {
@@ -40,9 +40,9 @@ fn shown(word: &Word, text: &str) -> String {
     all
 }
 
-fn check(text: &str, expected: &[&str]) -> Script {
+fn check(text: &str, expected: &[&str]) -> ShellScript {
     let script = read(text);
-    let of = |command: &Command| {
+    let of = |command: &SimpleCommand| {
         let assigned = command.assignments.iter();
         let mut words: Vec<String> = assigned
             .map(|a| {

@@ -1,14 +1,14 @@
 //! The pieces of a word: quotes, escapes, variables, code.
 
 use super::lexer::Lexer;
-use super::word::{Index, Operation, Piece, Variable};
+use super::word::{Operation, ParameterExpansion, Subscript, WordPiece};
 use super::{MAX_DEPTH, in_name};
 use crate::traced::Quote;
 
 impl Lexer<'_> {
     /// One piece outside quotes, or all that one pair of quotes holds. `stops` are the bytes before which text
     /// ends.
-    pub(super) fn read_piece(&mut self, pieces: &mut Vec<Piece>, stops: &[u8]) {
+    pub(super) fn read_piece(&mut self, pieces: &mut Vec<WordPiece>, stops: &[u8]) {
         let start = self.at;
         match (self.byte(0), self.byte(1)) {
             (b'\'', _) => self.read_single(pieces),
@@ -25,7 +25,7 @@ impl Lexer<'_> {
                 let rest = &self.bytes[self.at + 1..];
                 let length = rest.iter().position(|b| special(*b)).unwrap_or(rest.len());
                 self.at += 1 + length;
-                pieces.push(Piece::Text {
+                pieces.push(WordPiece::Text {
                     start,
                     end: self.at,
                     quote: Quote::Bare,
@@ -34,7 +34,7 @@ impl Lexer<'_> {
         }
     }
 
-    fn read_single(&mut self, pieces: &mut Vec<Piece>) {
+    fn read_single(&mut self, pieces: &mut Vec<WordPiece>) {
         let start = self.at + 1;
         let rest = &self.bytes[start..];
         let length = memchr::memchr(b'\'', rest);
@@ -44,14 +44,14 @@ impl Lexer<'_> {
             Some(_) => self.at += 1,
             None => self.fault(),
         }
-        pieces.push(Piece::Text {
+        pieces.push(WordPiece::Text {
             start,
             end,
             quote: Quote::Single,
         });
     }
 
-    fn read_double(&mut self, pieces: &mut Vec<Piece>) {
+    fn read_double(&mut self, pieces: &mut Vec<WordPiece>) {
         self.at += 1;
         let (before, start) = (pieces.len(), self.at);
         loop {
@@ -66,7 +66,7 @@ impl Lexer<'_> {
             self.read_quoted_piece(pieces, Quote::Double, self.bytes.len());
         }
         if pieces.len() == before {
-            pieces.push(Piece::Text {
+            pieces.push(WordPiece::Text {
                 start,
                 end: start,
                 quote: Quote::Double,
@@ -75,7 +75,12 @@ impl Lexer<'_> {
     }
 
     /// One piece between double quotes or in a here-document, where text ends at `end` at the latest.
-    pub(super) fn read_quoted_piece(&mut self, pieces: &mut Vec<Piece>, quote: Quote, end: usize) {
+    pub(super) fn read_quoted_piece(
+        &mut self,
+        pieces: &mut Vec<WordPiece>,
+        quote: Quote,
+        end: usize,
+    ) {
         let start = self.at;
         match (self.byte(0), self.byte(1)) {
             (b'\\', b'\n') => self.at += 2,
@@ -87,7 +92,7 @@ impl Lexer<'_> {
                 let rest = &self.bytes[self.at + 1..end.max(self.at + 1)];
                 let length = rest.iter().position(|b| special(*b)).unwrap_or(rest.len());
                 self.at += 1 + length;
-                pieces.push(Piece::Text {
+                pieces.push(WordPiece::Text {
                     start,
                     end: self.at,
                     quote,
@@ -97,12 +102,12 @@ impl Lexer<'_> {
     }
 
     /// A backslash and the character behind it.
-    fn read_escape(&mut self, pieces: &mut Vec<Piece>, quote: Quote) {
+    fn read_escape(&mut self, pieces: &mut Vec<WordPiece>, quote: Quote) {
         let start = self.at;
         let rest = &self.text[self.at + 1..];
         let character = rest.chars().next();
         self.at += 1 + character.map_or(0, char::len_utf8);
-        pieces.push(Piece::Escape {
+        pieces.push(WordPiece::Escape {
             start,
             end: self.at,
             text: character.unwrap_or('\\').to_string(),
@@ -111,7 +116,7 @@ impl Lexer<'_> {
     }
 
     /// What a dollar sign, a backtick or a process substitution begins.
-    fn read_dollar(&mut self, pieces: &mut Vec<Piece>, quote: Quote) {
+    fn read_dollar(&mut self, pieces: &mut Vec<WordPiece>, quote: Quote) {
         let quoted = quote != Quote::Bare;
         match self.byte(1) {
             _ if self.byte(0) != b'$' => self.read_code(pieces, quoted),
@@ -128,7 +133,7 @@ impl Lexer<'_> {
             _ => {
                 let start = self.at;
                 self.at += 1;
-                pieces.push(Piece::Text {
+                pieces.push(WordPiece::Text {
                     start,
                     end: self.at,
                     quote,
@@ -143,15 +148,15 @@ impl Lexer<'_> {
         &rest[..end]
     }
 
-    fn plain_variable(&mut self, pieces: &mut Vec<Piece>, name: String, quoted: bool) {
+    fn plain_variable(&mut self, pieces: &mut Vec<WordPiece>, name: String, quoted: bool) {
         let start = self.at;
         self.at += 1 + name.len();
         let index = match name.as_str() {
-            "@" => Index::Each,
-            "*" => Index::Joined,
-            _ => Index::First,
+            "@" => Subscript::Each,
+            "*" => Subscript::Joined,
+            _ => Subscript::First,
         };
-        pieces.push(Piece::Variable(Box::new(Variable {
+        pieces.push(WordPiece::Variable(Box::new(ParameterExpansion {
             name: if name == "*" { "@".to_owned() } else { name },
             index,
             operation: Operation::Plain,
@@ -162,7 +167,7 @@ impl Lexer<'_> {
     }
 
     /// `${ … }`.
-    fn read_braces(&mut self, pieces: &mut Vec<Piece>, quoted: bool) {
+    fn read_braces(&mut self, pieces: &mut Vec<WordPiece>, quoted: bool) {
         let start = self.at;
         let end = self.code_end(start);
         let variable = match self.depth < MAX_DEPTH {
@@ -171,15 +176,17 @@ impl Lexer<'_> {
         };
         match variable {
             // What was read and where the code ends must agree, or it is something else.
-            Some(variable) if self.at == end => pieces.push(Piece::Variable(Box::new(variable))),
+            Some(variable) if self.at == end => {
+                pieces.push(WordPiece::Variable(Box::new(variable)))
+            }
             _ => {
                 self.at = end;
-                pieces.push(Piece::Code { start, end, quoted });
+                pieces.push(WordPiece::Code { start, end, quoted });
             }
         }
     }
 
-    fn variable_in_braces(&mut self, start: usize, quoted: bool) -> Option<Variable> {
+    fn variable_in_braces(&mut self, start: usize, quoted: bool) -> Option<ParameterExpansion> {
         self.at = start + 2;
         let special = matches!(self.byte(0), b'@' | b'*');
         let name = match special {
@@ -192,8 +199,8 @@ impl Lexer<'_> {
         let joined = special && self.byte(0) == b'*';
         self.at += name.len();
         let index = match (special, joined) {
-            (true, true) => Index::Joined,
-            (true, false) => Index::Each,
+            (true, true) => Subscript::Joined,
+            (true, false) => Subscript::Each,
             _ => self.read_index(),
         };
         let operation = self.read_operation(quoted);
@@ -201,7 +208,7 @@ impl Lexer<'_> {
             return None;
         }
         self.at += 1;
-        Some(Variable {
+        Some(ParameterExpansion {
             name,
             index,
             operation,
@@ -211,21 +218,21 @@ impl Lexer<'_> {
         })
     }
 
-    fn read_index(&mut self) -> Index {
+    fn read_index(&mut self) -> Subscript {
         if self.byte(0) != b'[' {
-            return Index::First;
+            return Subscript::First;
         }
         let rest = &self.text[self.at + 1..];
         let Some(length) = rest
             .find([']', '}', '\n'])
             .filter(|l| rest[*l..].starts_with(']'))
         else {
-            return Index::Other;
+            return Subscript::Other;
         };
         let index = match &rest[..length] {
-            "@" => Index::Each,
-            "*" => Index::Joined,
-            number => number.parse().map_or(Index::Other, Index::At),
+            "@" => Subscript::Each,
+            "*" => Subscript::Joined,
+            number => number.parse().map_or(Subscript::Other, Subscript::At),
         };
         self.at += length + 2;
         index
@@ -252,7 +259,7 @@ impl Lexer<'_> {
     }
 
     /// The text behind the sign, up to the closing brace, which stays.
-    fn read_alternative(&mut self, quoted: bool) -> Vec<Piece> {
+    fn read_alternative(&mut self, quoted: bool) -> Vec<WordPiece> {
         let mut pieces = Vec::new();
         let start = self.at;
         // Where text ends at the latest, looked for once for all pieces before it.
@@ -275,7 +282,7 @@ impl Lexer<'_> {
         self.depth -= 1;
         if pieces.is_empty() {
             let quote = if quoted { Quote::Double } else { Quote::Bare };
-            pieces.push(Piece::Text {
+            pieces.push(WordPiece::Text {
                 start,
                 end: start,
                 quote,
@@ -291,11 +298,11 @@ impl Lexer<'_> {
     }
 
     /// Code as one piece.
-    fn read_code(&mut self, pieces: &mut Vec<Piece>, quoted: bool) {
+    fn read_code(&mut self, pieces: &mut Vec<WordPiece>, quoted: bool) {
         let start = self.at;
         let end = self.code_end(start);
         self.at = end;
-        pieces.push(Piece::Code { start, end, quoted });
+        pieces.push(WordPiece::Code { start, end, quoted });
     }
 
     /// Where the code ends that begins at `start` with `$(`, `${`, `$[`, `$'`, `<(` or a backtick.

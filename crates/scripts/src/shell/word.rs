@@ -10,14 +10,14 @@ pub struct Word {
     /// The byte behind the last.
     pub end: usize,
     /// What it consists of.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<WordPiece>,
     /// The words between the parentheses of `NAME=( … )`.
     pub list: Option<Vec<Word>>,
 }
 
 /// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum WordPiece {
     /// Bytes that stand for themselves.
     Text {
         /// First byte.
@@ -39,7 +39,7 @@ pub enum Piece {
         quote: Quote,
     },
     /// The value of a variable.
-    Variable(Box<Variable>),
+    Variable(Box<ParameterExpansion>),
     /// A command or a calculation.
     Code {
         /// First byte.
@@ -53,11 +53,11 @@ pub enum Piece {
 
 /// A variable whose value is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct ParameterExpansion {
     /// Its name; a number or `@` for the script's own arguments.
     pub name: String,
     /// Which elements, where it is a list.
-    pub index: Index,
+    pub index: Subscript,
     /// What is made of the value.
     pub operation: Operation,
     /// First byte, the `$`.
@@ -70,7 +70,7 @@ pub struct Variable {
 
 /// Which elements of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Index {
+pub enum Subscript {
     /// The first, or the value of what is no list.
     First,
     /// All, each a word of its own.
@@ -93,21 +93,21 @@ pub enum Operation {
         /// Empty counts as not set.
         colon: bool,
         /// The other.
-        other: Vec<Piece>,
+        other: Vec<WordPiece>,
     },
     /// `:=` and `=`: the same, and the variable has it from now on.
     Assign {
         /// Empty counts as not set.
         colon: bool,
         /// The other.
-        other: Vec<Piece>,
+        other: Vec<WordPiece>,
     },
     /// `:+` and `+`: another where it is set.
     Alternative {
         /// Empty counts as not set.
         colon: bool,
         /// The other.
-        other: Vec<Piece>,
+        other: Vec<WordPiece>,
     },
     /// `:?` and `?`: the script ends where it is not set.
     Required,
@@ -122,9 +122,9 @@ impl Word {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text { start, end, .. } => text.push_str(script.get(*start..*end)?),
-                Piece::Escape { text: escaped, .. } => text.push_str(escaped),
-                Piece::Variable(_) | Piece::Code { .. } => return None,
+                WordPiece::Text { start, end, .. } => text.push_str(script.get(*start..*end)?),
+                WordPiece::Escape { text: escaped, .. } => text.push_str(escaped),
+                WordPiece::Variable(_) | WordPiece::Code { .. } => return None,
             }
         }
         Some(text)
@@ -135,7 +135,7 @@ impl Word {
     pub fn bare<'s>(&self, script: &'s str) -> Option<&'s str> {
         match self.pieces.as_slice() {
             [
-                Piece::Text {
+                WordPiece::Text {
                     start,
                     end,
                     quote: Quote::Bare,

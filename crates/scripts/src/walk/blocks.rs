@@ -5,16 +5,16 @@ use std::rc::Rc;
 
 use super::call::Arg;
 use super::doc::Doc;
-use super::scope::{Function, Scope, Variable};
+use super::scope::{Function, ShellScope, VariableValue};
 use super::{MAX_STEPS, Walker, arithmetic};
-use crate::shell::{Block, Word};
+use crate::shell::{ScriptBlock, Word};
 use crate::traced::Why;
 
 /// Times that a loop over a script's own arguments is followed.
 const MAX_TURNS: usize = 256;
 
 impl Walker<'_> {
-    pub(super) fn run_blocks(&mut self, blocks: &[Block], doc: &Rc<Doc>) {
+    pub(super) fn run_blocks(&mut self, blocks: &[ScriptBlock], doc: &Rc<Doc>) {
         for block in blocks {
             self.steps += 1;
             if self.steps > MAX_STEPS || !self.spend(0) {
@@ -28,10 +28,10 @@ impl Walker<'_> {
         }
     }
 
-    fn run_block(&mut self, block: &Block, doc: &Rc<Doc>) {
+    fn run_block(&mut self, block: &ScriptBlock, doc: &Rc<Doc>) {
         match block {
-            Block::Command(command) => self.run_command(command, doc),
-            Block::Branches {
+            ScriptBlock::Command(command) => self.run_command(command, doc),
+            ScriptBlock::Branches {
                 branches,
                 whole,
                 case,
@@ -49,7 +49,7 @@ impl Walker<'_> {
                     None => self.run_branches(branches, *whole, doc),
                 }
             }
-            Block::Loop {
+            ScriptBlock::Loop {
                 variable,
                 condition,
                 body,
@@ -64,12 +64,12 @@ impl Walker<'_> {
                     None => self.run_loop(condition, body, doc),
                 }
             }
-            Block::Subshell(inner) => {
+            ScriptBlock::Subshell(inner) => {
                 let before = self.copied();
                 self.run_blocks(inner, doc);
                 self.scope = before;
             }
-            Block::Test { start, end } => {
+            ScriptBlock::Test { start, end } => {
                 let code = doc.code(*start, *end, Why::Code);
                 self.note_code(&code, doc);
                 let text = code.text();
@@ -77,8 +77,8 @@ impl Walker<'_> {
                 let place = doc.place(*start, *end, false).0;
                 self.forget_names(&assigned.unwrap_or_default(), place);
             }
-            Block::Maybe(inner) => self.run_branches(std::slice::from_ref(inner), false, doc),
-            Block::Function { name, body } => {
+            ScriptBlock::Maybe(inner) => self.run_branches(std::slice::from_ref(inner), false, doc),
+            ScriptBlock::Function { name, body } => {
                 let function = Function {
                     doc: Rc::clone(doc),
                     body: Rc::clone(body),
@@ -89,12 +89,12 @@ impl Walker<'_> {
     }
 
     /// The present scope, to come back to.
-    pub(super) fn copied(&mut self) -> Scope {
+    pub(super) fn copied(&mut self) -> ShellScope {
         self.spend(self.scope.cost());
         self.scope.clone()
     }
 
-    fn run_branches(&mut self, branches: &[Vec<Block>], whole: bool, doc: &Rc<Doc>) {
+    fn run_branches(&mut self, branches: &[Vec<ScriptBlock>], whole: bool, doc: &Rc<Doc>) {
         let before = self.copied();
         let mut ways = Vec::new();
         for branch in branches {
@@ -106,11 +106,11 @@ impl Walker<'_> {
         if !whole {
             ways.push(before);
         }
-        self.scope = Scope::merged(ways);
+        self.scope = ShellScope::merged(ways);
     }
 
     /// A loop that takes the script's arguments one after the other: as many turns as there are any.
-    fn run_over_args(&mut self, condition: &[Block], body: &[Block], doc: &Rc<Doc>) {
+    fn run_over_args(&mut self, condition: &[ScriptBlock], body: &[ScriptBlock], doc: &Rc<Doc>) {
         for _ in 0..MAX_TURNS {
             if self.scope.args.is_empty() || self.scope.ended {
                 return;
@@ -127,7 +127,7 @@ impl Walker<'_> {
         self.run_loop(condition, body, doc);
     }
 
-    fn run_for(&mut self, name: &str, words: &[Word], body: &[Block], doc: &Rc<Doc>) {
+    fn run_for(&mut self, name: &str, words: &[Word], body: &[ScriptBlock], doc: &Rc<Doc>) {
         let items = match words {
             [] => self.scope.args.clone(),
             words => self.expand_all(words, doc),
@@ -135,7 +135,7 @@ impl Walker<'_> {
         match items.as_slice() {
             [] => {}
             [only] if !only.maybe => {
-                let value = Variable::Text(only.text.clone());
+                let value = VariableValue::Text(only.text.clone());
                 self.scope.set(name, value, false);
                 self.run_loop(&[], body, doc);
             }
@@ -145,7 +145,7 @@ impl Walker<'_> {
                 };
                 let code = format!("${{{name}}}");
                 let value = super::Traced::computed(&code, span, Why::Loop);
-                self.scope.set(name, Variable::Text(value), false);
+                self.scope.set(name, VariableValue::Text(value), false);
                 self.run_loop(&[], body, doc);
             }
         }
@@ -153,7 +153,7 @@ impl Walker<'_> {
 
     /// A loop whose turns are not counted. What its body does to variables is seen first, so that what it calls
     /// is handed what holds in any turn.
-    fn run_loop(&mut self, condition: &[Block], body: &[Block], doc: &Rc<Doc>) {
+    fn run_loop(&mut self, condition: &[ScriptBlock], body: &[ScriptBlock], doc: &Rc<Doc>) {
         let before = self.copied();
         self.muted += 1;
         self.run_blocks(condition, doc);
@@ -161,13 +161,13 @@ impl Walker<'_> {
         self.muted -= 1;
         let mut after = std::mem::take(&mut self.scope);
         after.ended = false;
-        self.scope = Scope::merged(vec![before, after]);
+        self.scope = ShellScope::merged(vec![before, after]);
         let before = self.copied();
         self.run_blocks(condition, doc);
         self.run_blocks(body, doc);
         let mut after = std::mem::take(&mut self.scope);
         after.ended = false;
-        self.scope = Scope::merged(vec![before, after]);
+        self.scope = ShellScope::merged(vec![before, after]);
     }
 
     /// Calls a function with these arguments.

@@ -11,7 +11,7 @@ pub struct Call {
     /// All words, the launchers' first.
     pub words: Vec<Arg>,
     /// What is started.
-    pub target: Target,
+    pub target: CallTarget,
     /// Number of the first word that is handed to it.
     pub args: usize,
     /// Names of the launchers, outermost first.
@@ -38,12 +38,12 @@ pub struct Call {
     /// Where the command begins, for a variable before it; None where it stands in several places.
     pub start: Option<Span>,
     /// Where further words are put; None where the command stands in several places.
-    pub end: Option<End>,
+    pub end: Option<ArgumentsEnd>,
 }
 
 /// The end of a command's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct ArgumentsEnd {
     /// Behind the last word.
     pub span: Span,
     /// The quotes around the command.
@@ -57,7 +57,7 @@ pub struct End {
 
 /// What is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum CallTarget {
     /// A program, by its name without a path.
     Program(String),
     /// A script, by its path.

@@ -6,8 +6,8 @@ use super::Walker;
 use super::call::Arg;
 use super::doc::Doc;
 use super::reading::FileRole;
-use super::scope::Variable;
-use crate::shell::{Assignment, Command, Target};
+use super::scope::VariableValue;
+use crate::shell::{Assignment, RedirectTarget, SimpleCommand};
 use crate::traced::{Quote, Traced};
 
 /// Text that files made by scripts may have, all together, in bytes.
@@ -16,7 +16,7 @@ const MAX_CREATED: usize = 4 << 20;
 const MAX_FILES: usize = 64;
 
 impl Walker<'_> {
-    pub(super) fn run_command(&mut self, command: &Command, doc: &Rc<Doc>) {
+    pub(super) fn run_command(&mut self, command: &SimpleCommand, doc: &Rc<Doc>) {
         let Some((first, rest)) = command.words.split_first() else {
             for assignment in &command.assignments {
                 self.assign(assignment, doc);
@@ -52,12 +52,12 @@ impl Walker<'_> {
 
     pub(super) fn assign(&mut self, assignment: &Assignment, doc: &Rc<Doc>) {
         let value = match &assignment.value.list {
-            Some(list) => Variable::List(self.expand_all(list, doc)),
-            None => Variable::Text(self.text_of(&assignment.value.pieces, doc)),
+            Some(list) => VariableValue::List(self.expand_all(list, doc)),
+            None => VariableValue::Text(self.text_of(&assignment.value.pieces, doc)),
         };
         let calculates = self.scope.numbers.contains(&assignment.name) && {
             let is_number = |text: &Traced| text.known().is_some_and(|t| t.parse::<i64>().is_ok());
-            assignment.append || !matches!(&value, Variable::Text(text) if is_number(text))
+            assignment.append || !matches!(&value, VariableValue::Text(text) if is_number(text))
         };
         if assignment.element || calculates {
             let start = assignment.value.start;
@@ -67,7 +67,13 @@ impl Walker<'_> {
     }
 
     /// Runs a command of the shell; false where it is a program.
-    fn run_builtin(&mut self, name: &str, args: &[Arg], command: &Command, doc: &Rc<Doc>) -> bool {
+    fn run_builtin(
+        &mut self,
+        name: &str,
+        args: &[Arg],
+        command: &SimpleCommand,
+        doc: &Rc<Doc>,
+    ) -> bool {
         let rest = args.get(1..).unwrap_or_default();
         match name {
             "exit" | "return" => self.scope.ended = true,
@@ -111,7 +117,7 @@ impl Walker<'_> {
     }
 
     /// `read -r -d '' NAME <<EOF` takes all of a here-document; what else is read is not known.
-    fn read_variables(&mut self, command: &Command, args: &[Arg], doc: &Rc<Doc>) {
+    fn read_variables(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Rc<Doc>) {
         self.forget_all(args, doc);
         let texts: Vec<String> = args.iter().map(|arg| arg.text.text()).collect();
         let whole = texts.windows(2).any(|w| w[0] == "-d" && w[1].is_empty());
@@ -124,12 +130,12 @@ impl Walker<'_> {
         };
         let length = text.text().trim_end_matches('\n').len();
         self.scope
-            .set(name, Variable::Text(text.slice(0, length)), false);
+            .set(name, VariableValue::Text(text.slice(0, length)), false);
     }
 
-    fn here_document(&mut self, command: &Command, doc: &Rc<Doc>) -> Option<Traced> {
+    fn here_document(&mut self, command: &SimpleCommand, doc: &Rc<Doc>) -> Option<Traced> {
         command.redirects.iter().find_map(|r| match &r.target {
-            Target::Here(number) => {
+            RedirectTarget::Here(number) => {
                 let pieces = doc.script.heres.get(*number)?;
                 Some(self.text_of(pieces, doc))
             }
@@ -180,7 +186,7 @@ impl Walker<'_> {
     }
 
     /// Remembers the text of a file that a command makes of a here-document or of its arguments.
-    fn keep_output(&mut self, command: &Command, args: &[Arg], doc: &Rc<Doc>) {
+    fn keep_output(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Rc<Doc>) {
         let name = args.first().map(|a| a.text.text()).unwrap_or_default();
         let Some(text) = self.written(command, &name, args, doc) else {
             return;
@@ -191,7 +197,7 @@ impl Walker<'_> {
                 (!option).then(|| self.resolved(&arg.text, doc)).flatten()
             }),
             _ => command.redirects.iter().find_map(|r| match &r.target {
-                Target::File(word) if matches!(r.operator, ">" | ">|" | ">>") => {
+                RedirectTarget::File(word) if matches!(r.operator, ">" | ">|" | ">>") => {
                     let path = self.text_of(&word.pieces, doc);
                     self.resolved(&path, doc)
                 }
@@ -212,7 +218,7 @@ impl Walker<'_> {
 
     fn written(
         &mut self,
-        command: &Command,
+        command: &SimpleCommand,
         name: &str,
         args: &[Arg],
         doc: &Rc<Doc>,

@@ -1,6 +1,6 @@
 //! A script that is being followed.
 
-use crate::shell::Script;
+use crate::shell::ShellScript;
 use crate::traced::{Quote, Span, Traced, Why};
 
 /// A script or a string of commands that is being followed.
@@ -8,7 +8,7 @@ use crate::traced::{Quote, Span, Traced, Why};
 pub(crate) struct Doc {
     pub traced: Traced,
     pub text: String,
-    pub script: Script,
+    pub script: ShellScript,
     /// The folder of the script's file.
     pub folder: String,
 }

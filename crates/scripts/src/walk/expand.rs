@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::call::Arg;
 use super::doc::{Doc, quotes};
-use super::scope::Variable;
+use super::scope::VariableValue;
 use super::{Walker, arithmetic};
 use crate::requested;
-use crate::shell::{self, Index, Operation, Piece, Word, in_name};
-use crate::traced::{From, Quote, Span, Traced, Why};
+use crate::shell::{self, Operation, Subscript, Word, WordPiece, in_name};
+use crate::traced::{PartOrigin, Quote, Span, Traced, Why};
 
 /// Uses of variables that are remembered.
 const MAX_USES: usize = 100_000;
@@ -18,14 +18,14 @@ const MAX_DIGITS: usize = 20;
 
 /// Words that are being put together.
 #[derive(Default)]
-struct Fields {
+struct WordFields {
     done: Vec<Arg>,
     current: Traced,
     open: bool,
     maybe: bool,
 }
 
-impl Fields {
+impl WordFields {
     fn push(&mut self, text: &Traced) {
         self.current.push(text);
         self.open = true;
@@ -45,7 +45,7 @@ impl Fields {
         let mut start = 0;
         for part in text.parts() {
             let end = start + part.text.len();
-            if let From::Computed { .. } = part.from {
+            if let PartOrigin::Computed { .. } = part.from {
                 if part.text.starts_with([' ', '\t', '\n']) {
                     self.end();
                 }
@@ -87,11 +87,11 @@ impl Walker<'_> {
     }
 
     fn expand(&mut self, word: &Word, doc: &Doc) -> Vec<Arg> {
-        let mut fields = Fields::default();
+        let mut fields = WordFields::default();
         for piece in &word.pieces {
             match piece {
-                Piece::Variable(variable) => self.expand_variable(variable, doc, &mut fields),
-                Piece::Code { quoted: false, .. } => {
+                WordPiece::Variable(variable) => self.expand_variable(variable, doc, &mut fields),
+                WordPiece::Code { quoted: false, .. } => {
                     let code = self.piece_text(piece, doc);
                     fields.split(&code);
                 }
@@ -105,9 +105,14 @@ impl Walker<'_> {
         fields.done
     }
 
-    fn expand_variable(&mut self, variable: &shell::Variable, doc: &Doc, fields: &mut Fields) {
+    fn expand_variable(
+        &mut self,
+        variable: &shell::ParameterExpansion,
+        doc: &Doc,
+        fields: &mut WordFields,
+    ) {
         let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
-        if variable.index == Index::Each && variable.operation == Operation::Plain {
+        if variable.index == Subscript::Each && variable.operation == Operation::Plain {
             let items = self.items(variable, doc);
             for (at, item) in items.into_iter().enumerate() {
                 if !self.spend(item.text.cost()) {
@@ -138,13 +143,13 @@ impl Walker<'_> {
     }
 
     /// The elements of a list.
-    fn items(&mut self, variable: &shell::Variable, doc: &Doc) -> Vec<Arg> {
+    fn items(&mut self, variable: &shell::ParameterExpansion, doc: &Doc) -> Vec<Arg> {
         if variable.name == "@" {
             return self.scope.args.clone();
         }
         match self.value(&variable.name) {
-            Some(Variable::List(items)) => items,
-            Some(Variable::Text(text)) => vec![Arg::of(text)],
+            Some(VariableValue::List(items)) => items,
+            Some(VariableValue::Text(text)) => vec![Arg::of(text)],
             None => {
                 let code = doc.code(variable.start, variable.end, Why::Environment);
                 vec![Arg {
@@ -156,7 +161,7 @@ impl Walker<'_> {
     }
 
     /// A word as one text.
-    pub(super) fn text_of(&mut self, pieces: &[Piece], doc: &Doc) -> Traced {
+    pub(super) fn text_of(&mut self, pieces: &[WordPiece], doc: &Doc) -> Traced {
         let mut all = Traced::default();
         for piece in pieces {
             let text = self.piece_text(piece, doc);
@@ -165,17 +170,17 @@ impl Walker<'_> {
         all
     }
 
-    fn piece_text(&mut self, piece: &Piece, doc: &Doc) -> Traced {
+    fn piece_text(&mut self, piece: &WordPiece, doc: &Doc) -> Traced {
         match piece {
-            Piece::Text { start, end, quote } => doc.traced.slice(*start, *end).quoted(*quote),
-            Piece::Escape {
+            WordPiece::Text { start, end, quote } => doc.traced.slice(*start, *end).quoted(*quote),
+            WordPiece::Escape {
                 start,
                 end,
                 text,
                 quote,
             } => doc.escape(*start, *end, text, *quote),
-            Piece::Variable(variable) => self.variable_text(variable, doc),
-            Piece::Code { start, end, quoted } => {
+            WordPiece::Variable(variable) => self.variable_text(variable, doc),
+            WordPiece::Code { start, end, quoted } => {
                 let code = doc.code(*start, *end, Why::Code);
                 self.note_code(&code, doc);
                 match self.calculated(&code) {
@@ -192,7 +197,7 @@ impl Walker<'_> {
             return;
         }
         for part in text.parts() {
-            if let From::Literal { span, .. } = part.from {
+            if let PartOrigin::Literal { span, .. } = part.from {
                 let way: Vec<Span> = part.via.iter().rev().map(|u| u.span).collect();
                 match self.out.uses.len() < MAX_USES {
                     true => self.out.uses.insert((span, way)),
@@ -211,13 +216,13 @@ impl Walker<'_> {
             let value = match name.parse::<usize>() {
                 Ok(number) => {
                     let arg = number.checked_sub(1).and_then(|at| self.scope.args.get(at));
-                    arg.map(|arg| Variable::Text(arg.text.clone()))
+                    arg.map(|arg| VariableValue::Text(arg.text.clone()))
                 }
                 Err(_) => self.scope.variables.get(name).cloned(),
             };
             let texts = match value {
-                Some(Variable::Text(text)) => vec![text],
-                Some(Variable::List(items)) => items.into_iter().map(|i| i.text).collect(),
+                Some(VariableValue::Text(text)) => vec![text],
+                Some(VariableValue::List(items)) => items.into_iter().map(|i| i.text).collect(),
                 None => Vec::new(),
             };
             for text in texts {
@@ -230,7 +235,7 @@ impl Walker<'_> {
     }
 
     /// What a variable stands for, as one text.
-    fn variable_text(&mut self, variable: &shell::Variable, doc: &Doc) -> Traced {
+    fn variable_text(&mut self, variable: &shell::ParameterExpansion, doc: &Doc) -> Traced {
         if !self.spend(0) {
             return doc.code(variable.start, variable.end, Why::TooLong);
         }
@@ -240,7 +245,7 @@ impl Walker<'_> {
         text
     }
 
-    fn with_operation(&mut self, variable: &shell::Variable, doc: &Doc) -> Traced {
+    fn with_operation(&mut self, variable: &shell::ParameterExpansion, doc: &Doc) -> Traced {
         let value = self.plain_value(variable, doc);
         let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
         let used = |text: Traced| text.used(&variable.name, span, quote);
@@ -260,7 +265,7 @@ impl Walker<'_> {
                 Some(text) if !(*colon && text.is_empty()) => used(text),
                 _ => {
                     let text = self.text_of(other, doc);
-                    let value = Variable::Text(text.clone());
+                    let value = VariableValue::Text(text.clone());
                     self.scope.set(&variable.name, value, false);
                     text
                 }
@@ -276,7 +281,7 @@ impl Walker<'_> {
     }
 
     /// The value before anything is made of it; None where there is none.
-    fn plain_value(&mut self, variable: &shell::Variable, doc: &Doc) -> Option<Traced> {
+    fn plain_value(&mut self, variable: &shell::ParameterExpansion, doc: &Doc) -> Option<Traced> {
         let code = |why| Some(doc.code(variable.start, variable.end, why));
         let name = variable.name.as_str();
         if let Ok(number) = name.parse::<usize>() {
@@ -299,18 +304,21 @@ impl Walker<'_> {
             };
         }
         let list = match name {
-            "@" => Some(Variable::List(self.scope.args.clone())),
+            "@" => Some(VariableValue::List(self.scope.args.clone())),
             _ => self.value(name),
         };
         match (list?, variable.index) {
-            (Variable::Text(text), Index::First | Index::Each | Index::Joined | Index::At(0)) => {
-                Some(text)
+            (
+                VariableValue::Text(text),
+                Subscript::First | Subscript::Each | Subscript::Joined | Subscript::At(0),
+            ) => Some(text),
+            (VariableValue::Text(_), Subscript::At(_)) => None,
+            (_, Subscript::Other) => code(Why::Code),
+            (VariableValue::List(items), Subscript::First) => items.first().map(|i| i.text.clone()),
+            (VariableValue::List(items), Subscript::At(at)) => {
+                items.get(at).map(|i| i.text.clone())
             }
-            (Variable::Text(_), Index::At(_)) => None,
-            (_, Index::Other) => code(Why::Code),
-            (Variable::List(items), Index::First) => items.first().map(|i| i.text.clone()),
-            (Variable::List(items), Index::At(at)) => items.get(at).map(|i| i.text.clone()),
-            (Variable::List(items), Index::Each | Index::Joined) => {
+            (VariableValue::List(items), Subscript::Each | Subscript::Joined) => {
                 let mut all = Traced::default();
                 for (at, item) in items.iter().enumerate() {
                     if at > 0 {
@@ -324,15 +332,15 @@ impl Walker<'_> {
     }
 
     /// The value of a variable that the script has, or that it inherits.
-    fn value(&mut self, name: &str) -> Option<Variable> {
+    fn value(&mut self, name: &str) -> Option<VariableValue> {
         if let Some(value) = self.scope.variables.get(name) {
             return Some(value.clone());
         }
         if let Some(code) = &self.scope.clouded {
-            return Some(Variable::Text(code.clone()));
+            return Some(VariableValue::Text(code.clone()));
         }
         let text = self.inherited_text(name)?;
-        Some(Variable::Text(text))
+        Some(VariableValue::Text(text))
     }
 
     /// What a calculation comes to, where all that it takes is known.
@@ -348,7 +356,7 @@ impl Walker<'_> {
             let text = match self.requested(name) {
                 Some(asked) => asked,
                 None => match self.value(name)? {
-                    Variable::Text(text) if text.len() <= MAX_DIGITS => text.known()?,
+                    VariableValue::Text(text) if text.len() <= MAX_DIGITS => text.known()?,
                     _ => return None,
                 },
             };

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::call::{Arg, Call, End, Target};
+use super::call::{Arg, ArgumentsEnd, Call, CallTarget};
 use super::doc::Doc;
 use super::reading::FileRole;
 use super::relative::folder_of_file;
-use super::scope::{Scope, Variable};
+use super::scope::{ShellScope, VariableValue};
 use super::{MAX_CALLS, Walker};
 use crate::launchers::{Follows, Launcher, Starts};
-use crate::shell::Command;
+use crate::shell::SimpleCommand;
 use crate::traced::{Quote, Span, Use};
 
 /// Bytes that a word takes which is looked at, roughly.
@@ -21,7 +21,7 @@ struct Chain {
     words: Vec<Arg>,
     at: usize,
     launchers: Vec<String>,
-    scope: Option<Scope>,
+    scope: Option<ShellScope>,
 }
 
 impl Chain {
@@ -33,7 +33,7 @@ impl Chain {
 
 impl Walker<'_> {
     /// Follows a command that is none of the shell's own.
-    pub(super) fn run_program(&mut self, args: Vec<Arg>, command: &Command, doc: &Rc<Doc>) {
+    pub(super) fn run_program(&mut self, args: Vec<Arg>, command: &SimpleCommand, doc: &Rc<Doc>) {
         let mut chain = Chain {
             words: args,
             at: 0,
@@ -64,12 +64,12 @@ impl Walker<'_> {
                 Follows::Module => {
                     let module = chain.texts().into_iter().next().unwrap_or_default();
                     chain.at += 1;
-                    return self.remember(chain, Target::Module(module), command, doc);
+                    return self.remember(chain, CallTarget::Module(module), command, doc);
                 }
                 Follows::Code if launcher.starts == Starts::Shell => {
                     return self.run_string(&chain, doc);
                 }
-                Follows::Code => return self.remember(chain, Target::Code, command, doc),
+                Follows::Code => return self.remember(chain, CallTarget::Code, command, doc),
                 Follows::Nothing => {}
             }
             chain.at += launcher.words;
@@ -81,7 +81,7 @@ impl Walker<'_> {
                         return;
                     };
                     chain.at += 1;
-                    return self.remember(chain, Target::Script(script), command, doc);
+                    return self.remember(chain, CallTarget::Script(script), command, doc);
                 }
             }
         }
@@ -96,7 +96,7 @@ impl Walker<'_> {
                 let text = &chain.words[chain.at].text;
                 let value = text.slice(name.len() + 1, text.len());
                 let scope = chain.scope.get_or_insert_with(|| self.scope.clone());
-                scope.set(name, Variable::Text(value), false);
+                scope.set(name, VariableValue::Text(value), false);
                 scope.exported.insert(name.to_owned());
                 chain.at += 1;
                 continue;
@@ -118,7 +118,7 @@ impl Walker<'_> {
     }
 
     /// A script of the shell, or a program that nothing is known of.
-    fn run_other(&mut self, chain: Chain, command: &Command, doc: &Rc<Doc>) {
+    fn run_other(&mut self, chain: Chain, command: &SimpleCommand, doc: &Rc<Doc>) {
         let Some(first) = chain.words.get(chain.at) else {
             return;
         };
@@ -154,7 +154,7 @@ impl Walker<'_> {
         if self.names.contains(&base) || !chain.launchers.is_empty() {
             let mut chain = chain;
             chain.at += 1;
-            self.remember(chain, Target::Program(base), command, doc);
+            self.remember(chain, CallTarget::Program(base), command, doc);
         }
     }
 
@@ -182,7 +182,13 @@ impl Walker<'_> {
         self.scope = before;
     }
 
-    fn remember(&mut self, chain: Chain, target: Target, command: &Command, doc: &Rc<Doc>) {
+    fn remember(
+        &mut self,
+        chain: Chain,
+        target: CallTarget,
+        command: &SimpleCommand,
+        doc: &Rc<Doc>,
+    ) {
         if self.muted > 0 {
             return;
         }
@@ -193,14 +199,14 @@ impl Walker<'_> {
         let scope = chain.scope.as_ref().unwrap_or(&self.scope);
         let mut variables = BTreeMap::new();
         for name in &scope.exported {
-            if let Some(Variable::Text(text)) = scope.variables.get(name) {
+            if let Some(VariableValue::Text(text)) = scope.variables.get(name) {
                 variables.insert(name.clone(), text.clone());
             }
         }
         let (settings, unread) = self.settings(&chain.words, chain.at, doc);
         let config = self.config_options(&chain.words[chain.at.min(chain.words.len())..], doc);
         let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
-        let script = script.filter(|_| matches!(target, Target::Script(_)));
+        let script = script.filter(|_| matches!(target, CallTarget::Script(_)));
         let program = script.and_then(|word| self.resolved(&word.text, doc));
         let bytes = doc.traced.slice(command.start, command.start + 1);
         let start = bytes
@@ -228,7 +234,7 @@ impl Walker<'_> {
 }
 
 /// Where words are put behind the last one of a command.
-fn end_of(command: &Command, doc: &Doc) -> Option<End> {
+fn end_of(command: &SimpleCommand, doc: &Doc) -> Option<ArgumentsEnd> {
     let last = command.words.last()?.end;
     let before = command.words.len().checked_sub(2);
     let between = before.and_then(|at| {
@@ -244,7 +250,7 @@ fn end_of(command: &Command, doc: &Doc) -> Option<End> {
     let part = bytes.parts().first()?;
     let (span, quote, via) = bytes.stretch()?;
     if via.is_empty() {
-        return Some(End {
+        return Some(ArgumentsEnd {
             span,
             quote,
             separator,
@@ -262,7 +268,7 @@ fn end_of(command: &Command, doc: &Doc) -> Option<End> {
     let file = outermost.map_or(span.file, |at| via[at].span.file);
     let uses: Vec<Span> = part.via.iter().rev().map(|u| u.span).collect();
     let known = via.len() - outermost.unwrap_or(via.len());
-    Some(End {
+    Some(ArgumentsEnd {
         span: Span {
             file,
             start: at,

@@ -30,13 +30,13 @@ use super::sbatch::{VARIABLES, directives, wins};
 use super::shell;
 use super::traced::{Quote, Span, Traced, Why};
 use doc::Doc;
-use scope::{Scope, Variable};
+use scope::{ShellScope, VariableValue};
 
-pub use call::{Arg, Call, End, Target};
+pub use call::{Arg, ArgumentsEnd, Call, CallTarget};
 pub use passed::Passed;
 pub(crate) use reading::SELF;
 pub use reading::{
-    COMMAND_LINE, ENVIRONMENT, FileRole, Named, Reading, SCRIPT, Source, Submission,
+    COMMAND_LINE, ENVIRONMENT, FileRole, NamedFile, Reading, SCRIPT, ScriptSource, Submission,
 };
 pub use relative::{folder_of_file, joined};
 pub use settings_file::{Folder, Reached, SettingsFile};
@@ -67,7 +67,7 @@ pub fn follow(
         names,
         variables: &submission.variables,
         out: Reading::default(),
-        scope: Scope::default(),
+        scope: ShellScope::default(),
         depth: 0,
         steps: 0,
         work: 0,
@@ -88,7 +88,7 @@ pub(super) struct Walker<'a> {
     names: &'a BTreeSet<String>,
     variables: &'a BTreeMap<String, String>,
     out: Reading,
-    scope: Scope,
+    scope: ShellScope,
     depth: usize,
     steps: usize,
     work: usize,
@@ -103,7 +103,7 @@ pub(super) struct Walker<'a> {
     /// Words of the launchers that started the present script, the outermost first.
     around: Vec<Arg>,
     /// What the variables were before that the functions being called have of their own, the innermost last.
-    locals: Vec<BTreeMap<String, Option<Variable>>>,
+    locals: Vec<BTreeMap<String, Option<VariableValue>>>,
 }
 
 impl Walker<'_> {
@@ -128,7 +128,7 @@ impl Walker<'_> {
         self.scope.args = traced.collect();
         self.scope.folder = Some(String::new());
         for (path, text) in [("command line", text), ("environment", String::new())] {
-            self.out.sources.push(Source {
+            self.out.sources.push(ScriptSource {
                 path: path.to_owned(),
                 text,
             });
@@ -163,7 +163,7 @@ impl Walker<'_> {
                 Some(span) => Traced::computed(&value.text(), span, Why::Environment),
                 None => value,
             };
-            self.scope.set(&name, Variable::Text(value), false);
+            self.scope.set(&name, VariableValue::Text(value), false);
             self.scope.exported.insert(name);
         }
     }

@@ -4,8 +4,8 @@ use super::Walker;
 use super::doc::Doc;
 use super::reading::SELF;
 use super::relative::{joined, normal};
-use super::scope::Variable;
-use crate::traced::{From, Traced};
+use super::scope::VariableValue;
+use crate::traced::{PartOrigin, Traced};
 
 /// The ways to name the id of the job, which stands for itself in the name of a file that a script writes and reads.
 const JOB_IDS: [&str; 4] = [
@@ -22,8 +22,8 @@ impl Walker<'_> {
         let mut begins_with_code = false;
         for part in path.parts() {
             match part.from {
-                From::Literal { .. } => text.push_str(&part.text),
-                From::Computed { .. } => {
+                PartOrigin::Literal { .. } => text.push_str(&part.text),
+                PartOrigin::Computed { .. } => {
                     begins_with_code |= text.is_empty();
                     text.push_str(&self.folder_of(&part.text, doc)?);
                 }
@@ -38,7 +38,7 @@ impl Walker<'_> {
     /// The folder that a piece of code names, in the ways that scripts have of naming their own; or the id of the job.
     fn folder_of(&self, code: &str, doc: &Doc) -> Option<String> {
         if code.contains("dirname") && code.contains(SELF) {
-            let Some(Variable::Text(own)) = self.scope.variables.get(SELF) else {
+            let Some(VariableValue::Text(own)) = self.scope.variables.get(SELF) else {
                 return None;
             };
             let own = own.known()?;
@@ -72,7 +72,7 @@ impl Walker<'_> {
             None => code.split_at(code.find('/').unwrap_or(code.len())),
         };
         match self.scope.variables.get(name) {
-            Some(Variable::Text(value)) => {
+            Some(VariableValue::Text(value)) => {
                 let base = or_here(self.resolved(value, doc)?);
                 Some(normal(&format!("{base}{rest}")))
             }

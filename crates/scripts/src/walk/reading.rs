@@ -27,7 +27,7 @@ pub struct Submission {
 
 /// A text in which values can stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct ScriptSource {
     /// Its path as the scripts name it.
     pub path: String,
     /// What it holds.
@@ -56,7 +56,7 @@ pub enum FileRole {
 
 /// A word that names a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedFile {
     /// Number of the file.
     pub file: usize,
     /// The word, or the part of it that is the path.
@@ -69,7 +69,7 @@ pub struct Named {
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     /// The texts that a `Span` numbers: the command line, the environment, the script, and the files that it uses.
-    pub sources: Vec<Source>,
+    pub sources: Vec<ScriptSource>,
     /// The words of the command line.
     pub words: Vec<Span>,
     /// Programs that are started by a known launcher or known by name, in order.
@@ -85,7 +85,7 @@ pub struct Reading {
     /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
     pub uses: BTreeSet<(Span, Vec<Span>)>,
     /// The words that name files which were given.
-    pub named: Vec<Named>,
+    pub named: Vec<NamedFile>,
     /// What the job has of the environment of its submission.
     pub passed: Passed,
     /// More is called than is followed.
@@ -99,7 +99,7 @@ impl Reading {
         if let Some(at) = given.into_iter().position(|s| s.path == path) {
             return at + SCRIPT;
         }
-        self.sources.push(Source {
+        self.sources.push(ScriptSource {
             path: path.to_owned(),
             text: text.to_owned(),
         });
@@ -110,7 +110,7 @@ impl Reading {
     pub(crate) fn add_named(&mut self, path: &str, word: &Traced, role: FileRole) -> Option<usize> {
         let mut given = self.sources.iter().skip(SCRIPT);
         let file = given.position(|s| s.path == path)? + SCRIPT;
-        let named = Named {
+        let named = NamedFile {
             file,
             word: word.clone(),
             role,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::call::Arg;
 use super::doc::Doc;
-use crate::shell::Block;
+use crate::shell::ScriptBlock;
 use crate::traced::{Span, Traced, Why};
 
 /// Elements of a list, words of a command.
@@ -13,7 +13,7 @@ const MAX_WORDS: usize = 8_192;
 
 /// The value of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Variable {
+pub(super) enum VariableValue {
     Text(Traced),
     List(Vec<Arg>),
 }
@@ -22,13 +22,13 @@ pub(super) enum Variable {
 #[derive(Debug, Clone)]
 pub(super) struct Function {
     pub doc: Rc<Doc>,
-    pub body: Rc<Vec<Block>>,
+    pub body: Rc<Vec<ScriptBlock>>,
 }
 
 /// What holds at one place of a script.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scope {
-    pub variables: BTreeMap<String, Variable>,
+pub(super) struct ShellScope {
+    pub variables: BTreeMap<String, VariableValue>,
     pub exported: BTreeSet<String>,
     pub functions: BTreeMap<String, Function>,
     pub args: Vec<Arg>,
@@ -47,45 +47,45 @@ pub(super) struct Scope {
 /// Bytes that one name of a scope takes, roughly.
 const COST_OF_NAME: usize = 64;
 
-impl Scope {
+impl ShellScope {
     /// Bytes that a copy takes, roughly; the texts of variables are shared.
     pub fn cost(&self) -> usize {
         let lists = self.variables.values().map(|v| match v {
-            Variable::Text(_) => 1,
-            Variable::List(items) => 1 + items.len(),
+            VariableValue::Text(_) => 1,
+            VariableValue::List(items) => 1 + items.len(),
         });
         COST_OF_NAME * (lists.sum::<usize>() + self.functions.len() + self.args.len())
     }
 
     /// Gives a variable a value, or more of one.
-    pub fn set(&mut self, name: &str, value: Variable, append: bool) {
+    pub fn set(&mut self, name: &str, value: VariableValue, append: bool) {
         let old = match append {
             true => self.variables.remove(name),
             false => None,
         };
         let mut value = match (old, value) {
             (None, new) => new,
-            (Some(Variable::Text(mut old)), Variable::Text(new)) => {
+            (Some(VariableValue::Text(mut old)), VariableValue::Text(new)) => {
                 old.push(&new);
-                Variable::Text(old)
+                VariableValue::Text(old)
             }
-            (Some(Variable::List(mut old)), Variable::List(new)) => {
+            (Some(VariableValue::List(mut old)), VariableValue::List(new)) => {
                 old.extend(new);
-                Variable::List(old)
+                VariableValue::List(old)
             }
-            (Some(Variable::Text(old)), Variable::List(mut new)) => {
+            (Some(VariableValue::Text(old)), VariableValue::List(mut new)) => {
                 new.insert(0, Arg::of(old));
-                Variable::List(new)
+                VariableValue::List(new)
             }
-            (Some(Variable::List(mut old)), Variable::Text(new)) => {
+            (Some(VariableValue::List(mut old)), VariableValue::Text(new)) => {
                 match old.first_mut() {
                     Some(first) => first.text.push(&new),
                     None => old.push(Arg::of(new)),
                 }
-                Variable::List(old)
+                VariableValue::List(old)
             }
         };
-        if let Variable::List(items) = &mut value {
+        if let VariableValue::List(items) = &mut value {
             items.truncate(MAX_WORDS);
         }
         self.variables.insert(name.to_owned(), value);
@@ -97,8 +97,8 @@ impl Scope {
     /// Code was run that may have set any variable.
     pub fn cloud(&mut self, code: &Traced) {
         let texts = self.variables.values_mut();
-        for value in texts.filter(|v| matches!(v, Variable::Text(_))) {
-            *value = Variable::Text(code.clone());
+        for value in texts.filter(|v| matches!(v, VariableValue::Text(_))) {
+            *value = VariableValue::Text(code.clone());
         }
         self.clouded = Some(code.clone());
     }
@@ -157,18 +157,20 @@ impl Scope {
 }
 
 /// A value that is one of two, or is not there at all.
-fn either(name: &str, a: Option<Variable>, b: Option<Variable>) -> Option<Variable> {
+fn either(name: &str, a: Option<VariableValue>, b: Option<VariableValue>) -> Option<VariableValue> {
     match (a, b) {
         (a, b) if a == b => a,
-        (Some(Variable::List(a)), Some(Variable::List(b))) => Some(Variable::List(joined(a, b))),
-        (Some(Variable::List(list)), None) | (None, Some(Variable::List(list))) => {
-            Some(Variable::List(joined(list, Vec::new())))
+        (Some(VariableValue::List(a)), Some(VariableValue::List(b))) => {
+            Some(VariableValue::List(joined(a, b)))
         }
-        (Some(Variable::Text(a)), Some(Variable::Text(b))) => {
-            Some(Variable::Text(one_of(name, a, b)))
+        (Some(VariableValue::List(list)), None) | (None, Some(VariableValue::List(list))) => {
+            Some(VariableValue::List(joined(list, Vec::new())))
         }
-        (Some(Variable::Text(text)), _) | (_, Some(Variable::Text(text))) => {
-            Some(Variable::Text(unclear(name, text.place())))
+        (Some(VariableValue::Text(a)), Some(VariableValue::Text(b))) => {
+            Some(VariableValue::Text(one_of(name, a, b)))
+        }
+        (Some(VariableValue::Text(text)), _) | (_, Some(VariableValue::Text(text))) => {
+            Some(VariableValue::Text(unclear(name, text.place())))
         }
         (None, None) => None,
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::call::Arg;
 use super::doc::Doc;
-use super::scope::Variable;
+use super::scope::VariableValue;
 use super::{Walker, arithmetic};
 use crate::shell::{Assignment, Word, in_name};
 use crate::traced::{Quote, Span, Traced, Why};
@@ -16,7 +16,7 @@ impl Walker<'_> {
     /// A variable gets a value that nobody knows.
     pub(super) fn forget(&mut self, name: &str, place: Span) {
         let value = Traced::computed(&format!("${{{name}}}"), place, Why::Code);
-        self.scope.set(name, Variable::Text(value), false);
+        self.scope.set(name, VariableValue::Text(value), false);
     }
 
     /// The same for several.
@@ -104,7 +104,7 @@ impl Walker<'_> {
         if text.slice(0, name.len()).unknown().is_none() {
             if name.len() < code.len() {
                 let value = text.slice(name.len() + 1, code.len());
-                self.scope.set(name, Variable::Text(value), false);
+                self.scope.set(name, VariableValue::Text(value), false);
             }
             if exports {
                 self.scope.exported.insert(name.to_owned());

@@ -7,8 +7,8 @@ use super::call::Arg;
 use super::doc::Doc;
 use super::reading::FileRole;
 use super::settings_file::{ConfigOptions, Folder, Reached, SettingsFile};
-use crate::Reader;
-use crate::settings::Format;
+use crate::SettingsReader;
+use crate::settings::SettingsFormat;
 use crate::traced::Traced;
 
 /// Files of settings that one command names.
@@ -56,7 +56,7 @@ impl Walker<'_> {
             }
             let start = text.find('=').map_or(0, |at| at + 1);
             let value = word.text.slice(start, text.len());
-            let Some(format) = Format::of(&text) else {
+            let Some(format) = SettingsFormat::of(&text) else {
                 continue;
             };
             let Some(path) = self.resolved(&value, doc) else {
@@ -69,8 +69,8 @@ impl Walker<'_> {
             match self.settings_file(&path, &value, format) {
                 Some(Some(file)) => found.push(SettingsFile {
                     reader: match at < launchers {
-                        true => Reader::Launcher,
-                        false => Reader::Program,
+                        true => SettingsReader::Launcher,
+                        false => SettingsReader::Program,
                     },
                     option: option(&text, &last),
                     ..file
@@ -90,7 +90,7 @@ impl Walker<'_> {
         &mut self,
         path: &str,
         word: &Traced,
-        format: Format,
+        format: SettingsFormat,
     ) -> Option<Option<SettingsFile>> {
         let made = self.out.created.get(path).cloned();
         let content = match made {
@@ -111,7 +111,7 @@ impl Walker<'_> {
             says: Rc::new(says),
             under: String::new(),
             reached: Reached::Word,
-            reader: Reader::Program,
+            reader: SettingsReader::Program,
             option: String::new(),
             hidden: false,
         });

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::Reader;
-use crate::settings::{Entry, Settings};
+use crate::SettingsReader;
+use crate::settings::{Settings, SettingsEntry};
 use crate::traced::Traced;
 
 /// A file of settings.
@@ -20,7 +20,7 @@ pub struct SettingsFile {
     /// How it is found.
     pub reached: Reached,
     /// Who reads it.
-    pub reader: Reader,
+    pub reader: SettingsReader,
     /// The option whose value it is, without dashes; empty where it is none's.
     pub option: String,
     /// Something that is not read may say otherwise.
@@ -30,7 +30,7 @@ pub struct SettingsFile {
 impl SettingsFile {
     /// What it says of a key.
     #[must_use]
-    pub fn find(&self, key: &str) -> Option<&Entry> {
+    pub fn find(&self, key: &str) -> Option<&SettingsEntry> {
         let key = match self.under.as_str() {
             "" => key,
             under => key.strip_prefix(under)?.strip_prefix('.')?,

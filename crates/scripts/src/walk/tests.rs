@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Reading, Submission, Target, follow};
+use super::{CallTarget, Reading, Submission, follow};
 use crate::{Directive, Launchers, directives, wins};
 
 fn launchers() -> Launchers {
@@ -32,9 +32,9 @@ fn reading(files: &[(&str, &str)], args: &[&str], variables: &[(&str, &str)]) ->
 fn shown(reading: &Reading) -> Vec<String> {
     let call = |call: &super::Call| {
         let target = match &call.target {
-            Target::Module(name) => format!("-m {name}"),
-            Target::Script(name) | Target::Program(name) => name.clone(),
-            Target::Code => "code".to_owned(),
+            CallTarget::Module(name) => format!("-m {name}"),
+            CallTarget::Script(name) | CallTarget::Program(name) => name.clone(),
+            CallTarget::Code => "code".to_owned(),
         };
         let words = call.words[call.args.min(call.words.len())..].iter();
         let words = words.map(|w| format!(" {}{}", w.text.text(), if w.maybe { "?" } else { "" }));

@@ -16,7 +16,7 @@ use serde_yaml::granit_parser::ScalarStyle;
 pub use python::Misreading;
 pub(super) use settings::{Item, list, room, settings};
 use spot::{locate, position};
-use tree::{Content, Fault, Node};
+use tree::{Fault, YamlContent, YamlNode};
 
 use oomctl_base::{Origin, Problem, Value};
 
@@ -28,12 +28,12 @@ const MAX_FILE: usize = 1 << 20;
 pub struct Yaml {
     file: String,
     text: String,
-    root: Option<Node>,
+    root: Option<YamlNode>,
 }
 
 /// A single value in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct YamlValue {
     /// Its text, quotes and escapes resolved; `None` where nothing is written or it is an unquoted `null` or `~`.
     pub text: Option<String>,
     /// Line, from 1.
@@ -71,16 +71,16 @@ impl Yaml {
     ///
     /// # Errors
     /// A key on the path that is given twice, and a path that ends at a list or a mapping.
-    pub fn get(&self, path: &[String]) -> Result<Option<Given>, Problem> {
+    pub fn get(&self, path: &[String]) -> Result<Option<YamlValue>, Problem> {
         let found = self.find(path).map_err(|f| self.problem(f))?;
         let Some(node) = found else { return Ok(None) };
-        let Content::Scalar { text, style } = &node.content else {
+        let YamlContent::Scalar { text, style } = &node.content else {
             let what = format!("{} is no single value", path.join("."));
             return Err(self.problem(node.fault(what)));
         };
         let unset = *style == ScalarStyle::Plain
             && matches!(text.as_str(), "~" | "null" | "Null" | "NULL" | "");
-        Ok(Some(Given {
+        Ok(Some(YamlValue {
             text: (!unset).then(|| text.clone()),
             line: node.line,
             column: node.column,
@@ -134,7 +134,7 @@ impl Yaml {
         Err(last)
     }
 
-    fn find(&self, path: &[String]) -> Result<Option<&Node>, Fault> {
+    fn find(&self, path: &[String]) -> Result<Option<&YamlNode>, Fault> {
         let Some(root) = &self.root else {
             return Ok(None);
         };
@@ -142,10 +142,12 @@ impl Yaml {
         for key in path {
             node = resolved(root, node);
             let next = match &node.content {
-                Content::Map { .. } => {
+                YamlContent::Map { .. } => {
                     member(root, node, key, MERGES, &mut MOST_SOURCES.to_owned())?
                 }
-                Content::List { items, .. } => key.parse().ok().and_then(|i: usize| items.get(i)),
+                YamlContent::List { items, .. } => {
+                    key.parse().ok().and_then(|i: usize| items.get(i))
+                }
                 _ => None,
             };
             let Some(next) = next else { return Ok(None) };
@@ -158,7 +160,7 @@ impl Yaml {
 /// A value as a scalar of YAML that Python reads as it is meant; `None` for lists and maps.
 #[must_use]
 pub fn written(value: &Value) -> Option<String> {
-    scalar::Scalar::of(value, ScalarStyle::Plain).map(|s| s.written)
+    scalar::WrittenScalar::of(value, ScalarStyle::Plain).map(|s| s.written)
 }
 
 /// A value in place of one that is written like `old`, quotes included; `None` for lists and maps.
@@ -168,7 +170,7 @@ pub(super) fn written_like(value: &Value, old: &str) -> Option<String> {
         Some(b'\'') => ScalarStyle::SingleQuoted,
         _ => ScalarStyle::Plain,
     };
-    scalar::Scalar::of(value, style).map(|s| s.written)
+    scalar::WrittenScalar::of(value, style).map(|s| s.written)
 }
 
 /// Mappings merged into one another that are followed.
@@ -177,22 +179,22 @@ const MERGES: usize = 8;
 const MOST_SOURCES: usize = 1_000;
 
 /// What an alias stands for.
-fn resolved<'a>(root: &'a Node, node: &'a Node) -> &'a Node {
+fn resolved<'a>(root: &'a YamlNode, node: &'a YamlNode) -> &'a YamlNode {
     match node.content {
-        Content::Alias(anchor) => root.anchored(anchor).unwrap_or(node),
+        YamlContent::Alias(anchor) => root.anchored(anchor).unwrap_or(node),
         _ => node,
     }
 }
 
 /// The value of a key, or else that of the mappings that are merged.
 fn member<'a>(
-    root: &'a Node,
-    map: &'a Node,
+    root: &'a YamlNode,
+    map: &'a YamlNode,
     key: &str,
     depth: usize,
     left: &mut usize,
-) -> Result<Option<&'a Node>, Fault> {
-    let Content::Map { entries, .. } = &map.content else {
+) -> Result<Option<&'a YamlNode>, Fault> {
+    let YamlContent::Map { entries, .. } = &map.content else {
         return Ok(None);
     };
     if let Some(at) = position(entries, key)? {
@@ -202,7 +204,7 @@ fn member<'a>(
     for (_, from) in merged.take(if depth == 0 { 0 } else { entries.len() }) {
         let from = resolved(root, from);
         let sources = match &from.content {
-            Content::List { items, .. } => items.iter().map(|i| resolved(root, i)).collect(),
+            YamlContent::List { items, .. } => items.iter().map(|i| resolved(root, i)).collect(),
             _ => vec![from],
         };
         for source in sources {

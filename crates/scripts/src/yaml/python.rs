@@ -10,7 +10,7 @@ use regex::Regex;
 use serde_yaml::granit_parser::ScalarStyle;
 
 use super::Yaml;
-use super::tree::{Content, Node};
+use super::tree::{YamlContent, YamlNode};
 
 /// Misreadings of one file that are told; the rest is only counted by who tells them.
 const MOST: usize = 1_000;
@@ -32,7 +32,7 @@ impl Yaml {
     /// Where Python reads something else than is meant, in the order of the file.
     #[must_use]
     pub fn misread(&self) -> Vec<Misreading> {
-        let nodes = self.root.as_ref().map_or_else(Vec::new, Node::all);
+        let nodes = self.root.as_ref().map_or_else(Vec::new, YamlNode::all);
         let mut found: Vec<Misreading> =
             nodes.iter().flat_map(|node| of(node)).take(MOST).collect();
         found.sort_by_key(|m| (m.line, m.column));
@@ -40,9 +40,9 @@ impl Yaml {
     }
 }
 
-fn of(node: &Node) -> Vec<Misreading> {
+fn of(node: &YamlNode) -> Vec<Misreading> {
     match &node.content {
-        Content::Scalar {
+        YamlContent::Scalar {
             text,
             style: ScalarStyle::Plain,
         } if !node.tagged => {
@@ -52,12 +52,12 @@ fn of(node: &Node) -> Vec<Misreading> {
                 .into_iter()
                 .collect()
         }
-        Content::Map { entries, .. } => twice(entries),
+        YamlContent::Map { entries, .. } => twice(entries),
         _ => Vec::new(),
     }
 }
 
-fn told(node: &Node, what: String, instead: String) -> Misreading {
+fn told(node: &YamlNode, what: String, instead: String) -> Misreading {
     Misreading {
         line: node.line,
         column: node.column,
@@ -67,7 +67,7 @@ fn told(node: &Node, what: String, instead: String) -> Misreading {
 }
 
 /// Keys that stand twice in one map: the last one wins in silence.
-fn twice(entries: &[(Node, Node)]) -> Vec<Misreading> {
+fn twice(entries: &[(YamlNode, YamlNode)]) -> Vec<Misreading> {
     let mut first: BTreeMap<&str, u32> = BTreeMap::new();
     let mut found = Vec::new();
     for key in entries.iter().map(|(key, _)| key) {

@@ -6,7 +6,7 @@ use serde_yaml::granit_parser::ScalarStyle;
 use oomctl_base::Value;
 
 /// A scalar to be written.
-pub(super) struct Scalar {
+pub(super) struct WrittenScalar {
     /// Its bytes.
     pub written: String,
     /// What a parser makes of them.
@@ -19,7 +19,7 @@ const RESERVED: [&str; 11] = [
     "y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf",
 ];
 
-impl Scalar {
+impl WrittenScalar {
     /// A value in place of one of this style; `None` for lists and maps.
     pub(super) fn of(value: &Value, like: ScalarStyle) -> Option<Self> {
         let text = match value {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_yaml::granit_parser::ScalarStyle;
 
 use super::Yaml;
-use super::tree::{self, Content, Node as Tree};
-use crate::settings::{Entry, Node};
+use super::tree::{self, YamlContent, YamlNode as Tree};
+use crate::settings::{SettingsEntry, SettingsNode};
 use oomctl_base::Value;
 
 /// Values that are read, with what aliases and merges bring in.
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 96;
 /// What stands in the place of a value until it is written.
 const STAND_IN: &str = "value_that_is_put_here";
 
-struct Reader<'a> {
+struct YamlReader<'a> {
     anchors: BTreeMap<usize, &'a Tree>,
     /// Anchors that are used again.
     used: BTreeSet<usize>,
@@ -25,11 +25,11 @@ struct Reader<'a> {
 }
 
 /// What a text says; None where it is no YAML, has several documents, or more than is read.
-pub(crate) fn settings(text: &str) -> Option<Node> {
+pub(crate) fn settings(text: &str) -> Option<SettingsNode> {
     let root = tree::parse(text).ok()??;
     let all = root.all();
     let anchored = all.iter().filter(|n| n.anchor != 0);
-    let mut reader = Reader {
+    let mut reader = YamlReader {
         anchors: anchored.map(|n| (n.anchor, *n)).collect(),
         used: root.aliases().into_keys().collect(),
         left: MOST_NODES,
@@ -53,31 +53,33 @@ pub(crate) fn list(text: &str, path: &[&str]) -> Option<Vec<Item>> {
     let root = tree::parse(text).ok()??;
     let mut node = &root;
     for key in path {
-        let Content::Map { entries, .. } = &node.content else {
+        let YamlContent::Map { entries, .. } = &node.content else {
             return None;
         };
         node = &entries.iter().rev().find(|(k, _)| k.text() == Some(key))?.1;
     }
     Some(match &node.content {
-        Content::List { items, .. } => items.iter().map(item).collect(),
+        YamlContent::List { items, .. } => items.iter().map(item).collect(),
         _ => vec![item(node)],
     })
 }
 
 fn item(node: &Tree) -> Item {
     let (key, value) = match &node.content {
-        Content::Map { entries, .. } if entries.len() == 1 => (entries[0].0.text(), &entries[0].1),
+        YamlContent::Map { entries, .. } if entries.len() == 1 => {
+            (entries[0].0.text(), &entries[0].1)
+        }
         _ => (None, node),
     };
     let of = |node: &Tree| match &node.content {
-        Content::Scalar { text, style } => {
+        YamlContent::Scalar { text, style } => {
             let null = ["", "~", "null", "Null", "NULL"].contains(&text.as_str());
             Some((!null || *style != ScalarStyle::Plain).then(|| text.clone()))
         }
         _ => None,
     };
     let (all, plain): (Vec<_>, bool) = match &value.content {
-        Content::List { items, .. } => {
+        YamlContent::List { items, .. } => {
             let all: Vec<_> = items.iter().filter_map(of).collect();
             let plain = all.len() == items.len();
             (all, plain)
@@ -107,39 +109,39 @@ pub(crate) fn room(text: &str, key: &str, value: &str) -> Option<(usize, String)
     (alone && added.contains(STAND_IN)).then(|| (start, added.replace(STAND_IN, value)))
 }
 
-impl<'a> Reader<'a> {
-    fn node(&mut self, node: &'a Tree, shared: bool, depth: usize) -> Option<Node> {
+impl<'a> YamlReader<'a> {
+    fn node(&mut self, node: &'a Tree, shared: bool, depth: usize) -> Option<SettingsNode> {
         self.left = self.left.checked_sub(1)?;
         if depth > MAX_DEPTH {
             return None;
         }
         let shared =
             shared || node.tagged || (node.anchor != 0 && self.used.contains(&node.anchor));
-        let entry = Entry {
+        let entry = SettingsEntry {
             bytes: node.range.clone(),
             text: None,
             shared,
         };
-        let mut found = Node {
+        let mut found = SettingsNode {
             entry,
             members: BTreeMap::new(),
         };
         match &node.content {
-            Content::Scalar { text, style } => {
+            YamlContent::Scalar { text, style } => {
                 found.entry.text = Some(text.clone());
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 // Nothing is written there, or it is written in a way of its own.
                 found.entry.shared |= block || node.range.is_empty();
             }
-            Content::Alias(anchor) => {
+            YamlContent::Alias(anchor) => {
                 let meant = self.anchors.get(anchor).copied()?;
                 let meant = self.node(meant, true, depth + 1)?;
                 // The alias itself may go; what it stands for may not.
                 found.entry.text = meant.entry.text;
                 found.members = meant.members;
             }
-            Content::List { .. } => {}
-            Content::Map { entries, .. } => {
+            YamlContent::List { .. } => {}
+            YamlContent::Map { entries, .. } => {
                 for (key, value) in entries {
                     if let Some(key) = key.text().filter(|k| *k != "<<") {
                         let value = self.node(value, shared, depth + 1)?;
@@ -153,11 +155,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds what the mappings say that are merged, where the mapping itself says nothing.
-    fn merge(&mut self, entries: &'a [(Tree, Tree)], into: &mut Node, depth: usize) -> Option<()> {
+    fn merge(
+        &mut self,
+        entries: &'a [(Tree, Tree)],
+        into: &mut SettingsNode,
+        depth: usize,
+    ) -> Option<()> {
         let merged = entries.iter().filter(|(k, _)| k.text() == Some("<<"));
         for (_, from) in merged {
             let sources: Vec<&Tree> = match &from.content {
-                Content::List { items, .. } => items.iter().collect(),
+                YamlContent::List { items, .. } => items.iter().collect(),
                 _ => vec![from],
             };
             for source in sources {

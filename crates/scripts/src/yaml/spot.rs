@@ -5,16 +5,16 @@ use std::ops::Range;
 
 use serde_yaml::granit_parser::ScalarStyle;
 
-use super::scalar::Scalar;
-use super::tree::{Content, Fault, Node};
+use super::scalar::WrittenScalar;
+use super::tree::{Fault, YamlContent, YamlNode};
 use oomctl_base::Value;
 
 /// Where a value is to be written.
 pub(super) struct Spot<'a> {
     /// The value that is there, or the mapping that lacks it.
-    pub node: &'a Node,
+    pub node: &'a YamlNode,
     /// The key of the value, where it has one.
-    key: Option<&'a Node>,
+    key: Option<&'a YamlNode>,
     /// The key that is to be added to the mapping.
     added: Option<&'a str>,
     /// Which child, from the root on.
@@ -22,24 +22,24 @@ pub(super) struct Spot<'a> {
 }
 
 /// One way of writing it.
-pub(super) struct Attempt {
+pub(super) struct Rewrite {
     pub range: Range<usize>,
     pub with: String,
-    pub change: Change,
+    pub change: TreeChange,
 }
 
 /// What a way of writing does to the tree.
-pub(super) enum Change {
-    Replace(Scalar),
+pub(super) enum TreeChange {
+    Replace(WrittenScalar),
     Add {
-        key: Scalar,
-        value: Scalar,
+        key: WrittenScalar,
+        value: WrittenScalar,
         first: bool,
     },
 }
 
 /// The place of a path, from the root on.
-pub(super) fn locate<'a>(root: &'a Node, path: &'a [String]) -> Result<Spot<'a>, Fault> {
+pub(super) fn locate<'a>(root: &'a YamlNode, path: &'a [String]) -> Result<Spot<'a>, Fault> {
     let aliases = root.aliases();
     let mut spot = Spot {
         node: root,
@@ -62,7 +62,7 @@ pub(super) fn locate<'a>(root: &'a Node, path: &'a [String]) -> Result<Spot<'a>,
             ))
         };
         match &node.content {
-            Content::Map { entries, .. } => match position(entries, key)? {
+            YamlContent::Map { entries, .. } => match position(entries, key)? {
                 Some(at) => {
                     spot.node = &entries[at].1;
                     spot.key = Some(&entries[at].0);
@@ -74,19 +74,19 @@ pub(super) fn locate<'a>(root: &'a Node, path: &'a [String]) -> Result<Spot<'a>,
                 }
                 None => return Err(missing()),
             },
-            Content::List { items, .. } => {
+            YamlContent::List { items, .. } => {
                 let at = key.parse().ok().filter(|at: &usize| *at < items.len());
                 let at = at.ok_or_else(missing)?;
                 (spot.node, spot.key) = (&items[at], None);
                 spot.steps.push(at);
             }
-            Content::Alias(_) => {
+            YamlContent::Alias(_) => {
                 let what = format!(
                     "{here} is an alias, and what it stands for is shared; write it out here"
                 );
                 return Err(node.fault(what));
             }
-            Content::Scalar { .. } => {
+            YamlContent::Scalar { .. } => {
                 return Err(node.fault(format!("{here} is no mapping, so it cannot hold `{key}`")));
             }
         }
@@ -96,7 +96,10 @@ pub(super) fn locate<'a>(root: &'a Node, path: &'a [String]) -> Result<Spot<'a>,
 }
 
 /// The position of a key in a mapping.
-pub(super) fn position(entries: &[(Node, Node)], key: &str) -> Result<Option<usize>, Fault> {
+pub(super) fn position(
+    entries: &[(YamlNode, YamlNode)],
+    key: &str,
+) -> Result<Option<usize>, Fault> {
     let mut found = entries
         .iter()
         .enumerate()
@@ -112,7 +115,7 @@ pub(super) fn position(entries: &[(Node, Node)], key: &str) -> Result<Option<usi
 }
 
 /// Refuses what an alias stands for.
-fn shared(node: &Node, aliases: &BTreeMap<usize, u32>, what: &str) -> Result<(), Fault> {
+fn shared(node: &YamlNode, aliases: &BTreeMap<usize, u32>, what: &str) -> Result<(), Fault> {
     match aliases.get(&node.anchor).filter(|_| node.anchor != 0) {
         Some(line) => Err(node.fault(format!(
             "{what} has an anchor, and line {line} stands for it too; a change would be one of both"
@@ -128,7 +131,7 @@ impl Spot<'_> {
         text: &str,
         shown: &str,
         value: &Value,
-    ) -> Result<Vec<Attempt>, Fault> {
+    ) -> Result<Vec<Rewrite>, Fault> {
         match self.added {
             Some(key) => {
                 let ways = [false, true].into_iter();
@@ -151,39 +154,39 @@ impl Spot<'_> {
         (shown, key): (&str, &str),
         value: &Value,
         first: bool,
-    ) -> Result<Option<Attempt>, Fault> {
-        let scalar = |v: &Value| Scalar::of(v, ScalarStyle::Plain);
+    ) -> Result<Option<Rewrite>, Fault> {
+        let scalar = |v: &Value| WrittenScalar::of(v, ScalarStyle::Plain);
         let value = scalar(value).ok_or_else(|| self.no_single(shown, value))?;
         let Some(key) = scalar(&Value::Text(key.to_owned())) else {
             return Ok(None);
         };
         let line = format!("{}: {}", key.written, value.written);
         let place = room(self.node, text, &line, first);
-        Ok(place.map(|(range, with)| Attempt {
+        Ok(place.map(|(range, with)| Rewrite {
             range,
             with,
-            change: Change::Add { key, value, first },
+            change: TreeChange::Add { key, value, first },
         }))
     }
 
-    fn replacement(&self, text: &str, shown: &str, value: &Value) -> Result<Attempt, Fault> {
+    fn replacement(&self, text: &str, shown: &str, value: &Value) -> Result<Rewrite, Fault> {
         let fault = |what: &str| Err(self.node.fault(format!("{shown} {what}")));
         let style = match &self.node.content {
             _ if self.node.tagged => {
                 return fault("has a tag, which says how it is to be read; change it by hand");
             }
-            Content::Alias(_) => ScalarStyle::Plain,
-            Content::Scalar { style, .. } => match style {
+            YamlContent::Alias(_) => ScalarStyle::Plain,
+            YamlContent::Scalar { style, .. } => match style {
                 ScalarStyle::Literal | ScalarStyle::Folded => {
                     return fault("is a block of text (`|` or `>`); change it by hand");
                 }
                 style => *style,
             },
-            Content::List { .. } | Content::Map { .. } => {
+            YamlContent::List { .. } | YamlContent::Map { .. } => {
                 return fault("is a list or a mapping, not a single value");
             }
         };
-        let scalar = Scalar::of(value, style).ok_or_else(|| self.no_single(shown, value))?;
+        let scalar = WrittenScalar::of(value, style).ok_or_else(|| self.no_single(shown, value))?;
         let (range, with) = match (self.node.is_empty(), self.key) {
             (false, _) => (self.node.range.clone(), scalar.written.clone()),
             (true, key) => {
@@ -194,8 +197,8 @@ impl Spot<'_> {
                 (after..after, format!(" {}", scalar.written))
             }
         };
-        let change = Change::Replace(scalar);
-        Ok(Attempt {
+        let change = TreeChange::Replace(scalar);
+        Ok(Rewrite {
             range,
             with,
             change,
@@ -204,8 +207,8 @@ impl Spot<'_> {
 }
 
 /// Where an entry is added to a mapping, and with what around it.
-fn room(map: &Node, text: &str, entry: &str, first: bool) -> Option<(Range<usize>, String)> {
-    let Content::Map { entries, flow } = &map.content else {
+fn room(map: &YamlNode, text: &str, entry: &str, first: bool) -> Option<(Range<usize>, String)> {
+    let YamlContent::Map { entries, flow } = &map.content else {
         return None;
     };
     if *flow {
@@ -239,20 +242,20 @@ fn room(map: &Node, text: &str, entry: &str, first: bool) -> Option<(Range<usize
     Some((end..end, format!("{new_line}{indent}{entry}")))
 }
 
-impl Change {
-    pub(super) fn apply(self, root: &mut Node, steps: &[usize]) {
+impl TreeChange {
+    pub(super) fn apply(self, root: &mut YamlNode, steps: &[usize]) {
         let mut node = root;
         for step in steps {
             let next = match &mut node.content {
-                Content::Map { entries, .. } => entries.get_mut(*step).map(|(_, value)| value),
-                Content::List { items, .. } => items.get_mut(*step),
+                YamlContent::Map { entries, .. } => entries.get_mut(*step).map(|(_, value)| value),
+                YamlContent::List { items, .. } => items.get_mut(*step),
                 _ => None,
             };
             let Some(next) = next else { return };
             node = next;
         }
-        let scalar = |s: Scalar| Node {
-            content: Content::Scalar {
+        let scalar = |s: WrittenScalar| YamlNode {
+            content: YamlContent::Scalar {
                 text: s.meaning,
                 style: s.style,
             },
@@ -266,7 +269,7 @@ impl Change {
             Self::Replace(value) => node.content = scalar(value).content,
             Self::Add { key, value, first } => {
                 let entry = (scalar(key), scalar(value));
-                if let Content::Map { entries, .. } = &mut node.content {
+                if let YamlContent::Map { entries, .. } = &mut node.content {
                     entries.insert(if first { 0 } else { entries.len() }, entry);
                 }
             }

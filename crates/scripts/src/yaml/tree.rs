@@ -10,8 +10,8 @@ const MAX_DEPTH: usize = 64;
 
 /// A node with its place.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub content: Content,
+pub(super) struct YamlNode {
+    pub content: YamlContent,
     /// Its bytes; of a block collection, and of an empty scalar, only where it begins.
     pub range: Range<usize>,
     /// Line, from 1.
@@ -25,18 +25,18 @@ pub(super) struct Node {
 
 /// What a node holds.
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(super) enum YamlContent {
     Scalar {
         text: String,
         style: ScalarStyle,
     },
     Alias(usize),
     List {
-        items: Vec<Node>,
+        items: Vec<YamlNode>,
         flow: bool,
     },
     Map {
-        entries: Vec<(Node, Node)>,
+        entries: Vec<(YamlNode, YamlNode)>,
         flow: bool,
     },
 }
@@ -48,8 +48,8 @@ pub(super) struct Fault {
     pub column: u32,
 }
 
-impl Node {
-    fn of(content: Content, span: &Span, anchor: usize, tagged: bool) -> Self {
+impl YamlNode {
+    fn of(content: YamlContent, span: &Span, anchor: usize, tagged: bool) -> Self {
         Self {
             content,
             range: span.byte_range().unwrap_or_default(),
@@ -71,7 +71,7 @@ impl Node {
     /// The text of a scalar.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.content {
-            Content::Scalar { text, .. } => Some(text),
+            YamlContent::Scalar { text, .. } => Some(text),
             _ => None,
         }
     }
@@ -80,7 +80,7 @@ impl Node {
     pub(super) fn is_empty(&self) -> bool {
         matches!(
             &self.content,
-            Content::Scalar {
+            YamlContent::Scalar {
                 style: ScalarStyle::Plain,
                 ..
             }
@@ -89,9 +89,9 @@ impl Node {
 
     fn children(&self) -> Vec<&Self> {
         match &self.content {
-            Content::Scalar { .. } | Content::Alias(_) => Vec::new(),
-            Content::List { items, .. } => items.iter().collect(),
-            Content::Map { entries, .. } => entries.iter().flat_map(|(k, v)| [k, v]).collect(),
+            YamlContent::Scalar { .. } | YamlContent::Alias(_) => Vec::new(),
+            YamlContent::List { items, .. } => items.iter().collect(),
+            YamlContent::Map { entries, .. } => entries.iter().flat_map(|(k, v)| [k, v]).collect(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Node {
     pub(super) fn aliases(&self) -> BTreeMap<usize, u32> {
         let mut lines = BTreeMap::new();
         for node in self.all() {
-            if let Content::Alias(anchor) = node.content {
+            if let YamlContent::Alias(anchor) = node.content {
                 let line = lines.entry(anchor).or_insert(node.line);
                 *line = node.line.min(*line);
             }
@@ -135,12 +135,12 @@ impl Node {
             return false;
         }
         let same = match (&self.content, &other.content) {
-            (Content::Scalar { text, style }, Content::Scalar { text: t, style: s }) => {
+            (YamlContent::Scalar { text, style }, YamlContent::Scalar { text: t, style: s }) => {
                 text == t && style == s
             }
-            (Content::Alias(a), Content::Alias(b)) => a == b,
-            (Content::List { flow: a, .. }, Content::List { flow: b, .. })
-            | (Content::Map { flow: a, .. }, Content::Map { flow: b, .. }) => a == b,
+            (YamlContent::Alias(a), YamlContent::Alias(b)) => a == b,
+            (YamlContent::List { flow: a, .. }, YamlContent::List { flow: b, .. })
+            | (YamlContent::Map { flow: a, .. }, YamlContent::Map { flow: b, .. }) => a == b,
             _ => false,
         };
         let (mine, others) = (self.children(), other.children());
@@ -153,15 +153,15 @@ fn small(n: usize) -> u32 {
 }
 
 /// A collection that is not closed yet, and the key that waits for its value.
-struct Open {
-    node: Node,
-    key: Option<Node>,
+struct OpenCollection {
+    node: YamlNode,
+    key: Option<YamlNode>,
 }
 
 /// The only document of a text; `None` where it is empty.
-pub(super) fn parse(text: &str) -> Result<Option<Node>, Fault> {
-    let mut open: Vec<Open> = Vec::new();
-    let mut root: Option<Node> = None;
+pub(super) fn parse(text: &str) -> Result<Option<YamlNode>, Fault> {
+    let mut open: Vec<OpenCollection> = Vec::new();
+    let mut root: Option<YamlNode> = None;
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|e| Fault {
             what: format!("this is no YAML: {}", e.info()),
@@ -171,35 +171,41 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, Fault> {
         let done = match event {
             Event::Scalar(value, style, anchor, tag) => {
                 let text = value.into_owned();
-                Node::of(
-                    Content::Scalar { text, style },
+                YamlNode::of(
+                    YamlContent::Scalar { text, style },
                     &span,
                     anchor,
                     tag.is_some(),
                 )
             }
-            Event::Alias(anchor) => Node::of(Content::Alias(anchor), &span, 0, false),
+            Event::Alias(anchor) => YamlNode::of(YamlContent::Alias(anchor), &span, 0, false),
             Event::SequenceStart(style, anchor, tag) => {
-                let content = Content::List {
+                let content = YamlContent::List {
                     items: Vec::new(),
                     flow: style == StructureStyle::Flow,
                 };
-                push(&mut open, Node::of(content, &span, anchor, tag.is_some()))?;
+                push(
+                    &mut open,
+                    YamlNode::of(content, &span, anchor, tag.is_some()),
+                )?;
                 continue;
             }
             Event::MappingStart(style, anchor, tag) => {
-                let content = Content::Map {
+                let content = YamlContent::Map {
                     entries: Vec::new(),
                     flow: style == StructureStyle::Flow,
                 };
-                push(&mut open, Node::of(content, &span, anchor, tag.is_some()))?;
+                push(
+                    &mut open,
+                    YamlNode::of(content, &span, anchor, tag.is_some()),
+                )?;
                 continue;
             }
             Event::SequenceEnd | Event::MappingEnd => match open.pop() {
-                Some(Open { mut node, .. }) => {
+                Some(OpenCollection { mut node, .. }) => {
                     if matches!(
                         &node.content,
-                        Content::List { flow: true, .. } | Content::Map { flow: true, .. }
+                        YamlContent::List { flow: true, .. } | YamlContent::Map { flow: true, .. }
                     ) {
                         node.range.end = span.byte_range().map_or(node.range.end, |r| r.end);
                     }
@@ -222,23 +228,23 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, Fault> {
     Ok(root)
 }
 
-fn push(open: &mut Vec<Open>, node: Node) -> Result<(), Fault> {
+fn push(open: &mut Vec<OpenCollection>, node: YamlNode) -> Result<(), Fault> {
     if open.len() >= MAX_DEPTH {
         return Err(node.fault(format!("more than {MAX_DEPTH} levels inside one another")));
     }
-    open.push(Open { node, key: None });
+    open.push(OpenCollection { node, key: None });
     Ok(())
 }
 
-impl Open {
-    fn take(&mut self, child: Node) {
+impl OpenCollection {
+    fn take(&mut self, child: YamlNode) {
         match &mut self.node.content {
-            Content::List { items, .. } => items.push(child),
-            Content::Map { entries, .. } => match self.key.take() {
+            YamlContent::List { items, .. } => items.push(child),
+            YamlContent::Map { entries, .. } => match self.key.take() {
                 None => self.key = Some(child),
                 Some(key) => entries.push((key, child)),
             },
-            Content::Scalar { .. } | Content::Alias(_) => {}
+            YamlContent::Scalar { .. } | YamlContent::Alias(_) => {}
         }
     }
 }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::core::config::parse_data;
 use crate::core::recipe::Setting;
-use crate::core::request::Source;
+use crate::core::request::NamedText;
 use crate::io::hf_cache;
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
@@ -186,7 +186,7 @@ impl<'a> LookupTables<'a> {
     }
 }
 
-fn parsed<T: DeserializeOwned>(source: &Source) -> Result<T, CommandFailure> {
+fn parsed<T: DeserializeOwned>(source: &NamedText) -> Result<T, CommandFailure> {
     parse_data(&source.path, &source.text).map_err(CommandFailure::from)
 }
 

@@ -9,14 +9,14 @@ mod tree;
 use std::fmt;
 
 use crate::core::recipe::PresetFile;
-use oomctl_diagnose::Number;
+use oomctl_diagnose::WrittenVersion;
 
 pub use named::{MAX_LOG, activated, active, environments, in_log, in_scripts, installed};
 pub use tree::{Tree, files, in_tree, trees};
 
 /// How near what tells a version is to what the job imports, the nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Near {
+pub enum Proximity {
     /// A source tree from which the program imports.
     Imported,
     /// An environment that it runs in.
@@ -29,16 +29,16 @@ pub enum Near {
 
 /// A version that something names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct VersionStatement {
     /// The version.
-    pub number: Number,
+    pub number: WrittenVersion,
     /// What names it: `file:line`, or a path.
     pub by: String,
     /// How much that is to say.
-    pub near: Near,
+    pub near: Proximity,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for VersionStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} says {}", self.by, self.number)
     }
@@ -46,21 +46,21 @@ impl fmt::Display for Told {
 
 /// What is known of a framework's version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum KnownVersion {
     /// It is this one. What is less near may say another.
-    One(Told, Option<Told>),
+    One(VersionStatement, Option<VersionStatement>),
     /// Two are named that are as near.
-    Several(Told, Told),
+    Several(VersionStatement, VersionStatement),
     /// It is this one, of which the preset knows nothing. What is less near may say another.
-    Foreign(Told, Option<Told>),
+    Foreign(VersionStatement, Option<VersionStatement>),
     /// Nothing names it.
     Nothing,
 }
 
-impl Known {
+impl KnownVersion {
     /// What several tellers come to.
     #[must_use]
-    pub fn of(file: &PresetFile, told: &[Told]) -> Self {
+    pub fn of(file: &PresetFile, told: &[VersionStatement]) -> Self {
         let nearest = told.iter().min_by_key(|t| t.near);
         let (Some(framework), Some(first)) = (&file.framework, nearest) else {
             return Self::Nothing;
@@ -91,12 +91,12 @@ impl Known {
     pub fn describe(&self, file: &PresetFile) -> Option<String> {
         let framework = file.framework.as_ref()?;
         let (name, newest) = (&framework.name, &framework.default_version);
-        let but = |other: &Option<Told>| {
+        let but = |other: &Option<VersionStatement>| {
             let other = other.as_ref();
             other.map_or_else(String::new, |other| format!(" (but {other})"))
         };
         Some(match self {
-            Self::One(Told { number, by, .. }, other) => {
+            Self::One(VersionStatement { number, by, .. }, other) => {
                 let taken = match number.before.as_str() {
                     "" => String::new(),
                     _ => format!(", taken for {}", number.version),
@@ -106,7 +106,7 @@ impl Known {
             Self::Several(a, b) => {
                 format!("{name}: {a}, {b}; taken for {newest}, the newest that is known")
             }
-            Self::Foreign(Told { number, by, .. }, other) => format!(
+            Self::Foreign(VersionStatement { number, by, .. }, other) => format!(
                 "{name} {number}, as {by} says{}, is none of those that are known ({}); taken for {newest}",
                 but(other),
                 framework.supported
@@ -124,9 +124,9 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn told(version: &str, by: &str, near: Near) -> Told {
-        Told {
-            number: Number::read(version).unwrap(),
+    fn told(version: &str, by: &str, near: Proximity) -> VersionStatement {
+        VersionStatement {
+            number: WrittenVersion::read(version).unwrap(),
             by: by.to_owned(),
             near,
         }
@@ -139,13 +139,13 @@ mod tests {
     #[test]
     fn what_is_as_near_and_disagrees_is_not_known() {
         let file = preset();
-        let words = |version, by| told(version, by, Near::Words);
-        let one = Known::of(&file, &[words("0.20.0", "a:1"), words("0.20.0", "b:1")]);
+        let words = |version, by| told(version, by, Proximity::Words);
+        let one = KnownVersion::of(&file, &[words("0.20.0", "a:1"), words("0.20.0", "b:1")]);
         assert_eq!(one.version().as_deref(), Some("0.20.0"));
-        let two = Known::of(&file, &[words("0.20.0", "a:1"), words("0.21.0", "b:1")]);
+        let two = KnownVersion::of(&file, &[words("0.20.0", "a:1"), words("0.21.0", "b:1")]);
         assert_eq!(two.version(), None);
         assert!(two.describe(&file).unwrap().contains("b:1 says 0.21.0"));
-        let old = Known::of(&file, &[words("0.1.0", "a:1")]);
+        let old = KnownVersion::of(&file, &[words("0.1.0", "a:1")]);
         assert_eq!(old.version(), None);
     }
 
@@ -153,23 +153,23 @@ mod tests {
     fn what_is_nearest_to_the_import_counts_and_who_disagrees_is_named() {
         let file = preset();
         let all = [
-            told("0.20.0", "job.sh:1", Near::Words),
-            told("0.21.0", "env/trl-0.21.0.dist-info", Near::Environment),
-            told("0.22.0.dev0", "trl/__init__.py", Near::Imported),
+            told("0.20.0", "job.sh:1", Proximity::Words),
+            told("0.21.0", "env/trl-0.21.0.dist-info", Proximity::Environment),
+            told("0.22.0.dev0", "trl/__init__.py", Proximity::Imported),
         ];
-        let known = Known::of(&file, &all);
+        let known = KnownVersion::of(&file, &all);
         assert_eq!(known.version().as_deref(), Some("0.22.0"));
         let said = "TRL 0.22.0.dev0, as trl/__init__.py says (but env/trl-0.21.0.dist-info says 0.21.0), taken for 0.22.0";
         assert_eq!(known.describe(&file).as_deref(), Some(said));
         assert_eq!(
-            Known::of(&file, &all[..2]).version().as_deref(),
+            KnownVersion::of(&file, &all[..2]).version().as_deref(),
             Some("0.21.0")
         );
     }
 
     #[test]
     fn what_comes_before_a_release_is_told_with_its_mark() {
-        let read = |text| Number::read(text).map(|n| n.to_string());
+        let read = |text| WrittenVersion::read(text).map(|n| n.to_string());
         for (text, expected) in [
             ("0.8.0.dev", Some("0.8.0.dev")),
             ("0.8.0.dev0+g1a2b3c", Some("0.8.0.dev0")),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Near, Told};
+use super::{Proximity, VersionStatement};
 use crate::core::recipe::Framework;
-use oomctl_diagnose::{Number, same_package};
+use oomctl_diagnose::{WrittenVersion, same_package};
 use oomctl_scripts::{COMMAND_LINE, Reading, SCRIPT, Submission};
 
 /// Commands of a script that name what it runs with.
@@ -31,7 +31,7 @@ const ACTIVATE: &str = "/bin/activate";
 
 /// What the scripts name: modules, packages that they install, environments.
 #[must_use]
-pub fn in_scripts(framework: &Framework, reading: &Reading) -> Vec<Told> {
+pub fn in_scripts(framework: &Framework, reading: &Reading) -> Vec<VersionStatement> {
     let mut told = Vec::new();
     for source in reading.sources.iter().skip(SCRIPT) {
         for (number, line) in source.text.lines().enumerate() {
@@ -41,10 +41,10 @@ pub fn in_scripts(framework: &Framework, reading: &Reading) -> Vec<Told> {
                 continue;
             }
             told.extend(framework.packages.iter().filter_map(|package| {
-                Some(Told {
+                Some(VersionStatement {
                     number: named(line, package, &["==", "/", "-", "_", "@"])?,
                     by: format!("{}:{}", source.path, number + 1),
-                    near: Near::Words,
+                    near: Proximity::Words,
                 })
             }));
         }
@@ -54,7 +54,7 @@ pub fn in_scripts(framework: &Framework, reading: &Reading) -> Vec<Told> {
 
 /// What a log prints: a list of packages, or a line about the version.
 #[must_use]
-pub fn in_log(framework: &Framework, log: &str, path: &str) -> Vec<Told> {
+pub fn in_log(framework: &Framework, log: &str, path: &str) -> Vec<VersionStatement> {
     let marks = [
         "==",
         " version: ",
@@ -65,10 +65,10 @@ pub fn in_log(framework: &Framework, log: &str, path: &str) -> Vec<Told> {
     let mut told = Vec::new();
     for (number, line) in log.lines().enumerate() {
         told.extend(framework.packages.iter().filter_map(|package| {
-            Some(Told {
+            Some(VersionStatement {
                 number: named(line, package, &marks).or_else(|| row(line, package))?,
                 by: format!("{path}:{}", number + 1),
-                near: Near::Words,
+                near: Proximity::Words,
             })
         }));
     }
@@ -77,18 +77,18 @@ pub fn in_log(framework: &Framework, log: &str, path: &str) -> Vec<Told> {
 
 /// What is installed in a folder, by the names of what lies in it (`trl-0.20.0.dist-info`).
 #[must_use]
-pub fn installed(framework: &Framework, names: &[String], folder: &str) -> Vec<Told> {
+pub fn installed(framework: &Framework, names: &[String], folder: &str) -> Vec<VersionStatement> {
     let infos = names.iter().filter_map(|n| n.strip_suffix(".dist-info"));
     let told = infos.filter_map(|name| {
         let (package, version) = name.rsplit_once('-')?;
         let mut packages = framework.packages.iter();
         let number = packages
             .any(|known| same_package(known, package))
-            .then(|| Number::read(version))??;
-        Some(Told {
+            .then(|| WrittenVersion::read(version))??;
+        Some(VersionStatement {
             number,
             by: format!("{folder}/{name}.dist-info"),
-            near: Near::Environment,
+            near: Proximity::Environment,
         })
     });
     told.collect()
@@ -186,7 +186,7 @@ fn by_name(reading: &Reading, submission: &Submission) -> (bool, Vec<String>) {
 }
 
 /// The version behind a package's name and one of these marks.
-fn named(line: &str, package: &str, marks: &[&str]) -> Option<Number> {
+fn named(line: &str, package: &str, marks: &[&str]) -> Option<WrittenVersion> {
     let lower = line.to_ascii_lowercase();
     let package = package.to_ascii_lowercase();
     let ends = lower.match_indices(&package).filter(|(at, _)| {
@@ -196,12 +196,12 @@ fn named(line: &str, package: &str, marks: &[&str]) -> Option<Number> {
     let mut behind = ends.map(|(at, _)| &lower[at + package.len()..]);
     behind.find_map(|rest| {
         let mut versions = marks.iter().filter_map(|mark| rest.strip_prefix(mark));
-        versions.find_map(Number::read)
+        versions.find_map(WrittenVersion::read)
     })
 }
 
 /// The version in a row of `pip list` or `conda list`: the package, the version, and what else there is of it.
-fn row(line: &str, package: &str) -> Option<Number> {
+fn row(line: &str, package: &str) -> Option<WrittenVersion> {
     let mut words = line.split_whitespace();
     let first = words.next()?;
     let version = words.next()?;
@@ -210,7 +210,7 @@ fn row(line: &str, package: &str) -> Option<Number> {
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '_'));
     // A sentence that begins with the name has no column.
     let column = line.trim_start().get(first.len()..)?.starts_with("  ") || words.next().is_none();
-    (whole && column && same_package(first, package)).then(|| Number::read(version))?
+    (whole && column && same_package(first, package)).then(|| WrittenVersion::read(version))?
 }
 
 #[cfg(test)]

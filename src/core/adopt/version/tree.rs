@@ -3,10 +3,10 @@
 //! Source: "sys.path" and "The initialization of the sys.path module search path" of Python 3.14's documentation: the folder of
 //! the script, or with `-m` and `-c` the current one, then `PYTHONPATH`, then what is installed.
 
-use super::{Near, Told};
-use oomctl_diagnose::{Number, same_package};
-use oomctl_scripts::settings::Format;
-use oomctl_scripts::{Adoption, Call, Target, folder_of_file, joined};
+use super::{Proximity, VersionStatement};
+use oomctl_diagnose::{WrittenVersion, same_package};
+use oomctl_scripts::settings::SettingsFormat;
+use oomctl_scripts::{Adoption, Call, CallTarget, folder_of_file, joined};
 
 /// Files of a package's folder in which versions stand, those first that a program sees itself.
 const INSIDE: [&str; 8] = [
@@ -34,7 +34,7 @@ pub struct Tree {
     /// The folder, relative to that of the job.
     pub folder: String,
     /// Whether what lies in it is what is imported.
-    pub near: Near,
+    pub near: Proximity,
 }
 
 /// The folders in which the packages of a framework may lie, in the order in which they are looked for.
@@ -46,17 +46,17 @@ pub fn trees(adoption: &Adoption<'_>, inherited: Option<&str>) -> Vec<Tree> {
             continue;
         };
         let first = match &call.target {
-            Target::Module(_) | Target::Code => Some(folder.clone()),
-            Target::Script(_) => call
+            CallTarget::Module(_) | CallTarget::Code => Some(folder.clone()),
+            CallTarget::Script(_) => call
                 .program
                 .as_deref()
                 .map(|path| folder_of_file(path).to_owned()),
-            Target::Program(_) => None,
+            CallTarget::Program(_) => None,
         };
         let imported = first.into_iter().chain(path_of(call, folder, inherited));
         let beside = [folder.clone(), joined(folder, "src")];
-        let imported = imported.map(|folder| (folder, Near::Imported));
-        for (folder, near) in imported.chain(beside.map(|folder| (folder, Near::Beside))) {
+        let imported = imported.map(|folder| (folder, Proximity::Imported));
+        for (folder, near) in imported.chain(beside.map(|folder| (folder, Proximity::Beside))) {
             if all.iter().all(|known| known.folder != folder) {
                 all.push(Tree { folder, near });
             }
@@ -94,13 +94,13 @@ pub fn files(tree: &Tree, package: &str) -> Vec<String> {
 
 /// What a file of a tree says of a package's version.
 #[must_use]
-pub fn in_tree(tree: &Tree, package: &str, path: &str, text: &str) -> Option<Told> {
+pub fn in_tree(tree: &Tree, package: &str, path: &str, text: &str) -> Option<VersionStatement> {
     let number = match path.rsplit_once('.').map(|(_, end)| end) {
         Some("toml") => in_project(package, text),
         Some("py") => in_code(text),
-        _ => Number::read(text.trim()),
+        _ => WrittenVersion::read(text.trim()),
     };
-    Some(Told {
+    Some(VersionStatement {
         number: number?,
         by: path.to_owned(),
         near: tree.near,
@@ -108,18 +108,18 @@ pub fn in_tree(tree: &Tree, package: &str, path: &str, text: &str) -> Option<Tol
 }
 
 /// What `pyproject.toml` says of the package that it is for.
-fn in_project(package: &str, text: &str) -> Option<Number> {
-    let says = Format::Toml.read(text)?;
+fn in_project(package: &str, text: &str) -> Option<WrittenVersion> {
+    let says = SettingsFormat::Toml.read(text)?;
     let text = |key: &str| says.find(key)?.text.clone();
     let table = ["project", "tool.poetry"].into_iter().find(|table| {
         let name = text(&format!("{table}.name"));
         name.is_some_and(|name| same_package(&name, package))
     })?;
-    Number::read(&text(&format!("{table}.version"))?)
+    WrittenVersion::read(&text(&format!("{table}.version"))?)
 }
 
 /// A literal that code gives to one of the names; or its parts.
-fn in_code(text: &str) -> Option<Number> {
+fn in_code(text: &str) -> Option<WrittenVersion> {
     let given = |name: &str| {
         text.lines().find_map(|line| {
             let rest = line.trim().strip_prefix(name)?;
@@ -132,11 +132,11 @@ fn in_code(text: &str) -> Option<Number> {
     let literal = |name: &&str| {
         let value = given(name)?;
         let inner = value.strip_prefix(['"', '\''])?;
-        Number::read(inner.split(['"', '\'']).next()?)
+        WrittenVersion::read(inner.split(['"', '\'']).next()?)
     };
     NAMES.iter().find_map(literal).or_else(|| {
         let parts: Option<Vec<&str>> = PARTS.iter().map(|name| given(name)).collect();
-        Number::read(&parts?.join("."))
+        WrittenVersion::read(&parts?.join("."))
     })
 }
 
@@ -148,7 +148,7 @@ mod tests {
     fn each_way_of_keeping_a_version_is_read() {
         let tree = Tree {
             folder: "src".to_owned(),
-            near: Near::Beside,
+            near: Proximity::Beside,
         };
         for (path, text, expected) in [
             (

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::fact::{Fact, Record};
 use super::outcome::{Outcome, Verdict};
 use crate::core::request::{NewsKind, Notices};
-pub use notification::{Notification, Told, mask, notification};
+pub use notification::{Notification, NotifiedEvent, mask, notification};
 pub use pause::Pause;
 
 /// Something that happened to a run.

@@ -35,14 +35,14 @@ pub struct Notification {
     /// Folder of the project.
     pub project: String,
     /// What happened, oldest first, at most 20.
-    pub events: Vec<Told>,
+    pub events: Vec<NotifiedEvent>,
     /// How much more happened.
     pub more: usize,
 }
 
 /// Something that happened, with what belongs to it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Told {
+pub struct NotifiedEvent {
     /// `escalated`, `hung`, `stalled`, `succeeded`, `gave_up`.
     pub event: NewsKind,
     /// Name of the run.
@@ -71,7 +71,7 @@ pub struct Told {
     pub links: Vec<Link>,
 }
 
-impl Told {
+impl NotifiedEvent {
     /// What happened to a run, as its history has it.
     #[must_use]
     pub fn new(history: &History, news: &News) -> Self {
@@ -138,7 +138,7 @@ impl Told {
 
 /// A notice of what happened.
 #[must_use]
-pub fn notification(project: &Path, mut told: Vec<Told>) -> Notification {
+pub fn notification(project: &Path, mut told: Vec<NotifiedEvent>) -> Notification {
     told.sort_by_key(|t| t.at);
     let title = match told.as_slice() {
         [one] => one.line(),
@@ -147,7 +147,7 @@ pub fn notification(project: &Path, mut told: Vec<Told>) -> Notification {
     let more = told.len().saturating_sub(TOLD_MAX);
     // What happened last says most of where things stand.
     let events = told.split_off(more);
-    let mut lines: Vec<String> = events.iter().map(Told::line).collect();
+    let mut lines: Vec<String> = events.iter().map(NotifiedEvent::line).collect();
     if more > 0 {
         lines.insert(
             0,
@@ -164,7 +164,7 @@ pub fn notification(project: &Path, mut told: Vec<Told>) -> Notification {
     }
 }
 
-fn digest(all: &[Told]) -> String {
+fn digest(all: &[NotifiedEvent]) -> String {
     let mut runs: Vec<&str> = all.iter().map(|t| t.run.as_str()).collect();
     runs.sort_unstable();
     runs.dedup();

@@ -3,7 +3,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::*;
-use crate::core::engine::{Cause, History};
+use crate::core::engine::{History, RetryCause};
 use oomctl_base::job::JobState;
 
 fn at(second: i64) -> Timestamp {
@@ -49,7 +49,7 @@ fn what_was_noticed_is_not_told_again_and_what_came_after_is() {
 fn an_end_that_was_asked_for_is_no_news_and_others_are() {
     let notices = Notices::default();
     let spent = Outcome::RetriesSpent {
-        cause: Cause::TimeLimit,
+        cause: RetryCause::TimeLimit,
         state: JobState::Timeout,
         retries: 0,
     };
@@ -124,7 +124,7 @@ fn one_thing_is_told_by_itself_and_many_as_numbers_with_the_last_twenty() {
             run: run.to_owned(),
             ..History::default()
         };
-        Told::new(&history, &news(seq, kind))
+        NotifiedEvent::new(&history, &news(seq, kind))
     };
     let one = notification(Path::new("/p"), vec![told("a", 1, NewsKind::Succeeded)]);
     assert_eq!(one.title, "a: succeeded after 0 attempts");

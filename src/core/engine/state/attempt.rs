@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use super::refusal::Refused;
+use super::refusal::SchedulerRefusal;
 use crate::core::engine::fact::{Fact, LogEnd, Record};
 use crate::core::engine::foreseen::Foreseen;
 use crate::core::engine::outcome::Verdict;
@@ -54,7 +54,7 @@ pub struct Attempt {
     /// What was unclear about the submission, while it is.
     pub unclear: Option<String>,
     /// The last refusal, also where it was submitted again since.
-    pub refused: Option<Refused>,
+    pub refused: Option<SchedulerRefusal>,
     /// The job.
     pub job: Option<JobRef>,
     /// True when it was found by its token.
@@ -192,7 +192,7 @@ impl Attempt {
 
     /// The refusal that stands.
     #[must_use]
-    pub fn refusal(&self) -> Option<&Refused> {
+    pub fn refusal(&self) -> Option<&SchedulerRefusal> {
         self.refused.as_ref().filter(|r| !r.is_over)
     }
 
@@ -251,7 +251,7 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
         }
         Fact::SubmitUnclear { detail, .. } => attempt.unclear = Some(detail.clone()),
         Fact::SubmitRefused { .. } => {
-            attempt.refused = Refused::after(attempt.refused.as_ref(), fact, record.at);
+            attempt.refused = SchedulerRefusal::after(attempt.refused.as_ref(), fact, record.at);
         }
         // The refusal was the answer to the last submission, so there is no other one to look for.
         Fact::SubmitAgain { by, .. } => {

@@ -4,11 +4,11 @@
 use jiff::Timestamp;
 
 use super::attempt::{Attempt, take};
-use super::phase::Phase;
+use super::phase::RunPhase;
 use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
-use crate::core::engine::outcome::{Budget, Cause, Outcome, Verdict};
-use crate::core::ladder::{Peak, Step, Tried};
+use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
+use crate::core::ladder::{PastAttempt, Peak, Step};
 use crate::core::recipe::Layer;
 
 /// What the facts of a run add up to.
@@ -61,12 +61,12 @@ impl History {
 
     /// Attempts before the present one that died of a cause that is known, with the rungs that they had.
     #[must_use]
-    pub fn tried(&self) -> Vec<Tried> {
+    pub fn tried(&self) -> Vec<PastAttempt> {
         let (mut rungs, mut tried) = (Vec::new(), Vec::new());
         for attempt in self.attempts.iter().rev().skip(1).rev() {
             let incident = attempt.incident.clone().filter(|i| i.fatal);
             let peaks = || Peak::of(&attempt.measured);
-            tried.extend(incident.map(|i| Tried::new(rungs.clone(), i, peaks())));
+            tried.extend(incident.map(|i| PastAttempt::new(rungs.clone(), i, peaks())));
             rungs.extend(attempt.layers());
         }
         tried
@@ -90,7 +90,7 @@ impl History {
 
     /// How often the same configuration was submitted again for this cause.
     #[must_use]
-    pub fn retries(&self, of: Cause) -> u32 {
+    pub fn retries(&self, of: RetryCause) -> u32 {
         let again =
             |a: &&Attempt| matches!(&a.verdict, Some(Verdict::Again { cause, .. }) if *cause == of);
         u32::try_from(self.attempts.iter().filter(again).count()).unwrap_or(u32::MAX)
@@ -124,37 +124,37 @@ impl History {
 
     /// Where the run stands.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> RunPhase {
         if self.outcome.is_some() {
-            return Phase::Finished;
+            return RunPhase::Finished;
         }
         let Some(attempt) = self.attempt() else {
-            return Phase::Preparing(1);
+            return RunPhase::Preparing(1);
         };
         match &attempt.verdict {
-            Some(Verdict::End { .. }) => return Phase::Closing,
-            Some(_) => return Phase::Preparing(attempt.number + 1),
+            Some(Verdict::End { .. }) => return RunPhase::Closing,
+            Some(_) => return RunPhase::Preparing(attempt.number + 1),
             None => {}
         }
         if attempt.incident.is_some() {
-            Phase::Judging
+            RunPhase::Judging
         } else if attempt.ended_at.is_some() {
-            Phase::Draining
+            RunPhase::Draining
         } else if attempt.job.is_some() {
-            Phase::Live
+            RunPhase::Live
         } else if attempt.refusal().is_some() {
-            Phase::Refused
+            RunPhase::Refused
         } else if attempt.unclear.is_some() || attempt.ready_epoch != self.epoch {
-            Phase::Searching
+            RunPhase::Searching
         } else {
-            Phase::Submitting
+            RunPhase::Submitting
         }
     }
 
     /// When a submission that was refused for now is made again.
     #[must_use]
     pub fn again_at(&self) -> Option<Timestamp> {
-        let attempt = self.attempt().filter(|_| self.phase() == Phase::Refused);
+        let attempt = self.attempt().filter(|_| self.phase() == RunPhase::Refused);
         attempt?.refusal()?.again_at
     }
 

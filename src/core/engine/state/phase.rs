@@ -2,7 +2,7 @@
 
 /// Where a run stands. Exactly one thing is the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum RunPhase {
     /// The files of this attempt are to be written and its intent recorded.
     Preparing(u32),
     /// Intended by the present owner; not handed to the scheduler yet.

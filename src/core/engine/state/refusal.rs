@@ -7,7 +7,7 @@ use crate::core::engine::time::after;
 
 /// What the scheduler said against an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct SchedulerRefusal {
     /// The scheduler's own words.
     pub reason: String,
     /// What the user can do about it.
@@ -24,7 +24,7 @@ pub struct Refused {
     pub(super) is_over: bool,
 }
 
-impl Refused {
+impl SchedulerRefusal {
     /// What stands against an attempt after a fact, where the fact is a refusal.
     pub(super) fn after(earlier: Option<&Self>, fact: &Fact, at: Timestamp) -> Option<Self> {
         let Fact::SubmitRefused {

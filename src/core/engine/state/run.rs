@@ -5,8 +5,8 @@
 use jiff::Timestamp;
 
 use super::history::History;
-use super::phase::Phase;
-use super::watch::Watch;
+use super::phase::RunPhase;
+use super::watch::RunWatch;
 use crate::core::engine::event::Event;
 use crate::core::engine::fact::{LogEnd, Record};
 use crate::core::request::Request;
@@ -20,7 +20,7 @@ pub struct Run {
     /// What its facts add up to.
     pub history: History,
     /// What only this process knows.
-    pub(in crate::core::engine) watch: Watch,
+    pub(in crate::core::engine) watch: RunWatch,
 }
 
 impl Run {
@@ -30,7 +30,7 @@ impl Run {
         Self {
             request,
             history: History::replay(records),
-            watch: Watch::default(),
+            watch: RunWatch::default(),
         }
     }
 
@@ -49,7 +49,7 @@ impl Run {
 
     /// Where the run stands.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> RunPhase {
         self.history.phase()
     }
 
@@ -58,7 +58,7 @@ impl Run {
     #[must_use]
     pub fn waits_for_its_job(&self) -> bool {
         let status = self.watch.last_status.as_ref();
-        self.phase() == Phase::Live && status.is_some_and(|s| s.state.stage() != Stage::Ended)
+        self.phase() == RunPhase::Live && status.is_some_and(|s| s.state.stage() != Stage::Ended)
     }
 
     /// How far the logs had been read when the scheduler last said how often the job was restarted: what came later may be of

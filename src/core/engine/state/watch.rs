@@ -32,7 +32,7 @@ impl Question {
 
 /// What only the present process knows of a run.
 #[derive(Debug, Clone, Default)]
-pub(in crate::core::engine) struct Watch {
+pub(in crate::core::engine) struct RunWatch {
     pub poll: Question,
     pub find: Question,
     pub cancel: Question,
@@ -64,7 +64,7 @@ pub(in crate::core::engine) struct Watch {
     pub drained: Option<(Timestamp, Timestamp)>,
 }
 
-impl Watch {
+impl RunWatch {
     /// A new job, or a new part of it, starts with a clean slate.
     pub fn fact(&mut self, fact: &Fact) {
         match fact {

@@ -4,20 +4,20 @@ use jiff::SignedDuration;
 
 use super::table::{Bench, accepted, polled, status};
 use super::{Toy, incident};
-use crate::core::engine::{AttemptEvent, Cause, Event, Fact, LogLook, Rising, Verdict};
+use crate::core::engine::{AttemptEvent, Event, Fact, LogLook, RetryCause, Rising, Verdict};
 use crate::core::measure::Measured;
 use oomctl_base::job::JobState;
 use oomctl_base::units::Bytes;
-use oomctl_diagnose::{Class, Course, Pattern, Pool, Progress, Span};
+use oomctl_diagnose::{Class, CoursePattern, MemoryCourse, Pool, Progress, StepSpan};
 
 const GIB: u64 = 1 << 30;
 
-fn course(pattern: Pattern, memory: Pool) -> Course {
-    Course {
+fn course(pattern: CoursePattern, memory: Pool) -> MemoryCourse {
+    MemoryCourse {
         pattern,
         memory,
         bytes_per_step: Some(Bytes(2 * GIB)),
-        bytes: Some(Span {
+        bytes: Some(StepSpan {
             from_step: 2,
             to_step: 100,
             from: 104 * GIB,
@@ -37,7 +37,7 @@ fn progress(step: u64, total: Option<u64>) -> Progress {
 }
 
 /// The next attempt dies of memory with this course behind so many steps.
-fn died(bench: &mut Bench, number: u32, course: &Course, step: u64) -> Verdict {
+fn died(bench: &mut Bench, number: u32, course: &MemoryCourse, step: u64) -> Verdict {
     let second = i64::from(number) * 1_000;
     bench.prepared(number, second);
     bench.feed(&accepted(number), second + 1);
@@ -71,7 +71,7 @@ fn died(bench: &mut Bench, number: u32, course: &Course, step: u64) -> Verdict {
     verdict.unwrap()
 }
 
-fn cause(verdict: &Verdict) -> Option<Cause> {
+fn cause(verdict: &Verdict) -> Option<RetryCause> {
     match verdict {
         Verdict::Again { cause, .. } => Some(*cause),
         _ => None,
@@ -90,10 +90,14 @@ fn toy(resumes: bool) -> Toy {
 fn a_leak_goes_on_from_its_checkpoint_as_often_as_allowed_and_then_takes_a_rung() {
     for memory in [Pool::Gpu, Pool::Host] {
         let mut bench = Bench::new(toy(true));
-        let leak = course(Pattern::Leak, memory);
+        let leak = course(CoursePattern::Leak, memory);
         for number in 1..=5 {
             let verdict = died(&mut bench, number, &leak, u64::from(number) * 90);
-            assert_eq!(cause(&verdict), Some(Cause::Leak), "{memory:?} {number}");
+            assert_eq!(
+                cause(&verdict),
+                Some(RetryCause::Leak),
+                "{memory:?} {number}"
+            );
         }
         let verdict = died(&mut bench, 6, &leak, 600);
         assert!(matches!(verdict, Verdict::Climb { .. }), "{verdict:?}");
@@ -102,19 +106,22 @@ fn a_leak_goes_on_from_its_checkpoint_as_often_as_allowed_and_then_takes_a_rung(
 
 #[test]
 fn a_leak_that_no_checkpoint_carries_further_takes_a_rung() {
-    let leak = course(Pattern::Leak, Pool::Host);
+    let leak = course(CoursePattern::Leak, Pool::Host);
     let mut bench = Bench::new(toy(false));
     let verdict = died(&mut bench, 1, &leak, 90);
     assert!(matches!(verdict, Verdict::Climb { .. }), "{verdict:?}");
     let mut bench = Bench::new(toy(true));
-    assert_eq!(cause(&died(&mut bench, 1, &leak, 90)), Some(Cause::Leak));
+    assert_eq!(
+        cause(&died(&mut bench, 1, &leak, 90)),
+        Some(RetryCause::Leak)
+    );
     let verdict = died(&mut bench, 2, &leak, 90);
     assert!(matches!(verdict, Verdict::Climb { .. }), "{verdict:?}");
 }
 
 #[test]
 fn what_the_same_configuration_would_meet_again_is_not_tried_again() {
-    for pattern in [Pattern::GrowingResponses, Pattern::Outlier] {
+    for pattern in [CoursePattern::GrowingResponses, CoursePattern::Outlier] {
         let mut bench = Bench::new(toy(true));
         let verdict = died(&mut bench, 1, &course(pattern, Pool::Gpu), 400);
         assert!(matches!(verdict, Verdict::Climb { .. }), "{pattern:?}");
@@ -130,7 +137,7 @@ fn told(total: u64, memory: Option<Bytes>) -> Vec<Fact> {
     let look = LogLook {
         progress: Some(progress(100, Some(total))),
         rising: Rising {
-            courses: vec![course(Pattern::Leak, Pool::Host)],
+            courses: vec![course(CoursePattern::Leak, Pool::Host)],
             step_s: Some(30.0),
         },
         ..LogLook::default()

@@ -3,16 +3,16 @@
 use super::{at, incident, nothing};
 use crate::core::config::from_flags;
 use crate::core::engine::{Fact, History, Outcome, Record};
-use crate::core::learn::Memory;
+use crate::core::learn::LearnedEntries;
 use crate::core::measure::Measured;
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::request::tests::tune::{asked, basis, seen};
-use crate::core::request::{Basis, Request, Short, Trial, TrialEnd};
+use crate::core::request::{Basis, ProbeSeries, Request, Trial, TrialEnd};
 use oomctl_base::job::{JobId, JobState, JobStatus, Token};
 use oomctl_diagnose::{Class, Incident};
 
-fn short() -> Short<'static> {
-    Short {
+fn short() -> ProbeSeries<'static> {
+    ProbeSeries {
         of: "r",
         steps: 3,
         set: &[],
@@ -21,7 +21,7 @@ fn short() -> Short<'static> {
 }
 
 fn unmeasured() -> Basis {
-    basis(Measured::default(), Memory::default())
+    basis(Measured::default(), LearnedEntries::default())
 }
 
 /// The probe of the first candidate that takes these steps.
@@ -118,12 +118,12 @@ fn a_probe_is_known_again_by_its_configuration_and_its_steps() {
     let start = unmeasured();
     let probe = probe(&start, &["thicker"]);
     assert!(asked().is_probed_by(&start, &short(), &probe));
-    let more = Short {
+    let more = ProbeSeries {
         steps: 4,
         ..short()
     };
     assert!(!asked().is_probed_by(&start, &more, &probe));
-    let other = Short { of: "s", ..short() };
+    let other = ProbeSeries { of: "s", ..short() };
     assert!(!asked().is_probed_by(&start, &other, &probe));
     let longer = crate::core::request::tests::start::request("r", &[], &["length=600"]);
     assert!(!longer.is_probed_by(&start, &short(), &probe));
@@ -140,7 +140,7 @@ fn what_is_set_in_a_probe_besides_must_not_change_what_it_takes() {
             kind: LayerKind::Rung,
             ..set
         }];
-        let short = Short {
+        let short = ProbeSeries {
             set: &set,
             ..short()
         };

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::table::{Bench, accepted, status};
 use super::{Toy, at, incident, nothing};
 use crate::core::engine::{
-    Action, AttemptEvent, Event, Fact, NextLook, Outcome, Pace, Phase, Sighting, due, next_due,
+    Action, AttemptEvent, Event, Fact, NextLook, Outcome, Pace, RunPhase, Sighting, due, next_due,
     next_look,
 };
 use crate::core::measure::Measured;
@@ -90,7 +90,7 @@ fn while_it_waits_a_run_can_be_cancelled_and_is_no_job() {
     let mut bench = Bench::new(Toy::new(1));
     bench.prepared(1, 0);
     bench.feed(&refused(true), 1);
-    assert_eq!(bench.run.phase(), Phase::Refused);
+    assert_eq!(bench.run.phase(), RunPhase::Refused);
     assert_eq!(next_look(&bench.run.history), NextLook::Later);
     bench.feed(
         &Event::CancelAsked {
@@ -117,7 +117,7 @@ fn another_process_waits_for_the_same_moment_and_looks_for_what_it_did_not_submi
     assert!(submits(&bench, 61));
     // Now something may have been.
     let mut bench = bench.taken_up_again(62);
-    assert_eq!(bench.run.phase(), Phase::Searching);
+    assert_eq!(bench.run.phase(), RunPhase::Searching);
     assert!(!submits(&bench, 9_999));
     // The trace of the first refusal says nothing of the second submission.
     let trace = Sighting {
@@ -135,7 +135,7 @@ fn another_process_waits_for_the_same_moment_and_looks_for_what_it_did_not_submi
     bench.feed(&Event::Attempt(1, AttemptEvent::Found(jobs)), 101);
     assert!(submits(&bench, 101));
     bench.feed(&accepted(1), 102);
-    assert_eq!(bench.run.phase(), Phase::Live);
+    assert_eq!(bench.run.phase(), RunPhase::Live);
 }
 
 #[test]
@@ -148,11 +148,11 @@ fn somebody_who_wants_to_goes_on_with_what_was_refused_for_now_and_with_nothing_
     let mut bench = Bench::new(toy.clone());
     bench.prepared(1, 0);
     bench.feed(&refused(true), 1);
-    assert_eq!(bench.run.phase(), Phase::Finished);
+    assert_eq!(bench.run.phase(), RunPhase::Finished);
     bench.feed(&ask, 500);
     assert_eq!(
         (bench.run.phase(), submits(&bench, 500)),
-        (Phase::Submitting, true)
+        (RunPhase::Submitting, true)
     );
     assert_eq!(bench.run.history.outcome, None);
     let mut bench = Bench::new(toy);
@@ -182,12 +182,12 @@ fn a_run_that_a_full_disk_ended_goes_on_when_somebody_wants_it_and_one_with_a_bu
     for (kind, goes_on) in [("disk", true), ("python_bug", false)] {
         let mut bench = Bench::running(Toy::new(1));
         bench.end(status(JobState::Failed), incident(kind, Class::NotOom));
-        assert_eq!(bench.run.phase(), Phase::Finished);
+        assert_eq!(bench.run.phase(), RunPhase::Finished);
         bench.feed(&ask, 900);
         let phase = if goes_on {
-            Phase::Preparing(2)
+            RunPhase::Preparing(2)
         } else {
-            Phase::Finished
+            RunPhase::Finished
         };
         assert_eq!(bench.run.phase(), phase, "{kind}");
         let again = bench.taken_up_again(1_000);

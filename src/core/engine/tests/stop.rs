@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::table::{Bench, accepted, polled, status};
 use super::{Toy, at, incident, nothing};
 use crate::core::engine::{
-    Action, AttemptEvent, Cause, Event, Fact, LogEnd, LogLook, Outcome, Phase, Verdict, due,
+    Action, AttemptEvent, Event, Fact, LogEnd, LogLook, Outcome, RetryCause, RunPhase, Verdict, due,
 };
 use crate::core::measure::Measured;
 use oomctl_base::job::{JobId, JobState};
@@ -68,7 +68,7 @@ fn drained(bench: &mut Bench, number: u32, second: i64, progress: Option<Progres
     verdict.unwrap()
 }
 
-fn cause(verdict: &Verdict) -> Option<Cause> {
+fn cause(verdict: &Verdict) -> Option<RetryCause> {
     match verdict {
         Verdict::Again { cause, .. } => Some(*cause),
         _ => None,
@@ -78,7 +78,7 @@ fn cause(verdict: &Verdict) -> Option<Cause> {
 #[test]
 fn an_oom_after_many_steps_is_tried_once_from_the_checkpoint_before_a_rung() {
     for (resumes, steps, expected) in [
-        (true, 500, Some(Cause::LateOom)),
+        (true, 500, Some(RetryCause::LateOom)),
         (true, 3, None),
         (false, 500, None),
     ] {
@@ -132,7 +132,7 @@ fn a_time_limit_is_not_tried_again_when_nothing_came_of_it() {
     let mut bench = Bench::new(toy);
     for (number, steps) in [(1, 100), (2, 200), (3, 300)] {
         let verdict = attempt(&mut bench, number, JobState::Timeout, &["node1"], steps);
-        assert_eq!(cause(&verdict), Some(Cause::TimeLimit));
+        assert_eq!(cause(&verdict), Some(RetryCause::TimeLimit));
     }
     let verdict = attempt(&mut bench, 4, JobState::Timeout, &["node1"], 300);
     let Verdict::End {
@@ -203,7 +203,7 @@ fn a_job_without_progress_is_told_of_once_and_goes_on() {
             .feed(&polled(status(JobState::Running)), 9_000)
             .is_empty()
     );
-    assert_eq!(bench.run.phase(), Phase::Live);
+    assert_eq!(bench.run.phase(), RunPhase::Live);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_job_whose_log_says_that_it_dies_is_asked_about_soon_and_then_ever_less() {
         let due = due(&bench.run, at(second));
         due.iter().any(|a| matches!(a, Action::Drain { .. }))
     };
-    assert_eq!(bench.run.phase(), Phase::Draining);
+    assert_eq!(bench.run.phase(), RunPhase::Draining);
     assert!(drains(533));
 }
 
@@ -371,5 +371,5 @@ fn a_turn_of_the_watch_stays_until_a_node_failure_has_stood_for_a_while() {
     bench.feed(&polled(status(JobState::NodeFail)), 100);
     assert!(!bench.run.waits_for_its_job(), "the next would begin anew");
     bench.feed(&polled(status(JobState::NodeFail)), 130);
-    assert_eq!(bench.run.phase(), Phase::Draining);
+    assert_eq!(bench.run.phase(), RunPhase::Draining);
 }

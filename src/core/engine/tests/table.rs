@@ -4,10 +4,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Toy, at, incident, nothing};
 use crate::core::engine::{
-    Action, AttemptEvent, Budget, Event, Fact, LogEnd, LogLook, Outcome, Pace, Phase, Record, Run,
-    Sighting, Verdict, decide, due, next_due, observation,
+    Action, AttemptEvent, Budget, Event, Fact, LogEnd, LogLook, Outcome, Pace, Record, Run,
+    RunPhase, Sighting, Verdict, decide, due, next_due, observation,
 };
-use crate::core::learn::End;
+use crate::core::learn::AttemptEnd;
 use crate::core::measure::{Figure, Measured, Quantity};
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use oomctl_base::units::Bytes;
@@ -100,7 +100,7 @@ impl Bench {
     }
 
     fn drained(&mut self, incident: Incident) -> Verdict {
-        assert_eq!(self.run.phase(), Phase::Draining);
+        assert_eq!(self.run.phase(), RunPhase::Draining);
         let attempt = self.run.history.attempt().unwrap().number;
         let facts = self.feed(
             &Event::Attempt(
@@ -356,7 +356,7 @@ fn retries_are_counted_by_cause_and_end() {
         panic!("{verdict:?}");
     };
     assert_eq!(outcome.exit_code(), 6);
-    assert_eq!(bench.run.phase(), Phase::Finished);
+    assert_eq!(bench.run.phase(), RunPhase::Finished);
     assert!(due(&bench.run, at(9_999)).is_empty());
 }
 
@@ -364,7 +364,7 @@ fn retries_are_counted_by_cause_and_end() {
 fn a_node_failure_that_is_requeued_by_the_scheduler_is_waited_for() {
     let mut bench = Bench::running(Toy::new(3));
     bench.feed(&polled(status(JobState::NodeFail)), 100);
-    assert_eq!(bench.run.phase(), Phase::Live, "may still be requeued");
+    assert_eq!(bench.run.phase(), RunPhase::Live, "may still be requeued");
     let requeued = JobStatus {
         restarts: 1,
         started: None,
@@ -375,7 +375,7 @@ fn a_node_failure_that_is_requeued_by_the_scheduler_is_waited_for() {
         matches!(facts[0], Fact::Restarted { restarts: 1, .. }),
         "{facts:?}"
     );
-    assert_eq!(bench.run.phase(), Phase::Live);
+    assert_eq!(bench.run.phase(), RunPhase::Live);
     assert_eq!(bench.run.history.attempts.len(), 1);
 }
 
@@ -421,7 +421,7 @@ fn unknown_and_completing_states_end_nothing() {
         let second = 100 + 1_000 * i64::try_from(i).unwrap();
         bench.feed(&polled(status(state.clone())), second);
         bench.feed(&polled(status(state.clone())), second + 500);
-        assert_eq!(bench.run.phase(), Phase::Live, "{state:?}");
+        assert_eq!(bench.run.phase(), RunPhase::Live, "{state:?}");
         let actions = due(&bench.run, at(second + 700));
         assert!(actions.iter().any(|a| matches!(a, Action::Poll { .. })));
         assert!(!actions.iter().any(|a| matches!(a, Action::Prepare { .. })));
@@ -637,7 +637,11 @@ fn a_request_to_cancel_is_honoured_wherever_the_run_stands() {
     unclear.prepared(1, 1);
     unclear.owner_changed(2);
     unclear.feed(&ask, 3);
-    assert_eq!(unclear.run.phase(), Phase::Searching, "there may be a job");
+    assert_eq!(
+        unclear.run.phase(),
+        RunPhase::Searching,
+        "there may be a job"
+    );
     unclear.feed(&found(&["17"]), 4);
     assert!(
         due(&unclear.run, at(4))
@@ -872,7 +876,7 @@ fn a_job_of_somebody_else_can_be_watched() {
         logs: vec!["/home/u/slurm-17.out".into()],
     };
     bench.feed(&attach, 1);
-    assert_eq!(bench.run.phase(), Phase::Live);
+    assert_eq!(bench.run.phase(), RunPhase::Live);
     let verdict = bench.end(
         status(JobState::Failed),
         incident("cuda_oom", Class::GpuOom),
@@ -910,7 +914,7 @@ fn what_was_measured_is_a_fact_before_the_diagnosis_and_nothing_is_no_fact() {
 }
 
 /// What the first attempt teaches when its job ends so after so many steps and seconds.
-fn taught(state: JobState, incident: Incident, steps: u64, seconds: i64) -> Option<End> {
+fn taught(state: JobState, incident: Incident, steps: u64, seconds: i64) -> Option<AttemptEnd> {
     let mut bench = Bench::running(Toy::new(2));
     let ended = JobStatus {
         started: Some(at(10)),
@@ -938,12 +942,18 @@ fn taught(state: JobState, incident: Incident, steps: u64, seconds: i64) -> Opti
 #[test]
 fn an_attempt_teaches_no_more_than_it_proves() {
     let oom = || incident("cuda_oom", Class::GpuOom);
-    let failed = Some(End::Failed {
+    let failed = Some(AttemptEnd::Failed {
         kind: "cuda_oom".to_owned(),
         phase: "unknown".to_owned(),
     });
     let ended = [
-        (JobState::Completed, nothing(), 0, 5, Some(End::Fitted)),
+        (
+            JobState::Completed,
+            nothing(),
+            0,
+            5,
+            Some(AttemptEnd::Fitted),
+        ),
         (JobState::Failed, oom(), 0, 5, failed.clone()),
         // Also late, and where the rest of the job ended in another way.
         (JobState::Failed, oom(), 900, 9_000, failed.clone()),
@@ -985,9 +995,27 @@ fn an_attempt_teaches_no_more_than_it_proves() {
         ),
         (JobState::OutOfMemory, nothing(), 50, 900, None),
         // A job that somebody ended fits when it has trained for a while.
-        (JobState::Timeout, nothing(), 10, 600, Some(End::Fitted)),
-        (JobState::Preempted, nothing(), 10, 600, Some(End::Fitted)),
-        (JobState::Cancelled, nothing(), 10, 600, Some(End::Fitted)),
+        (
+            JobState::Timeout,
+            nothing(),
+            10,
+            600,
+            Some(AttemptEnd::Fitted),
+        ),
+        (
+            JobState::Preempted,
+            nothing(),
+            10,
+            600,
+            Some(AttemptEnd::Fitted),
+        ),
+        (
+            JobState::Cancelled,
+            nothing(),
+            10,
+            600,
+            Some(AttemptEnd::Fitted),
+        ),
         (JobState::Timeout, nothing(), 9, 600, None),
         (JobState::Timeout, nothing(), 500, 599, None),
         // One that died of something else may have been about to run out of memory.

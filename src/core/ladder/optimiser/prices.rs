@@ -2,17 +2,17 @@
 
 use super::super::bounds::SearchBounds;
 use super::super::engine_room;
-use super::super::numbers::{Batch, Number};
+use super::super::numbers::{Batch, SpeedKnob};
 use super::Optimiser;
 use crate::core::recipe::Values;
-use oomctl_base::{Kind, Role, Value};
+use oomctl_base::{Role, Value, ValueKind};
 use oomctl_memory::{Rollout, Spec};
 
 /// Probability with which a rollout engine must start with a smaller share.
 const ENGINE_STARTS: f64 = 0.95;
 
 /// What the values of an engine's share cost, by all else that this depends on.
-pub(super) type Shares = Vec<(engine_room::Key, Vec<(Value, f64)>)>;
+pub(super) type Shares = Vec<(engine_room::EngineKey, Vec<(Value, f64)>)>;
 
 /// Passes of an update over its tokens, against one for log-probabilities (Chen 2016).
 const PASSES: f64 = 3.0;
@@ -73,13 +73,13 @@ impl Optimiser<'_> {
     }
 
     /// Whether a number is a rollout engine's share of the GPU.
-    pub(super) fn is_share(&self, number: &Number) -> bool {
+    pub(super) fn is_share(&self, number: &SpeedKnob) -> bool {
         let knob = self.view.context.preset.knob(&number.knob);
         knob.and_then(|k| k.role) == Some(Role::RolloutMemoryFraction)
     }
 
     /// A number with what its values cost; of an engine's share those that are too small for it are left out.
-    pub(super) fn priced(&mut self, number: &Number, values: &Values) -> Number {
+    pub(super) fn priced(&mut self, number: &SpeedKnob, values: &Values) -> SpeedKnob {
         let knob = self.view.context.preset.knob(&number.knob);
         let number = number.clone();
         let spec = self.spec(values);
@@ -100,7 +100,7 @@ impl Optimiser<'_> {
         }
     }
 
-    fn for_engine(&mut self, mut number: Number, present: &Spec, values: &Values) -> Number {
+    fn for_engine(&mut self, mut number: SpeedKnob, present: &Spec, values: &Values) -> SpeedKnob {
         let key = engine_room::key(present, number.values.len());
         if let Some((_, own)) = self.shares.iter().find(|(known, _)| *known == key) {
             number.values.truncate(own.len().max(1));
@@ -119,19 +119,22 @@ impl Optimiser<'_> {
         number.priced(own)
     }
     /// The shares of the GPU that an engine gets by the values of its knob, to which they are proportional.
-    fn shares_of(&mut self, number: &Number, values: &Values) -> Vec<f64> {
+    fn shares_of(&mut self, number: &SpeedKnob, values: &Values) -> Vec<f64> {
         let ends = (number.values.first(), number.values.last());
         let mut end = |value: Option<&Value>| {
             let mut trial = values.clone();
             trial.set(&number.knob, value?.clone());
             let share = self.spec(&trial)?.rollout?.memory_fraction;
-            Some((value?.number(Kind::Float)?, share))
+            Some((value?.number(ValueKind::Float)?, share))
         };
         let (Some((most, first)), Some((least, last))) = (end(ends.0), end(ends.1)) else {
             return Vec::new();
         };
         let steepness = (last - first) / (least - most).min(-f64::EPSILON);
-        let numbers = number.values.iter().filter_map(|v| v.number(Kind::Float));
+        let numbers = number
+            .values
+            .iter()
+            .filter_map(|v| v.number(ValueKind::Float));
         numbers.map(|n| first + (n - most) * steepness).collect()
     }
 }

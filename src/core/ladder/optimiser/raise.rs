@@ -1,6 +1,6 @@
 //! Numbers from their least to as large as they may be.
 
-use super::super::numbers::Number;
+use super::super::numbers::SpeedKnob;
 use super::{Filled, LIKELY, Optimiser, loss};
 use crate::core::recipe::Values;
 use oomctl_base::Value;
@@ -24,13 +24,13 @@ impl Optimiser<'_> {
     pub(super) fn bounded(
         &mut self,
         least: &Filled,
-        numbers: &[Number],
+        numbers: &[SpeedKnob],
         risk: f64,
         most: f64,
-    ) -> Option<Vec<Number>> {
+    ) -> Option<Vec<SpeedKnob>> {
         let mut numbers = numbers.to_vec();
         let mut at = 0;
-        while numbers.iter().map(Number::least_loss).sum::<f64>() < most {
+        while numbers.iter().map(SpeedKnob::least_loss).sum::<f64>() < most {
             let Some(number) = numbers.get_mut(at) else {
                 return Some(numbers);
             };
@@ -44,9 +44,9 @@ impl Optimiser<'_> {
 
     /// Numbers as large as they may be, from their least. Each gets an equal part of the doubt that is allowed, then
     /// what is left of it, the one that costs most first; or one of them gets as much as it can use.
-    pub(super) fn raise(&mut self, least: &Filled, numbers: &[Number], risk: f64) -> Raised {
-        let mut order: Vec<&Number> = numbers.iter().collect();
-        let cost = |n: &Number| n.values.last().map_or(0.0, |v| n.loss(v));
+    pub(super) fn raise(&mut self, least: &Filled, numbers: &[SpeedKnob], risk: f64) -> Raised {
+        let mut order: Vec<&SpeedKnob> = numbers.iter().collect();
+        let cost = |n: &SpeedKnob| n.values.last().map_or(0.0, |v| n.loss(v));
         order.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
         #[expect(clippy::cast_precision_loss, reason = "a few knobs")]
         let parts = |i: usize| (i + 1) as f64 / order.len() as f64;
@@ -66,7 +66,7 @@ impl Optimiser<'_> {
                 break;
             }
             let rest = order.iter().filter(|n| n.knob != first.knob);
-            let turns: Vec<&Number> = std::iter::once(first).chain(rest).copied().collect();
+            let turns: Vec<&SpeedKnob> = std::iter::once(first).chain(rest).copied().collect();
             let other = self.in_turn(&least.values, &turns, risk, best.lost);
             best = other.filter(|o| o.lost < best.lost).unwrap_or(best);
         }
@@ -77,7 +77,7 @@ impl Optimiser<'_> {
     fn in_turn(
         &mut self,
         least: &Values,
-        order: &[&Number],
+        order: &[&SpeedKnob],
         risk: f64,
         most: f64,
     ) -> Option<Raised> {
@@ -95,7 +95,7 @@ impl Optimiser<'_> {
     }
 
     /// Sets a number to its largest value that is as sure as `bound`, in the order of `Filled::order`.
-    fn largest(&mut self, values: &mut Values, number: &Number, bound: f64) {
+    fn largest(&mut self, values: &mut Values, number: &SpeedKnob, bound: f64) {
         largest(values, number, |values| match bound < LIKELY {
             true => self.near(values) * LIKELY >= bound,
             false => self.reaches(values, bound),
@@ -104,7 +104,7 @@ impl Optimiser<'_> {
 }
 
 /// Sets a number to its largest value that is sure, of which the present one is taken to be.
-fn largest(values: &mut Values, number: &Number, mut sure: impl FnMut(&Values) -> bool) {
+fn largest(values: &mut Values, number: &SpeedKnob, mut sure: impl FnMut(&Values) -> bool) {
     let has = values.get(&number.knob);
     let Some(mut high) = number.values.iter().position(|v| Some(v) == has) else {
         return;

@@ -1,14 +1,14 @@
 //! The values that numbers may have beside each other.
 
 use super::super::bounds::{SearchBounds, Switch};
-use super::super::numbers::Number;
+use super::super::numbers::SpeedKnob;
 use super::Optimiser;
 use crate::core::recipe::Values;
 use oomctl_base::Value;
 
 impl Optimiser<'_> {
     /// The numbers that can go down, with every value that breaks no rule beside the present ones of the others.
-    pub(super) fn whole(&self, reach: &SearchBounds, present: &Values) -> Vec<Number> {
+    pub(super) fn whole(&self, reach: &SearchBounds, present: &Values) -> Vec<SpeedKnob> {
         let numbers = reach.numbers.iter();
         numbers.filter_map(|n| self.legal(n, present)).collect()
     }
@@ -16,17 +16,17 @@ impl Optimiser<'_> {
     /// Those of the numbers that no switch sets, with what their values cost beside these.
     pub(super) fn free(
         &mut self,
-        numbers: &[Number],
+        numbers: &[SpeedKnob],
         switches: &[&Switch],
         values: &Values,
-    ) -> Vec<Number> {
-        let free = |n: &&Number| switches.iter().all(|s| s.knob != n.knob);
+    ) -> Vec<SpeedKnob> {
+        let free = |n: &&SpeedKnob| switches.iter().all(|s| s.knob != n.knob);
         let free = numbers.iter().filter(free);
         free.map(|n| self.priced(n, values)).collect()
     }
 
     /// The values of a number that break no rule beside the others; `None` where it cannot go down.
-    fn legal(&self, number: &Number, present: &Values) -> Option<Number> {
+    fn legal(&self, number: &SpeedKnob, present: &Values) -> Option<SpeedKnob> {
         let now = present.get(&number.knob);
         let legal = self.checker.allows(&number.knob, present);
         let kept = |v: &&Value| now == Some(*v) || legal(v);
@@ -35,13 +35,13 @@ impl Optimiser<'_> {
     }
 
     /// The numbers that can go down, with the ends of what they may be.
-    pub(super) fn all_ends(&self, reach: &SearchBounds, present: &Values) -> Vec<Number> {
+    pub(super) fn all_ends(&self, reach: &SearchBounds, present: &Values) -> Vec<SpeedKnob> {
         let numbers = reach.numbers.iter();
         numbers.filter_map(|n| self.ends(n, present)).collect()
     }
 
     /// The same with its first and its last value alone. What an engine's share may be depends on all of its values.
-    fn ends(&self, number: &Number, present: &Values) -> Option<Number> {
+    fn ends(&self, number: &SpeedKnob, present: &Values) -> Option<SpeedKnob> {
         if self.is_share(number) {
             return self.legal(number, present);
         }

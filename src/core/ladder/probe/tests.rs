@@ -7,7 +7,7 @@ use crate::core::ladder::{Faster, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use oomctl_base::Effect;
 
-const BOUNDS: Bounds = Bounds {
+const BOUNDS: ProbeBounds = ProbeBounds {
     risk: 0.9,
     probes_max: 4,
 };
@@ -30,8 +30,8 @@ fn faster(name: &str) -> Faster {
 }
 
 /// A candidate that takes the steps with these letters.
-fn candidate(steps: &str, time: f64, odds: Option<f64>) -> Candidate {
-    Candidate {
+fn candidate(steps: &str, time: f64, odds: Option<f64>) -> TuneCandidate {
+    TuneCandidate {
         steps: steps.chars().map(|c| faster(&c.to_string())).collect(),
         time,
         fits_probability: odds,
@@ -59,15 +59,15 @@ fn the_fastest_that_fits_surely_comes_first_then_the_best_odds_then_the_middle_o
         candidate("a", 0.9, Some(0.99)),
     ];
     let start = [base(None)];
-    assert_eq!(next(&all, &start, BOUNDS), Next::Probe(1));
+    assert_eq!(next(&all, &start, BOUNDS), NextProbe::Probe(1));
     all[1].fits_probability = Some(0.7);
     all[2].fits_probability = Some(0.8);
     // 0.6 * 0.5 is more than 0.7 * 0.3 and 0.8 * 0.1.
-    assert_eq!(next(&all, &start, BOUNDS), Next::Probe(0));
+    assert_eq!(next(&all, &start, BOUNDS), NextProbe::Probe(0));
     for c in &mut all {
         c.fits_probability = None;
     }
-    assert_eq!(next(&all, &start, BOUNDS), Next::Probe(1));
+    assert_eq!(next(&all, &start, BOUNDS), NextProbe::Probe(1));
 }
 
 #[test]
@@ -79,11 +79,14 @@ fn what_takes_more_than_one_that_died_is_not_tried_nor_what_was_tried() {
         candidate("b", 0.8, Some(0.95)),
     ];
     let mut so_far = vec![base(None), tested("ac", 0.6, false, None)];
-    assert_eq!(next(&all, &so_far, BOUNDS), Next::Probe(2));
+    assert_eq!(next(&all, &so_far, BOUNDS), NextProbe::Probe(2));
     so_far.push(tested("aa", 0.75, false, None));
-    assert_eq!(next(&all, &so_far, BOUNDS), Next::Probe(3));
+    assert_eq!(next(&all, &so_far, BOUNDS), NextProbe::Probe(3));
     so_far.push(tested("b", 0.8, true, None));
-    assert_eq!(next(&all, &so_far, BOUNDS), Next::Stop(Stop::NothingToGain));
+    assert_eq!(
+        next(&all, &so_far, BOUNDS),
+        NextProbe::Stop(Stop::NothingToGain)
+    );
     assert_eq!(fastest(&so_far), Some(3));
 }
 
@@ -102,12 +105,12 @@ fn what_was_measured_counts_more_than_what_the_preset_says() {
     assert!((times(&so_far)[1] - 1.1).abs() < 1e-9);
     assert_eq!(fastest(&so_far), Some(2));
     // 0.76 * 1.1 / 0.9 is 0.93, and 0.9 stays what it was: 6 % below 0.96.
-    assert_eq!(next(&all, &so_far, BOUNDS), Next::Probe(1));
+    assert_eq!(next(&all, &so_far, BOUNDS), NextProbe::Probe(1));
     // What does not save a twentieth is not worth a job.
     let little = [candidate("d", 0.96, Some(1.0))];
     assert_eq!(
         next(&little, &[base(None)], BOUNDS),
-        Next::Stop(Stop::NothingToGain)
+        NextProbe::Stop(Stop::NothingToGain)
     );
 }
 
@@ -129,12 +132,15 @@ fn no_more_probes_are_made_than_asked_for() {
         candidate("a", 0.7, Some(1.0)),
         candidate("b", 0.6, Some(1.0)),
     ];
-    let bounds = Bounds {
+    let bounds = ProbeBounds {
         probes_max: 1,
         ..BOUNDS
     };
     let so_far = [base(None), tested("b", 0.6, false, None)];
-    assert_eq!(next(&all, &so_far, bounds), Next::Stop(Stop::ProbesSpent));
+    assert_eq!(
+        next(&all, &so_far, bounds),
+        NextProbe::Stop(Stop::ProbesSpent)
+    );
 }
 
 /// Steps with what they take and save; the truth, and what is expected of it.
@@ -170,7 +176,7 @@ impl Job {
     }
 
     /// Odds from a memory that is known up to a factor, until a probe says more.
-    fn candidates(&self) -> Vec<Candidate> {
+    fn candidates(&self) -> Vec<TuneCandidate> {
         let odds = |steps: &str| match self.sum(&self.memory, steps) * self.blur <= self.room {
             true => Some(0.95),
             false => Some(0.6),
@@ -205,9 +211,9 @@ proptest! {
     #[test]
     fn the_search_ends_with_what_fits_and_wastes_nothing(job in jobs(), probes_max in 1..20_usize) {
         let candidates = job.candidates();
-        let bounds = Bounds { risk: 0.9, probes_max };
+        let bounds = ProbeBounds { risk: 0.9, probes_max };
         let mut so_far = vec![base(Some(100.0))];
-        while let Next::Probe(i) = next(&candidates, &so_far, bounds) {
+        while let NextProbe::Probe(i) = next(&candidates, &so_far, bounds) {
             let steps: String = candidates[i].taken().concat();
             let taken = candidates[i].taken();
             for before in &so_far[1..] {

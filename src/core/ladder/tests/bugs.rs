@@ -3,7 +3,7 @@
 use super::{incident, shipped, toy};
 use crate::core::ladder::{Decision, climb, settle};
 use oomctl_base::Value;
-use oomctl_diagnose::{Class, Incident, KnownBug, Setting};
+use oomctl_diagnose::{BugSetting, Class, Incident, KnownBug};
 
 fn bug(when: Option<&str>) -> KnownBug {
     KnownBug {
@@ -75,7 +75,7 @@ fn no_rung_is_passed_over_for_a_bug_that_only_may_be() {
 #[test]
 fn a_rung_that_does_what_helps_comes_first_and_another_value_does_not() {
     let offload = |to: bool| KnownBug {
-        helps: vec![Setting {
+        helps: vec![BugSetting {
             knob: "param_offload".to_owned(),
             to: Some(to.into()),
         }],
@@ -85,7 +85,7 @@ fn a_rung_that_does_what_helps_comes_first_and_another_value_does_not() {
     assert_eq!(taken(&toy().ask(Some(&with(offload(true))))).0, "offload");
     assert_eq!(taken(&toy().ask(Some(&with(offload(false))))).0, "halve");
     let share = KnownBug {
-        helps: vec![Setting {
+        helps: vec![BugSetting {
             knob: "share".to_owned(),
             to: None,
         }],
@@ -123,7 +123,7 @@ fn the_shipped_ladder_wakes_a_smaller_engine_and_leaves_the_batches_alone() {
         "token_budget",
     ];
     let wakes = KnownBug {
-        helps: vec![Setting {
+        helps: vec![BugSetting {
             knob: "rollout_memory_fraction".to_owned(),
             to: None,
         }],

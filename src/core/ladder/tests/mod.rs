@@ -295,9 +295,9 @@ fn a_batch_that_more_gpus_cannot_share_grows_where_no_smaller_one_is_legal() {
 
 mod outlook {
     use super::*;
-    use crate::core::ladder::{Outlook, Past, Posterior, ascend};
+    use crate::core::ladder::{Past, Posterior, Priors, ascend};
     use oomctl_base::units::Bytes;
-    use oomctl_memory::{Profile, Row, Spec};
+    use oomctl_memory::{MeasurementRow, Profile, Spec};
 
     /// GRPO on 4 GPUs of 80 GB with `micro` sequences a forward pass.
     fn spec(micro: u32) -> Spec {
@@ -307,7 +307,7 @@ mod outlook {
             "micro_batch": micro, "seq_len": 2048, "grad_checkpointing": "full", "loss_impl": "other", "fill": 0.8,
             "engine_share": 0.6, "rollout_tp": 2,
         });
-        let row: Row = serde_json::from_value(row).unwrap();
+        let row: MeasurementRow = serde_json::from_value(row).unwrap();
         row.spec(&Profile::default()).unwrap()
     }
 
@@ -395,7 +395,7 @@ mod outlook {
     fn without_a_bridge_to_the_model_one_rung_is_taken() {
         let mut toy = toy();
         let profile = Profile::default();
-        let outlook = Outlook {
+        let outlook = Priors {
             profile: &profile,
             risk: 0.9,
             past: Past::default(),

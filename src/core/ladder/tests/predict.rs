@@ -3,7 +3,7 @@
 use super::shipped::{Stack, grpo};
 use super::{incident, values};
 use crate::core::ladder::{
-    Decision, Outlook, Past, Posterior, Shortfall, Step, Tried, ascend, predict,
+    Decision, Past, PastAttempt, Posterior, Priors, Shortfall, Step, ascend, predict,
 };
 use crate::core::memory::spec_of;
 use crate::core::recipe::{Knob, Layer, LayerKind};
@@ -55,8 +55,8 @@ fn ask(stack: &Stack, failure: &Incident, risk: f64) -> Decision {
 }
 
 /// The same after attempts that died before.
-fn ask_after(stack: &Stack, earlier: &[Tried], failure: &Incident, risk: f64) -> Decision {
-    let outlook = Outlook {
+fn ask_after(stack: &Stack, earlier: &[PastAttempt], failure: &Incident, risk: f64) -> Decision {
+    let outlook = Priors {
         profile: &stack.profile,
         risk,
         past: Past {
@@ -221,7 +221,7 @@ fn a_node_without_the_memory_for_it_refuses_offload_with_the_figures() {
     let mut stack = job(&["mem=100G"]);
     stack.cluster.node_memory = Some("120G".to_owned());
     let failure = died("wake_up");
-    let outlook = Outlook {
+    let outlook = Priors {
         profile: &stack.profile,
         risk: 0.999_999,
         past: Past::default(),
@@ -381,7 +381,7 @@ fn what_died_once_is_not_submitted_again() {
     let (first, _) = climb(ask(&stack, &failure, 0.9));
     // Without a limit of host memory this tells nothing: as far as the model knows, it would fit.
     let killed = incident(Class::HostOom, "unknown");
-    let tried = Tried::new(layers(&first), killed, Vec::new());
+    let tried = PastAttempt::new(layers(&first), killed, Vec::new());
     let (second, _) = climb(ask_after(&stack, &[tried], &failure, 0.9));
     let shape = |steps: &[Step]| stack.shape(&layers(steps));
     let differ = |k: &Knob| {

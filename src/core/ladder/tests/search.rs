@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::shipped::grpo;
-use crate::core::ladder::search::{Trial, downwards, following, knobs, nearest_legal};
+use crate::core::ladder::search::{KnobCandidates, downwards, following, knobs, nearest_legal};
 use crate::core::recipe::{Checker, ClusterFacts, Shaper, UnderTrial, Values, scope_of};
 use oomctl_base::Value;
 
 const MOST_TRIALS: u32 = 20_000;
 
 /// The plain form of the search: filters first, remembers nothing.
-fn eager(checker: &Checker<'_>, trials: &[Trial]) -> Option<BTreeMap<String, Value>> {
+fn eager(checker: &Checker<'_>, trials: &[KnobCandidates]) -> Option<BTreeMap<String, Value>> {
     let alone = |knob: &str, value: &Value| {
         let trial = Values::from_iter([(knob.to_owned(), value.clone())]);
         checker.broken_by(knob, &trial).is_none()
@@ -29,7 +29,7 @@ fn eager(checker: &Checker<'_>, trials: &[Trial]) -> Option<BTreeMap<String, Val
 
 fn descend(
     checker: &Checker<'_>,
-    trials: &[Trial],
+    trials: &[KnobCandidates],
     chosen: &mut BTreeMap<String, Value>,
     left: &mut u32,
 ) -> bool {
@@ -53,17 +53,17 @@ fn descend(
 }
 
 /// Trials of batches and GPUs as rungs make them, over starts that are drawn from `seed`.
-fn trials(seed: u32) -> Vec<Trial> {
+fn trials(seed: u32) -> Vec<KnobCandidates> {
     let draw = |place: u32, of: &[i64]| {
         let mixed = (seed * 7 + place).wrapping_mul(2_654_435_761) >> 8;
         of[mixed as usize % of.len()]
     };
-    let down = |knob: &str, present: i64, target: i64| Trial {
+    let down = |knob: &str, present: i64, target: i64| KnobCandidates {
         knob: knob.to_owned(),
         present: Value::Int(present),
         candidates: downwards(present, target, 1),
     };
-    let along = |knob: &str, present: i64, most: i64| Trial {
+    let along = |knob: &str, present: i64, most: i64| KnobCandidates {
         knob: knob.to_owned(),
         present: Value::Int(present),
         candidates: following(present, 1, most),
@@ -86,7 +86,7 @@ fn trials(seed: u32) -> Vec<Trial> {
     }
     let gpus = draw(5, &[1, 2, 3, 4]);
     vec![
-        Trial {
+        KnobCandidates {
             knob: "n_gpus_per_node".to_owned(),
             present: Value::Int(gpus),
             candidates: vec![Value::Int(gpus * 2), Value::Int(gpus)],

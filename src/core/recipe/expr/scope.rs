@@ -16,7 +16,7 @@ const MOST_LEVELS: usize = 4;
 
 #[derive(Debug, Clone, Default)]
 struct Names {
-    own: BTreeMap<String, Entry>,
+    own: BTreeMap<String, ScopeEntry>,
     below: Option<Arc<Names>>,
     /// Levels below.
     levels: usize,
@@ -24,13 +24,13 @@ struct Names {
 
 /// What a name stands for; a group hides a value of the same name.
 #[derive(Debug, Clone)]
-enum Entry {
+enum ScopeEntry {
     Value(Jinja),
-    Group(Arc<Group>),
+    Group(Arc<ScopeGroup>),
 }
 
 #[derive(Debug, Clone, Default)]
-struct Group(BTreeMap<String, Jinja>);
+struct ScopeGroup(BTreeMap<String, Jinja>);
 
 impl Scope {
     /// Sets a name; a dotted one becomes an attribute of its group.
@@ -38,8 +38,8 @@ impl Scope {
         let names = self.above();
         match name.split_once('.') {
             Some((group, member)) => names.set_member(group, member, value),
-            None if matches!(names.get(name), Some(Entry::Group(_))) => {}
-            None => drop(names.own.insert(name.to_owned(), Entry::Value(value))),
+            None if matches!(names.get(name), Some(ScopeEntry::Group(_))) => {}
+            None => drop(names.own.insert(name.to_owned(), ScopeEntry::Value(value))),
         }
     }
 
@@ -67,7 +67,7 @@ impl Scope {
 }
 
 impl Names {
-    fn get(&self, name: &str) -> Option<&Entry> {
+    fn get(&self, name: &str) -> Option<&ScopeEntry> {
         let below = || self.below.as_ref()?.get(name);
         self.own.get(name).or_else(below)
     }
@@ -75,16 +75,16 @@ impl Names {
     fn set_member(&mut self, group: &str, member: &str, value: Jinja) {
         if !self.own.contains_key(group) {
             let known = self.get(group).cloned();
-            let known = known.unwrap_or_else(|| Entry::Group(Arc::default()));
+            let known = known.unwrap_or_else(|| ScopeEntry::Group(Arc::default()));
             self.own.insert(group.to_owned(), known);
         }
         let Some(named) = self.own.get_mut(group) else {
             return;
         };
-        if let Entry::Value(_) = named {
-            *named = Entry::Group(Arc::default());
+        if let ScopeEntry::Value(_) = named {
+            *named = ScopeEntry::Group(Arc::default());
         }
-        if let Entry::Group(members) = named {
+        if let ScopeEntry::Group(members) = named {
             Arc::make_mut(members).0.insert(member.to_owned(), value);
         }
     }
@@ -110,8 +110,8 @@ impl Object for Names {
 
     fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Jinja> {
         match self.get(key)? {
-            Entry::Group(group) => Some(Jinja::from_dyn_object(Arc::clone(group))),
-            Entry::Value(value) => Some(value.clone()),
+            ScopeEntry::Group(group) => Some(Jinja::from_dyn_object(Arc::clone(group))),
+            ScopeEntry::Value(value) => Some(value.clone()),
         }
     }
 
@@ -121,7 +121,7 @@ impl Object for Names {
     }
 }
 
-impl Object for Group {
+impl Object for ScopeGroup {
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
         self.0.get(key.as_str()?).cloned()
     }

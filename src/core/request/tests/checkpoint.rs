@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::request::tests::start::request;
-use crate::core::request::{Inputs, Source};
+use crate::core::request::{Inputs, NamedText};
 use crate::core::request::{Listing, Resumption};
 
 /// A framework with verl's checkpoints.
@@ -39,7 +39,7 @@ fn asked(set: &[(&str, &str)]) -> Request {
     }
     let path = "toy.yaml".to_owned();
     Request::new(Inputs {
-        preset: Source { path, text }.into(),
+        preset: NamedText { path, text }.into(),
         ladder: Vec::new().into(),
         layers: Vec::new(),
         ..toy.inputs().clone()

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use crate::core::config::{from_flags, parse_preset};
 use crate::core::engine::tests::at;
 use crate::core::ladder::{Decision, Policy};
-use crate::core::learn::{End, Entry, Memory, Rung};
+use crate::core::learn::{AttemptEnd, LearnedEntries, LearnedEntry, LearnedRung};
 use crate::core::measure::Measured;
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset};
 use crate::core::request::{
-    Ground, INPUTS_VERSION, Inputs, Limits, RISK, Request, Source, Start, Supervision,
+    Ground, INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Start, Supervision,
 };
 use oomctl_base::{Origin, Value};
 use oomctl_diagnose::{Bugs, Versions};
@@ -68,7 +68,7 @@ pub(crate) fn stored(run: &str, preset: &str, (template, text): (&str, &str)) ->
     Inputs {
         schema_version: INPUTS_VERSION,
         run: run.to_owned(),
-        preset: Arc::new(Source {
+        preset: Arc::new(NamedText {
             path: "toy.yaml".to_owned(),
             text: preset.to_owned(),
         }),
@@ -118,7 +118,7 @@ fn with_policy(request: &Request, policy: Policy) -> Request {
 
 /// What a project knows, and the GPUs that it has.
 pub(crate) struct Project {
-    entries: Vec<Entry>,
+    entries: Vec<LearnedEntry>,
     gpu: i64,
 }
 
@@ -130,8 +130,8 @@ impl Project {
         }
     }
 
-    pub(crate) fn memory(&self) -> Memory {
-        Memory::new(self.entries.clone())
+    pub(crate) fn memory(&self) -> LearnedEntries {
+        LearnedEntries::new(self.entries.clone())
     }
 
     fn fits(&self, request: &Request, layers: &[Layer]) -> bool {
@@ -165,8 +165,8 @@ impl Project {
         for attempt in 1..=20 {
             let fits = self.fits(request, &taken);
             let end = match fits {
-                true => End::Fitted,
-                false => End::Failed {
+                true => AttemptEnd::Fitted,
+                false => AttemptEnd::Failed {
                     kind: "cuda_oom".to_owned(),
                     phase: "backward".to_owned(),
                 },
@@ -177,7 +177,7 @@ impl Project {
             }
             match request.climb(&taken, None, attempt).unwrap() {
                 Decision::Climb { steps, .. } => {
-                    rungs.extend(steps.iter().map(Rung::of));
+                    rungs.extend(steps.iter().map(LearnedRung::of));
                     taken.extend(steps.into_iter().map(|s| s.layer));
                 }
                 Decision::Exhausted { .. } => return None,
@@ -186,9 +186,16 @@ impl Project {
         None
     }
 
-    fn note(&mut self, of: &Request, taken: &[Layer], rungs: &[Rung], attempt: u32, end: End) {
+    fn note(
+        &mut self,
+        of: &Request,
+        taken: &[Layer],
+        rungs: &[LearnedRung],
+        attempt: u32,
+        end: AttemptEnd,
+    ) {
         let now = i64::try_from(self.entries.len()).unwrap();
-        self.entries.push(Entry {
+        self.entries.push(LearnedEntry {
             id: format!("{now}"),
             run: of.inputs().run.clone(),
             attempt,
@@ -316,7 +323,7 @@ fn the_later_of_two_that_contradict_each_other_counts() {
     project.run(request("a", &[], &[]));
     // Somebody mended a leak and submitted afresh: as asked it fits now.
     let asked = request("b", &[], &[]);
-    project.note(&asked, &[], &[], 1, End::Fitted);
+    project.note(&asked, &[], &[], 1, AttemptEnd::Fitted);
     assert_eq!(project.start(&asked).ground, Ground::FitsAsAsked);
 }
 

@@ -3,7 +3,7 @@
 use super::start::request;
 use crate::core::engine::tests::at;
 use crate::core::ladder::Tuned;
-use crate::core::learn::{End, Entry, Memory};
+use crate::core::learn::{AttemptEnd, LearnedEntries, LearnedEntry};
 use crate::core::measure::{GpuPeak, Measured};
 use crate::core::request::{Basis, Request};
 use oomctl_base::Value;
@@ -23,7 +23,7 @@ pub(crate) fn seen(gib: f64) -> Measured {
     Measured::new(vec![gpu], Vec::new())
 }
 
-pub(crate) fn basis(measured: Measured, memory: Memory) -> Basis {
+pub(crate) fn basis(measured: Measured, memory: LearnedEntries) -> Basis {
     Basis {
         rungs: Vec::new(),
         fits: true,
@@ -47,12 +47,12 @@ fn names(tuned: &Tuned) -> Vec<&str> {
 }
 
 /// An attempt of another run with this micro batch and offload.
-fn entry(micro: i64, offload: bool, end: End) -> Entry {
+fn entry(micro: i64, offload: bool, end: AttemptEnd) -> LearnedEntry {
     let project = [
         ("micro", Value::Int(micro)),
         ("offload", Value::Bool(offload)),
     ];
-    Entry {
+    LearnedEntry {
         id: format!("{micro}-{offload}"),
         run: "other".to_owned(),
         attempt: 1,
@@ -69,7 +69,7 @@ fn entry(micro: i64, offload: bool, end: End) -> Entry {
 #[test]
 fn twice_the_batch_takes_at_most_twice_what_was_measured() {
     let tuned = asked()
-        .tune(&basis(seen(18.0), Memory::default()), false)
+        .tune(&basis(seen(18.0), LearnedEntries::default()), false)
         .unwrap();
     // 36 and 72 of 80 GiB at most, then 144: that is not known. Nor is what the switch takes.
     assert_eq!(names(&tuned), ["thicker", "thicker"]);
@@ -82,18 +82,24 @@ fn twice_the_batch_takes_at_most_twice_what_was_measured() {
     );
     // Nothing measured, nothing known.
     let tuned = asked()
-        .tune(&basis(Measured::default(), Memory::default()), false)
+        .tune(
+            &basis(Measured::default(), LearnedEntries::default()),
+            false,
+        )
         .unwrap();
     assert_eq!(names(&tuned), Vec::<&str>::new());
 }
 
 #[test]
 fn what_was_learned_comes_first() {
-    let failed = End::Failed {
+    let failed = AttemptEnd::Failed {
         kind: "cuda_oom".to_owned(),
         phase: "backward".to_owned(),
     };
-    let memory = Memory::new(vec![entry(16, true, failed), entry(8, false, End::Fitted)]);
+    let memory = LearnedEntries::new(vec![
+        entry(16, true, failed),
+        entry(8, false, AttemptEnd::Fitted),
+    ]);
     let tuned = asked().tune(&basis(seen(10.0), memory), false).unwrap();
     // 16 is known to fail, though the measure would allow it; 8 without offload is known to fit.
     assert_eq!(names(&tuned), ["stay", "thicker"]);
@@ -109,7 +115,7 @@ fn what_was_learned_comes_first() {
 #[test]
 fn the_settings_lead_from_the_projects_files_to_the_result() {
     let asked = asked();
-    let basis = basis(seen(18.0), Memory::default());
+    let basis = basis(seen(18.0), LearnedEntries::default());
     let tuned = asked.tune(&basis, false).unwrap();
     let layers: Vec<_> = tuned.steps.iter().map(|s| s.step.layer.clone()).collect();
     let settings = asked.settings(&layers).unwrap();

@@ -9,7 +9,7 @@ use super::job::Fate;
 use super::planted::Bug;
 use super::watch_chain::Duty;
 use super::world::{Fault, World};
-use crate::core::engine::{Cause, History, Outcome};
+use crate::core::engine::{History, Outcome, RetryCause};
 use crate::io::files::make_private_dir;
 use crate::io::ledger::{Takeover, read};
 use crate::io::trial;
@@ -352,10 +352,13 @@ impl World {
             }
             Outcome::Failed { .. } => forgotten || matches!(last.fate, Fate::Bug | Fate::HostOom),
             Outcome::RetriesSpent { cause, .. } => match cause {
-                Cause::NodeFailure => last.fate == Fate::NodeFails,
-                Cause::Preemption => last.fate == Fate::Preempted,
-                Cause::TimeLimit => last.fate == Fate::TimesOut,
-                Cause::CoTenant | Cause::LateOom | Cause::Leak | Cause::Disk => false,
+                RetryCause::NodeFailure => last.fate == Fate::NodeFails,
+                RetryCause::Preemption => last.fate == Fate::Preempted,
+                RetryCause::TimeLimit => last.fate == Fate::TimesOut,
+                RetryCause::CoTenant
+                | RetryCause::LateOom
+                | RetryCause::Leak
+                | RetryCause::Disk => false,
             },
             Outcome::BudgetSpent { .. } => self.has(Fault::Budgets),
             Outcome::Refused { .. } => self.facts.refused.get(),
