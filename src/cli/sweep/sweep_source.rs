@@ -57,7 +57,7 @@ impl Loaded {
     }
 
     /// What lies below the sweep.
-    pub fn footing(&self) -> SweepContext<'_> {
+    pub fn context(&self) -> SweepContext<'_> {
         SweepContext {
             preset: self.request.preset(),
             recipe: &self.recipe,

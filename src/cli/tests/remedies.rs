@@ -57,7 +57,7 @@ fn decided(
         gpus_per_node: Some(8),
         ..ClusterFacts::default()
     };
-    let footing = ClimbContext {
+    let context = ClimbContext {
         preset,
         ladder: &preset.ladder,
         policy: Policy::Ladder,
@@ -69,7 +69,7 @@ fn decided(
         rungs: &[],
         attempt: 1,
     };
-    let (first, skipped) = match climb(&footing, Some(incident)).ok()? {
+    let (first, skipped) = match climb(&context, Some(incident)).ok()? {
         Decision::Climb { steps, skipped, .. } => (steps.first().map(|s| s.rung.clone()), skipped),
         Decision::Exhausted { skipped, .. } => (None, skipped),
     };

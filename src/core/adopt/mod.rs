@@ -91,7 +91,7 @@ impl ScriptJob {
     /// # Errors
     /// The values of the scripts break a rule of the preset.
     pub fn next(&self, rungs: &[Layer]) -> Result<Decision, Refusal> {
-        let footing = ClimbContext {
+        let context = ClimbContext {
             preset: &self.preset,
             ladder: &self.ladder,
             policy: Policy::Ladder,
@@ -103,7 +103,7 @@ impl ScriptJob {
             rungs,
             attempt: 1,
         };
-        climb(&footing, None)
+        climb(&context, None)
     }
 
     /// The scripts with the values of some steps.

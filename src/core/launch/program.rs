@@ -325,7 +325,7 @@ impl Launch {
         };
         let mut layers = self.layers.clone();
         layers.extend(gpu.map(chosen));
-        let footing = ClimbContext {
+        let context = ClimbContext {
             preset: &self.preset,
             ladder,
             policy: Policy::Ladder,
@@ -337,7 +337,7 @@ impl Launch {
             rungs,
             attempt: number,
         };
-        climb(&footing, incident)
+        climb(&context, incident)
     }
 }
 

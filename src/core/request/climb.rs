@@ -19,7 +19,7 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        self.decided(rungs, attempt, |footing| climb(footing, incident))
+        self.decided(rungs, attempt, |context| climb(context, incident))
     }
 
     /// A decision from here, past what the user's own scripts cannot be given.
@@ -32,12 +32,12 @@ impl Request {
         self.reachable(rungs, |layers| {
             decide(&ClimbContext {
                 layers,
-                ..self.footing(rungs, attempt)
+                ..self.context(rungs, attempt)
             })
         })
     }
 
-    pub(super) fn footing<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> ClimbContext<'a> {
+    pub(super) fn context<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> ClimbContext<'a> {
         ClimbContext {
             preset: self.preset(),
             ladder: &self.inputs().ladder,
@@ -67,12 +67,12 @@ impl Request {
         let is_left_out = |rung: &&RungSpec| past.left_out.contains(&rung.rung);
         let kept = self.inputs().ladder.iter().filter(|r| !is_left_out(r));
         let ladder: Vec<RungSpec> = kept.cloned().collect();
-        let mut decision = self.decided(rungs, attempt, |footing| {
-            let footing = ClimbContext {
+        let mut decision = self.decided(rungs, attempt, |context| {
+            let context = ClimbContext {
                 ladder: &ladder,
-                ..*footing
+                ..*context
             };
-            self.answer(&footing, past, incident)
+            self.answer(&context, past, incident)
         })?;
         let left_out = self.inputs().ladder.iter().filter(is_left_out);
         decision.skipped_mut().extend(left_out.map(|rung| Skipped {
@@ -84,12 +84,12 @@ impl Request {
 
     fn answer(
         &self,
-        footing: &ClimbContext<'_>,
+        context: &ClimbContext<'_>,
         past: Past<'_>,
         incident: Option<&Incident>,
     ) -> Result<Decision, Refusal> {
         match self.profile().filter(|_| !self.inputs().one_rung) {
-            None => climb(footing, incident),
+            None => climb(context, incident),
             Some(profile) => {
                 let outlook = Priors {
                     profile,
@@ -97,17 +97,17 @@ impl Request {
                     past,
                 };
                 if self.inputs().policy == Policy::Predict
-                    && let Some(decision) = predict(footing, &outlook, incident)?
+                    && let Some(decision) = predict(context, &outlook, incident)?
                 {
                     return Ok(decision);
                 }
-                ascend(footing, &outlook, incident)
+                ascend(context, &outlook, incident)
             }
         }
     }
 
     /// Asks the configuration with these rungs which of an incident's bugs it can have.
     pub fn settle(&self, rungs: &[Layer], incident: &mut Incident) {
-        settle(&self.footing(rungs, 1), incident);
+        settle(&self.context(rungs, 1), incident);
     }
 }

@@ -20,8 +20,8 @@ impl Request {
         changes_training: bool,
     ) -> Result<Vec<TuneCandidate>, Refusal> {
         let judge = self.judges(basis)?;
-        let footing = self.tuning_footing(basis, changes_training);
-        candidates(&footing, &self.preset().tune, ODDS_MIN, &judge)
+        let context = self.tuning_context(basis, changes_training);
+        candidates(&context, &self.preset().tune, ODDS_MIN, &judge)
     }
 
     /// The request of a run that tries a candidate: of a few steps, and without a ladder, for that it does not

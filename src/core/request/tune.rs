@@ -69,11 +69,11 @@ impl Request {
     /// The configuration is itself not legal.
     pub fn tune(&self, basis: &Basis, changes_training: bool) -> Result<Tuned, Refusal> {
         let judge = self.judges(basis)?;
-        let footing = self.tuning_footing(basis, changes_training);
-        tune(&footing, &self.preset().tune, self.inputs().risk, &judge)
+        let context = self.tuning_context(basis, changes_training);
+        tune(&context, &self.preset().tune, self.inputs().risk, &judge)
     }
 
-    pub(super) fn tuning_footing<'a>(
+    pub(super) fn tuning_context<'a>(
         &'a self,
         basis: &'a Basis,
         changes_training: bool,
@@ -83,7 +83,7 @@ impl Request {
                 true => Policy::Ladder,
                 false => Policy::SameMath,
             },
-            ..self.footing(&basis.rungs, 0)
+            ..self.context(&basis.rungs, 0)
         }
     }
 

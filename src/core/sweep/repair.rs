@@ -81,7 +81,7 @@ pub struct Repair {
 /// # Errors
 /// As `Judge::new`.
 pub fn repair(
-    footing: &SweepContext<'_>,
+    context: &SweepContext<'_>,
     sweep: &Sweep,
     given: Vec<SweepChange>,
 ) -> Result<Repair, Refusal> {
@@ -92,7 +92,7 @@ pub fn repair(
         left: None,
     };
     for _ in 0..MOST_CHANGES {
-        match step(footing, &mut state)? {
+        match step(context, &mut state)? {
             RepairStep::Done => return Ok(state),
             RepairStep::Changed => state.touched = true,
             RepairStep::Stuck(why) => {
@@ -111,17 +111,17 @@ enum RepairStep {
     Stuck(String),
 }
 
-fn step(footing: &SweepContext<'_>, state: &mut Repair) -> Result<RepairStep, Refusal> {
+fn step(context: &SweepContext<'_>, state: &mut Repair) -> Result<RepairStep, Refusal> {
     let sweep = state.sweep.clone();
     let mut judge = Judge::new(
-        footing.preset,
-        footing.recipe,
-        footing.cluster,
-        footing.profile,
+        context.preset,
+        context.recipe,
+        context.cluster,
+        context.profile,
         &sweep,
     )?;
     let Some((cell, brief)) = worst(&sweep, &mut judge) else {
-        return Ok(finish(footing, state, &mut judge));
+        return Ok(finish(context, state, &mut judge));
     };
     let detail = judge.detail(&cell);
     let why = match (detail.rule.or(detail.why), brief.bytes.zip(brief.gpu_bytes)) {
@@ -132,7 +132,7 @@ fn step(footing: &SweepContext<'_>, state: &mut Repair) -> Result<RepairStep, Re
         (None, None) => return Ok(RepairStep::Stuck("its memory is not known".to_owned())),
     };
     if brief.rule.is_none()
-        && let Some(batched) = in_batches(footing, state, &mut judge, &cell, &why)
+        && let Some(batched) = in_batches(context, state, &mut judge, &cell, &why)
     {
         return Ok(batched);
     }
@@ -157,7 +157,7 @@ fn step(footing: &SweepContext<'_>, state: &mut Repair) -> Result<RepairStep, Re
 }
 
 /// A sweep that was changed anyway gets batches where evaluation is still its peak.
-fn finish(footing: &SweepContext<'_>, state: &mut Repair, judge: &mut Judge<'_>) -> RepairStep {
+fn finish(context: &SweepContext<'_>, state: &mut Repair, judge: &mut Judge<'_>) -> RepairStep {
     let mut largest: Option<(f64, Cell)> = None;
     for cell in Cells::new(&state.sweep, judge).cells {
         let bytes = judge.brief(&cell).bytes.unwrap_or(0.0);
@@ -169,7 +169,7 @@ fn finish(footing: &SweepContext<'_>, state: &mut Repair, judge: &mut Judge<'_>)
         return RepairStep::Done;
     };
     let why = format!("{} GiB in {}", gib(bytes), judge.detail(&cell).phase);
-    in_batches(footing, state, judge, &cell, &why).unwrap_or(RepairStep::Done)
+    in_batches(context, state, judge, &cell, &why).unwrap_or(RepairStep::Done)
 }
 
 /// The cell that needs most and does not fit, or else the first that breaks a rule.
@@ -194,13 +194,13 @@ fn worst(sweep: &Sweep, judge: &mut Judge<'_>) -> Option<(Cell, Brief)> {
 
 /// Adds a batch size for evaluation where nobody gave one and that is what frees memory.
 fn in_batches(
-    footing: &SweepContext<'_>,
+    context: &SweepContext<'_>,
     state: &mut Repair,
     judge: &mut Judge<'_>,
     cell: &Cell,
     why: &str,
 ) -> Option<RepairStep> {
-    let knob = footing.preset.with_role(Role::EvalBatch).next()?;
+    let knob = context.preset.with_role(Role::EvalBatch).next()?;
     let spelled = knob
         .spelling
         .as_ref()
@@ -209,7 +209,7 @@ fn in_batches(
     let taken = [name, knob.name.as_str()]
         .iter()
         .any(|n| state.sweep.axis(n).is_some());
-    if taken || !footing.recipe.value(&knob.name).is_null() {
+    if taken || !context.recipe.value(&knob.name).is_null() {
         return None;
     }
     let value = Value::Int(EVAL_BATCH);
@@ -221,10 +221,10 @@ fn in_batches(
     ));
     let before = judge.brief(cell).bytes?;
     let mut other = Judge::new(
-        footing.preset,
-        footing.recipe,
-        footing.cluster,
-        footing.profile,
+        context.preset,
+        context.recipe,
+        context.cluster,
+        context.profile,
         &trial,
     )
     .ok()?;

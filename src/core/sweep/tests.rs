@@ -66,14 +66,14 @@ fn fixed(text: &str, given: Vec<SweepChange>, sweep: &Sweep) -> (Repair, Result<
     let preset = preset();
     let (_, recipe) = below(&preset);
     let cluster = ClusterFacts::default();
-    let footing = SweepContext {
+    let context = SweepContext {
         preset: &preset,
         recipe: &recipe,
         cluster: &cluster,
         profile: None,
     };
     let original = parse("s.yaml", text).unwrap();
-    let repair = repair(&footing, sweep, given).unwrap();
+    let repair = repair(&context, sweep, given).unwrap();
     let written = apply("s.yaml", text, &original, &repair);
     (repair, written)
 }

@@ -62,14 +62,14 @@ pub fn run(args: &SweepArgs) -> Result<Exit, CommandFailure> {
 
 /// What judges the cells of a sweep.
 fn judge(loaded: &Loaded) -> Result<Judge<'_>, CommandFailure> {
-    let footing = loaded.footing();
-    let (preset, recipe) = (footing.preset, footing.recipe);
+    let context = loaded.context();
+    let (preset, recipe) = (context.preset, context.recipe);
     let sweep = &loaded.sweep;
     Ok(Judge::new(
         preset,
         recipe,
-        footing.cluster,
-        footing.profile,
+        context.cluster,
+        context.profile,
         sweep,
     )?)
 }
@@ -83,7 +83,7 @@ fn check(args: &SweepCheckArgs) -> Result<Exit, CommandFailure> {
         &loaded.path,
         &loaded.sweep,
         &mut judge(&loaded)?,
-        loaded.footing().preset,
+        loaded.context().preset,
         requested,
     );
     print::show(args.source.json, &view, |view| view.text(args.all))?;
@@ -95,7 +95,7 @@ fn fix(args: &SweepFixArgs) -> Result<Exit, CommandFailure> {
     if let Some(why) = judge(&loaded)?.unmentioned() {
         print::talk(&format!("note: {why}"));
     }
-    let repair = sweep::repair(&loaded.footing(), &loaded.sweep, loaded.set.clone())?;
+    let repair = sweep::repair(&loaded.context(), &loaded.sweep, loaded.set.clone())?;
     if let Some(left) = &repair.left {
         let what = format!(
             "{}: no value of the sweep makes every cell run: {left}",

@@ -60,12 +60,12 @@ pub fn run(args: &SweepSubmitArgs) -> Result<Exit, CommandFailure> {
         loaded.sweep = loaded.sweep.listed();
     }
     let sweep = &loaded.sweep;
-    let footing = loaded.footing();
+    let context = loaded.context();
     let mut judge = Judge::new(
-        footing.preset,
-        footing.recipe,
-        footing.cluster,
-        footing.profile,
+        context.preset,
+        context.recipe,
+        context.cluster,
+        context.profile,
         sweep,
     )?;
     let choice = args.cells.choice(sweep, args.force)?;
