@@ -1,5 +1,7 @@
 //! The rules of the house that can be counted: lengths, documented items, banned calls and words.
 
+use std::collections::BTreeMap;
+
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -426,6 +428,36 @@ fn every_name_says_something() {
         .collect();
     none(&empty_names(&tests));
     none(&in_sources(empty_names));
+}
+
+/// Types of the program and its libraries that bear a name which another one bears, too.
+fn borne_twice(sources: &[Source]) -> Vec<String> {
+    let mut bearers: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for source in sources.iter().filter(|source| !source.is_test()) {
+        for item in &source.syntax.items {
+            let name = match item {
+                _ if is_test_item(attributes(item)) => continue,
+                syn::Item::Struct(item) => &item.ident,
+                syn::Item::Enum(item) => &item.ident,
+                syn::Item::Trait(item) => &item.ident,
+                syn::Item::Type(item) => &item.ident,
+                _ => continue,
+            };
+            bearers
+                .entry(name.to_string())
+                .or_default()
+                .push(&source.path);
+        }
+    }
+    bearers.retain(|_, paths| paths.len() > 1);
+    let told = bearers.iter();
+    told.map(|(name, paths)| format!("{name}: {}", paths.join(", ")))
+        .collect()
+}
+
+#[test]
+fn no_name_is_borne_by_two_types() {
+    none(&in_sources(borne_twice));
 }
 
 #[test]
