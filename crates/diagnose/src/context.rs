@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::clean::clip;
 use super::frame::{Frame, FrameShape};
 use super::phase::{self, PhaseMention};
-use super::prefix::{PrefixedLine, Printer};
+use super::prefix::{CleanLine, Printer};
 use super::replicas;
 
 /// Frames of one traceback that are remembered, the heaviest of a longer one included.
@@ -71,7 +71,7 @@ const SOURCE_LINES: u8 = 16;
 
 impl TracebackStream {
     /// Takes a line and says what it is.
-    fn take(&mut self, line: &PrefixedLine) -> TracebackPart {
+    fn take(&mut self, line: &CleanLine) -> TracebackPart {
         static HEAD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("Traceback (most"));
         static CHAIN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("above exception"));
         let body = line.body();
@@ -116,7 +116,7 @@ impl TracebackStream {
         }
     }
 
-    fn frame(&mut self, line: &PrefixedLine, body: &str, frame: Frame, shape: FrameShape) {
+    fn frame(&mut self, line: &CleanLine, body: &str, frame: Frame, shape: FrameShape) {
         if line.number > self.latest + STALE_LINES {
             self.frames.clear();
             self.trace.clear();
@@ -148,7 +148,7 @@ impl TracebackStream {
     }
 
     /// A line of source under a frame. `Some("")` for one that is only shown around the line itself.
-    fn source_line<'l>(&mut self, line: &PrefixedLine, body: &'l str) -> Option<&'l str> {
+    fn source_line<'l>(&mut self, line: &CleanLine, body: &'l str) -> Option<&'l str> {
         let (shape, left) = self.source?;
         let near = line.number <= self.latest + u64::from(SOURCE_LINES) + 2;
         if left == 0 || !near {
@@ -205,7 +205,7 @@ impl TracebackStream {
     }
 
     /// A source line whose frame was lost among the lines of other ranks.
-    fn stray(&mut self, line: &PrefixedLine, body: &str) {
+    fn stray(&mut self, line: &CleanLine, body: &str) {
         let found = line
             .phase()
             .filter(|f| f.weight >= phase::LOOP || body.contains("backward("));
@@ -298,7 +298,7 @@ impl Context {
     /// traceback.
     pub(crate) fn take(
         &mut self,
-        line: &PrefixedLine,
+        line: &CleanLine,
         markers: &[u8],
     ) -> (TracebackPart, &mut TracebackStream) {
         for marker in markers {

@@ -9,7 +9,7 @@ use super::evidence::{Evidence, EvidenceRole};
 use super::figures::MemoryFigures;
 use super::frame::Frame;
 use super::phase::PhaseMention;
-use super::prefix::{PrefixedLine, PrintedTime, Printer};
+use super::prefix::{CleanLine, PrintedTime, Printer};
 use super::rising::Count;
 use super::signatures::{LineRole, Signature, UserSignature};
 
@@ -97,7 +97,7 @@ impl LogEvent {
     pub(crate) fn new(
         signature: &'static Signature,
         source: usize,
-        line: &PrefixedLine,
+        line: &CleanLine,
         at: usize,
     ) -> Self {
         let mut event = Self {
@@ -142,7 +142,7 @@ impl LogEvent {
     }
 
     /// Takes a line that follows, if it can belong to the message.
-    pub(crate) fn absorb(&mut self, line: &PrefixedLine) {
+    pub(crate) fn absorb(&mut self, line: &CleanLine) {
         self.open -= 1;
         if line.printer != self.printer && line.printer != Printer::default() {
             return;

@@ -8,7 +8,7 @@ use super::class::Class;
 pub(crate) use super::event::LogEvent;
 use super::kind;
 use super::phase::{LOOP, PhaseMention};
-use super::prefix::{PrefixedLine, Printer};
+use super::prefix::{CleanLine, Printer};
 use super::rising::Count;
 use super::signatures::{LineRole, Signature, weight};
 
@@ -154,7 +154,7 @@ impl Events {
     }
 
     /// Gives a line to the messages that wait for it.
-    pub(crate) fn absorb(&mut self, source: usize, line: &PrefixedLine) {
+    pub(crate) fn absorb(&mut self, source: usize, line: &CleanLine) {
         self.unsettled(source)
             .filter(|e| e.open > 0)
             .for_each(|e| e.absorb(line));

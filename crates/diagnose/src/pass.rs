@@ -7,7 +7,7 @@
 use super::events::Events;
 use super::lines::{LineBlock, LinePiece, Sink, WINDOW, each_line};
 use super::prefilter::{Bar, BarMatch, Hit, PREFILTER, PrefilterHits, What};
-use super::prefix::PrefixedLine;
+use super::prefix::CleanLine;
 use super::progress::{self, ProgressPatterns};
 use super::reached::Progress;
 use super::reader::{LineReader, SourceText};
@@ -178,7 +178,7 @@ impl Pass<'_> {
         }
         let attentive = self.attentive();
         if attentive || seen.read || self.table.may_match(piece.bytes) {
-            let line = PrefixedLine::read(piece);
+            let line = CleanLine::read(piece);
             let patterns = self.patterns;
             let held = PREFILTER.held(&line.text);
             let mut reader = self.reader();
@@ -193,7 +193,7 @@ impl Pass<'_> {
         }
         let mut others = self.patterns.others.iter().map(|i| &self.patterns.list[*i]);
         if seen.progress || others.any(|p| p.may_match(piece.bytes)) {
-            let line = PrefixedLine::read(piece);
+            let line = CleanLine::read(piece);
             let patterns = self.patterns;
             self.reader().progress(&line, piece.bytes, &patterns.list);
         }
@@ -352,7 +352,7 @@ impl Pass<'_> {
             _ => {
                 let number = cursor.line(block, start);
                 for piece in block.pieces(start, end, number) {
-                    let line = PrefixedLine::read(piece);
+                    let line = CleanLine::read(piece);
                     self.reader().progress(&line, piece.bytes, &patterns.list);
                 }
             }

@@ -58,7 +58,7 @@ impl PrintedTime {
 
 /// A cleaned line with its prefix understood.
 #[derive(Debug, Clone)]
-pub(crate) struct PrefixedLine {
+pub(crate) struct CleanLine {
     /// Offset of its first byte in the file.
     pub offset: u64,
     /// Line number from 1.
@@ -75,11 +75,11 @@ pub(crate) struct PrefixedLine {
     pub level: Severity,
     /// Time by its prefix.
     pub stamp: Option<PrintedTime>,
-    /// What [`PrefixedLine::phase`] found.
+    /// What [`CleanLine::phase`] found.
     phase: OnceCell<Option<PhaseMention>>,
 }
 
-impl PrefixedLine {
+impl CleanLine {
     /// Cleans a piece and reads its prefix.
     pub(crate) fn read(piece: LinePiece<'_>) -> Self {
         let text = sanitize(piece.bytes);
@@ -375,8 +375,8 @@ mod tests {
         }
     }
 
-    fn read(text: &str) -> PrefixedLine {
-        PrefixedLine::read(LinePiece {
+    fn read(text: &str) -> CleanLine {
+        CleanLine::read(LinePiece {
             bytes: text.as_bytes(),
             offset: 0,
             line: 1,

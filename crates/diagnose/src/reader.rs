@@ -15,7 +15,7 @@ use super::frame::{Frame, FrameShape};
 use super::lines::windows;
 use super::phase::{self, PhaseMention};
 use super::prefilter::LineHits;
-use super::prefix::{PrefixedLine, PrintedTime, Severity, level_of, rank_in, summary_rank};
+use super::prefix::{CleanLine, PrintedTime, Severity, level_of, rank_in, summary_rank};
 use super::progress::{LineProgress, ProgressPattern, ProgressTrack, shown};
 use super::signatures::{COMPILED, CompiledSignature, LineRole, Signature, UserTable};
 use super::tenants::Ours;
@@ -106,7 +106,7 @@ pub(super) struct LineReader<'a> {
 
 impl LineReader<'_> {
     /// Takes a line that could matter, or that a line before asked for, with what it holds.
-    pub(super) fn read(&mut self, line: &PrefixedLine, held: &LineHits) {
+    pub(super) fn read(&mut self, line: &CleanLine, held: &LineHits) {
         self.surroundings(line);
         let (part, stream) = self.text.context.take(line, &held.markers);
         let in_traceback = stream.open;
@@ -130,12 +130,7 @@ impl LineReader<'_> {
     }
 
     /// Takes a line that may show progress; `raw` is the same with its prefix, as it stands in the log.
-    pub(super) fn progress(
-        &mut self,
-        line: &PrefixedLine,
-        raw: &[u8],
-        patterns: &[ProgressPattern],
-    ) {
+    pub(super) fn progress(&mut self, line: &CleanLine, raw: &[u8], patterns: &[ProgressPattern]) {
         if let Some(shown) = shown(patterns, line.body()) {
             self.shown(shown, raw);
         }
@@ -156,7 +151,7 @@ impl LineReader<'_> {
     }
 
     /// Who prints, and when.
-    fn surroundings(&mut self, line: &PrefixedLine) {
+    fn surroundings(&mut self, line: &CleanLine) {
         static ENGINES: LazyLock<Regex> = LazyLock::new(|| {
             Regex::new("vllm|vLLM|sglang|SGLang|WorkerDict")
                 .expect("a constant, compiled by the tests of this file")
@@ -170,7 +165,7 @@ impl LineReader<'_> {
         }
     }
 
-    fn traceback(&mut self, line: &PrefixedLine) {
+    fn traceback(&mut self, line: &CleanLine) {
         self.events.traceback(self.source);
         self.events.close(self.source, line.printer);
         let cut_off = LogEvent::new(exceptions::unfinished(line.body()), self.source, line, 0);
@@ -181,7 +176,7 @@ impl LineReader<'_> {
     }
 
     /// A frame or the source below it may belong to a message before, or to one that never ends.
-    fn late_frame(&mut self, line: &PrefixedLine) {
+    fn late_frame(&mut self, line: &CleanLine) {
         let read = Frame::read(line.body());
         let quoted = line.body().trim_start_matches([' ', '|']);
         let boxed = matches!(read, Some((_, FrameShape::Boxed)));
@@ -210,7 +205,7 @@ impl LineReader<'_> {
     /// Asks the tables, of which the line holds these literals. True when a failure was found.
     fn signatures(
         &mut self,
-        line: &PrefixedLine,
+        line: &CleanLine,
         part: TracebackPart,
         in_traceback: bool,
         literals: &[(usize, usize)],
@@ -263,7 +258,7 @@ impl LineReader<'_> {
     }
 
     /// Completes a message that began on a line before.
-    fn continued(&mut self, line: &PrefixedLine) -> bool {
+    fn continued(&mut self, line: &CleanLine) -> bool {
         let Some(mut pending) = self.text.pending.take() else {
             return false;
         };
@@ -286,7 +281,7 @@ impl LineReader<'_> {
     }
 
     /// Remembers a line that may be the first of a wrapped message.
-    fn wait(&mut self, line: &PrefixedLine, part: TracebackPart, literals: &[(usize, usize)]) {
+    fn wait(&mut self, line: &CleanLine, part: TracebackPart, literals: &[(usize, usize)]) {
         if part == TracebackPart::Code || self.text.pending.is_some() {
             return;
         }
@@ -305,7 +300,7 @@ impl LineReader<'_> {
     }
 
     /// A message that the project itself described.
-    fn users(&mut self, line: &PrefixedLine) -> bool {
+    fn users(&mut self, line: &CleanLine) -> bool {
         let Some((row, user, at)) = self.table.find(&line.text, line.body_at) else {
             return false;
         };
@@ -320,22 +315,16 @@ impl LineReader<'_> {
         true
     }
 
-    fn fail(
-        &mut self,
-        line: &PrefixedLine,
-        signature: &'static Signature,
-        at: usize,
-        in_traceback: bool,
-    ) {
+    fn fail(&mut self, line: &CleanLine, row: &'static Signature, at: usize, in_traceback: bool) {
         self.text.pending = None;
         self.text.unfinished = None;
         self.events.close(self.source, line.printer);
-        let mut event = LogEvent::new(signature, self.source, line, at);
+        let mut event = LogEvent::new(row, self.source, line, at);
         event.rank = event.rank.or_else(|| rank_in(&line.text));
         let level = level_of(line.text.get(..at).unwrap_or_default());
         // A log shipper may call all of stderr INFO; a traceback's last line is no warning.
         let mild = line.level == Severity::Mild || level == Severity::Mild;
-        if mild && !signature.any_level && !in_traceback {
+        if mild && !row.any_level && !in_traceback {
             event.handled = true;
         }
         let event = self.placed(event, line);
@@ -343,7 +332,7 @@ impl LineReader<'_> {
     }
 
     /// Puts an event into its surroundings.
-    fn placed(&mut self, mut event: LogEvent, line: &PrefixedLine) -> LogEvent {
+    fn placed(&mut self, mut event: LogEvent, line: &CleanLine) -> LogEvent {
         const STAMP_LINES: u64 = 200;
         let around = self.text.context.stream(line.printer).and_then(|stream| {
             event.in_traceback = std::mem::take(&mut stream.open);
@@ -372,7 +361,7 @@ impl LineReader<'_> {
     }
 
     /// Is it an entry behind `Root Cause (first observed failure):`? What stands before it came later.
-    fn is_root_of_summary(&self, line: &PrefixedLine) -> bool {
+    fn is_root_of_summary(&self, line: &CleanLine) -> bool {
         const ENTRY: u64 = 6;
         let latest = self.events.latest(self.source);
         latest.is_some_and(|e| {
@@ -381,7 +370,7 @@ impl LineReader<'_> {
     }
 
     /// The last line of a traceback that no signature knows.
-    fn exception(&mut self, line: &PrefixedLine, in_traceback: bool) {
+    fn exception(&mut self, line: &CleanLine, in_traceback: bool) {
         if let Some(rank) = summary_rank(&line.text)
             && self.is_root_of_summary(line)
         {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
 use super::lines::LinePiece;
-use super::prefix::{PrefixedLine, Printer};
+use super::prefix::{CleanLine, Printer};
 
 /// Bytes at the beginning of a line in which it may count.
 const HEAD: usize = 512;
@@ -48,7 +48,7 @@ pub(super) fn read(line: &[u8]) -> Option<(Count, Printer)> {
     if !HINTS.is_match(head) {
         return None;
     }
-    let line = PrefixedLine::read(LinePiece {
+    let line = CleanLine::read(LinePiece {
         bytes: head,
         offset: 0,
         line: 0,

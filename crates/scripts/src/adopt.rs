@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Means, RefusedChange};
+use super::change::{Means, PatchError};
 use super::configs::{add_inner, compose};
 use super::devices::DeviceScript;
 use super::edit::edits;
@@ -133,12 +133,8 @@ impl<'a> Adoption<'a> {
     ///
     /// # Errors
     /// Every change that cannot be made, and why.
-    pub fn change(
-        &self,
-        wishes: &[(&str, Value)],
-        asks: &[Ask],
-    ) -> Result<Patch, Vec<RefusedChange>> {
-        let refused = |knob: &str, why: &str| RefusedChange {
+    pub fn change(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<PatchError>> {
+        let refused = |knob: &str, why: &str| PatchError {
             knob: knob.to_owned(),
             why: why.to_owned(),
         };
@@ -249,7 +245,7 @@ impl<'a> Adoption<'a> {
         patch: &Patch,
         wishes: &[(&str, Value)],
         asks: &[Ask],
-    ) -> Result<(), Vec<RefusedChange>> {
+    ) -> Result<(), Vec<PatchError>> {
         let (submission, files) = self.resubmitted(patch);
         let again = Adoption::read(SubmissionContext {
             submission: &submission,
@@ -259,7 +255,7 @@ impl<'a> Adoption<'a> {
         let (Some(stack), Some(same)) = (self.stack, again.stack) else {
             let nothing = self.stack.is_none() && again.stack.is_none();
             let why = "the program is not recognised any more";
-            let refused = RefusedChange {
+            let refused = PatchError {
                 knob: String::new(),
                 why: why.to_owned(),
             };
@@ -268,15 +264,14 @@ impl<'a> Adoption<'a> {
         let mut problems = Vec::new();
         if stack.name != same.name || self.calls.len() != again.calls.len() {
             let why = "another program is recognised".to_owned();
-            problems.push(RefusedChange {
+            problems.push(PatchError {
                 knob: String::new(),
                 why,
             });
         }
         for (old, new) in self.calls().zip(again.calls()) {
             let wished = wishes.iter().filter_map(|(name, _)| stack.knob(name));
-            let wished = wished.filter_map(|knob| find(&self.reading, old, knob));
-            let wished: Vec<FoundKnob> = wished.collect();
+            let wished: Vec<_> = wished.filter_map(|k| find(&self.reading, old, k)).collect();
             let follows = !asks.is_empty() || wished.iter().any(|w| w.way == KnobForm::Asked);
             for knob in &stack.knobs {
                 let wish = wishes.iter().find(|(name, _)| *name == knob.name);
@@ -293,7 +288,7 @@ impl<'a> Adoption<'a> {
                 let is = find(&again.reading, new, knob);
                 if let Some(why) = mismatch(wish.map(|(_, v)| v), was.as_ref(), is.as_ref()) {
                     let knob = knob.name.clone();
-                    problems.push(RefusedChange { knob, why });
+                    problems.push(PatchError { knob, why });
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! A value that is given where none could be changed: where it wins over the one that is there.
 
-use super::change::{RefusedChange, TextEdit, WantedValue};
+use super::change::{PatchError, TextEdit, WantedValue};
 use super::hydra;
 use super::knobs::{FoundKnob, KnobForm, find};
 use super::preface::exported;
@@ -21,8 +21,8 @@ pub(super) fn append(
     stack: &Stack,
     (knob, value): WantedValue<'_>,
     found: Option<&FoundKnob>,
-) -> Result<Option<TextEdit>, RefusedChange> {
-    let refused = |why: &str| RefusedChange {
+) -> Result<Option<TextEdit>, PatchError> {
+    let refused = |why: &str| PatchError {
         knob: knob.name.clone(),
         why: why.to_owned(),
     };

@@ -25,7 +25,7 @@ pub enum Means {
 
 /// A change that cannot be made, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedChange {
+pub struct PatchError {
     /// The knob.
     pub knob: String,
     /// Why, for people.

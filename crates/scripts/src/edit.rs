@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::append::append;
-use super::change::{Means, RefusedChange, TextEdit, WantedValue};
+use super::change::{Means, PatchError, TextEdit, WantedValue};
 use super::knobs::{FoundKnob, KnobForm, KnobState, find, ways};
 use super::resources::{Ask, ask as ask_for};
 use super::stack::Stack;
@@ -19,7 +19,7 @@ pub(super) fn edits(
     call: &Call,
     stack: &Stack,
     wishes: &[WantedValue<'_>],
-) -> Result<Vec<(String, TextEdit, Means)>, RefusedChange> {
+) -> Result<Vec<(String, TextEdit, Means)>, PatchError> {
     let given: Vec<Option<FoundKnob>> =
         wishes.iter().map(|(k, _)| find(reading, call, k)).collect();
     // The ways of all values that become the same text: a literal that they share may change for all of them.

@@ -36,7 +36,7 @@ mod written;
 pub mod yaml;
 
 pub use adopt::{Adoption, SubmissionContext};
-pub use change::{Means, RefusedChange, TextEdit};
+pub use change::{Means, PatchError, TextEdit};
 pub use devices::{DataParallel, DeviceScript, Literal};
 pub use knobs::{FoundKnob, KnobForm, KnobState, all, find};
 pub use launchers::{Launcher, Launchers, Starts};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::adopt::{Adoption, SubmissionContext};
-use super::change::{RefusedChange, TextEdit};
+use super::change::{PatchError, TextEdit};
 use super::knobs::find;
 use super::patched::{Patch, applied};
 use super::preface::prefaced;
@@ -68,13 +68,9 @@ impl Adoption<'_> {
     ///
     /// # Errors
     /// A file is called in a way that cannot be turned to its copy.
-    pub fn placed(
-        &self,
-        patch: &Patch,
-        place: &CopyPlace<'_>,
-    ) -> Result<Placed, Vec<RefusedChange>> {
+    pub fn placed(&self, patch: &Patch, place: &CopyPlace<'_>) -> Result<Placed, Vec<PatchError>> {
         let by_hand = |why: String| {
-            vec![RefusedChange {
+            vec![PatchError {
                 knob: String::new(),
                 why,
             }]

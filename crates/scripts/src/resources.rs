@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::change::{RefusedChange, TextEdit};
+use super::change::{PatchError, TextEdit};
 use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
 use super::walk::{Reading, SCRIPT};
@@ -143,14 +143,14 @@ pub fn gpu_type(reading: &Reading) -> Option<(String, Span)> {
 }
 
 /// The edits that ask for it.
-pub(super) fn ask(reading: &Reading, wish: &Ask) -> Result<Vec<TextEdit>, RefusedChange> {
+pub(super) fn ask(reading: &Reading, wish: &Ask) -> Result<Vec<TextEdit>, PatchError> {
     let all = directives(reading);
     let edit = match wish {
         Ask::Memory(amount) => memory(reading, &all, amount),
         Ask::Nodes(count) => nodes(reading, &all, *count),
         Ask::GpusPerNode(count) => gpus(reading, &all, *count),
     };
-    edit.map_err(|why| RefusedChange {
+    edit.map_err(|why| PatchError {
         knob: wish.noun().to_owned(),
         why,
     })

@@ -1,7 +1,7 @@
 //! The files of an attempt of a user's own script.
 
 use crate::core::render::{AttemptPlace, RenderedFile, shell_word};
-use oomctl_scripts::{Adoption, CopyPlace, Patch, Placed, RefusedChange, SCRIPT, is_shell};
+use oomctl_scripts::{Adoption, CopyPlace, Patch, PatchError, Placed, SCRIPT, is_shell};
 
 /// Name of the file that lets one job an attempt begin.
 pub const CLAIM: &str = "claim.sh";
@@ -75,11 +75,11 @@ pub fn files(
     at: &AttemptPlace,
     name: &str,
     sampled: bool,
-) -> Result<Vec<RenderedFile>, Vec<RefusedChange>> {
+) -> Result<Vec<RenderedFile>, Vec<PatchError>> {
     let script = adoption.reading.sources.get(SCRIPT);
     let shell = script.is_some_and(|s| is_shell(&s.text));
     let refused = |why| {
-        vec![RefusedChange {
+        vec![PatchError {
             knob: String::new(),
             why,
         }]

@@ -3,7 +3,7 @@
 use super::ScriptJob;
 use crate::core::ladder::{Decision, Step};
 use oomctl_base::Value;
-use oomctl_scripts::{Adoption, Patch, RefusedChange};
+use oomctl_scripts::{Adoption, Patch, PatchError};
 
 /// A patch, or what stands in its way.
 #[derive(Debug, Default)]
@@ -43,8 +43,8 @@ impl FirstPatch {
         }
     }
 
-    fn of(rungs: Vec<Step>, patch: Result<Patch, Vec<RefusedChange>>) -> Self {
-        let line = |r: RefusedChange| match r.knob.is_empty() {
+    fn of(rungs: Vec<Step>, patch: Result<Patch, Vec<PatchError>>) -> Self {
+        let line = |r: PatchError| match r.knob.is_empty() {
             true => r.why,
             false => format!("{}: {}", r.knob, r.why),
         };

@@ -22,8 +22,8 @@ use crate::core::recipe::{
 };
 use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
 use oomctl_scripts::{
-    Adoption, Ask, FoundKnob, KnobForm, KnobState, Patch, RefusedChange, ScriptSource, Span,
-    Spelling, StackKnob,
+    Adoption, Ask, FoundKnob, KnobForm, KnobState, Patch, PatchError, ScriptSource, Span, Spelling,
+    StackKnob,
 };
 
 pub use attempt::{CLAIM, PATCH, files};
@@ -114,7 +114,7 @@ impl ScriptJob {
         &self,
         adoption: &Adoption<'_>,
         steps: &[Step],
-    ) -> Result<Patch, Vec<RefusedChange>> {
+    ) -> Result<Patch, Vec<PatchError>> {
         // A later step's value is the one that counts.
         let mut changes: BTreeMap<String, Value> = BTreeMap::new();
         for change in steps.iter().flat_map(|s| &s.changes) {
@@ -162,7 +162,7 @@ pub fn patched(
     preset: &Preset,
     adoption: &Adoption<'_>,
     changes: &BTreeMap<String, Value>,
-) -> Result<Patch, Vec<RefusedChange>> {
+) -> Result<Patch, Vec<PatchError>> {
     let (mut wishes, mut asks) = (Vec::new(), Vec::new());
     for (name, value) in changes {
         let spelled = adoption.stack.is_some_and(|s| s.knob(name).is_some());

@@ -12,7 +12,7 @@ use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
-use oomctl_scripts::{Adoption, Patch, RefusedChange};
+use oomctl_scripts::{Adoption, Patch, PatchError};
 
 /// The knob that says whether the GPUs' memory is sampled beside a job.
 const SAMPLER: &str = "sampler";
@@ -49,7 +49,7 @@ impl Request {
         &self,
         adoption: &Adoption<'_>,
         rungs: &[Layer],
-    ) -> Result<Result<Patch, Vec<RefusedChange>>, Refusal> {
+    ) -> Result<Result<Patch, Vec<PatchError>>, Refusal> {
         let learned = |l: &Layer| l.kind == LayerKind::Learned;
         if rungs.is_empty() && !self.inputs().layers.iter().any(learned) {
             return Ok(Ok(adoption.unchanged()));
@@ -225,12 +225,7 @@ impl Request {
     }
 
     /// The layer that keeps the ladder away from knobs which cannot be changed.
-    fn pinned(
-        &self,
-        steps: &[Step],
-        refused: &[RefusedChange],
-        passed: &mut Vec<Skipped>,
-    ) -> Layer {
+    fn pinned(&self, steps: &[Step], refused: &[PatchError], passed: &mut Vec<Skipped>) -> Layer {
         let mut layer = Layer::new(LayerKind::Flags);
         for one in refused {
             let known = self.preset().knobs.iter().any(|k| k.name == one.knob);
@@ -264,8 +259,8 @@ fn said(why: &str) -> Origin {
 }
 
 /// What stands in the way of a patch, as problems.
-fn told(refused: &[RefusedChange]) -> Refusal {
-    let problem = |r: &RefusedChange| match r.knob.is_empty() {
+fn told(refused: &[PatchError]) -> Refusal {
+    let problem = |r: &PatchError| match r.knob.is_empty() {
         true => Problem::new(r.why.clone()),
         false => Problem::new(format!("{}: {}", r.knob, r.why)),
     };

@@ -24,7 +24,8 @@ pub(super) struct CellNeed {
     pub room: Option<Room>,
 }
 
-type Term = (String, usize);
+/// A name, and the number of the expression's node.
+type NamedNode = (String, usize);
 
 /// Where memory is known from.
 pub(super) enum MemorySource<'a> {
@@ -33,11 +34,11 @@ pub(super) enum MemorySource<'a> {
     /// The preset's own formulas.
     Formulas {
         gpu: usize,
-        phases: Vec<(String, Vec<Term>)>,
+        phases: Vec<(String, Vec<NamedNode>)>,
     },
     /// The memory model, from a bare specification.
     Profile {
-        fields: Vec<Term>,
+        fields: Vec<NamedNode>,
         axes: Vec<usize>,
         profile: &'a Profile,
         phases: Vec<String>,
@@ -150,7 +151,7 @@ impl<'a> MemorySource<'a> {
             Self::Unknown => Vec::new(),
             Self::Formulas { phases, .. } => {
                 let all = phases.get(phase).map(|(_, terms)| terms.as_slice());
-                let value = |(name, node): &Term| {
+                let value = |(name, node): &NamedNode| {
                     let bytes = nodes.number(*node, cell).ok().flatten()?;
                     Some((name.clone(), bytes))
                 };
@@ -183,7 +184,7 @@ impl<'a> MemorySource<'a> {
 fn by_formulas(
     nodes: &mut Nodes<'_>,
     gpu: usize,
-    phases: &[(String, Vec<Term>)],
+    phases: &[(String, Vec<NamedNode>)],
     cell: &Cell,
 ) -> Result<CellNeed, String> {
     let gpu = nodes.number(gpu, cell)?;
@@ -213,7 +214,7 @@ fn by_formulas(
 
 fn spec(
     nodes: &mut Nodes<'_>,
-    fields: &[Term],
+    fields: &[NamedNode],
     profile: &Profile,
     cell: &Cell,
 ) -> Result<Spec, String> {
@@ -229,7 +230,7 @@ fn spec(
 
 fn by_profile(
     nodes: &mut Nodes<'_>,
-    fields: &[Term],
+    fields: &[NamedNode],
     profile: &Profile,
     phases: &mut Vec<String>,
     cell: &Cell,

@@ -380,11 +380,8 @@ fn program(call: &Call, shelf: &mut ConfigFiles<'_>) -> (Option<String>, Option<
 
 fn choices(file: &SettingsFile) -> Vec<DefaultsEntry> {
     let items = yaml::list(&file.content.text(), &["defaults"]);
-    items
-        .iter()
-        .flatten()
-        .filter_map(DefaultsEntry::of)
-        .collect()
+    let items = items.iter().flatten();
+    items.filter_map(DefaultsEntry::of).collect()
 }
 
 /// Whether a word takes a key away that the configuration gives, or gives all that stands around it.

@@ -54,8 +54,7 @@ fn copied(
         launchers: &launchers,
         stacks: &stacks,
     });
-    let why =
-        |refused: Vec<RefusedChange>| refused.iter().map(|r| r.why.clone()).collect::<String>();
+    let why = |refused: Vec<PatchError>| refused.iter().map(|r| r.why.clone()).collect::<String>();
     let patch = match halved {
         true => adoption.change(&[("batch_size", Value::Int(16))], &[]),
         false => Ok(adoption.unchanged()),
