@@ -52,6 +52,19 @@ fn a_ledger_damaged_in_the_middle_is_7_and_left_as_it_is() {
 }
 
 #[test]
+fn a_run_of_a_backend_that_is_not_known_is_never_looked_for_in_slurm() {
+    let place = begun();
+    let inputs = ".oomctl/runs/weaver-1/inputs.json";
+    let flux = place.read(inputs).replace("\"local\"", "\"flux\"");
+    assert!(flux.contains("\"flux\""), "{flux}");
+    place.write(inputs, &flux);
+    for command in [["watch", "weaver-1"], ["cancel", "weaver-1"]] {
+        let done = place.run(&command).ends(7);
+        done.says(&["there is no backend \"flux\" here", "newer oomctl"]);
+    }
+}
+
+#[test]
 fn a_newer_ledger_is_7_for_whoever_would_write_and_left_as_it_is() {
     let place = begun();
     let text = place.read(LEDGER)

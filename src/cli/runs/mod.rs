@@ -23,6 +23,9 @@ use oomctl_base::meant;
 /// Numbers tried for the name of a new run.
 const MOST_RUNS: u32 = 100_000;
 
+/// The backends that a run's record may name. Its jobs are never asked for anywhere else.
+const BACKENDS: [&str; 2] = ["slurm", "local"];
+
 /// The runs of a project, each a folder.
 #[derive(Debug, Clone)]
 pub struct Runs {
@@ -160,6 +163,15 @@ impl Stored {
         let path = self.folder.inputs();
         let inputs: Inputs = serde_json::from_str(&text)
             .map_err(|e| CommandFailure::ledger(format!("{}: {e}", path.display())))?;
+        if !BACKENDS.contains(&inputs.backend.as_str()) {
+            let what = format!(
+                "{}: there is no backend {:?} here",
+                path.display(),
+                inputs.backend
+            );
+            let hint = "a newer oomctl may have begun this run: use that one";
+            return Err(CommandFailure::ledger(what).hint(hint));
+        }
         Ok(stacks.request(inputs)?)
     }
 }
