@@ -71,6 +71,7 @@ mod tab;
 mod templates;
 mod torchrun_preset;
 mod tuning;
+mod upgrade;
 mod verl_legality;
 mod verl_preset;
 #[path = "../verl/walk.rs"]
