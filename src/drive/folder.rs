@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DriveError;
 use crate::io::files::{
-    Access, check_ours, check_run_name, make_private_dir, read_text, write_atomic,
+    Access, check_ours, check_run_name, io_error, make_private_dir, read_text, write_atomic,
 };
 use crate::io::fits;
 use oomctl_base::job::JobId;
@@ -209,6 +209,18 @@ impl RunFolder {
             by.as_bytes(),
             Access::Private,
         )?)
+    }
+
+    /// Takes the request to end the run back. It is over, and goes on.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be removed.
+    pub fn withdraw_cancel(&self) -> Result<(), DriveError> {
+        let path = self.cancel_request();
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => Ok(removed.map_err(io_error("remove", &path))?),
+        }
     }
 
     /// Who asked for the end of the run, if anybody did.

@@ -4,6 +4,7 @@
 //! is not used.
 
 mod named;
+mod removal;
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -15,6 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::disk;
 
 pub use named::write_to;
+pub use removal::{folder_bytes, remove_whole};
 
 /// Longest name of a run.
 const RUN_NAME_MAX: usize = 64;

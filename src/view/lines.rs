@@ -59,6 +59,7 @@ pub fn steered(fact: &Fact) -> Option<String> {
             Some(by) => format!("attempt {attempt}  submitted again, as {by} asked"),
             None => format!("attempt {attempt}  submitted again"),
         }),
+        Fact::RetryRequested { by } => Some(format!("the run goes on, as {by} asked")),
         Fact::NeverStarts { attempt, reason } => Some(format!(
             "attempt {attempt}  {} {reason} is no reason that passes; cancelling the job",
             Paint(WARN, "never starts:")

@@ -135,6 +135,7 @@ fn again(cause: RetryCause) -> &'static str {
             "another process holds the GPU: tell the site, or keep away from the node"
         }
         RetryCause::Disk => "make room on the disk, then `oomctl watch RUN` goes on",
+        RetryCause::Asked => "`oomctl retry RUN` goes on once more",
         RetryCause::LateOom => {
             "take the next rung by hand, or raise `supervision: late_oom_retries`"
         }

@@ -12,6 +12,9 @@ use crate::core::exit::Exit;
 pub struct RunRow {
     /// Name.
     pub run: String,
+    /// When it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<jiff::Timestamp>,
     /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
     pub state: String,
     /// Exit code, when it is over.
@@ -40,6 +43,7 @@ impl RunRow {
         let failed = latest.find(|a| a.incident.as_ref().is_some_and(|i| i.fatal));
         Self {
             run: view.run.clone(),
+            created: view.created,
             state: view.state.clone(),
             exit_code: view.exit_code,
             elapsed_s: view.elapsed_s,

@@ -7,6 +7,7 @@
 
 mod adopt;
 mod adopting;
+mod afterwards;
 mod bad_configuration;
 mod browser;
 mod cancelling;

@@ -21,7 +21,7 @@ pub struct PlanArgs {
     #[arg(long, conflicts_with = "after")]
     phases: bool,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
     /// A job script of your own, and what stands behind it, or a run of one: each rung as a diff of it
     #[arg(value_name = "SCRIPT|RUN", trailing_var_arg = true)]

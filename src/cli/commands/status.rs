@@ -19,14 +19,15 @@ use oomctl_base::job::{JobRef, JobStatus};
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; all by default
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; by default a line for each run, and the
+    /// newest in full
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
-    /// Project file; by default the nearest oomctl.yaml, walking up from here
-    #[arg(long, value_name = "FILE")]
+    /// Project file [default: oomctl.yaml here or above]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 
@@ -41,7 +42,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     };
     let at_a_glance = args.runs.is_empty() || names.len() > args.runs.len();
     if at_a_glance && !args.json {
-        return glance(runs, &names, now);
+        return glance(runs, &names, args.runs.is_empty(), now);
     }
     let (mut stored, mut damaged) = (Vec::new(), None);
     for name in &names {
@@ -63,14 +64,27 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     damaged.map_or(Ok(Exit::Success), Err)
 }
 
-/// A line a run.
-fn glance(runs: &Runs, names: &[String], now: Timestamp) -> Result<Exit, CommandFailure> {
+/// A line a run, and the newest in full.
+fn glance(
+    runs: &Runs,
+    names: &[String],
+    newest: bool,
+    now: Timestamp,
+) -> Result<Exit, CommandFailure> {
     let mut found = runs.overview(names, now);
     ask(runs, &mut found.open, now)?;
     let damaged = found.damaged.pop();
     let rows = found.rows(names, now);
     if !rows.is_empty() || names.is_empty() {
         print::data(&list(&rows))?;
+    }
+    let last = rows.iter().max_by_key(|row| row.created).filter(|_| newest);
+    if let Some(last) = last {
+        let mut run = vec![runs.open(&last.run)?];
+        ask(runs, &mut run, now)?;
+        for run in &run {
+            print::data(&format!("\n{}", run_view(&run.history, now).text()))?;
+        }
     }
     damaged.map_or(Ok(Exit::Success), |(_, failure)| Err(failure))
 }

@@ -3,6 +3,7 @@
 mod around;
 pub mod died;
 pub mod plan_after;
+pub mod reading;
 mod shown;
 mod targets;
 mod why;

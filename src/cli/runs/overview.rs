@@ -36,7 +36,9 @@ impl Runs {
         for name in names {
             let folder = RunFolder::of(&dir, name).ok();
             let stamp = folder.and_then(|folder| FileStamp::of(folder.dir()));
-            if let Some(row) = stamp.and_then(|stamp| index.get(name, stamp)) {
+            let kept = stamp.and_then(|stamp| index.get(name, stamp));
+            // A row of an earlier version does not say when its run was made.
+            if let Some(row) = kept.filter(|row| row.created.is_some()) {
                 found.over.push(row.clone());
                 continue;
             }

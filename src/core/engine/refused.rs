@@ -7,9 +7,8 @@ use jiff::Timestamp;
 
 use super::budget::spent;
 use super::fact::Fact;
-use super::outcome::{Outcome, RetryCause};
-use super::retry::again;
-use super::state::{Attempt, Run, RunPhase};
+use super::outcome::Outcome;
+use super::state::{Attempt, Run};
 use super::time::{seconds, signed};
 
 /// Seconds until an attempt that is refused for now is submitted again: doubled with every refusal. `None` when that
@@ -53,35 +52,5 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
     (again_at <= now).then_some(Fact::SubmitAgain {
         attempt: attempt.number,
         by: None,
-    })
-}
-
-/// Somebody wants to go on with a run whose submission was refused for now, or whose last job a disk ended.
-pub(super) fn resume(run: &Run, by: &str) -> Vec<Fact> {
-    let history = &run.history;
-    if let Some(fact) = after_a_disk(run) {
-        return vec![fact];
-    }
-    let refused = match (&history.outcome, history.phase()) {
-        (Some(Outcome::Refused { .. }), _) | (None, RunPhase::Refused) => history.attempt(),
-        _ => None,
-    };
-    let passing = |a: &&Attempt| a.job.is_none() && a.refusal().is_some_and(|r| r.passing);
-    let again = refused.filter(passing).map(|attempt| Fact::SubmitAgain {
-        attempt: attempt.number,
-        by: Some(by.to_owned()),
-    });
-    again.into_iter().collect()
-}
-
-/// The same configuration once more, after a job that a full or failing disk ended, and nothing else.
-fn after_a_disk(run: &Run) -> Option<Fact> {
-    let attempt = run.history.attempt()?;
-    let failed = matches!(run.history.outcome, Some(Outcome::Failed { .. }));
-    let disk = attempt.incident.as_ref().is_some_and(|i| i.kind == "disk");
-    let goes_on = failed && disk && run.request.supervision().resubmit;
-    goes_on.then(|| Fact::Decided {
-        attempt: attempt.number,
-        verdict: Box::new(again(run, attempt, RetryCause::Disk, &[])),
     })
 }

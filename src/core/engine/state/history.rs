@@ -30,6 +30,8 @@ pub struct History {
     pub pruned: Option<(String, String)>,
     /// The bound that was reached while a job was alive.
     pub budget: Option<Budget>,
+    /// When somebody asked that it goes on after it was over, and how many attempts it had then.
+    pub retried: Option<(Timestamp, usize)>,
     /// How the run ended.
     pub outcome: Option<Outcome>,
     /// What is to be told to those who do not watch.
@@ -116,6 +118,20 @@ impl History {
         self.attempts.first().map(|first| first.intended_at)
     }
 
+    /// From when on its bounds count, and how many attempts lie before.
+    #[must_use]
+    pub fn bounded_from(&self) -> Option<(Timestamp, usize)> {
+        self.retried.or_else(|| Some((self.begun()?, 0)))
+    }
+
+    /// GPU-seconds that count against its bound.
+    #[must_use]
+    pub fn bounded_gpu_seconds(&self, now: Timestamp) -> f64 {
+        let before = self.retried.map_or(0, |(_, before)| before);
+        let counted = self.attempts.iter().skip(before);
+        counted.map(|a| a.gpu_seconds_by(now)).sum()
+    }
+
     /// GPU-seconds that the attempts have used until `now`.
     #[must_use]
     pub fn gpu_seconds(&self, now: Timestamp) -> f64 {
@@ -172,6 +188,7 @@ impl History {
             Fact::Intended { .. } | Fact::Attached { .. } => self.begin(record),
             Fact::BudgetSpent { budget } => self.budget = Some(budget.clone()),
             Fact::CancelRequested { by } => self.cancel = Some(by.clone()),
+            Fact::RetryRequested { .. } => self.reopen(record.at),
             Fact::Pruned { by, reason } => self.pruned = Some((by.clone(), reason.clone())),
             Fact::Finished { outcome } => self.outcome = Some(outcome.clone()),
             fact => {
@@ -183,6 +200,12 @@ impl History {
                 }
             }
         }
+    }
+
+    /// What ended the run holds no longer.
+    fn reopen(&mut self, now: Timestamp) {
+        (self.outcome, self.cancel, self.pruned, self.budget) = (None, None, None, None);
+        self.retried = Some((now, self.attempts.len()));
     }
 
     fn begin(&mut self, record: &Record) {

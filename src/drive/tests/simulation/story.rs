@@ -358,7 +358,8 @@ impl World {
                 RetryCause::CoTenant
                 | RetryCause::LateOom
                 | RetryCause::Leak
-                | RetryCause::Disk => false,
+                | RetryCause::Disk
+                | RetryCause::Asked => false,
             },
             Outcome::BudgetSpent { .. } => self.has(Fault::Budgets),
             Outcome::Refused { .. } => self.facts.refused.get(),
