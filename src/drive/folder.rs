@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::DriveError;
+use crate::io::disk;
 use crate::io::files::{
     Access, check_ours, check_run_name, io_error, make_private_dir, read_text, write_atomic,
 };
@@ -211,15 +212,18 @@ impl RunFolder {
         )?)
     }
 
-    /// Takes the request to end the run back. It is over, and goes on.
+    /// Takes the request to end the run back: it is over, and goes on. A host that goes down must not bring it back.
     ///
     /// # Errors
     /// When the file is there and cannot be removed.
     pub fn withdraw_cancel(&self) -> Result<(), DriveError> {
         let path = self.cancel_request();
-        match std::fs::remove_file(&path) {
+        match disk::remove_file(&path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            removed => Ok(removed.map_err(io_error("remove", &path))?),
+            removed => {
+                removed.map_err(io_error("remove", &path))?;
+                Ok(disk::sync_dir(&self.dir).map_err(io_error("sync", &self.dir))?)
+            }
         }
     }
 

@@ -150,6 +150,7 @@ pub fn make_private_dir(path: &Path) -> Result<(), FileError> {
                 return Err(io_error("create", path)(e));
             };
             make_private_dir(parent)?;
+            unversioned(parent);
             match disk::make_dir(path) {
                 // Somebody else made it in the same moment.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => check_ours(path),
@@ -158,6 +159,14 @@ pub fn make_private_dir(path: &Path) -> Result<(), FileError> {
             }
         }
         Err(e) => Err(io_error("create", path)(e)),
+    }
+}
+
+/// Keeps git away from a project's `.oomctl`, as `target` of cargo does. Nothing depends on it.
+fn unversioned(folder: &Path) {
+    let ignore = folder.join(".gitignore");
+    if folder.ends_with(".oomctl") && !ignore.exists() {
+        let _ = fs::write(&ignore, "# Written by oomctl: runs and their logs.\n*\n");
     }
 }
 

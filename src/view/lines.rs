@@ -147,7 +147,10 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
             "{name}: refused for now: {}; nothing was accepted. `oomctl watch {name}` submits it again until it is",
             refused.reason
         ),
-        None => format!("run {name}; next: oomctl watch {name}"),
+        None => format!(
+            "run {name}. Nobody resubmits it if it runs out of memory: `oomctl watch {name}` does. \
+             Next time: `submit -w` stays and does it, `--supervise job` leaves it to small jobs"
+        ),
     }
 }
 

@@ -51,57 +51,62 @@ impl PruneView {
     /// How many and how large: `3 runs (1.2 MiB)`.
     #[must_use]
     pub fn what(&self) -> String {
-        let bytes: u64 = self.runs.iter().map(|run| run.bytes).sum();
-        let size = Bytes(bytes);
-        match self.runs.len() {
-            1 => format!("1 run ({size})"),
-            n => format!("{n} runs ({size})"),
-        }
+        what(&self.runs.iter().collect::<Vec<_>>())
     }
 
-    /// For people.
+    /// For people: what would go, or what is gone.
     #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = match self.runs.first() {
-            None => "nothing to remove\n".to_owned(),
-            Some(first) if first.removed => format!("removed {}\n", self.what()),
-            Some(_) => {
-                let mut table = Table::new([
-                    (Side::Left, 3),
-                    (Side::Left, 11),
-                    (Side::Left, 0),
-                    (Side::Right, 9),
-                ]);
-                table.row(["RUN", "STATE", "ENDED", "SIZE"]);
-                for run in &self.runs {
-                    let ended = run.ended.strftime("%Y-%m-%d").to_string();
-                    table.row([
-                        run.run.clone(),
-                        run.state.clone(),
-                        ended,
-                        Bytes(run.bytes).to_string(),
-                    ]);
-                }
-                format!(
-                    "{}{} to remove; checkpoints and what was learned stay\n",
-                    table.text(""),
-                    self.what()
-                )
-            }
+    pub fn text(&self, removing: bool) -> String {
+        let gone: Vec<&PrunedRun> = self.runs.iter().filter(|run| run.removed).collect();
+        let mut text = match (self.runs.is_empty(), removing) {
+            (true, _) => "nothing to remove\n".to_owned(),
+            (false, true) => format!("{}removed {}\n", lines(&gone), what(&gone)),
+            (false, false) => format!(
+                "{}{} to remove; checkpoints and what was learned stay\n",
+                lines(&self.runs.iter().collect::<Vec<_>>()),
+                self.what()
+            ),
         };
         let stay = [
             (self.open, "not over"),
             (self.kept, "too young or of another state"),
-            (self.unread.len(), "cannot be read"),
         ];
-        let stay = stay
-            .iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, why)| format!("{n} {why}"));
-        let stay: Vec<String> = stay.collect();
+        let stay = stay.iter().filter(|(n, _)| *n > 0);
+        let mut stay: Vec<String> = stay.map(|(n, why)| format!("{n} {why}")).collect();
+        if !self.unread.is_empty() {
+            stay.push(format!("cannot be read: {}", self.unread.join(", ")));
+        }
         if !stay.is_empty() {
             text.push_str(&format!("kept: {}\n", stay.join(", ")));
         }
         text
     }
+}
+
+fn what(runs: &[&PrunedRun]) -> String {
+    let size = Bytes(runs.iter().map(|run| run.bytes).sum());
+    match runs.len() {
+        1 => format!("1 run ({size})"),
+        n => format!("{n} runs ({size})"),
+    }
+}
+
+fn lines(runs: &[&PrunedRun]) -> String {
+    let columns = [
+        (Side::Left, 3),
+        (Side::Left, 11),
+        (Side::Left, 0),
+        (Side::Right, 9),
+    ];
+    let mut table = Table::new(columns);
+    table.row(["RUN", "STATE", "ENDED", "SIZE"]);
+    for run in runs {
+        table.row([
+            run.run.clone(),
+            run.state.clone(),
+            run.ended.strftime("%Y-%m-%d").to_string(),
+            Bytes(run.bytes).to_string(),
+        ]);
+    }
+    table.text("")
 }

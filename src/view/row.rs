@@ -64,7 +64,9 @@ impl RunRow {
     fn last(&self) -> String {
         let job = self.job.as_ref().map(|job| format!("job {job}"));
         let why = self.reason.clone().or_else(|| self.job_reason.clone());
-        let told: Vec<String> = [job, why].into_iter().flatten().collect();
+        // Of a job that ended, and nobody has decided what follows.
+        let cause = self.failure.clone().filter(|_| self.state == "ended");
+        let told: Vec<String> = [job, cause, why].into_iter().flatten().collect();
         told.join(": ")
     }
 }

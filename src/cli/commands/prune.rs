@@ -46,24 +46,25 @@ pub fn run(args: &PruneArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?.printing(args.json);
     let runs = &session.runs;
     let mut found = chosen(runs, args, session.now)?;
-    let nothing = found.runs.is_empty();
-    let removes = !nothing && !args.dry_run;
+    let removes = !found.runs.is_empty() && !args.dry_run;
     if removes && !args.yes {
-        print::talk(found.text().trim_end());
+        print::talk(found.text(false).trim_end());
         let question = format!("Remove {}?", found.what());
         if !agree(&question, "look at them with --dry-run, then add --yes")? {
             print::talk("nothing was removed");
             return Ok(Exit::Success);
         }
     }
-    if removes {
-        for run in &mut found.runs {
-            remove(runs, &run.run)?;
-            run.removed = true;
+    let mut failure = None;
+    for run in found.runs.iter_mut().filter(|_| removes) {
+        match remove(runs, &run.run) {
+            Ok(()) => run.removed = true,
+            // Another one may have been opened again, or be in use.
+            Err(why) => failure = Some(why),
         }
     }
-    session.show(&found, PruneView::text)?;
-    Ok(Exit::Success)
+    session.show(&found, |view| view.text(removes))?;
+    failure.map_or(Ok(Exit::Success), Err)
 }
 
 /// The runs that are over and meant.

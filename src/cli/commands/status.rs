@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::cli::logs::unwatched;
 use crate::cli::runs::Runs;
 use crate::cli::runs::Stored;
 use crate::cli::session::Session;
@@ -42,7 +43,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     };
     let at_a_glance = args.runs.is_empty() || names.len() > args.runs.len();
     if at_a_glance && !args.json {
-        return glance(runs, &names, args.runs.is_empty(), now);
+        return glance(&session, &names, args.runs.is_empty());
     }
     let (mut stored, mut damaged) = (Vec::new(), None);
     for name in &names {
@@ -53,6 +54,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
         }
     }
     ask(runs, &mut stored, now)?;
+    judge(&session, &mut stored);
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
         print::json(&document(&views, None))?;
@@ -65,28 +67,39 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
 }
 
 /// A line a run, and the newest in full.
-fn glance(
-    runs: &Runs,
-    names: &[String],
-    newest: bool,
-    now: Timestamp,
-) -> Result<Exit, CommandFailure> {
+fn glance(session: &Session, names: &[String], newest: bool) -> Result<Exit, CommandFailure> {
+    let (runs, now) = (&session.runs, session.now);
     let mut found = runs.overview(names, now);
     ask(runs, &mut found.open, now)?;
+    judge(session, &mut found.open);
     let damaged = found.damaged.pop();
+    let last = found.newest().filter(|_| newest);
+    let open = found
+        .open
+        .iter()
+        .find(|run| Some(&run.history.run) == last.as_ref());
+    let open = open.map(|run| run_view(&run.history, now).text());
+    let in_full = match (open, last) {
+        (None, Some(over)) => Some(run_view(&runs.open(&over)?.history, now).text()),
+        (open, _) => open,
+    };
     let rows = found.rows(names, now);
     if !rows.is_empty() || names.is_empty() {
         print::data(&list(&rows))?;
     }
-    let last = rows.iter().max_by_key(|row| row.created).filter(|_| newest);
-    if let Some(last) = last {
-        let mut run = vec![runs.open(&last.run)?];
-        ask(runs, &mut run, now)?;
-        for run in &run {
-            print::data(&format!("\n{}", run_view(&run.history, now).text()))?;
-        }
+    if let Some(text) = in_full {
+        print::data(&format!("\n{text}"))?;
     }
     damaged.map_or(Ok(Exit::Success), |(_, failure)| Err(failure))
+}
+
+/// Why jobs ended that nobody watches.
+fn judge(session: &Session, stored: &mut [Stored]) {
+    // Signatures of the project that cannot be read are the business of who diagnoses.
+    let own = session.own_failures().unwrap_or_default();
+    stored
+        .iter_mut()
+        .for_each(|run| unwatched::judge(run, &own));
 }
 
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.

@@ -6,6 +6,7 @@ pub mod plan_after;
 pub mod reading;
 mod shown;
 mod targets;
+pub mod unwatched;
 mod why;
 
 use std::io::{ErrorKind, Read};

@@ -34,11 +34,7 @@ impl Runs {
     pub fn newest(&self) -> Result<String, CommandFailure> {
         let names = self.names()?;
         let found = self.overview(&names, Timestamp::now());
-        let over = found.over.iter().map(|row| (row.created, &row.run));
-        let open = found.open.iter();
-        let open = open.map(|run| (run.history.created, &run.history.run));
-        let newest = over.chain(open).max().map(|(_, name)| name.clone());
-        let Some(name) = newest else {
+        let Some(name) = found.newest() else {
             let what = format!("there is no run in {}", self.dir().display());
             let hint = "`oomctl submit` starts one; `oomctl watch JOBID` takes over a job of Slurm";
             return Err(CommandFailure::usage(what).hint(hint));

@@ -63,6 +63,14 @@ impl Runs {
 }
 
 impl Overview {
+    /// The run that was made last.
+    pub fn newest(&self) -> Option<String> {
+        let over = self.over.iter().map(|row| (row.created, &row.run));
+        let open = self.open.iter();
+        let open = open.map(|run| (run.history.created, &run.history.run));
+        over.chain(open).max().map(|(_, name)| name.clone())
+    }
+
     /// All of them as rows, in the order of these names.
     pub fn rows(self, names: &[String], now: Timestamp) -> Vec<RunRow> {
         let open = self.open.iter();

@@ -9,8 +9,7 @@ use super::time::{seconds, signed};
 /// The bound that forbids another attempt.
 pub(super) fn before_attempt(run: &Run, number: u32, now: Timestamp) -> Option<Budget> {
     let limit = run.request.limits().attempts.max(1);
-    let before = run.history.retried.map_or(0, |(_, before)| before);
-    if number as usize > before.saturating_add(limit as usize) {
+    if number as usize > run.history.before_retry().saturating_add(limit as usize) {
         return Some(Budget::Attempts { limit });
     }
     spent(run, now)
@@ -19,10 +18,8 @@ pub(super) fn before_attempt(run: &Run, number: u32, now: Timestamp) -> Option<B
 /// The bound on time or GPU-hours that is reached.
 pub(super) fn spent(run: &Run, now: Timestamp) -> Option<Budget> {
     let limits = run.request.limits();
-    let (from, _) = run.history.bounded_from()?;
-    if let Some(limit_s) = limits
-        .wall_time_s
-        .filter(|s| seconds(from, now) >= signed(*s))
+    if let (Some(limit_s), Some(from)) = (limits.wall_time_s, run.history.bounded_from())
+        && seconds(from, now) >= signed(limit_s)
     {
         return Some(Budget::WallTime { limit_s });
     }

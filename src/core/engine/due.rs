@@ -229,8 +229,10 @@ fn alarms(run: &Run, now: Timestamp) -> Vec<Timestamp> {
 
 /// When the time of the run is over.
 fn wall_time(run: &Run) -> Option<Timestamp> {
-    let (from, _) = run.history.bounded_from()?;
-    after(from, run.request.limits().wall_time_s?)
+    after(
+        run.history.bounded_from()?,
+        run.request.limits().wall_time_s?,
+    )
 }
 
 /// When the GPU-hours will be used up if the job goes on.

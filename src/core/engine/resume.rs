@@ -1,7 +1,7 @@
 //! A run that is over, or waits after a refusal, goes on because somebody wants it.
 
 use super::fact::Fact;
-use super::outcome::{Outcome, RetryCause, Verdict};
+use super::outcome::{Outcome, RetryCause};
 use super::retry::again;
 use super::state::{Attempt, Run, RunPhase};
 
@@ -35,33 +35,11 @@ fn after_a_disk(run: &Run) -> Option<Fact> {
     })
 }
 
-/// Somebody wants a run that is over to go on, whatever ended it: with its last configuration, or with the next one where
-/// that was decided and never submitted. One that succeeded has nothing left to do.
+/// Somebody wants a run that is over to go on, whatever ended it. What that means for its last attempt follows from this one
+/// fact (`History::reopen`), so a kill loses nothing. A run that succeeded has nothing left to do.
 pub(super) fn retry(run: &Run, by: &str) -> Vec<Fact> {
-    let history = &run.history;
-    let over = history.outcome.as_ref();
-    let Some(outcome) = over.filter(|o| **o != Outcome::Succeeded) else {
-        return Vec::new();
-    };
-    let by = by.to_owned();
-    let next = history.attempt().and_then(|attempt| {
-        let decided = matches!(&attempt.verdict, Some(v) if !matches!(v, Verdict::End { .. }));
-        // What could not be rendered or was refused is not tried a second time.
-        let stands = decided && !matches!(outcome, Outcome::Configuration { .. });
-        match attempt.job {
-            _ if stands => None,
-            Some(_) => Some(Fact::Decided {
-                attempt: attempt.number,
-                verdict: Box::new(again(run, attempt, RetryCause::Asked, &[])),
-            }),
-            None => Some(Fact::SubmitAgain {
-                attempt: attempt.number,
-                by: Some(by.clone()),
-            }),
-        }
-    });
-    [Some(Fact::RetryRequested { by }), next]
-        .into_iter()
-        .flatten()
-        .collect()
+    let over = run.history.outcome.as_ref();
+    let unfinished = over.filter(|o| **o != Outcome::Succeeded);
+    let asked = unfinished.map(|_| Fact::RetryRequested { by: by.to_owned() });
+    asked.into_iter().collect()
 }

@@ -115,6 +115,8 @@ pub struct Checked {
     /// The job that a user cancelled.
     pub cancelled: Cell<Option<u64>>,
     pub refused: Cell<bool>,
+    /// How often somebody asked that the run goes on.
+    pub retries: Cell<u32>,
     pub accepted: RefCell<Vec<String>>,
     /// How many rungs the job needs.
     pub needs: Cell<u32>,
