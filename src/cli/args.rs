@@ -41,7 +41,7 @@ pub struct Configuration {
     #[arg(long, hide_short_help = true)]
     pub one_rung: bool,
     /// Probability to fit that the next attempt should have [default: 0.9]
-    #[arg(long, value_name = "PROBABILITY", hide_short_help = true)]
+    #[arg(long, value_name = "PROBABILITY", value_parser = probability, hide_short_help = true)]
     pub risk: Option<f64>,
     /// Scheduler to use
     #[arg(
@@ -64,6 +64,19 @@ impl Configuration {
         };
         rest != Self::default()
     }
+}
+
+/// `0.95`, and `95%`.
+fn probability(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let given = match text.trim().strip_suffix('%') {
+        Some(percent) => number(percent).map(|p| p / 100.0),
+        None => number(text),
+    };
+    let within = given.filter(|p| (0.0..1.0).contains(p));
+    within.ok_or_else(|| {
+        "write a probability of at least 0 and below 1, such as 0.95 or 95%".to_owned()
+    })
 }
 
 /// How the next attempt is chosen.

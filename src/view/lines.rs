@@ -149,7 +149,7 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
         ),
         None => format!(
             "run {name}. Nobody resubmits it if it runs out of memory: `oomctl watch {name}` does. \
-             Next time: `submit -w` stays and does it, `--supervise job` leaves it to small jobs"
+             Next time: `submit -w` stays and does it, `--supervise job` leaves it to small jobs of Slurm"
         ),
     }
 }

@@ -54,7 +54,8 @@ fn every_value_that_somebody_chose_is_listed_with_its_place() {
     let done = place.run(&["explain", "--set", "cloth=32"]).ends(0);
     insta::assert_snapshot!(place.steady(&done.told()));
     let json = place.run(&["explain", "--json"]).ends(0).json();
-    assert_eq!(json["values"][0]["knob"], "launcher");
+    assert_eq!(json["values"][0]["knob"], "threads");
+    assert_eq!(json["values"][0]["pinned"], true);
 }
 
 #[test]
@@ -68,7 +69,8 @@ fn a_run_goes_on_once_its_cause_is_fixed_with_its_own_configuration() {
         .says(&["weaver-1 succeeded", "--resume-from weaver-1"]);
     place.set("WEAVER", "fits 1");
     // 8, 4, 2: no attempt is left.
-    let done = place.run(&LOCAL).ends(8);
+    let fresh = [&LOCAL[..], &["--fresh"]].concat();
+    let done = place.run(&fresh).ends(8);
     assert!(done.told().contains("3 attempts"), "{}", done.told());
     place.set("WEAVER", "fits 4");
     let done = place.run(&["retry", "-w"]).ends(0);
@@ -87,9 +89,8 @@ fn a_cancelled_run_can_be_retried_and_a_live_one_is_left_alone() {
         .ends(2)
         .says(&["weaver-1 is not over", "`oomctl watch weaver-1`"]);
     place.run(&["cancel", "weaver-1"]).ends(0);
-    place.set("WEAVER", "fits 2");
-    let done = place.run(&["retry", "--json", "-w"]).ends(0);
-    assert_eq!(done.json()["runs"][0]["state"], "succeeded");
+    let done = place.run(&["retry", "--json"]).ends(0);
+    assert_eq!(done.json()["runs"][0]["exit_code"], serde_json::Value::Null);
     assert_eq!(
         place
             .facts("weaver-1")
@@ -99,6 +100,10 @@ fn a_cancelled_run_can_be_retried_and_a_live_one_is_left_alone() {
         2
     );
     assert!(!place.has(".oomctl/runs/weaver-1/cancel-requested"));
+    place
+        .run(&["cancel", "weaver-1"])
+        .ends(0)
+        .says(&["weaver-1 is cancelled"]);
 }
 
 #[test]

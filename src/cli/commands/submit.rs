@@ -28,8 +28,8 @@ pub struct SubmitArgs {
     watch: bool,
     #[command(flatten)]
     showing: Showing,
-    /// Who resubmits: this process, small jobs in turn, or each job
-    #[arg(long, value_name = "WHO", value_enum, conflicts_with_all = ["watch", "dry_run"])]
+    /// Who resubmits: here (this process), job (small jobs), script
+    #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
     /// Show what would be submitted, and submit nothing
     #[arg(short = 'n', long)]
@@ -38,10 +38,10 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
     sbatch: Vec<String>,
     /// Attempts in all, the first included
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
     /// Begin with a checkpoint: its folder, or the newest of a run
-    #[arg(long, value_name = "FOLDER|RUN")]
+    #[arg(long, value_name = "FOLDER|RUN", hide_short_help = true)]
     resume_from: Option<PathBuf>,
     /// Do not ask before a script of your own is submitted
     #[arg(short, long)]
@@ -49,7 +49,7 @@ pub struct SubmitArgs {
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
-    /// Your job script and its arguments; without one the project file says what to run
+    /// Your job script and its arguments [default: what the project file says]
     #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
     script: Vec<String>,
     #[command(flatten)]

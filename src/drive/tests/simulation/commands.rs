@@ -226,9 +226,8 @@ fn refuse(world: &World, order: Order) -> CommandOutput {
         }
         return answer(1, String::new(), text);
     }
-    if !passing {
-        world.facts.refused.set(true);
-    }
+    // What it leaves in the accounting reads as a refusal for good, where the answer was lost with a process.
+    world.facts.refused.set(true);
     let mut job = job(world, order);
     job.trace = true;
     (job.starts, job.stops, job.gone) = (job.submitted, job.submitted, job.submitted);

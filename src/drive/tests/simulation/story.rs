@@ -235,6 +235,7 @@ impl World {
             if self.ledger().exists() && self.process().is_none() {
                 self.tell(|| "a user asks for the end of the run".to_owned());
                 self.folder().request_cancel("u").unwrap();
+                self.facts.end_asked.set(true);
             }
             return;
         }
@@ -363,7 +364,7 @@ impl World {
                 last.fate.is_gpu_oom() && history.steps().count() == self.toy.rungs
             }
             Outcome::Cancelled { .. } => {
-                self.facts.cancelled.get().is_some() || self.folder().cancel_requested().is_some()
+                self.facts.cancelled.get().is_some() || self.facts.end_asked.get()
             }
             Outcome::Failed { .. } => forgotten || matches!(last.fate, Fate::Bug | Fate::HostOom),
             Outcome::RetriesSpent { cause, .. } => match cause {
