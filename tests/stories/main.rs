@@ -21,6 +21,7 @@ mod doctor;
 mod endings;
 mod environment;
 mod errors;
+mod first_hour;
 mod fix;
 mod frameworks;
 mod gpus;
