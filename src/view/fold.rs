@@ -38,6 +38,7 @@ fn fold(line: &str, indent: usize, columns: usize) -> String {
     let options = textwrap::Options::new(columns)
         .subsequent_indent(&below)
         .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::fill(line, options)
 }
@@ -92,7 +93,7 @@ mod tests {
         let path = "/a/path/that/is/longer/than/the/terminal/is/wide/slurm.err:33:";
         assert_eq!(
             folded(&format!("  log  {path} end"), 40),
-            format!("  log\n       {path}\n       end")
+            format!("  log  {path}\n       end")
         );
     }
 
