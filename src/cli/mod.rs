@@ -107,7 +107,7 @@ enum CliCommand {
     Probe(commands::probe::ProbeArgs),
     /// Write a commented starter oomctl.yaml
     Init(commands::init::InitArgs),
-    /// Look whether everything that oomctl needs is there and works, and say what to do
+    /// Check everything that oomctl needs, and say what to fix
     Doctor(commands::doctor::DoctorArgs),
     /// Print the JSON Schema of a file, for editors
     Schema(commands::schema::SchemaArgs),

@@ -186,7 +186,7 @@ impl Array {
             let asks = directives(&text).join("\n");
             let same_name = script.file_name() == first.submission.script.file_name();
             if *asked.get_or_insert_with(|| asks.clone()) != asks || !same_name {
-                let why = format!("{} asks for something else than the others", task.run);
+                let why = format!("{} requests something else than the others", task.run);
                 return Err(unreadable(why));
             }
             let attempt = script.parent().unwrap_or(script);
