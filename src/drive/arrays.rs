@@ -87,7 +87,7 @@ impl Supervisor {
         self.arrays = arrays;
     }
 
-    /// Is there something of the array to submit, and nothing of it whose fate is not known? While one task is
+    /// Is there something of the array to submit, and nothing whose fate is not known? While one task is
     /// looked for, the others are too: it is one answer that was lost.
     fn is_ready(&self, array: &Array, now: Timestamp) -> bool {
         let open = || {

@@ -76,7 +76,7 @@ impl Adoption<'_> {
             }]
         };
         if self.reading.sources.len() <= SCRIPT {
-            return Err(by_hand("the script is not known".to_owned()));
+            return Err(by_hand("the script is unknown".to_owned()));
         }
         let (changed, turns) = self.turned(patch, place).map_err(by_hand)?;
         let mut edits = patch.edits.clone();

@@ -313,7 +313,7 @@ fn reported(foreign: &Foreign, text: &str) -> Vec<String> {
         "Slurm did not keep the options of job {}; it reports {}. Add others with --sbatch=OPT",
         foreign.id,
         match options.as_slice() {
-            [] => "nothing of it".to_owned(),
+            [] => "nothing".to_owned(),
             all => all.join(" "),
         }
     ));
