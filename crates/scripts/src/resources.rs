@@ -344,10 +344,7 @@ fn value(directive: &Directive, new: &str) -> Result<TextEdit, String> {
 
 /// A directive behind the last one, or behind the first line.
 fn added(reading: &Reading, option: &str) -> Result<Vec<TextEdit>, String> {
-    let script = reading
-        .sources
-        .get(SCRIPT)
-        .ok_or("the script is unknown")?;
+    let script = reading.sources.get(SCRIPT).ok_or("the script is unknown")?;
     let inside = directives(reading).into_iter().map(|d| d.span);
     let last = inside.filter(|s| s.file == SCRIPT).map(|s| s.end).max();
     let from = last.unwrap_or(0);
