@@ -286,7 +286,7 @@ impl HistoryView {
     /// A table, and what it adds up to.
     pub fn text(&self, columns: &[Column]) -> String {
         if self.attempts.is_empty() {
-            return "no such attempts; `oomctl history` without filters shows all\n".to_owned();
+            return "no attempt matches; `oomctl history` without filters shows all\n".to_owned();
         }
         let side = |c: &Column| match c.is_number() {
             true => Side::Right,

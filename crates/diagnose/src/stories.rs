@@ -789,7 +789,7 @@ fn an_end_that_nothing_explains_is_told_with_its_exit_code_and_its_last_lines() 
     let incident = scanner.verdict(Some(&job(JobState::Failed, 3, 0)));
     assert_eq!(
         incident.headline(),
-        "the job failed for a reason that its log does not tell (exit 3:0)"
+        "the job failed; its log does not say why (exit 3:0)"
     );
     let last: Vec<String> = (5..=14).map(|i| format!("line {i}")).collect();
     assert_eq!(incident.last_lines, last);

@@ -170,9 +170,7 @@ impl Launch {
         let unknown = unknown.filter(|k| shape.recipe().value(&k.name).is_null());
         let remark = |name: &str| {
             format!(
-                "the batch size stands neither in the command nor in a file that was read, so an out-of-memory \
-                 cannot make it smaller; --knob {name}=OPTION says how the program is told it (--bs, training.batch_size), \
-                 --set {name}=N how large it is"
+                "batch size not found in the command or its files, so oomctl cannot lower it. Give its option with --knob {name}=OPTION (--bs, training.batch_size) and its value with --set {name}=N"
             )
         };
         let remarks: Vec<String> = unknown.take(1).map(|k| remark(&k.name)).collect();
@@ -191,10 +189,9 @@ impl Launch {
             };
             match knob.kind.parse(&text) {
                 Ok(value) => layer.set(&knob.name, value, origin),
-                Err(what) => self.remarks.push(format!(
-                    "{}: {what}; it is handed over as it stands",
-                    knob.name
-                )),
+                Err(what) => self
+                    .remarks
+                    .push(format!("{}: {what}; passed on unchanged", knob.name)),
             }
         }
         layer
