@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args::{Backend, PolicyName};
-use crate::cli::launch::launching;
+use crate::core::launch::SET;
 use crate::cli::request::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISION_DURATIONS};
 use crate::core::config::{
     ConfigDocument, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
@@ -231,7 +231,7 @@ fn lenient(schema: &mut Map<String, Json>) {
 
 /// Lets knobs, pins and rungs follow the preset that a file names, or that its dataset names.
 fn with_presets(schema: &mut Json, library: &Library) -> Result<(), CommandFailure> {
-    let launch = set(library, launching::SET)?;
+    let launch = set(library, SET)?;
     let mut definitions = schema["definitions"]
         .as_object()
         .cloned()

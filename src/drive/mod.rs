@@ -263,6 +263,10 @@ fn wait(
                 supervisor.asked(&asked, observer);
                 return None;
             }
+            Some(Wake::Jobs) => {
+                supervisor.ask_now();
+                return None;
+            }
             None if !behind => return None,
             Some(Wake::Logs) | None => {}
         }

@@ -2,22 +2,28 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
 use serde::Serialize;
 
+use super::explanation::explained;
 use super::figures::{clock, in_gib, of_gib};
 use super::lines::{bugs, rung};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
+use crate::core::engine::{Attempt, Fact, Outcome, Verdict};
 use crate::core::exit::Exit;
-use crate::core::measure::Quantity;
+use crate::core::ladder::{Skipped, Step};
+use crate::core::measure::{Figure, Measured, Quantity};
 use crate::core::render::shell_word;
-use crate::drive::launch::{
-    GpuUsed, LaunchAttempt, LaunchListener, LaunchNews, LaunchOutcome, Summary,
-};
+use crate::drive::launch::{LaunchListener, LaunchNews, Launched, ProgramResult};
+use crate::drive::{Notice, Observer};
 use crate::io::program::Outputs;
+use oomctl_base::job::{ExitStatus, GpuUsed, JobStatus};
 use oomctl_base::units::Bytes;
+use oomctl_diagnose::Incident;
 
 /// Tells on standard error, each line with a name in front: the program's own output is there too.
 pub struct Teller {
@@ -25,6 +31,8 @@ pub struct Teller {
     bar: ProgressBar,
     /// When it was last told off a terminal that a GPU is waited for.
     waited: Option<Duration>,
+    /// How the present attempt ended, as far as that is a fact.
+    end: AttemptEnd,
 }
 
 /// How often it is told off a terminal that a GPU is waited for.
@@ -37,6 +45,7 @@ impl Teller {
             name: number.map_or_else(|| "oomctl".to_owned(), |n| format!("oomctl {n}")),
             bar: ProgressBar::hidden(),
             waited: None,
+            end: AttemptEnd::default(),
         }
     }
 
@@ -52,6 +61,30 @@ impl Teller {
         self.bar.finish_and_clear();
         self.bar = ProgressBar::hidden();
         super::print::talk(&lines(&self.name, text));
+    }
+
+    fn climbing(&mut self, steps: &[Step]) {
+        let text: Vec<String> = steps.iter().map(rung).collect();
+        self.say(&text.join("\n"));
+    }
+
+    /// Tells how an attempt ended once it is decided what follows.
+    fn fact(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Ended { status, .. } => self.end.status.clone_from(status),
+            Fact::Measured { measured, .. } => self.end.measured.clone_from(measured),
+            Fact::Diagnosed { incident, .. } => self.end.incident = Some((**incident).clone()),
+            Fact::Decided { attempt, verdict } => {
+                let end = std::mem::take(&mut self.end);
+                if let Some(text) = end.text(*attempt) {
+                    self.say(&text);
+                }
+                if let Verdict::Climb { steps, .. } = &**verdict {
+                    self.climbing(steps);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// On a terminal a line that moves; elsewhere a line now and then.
@@ -85,6 +118,7 @@ impl LaunchListener for Teller {
     fn news(&mut self, news: &LaunchNews<'_>) {
         match news {
             LaunchNews::Remark(text) => self.say(&format!("{} {text}", Paint(WARN, "note:"))),
+            LaunchNews::Start(text) => self.say(text),
             LaunchNews::Waiting {
                 need,
                 best,
@@ -98,6 +132,7 @@ impl LaunchListener for Teller {
                 gpu,
             } => {
                 self.waited = None;
+                self.end = AttemptEnd::default();
                 let place = place(*gpu);
                 let words = command
                     .iter()
@@ -105,15 +140,28 @@ impl LaunchListener for Teller {
                 let command = words.collect::<Vec<_>>().join(" ");
                 self.say(&format!("attempt {number}  {place}: {command}"));
             }
-            LaunchNews::Ended(tried) => self.say(&ended(tried)),
-            LaunchNews::Climbing(steps) => {
-                let text: Vec<String> = steps.iter().map(rung).collect();
-                self.say(&text.join("\n"));
-            }
+            LaunchNews::Climbing(steps) => self.climbing(steps),
             LaunchNews::Settling { held } => self.say(&format!(
                 "           {}",
                 Paint(DIM, &format!("waiting for {held} that the driver frees"))
             )),
+        }
+    }
+}
+
+impl Observer for Teller {
+    fn notice(&mut self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Fact { record, .. } => self.fact(&record.fact),
+            Notice::Explained {
+                explanation, saved, ..
+            } => self.say(&explained(explanation, *saved)),
+            Notice::Trouble { what, .. } => self.say(&format!("{} {what}", Paint(WARN, "note:"))),
+            Notice::SetAside { why, .. } => self.say(&format!(
+                "{} {why}; what follows is not recorded, and the program is not run again",
+                Paint(WARN, "note:")
+            )),
+            _ => {}
         }
     }
 }
@@ -135,45 +183,60 @@ fn place(gpu: Option<&GpuUsed>) -> String {
     }
 }
 
-/// How an attempt ended. The lines that prove it stand above: the program printed them.
-fn ended(tried: &LaunchAttempt) -> String {
-    let number = tried.number;
-    let Some(incident) = &tried.incident else {
-        return format!(
-            "attempt {number}  {} after {}{}",
-            Paint(GOOD, "done"),
-            clock(Duration::from_secs_f64(tried.seconds.max(0.0))),
-            memory(tried)
-        );
-    };
-    let how = match (tried.exit.signal, tried.exit.code) {
-        (0, code) => format!("exit code {code}"),
-        (signal, _) => format!("signal {signal}"),
-    };
-    let mut text = format!(
-        "attempt {number}  {} ({how}){}",
-        Paint(BAD, &incident.headline()),
-        memory(tried)
-    );
-    for line in bugs(incident) {
-        text.push_str(&format!("\n           {line}"));
+/// How an attempt ended, gathered from its facts.
+#[derive(Default)]
+struct AttemptEnd {
+    status: Option<JobStatus>,
+    measured: Measured,
+    incident: Option<Incident>,
+}
+
+impl AttemptEnd {
+    /// In lines. Those that prove it stand above: the program printed them.
+    fn text(&self, number: u32) -> Option<String> {
+        let status = self.status.as_ref()?;
+        let exit = status.exit.unwrap_or_default();
+        let incident = self.incident.as_ref().filter(|_| !is_success(exit));
+        let memory = memory(&self.measured);
+        let Some(incident) = incident else {
+            let (done, took) = (Paint(GOOD, "done"), clock(seconds(status)));
+            return Some(format!("attempt {number}  {done} after {took}{memory}"));
+        };
+        let how = match (exit.signal, exit.code) {
+            (0, code) => format!("exit code {code}"),
+            (signal, _) => format!("signal {signal}"),
+        };
+        let headline = incident.headline();
+        let mut text = format!("attempt {number}  {} ({how}){memory}", Paint(BAD, &headline));
+        for line in bugs(incident) {
+            text.push_str(&format!("\n           {line}"));
+        }
+        Some(text)
     }
-    text
+}
+
+fn is_success(exit: ExitStatus) -> bool {
+    exit == ExitStatus::default()
+}
+
+/// How long a program ran.
+fn seconds(status: &JobStatus) -> Duration {
+    let ran = status.started.zip(status.ended);
+    let ran = ran.and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
+    ran.unwrap_or_default()
 }
 
 /// The memory of an attempt: its peak by NVML, and what the program prints of itself.
-fn memory(tried: &LaunchAttempt) -> String {
+fn memory(measured: &Measured) -> String {
     let mut parts = Vec::new();
-    if let Some(gpu) = &tried.gpu
-        && let Some(peak) = gpu.peak_bytes
-    {
-        let peak = of_gib(peak.gib(), gpu.total_bytes.gib());
+    if let Some(gpu) = measured.fullest() {
+        let peak = of_gib(gpu.peak_bytes.gib(), gpu.total_bytes.gib());
         parts.push(format!("peak {peak}"));
         if let Some(own) = gpu.own_peak_bytes {
             parts.push(format!("own {}", in_gib(own.gib())));
         }
     }
-    for figure in &tried.figures {
+    for figure in &measured.figures {
         if figure.measure != Quantity::HostUsed {
             let (bytes, what) = (figure.peak_bytes.gib(), figure.measure.describe());
             parts.push(format!("{} {what}", in_gib(bytes)));
@@ -185,26 +248,149 @@ fn memory(tried: &LaunchAttempt) -> String {
     }
 }
 
-/// What came of one program.
-#[derive(Serialize)]
-pub struct LaunchView {
-    schema_version: u32,
-    #[serde(flatten)]
-    summary: Summary,
+/// What came of a program.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// The run that tells more; none where none was begun.
+    run: Option<String>,
+    /// How it ended.
+    outcome: ProgramOutcome,
+    /// The program's exit code, as a shell gives it.
+    pub exit_code: Exit,
+    /// Its attempts.
+    attempts: Vec<ProgramAttempt>,
+    /// Where its run lies.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
-impl LaunchView {
-    /// The view of a program that could not be started.
-    pub fn not_started(why: String, exit: Exit) -> Self {
-        Self::new(Summary {
-            outcome: LaunchOutcome::NotStarted { why },
-            exit_code: exit.code(),
-            attempts: Vec::new(),
+/// How it went on to the end.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ProgramOutcome {
+    /// The program ended in success.
+    Succeeded,
+    /// It failed, and not of memory.
+    Failed,
+    /// It died of memory, and nothing is left to try.
+    Exhausted {
+        /// Every rung with its reason.
+        skipped: Vec<Skipped>,
+    },
+    /// Somebody ended it.
+    Signalled,
+    /// The program could not be started.
+    NotStarted {
+        /// Why.
+        why: String,
+    },
+    /// No GPU was to be had, and the CPU is not allowed.
+    NoGpu {
+        /// Why.
+        why: String,
+    },
+}
+
+/// One attempt.
+#[derive(Debug, Clone, Serialize)]
+struct ProgramAttempt {
+    number: u32,
+    command: Vec<String>,
+    gpu: Option<MeasuredGpu>,
+    started: Option<Timestamp>,
+    seconds: f64,
+    exit: ExitStatus,
+    /// Why it failed; none where it did not.
+    incident: Option<Incident>,
+    /// Figures of memory that it printed.
+    figures: Vec<Figure>,
+    /// Rungs that were taken after it.
+    rungs: Vec<Step>,
+}
+
+/// The GPU that an attempt had, and how full it was.
+#[derive(Debug, Clone, Serialize)]
+struct MeasuredGpu {
+    #[serde(flatten)]
+    gpu: GpuUsed,
+    /// Most bytes in use at any look, everybody's.
+    peak_bytes: Option<Bytes>,
+    /// Most bytes of the program's own processes, where the driver tells.
+    own_peak_bytes: Option<Bytes>,
+}
+
+impl Summary {
+    /// What came of a program whose attempts had these commands.
+    pub fn new(launched: &Launched, commands: Vec<Vec<String>>) -> Self {
+        let attempts = launched.history.attempts.iter().zip(commands);
+        let started = attempts.filter_map(|(a, command)| ProgramAttempt::new(a, command));
+        Self {
+            run: Some(launched.history.run.clone()).filter(|run| !run.is_empty()),
+            outcome: outcome(launched),
+            exit_code: launched.result.exit(),
+            attempts: started.collect(),
+            folder: launched.folder.clone(),
+        }
+    }
+}
+
+impl ProgramAttempt {
+    /// None of an attempt that was not started.
+    fn new(attempt: &Attempt, command: Vec<String>) -> Option<Self> {
+        let status = attempt.status.as_ref()?;
+        let (exit, measured) = (status.exit.unwrap_or_default(), &attempt.measured);
+        let gpu = status.machine.as_ref().and_then(|m| m.gpu.clone());
+        let incident = attempt.incident.clone();
+        Some(Self {
+            number: attempt.number,
+            command,
+            gpu: gpu.map(|gpu| MeasuredGpu {
+                peak_bytes: measured.fullest().map(|g| g.peak_bytes),
+                own_peak_bytes: measured.fullest().and_then(|g| g.own_peak_bytes),
+                gpu,
+            }),
+            started: status.started,
+            seconds: (seconds(status).as_secs_f64() * 1e3).round() / 1e3,
+            exit,
+            incident: incident.filter(|_| !is_success(exit)),
+            figures: measured.figures.clone(),
+            rungs: attempt.steps().to_vec(),
         })
     }
+}
 
+fn outcome(launched: &Launched) -> ProgramOutcome {
+    match (&launched.result, &launched.history.outcome) {
+        (ProgramResult::NotStarted(why), _) => ProgramOutcome::NotStarted {
+            why: why.to_string(),
+        },
+        (ProgramResult::NoGpu(why), _) => ProgramOutcome::NoGpu { why: why.clone() },
+        (ProgramResult::Signalled(_), _) | (_, Some(Outcome::Cancelled { .. })) => {
+            ProgramOutcome::Signalled
+        }
+        (_, Some(Outcome::Succeeded)) => ProgramOutcome::Succeeded,
+        (_, Some(Outcome::Exhausted { skipped, .. } | Outcome::Failed { skipped, .. }))
+            if !skipped.is_empty() =>
+        {
+            ProgramOutcome::Exhausted {
+                skipped: skipped.clone(),
+            }
+        }
+        _ => ProgramOutcome::Failed,
+    }
+}
+
+/// What came of one program, as a document.
+#[derive(Serialize)]
+pub struct LaunchView<'a> {
+    schema_version: u32,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+impl<'a> LaunchView<'a> {
     /// The view of a summary.
-    pub fn new(summary: Summary) -> Self {
+    pub fn new(summary: &'a Summary) -> Self {
         Self {
             schema_version: 1,
             summary,
@@ -212,11 +398,10 @@ impl LaunchView {
     }
 }
 
-/// Says what a summary says that was not told yet: why nothing is left to try, and what the program may have
-/// refused.
+/// Says what was not told yet: why nothing is left to try, and what the program may have refused.
 pub fn close(summary: &Summary) {
     match &summary.outcome {
-        LaunchOutcome::Exhausted { skipped } => {
+        ProgramOutcome::Exhausted { skipped } => {
             let mut text = format!("{} nothing is left to try", Paint(BAD, "out of memory:"));
             for rung in skipped {
                 let name = Paint(NAME, &rung.rung);
@@ -224,7 +409,7 @@ pub fn close(summary: &Summary) {
             }
             super::print::talk(&lines("oomctl", &text));
         }
-        LaunchOutcome::Failed => {
+        ProgramOutcome::Failed => {
             let added = added(summary);
             if !added.is_empty() {
                 let text = format!(
@@ -236,7 +421,7 @@ pub fn close(summary: &Summary) {
                 super::print::talk(&lines("oomctl", &text));
             }
         }
-        LaunchOutcome::NoGpu { .. } => {
+        ProgramOutcome::NoGpu { .. } => {
             let text = format!(
                 "{} the program was not run. `oomctl gpus` shows what GPUs this machine has and who holds them; \
                  --allow-cpu lets it run without, --wait waits longer; on a login node it needs a job (srun, sbatch)",
