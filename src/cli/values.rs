@@ -12,10 +12,10 @@ use clap_complete::engine::{
 };
 
 use crate::cli::launch::launching;
-use crate::core::launch::SET;
 use crate::cli::runs::Runs;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::config::{ConfigDocument, parse_knob_set, parse_preset};
+use crate::core::launch::SET;
 use crate::core::recipe::{Knob, PresetFile};
 use crate::io::library::{Library, LibraryFolder};
 use oomctl_base::ValueKind;

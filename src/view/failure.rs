@@ -364,7 +364,9 @@ impl From<LaunchError> for CommandFailure {
                     Exit::NotFound => {
                         "is it installed here, and its environment active? `type -a` tells"
                     }
-                    _ => "can it be executed? `chmod +x` makes it so, or name its interpreter first",
+                    _ => {
+                        "can it be executed? `chmod +x` makes it so, or name its interpreter first"
+                    }
                 };
                 Self::new(error.exit(), error.to_string()).hint(hint)
             }

@@ -207,7 +207,10 @@ impl AttemptEnd {
             (signal, _) => format!("signal {signal}"),
         };
         let headline = incident.headline();
-        let mut text = format!("attempt {number}  {} ({how}){memory}", Paint(BAD, &headline));
+        let mut text = format!(
+            "attempt {number}  {} ({how}){memory}",
+            Paint(BAD, &headline)
+        );
         for line in bugs(incident) {
             text.push_str(&format!("\n           {line}"));
         }

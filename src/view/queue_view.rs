@@ -60,7 +60,10 @@ impl QueueView {
         let mut text = Paint(style, &format!("{good} of {all} succeeded")).to_string();
         for program in failed {
             let why = program.error.as_ref().map(|e| format!(" ({e})"));
-            let log = program.log.as_ref().map(|log| format!(", {}", log.display()));
+            let log = program
+                .log
+                .as_ref()
+                .map(|log| format!(", {}", log.display()));
             text.push_str(&format!(
                 "\n{}: exit code {}{}{}",
                 program.number,

@@ -415,7 +415,10 @@ fn each_attempt_is_recorded_with_what_killed_it() {
         serde_json::from_str::<serde_json::Value>(&text).unwrap()
     };
     assert_eq!(record(1)["incident"]["requested_bytes"], 2_u64 << 30);
-    assert_eq!(record(1)["verdict"]["climb"]["steps"][0]["rung"], "halve-batch");
+    assert_eq!(
+        record(1)["verdict"]["climb"]["steps"][0]["rung"],
+        "halve-batch"
+    );
     assert_eq!(record(2)["status"]["state"], "COMPLETED");
     let log = place.read(".oomctl/runs/train-1/attempt-2/slurm.out");
     assert!(log.starts_with("step 1/2 with batch 32\n"), "{log}");

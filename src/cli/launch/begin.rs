@@ -43,13 +43,11 @@ impl ReadyProgram<'_> {
     }
 
     /// Runs it to its end.
-    pub fn run(
-        mut self,
-        machine: MachineGpus,
-        place: LaunchPlace,
-    ) -> Result<Ran, CommandFailure> {
+    pub fn run(mut self, machine: MachineGpus, place: LaunchPlace) -> Result<Ran, CommandFailure> {
         let first = match place {
-            LaunchPlace::Signal(signal) => return Ok(Ran::nothing(ProgramResult::Signalled(signal))),
+            LaunchPlace::Signal(signal) => {
+                return Ok(Ran::nothing(ProgramResult::Signalled(signal)));
+            }
             LaunchPlace::Nowhere { why } => {
                 self.news(&LaunchNews::NoGpu { why: &why });
                 let Some(steps) = self.request.without_gpu(&[], 1)? else {
@@ -109,7 +107,11 @@ impl ReadyProgram<'_> {
                 let uid = rustix::process::getuid().as_raw();
                 let folder = std::env::temp_dir().join(format!("oomctl-run-{uid}"));
                 let made = created(&Runs::of(&folder), &stem, request)?;
-                let what = format!("{}; the run is recorded in {}", failure.sentence(), folder.display());
+                let what = format!(
+                    "{}; the run is recorded in {}",
+                    failure.sentence(),
+                    folder.display()
+                );
                 self.news(&LaunchNews::Remark(&what));
                 Ok(made)
             }
@@ -124,8 +126,9 @@ fn created(
 ) -> Result<(Handle, Request), CommandFailure> {
     let name = runs.new_folder(stem)?;
     let request = request.clone().named(&name);
-    let inputs = serde_json::to_string(request.inputs())
-        .map_err(|e| CommandFailure::configuration(format!("cannot write down the request: {e}")))?;
+    let inputs = serde_json::to_string(request.inputs()).map_err(|e| {
+        CommandFailure::configuration(format!("cannot write down the request: {e}"))
+    })?;
     // Its environment is that of this process, and is not written down.
     let environment = Environment::default();
     let (folder, now) = (runs.folder(&name)?, jiff::Timestamp::now());
@@ -140,7 +143,10 @@ fn stem(request: &Request) -> String {
     let is_script = |word: &&String| word.ends_with(".py") || word.ends_with(".sh");
     let named = words.iter().find(is_script).or(words.first());
     let stem = named.and_then(|word| Path::new(word).file_stem());
-    stem.map_or_else(|| "run".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    stem.map_or_else(
+        || "run".to_owned(),
+        |stem| stem.to_string_lossy().into_owned(),
+    )
 }
 
 /// What has become of a program.

@@ -11,9 +11,7 @@ use crate::core::ladder::Policy;
 use crate::core::launch::{Program, hang_grace_s, template, unknown_batch, uses_set};
 use crate::core::learn::LearnedEntries;
 use crate::core::recipe::{ClusterFacts, Shape};
-use crate::core::request::{
-    INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Supervision,
-};
+use crate::core::request::{INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Supervision};
 use crate::io::environment::variables;
 use crate::io::installed::active_here;
 use crate::io::library::LibraryFolder;
@@ -142,7 +140,10 @@ impl Options {
         let shape = Shape::new(&preset, &layers, &ClusterFacts::default(), None)?;
         remarks.extend(unknown_batch(&preset, &preset.ladder, &shape));
         let inputs = Inputs {
-            preset: session.library.get(LibraryFolder::Presets, &self.preset)?.into(),
+            preset: session
+                .library
+                .get(LibraryFolder::Presets, &self.preset)?
+                .into(),
             knob_sets: texts.into(),
             ladder: preset.ladder.clone().into(),
             templates: template(&preset).into(),

@@ -70,7 +70,9 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
 /// The rungs of a program that no GPU came free for, and that may run without.
 fn without_gpu(run: &Run, attempt: &Attempt, refused: &SchedulerRefusal) -> Option<Vec<Step>> {
     let (request, rungs) = (&run.request, run.history.rungs());
-    let steps = refused.passing.then(|| request.without_gpu(&rungs, attempt.number))?;
+    let steps = refused
+        .passing
+        .then(|| request.without_gpu(&rungs, attempt.number))?;
     steps.ok().flatten()
 }
 

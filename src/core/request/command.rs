@@ -83,7 +83,13 @@ impl Request {
         if self.command().is_none() {
             return Ok(None);
         }
-        let ladder: Vec<RungSpec> = self.inputs().ladder.iter().filter(leaves).cloned().collect();
+        let ladder: Vec<RungSpec> = self
+            .inputs()
+            .ladder
+            .iter()
+            .filter(leaves)
+            .cloned()
+            .collect();
         let context = ClimbContext {
             ladder: &ladder,
             ..self.context(rungs, attempt)

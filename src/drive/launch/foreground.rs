@@ -175,7 +175,11 @@ impl Here {
         let started = Identity::of(program.pid());
         let id = JobId(format!("{}.{}", started.pid, started.start));
         let (gpus, uuid) = (Arc::clone(&self.launch.machine), uuid.to_owned());
-        let folder = submission.script.parent().unwrap_or(Path::new("")).to_owned();
+        let folder = submission
+            .script
+            .parent()
+            .unwrap_or(Path::new(""))
+            .to_owned();
         std::thread::spawn(move || {
             let uuid = Some(uuid.as_str()).filter(|uuid| !uuid.is_empty());
             minder.stay(&gpus, uuid, &folder);

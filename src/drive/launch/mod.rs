@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::notice::{Notice, Observer};
 use super::{Handle, Supervisor, Until, WakeSources, drive, monotonic_clock};
 use crate::core::engine::History;
-use crate::core::ladder::Step;
 use crate::core::exit::Exit;
+use crate::core::ladder::Step;
 use crate::io::files::FileError;
 use crate::io::program::{Ears, Outputs};
 use oomctl_base::Refusal;
@@ -203,7 +203,9 @@ pub fn launch(handle: Handle, launch: Launch) -> Launched {
     supervisor.add(handle);
     drive(&mut supervisor, Until::Finished, &sources, &mut observer);
     // Where its facts cannot be written down any more the program itself runs on.
-    while supervisor.runs().any(|h| h.error().is_some() && h.has_job())
+    while supervisor
+        .runs()
+        .any(|h| h.error().is_some() && h.has_job())
         && matches!(*locked(&result), ProgramResult::Runs)
     {
         let _ = sources.wait(LONG);
@@ -228,5 +230,22 @@ struct Listening(SharedListener);
 impl Observer for Listening {
     fn notice(&mut self, notice: &Notice<'_>) {
         locked(&*self.0).notice(notice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_that_of_a_shell() {
+        let exited = |code, signal| ProgramResult::Exited(ExitStatus { code, signal });
+        let codes = [exited(3, 0), exited(0, 15), exited(0, 0)].map(|r| r.exit().code());
+        assert_eq!(codes, [3, 143, 0]);
+        assert_eq!(
+            ProgramResult::NoGpu(String::new()).exit(),
+            Exit::BudgetSpent
+        );
+        assert_eq!(ProgramResult::Signalled(2).exit().code(), 130);
     }
 }
