@@ -173,12 +173,6 @@ impl Handle {
         self.error.is_none() && self.run.phase() != RunPhase::Finished
     }
 
-    /// Has its present attempt a job that is not known to be over?
-    pub(super) fn has_job(&self) -> bool {
-        let attempt = self.run.history.attempt();
-        attempt.is_some_and(|a| a.job.is_some() && a.ended_at.is_none())
-    }
-
     /// Is its present attempt a task of a job array that this process submits?
     pub(super) fn is_task(&self) -> bool {
         let token = self.run.history.attempt().and_then(|a| a.token.as_ref());
@@ -285,16 +279,14 @@ impl Handle {
     /// The logs of an attempt, each with a place at which people look for it: the project's folder for them, and where
     /// a script of the user's own asks for it.
     fn links(&self, attempt: u32, job: &JobId) -> Vec<(PathBuf, PathBuf)> {
-        if self.run.request.inputs().program.is_some() {
-            return Vec::new();
-        }
         let (out, err) = (self.folder.stdout(attempt), self.folder.stderr(attempt));
         let theirs = self.run.request.log_links(&job.0);
         let err = match &theirs {
             Some(theirs) if theirs.one_log => out.clone(),
             _ => err,
         };
-        let folder = self.folder.log_links();
+        let named = !self.run.request.is_program();
+        let folder = self.folder.log_links().filter(|_| named);
         let ours = |ending: &str| Some(folder.as_ref()?.join(format!("slurm-{job}.{ending}")));
         let theirs = theirs.unwrap_or_default();
         let all = [

@@ -264,7 +264,7 @@ fn wait(
                 return None;
             }
             Some(Wake::Jobs) => {
-                supervisor.ask_now();
+                supervisor.has_news = true;
                 return None;
             }
             None if !behind => return None,

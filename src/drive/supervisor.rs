@@ -28,8 +28,7 @@ pub struct Supervisor {
     silent: bool,
     /// When it may be asked about the jobs.
     pace: Pace,
-    /// It has news: it is asked at once.
-    has_news: bool,
+    pub(super) has_news: bool,
     pub(super) sweep_groups: Vec<SweepGroup>,
     pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
@@ -85,11 +84,6 @@ impl Supervisor {
     /// The runs.
     pub fn runs(&self) -> impl Iterator<Item = &Handle> {
         self.runs.values()
-    }
-
-    /// From now on the scheduler is asked about the jobs at once.
-    pub(super) fn ask_now(&mut self) {
-        self.has_news = true;
     }
 
     /// The time.

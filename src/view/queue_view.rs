@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::launch_view::{Summary, lines};
+use super::launch_summary::Summary;
+use super::launch_view::lines;
 use super::style::{BAD, GOOD, Paint};
 use crate::core::exit::Exit;
 

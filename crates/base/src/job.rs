@@ -231,7 +231,7 @@ pub struct GpuUsed {
 
 /// The GPUs that a program could be given when it was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Machine {
+pub struct RunMachine {
     /// The one that it got; none on the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuUsed>,
@@ -239,7 +239,7 @@ pub struct Machine {
     pub capacities: BTreeMap<String, Bytes>,
 }
 
-impl Machine {
+impl RunMachine {
     /// What must be equal for two attempts to be compared: the model of the GPU and its capacity.
     #[must_use]
     pub fn model(&self) -> String {
@@ -297,7 +297,7 @@ pub struct JobStatus {
     pub self_reported: bool,
     /// Where `oomctl run` started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine: Option<Machine>,
+    pub machine: Option<RunMachine>,
 }
 
 impl JobStatus {

@@ -9,7 +9,8 @@ use crate::cli::launch::run_queue;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::drive::launch::MachineGpus;
-use crate::view::launch_view::{self, LaunchView, Teller};
+use crate::view::launch_summary::{self, LaunchView};
+use crate::view::launch_view::{self, Teller};
 use crate::view::{CommandFailure, print};
 
 /// Arguments of `run`.
@@ -69,7 +70,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, CommandFailure> {
     let machine = MachineGpus::open(visible())?;
     let place = program.place(&machine)?;
     let ran = program.run(machine, place)?;
-    launch_view::close(&ran.summary);
+    launch_summary::close(&ran.summary);
     if json {
         print::json(&LaunchView::new(&ran.summary))?;
     }

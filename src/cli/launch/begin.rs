@@ -13,7 +13,7 @@ use crate::drive::launch::{
 };
 use crate::drive::{Environment, Handle};
 use crate::io::program::{Ears, Outputs};
-use crate::view::launch_view::Summary;
+use crate::view::launch_summary::Summary;
 use crate::view::{CommandFailure, start_view};
 
 /// Where the output of a run's program goes besides its logs, by the folder of the run.

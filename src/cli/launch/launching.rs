@@ -8,7 +8,7 @@ use crate::cli::script::{self, Shelves};
 use crate::cli::session::{Session, working_directory};
 use crate::core::config::{from_environment, from_flags};
 use crate::core::ladder::Policy;
-use crate::core::launch::{Program, hang_grace_s, template, unknown_batch, uses_set};
+use crate::core::launch::{RunProgram, hang_grace_s, template, unknown_batch, uses_set};
 use crate::core::learn::LearnedEntries;
 use crate::core::recipe::{ClusterFacts, Shape};
 use crate::core::request::{INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Supervision};
@@ -121,7 +121,7 @@ impl Options {
         let sets = file.uses.iter();
         let sets = sets.map(|set| session.library.get(LibraryFolder::Sets, set));
         let texts: Vec<NamedText> = sets.collect::<Result<_, _>>()?;
-        let program = Program {
+        let program = RunProgram {
             composed: script::composed(shelves, &command, &self.spellings),
             command,
             spellings: self.spellings.clone(),

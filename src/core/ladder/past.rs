@@ -2,7 +2,7 @@
 
 use crate::core::measure::{GpuPeak, Measured};
 use crate::core::recipe::Layer;
-use oomctl_base::job::Machine;
+use oomctl_base::job::RunMachine;
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::Incident;
 use oomctl_memory::{Phase, Profile};
@@ -57,7 +57,7 @@ impl PastAttempt {
 #[derive(Debug, Clone, Copy)]
 pub struct OnMachine<'a> {
     /// Its GPU, and the others.
-    pub machine: &'a Machine,
+    pub machine: &'a RunMachine,
     /// Bytes that the next attempt needs at least, because earlier ones died with the same values.
     pub needed: Option<Bytes>,
 }

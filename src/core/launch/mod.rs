@@ -7,9 +7,11 @@ mod gpu;
 mod lines;
 mod program;
 mod spelled;
+mod stored;
 mod words;
 
 pub use copied::Copied;
 pub use gpu::{GpuWish, chosen, hang_grace_s, needed, only_moves_away};
 pub use lines::commands;
-pub use program::{Command, Composed, Program, SET, template, unknown_batch, uses_set};
+pub use program::{Command, SET, template, unknown_batch, uses_set};
+pub use stored::{Composed, RunProgram};

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use super::copied::Copied;
 use super::spelled::{in_files, placeholders, said, spell};
+use super::stored::RunProgram;
 use super::words;
 use crate::core::recipe::copies::Original;
 use crate::core::recipe::{
@@ -20,26 +19,7 @@ const RENDERED: &str = "command";
 /// The knob set that says how a GPU is waited for; it comes with every preset here.
 pub const SET: &str = "run";
 
-/// Values of a configuration that a program composes of files: text and place, by the key of a Hydra override.
-pub type Composed = BTreeMap<String, (String, Origin)>;
-
-/// A program, as stored with its run.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Program {
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// How it spells knobs: `batch=training.batch_size`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub spellings: Vec<String>,
-    /// What the files say that it composes its configuration of.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub composed: Composed,
-    /// The model of the GPU that its first attempt gets.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub gpu: String,
-}
-
-impl Program {
+impl RunProgram {
     /// The preset with the knobs spelled as this command spells them. `sets` are the knob sets that the preset uses,
     /// among them the one that says how a GPU is waited for.
     ///
@@ -142,7 +122,7 @@ impl Command {
     /// # Errors
     /// A file that the command does not name.
     pub fn new(
-        program: &Program,
+        program: &RunProgram,
         preset: &Preset,
         originals: &BTreeMap<String, Original>,
         copied: Copied<'_>,

@@ -9,7 +9,7 @@ use crate::core::ladder::{ClimbContext, Decision, OnMachine, Step, climb};
 use crate::core::launch::{Command, GpuWish, chosen, needed};
 use crate::core::recipe::{ClusterFacts, Layer, RungSpec};
 use crate::core::render::{AttemptPlace, RenderedFile, shell_word};
-use oomctl_base::job::Machine;
+use oomctl_base::job::RunMachine;
 use oomctl_base::{Problem, Refusal};
 use oomctl_diagnose::Incident;
 
@@ -24,6 +24,12 @@ impl Request {
             Source::Command(command) => Some(command),
             _ => None,
         }
+    }
+
+    /// Are its attempts the command of a program?
+    #[must_use]
+    pub fn is_program(&self) -> bool {
+        self.command().is_some()
     }
 
     /// The program and its arguments with these rungs; its copies lie in the folder `dir`. None where the run is not
@@ -49,7 +55,7 @@ impl Request {
 
     /// The same request for a program whose first attempt runs on this model of a GPU.
     #[must_use]
-    pub fn on_gpu(mut self, machine: &Machine) -> Self {
+    pub fn on_gpu(mut self, machine: &RunMachine) -> Self {
         if let Some(program) = &mut self.inputs_mut().program {
             program.gpu = machine.model();
         }
@@ -176,7 +182,7 @@ impl Request {
     }
 
     /// Says on which model of a GPU an attempt ran, among what two jobs must have in common.
-    pub fn ran_on(machine: &Machine, same: &mut BTreeMap<String, String>) {
+    pub fn ran_on(machine: &RunMachine, same: &mut BTreeMap<String, String>) {
         same.insert(GPU.to_owned(), machine.model());
     }
 }

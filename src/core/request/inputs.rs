@@ -10,7 +10,7 @@ use super::limits::{Limits, Supervision};
 use super::notices::Notices;
 use crate::core::adopt::Scripts;
 use crate::core::ladder::Policy;
-use crate::core::launch::Program;
+use crate::core::launch::RunProgram;
 use crate::core::recipe::copies::Original;
 use crate::core::recipe::{ClusterFacts, Layer, RungSpec};
 use oomctl_base::job::JobRef;
@@ -89,7 +89,7 @@ pub struct Inputs {
     pub scripts: Option<Scripts>,
     /// The program, where attempts are its command with other values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<Program>,
+    pub program: Option<RunProgram>,
     /// The job that is its first attempt, where that was submitted without us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopts: Option<Adopts>,

@@ -19,7 +19,7 @@ use crate::drive::sources::Wake;
 use crate::io::program::{Inbox, Outputs, RunningProgram};
 use crate::io::scheduler::local::process::{Identity, ProcessState, host_name};
 use crate::io::scheduler::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
-use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Machine, Token};
+use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, RunMachine, Token};
 
 /// How long what a dead program left running may take to end before the next attempt.
 const LEFT_PATIENCE: Duration = Duration::from_secs(5);
@@ -32,25 +32,25 @@ const GONE: &str = "start it with `oomctl run` again";
 /// Programs in the foreground of this process.
 pub struct Foreground {
     /// None in a process that started no program: it sees whether one lives that another process started, and can end it.
-    here: Option<Here>,
+    here: Option<ProgramStarter>,
 }
 
-struct Here {
+struct ProgramStarter {
     launch: Launch,
     /// What was found for the first attempt, until it starts.
     first: Option<LaunchPlace>,
     held: Option<ClaimedGpu>,
     wake: Sender<Wake>,
     result: Arc<Mutex<ProgramResult>>,
-    last: Option<Started>,
+    last: Option<StartedProgram>,
 }
 
 /// The program that was started last.
-struct Started {
+struct StartedProgram {
     id: JobId,
     program: RunningProgram,
     at: Timestamp,
-    machine: Machine,
+    machine: RunMachine,
     state: Arc<Mutex<ProgramState>>,
     cancelled: bool,
 }
@@ -62,7 +62,7 @@ impl Foreground {
         result: Arc<Mutex<ProgramResult>>,
     ) -> Self {
         let first = std::mem::replace(&mut launch.first, LaunchPlace::Cpu);
-        let here = Here {
+        let here = ProgramStarter {
             launch,
             first: Some(first),
             held: None,
@@ -80,7 +80,7 @@ impl Foreground {
     }
 }
 
-impl Here {
+impl ProgramStarter {
     /// Finds a place for the attempt, waits for it, and starts the program there.
     fn submit(&mut self, submission: &JobSubmission, wish: &GpuWish) -> SubmitAnswer {
         if let Some(last) = self.last.take() {
@@ -168,7 +168,7 @@ impl Here {
             state: Arc::clone(&state),
             wake: self.wake.clone(),
         };
-        let machine = Machine {
+        let machine = RunMachine {
             gpu: used.cloned(),
             capacities: self.launch.machine.capacities(),
         };
@@ -185,7 +185,7 @@ impl Here {
             minder.stay(&gpus, uuid, &folder);
         });
         self.held = gpu;
-        self.last = Some(Started {
+        self.last = Some(StartedProgram {
             id: id.clone(),
             program,
             at: Timestamp::now(),
@@ -244,7 +244,7 @@ fn with_logs(outputs: Outputs, submission: &JobSubmission) -> io::Result<Outputs
     })
 }
 
-impl Started {
+impl StartedProgram {
     fn status(&self) -> JobStatus {
         let state = locked(&self.state);
         let (exit, ended) = (state.ended.map(|e| e.0), state.ended.map(|e| e.1));

@@ -203,11 +203,7 @@ pub fn launch(handle: Handle, launch: Launch) -> Launched {
     supervisor.add(handle);
     drive(&mut supervisor, Until::Finished, &sources, &mut observer);
     // Where its facts cannot be written down any more the program itself runs on.
-    while supervisor
-        .runs()
-        .any(|h| h.error().is_some() && h.has_job())
-        && matches!(*locked(&result), ProgramResult::Runs)
-    {
+    while supervisor.runs().any(is_left) && matches!(*locked(&result), ProgramResult::Runs) {
         let _ = sources.wait(LONG);
     }
     let handles = supervisor.into_handles();
@@ -218,6 +214,13 @@ pub fn launch(handle: Handle, launch: Launch) -> Launched {
         handle.folder().dir().clone_into(&mut launched.folder);
     }
     launched
+}
+
+/// Has it a job that runs, and is it not worked on any more?
+fn is_left(handle: &Handle) -> bool {
+    let attempt = handle.history().attempt();
+    let runs = attempt.is_some_and(|a| a.job.is_some() && a.ended_at.is_none());
+    handle.error().is_some() && runs
 }
 
 fn locked<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {

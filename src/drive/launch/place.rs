@@ -10,7 +10,7 @@ use crate::core::launch::GpuWish;
 use crate::io::claims::{Claims, GpuClaim};
 use crate::io::gpu_pool::{Cards, GpuRequest};
 use crate::io::program::{Ears, Inbox, ProgramEvent};
-use oomctl_base::job::{GpuUsed, Machine};
+use oomctl_base::job::{GpuUsed, RunMachine};
 use oomctl_base::units::Bytes;
 use oomctl_gpu::nvml::{Driver, GpuError};
 use oomctl_gpu::{Card, GpuChoice, Visible, choose};
@@ -185,8 +185,8 @@ impl MachineGpus {
 
     /// What a program has here that was given this place.
     #[must_use]
-    pub fn machine(&self, place: &LaunchPlace) -> Machine {
-        Machine {
+    pub fn machine(&self, place: &LaunchPlace) -> RunMachine {
+        RunMachine {
             gpu: match place {
                 LaunchPlace::Gpu(held) => Some(held.gpu.clone()),
                 _ => None,

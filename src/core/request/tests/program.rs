@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::start::request as toy;
 use crate::core::config::{from_flags, parse_knob_set, parse_preset};
 use crate::core::ladder::{Decision, OnMachine, Past, Step};
-use crate::core::launch::{GpuWish, Program, needed, template, unknown_batch};
+use crate::core::launch::{GpuWish, RunProgram, needed, template, unknown_batch};
 use crate::core::recipe::Layer;
 use crate::core::request::{Inputs, NamedText, Request};
 use oomctl_base::Refusal;
-use oomctl_base::job::{GpuUsed, Machine};
+use oomctl_base::job::{GpuUsed, RunMachine};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Incident};
 
@@ -31,10 +31,10 @@ fn asked(
 ) -> Result<(Request, Vec<String>), Refusal> {
     let file = parse_preset("robust.yaml", PRESET).unwrap();
     let sets = vec![parse_knob_set("run.yaml", SET).unwrap()];
-    let program = Program {
+    let program = RunProgram {
         command: command.split(' ').map(str::to_owned).collect(),
         spellings: spellings.iter().map(|s| (*s).to_owned()).collect(),
-        ..Program::default()
+        ..RunProgram::default()
     };
     let preset = program.assemble(file, sets)?;
     let (words, mut remarks) = program.layer(&preset, &BTreeMap::new());
@@ -61,9 +61,9 @@ fn launch(command: &str, spellings: &[&str], set: &[&str]) -> Request {
 }
 
 /// A machine with so many GPUs; the program has the one of this number.
-fn machine(gpu: Option<usize>, gpus: usize) -> Machine {
+fn machine(gpu: Option<usize>, gpus: usize) -> RunMachine {
     let uuid = |n: usize| format!("GPU-{n}");
-    Machine {
+    RunMachine {
         gpu: gpu.map(|n| GpuUsed {
             index: 0,
             uuid: uuid(n),
@@ -81,7 +81,7 @@ fn after(
     incident: &Incident,
     rungs: &[Layer],
     number: u32,
-    machine: &Machine,
+    machine: &RunMachine,
 ) -> Option<Vec<Step>> {
     let past = Past {
         machine: Some(OnMachine {
@@ -346,7 +346,7 @@ fn what_makes_no_sense_is_refused_with_the_place() {
     let mut odd = parse_preset("robust.yaml", PRESET).unwrap();
     odd.spellings[0].insert("bacth".to_owned(), "x".to_owned());
     let sets = vec![parse_knob_set("run.yaml", SET).unwrap()];
-    let refusal = Program::default().assemble(odd, sets).unwrap_err();
+    let refusal = RunProgram::default().assemble(odd, sets).unwrap_err();
     assert!(refusal.0[0].what.starts_with("spellings: "), "{refusal}");
     let refusal = attempt(&launch("t.py {batch}", &[], &[]), &[])
         .err()
