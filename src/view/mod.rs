@@ -21,6 +21,7 @@ pub mod heartbeat;
 pub mod history_view;
 mod incident;
 mod kept;
+pub mod launch_summary;
 pub mod launch_view;
 mod lines;
 pub mod live;
