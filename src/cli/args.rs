@@ -25,7 +25,7 @@ pub struct Configuration {
     /// Set a knob, by its name or its full spelling (repeatable)
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     pub set: Vec<String>,
-    /// Hand over a key that no knob describes, value as it stands (repeatable)
+    /// Pass on a key that no knob describes, value unchanged (repeatable)
     #[arg(long = "override", value_name = "KEY=VALUE", hide_short_help = true)]
     pub overrides: Vec<String>,
     /// How the next attempt is chosen after a memory failure [default: ladder]

@@ -111,9 +111,11 @@ fn implied(to: Option<&Path>) -> Result<ReportFormat, CommandFailure> {
         Some("svg") => Ok(ReportFormat::Svg),
         Some("md") => Ok(ReportFormat::Markdown),
         Some("txt") => Ok(ReportFormat::Text),
-        Some(other) => Err(CommandFailure::usage(format!("a report cannot be written as {other}")).hint(
-            "name a file .html, .svg, .md or .txt, or say which with --format; a browser prints the page as PDF",
-        )),
+        Some(other) => Err(
+            CommandFailure::usage(format!("cannot write a report as {other}")).hint(
+                "use .html, .svg, .md or .txt, or --format; a browser can print the page as PDF",
+            ),
+        ),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `oomctl retry`: a run that is over goes on, after somebody mended what ended it.
 
 use crate::cli::request::checkpoint;
+use crate::cli::runs::PROGRAM;
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
@@ -50,6 +51,10 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
         Some(_) => {}
     }
     let request = stored.request()?;
+    if request.inputs().backend == PROGRAM {
+        let what = format!("{name} was a program of `oomctl run`, and not a job");
+        return Err(CommandFailure::usage(what).hint("call `oomctl run` again"));
+    }
     checkpoint::tell(&request);
     let mut supervisor = session.runs.supervisor(&request.inputs().backend);
     let handle = Handle::open(stored.folder, request, Takeover::IfDead, session.now)?;

@@ -91,7 +91,7 @@ fn assign(
         problem.places.push(place);
         if name.contains('.') || name.starts_with(['+', '~']) {
             problem.hint = Some(format!(
-                "to hand over a key that no knob describes, write --override {name}={text}"
+                "to pass a key that no knob describes, write --override {name}={text}"
             ));
         }
         return Err(problem);
