@@ -171,7 +171,7 @@ impl<'a> LaunchView<'a> {
 pub fn close(summary: &Summary) {
     match &summary.outcome {
         ProgramOutcome::Exhausted { skipped } => {
-            let mut text = format!("{} nothing is left to try", Paint(BAD, "out of memory:"));
+            let mut text = format!("{} nothing left to try", Paint(BAD, "out of memory:"));
             for rung in skipped {
                 let name = Paint(NAME, &rung.rung);
                 let _ = write!(text, "\n           {name}: {}", rung.reason);
@@ -182,8 +182,8 @@ pub fn close(summary: &Summary) {
             let added = added(summary);
             if !added.is_empty() {
                 let text = format!(
-                    "{} the command that failed has {}, which yours had not; if the program refuses it, \
-                     `--knob accum=NAME` says how it is spelled there, and `--knob accum=` that there is none",
+                    "{} oomctl added {} to the command. If the program refuses it, give its name with `--knob accum=NAME`, \
+                     or `--knob accum=` if it has none",
                     Paint(WARN, "hint:"),
                     added.join(" ")
                 );
@@ -192,8 +192,8 @@ pub fn close(summary: &Summary) {
         }
         ProgramOutcome::NoGpu { .. } => {
             let text = format!(
-                "{} the program was not run. `oomctl gpus` shows what GPUs this machine has and who holds them; \
-                 --allow-cpu lets it run without, --wait waits longer; on a login node it needs a job (srun, sbatch)",
+                "{} the program did not run. `oomctl gpus` shows the GPUs and who holds them; --wait waits longer, \
+                 --allow-cpu runs without a GPU; on a login node use srun or sbatch",
                 Paint(WARN, "hint:")
             );
             super::print::talk(&lines("oomctl", &text));

@@ -138,7 +138,7 @@ impl LaunchListener for Teller {
             LaunchNews::Climbing(steps) => self.climbing(steps),
             LaunchNews::Settling { held } => self.say(&format!(
                 "           {}",
-                Paint(DIM, &format!("waiting for {held} that the driver frees"))
+                Paint(DIM, &format!("waiting for the driver to free {held}"))
             )),
         }
     }

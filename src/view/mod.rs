@@ -15,6 +15,7 @@ pub mod explanation;
 mod failure;
 mod figures;
 pub mod fix_view;
+mod fold;
 pub mod gpus_view;
 pub mod heartbeat;
 pub mod history_view;

@@ -67,7 +67,7 @@ pub struct Options {
 fn time(text: &str) -> Result<String, String> {
     match parse_duration_s(text) {
         Err(_) if Bytes::parse(text).is_ok() => Err(format!(
-            "this is a size; --wait takes how long is waited for a GPU (60m), and --min-gpu-memory {text} how much it needs"
+            "this is a size; --wait takes a time (60m), and --min-gpu-memory {text} the memory it needs"
         )),
         // What is no time otherwise is told like the value of any knob.
         _ => Ok(text.to_owned()),

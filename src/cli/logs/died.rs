@@ -61,7 +61,7 @@ impl Died {
                 .is_some_and(|i| i.fatal)
         };
         let Some(group) = groups.iter().rev().find(died) else {
-            let what = format!("no attempt of {run} died of something that is known");
+            let what = format!("no attempt of {run} has a known cause of failure");
             return Err(CommandFailure::usage(what)
                 .hint(format!("`oomctl status {run}` shows its attempts")));
         };
@@ -79,7 +79,7 @@ impl Died {
                 .unwrap_or_default(),
             machine: past
                 .attempt()
-                .and_then(|a| a.status.as_ref()?.machine.clone()),
+                .and_then(|a| a.status.as_ref()?.machine.as_deref().cloned()),
             needed: past.needed(),
             incident: group.diagnose(&session.own_failures()?)?,
         })

@@ -37,7 +37,9 @@ pub fn memory(session: &Session, fresh: bool) -> Option<LearnedEntries> {
     match fits::read(&fits::file_of(&session.folder)) {
         Ok(memory) => Some(memory),
         Err(error) => {
-            print::talk(&format!("{error}; starting as if nothing was learned"));
+            print::talk(&format!(
+                "{error}; starting without what earlier runs needed"
+            ));
             None
         }
     }

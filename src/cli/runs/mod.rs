@@ -128,10 +128,7 @@ impl Runs {
     }
 
     fn unknown(&self, wanted: &str, known: &[String]) -> CommandFailure {
-        let what = format!(
-            "no run and no job of a run in {} is called {wanted:?}",
-            self.dir().display()
-        );
+        let what = format!("no run or job named {wanted:?} in {}", self.dir().display());
         let failure = CommandFailure::usage(what);
         match meant(wanted, known.iter().map(String::as_str)) {
             Some(question) => failure.hint(question),
@@ -179,11 +176,7 @@ impl Stored {
         let inputs: Inputs = serde_json::from_str(&text)
             .map_err(|e| CommandFailure::ledger(format!("{}: {e}", path.display())))?;
         if !BACKENDS.contains(&inputs.backend.as_str()) {
-            let what = format!(
-                "{}: there is no backend {:?} here",
-                path.display(),
-                inputs.backend
-            );
+            let what = format!("{}: unknown backend {:?}", path.display(), inputs.backend);
             let hint = "a newer oomctl may have begun this run: use that one";
             return Err(CommandFailure::ledger(what).hint(hint));
         }
@@ -205,6 +198,6 @@ pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, 
         .map(|n| format!("{stem}-{n}"))
         .find(|name| !is_taken(name))
         .ok_or_else(|| {
-            CommandFailure::configuration("too many runs of one name; give one with --run")
+            CommandFailure::configuration("too many runs with this name; choose one with --run")
         })
 }

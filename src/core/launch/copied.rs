@@ -43,11 +43,11 @@ impl Copied<'_> {
             mark_hydra(&file, knob, name, command);
             if !has_placeholder(command, knob) && !has_placeholder(command, &folder(knob)) {
                 let what = format!(
-                    "the command does not name {}, of which each attempt gets a copy with other values",
+                    "the command does not contain {}; each attempt needs its own copy of that file",
                     original.path
                 );
                 let hint = format!(
-                    "write {{{knob}}} where the program is told the file, or {{{knob}:folder}} for the folder of the copy, which is called {name}"
+                    "write {{{knob}}} in place of the file's path, or {{{knob}:folder}} for the folder of the copy, called {name}"
                 );
                 return Err(Problem::new(what).hint(hint).into());
             }

@@ -62,10 +62,7 @@ impl RunProgram {
             };
             match knob.kind.parse(&text) {
                 Ok(value) => layer.set(&knob.name, value, origin),
-                Err(what) => remarks.push(format!(
-                    "{}: {what}; it is handed over as it stands",
-                    knob.name
-                )),
+                Err(what) => remarks.push(format!("{}: {what}; passed on unchanged", knob.name)),
             }
         }
         (layer, remarks)
@@ -97,9 +94,8 @@ pub fn unknown_batch(preset: &Preset, ladder: &[RungSpec], shape: &Shape) -> Opt
     let mut unknown = preset.with_role(Role::MicroBatch).filter(moved);
     let knob = unknown.find(|k| shape.recipe().value(&k.name).is_null())?;
     Some(format!(
-        "the batch size stands neither in the command nor in a file that was read, so an out-of-memory \
-         cannot make it smaller; --knob {name}=OPTION says how the program is told it (--bs, training.batch_size), \
-         --set {name}=N how large it is",
+        "batch size not found in the command or its files, so oomctl cannot lower it. Give its option with \
+         --knob {name}=OPTION (--bs, training.batch_size) and its value with --set {name}=N",
         name = knob.name
     ))
 }

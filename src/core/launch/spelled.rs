@@ -49,7 +49,7 @@ pub(super) fn spell(
             }
             Some(_) => problems.push(
                 Problem::new(format!(
-                    "`--knob {text}` does not say how {name} is spelled"
+                    "`--knob {text}` does not say how the program spells {name}"
                 ))
                 .hint(format!(
                     "write --knob {name}=training.{name} or --knob {name}=--{name}"

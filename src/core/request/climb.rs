@@ -90,7 +90,7 @@ impl Request {
         let left_out = self.inputs().ladder.iter().filter(is_left_out);
         decision.skipped_mut().extend(left_out.map(|rung| Skipped {
             rung: rung.rung.clone(),
-            reason: "left out, as was asked for".to_owned(),
+            reason: "skipped by request".to_owned(),
         }));
         Ok(decision)
     }

@@ -74,7 +74,7 @@ impl RequestScripts {
             let line = INTERPRETER.trim_end();
             let name = &scripts.script;
             doubts.push(format!(
-                "{name} names no interpreter; our copy of it begins with `{line}`"
+                "{name} has no interpreter line; oomctl's copy begins with `{line}`"
             ));
         }
         let mut own = Self {
@@ -93,7 +93,7 @@ impl RequestScripts {
         let adoption = scripts.read(&self.submission, &self.stacks);
         let anew = adoption.calls().all(|call| stack.begins_anew(call));
         anew.then(|| {
-            "the program goes on from no checkpoint: each attempt begins at step 0".to_owned()
+            "the program does not resume from checkpoints: each attempt starts at step 0".to_owned()
         })
     }
 }
