@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args::{Backend, PolicyName};
-use crate::cli::launch::launching;
 use crate::cli::request::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISION_DURATIONS};
 use crate::core::config::{
     ConfigDocument, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
 };
+use crate::core::launch::SET;
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
 use crate::core::request::{Limits, Notices, Supervision};
 use crate::io::files::{Access, make_private_dir, write_atomic};
@@ -231,7 +231,7 @@ fn lenient(schema: &mut Map<String, Json>) {
 
 /// Lets knobs, pins and rungs follow the preset that a file names, or that its dataset names.
 fn with_presets(schema: &mut Json, library: &Library) -> Result<(), CommandFailure> {
-    let launch = set(library, launching::SET)?;
+    let launch = set(library, SET)?;
     let mut definitions = schema["definitions"]
         .as_object()
         .cloned()

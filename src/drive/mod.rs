@@ -263,6 +263,10 @@ fn wait(
                 supervisor.asked(&asked, observer);
                 return None;
             }
+            Some(Wake::Jobs) => {
+                supervisor.has_news = true;
+                return None;
+            }
             None if !behind => return None,
             Some(Wake::Logs) | None => {}
         }

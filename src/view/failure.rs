@@ -357,19 +357,14 @@ impl From<LaunchError> for CommandFailure {
     fn from(error: LaunchError) -> Self {
         match error {
             LaunchError::Refused(refusal) => refusal.into(),
-            LaunchError::Start { ref source, .. } => {
-                let missing = source.kind() == std::io::ErrorKind::NotFound;
-                let (exit, hint) = match missing {
-                    true => (
-                        Exit::NotFound,
-                        "check that it is installed and its environment active (`type -a`)",
-                    ),
-                    false => (
-                        Exit::NotExecutable,
-                        "make it executable (`chmod +x`), or put its interpreter first",
-                    ),
+            LaunchError::Start { .. } => {
+                let hint = match error.exit() {
+                    Exit::NotFound => {
+                        "check that it is installed and its environment active (`type -a`)"
+                    }
+                    _ => "make it executable (`chmod +x`), or put its interpreter first",
                 };
-                Self::new(exit, error.to_string()).hint(hint)
+                Self::new(error.exit(), error.to_string()).hint(hint)
             }
             LaunchError::File(ref file) => Self::failed(error.to_string()).hint(mend_file(file)),
             LaunchError::Gpu(_) => Self::failed(error.to_string())

@@ -77,7 +77,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
         })?;
     } else {
         for (incident, view) in &answers {
-            print::data(&view.text(incident, print::unicode()))?;
+            print::prose(&view.text(incident, print::unicode()))?;
         }
     }
     Ok(match args.exit_code {

@@ -57,7 +57,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
         print::json(&document(&views, None))?;
     } else {
         for view in &views {
-            print::data(&view.text())?;
+            print::prose(&view.text())?;
         }
     }
     damaged.map_or(Ok(Exit::Success), Err)

@@ -81,6 +81,7 @@ impl Died {
             earlier: &self.earlier,
             peaks: &Peak::of(&self.measured),
             left_out: &[],
+            machine: None,
         };
         let mut incident = self.incident.clone();
         request.settle(rungs, &mut incident);

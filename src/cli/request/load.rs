@@ -145,6 +145,7 @@ pub fn inputs(
         templates: Arc::default(),
         originals: Arc::default(),
         scripts: None,
+        program: None,
         adopts: None,
         user: None,
         cluster_facts: ClusterFacts::default(),

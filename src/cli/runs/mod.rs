@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 use crate::core::engine::History;
 use crate::core::request::{Inputs, Request, Stacks};
+use crate::drive::launch::Foreground;
 use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
-use crate::io::files::io_error;
+use crate::io::disk::make_dir;
+use crate::io::files::{io_error, make_private_dir};
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::slurm::Slurm;
@@ -24,7 +26,9 @@ use oomctl_base::meant;
 const MOST_RUNS: u32 = 100_000;
 
 /// The backends that a run's record may name. Its jobs are never asked for anywhere else.
-const BACKENDS: [&str; 2] = ["slurm", "local"];
+const BACKENDS: [&str; 3] = ["slurm", "local", PROGRAM];
+/// The one of `oomctl run`.
+pub const PROGRAM: &str = "program";
 
 /// The runs of a project, each a folder.
 #[derive(Debug, Clone)]
@@ -88,6 +92,16 @@ impl Runs {
         free_name(stem, |name| self.dir().join(name).exists())
     }
 
+    /// A name for a new run with a folder that no other process gets.
+    pub fn new_folder(&self, stem: &str) -> Result<String, CommandFailure> {
+        make_private_dir(&self.dir())?;
+        let is_taken = |name: &str| {
+            let made = make_dir(&self.dir().join(name));
+            made.is_err_and(|e| e.kind() == ErrorKind::AlreadyExists)
+        };
+        free_name(stem, is_taken)
+    }
+
     /// The run that is meant by its name, or by the id of one of its jobs.
     pub fn find(&self, wanted: &str) -> Result<Stored, CommandFailure> {
         // Looked for by its name before the others are listed: there may be thousands, and thousands to be found.
@@ -135,6 +149,7 @@ impl Runs {
     pub fn scheduler(&self, backend: &str) -> Box<dyn Scheduler> {
         match backend {
             "local" => Box::new(Local::new(&self.project)),
+            PROGRAM => Box::new(Foreground::absent()),
             _ => Box::new(Slurm::new().sharing_answers()),
         }
     }

@@ -92,7 +92,7 @@ pub fn submit(
 
 /// The request as earlier runs of the project say that it should start, which is told.
 fn started(session: &Session, flags: &Configuration, request: Request) -> Request {
-    let memory = learned::memory(session, flags);
+    let memory = learned::memory(session, flags.fresh);
     let start = memory.and_then(|memory| request.start(&memory).ok().flatten());
     let Some(start) = start else {
         return request;

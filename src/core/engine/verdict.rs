@@ -4,7 +4,7 @@ use super::ending::{memory_incident, succeeded};
 use super::outcome::{Outcome, RetryCause, Verdict};
 use super::retry;
 use super::state::{Attempt, Run};
-use crate::core::ladder::{Decision, Past, Peak};
+use crate::core::ladder::{Decision, OnMachine, Past, Peak};
 use oomctl_base::Refusal;
 use oomctl_base::job::{JobState, JobStatus};
 use oomctl_diagnose::{Class, Incident};
@@ -130,10 +130,15 @@ pub(super) fn climb(
     attempt: &Attempt,
     incident: &Incident,
 ) -> Result<Decision, Refusal> {
+    let machine = attempt.status.as_ref().and_then(|s| s.machine.as_ref());
     let past = Past {
         earlier: &run.history.tried(),
         peaks: &Peak::of(&attempt.measured),
         left_out: &attempt.steered.left_out,
+        machine: machine.map(|machine| OnMachine {
+            machine,
+            needed: run.history.needed(),
+        }),
     };
     let rungs = run.history.rungs();
     run.request

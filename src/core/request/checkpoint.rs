@@ -54,7 +54,8 @@ impl Request {
     /// none, or that is not known.
     #[must_use]
     pub fn shelf(&self, rungs: &[Layer]) -> Option<CheckpointDirectory> {
-        let disk = self.on_disk()?;
+        // Whether a command goes on from a checkpoint is the user's to say.
+        let disk = self.on_disk().filter(|_| self.command().is_none())?;
         let shape = self.shape(rungs).ok()?;
         let env = self.preset().env();
         if !expr::holds(env, &disk.used_when, shape.scope()).ok()? {

@@ -76,7 +76,7 @@ pub fn run(args: &SweepSubmitArgs) -> Result<Exit, CommandFailure> {
         None => cells::new_name(&session.runs, &loaded)?,
     };
     SweepRecord::folder(&session.folder, &name)?;
-    let memory = learned::memory(&session, configuration);
+    let memory = learned::memory(&session, configuration.fresh);
     let wish = SweepOptions {
         name: &name,
         max_running: args.max_running,
