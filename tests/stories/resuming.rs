@@ -75,7 +75,7 @@ fn a_job_that_is_put_back_into_the_queue_goes_on_from_what_it_wrote_itself() {
     let mut place = after_the_first();
     with_shards_of_two_gpus(&place);
     let done = place.run(&["watch", "diamonds-seed0-1"]).ends(0);
-    done.says(&["begins at step 0"]);
+    done.says(&["starts at step 0"]);
     let folder = ".oomctl/runs/diamonds-seed0-1/attempt-2";
     let log = place.read(&format!("{folder}/slurm.out"));
     assert!(!log.contains("Setting global step"), "{log}");

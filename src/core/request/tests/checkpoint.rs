@@ -190,7 +190,7 @@ fn an_empty_folder_and_other_files_are_nothing_to_go_on_from() {
     let mut listing = verl(None, &[]);
     listing.files.insert("notes/global_step_x.txt".into(), 3);
     let found = attempt(&listing);
-    assert!(found.is_none_or(|f| f.text.starts_with("begins at step 0")));
+    assert!(found.is_none_or(|f| f.text.starts_with("starts at step 0")));
 }
 
 #[test]
