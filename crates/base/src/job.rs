@@ -297,7 +297,7 @@ pub struct JobStatus {
     pub self_reported: bool,
     /// Where `oomctl run` started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine: Option<RunMachine>,
+    pub machine: Option<Box<RunMachine>>,
 }
 
 impl JobStatus {

@@ -259,7 +259,7 @@ impl StartedProgram {
             started: Some(self.at),
             exit,
             ended,
-            machine: Some(self.machine.clone()),
+            machine: Some(Box::new(self.machine.clone())),
             ..JobStatus::bare(self.id.clone(), word)
         }
     }
