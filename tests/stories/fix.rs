@@ -143,7 +143,7 @@ fn where_no_framework_is_recognised_the_advice_is_general_and_says_how_to_be_ask
     let done = place.run(&["fix", "job.log"]).ends(0);
     done.says(&[
         "smaller micro batches",
-        "no framework is recognised in it; `oomctl fix job.log SCRIPT` reads the job script",
+        "framework not recognised; `oomctl fix job.log SCRIPT` reads the job script",
     ]);
     let named = place.run(&["fix", "--preset", "trl", "job.log"]).ends(0);
     named.says(&["TRL by --preset trl", "lower --per_device_train_batch_size"]);

@@ -80,13 +80,13 @@ fn a_parameter_that_no_formula_mentions_makes_the_verdict_unknown() {
     let checked = place.run(&grid).ends(3);
     checked.says(&[
         "unknown: 2",
-        "nothing says what n_embd does to memory",
+        "the effect of n_embd on memory is unknown",
         "`recognise: indifferent`",
     ]);
     place
         .run(&["sweep", "fix", "graph_d=250", "n_embd=64,4096"])
         .ends(0)
-        .says(&["note: nothing says what n_embd does to memory"]);
+        .says(&["note: the effect of n_embd on memory is unknown"]);
     let preset = place.read("presets/path-star.yaml");
     let named = preset.replace("indifferent: [", "indifferent: [n_embd, ");
     assert_ne!(named, preset);
@@ -138,5 +138,5 @@ fn overrides_are_a_sweep_too_and_faults_have_their_place() {
     place
         .run(&stuck)
         .ends(5)
-        .says(&["no value of the sweep makes every cell run"]);
+        .says(&["no change makes every cell run"]);
 }
