@@ -188,7 +188,8 @@ fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
         ),
     )
     .hint(format!(
-        "what the script is to get stands behind it: `oomctl submit {script} {option} …`; before it stands what describes its GPUs: {}",
+        "what the script is to get stands behind it: `oomctl submit {script} {option} …`; before it stands what describes its GPUs: {}; \
+         how many GPUs and how much memory a node has stands in a cluster profile, `facts:` of presets/clusters/NAME.yaml (--cluster NAME)",
         DESCRIBING.map(|name| format!("--set {name}=…")).join(", ")
     )))
 }
