@@ -799,14 +799,48 @@ fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_check
     }
 }
 
+/// verl 0.4 to 0.9 workers/fsdp_workers.py divides it by the data parallel ranks, and refuses the one for each GPU beside it.
+#[test]
+fn a_micro_batch_that_counts_all_gpus_is_moved_as_it_is_given() {
+    let place = place();
+    let actor = "actor_rollout_ref.actor";
+    let words = format!(
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=176 {actor}.ppo_mini_batch_size=176 \
+         {actor}.ulysses_sequence_parallel_size=2 trainer.n_gpus_per_node=8 actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=5"
+    );
+    for (more, there, never) in [
+        (
+            format!("{actor}.ppo_micro_batch_size=176"),
+            "ppo_micro_batch_size=88",
+            "actor.ppo_micro_batch_size_per_gpu=",
+        ),
+        (
+            format!("{actor}.ppo_micro_batch_size=null {actor}.ppo_micro_batch_size_per_gpu=4"),
+            "ppo_micro_batch_size_per_gpu=2",
+            "actor.ppo_micro_batch_size=2",
+        ),
+    ] {
+        place.write("run.sh", &format!("#!/bin/bash\n{words} {more}\n"));
+        let plan = place.run(&["plan", "run.sh"]).ends(0);
+        let text = plan.told();
+        assert!(text.contains(there), "{text}");
+        assert!(!text.contains(never), "{text}");
+    }
+}
+
 /// The size of a node is no knob of a script.
 #[test]
 fn how_large_a_node_is_is_said_in_a_cluster_profile() {
     let place = place();
     place.write("job.sh", "#!/bin/bash\n#SBATCH --gres=gpu:2\ntorchrun --nproc_per_node 2 run_clm.py --per_device_train_batch_size 1\n");
-    let refused = place.run(&["plan", "--set", "gpus_per_node=8", "job.sh"]).ends(2);
+    let refused = place
+        .run(&["plan", "--set", "gpus_per_node=8", "job.sh"])
+        .ends(2);
     assert!(refused.err.contains("--cluster NAME"), "{}", refused.err);
-    place.write("presets/clusters/mine.yaml", "cluster: mine\nfacts:\n  gpus_per_node: 8\n  node_memory: 500GiB\n");
+    place.write(
+        "presets/clusters/mine.yaml",
+        "cluster: mine\nfacts:\n  gpus_per_node: 8\n  node_memory: 500GiB\n",
+    );
     let more = place.run(&["plan", "--cluster", "mine", "job.sh"]).ends(0);
     more.says(&["more-gpus", "nproc_per_node"]);
 }

@@ -199,6 +199,15 @@ fn parts<'a, 't>(
 
 /// The value of a literal.
 fn literal(words: &[PythonToken<'_>]) -> Option<Value> {
+    if let [number, sign, power] = words
+        && number.kind == TokenKind::Number
+        && number.text.ends_with(['e', 'E'])
+        && sign.to == power.from
+    {
+        // The exponent of `1e-4` is a token of its own.
+        let text = format!("{}{}{}", number.text, sign.text, power.text);
+        return text.parse().ok().map(Value::Float);
+    }
     let (sign, word) = match words {
         [word] => (1, word),
         [minus, word] if minus.is("-") && word.kind == TokenKind::Number => (-1, word),

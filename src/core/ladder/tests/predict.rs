@@ -479,7 +479,9 @@ fn a_share_that_moves_by_next_to_nothing_is_no_attempt() {
         let climbs = matches!(decision, Decision::Climb { .. });
         assert_eq!(climbs, taken, "{decision:?}");
         let skipped = decision.skipped_mut();
-        let little = skipped.iter().any(|s| s.reason.contains("0.21 -> 0.2 is too little"));
+        let little = skipped
+            .iter()
+            .any(|s| s.reason.contains("0.21 -> 0.2 is too little"));
         assert_eq!(little, !taken, "{skipped:?}");
     }
 }
