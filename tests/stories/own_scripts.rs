@@ -825,6 +825,8 @@ fn a_micro_batch_that_counts_all_gpus_is_moved_as_it_is_given() {
         let text = plan.told();
         assert!(text.contains(there), "{text}");
         assert!(!text.contains(never), "{text}");
+        // What is changed is not said to stay.
+        assert!(!text.contains("stay: they free"), "{text}");
     }
 }
 
