@@ -27,9 +27,7 @@ const NO_CHANCE: f64 = 0.005;
 /// Why a step is taken in vain, where a GPU needs so many GiB before and after it.
 #[must_use]
 pub fn frees_nothing(before: f64, after: f64) -> String {
-    format!(
-        "it frees no GPU memory: {before:.0} GiB are expected to be needed before, and {after:.0} after"
-    )
+    format!("it frees no GPU memory: about {before:.0} GiB needed before, {after:.0} after")
 }
 
 /// Whether a step is what the failure names as its remedy.
