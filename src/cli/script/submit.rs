@@ -188,7 +188,8 @@ fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
         ),
     )
     .hint(format!(
-        "put the script's own options after it: `oomctl submit {script} {option} …`; before it only GPU facts: {}",
+        "put the script's own options after it: `oomctl submit {script} {option} …`; before it only GPU facts: {}; \
+         GPUs and memory of a node belong in a cluster profile, under `facts:` of presets/clusters/NAME.yaml (--cluster NAME)",
         DESCRIBING.map(|name| format!("--set {name}=…")).join(", ")
     )))
 }
