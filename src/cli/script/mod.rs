@@ -11,6 +11,6 @@ mod version;
 
 pub use adopted::{JobArgs, open};
 pub use command::composed;
-pub use read::{Read, Shelves};
+pub use read::{LogHead, Read, Shelves};
 pub use submit::{ScriptCommandLine, agreed, plan, planned, submit};
 pub use version::known as version_of;

@@ -49,6 +49,8 @@ pub(super) struct FailureContext {
     free_share: Option<f64>,
     /// What an engine says of a cache that is too small for one sequence.
     pub cache: Option<EngineCache>,
+    /// Part of its requests with which an engine's sampler would have had room, where the message has its figures.
+    pub sampler: Option<f64>,
     /// The GPU's memory, where the message has it, in bytes.
     total: Option<f64>,
     value: Jinja,
@@ -58,6 +60,8 @@ pub(super) struct FailureContext {
 const SHARE_MARGIN: f64 = 0.02;
 /// Share of a GPU that an engine gets beyond what its cache was short of: what it measures of itself varies by about as much.
 const CACHE_MARGIN: f64 = 0.01;
+/// Part that is taken of what an engine's sampler has room for.
+const SAMPLER_MARGIN: f64 = 0.9;
 
 impl FailureContext {
     /// Of an incident.
@@ -71,6 +75,7 @@ impl FailureContext {
             spare: incident.and_then(spare),
             free_share: incident.and_then(free_share),
             cache: incident.and_then(|i| i.engine_cache),
+            sampler: incident.and_then(sampler),
             total: incident.and_then(|i| Some(i.total_bytes?.gib() * GIB)),
             value: to_jinja(incident),
         }
@@ -147,6 +152,21 @@ fn spare(incident: &Incident) -> Option<f64> {
     Some((idle - incident.requested_bytes?.0 as f64) / incident.total_bytes?.0 as f64)
 }
 
+/// The logits of as many requests lie there before the sampler asks for as much again.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+fn sampler(incident: &Incident) -> Option<f64> {
+    let warms_up = incident
+        .evidence
+        .iter()
+        .any(|e| e.signature == "vllm_sampler_warmup");
+    let (free, requested) = (
+        incident.free_bytes?.0 as f64,
+        incident.requested_bytes?.0 as f64,
+    );
+    let part = (free + requested) / (2.0 * requested) * SAMPLER_MARGIN;
+    (warms_up && part < 1.0).then_some(part)
+}
+
 fn free_share(incident: &Incident) -> Option<f64> {
     let (free, total) = (incident.free_bytes?, incident.total_bytes?);
     #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
@@ -177,6 +197,8 @@ fn to_jinja(incident: Option<&Incident>) -> Jinja {
     for name in OPTIONAL.into_iter().chain(["first_step"]) {
         map.entry(name).or_insert(serde_json::Value::Null);
     }
+    let signatures = incident.evidence.iter().map(|e| e.signature.as_str());
+    map.insert("signatures".to_owned(), signatures.collect());
     Jinja::from(minijinja::value::Serde(map))
 }
 
