@@ -152,19 +152,26 @@ fn spare(incident: &Incident) -> Option<f64> {
     Some((idle - incident.requested_bytes?.0 as f64) / incident.total_bytes?.0 as f64)
 }
 
-/// The logits of as many requests lie there before the sampler asks for as much again.
+/// Whether an engine's sampler was tried with as many requests as it may have, by the engine's own words or by the frame.
+fn warms_up_sampler(incident: &Incident) -> bool {
+    let mut said = incident.evidence.iter();
+    let starts = ["init", "cuda_graph"].contains(&incident.phase.as_str());
+    let in_sampler = incident.frame.as_ref().is_some_and(|frame| {
+        frame.file.contains("vllm/")
+            && (frame.file.contains("/sample/") || frame.function == "_dummy_sampler_run")
+    });
+    said.any(|e| e.signature == "vllm_sampler_warmup") || starts && in_sampler
+}
+
+/// Part of the requests for which an engine's sampler had room: the logits lie there before it asks for as much again.
 #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 fn sampler(incident: &Incident) -> Option<f64> {
-    let warms_up = incident
-        .evidence
-        .iter()
-        .any(|e| e.signature == "vllm_sampler_warmup");
     let (free, requested) = (
         incident.free_bytes?.0 as f64,
         incident.requested_bytes?.0 as f64,
     );
     let part = (free + requested) / (2.0 * requested) * SAMPLER_MARGIN;
-    (warms_up && part < 1.0).then_some(part)
+    (warms_up_sampler(incident) && part < 1.0).then_some(part)
 }
 
 fn free_share(incident: &Incident) -> Option<f64> {
@@ -197,8 +204,7 @@ fn to_jinja(incident: Option<&Incident>) -> Jinja {
     for name in OPTIONAL.into_iter().chain(["first_step"]) {
         map.entry(name).or_insert(serde_json::Value::Null);
     }
-    let signatures = incident.evidence.iter().map(|e| e.signature.as_str());
-    map.insert("signatures".to_owned(), signatures.collect());
+    map.insert("sampler".to_owned(), warms_up_sampler(incident).into());
     Jinja::from(minijinja::value::Serde(map))
 }
 
