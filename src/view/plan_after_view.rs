@@ -12,7 +12,7 @@ use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, before, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::request::{Explanation, PlannedStep};
-use oomctl_diagnose::{Class, Incident};
+use oomctl_diagnose::{Class, CoursePattern, Incident};
 use oomctl_memory::Estimate;
 
 /// Failures behind the first that are shown.
@@ -160,13 +160,16 @@ fn no_figures(incident: &Incident) -> Option<String> {
     (none && incident.class == Class::GpuOom).then_some(phase)
 }
 
-/// What else the log tells that the decision must bear: remarks on figures, and other failures behind the first.
+/// What else the log tells that the decision must bear: what no knob does, remarks on figures, failures behind the first.
 fn beside(incident: &Incident) -> Vec<String> {
+    let leaks = incident.course.as_ref().map(|c| c.pattern) == Some(CoursePattern::Leak);
+    let restart = incident.helps.first().filter(|_| leaks);
+    let restart = restart.map(|help| format!("helps      {help}"));
     let notes = incident
         .notes
         .iter()
         .map(|note| format!("note       {note}"));
     let then = incident.consequences.iter().take(MOST_FOLLOWING);
     let then = then.map(|e| format!("followed   {}", evidence(e)));
-    notes.chain(then).collect()
+    restart.into_iter().chain(notes).chain(then).collect()
 }

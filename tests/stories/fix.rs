@@ -305,6 +305,8 @@ fn first(view: &serde_json::Value) -> &str {
 
 const SFT: &str = "#!/bin/bash\n#SBATCH --gpus-per-node=1\naccelerate launch --num_processes 1 sft.py --model_name_or_path m --per_device_train_batch_size 1 --max_length 2048 --gradient_checkpointing true --activation_offloading true\n";
 
+const VERL: &str = "#!/bin/bash\n#SBATCH --gpus-per-node=8\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=a data.val_files=b data.train_batch_size=256 actor_rollout_ref.model.path=m actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.actor.fsdp_config.param_offload=False actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.gpu_memory_utilization=0.85 actor_rollout_ref.rollout.max_num_seqs=1024 actor_rollout_ref.rollout.enforce_eager=False trainer.n_gpus_per_node=8 trainer.nnodes=1\n";
+
 #[test]
 fn the_version_that_the_log_names_decides_what_there_is() {
     let place = Place::bare();
@@ -347,11 +349,31 @@ fn a_decision_says_what_it_rests_on_and_what_else_went_wrong() {
     }
 }
 
+#[test]
+fn a_leak_is_no_reason_to_train_otherwise() {
+    let place = Place::bare();
+    let steps = (1..60).map(|step| {
+        let host = 120 + 12 * step;
+        format!("step:{step} - actor/pg_loss:0.01 - perf/max_memory_allocated_gb:40.0 - perf/cpu_memory_used_gb:{host}.0 - timing_s/step:100.1\n")
+    });
+    let steps: String = steps.collect();
+    let killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=4.batch. Some of the step tasks have been OOM Killed.\n";
+    let once = after(&place, VERL, killed);
+    let training = |view: &serde_json::Value| view["steps"][0]["effect"] == "changes-training";
+    assert!(training(&once), "{once:#}");
+    let leak = after(&place, VERL, &format!("{steps}{killed}"));
+    assert!(!training(&leak), "{leak:#}");
+    let done = place.run(&["fix", "job.log", "job.slurm"]).ends(0);
+    done.says(&[
+        "helps      a restart from the newest checkpoint",
+        "it only delays the end",
+    ]);
+}
+
 /// The rungs that come first where an engine shares the GPU with its trainer.
 #[test]
 fn a_failure_of_the_engine_is_answered_by_what_sizes_what_had_no_room() {
     let place = Place::bare();
-    let script = "#!/bin/bash\n#SBATCH --gpus-per-node=8\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=a data.val_files=b data.train_batch_size=256 actor_rollout_ref.model.path=m actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.actor.fsdp_config.param_offload=False actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.gpu_memory_utilization=0.85 actor_rollout_ref.rollout.max_num_seqs=1024 actor_rollout_ref.rollout.enforce_eager=False trainer.n_gpus_per_node=8 trainer.nnodes=1\n";
     let runner = |function: &str| {
         let place = "/env/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py";
         failure(&[(&format!("{place} {function}"), "x = self.y(")])
@@ -375,7 +397,7 @@ fn a_failure_of_the_engine_is_answered_by_what_sizes_what_had_no_room() {
         ),
         (generated, "smaller-rollout-share", "gpu_memory_utilization"),
     ] {
-        let view = after(&place, script, &log);
+        let view = after(&place, VERL, &log);
         assert_eq!(first(&view), rung, "{view:#}");
         let changed = view["steps"][0]["changes"].as_array().unwrap().iter();
         let changed: Vec<&str> = changed.map(|c| c["knob"].as_str().unwrap()).collect();

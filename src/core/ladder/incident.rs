@@ -8,7 +8,7 @@ use super::{bug, engine_room};
 use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
 use oomctl_base::units::GIB;
 use oomctl_base::{Problem, nearest};
-use oomctl_diagnose::{Class, EngineCache, Incident, KnownBug};
+use oomctl_diagnose::{Class, CoursePattern, EngineCache, Incident, KnownBug};
 use oomctl_memory::{Phase, Spec};
 
 /// Phases in which a knob can act on the memory of a GPU: those of `Incident::phase` that are about it.
@@ -51,6 +51,8 @@ pub(super) struct FailureContext {
     pub cache: Option<EngineCache>,
     /// Part of its requests with which an engine's sampler would have had room, where the message has its figures.
     pub sampler: Option<f64>,
+    /// Memory rose step by step until it was full.
+    pub leaks: bool,
     /// The GPU's memory, where the message has it, in bytes.
     total: Option<f64>,
     value: Jinja,
@@ -76,6 +78,10 @@ impl FailureContext {
             free_share: incident.and_then(free_share),
             cache: incident.and_then(|i| i.engine_cache),
             sampler: incident.and_then(sampler),
+            leaks: incident.is_some_and(|i| {
+                let course = i.course.as_ref();
+                course.is_some_and(|c| c.pattern == CoursePattern::Leak)
+            }),
             total: incident.and_then(|i| Some(i.total_bytes?.gib() * GIB)),
             value: to_jinja(incident),
         }
