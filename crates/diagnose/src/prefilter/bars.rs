@@ -79,13 +79,51 @@ impl Bar {
 
     /// What the line around a hint at `at` shows.
     pub(crate) fn shown(self, text: &[u8], at: usize) -> BarMatch {
-        match self {
+        let shown = match self {
             Self::Step => step(text, at),
             Self::Percent => percent(text, at),
             Self::Column => column(text, at),
             Self::Other => BarMatch::Perhaps,
+        };
+        if escapes_matter(&text[..at], shown) {
+            BarMatch::Perhaps
+        } else {
+            shown
         }
     }
+}
+
+const ESCAPE: u8 = 0x1b;
+
+/// Could cleaning make something else of a hint, by what an escape sequence before it in its line takes out? A
+/// colour takes out only itself, so it matters only where it may stand inside what is looked for.
+fn escapes_matter(head: &[u8], shown: BarMatch) -> bool {
+    const NEAR: usize = 24;
+    let mut end = head.len();
+    while let Some(at) = memchr::memrchr3(ESCAPE, b'\n', b'\r', &head[..end]) {
+        if head[at] != ESCAPE {
+            return false;
+        }
+        let matters = match shown {
+            BarMatch::Perhaps => return true,
+            BarMatch::Nothing => head.len() - at <= NEAR,
+            BarMatch::Step { .. } => false,
+        };
+        if matters || !is_colour(&head[at + 1..]) {
+            return true;
+        }
+        end = at;
+    }
+    false
+}
+
+/// Does a colour follow an escape, as in `[36m`?
+fn is_colour(text: &[u8]) -> bool {
+    let Some(numbers) = text.strip_prefix(b"[") else {
+        return false;
+    };
+    let mut behind = numbers.iter().skip_while(|b| matches!(b, b'0'..=b';'));
+    behind.next() == Some(&b'm')
 }
 
 /// Reads forward.
@@ -97,11 +135,13 @@ impl ByteCursor<'_> {
         self.0 = &self.0[count..];
     }
 
+    /// A number. One that is too large stays ahead.
     fn number(&mut self) -> Option<u64> {
         let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
         let (number, rest) = self.0.split_at(digits);
+        let number = std::str::from_utf8(number).ok()?.parse().ok()?;
         self.0 = rest;
-        std::str::from_utf8(number).ok()?.parse().ok()
+        Some(number)
     }
 
     fn text(&mut self, text: &[u8]) -> bool {
@@ -113,7 +153,8 @@ impl ByteCursor<'_> {
     /// What it means that something else stands here.
     fn other(&self) -> BarMatch {
         match self.0.first() {
-            Some(b) if *b != b'\n' && *b != b'\r' && unusual(*b) => BarMatch::Perhaps,
+            Some(b'\n' | b'\r') => BarMatch::Nothing,
+            Some(b) if unusual(*b) || b.is_ascii_digit() => BarMatch::Perhaps,
             _ => BarMatch::Nothing,
         }
     }
@@ -166,6 +207,9 @@ fn percent(text: &[u8], at: usize) -> BarMatch {
     let Some(end) = rest.iter().position(|b| matches!(b, b'|' | b'\n' | b'\r')) else {
         return BarMatch::Nothing;
     };
+    if rest[..end].contains(&ESCAPE) {
+        return BarMatch::Perhaps;
+    }
     let mut ahead = ByteCursor(&rest[end..]);
     if !ahead.text(b"|") {
         return BarMatch::Nothing;

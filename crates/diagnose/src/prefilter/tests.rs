@@ -145,6 +145,43 @@ fn newlines_are_counted_up_to_any_place() {
 }
 
 #[test]
+fn a_number_that_is_too_large_is_left_to_the_pattern() {
+    use super::{Bar, BarMatch};
+    let large = "7".repeat(90);
+    let step = format!("step:{large} - loss:0.1");
+    assert_eq!(Bar::Step.shown(step.as_bytes(), 0), BarMatch::Perhaps);
+    for bar in [
+        format!(" 1%|# | {large}/9 [00:01"),
+        format!(" 1%|# | 1/{large} [00:01"),
+    ] {
+        assert_eq!(Bar::Percent.shown(bar.as_bytes(), 2), BarMatch::Perhaps);
+    }
+}
+
+#[test]
+fn what_an_escape_sequence_takes_out_is_no_end_of_a_bar() {
+    use super::{Bar, BarMatch};
+    let shown = |text: &[u8]| {
+        let at = memchr::memmem::find(text, b"%|").unwrap();
+        Bar::Percent.shown(text, at)
+    };
+    let is_step = |text: &[u8]| matches!(shown(text), BarMatch::Step { .. });
+    assert!(is_step(b"Training Progress: 11%|## | 13/120 [00:03"));
+    assert!(is_step(
+        b"\x1b[36m(TaskRunner pid=1)\x1b[0m Training Progress: 11%|## | 13/120 [00:03"
+    ));
+    for text in [
+        b"Training Progress: 11%|# \x1b[| 13/120 [00:03".as_slice(),
+        b"Training Progress: 11%|\x1b[32m## | 13/120 [00:03",
+        b"\x1b]0;a title Training Progress: 11%|## | 13/120 [00:03",
+        b"Training Progress: 11\x1b[0m%|## | 13/120 [00:03",
+    ] {
+        assert_eq!(shown(text), BarMatch::Perhaps, "{}", text.escape_ascii());
+    }
+    assert!(is_step(b"\x1b]0;a title\n 11%|## | 13/120 [00:03"));
+}
+
+#[test]
 fn a_needle_whose_first_letter_an_escape_takes_is_found_as_it_stands() {
     for line in [
         "   TIMEOUT     \u{1b}[Validating: ",
