@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::Configuration;
 use crate::cli::request::learned;
 use crate::cli::script::described::DESCRIBING;
-use crate::cli::script::read::{Read, Shelves, script};
+use crate::cli::script::read::{LogHead, Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::session::Session;
 use crate::core::adopt;
@@ -50,6 +50,8 @@ pub struct ScriptCommandLine<'a> {
     pub sbatch: &'a [String],
     /// The script, and what stands behind it.
     pub words: &'a [String],
+    /// What the logs of the job begin with, where it ran already.
+    pub logs: &'a [LogHead],
 }
 
 /// The run that a script would be: its name and the request.
@@ -79,7 +81,10 @@ pub fn submit(
         args: args.to_vec(),
         variables: variables(),
     };
-    let read = at_its_folder(submission, text, here, &shelves);
+    let read = Read {
+        logs: asked.logs.to_vec(),
+        ..at_its_folder(submission, text, here, &shelves)
+    };
     let stem = Path::new(path).file_stem().unwrap_or_default();
     let name = match asked.run {
         Some(name) => name.to_owned(),
@@ -112,11 +117,12 @@ fn started(session: &Session, flags: &Configuration, request: Request) -> Reques
     }
 }
 
-/// The request that is to be planned: that of a run of a script, or of a script.
+/// The request that is to be planned: that of a run of a script, or of a script with what its logs begin with.
 pub fn planned(
     session: &Session,
     flags: &Configuration,
     words: &[String],
+    logs: &[LogHead],
 ) -> Result<Request, CommandFailure> {
     if let [name] = words
         && session.runs.names()?.contains(name)
@@ -135,6 +141,7 @@ pub fn planned(
         run: None,
         sbatch: &[],
         words,
+        logs,
     };
     submit(session, &asked).map(|(_, request)| request)
 }

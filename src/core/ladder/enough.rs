@@ -154,6 +154,8 @@ impl Ascent<'_> {
         let failure = FailureContext::of(failure);
         match self.named(&failure, step) && !self.context.whole_rungs {
             false => RemedyMatch::None,
+            // The message has the figure with which the engine would have started; what held the rest may be gone by then.
+            true if failure.share().is_some() || failure.sampler.is_some() => RemedyMatch::Ample,
             true if self.spec(rungs) != self.spec(&then) => RemedyMatch::Seen,
             true if failure.spare.is_some_and(|spare| spare < AMPLE) => RemedyMatch::Thin,
             true if failure.class == Class::HostOom && !self.host_holds(&then, failed) => {
