@@ -32,6 +32,9 @@ pub struct RungForecast {
 #[derive(Serialize)]
 pub struct MemoryForecast {
     peak_gib: f64,
+    /// Memory of the GPU; absent where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_gib: Option<f64>,
     low_gib: f64,
     high_gib: f64,
     phase: Phase,
@@ -121,11 +124,28 @@ impl MemoryForecast {
         Self {
             phases: phases.collect(),
             peak_gib: gib(estimate.peak_bytes, 1),
+            gpu_gib: estimate.gpu_bytes.map(|bytes| gib(bytes, 1)),
             low_gib: gib(estimate.low_bytes, 1),
             high_gib: gib(estimate.high_bytes, 1),
             phase: estimate.phase,
             fits_probability: estimate.fits_probability.map(|p| rounded(p, 2)),
         }
+    }
+}
+
+impl MemoryForecast {
+    /// `now: 92 of 79 GiB in actor_update (probability to fit 0.05)`.
+    pub fn now(&self) -> String {
+        let of = self
+            .gpu_gib
+            .map_or_else(String::new, |gpu| format!(" of {gpu:.0}"));
+        let fits = self.fits_probability;
+        let fits = fits.map_or_else(String::new, |p| format!(" (probability to fit {p:.2})"));
+        format!(
+            "now: {:.0}{of} GiB in {}{fits}",
+            self.peak_gib,
+            self.phase.name()
+        )
     }
 }
 

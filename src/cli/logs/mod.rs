@@ -3,8 +3,10 @@
 mod around;
 pub mod died;
 pub mod plan_after;
+pub mod reading;
 mod shown;
 mod targets;
+pub mod unwatched;
 mod why;
 
 use std::io::{ErrorKind, Read};
@@ -159,6 +161,8 @@ enum Unread {
     Failed(std::io::Error),
     /// It is compressed; with the program that unpacks it.
     Packed(&'static str),
+    /// It holds no text.
+    Binary,
 }
 
 impl From<std::io::Error> for Unread {
@@ -208,6 +212,9 @@ fn read(
                 if let Some(program) = packed(&chunk[..n]).filter(|_| read == 0) {
                     return Err(Unread::Packed(program));
                 }
+                if read == 0 && is_binary(&chunk[..n.min(PAGE)]) {
+                    return Err(Unread::Binary);
+                }
                 let is_start = read + n as u64 == start;
                 let lines = if is_start {
                     held
@@ -249,10 +256,23 @@ fn packed(beginning: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// Is more than a fifth of it neither text nor what terminals are told? Zeroes count as nothing: a log that was truncated
+/// under its writer begins with them.
+fn is_binary(beginning: &[u8]) -> bool {
+    let bytes: Vec<u8> = beginning.iter().copied().filter(|b| *b != 0).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    let of_terminals = ['\t', '\n', '\r', '\x07', '\x08', '\x0b', '\x0c', '\x1b'];
+    let odd = |c: &char| *c == '\u{fffd}' || c.is_control() && !of_terminals.contains(c);
+    let all = text.chars().count();
+    all >= 64 && text.chars().filter(odd).count() * 5 > all
+}
+
 fn cannot(path: &Path, why: &Unread) -> CommandFailure {
     let path = path.display();
     match why {
         Unread::Failed(error) => CommandFailure::usage(format!("cannot read {path}: {error}"))
+            .hint("give the path of a log, - for standard input, a run, or the id of a job"),
+        Unread::Binary => CommandFailure::usage(format!("{path} is binary: it is no log"))
             .hint("give the path of a log, - for standard input, a run, or the id of a job"),
         Unread::Packed(program) => {
             CommandFailure::usage(format!("cannot read {path}: it is compressed"))

@@ -43,7 +43,7 @@ pub struct JobArgs {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Take what would be changed after a failure of such a job for agreed to
-    #[arg(long)]
+    #[arg(short, long)]
     yes: bool,
     /// Follow and diagnose such a job, and submit nothing
     #[arg(long, conflicts_with = "yes")]

@@ -15,6 +15,7 @@ use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::sampler::program;
 use crate::view::own_view::{AdoptedScript, ScriptView};
+use crate::view::pager::Pager;
 use crate::view::{CommandFailure, print};
 use oomctl_scripts::{Submission, VARIABLES};
 
@@ -221,7 +222,9 @@ pub fn fits_a_run(request: &Request) -> Result<(), CommandFailure> {
 /// first attempt, where that was submitted without us.
 pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), CommandFailure> {
     let view = shown(request, job);
-    print::talk(view.text().trim_end());
+    let asks = !yes && std::io::stdin().is_terminal();
+    // At a terminal the diffs are behind `d`: they are long.
+    print::talk(view.text(!asks).trim_end());
     if yes {
         return Ok(());
     }
@@ -234,21 +237,32 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
         };
         return Err(CommandFailure::usage(what).hint(hint));
     }
-    print::prompt(match job {
-        None => "Submit now, and resubmit with the changes above if it runs out of memory? [y/N] ",
-        Some(_) => "Resubmit with the changes above if it runs out of memory? [y/N] ",
-    });
-    let mut answer = String::new();
-    let read = std::io::stdin().read_line(&mut answer);
-    match read.map(|_| answer.trim()) {
-        Ok("y" | "Y" | "yes") => Ok(()),
-        _ => Err(CommandFailure::usage("nothing was submitted")),
+    loop {
+        print::prompt(match job {
+            None => {
+                "Submit now, and resubmit with the changes above if it runs out of memory? [y/N/d for the diffs]: "
+            }
+            Some(_) => {
+                "Resubmit with the changes above if the job runs out of memory? [y/N/d for the diffs]: "
+            }
+        });
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        match read.map(|_| answer.trim()) {
+            Ok("y" | "Y" | "yes") => return Ok(()),
+            Ok("d" | "D" | "diff") => {
+                let mut pager = Pager::open();
+                pager.write(&view.text(true))?;
+                pager.close();
+            }
+            _ => return Err(CommandFailure::usage("nothing was submitted")),
+        }
     }
 }
 
 /// Prints what an attempt and each rung would change.
 pub fn plan(session: &Session, request: &Request) -> Result<(), CommandFailure> {
-    session.show(&shown(request, None), |view| view.text())
+    session.show(&shown(request, None), |view| view.text(true))
 }
 
 /// A script as it is shown; `job` is the first attempt, where it was submitted without us.

@@ -26,7 +26,7 @@ pub struct SweepSource {
     #[command(flatten)]
     pub configuration: Configuration,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
 }
 
