@@ -80,6 +80,24 @@ impl RungForecast {
         if let Some(in_vain) = self.frees.as_ref().and_then(in_vain) {
             let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
         }
+        out.push_str(&self.speed());
+        out
+    }
+
+    /// The same after a failure, for which it is taken: what it frees in other phases is not told.
+    pub fn text_after(&self, before: Option<&MemoryForecast>) -> String {
+        let mut out = step_text(&self.step);
+        if let (Some(before), Some(after)) = (before, &self.memory)
+            && (after.phase != before.phase || after.shown() != before.shown())
+        {
+            let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
+        }
+        out.push_str(&self.speed());
+        out
+    }
+
+    fn speed(&self) -> String {
+        let mut out = String::new();
         if let Some(slower) = self.slower {
             let mut speed = format!("about {} slower", percent(slower));
             if self.slower_so_far > slower {
@@ -92,6 +110,11 @@ impl RungForecast {
 }
 
 impl MemoryForecast {
+    /// Its peak as it is shown.
+    fn shown(&self) -> String {
+        format!("{:.0}", self.peak_gib)
+    }
+
     /// Of an estimate.
     pub fn of(estimate: &Estimate) -> Self {
         let phases = estimate.phases.iter().map(|p| PhaseMemory {
@@ -215,9 +238,9 @@ fn memory_text(before: &MemoryForecast, after: &MemoryForecast) -> String {
         false => format!(" ({})", before.phase.name()),
     };
     format!(
-        "memory {:.0}{was} -> {:.0} GiB ({}{chance})",
-        before.peak_gib,
-        after.peak_gib,
+        "memory {}{was} -> {} GiB ({}{chance})",
+        before.shown(),
+        after.shown(),
         after.phase.name()
     )
 }

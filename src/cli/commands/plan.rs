@@ -38,7 +38,7 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
     if !args.script.is_empty() {
         script::plan(
             &session,
-            &script::planned(&session, &args.configuration, &args.script)?,
+            &script::planned(&session, &args.configuration, &args.script, &[])?,
         )?;
         return Ok(Exit::Success);
     }

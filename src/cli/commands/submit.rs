@@ -121,6 +121,7 @@ fn wanted(session: &Session, args: &SubmitArgs) -> Result<(String, Request), Com
             run: args.run.as_deref(),
             sbatch: &args.sbatch,
             words: &args.script,
+            logs: &[],
         };
         return script::submit(session, &asked);
     }

@@ -50,6 +50,8 @@ pub struct LogGroup {
     pub snapshot: Option<PathBuf>,
     /// Where the present part of the job begins in the files.
     starts: Vec<LogEnd>,
+    /// What was read of standard input before its turn.
+    ahead: Vec<u8>,
 }
 
 impl LogGroup {
@@ -59,6 +61,23 @@ impl LogGroup {
             files,
             ..Self::default()
         }
+    }
+
+    /// What each file begins with, at most `most` bytes. Of standard input it is kept for the diagnosis.
+    pub fn heads(&mut self, most: u64) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut heads = Vec::new();
+        for path in &self.files {
+            let mut head = Vec::new();
+            let read = open(path, &self.ahead).map(|log| log.take(most).read_to_end(&mut head));
+            if path == Path::new(STDIN) {
+                self.ahead.clone_from(&head);
+            }
+            // What cannot be read is told by the diagnosis.
+            if read.is_ok() {
+                heads.push((path.clone(), head));
+            }
+        }
+        heads
     }
 
     /// Reads the files and judges them together.
@@ -79,7 +98,7 @@ impl LogGroup {
         let mut notes = Vec::new();
         let mut bytes = 0;
         for path in &self.files {
-            match read(&mut scanner, path, self.start_of(path), look) {
+            match read(&mut scanner, path, &self.ahead, self.start_of(path), look) {
                 Err(Unread::Failed(e)) if of_a_job && e.kind() == ErrorKind::NotFound => {
                     notes.push(format!("{} is not there", path.display()));
                 }
@@ -152,19 +171,25 @@ impl From<std::io::Error> for Unread {
     }
 }
 
+/// A file, or standard input behind what was read `ahead` of it.
+fn open<'a>(path: &Path, ahead: &'a [u8]) -> std::io::Result<Box<dyn Read + 'a>> {
+    Ok(if path == Path::new(STDIN) {
+        Box::new(ahead.chain(std::io::stdin()))
+    } else {
+        Box::new(std::fs::File::open(path)?)
+    })
+}
+
 /// Reads one log from its beginning, and returns how many bytes it has; what lies before `start` belongs to
 /// an earlier part of the job.
 fn read(
     scanner: &mut Scanner,
     path: &Path,
+    ahead: &[u8],
     start: u64,
     look: &mut dyn FnMut(&[u8]),
 ) -> Result<u64, Unread> {
-    let mut reader: Box<dyn Read> = if path == Path::new(STDIN) {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(std::fs::File::open(path)?)
-    };
+    let mut reader = open(path, ahead)?;
     let source = scanner.source(&path.display().to_string());
     let mut room = vec![0; PAGE + CHUNK];
     let page = room.as_ptr().align_offset(PAGE).min(PAGE);

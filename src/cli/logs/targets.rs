@@ -58,7 +58,7 @@ pub fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
         progress: progress.clone(),
         installed: installed.clone(),
         starts: a.log_starts.clone(),
-        snapshot: None,
+        ..LogGroup::default()
     };
     history.attempts.iter().filter(meant).map(group).collect()
 }

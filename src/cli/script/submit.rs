@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::Configuration;
 use crate::cli::request::learned;
 use crate::cli::script::described::DESCRIBING;
-use crate::cli::script::read::{Read, Shelves, script};
+use crate::cli::script::read::{LogHead, Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::session::Session;
 use crate::core::adopt;
@@ -51,6 +51,8 @@ pub struct ScriptCommandLine<'a> {
     pub sbatch: &'a [String],
     /// The script, and what stands behind it.
     pub words: &'a [String],
+    /// What the logs of the job begin with, where it ran already.
+    pub logs: &'a [LogHead],
 }
 
 /// The run that a script would be: its name and the request.
@@ -80,7 +82,10 @@ pub fn submit(
         args: args.to_vec(),
         variables: variables(),
     };
-    let read = at_its_folder(submission, text, here, &shelves);
+    let read = Read {
+        logs: asked.logs.to_vec(),
+        ..at_its_folder(submission, text, here, &shelves)
+    };
     let stem = Path::new(path).file_stem().unwrap_or_default();
     let name = match asked.run {
         Some(name) => name.to_owned(),
@@ -113,11 +118,12 @@ fn started(session: &Session, flags: &Configuration, request: Request) -> Reques
     }
 }
 
-/// The request that is to be planned: that of a run of a script, or of a script.
+/// The request that is to be planned: that of a run of a script, or of a script with what its logs begin with.
 pub fn planned(
     session: &Session,
     flags: &Configuration,
     words: &[String],
+    logs: &[LogHead],
 ) -> Result<Request, CommandFailure> {
     if let [name] = words
         && session.runs.names()?.contains(name)
@@ -136,6 +142,7 @@ pub fn planned(
         run: None,
         sbatch: &[],
         words,
+        logs,
     };
     submit(session, &asked).map(|(_, request)| request)
 }
@@ -189,7 +196,8 @@ fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
         ),
     )
     .hint(format!(
-        "put the script's own options after it: `oomctl submit {script} {option} …`; before it only GPU facts: {}",
+        "put the script's own options after it: `oomctl submit {script} {option} …`; before it only GPU facts: {}; \
+         GPUs and memory of a node belong in a cluster profile, under `facts:` of presets/clusters/NAME.yaml (--cluster NAME)",
         DESCRIBING.map(|name| format!("--set {name}=…")).join(", ")
     )))
 }

@@ -59,6 +59,7 @@ pub fn run(args: &SweepSubmitArgs) -> Result<Exit, CommandFailure> {
     if loaded.sweep.method == Method::Grid {
         loaded.sweep = loaded.sweep.listed();
     }
+    loaded.needs_a_template()?;
     let sweep = &loaded.sweep;
     let context = loaded.context();
     let mut judge = Judge::new(

@@ -42,7 +42,7 @@ pub struct Flags {
     /// Say something at least so often while nothing happens, 0 for never [default: 5m, never on a terminal]
     #[arg(long, value_name = "TIME", value_parser = parse_duration_s, help_heading = HEADING, hide_short_help = true)]
     heartbeat: Option<u64>,
-    /// What becomes of the jobs when this process is interrupted (Ctrl-C, SIGTERM, SIGHUP)
+    /// What happens to the jobs when this process is interrupted (Ctrl-C, SIGTERM, SIGHUP)
     #[arg(long, value_enum, value_name = "WHAT", default_value = "detach", help_heading = HEADING, hide_short_help = true)]
     on_interrupt: OnInterrupt,
 }
@@ -62,7 +62,7 @@ impl Flags {
     }
 }
 
-/// What becomes of the jobs when the process that watches them is interrupted.
+/// What happens to the jobs when the process that watches them is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum OnInterrupt {
     /// They go on, and a later `oomctl watch` takes the runs up
