@@ -73,10 +73,7 @@ fn probability(text: &str) -> Result<f64, String> {
         Some(percent) => number(percent).map(|p| p / 100.0),
         None => number(text),
     };
-    let within = given.filter(|p| (0.0..1.0).contains(p));
-    within.ok_or_else(|| {
-        "write a probability of at least 0 and below 1, such as 0.95 or 95%".to_owned()
-    })
+    given.ok_or_else(|| "write a probability such as 0.95 or 95%".to_owned())
 }
 
 /// How the next attempt is chosen.

@@ -51,7 +51,7 @@ chmod +x bin/*"#;
     let words = [&words[..], &["partition", "--cluster", "kestrel"]].concat();
     place.run(&words).ends(0).says(&["gpu", "kestrel.yaml"]);
     let again = place.run(&["init", "--cluster", "kestrel"]).ends(5);
-    again.says(&["exists already", "--force"]);
+    again.says(&["already exists", "--force"]);
     place.shell("rm bin/sinfo").ends(0);
     place.set("PATH", &place.path("bin").display().to_string());
     place
@@ -94,8 +94,8 @@ fn a_job_that_nobody_watches_says_why_it_ended_and_what_goes_on_with_it() {
 fn wrong_input_is_told_what_to_write() {
     let place = weaver::project("knobs: { threads: 2 }");
     place.run(&["plan", "--risk", "95%"]).ends(0);
-    let risk = place.run(&["plan", "--risk", "95"]).ends(2);
-    risk.says(&["write a probability of at least 0 and below 1, such as 0.95 or 95%"]);
+    let risk = place.run(&["plan", "--risk", "95"]).ends(5);
+    risk.says(&["risk is a probability to fit, at least 0 and below 1"]);
     let name = place.run(&["submit", "--run", "my run"]);
     name.says(&["--run my-run"]);
     let set = place.run(&["plan", "--set", "=3"]).ends(5);

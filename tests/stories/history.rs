@@ -126,7 +126,11 @@ fn many_runs(count: u32) -> Place {
 #[test]
 fn a_list_is_the_same_whether_ledgers_are_read_or_not() {
     let place = many_runs(20);
-    let list = || place.run(&["status"]).ends(0).out;
+    // Without the newest run in full, which is read from its ledger.
+    let list = || {
+        let status = place.run(&["status"]).ends(0).out;
+        status.split("\n\n").next().unwrap().to_owned()
+    };
     let first = list();
     // What is remembered is what is shown, as long as the ledger is the same.
     let index = place.read(".oomctl/index.jsonl");

@@ -269,7 +269,7 @@ fn help_of_every_command_names_its_options() {
     let place = Place::bare();
     let help = place.run(&["--help"]).ends(0).out;
     for command in [
-        "submit", "watch", "status", "cancel", "diagnose", "render", "plan", "explain", "presets",
+        "submit", "watch", "status", "cancel", "diagnose", "retry", "plan", "explain", "presets",
         "init",
     ] {
         assert!(help.contains(&format!("  {command} ")), "{help}");

@@ -24,7 +24,7 @@ pub fn write(folder: &Path, name: &str, force: bool) -> Result<PathBuf, CommandF
     check_run_name(&name)?;
     let path = folder.join("presets/clusters").join(format!("{name}.yaml"));
     if path.exists() && !force {
-        let what = format!("{} exists already", path.display());
+        let what = format!("{} already exists", path.display());
         return Err(CommandFailure::configuration(what).hint("--force replaces it"));
     }
     let dir = path.parent().unwrap_or(folder);
