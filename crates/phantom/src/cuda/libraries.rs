@@ -66,12 +66,13 @@ extern "C" fn cudnnBackendCreateDescriptor(_kind: c_int, to: *mut usize) -> c_in
     SUCCESS
 }
 
-/// `CUDNN_TYPE_BACKEND_DESCRIPTOR` and `CUDNN_TYPE_INT64`.
+/// `CUDNN_TYPE_BACKEND_DESCRIPTOR`, `CUDNN_TYPE_INT64` and `CUDNN_TYPE_INT32`.
 const DESCRIPTOR: c_int = 15;
 const INT64: c_int = 3;
+const INT32: c_int = 23;
 
-/// What a descriptor says: one descriptor where descriptors are asked for (the engine that a heuristic proposes, which the
-/// caller made), zero where a number is (no workspace), else nothing.
+/// What a descriptor says: one descriptor where descriptors are asked for (the engine that a heuristic proposes; the caller
+/// made it, and asks how many there are first), zero where a number is (no workspace, no shared memory), else nothing.
 #[unsafe(no_mangle)]
 extern "C" fn cudnnBackendGetAttribute(
     _descriptor: usize,
@@ -82,11 +83,13 @@ extern "C" fn cudnnBackendGetAttribute(
     to: *mut c_void,
 ) -> c_int {
     match kind {
-        DESCRIPTOR => give(count, wanted.min(1)),
-        INT64 => {
+        DESCRIPTOR => give(count, 1),
+        INT64 | INT32 => {
             give(count, 1);
-            if wanted > 0 {
-                give(to.cast::<i64>(), 0);
+            match kind {
+                _ if wanted < 1 => (),
+                INT64 => give(to.cast::<i64>(), 0),
+                _ => give(to.cast::<i32>(), 0),
             }
         }
         _ => give(count, 0),
