@@ -89,6 +89,8 @@ enum CliCommand {
     Render(commands::render::RenderArgs),
     /// Say how much GPU memory a job needs, before it runs
     Estimate(commands::estimate::EstimateArgs),
+    /// Run a program of your own for a few steps on phantom GPUs, which need no GPU, and say what memory it asked for
+    Measure(commands::measure::MeasureArgs),
     /// Show the ladder from here, rung by rung, with what each would change
     Plan(commands::plan::PlanArgs),
     /// Show what is understood of a job script of your own, and the patch that the first rung would be
@@ -180,6 +182,7 @@ fn run(command: CliCommand) -> Result<Exit, CommandFailure> {
         CliCommand::Tune(args) => commands::tune::run(&args),
         CliCommand::Explain(args) => commands::explain::run(&args),
         CliCommand::Presets(args) => commands::presets::run(&args),
+        CliCommand::Measure(args) => commands::measure::run(&args),
         CliCommand::Gpus(args) => commands::gpus::run(&args),
         CliCommand::Probe(args) => commands::probe::run(&args),
         CliCommand::Init(args) => commands::init::run(&args),

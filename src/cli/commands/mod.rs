@@ -12,6 +12,7 @@ pub mod gpus;
 pub mod history;
 pub mod init;
 pub mod man;
+pub mod measure;
 pub mod plan;
 pub mod presets;
 pub mod probe;
